@@ -1,5 +1,6 @@
 //! The chain file: parsed and built in one pass that finds every mistake.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use toml::de::{DeTable, DeValue};
 use warpline_engine::{Chain, Deployment, Instance, Place, PlanOptions, Settings, Site};
 use warpline_nf::config::{Folder, Layer, did_you_mean};
 use warpline_nf::{
-    Definition, Diagnostic, Diagnostics, Function, LISTED_MAX, Resources, Section, SourceText,
+    Definition, Diagnostic, Diagnostics, Function, HopPorts, LISTED_MAX, Ports, Resources, Section,
+    SourceText,
 };
 
-use warpline_packet::Seed;
 use warpline_sched::Profile;
 
 use crate::chain_order;
@@ -21,6 +22,7 @@ use crate::device_keys;
 use crate::keys;
 use crate::plan_keys;
 use crate::port_keys::PortKeys;
+use crate::port_tables::{self, ChosenPorts, PortTable};
 
 /// A chain of the file, built, with what it says of its ports.
 pub(crate) struct Loaded {
@@ -49,6 +51,21 @@ const FUNCTIONS_MAX: usize = 256;
 const NAME_LEN_MAX: usize = 128;
 /// Chains that a file may have.
 const CHAINS_MAX: usize = 256;
+
+/// Tables that are no function's.
+const RESERVED: [&str; 3] = ["chain", plan_keys::TABLE, port_tables::TABLE];
+const TABLES: &str = "tables: [chain], [[port]], [plan] and one for each name in `functions`";
+const NO_ROUTER: &str = "a chain with more than two ports needs a router";
+const NO_ROUTER_HELP: &str = "its routes name the port by which packets leave: `dev PORT`";
+
+/// What a chain is built of besides its table: where that stands, the plan, and the ports.
+type Given<'a> = (Range<usize>, &'a (PlanOptions, Profile), &'a mut ChosenPorts);
+
+fn hash_of(ports: &HopPorts) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    ports.hash(&mut hasher);
+    hasher.finish()
+}
 
 /// What an option of the command line sets on top of the chain file.
 #[derive(Clone, Debug)]
@@ -113,7 +130,7 @@ pub(crate) fn load(
 fn parse_override(setting: &Setting, mistakes: &mut Diagnostics) -> Option<Override> {
     let Setting { option, text } = setting;
     let parts = text.split_once('=').and_then(|(path, value)| {
-        let (table, key) = path.trim().split_once('.')?;
+        let (table, key) = path.trim().rsplit_once('.')?;
         (!table.is_empty() && !key.is_empty()).then_some((table, key, value))
     });
     let Some((table, key, value)) = parts else {
@@ -187,10 +204,14 @@ impl<'a> File<'a> {
     fn build(&self, mistakes: &mut Diagnostics) -> Vec<Loaded> {
         let chains = self.chain_tables(mistakes);
         let plan = self.plan(mistakes);
-        let mut used: Vec<String> = vec![plan_keys::TABLE.into()];
+        let ports = self.ports(mistakes);
+        let mut used: Vec<String> = vec![plan_keys::TABLE.into(), port_tables::TABLE.into()];
+        used.extend(ports.iter().map(|table| format!("port.{}", table.port.name)));
+        let is_only = chains.len() == 1;
+        let mut chosen = ChosenPorts::new(ports, is_only);
         let mut loaded: Vec<Loaded> = Vec::new();
         for (table, span) in &chains {
-            let given = (span.clone(), &plan);
+            let given = (span.clone(), &plan, &mut chosen);
             let Some(chain) = self.build_chain(table, given, &loaded, &mut used, mistakes) else {
                 continue;
             };
@@ -200,8 +221,22 @@ impl<'a> File<'a> {
             }
             loaded.push(chain);
         }
+        chosen.refuse_left(self.source, mistakes);
         self.refuse_unused(&used, mistakes);
         loaded
+    }
+
+    /// The ports of all chains.
+    fn ports(&self, mistakes: &mut Diagnostics) -> Vec<PortTable> {
+        let mut ports = Vec::new();
+        for (table, span) in port_tables::tables(self.source, self.table.get_ref(), mistakes) {
+            let own = port_tables::name_of(table).map(|name| format!("port.{name}"));
+            let layers = self.layers(own.as_deref().unwrap_or(""), table, span.clone());
+            let mut section = Section::new(layers, "[port]", self.folder, mistakes);
+            let needs = self.needs_input;
+            ports.extend(port_tables::read(&mut section, span, &ports, self.folder, needs));
+        }
+        ports
     }
 
     /// What the file says of plans.
@@ -256,7 +291,7 @@ impl<'a> File<'a> {
     fn build_chain(
         &self,
         table: &'a DeTable<'a>,
-        (span, (plan, profile)): (Range<usize>, &(PlanOptions, Profile)),
+        (span, (plan, profile), chosen): Given<'_>,
         before: &[Loaded],
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
@@ -293,13 +328,21 @@ impl<'a> File<'a> {
             name = "chain".into();
         }
         let seed = core_keys::seed(&mut section);
-        let ports = PortKeys::read(&mut section, self.folder, self.needs_input);
+        let tables = chosen.take(&mut section, self.source);
+        let ports = PortKeys::read(&mut section, &tables, self.folder, self.needs_input);
+        let own_ports = Ports::new(tables.into_iter().map(|table| table.port).collect());
         used.extend(own_names(table));
-        let (instances, sites, resources) = self.instances(&names, table, seed, used, mistakes);
+        let resources = Resources::with_seed(seed).with_ports(own_ports.clone());
+        let (instances, sites, mut resources) =
+            self.instances(&names, table, resources, used, mistakes);
+        if own_ports.len() > 2 && resources.hop_ports().is_none() && mistakes.is_empty() {
+            mistakes.push(self.source.mistake(span.clone(), NO_ROUTER).help(NO_ROUTER_HELP));
+        }
         let files = self.files(&names);
         let steps = names.iter().map(|name| self.step(table, name)).collect();
         match Chain::new(name, instances, resources.scratch_words()) {
             Ok(chain) => {
+                let chain = chain.with_ports(own_ports, resources.presumes_crossing());
                 let chain = Arc::new(chain.with_seed(seed));
                 let lanes = chain.lanes(settings.lanes);
                 let mut deployment = Deployment::new(chain, sites);
@@ -355,12 +398,11 @@ impl<'a> File<'a> {
         &self,
         names: &[String],
         chain: &'a DeTable<'a>,
-        seed: Seed,
+        mut resources: Resources,
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
     ) -> (Vec<Instance>, Vec<Site>, Resources) {
         let list = self.function_list(chain);
-        let mut resources = Resources::with_seed(seed);
         let (mut instances, mut sites) = (Vec::new(), Vec::new());
         // Second places whose turn has not come.
         let mut second_places: Vec<(Instance, Site)> = Vec::new();
@@ -426,8 +468,7 @@ impl<'a> File<'a> {
     ) -> Vec<(Instance, Site)> {
         let &Named { name, mentions, source, ref at } = named;
         let empty = DeTable::new();
-        let found =
-            self.table.get_ref().get(name).filter(|_| !["chain", plan_keys::TABLE].contains(&name));
+        let found = self.table.get_ref().get(name).filter(|_| !RESERVED.contains(&name));
         let (table, span) = match found.map(|value| (value.get_ref(), value.span())) {
             Some((DeValue::Table(table), span)) => (table, span),
             Some((_, span)) => {
@@ -475,7 +516,8 @@ impl<'a> File<'a> {
         let Some(functions) = built else { return Vec::new() };
         let on_device =
             device_keys::read(&mut section, definition.has_kernels, self.options.device);
-        let fingerprint = section.fingerprint();
+        let fingerprint =
+            section.fingerprint() ^ resources.take_asked_hop_ports().map_or(0, hash_of);
         let instance = |(place, function): (Place, Box<dyn Function>)| {
             let name = match place {
                 Place::Only => name.to_owned(),
@@ -504,8 +546,7 @@ impl<'a> File<'a> {
                 false => format!("`{name}` is in no table"),
             };
             let mistake = self.source.mistake(key.span(), text);
-            mistakes
-                .push(mistake.help("tables: [chain], [plan] and one for each name in `functions`"));
+            mistakes.push(mistake.help(TABLES));
         }
         for (set, _) in self.overrides {
             if set.table != "chain" && !used.contains(&set.table) {

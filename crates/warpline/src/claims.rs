@@ -8,7 +8,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::ports::{Input, Output};
+use crate::ports::{Input, Output, PortInput};
 
 /// Standard input and output, by their descriptors.
 pub(crate) const STDIN: u8 = 0;
@@ -54,6 +54,19 @@ impl Claims {
     /// Notes an input.
     pub(crate) fn read(&mut self, input: &Input) -> Result<(), Refusal> {
         match input {
+            Input::Ports(ports, _) => {
+                // One file may feed several ports.
+                let is_first = |&(at, port): &(usize, &PortInput)| {
+                    let mut before = ports[..at].iter();
+                    !before.any(|other| other.input.path() == port.input.path())
+                };
+                let files = ports.iter().enumerate().filter(is_first);
+                files.filter_map(|(_, port)| Some((port, port.input.path()?))).try_for_each(
+                    |(port, path)| {
+                        self.claim(&format!("input of port {:?}", port.name), path, false)
+                    },
+                )
+            }
             Input::File(path, _) => self.claim("input", path, false),
             Input::Stdin(_) => self.claim_stream("input", STDIN),
             Input::Generate(_) | Input::Demo => Ok(()),

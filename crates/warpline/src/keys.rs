@@ -15,8 +15,19 @@ const fn key(
 pub(crate) const CHAIN: &[Key] = &[
     key("name", "text of up to 128 bytes", "chain", "the chain's name in messages and statistics"),
     key("functions", "a list of names", "required", "the functions, in processing order"),
-    key("input", "a capture, - or generate:...", "required, or --input", "the source of packets"),
+    key(
+        "input",
+        "a capture, - or generate:...",
+        "required, or --input, or ports",
+        "the source of packets",
+    ),
     key("output", "a capture, - or none", "none", "the destination of packets"),
+    key(
+        "ports",
+        "a list of names",
+        "all, in a file with one [chain]",
+        "the chain's ports, see `[[port]]`; they replace `input`",
+    ),
     key("lanes", "1 to 64", "1, or the number of cores", "threads that run the functions' work"),
     key(
         "cores",
@@ -40,6 +51,20 @@ pub(crate) const CHAIN: &[Key] = &[
         "none",
         "drops, corrupts, reorders or delays packets, see below",
     ),
+];
+
+/// Keys of `[[port]]`.
+pub(crate) const PORT: &[Key] = &[
+    key("name", "1 to 128 of a-z, A-Z, 0-9 and ._:@-", "required", "the port's name"),
+    key("side", "inside | outside", "required", "the side of the chain that the port is on"),
+    key("device", "a capture, generate:... or none", "required", "what comes in at the port"),
+    key(
+        "interface",
+        "a number or a name",
+        "all interfaces",
+        "the interface of the capture that feeds the port",
+    ),
+    key("output", "a capture or none", "the chain's output", "what leaves by the port"),
 ];
 
 /// Keys of `[plan]`.
@@ -159,6 +184,7 @@ mod tests {
             text += &format!("\n## {title}\n\n{}", table(keys));
         };
         section("`[chain]`", CHAIN);
+        section("`[[port]]`", PORT);
         section("`[plan]`", PLAN);
         section("`generate:KEY=VALUE,...`", GENERATOR);
         section("`impair = \"KEY=VALUE,...\"`", IMPAIR);

@@ -25,6 +25,7 @@ mod device_keys;
 mod keys;
 mod plan_keys;
 mod port_keys;
+mod port_tables;
 mod ports;
 mod profile_file;
 mod reload;

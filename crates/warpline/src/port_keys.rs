@@ -1,4 +1,4 @@
-//! What a `[chain]` table says of its ports: read as what it means, every mistake noted at its key.
+//! What a `[chain]` table says of where packets come from and go: read as what it means, every mistake noted at its key.
 
 use std::path::{Path, PathBuf};
 
@@ -8,20 +8,28 @@ use warpline_io_error::plain;
 use warpline_nf::Section;
 use warpline_nf::config::Folder;
 
+use crate::port_tables::{self, PortTable};
 use crate::ports::{Input, Output};
 
-/// What a `[chain]` table says of ports.
+/// What a `[chain]` table and its ports' tables say of where packets come from and go.
 pub(crate) struct PortKeys {
     pub(crate) input: Option<Input>,
     pub(crate) output: Option<Output>,
     pub(crate) tap: Option<(PathBuf, CaptureFile)>,
     pub(crate) impair: Option<ImpairConfig>,
+    /// By port, its own output. Empty in a chain without ports.
+    pub(crate) outputs: Vec<Option<Output>>,
 }
 
 impl PortKeys {
     /// Reads them; relative paths are in `folder`. The file that `input` names must be there if
-    /// `needs_input`.
-    pub(crate) fn read(section: &mut Section<'_>, folder: Folder<'_>, needs_input: bool) -> Self {
+    /// `needs_input`. A chain with `tables` reads what its ports read.
+    pub(crate) fn read(
+        section: &mut Section<'_>,
+        tables: &[PortTable],
+        folder: Folder<'_>,
+        needs_input: bool,
+    ) -> Self {
         let (folder, on_disk) = match folder {
             Folder::Disk(folder) => (folder, true),
             Folder::Bundled(_) => (Path::new(""), false),
@@ -51,12 +59,26 @@ impl PortKeys {
             };
             read_port(section, "tap", file).map(|file| (path, file))
         });
-        Self { input, output, tap, impair }
+        let outputs: Vec<_> = tables.iter().map(|table| table.output.clone()).collect();
+        if tables.is_empty() {
+            return Self { input, output, tap, impair, outputs };
+        }
+        if section.has("input") {
+            let text = "`input` conflicts with [[port]]: name the capture as a port's `device`";
+            section.mistake("input", text);
+        }
+        if section.has("output") && outputs.iter().all(Option::is_some) {
+            section.mistake("output", "`output` gets no packets: each port has its own output");
+        }
+        if tables.iter().all(|table| table.input.is_none()) && !section.is_broken() {
+            section.mistake("ports", "no port of the chain has packets: each `device` is \"none\"");
+        }
+        Self { input: Some(port_tables::input(tables)), output, tap, impair, outputs }
     }
 }
 
 /// Why the file that is read can't be, so far as its name tells.
-fn refusal(input: &Input) -> Option<String> {
+pub(crate) fn refusal(input: &Input) -> Option<String> {
     match input.path()?.metadata() {
         Ok(meta) if meta.is_dir() => Some("it is a folder".into()),
         Ok(_) => None,
@@ -65,7 +87,11 @@ fn refusal(input: &Input) -> Option<String> {
 }
 
 /// What a port's key says, or its mistakes noted.
-fn read_port<T>(section: &mut Section<'_>, key: &str, parsed: Result<T, Vec<String>>) -> Option<T> {
+pub(crate) fn read_port<T>(
+    section: &mut Section<'_>,
+    key: &str,
+    parsed: Result<T, Vec<String>>,
+) -> Option<T> {
     match parsed {
         Ok(port) => Some(port),
         Err(mistakes) => {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::middleware::{Impair, ImpairConfig, Tap};
+use warpline_io::per_port::{Feed, Merged, Wanted};
 use warpline_io::{
     BadPace, CaptureFile, CaptureFormat, CaptureReader, InterfaceNames, NullSink, Paced,
     PcapWriter, Sink, Source, SourceError,
@@ -24,6 +25,29 @@ pub(crate) enum Input {
     Generate(Box<GeneratorConfig>),
     /// The demo's capture.
     Demo,
+    /// What the ports of a chain read, in the order of timestamps, and the names of all ports.
+    Ports(Vec<PortInput>, Vec<String>),
+}
+
+/// An input that can't be opened.
+pub(crate) struct NotOpened {
+    /// Its name and why.
+    pub(crate) why: String,
+    /// The file, if it is one.
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// What a port reads.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PortInput {
+    /// The port's place in the chain.
+    pub(crate) number: u16,
+    /// The port's name.
+    pub(crate) name: String,
+    /// A file or the generator.
+    pub(crate) input: Input,
+    /// The interface of the file, if it is one of several.
+    pub(crate) interface: Option<Wanted>,
 }
 
 /// Where packets go.
@@ -58,15 +82,32 @@ impl Input {
         }
     }
 
-    /// Opens it, without its pace. Errors lack the name of the input.
-    pub(crate) fn open(&self) -> Result<Box<dyn Source>, String> {
-        match self {
-            Self::File(path, _) => {
-                Ok(Box::new(CaptureReader::open(path).map_err(|error| told(&error))?))
+    /// Opens it, without its pace.
+    pub(crate) fn open(&self) -> Result<Box<dyn Source>, NotOpened> {
+        let opened = match self {
+            Self::File(path, _) => CaptureReader::open(path),
+            Self::Stdin(_) => CaptureReader::stdin(),
+            Self::Generate(config) => return Ok(Box::new(Generator::new((**config).clone()))),
+            Self::Demo => crate::demo::source(),
+            Self::Ports(ports, names) => return merged(ports, names),
+        };
+        match opened {
+            Ok(source) => Ok(Box::new(source)),
+            Err(error) => {
+                let why = format!("{}: {}", self.name(), told(&error));
+                Err(NotOpened { why, path: self.path().map(Path::to_owned) })
             }
-            Self::Stdin(_) => Ok(Box::new(CaptureReader::stdin().map_err(|error| told(&error))?)),
-            Self::Generate(config) => Ok(Box::new(Generator::new((**config).clone()))),
-            Self::Demo => Ok(Box::new(crate::demo::source().map_err(|error| told(&error))?)),
+        }
+    }
+
+    /// Its name in messages.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::File(path, _) => path.display().to_string(),
+            Self::Stdin(_) => "standard input".into(),
+            Self::Generate(_) => "generate".into(),
+            Self::Demo => "the demo's capture".into(),
+            Self::Ports(..) => "ports".into(),
         }
     }
 
@@ -78,13 +119,46 @@ impl Input {
         }
     }
 
+    /// The inputs that it is made of: itself, or those of ports.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Self> {
+        let (itself, ports) = match self {
+            Self::Ports(ports, _) => (None, &ports[..]),
+            _ => (Some(self), &[][..]),
+        };
+        itself.into_iter().chain(ports.iter().map(|port| &port.input))
+    }
+
     /// The factor on its own timing, if that is kept.
     pub(crate) fn pace(&self) -> Option<f64> {
         match self {
             Self::File(_, pace) | Self::Stdin(pace) => *pace,
             Self::Generate(_) | Self::Demo => None,
+            // They agree.
+            Self::Ports(ports, _) => ports.iter().find_map(|port| port.input.pace()),
         }
     }
+}
+
+/// The source of a chain with ports. One file that feeds several ports is read once.
+fn merged(ports: &[PortInput], names: &[String]) -> Result<Box<dyn Source>, NotOpened> {
+    let mut feeds = Vec::new();
+    for (at, port) in ports.iter().enumerate() {
+        let PortInput { number, name, input, interface } = port;
+        let label = input.path().map_or_else(|| name.clone(), |path| path.display().to_string());
+        let Some(interface) = interface else {
+            feeds.push(Feed::whole(input.open()?, label, *number));
+            continue;
+        };
+        let is_same = |other: &&PortInput| other.input.path() == input.path();
+        if ports[..at].iter().any(|other| is_same(&other)) {
+            continue;
+        }
+        let others = ports[at + 1..].iter().filter(is_same);
+        let others = others.filter_map(|other| Some((other.interface.clone()?, other.number)));
+        let all: Vec<_> = std::iter::once((interface.clone(), *number)).chain(others).collect();
+        feeds.push(Feed::by_interface(input.open()?, label, all));
+    }
+    Ok(Box::new(Merged::new(feeds, names.iter().cloned())))
 }
 
 fn parse_pace(text: &str) -> Result<f64, String> {

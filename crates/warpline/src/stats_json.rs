@@ -1,9 +1,9 @@
 //! The statistics of a run, for programs: the file that `--stats` writes.
 
 use serde_json::{Map, Value, json};
-use warpline_engine::stats::{EndedBy, FunctionStats, Part, Transfers};
-use warpline_engine::{Asked, Deployment, HugePages, Instance, Report, Site};
-use warpline_nf::{Cell, Table};
+use warpline_engine::stats::{EndedBy, FunctionStats, Part, PortStats, Transfers};
+use warpline_engine::{Asked, Chain, Deployment, HugePages, Instance, Report, Site};
+use warpline_nf::{Cell, Port, Table};
 use warpline_packet::Malformed;
 
 use crate::summary::duration;
@@ -33,6 +33,8 @@ fn of_chain(deployment: &Deployment, report: &Report) -> Value {
         // A queue that lost nothing is left out: which ones were looked at depends on chance.
         "overload": counts(part.overload.iter().map(|(name, n)| (*name, *n)).filter(|(_, n)| *n > 0)),
         "bytes": { "read": part.bytes_read, "sent": part.bytes_sent },
+        "ports": ports(chain, part),
+        "egress_drops": counts(part.egress_drops.iter().map(|(reason, n)| (*reason, *n))),
         "time": {
             "strays": part.time.strays,
             "gaps": part.time.gaps,
@@ -46,6 +48,22 @@ fn of_chain(deployment: &Deployment, report: &Report) -> Value {
         "warnings": part.warnings,
         "errors": part.errors,
     })
+}
+
+/// What came in and left by each port.
+fn ports(chain: &Chain, part: &Part) -> Vec<Value> {
+    let none = PortStats::default();
+    let of = |(number, port): (usize, &Port)| {
+        let PortStats { read, bytes_read, sent, bytes_sent } =
+            part.ports.get(number).unwrap_or(&none);
+        json!({
+            "name": port.name,
+            "side": port.side.name(),
+            "packets": { "read": read, "sent": sent },
+            "bytes": { "read": bytes_read, "sent": bytes_sent },
+        })
+    };
+    chain.ports().iter().enumerate().map(of).collect()
 }
 
 /// Bytes that asked for huge pages and were touched, and those that lie in them.

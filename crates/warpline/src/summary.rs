@@ -3,7 +3,7 @@
 
 use core::cmp::Reverse;
 
-use warpline_engine::stats::{EndedBy, Part, Transfers};
+use warpline_engine::stats::{EndedBy, Part, PortStats, Transfers};
 use warpline_engine::{Chain, Report};
 use warpline_nf::{About, Cell, Table};
 use warpline_packet::{Malformed, Seed};
@@ -26,6 +26,7 @@ pub(crate) fn summary(
         _ => String::new(),
     };
     text += &packets(chain, part);
+    text += &ports(chain, part);
     text += &times(part);
     if !chain.instances.is_empty() {
         text += &functions(chain, part, is_verbose);
@@ -106,6 +107,10 @@ fn packets(chain: &Chain, part: &Part) -> String {
         let own = instance.named_drops(&stats.drops).filter(|(_, count)| *count > 0);
         own.map(|(reason, count)| format!("{}: {reason} {}", instance.name, grouped(count)))
     });
+    let at_egress = part.egress_drops.iter();
+    let at_egress =
+        at_egress.map(|(reason, count)| format!("egress: {reason} {}", grouped(*count)));
+    let drops = drops.chain(at_egress);
     let lies = Malformed::ALL.iter().map(|what| {
         let count: u64 = part.functions.iter().map(|own| own.malformed[*what as usize]).sum();
         (what.name(), count)
@@ -135,6 +140,22 @@ fn packets(chain: &Chain, part: &Part) -> String {
     if !p.balanced() {
         let missing = (p.read + p.generated).abs_diff(p.ended() + p.in_flight);
         text += &format!("  {} packets unaccounted for\n", grouped(missing));
+    }
+    text
+}
+
+/// What came in and left by each port.
+fn ports(chain: &Chain, part: &Part) -> String {
+    let width = chain.ports().iter().map(|port| port.name.len()).max().unwrap_or(0).max(8);
+    let mut text = String::new();
+    for (number, port) in chain.ports().iter().enumerate() {
+        if number == 0 {
+            text += &format!("\n  {:<width$} {:>13} {:>13}\n", "port", "read", "sent");
+        }
+        let none = PortStats::default();
+        let stats = part.ports.get(number).unwrap_or(&none);
+        let counts = [grouped(stats.read), grouped(stats.sent)];
+        text += &format!("  {:<width$} {:>13} {:>13}\n", port.name, counts[0], counts[1]);
     }
     text
 }

@@ -23,6 +23,28 @@ pub(super) struct Planned {
     pub(super) output: Output,
 }
 
+impl Planned {
+    /// Where what it sends goes.
+    pub(super) fn outputs(&self) -> impl Iterator<Item = &Output> {
+        let own = &self.loaded.ports.outputs;
+        let is_shared = own.is_empty() || own.iter().any(Option::is_none);
+        is_shared.then_some(&self.output).into_iter().chain(own.iter().flatten())
+    }
+}
+
+/// Refuses an input of the command line for a chain whose ports have theirs.
+pub(super) fn refuse_input(loaded: &Loaded, input: Option<&str>) -> Result<(), Failure> {
+    let ports = loaded.chain().ports();
+    match (input, ports.iter().next()) {
+        (Some(text), Some(port)) => Err(Failure::Usage(format!(
+            "chain {:?}: --input conflicts with [[port]]; for a port, write --set port.{}.device={text}",
+            loaded.chain().name,
+            port.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Files that the command line names.
 #[derive(Default)]
 pub(super) struct Others<'a> {
@@ -42,6 +64,7 @@ pub(super) fn check_ports(
 ) -> Result<Vec<Loaded>, Failure> {
     let given = input.map(|text| Input::parse(text, Path::new(""))).transpose();
     let given = given.map_err(|why| Failure::Usage(format!("--input: {}", why.join("\n"))))?;
+    loaded.iter().try_for_each(|loaded| refuse_input(loaded, input))?;
     let plan = |mut loaded: Loaded| {
         let own = loaded.ports.input.take();
         let input = given.clone().or(own).unwrap_or(Input::Demo);
@@ -53,13 +76,17 @@ pub(super) fn check_ports(
     let refuse =
         |path: &Path, why: String| located(Some(chain), &Refusal { why, path: path.into() });
     for Planned { loaded, input, output } in &planned {
-        // To open a pipe would take what whoever writes it sends.
-        if let Some(path) = input.path().filter(|path| path.is_file()) {
-            input.open().map_err(|why| refuse(path, format!("{}: {why}", path.display())))?;
+        for part in input.parts() {
+            // To open a pipe would take what whoever writes it sends.
+            if let Some(path) = part.path().filter(|path| path.is_file()) {
+                part.open().map_err(|failed| refuse(path, failed.why))?;
+            }
         }
+        let own = loaded.ports.outputs.iter().flatten().filter_map(Output::path);
         let tap = loaded.ports.tap.iter().map(|(path, _)| path.clone());
         let written = written_files(loaded).map(|(_, path)| path);
-        let outputs = output.path().map(Path::to_owned).into_iter().chain(tap).chain(written);
+        let outputs = output.path().into_iter().chain(own).map(Path::to_owned);
+        let outputs = outputs.chain(tap).chain(written);
         for path in outputs {
             could_write(&path)
                 .map_err(|why| refuse(&path, format!("{}: {why}", path.display())))?;
@@ -173,7 +200,9 @@ fn claim_all(others: &Others<'_>, chains: &[Used<'_>]) -> Result<(), Refusal> {
         }
     }
     chains.iter().filter_map(|used| used.input).try_for_each(|input| claims.read(input))?;
-    chains.iter().filter_map(|used| used.output).try_for_each(|output| claims.write(output))?;
+    let own = chains.iter().flat_map(|used| used.loaded.ports.outputs.iter().flatten());
+    let outputs = chains.iter().filter_map(|used| used.output).chain(own);
+    outputs.into_iter().try_for_each(|output| claims.write(output))?;
     for (table, path) in chains.iter().flat_map(|used| written_files(used.loaded)) {
         claims.claim(&format!("file that [{table}] writes"), &path, true)?;
     }

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use warpline_engine::{Chain, Deployment};
 use warpline_io::middleware::Limit;
+use warpline_io::per_port::PortSinks;
 use warpline_io::{Sink, Source};
 use warpline_io_error::plain;
 use warpline_nf::config::Folder;
@@ -111,6 +112,7 @@ fn plan_one(
         Arc::get_mut(&mut loaded.deployment).into_iter().for_each(Deployment::show_drops);
     }
     let wrong = |what: &str, why: &str| Failure::Usage(format!("chain {name:?}: {what}: {why}"));
+    places::refuse_input(&loaded, arguments.input.as_deref())?;
     let input = match (&arguments.input, loaded.ports.input.take()) {
         (Some(text), _) => {
             Input::parse(text, here).map_err(|why| wrong("--input", &why.join("\n")))?
@@ -131,7 +133,7 @@ fn plan_one(
 
 /// Only pcapng has room for comments.
 fn check_annotate(planned: &[Planned]) -> Result<(), Failure> {
-    match planned.iter().find(|chain| !chain.output.takes_comments()) {
+    match planned.iter().find(|chain| !chain.outputs().all(Output::takes_comments)) {
         None => Ok(()),
         Some(chain) => Err(Failure::Usage(format!(
             "chain {:?}: --annotate: comments go into a pcapng file; give --output FILE.pcapng (or \
@@ -174,10 +176,8 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
     };
     let mut sources = Vec::with_capacity(planned.len());
     for chain in &planned {
-        let source = chain
-            .input
-            .open()
-            .map_err(|why| refuse(chain.input.path(), format!("{}: {why}", named(&chain.input))))?;
+        let source =
+            chain.input.open().map_err(|failed| refuse(failed.path.as_deref(), failed.why))?;
         sources.push(source);
     }
     let mut writes = Writes::default();
@@ -187,7 +187,14 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
         let tap_path = chain.loaded.ports.tap.as_ref().map(|(path, _)| &**path);
         let tap = tap.map_err(|why| refuse(tap_path, format!("tap: {why}")))?;
         let output = chain.output.open(&mut writes);
-        places.push((tap, output.map_err(|why| refuse(chain.output.path(), why))?));
+        let output = output.map_err(|why| refuse(chain.output.path(), why))?;
+        let mut own = Vec::with_capacity(chain.loaded.ports.outputs.len());
+        for one in &chain.loaded.ports.outputs {
+            let opened = one.as_ref().map(|one| one.open(&mut writes)).transpose();
+            let path = one.as_ref().and_then(Output::path);
+            own.push(opened.map_err(|why| refuse(path, why))?.flatten());
+        }
+        places.push((tap, output, own));
     }
     for (table, path) in planned.iter().flat_map(|chain| written_files(&chain.loaded)) {
         let opened = writes.open_for_other(&path);
@@ -201,7 +208,7 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
     let stats = other("statistics", arguments.stats.as_deref())?;
     let mut files = writes.empty();
     let mut ready = Vec::with_capacity(planned.len());
-    for ((chain, source), (tap, output)) in planned.into_iter().zip(sources).zip(places) {
+    for ((chain, source), (tap, output, own)) in planned.into_iter().zip(sources).zip(places) {
         let names = source.interfaces();
         let tap = chain.loaded.ports.tap.as_ref().zip(files.take(tap));
         let tap = tap.map(|((_, how), file)| how.writer(file, names.clone(), false));
@@ -212,7 +219,16 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
         };
         let source = wrap(source, impair, pace, tap)
             .map_err(|why| refuse(chain.input.path(), why.to_string()))?;
-        let sink = chain.output.sink(files.take(output), names, arguments.annotate);
+        let annotate = arguments.annotate;
+        let sink = chain.output.sink(files.take(output), names.clone(), annotate);
+        let outputs = chain.loaded.ports.outputs.iter().zip(own);
+        let own: Vec<_> = outputs
+            .map(|(one, file)| Some(one.as_ref()?.sink(files.take(file), names.clone(), annotate)))
+            .collect();
+        let sink = match own.is_empty() {
+            true => sink,
+            false => Box::new(PortSinks::new(sink, own)),
+        };
         ready.push((chain.loaded, source, sink));
     }
     let alerts = lines(arguments, files.take(alerts)).map(Arc::new);
@@ -226,15 +242,6 @@ fn lines(arguments: &RunArguments, file: Option<File>) -> Option<Lines> {
         Some(file) => Lines::new(path.display().to_string(), Box::new(file)),
         None => Lines::new("standard output", Box::new(io::stdout())),
     })
-}
-
-pub(super) fn named(input: &Input) -> String {
-    match input {
-        Input::File(path, _) => path.display().to_string(),
-        Input::Stdin(_) => "standard input".into(),
-        Input::Generate(_) => "generate".into(),
-        Input::Demo => "the demo's capture".into(),
-    }
 }
 
 /// Tells what was done, and whether it failed.

@@ -20,7 +20,6 @@ use warpline_verify::{Harness, Input as Packet, Outcome};
 
 use self::devices::compare;
 use self::private::Private;
-use super::run::named;
 use super::say;
 use crate::Failure;
 use crate::chain_file::{LoadOptions, Loaded};
@@ -86,11 +85,11 @@ fn refuse_single(input: &Input) -> Result<(), Failure> {
         }
         _ => return Ok(()),
     };
-    Err(Failure::Usage(format!("{}: --strict reads its input several times: {why}", named(input))))
+    Err(Failure::Usage(format!("{}: --strict reads its input several times: {why}", input.name())))
 }
 
 fn open(input: &Input) -> Result<Box<dyn Source>, Failure> {
-    input.open().map_err(|why| Failure::Usage(format!("{}: {why}", named(input))))
+    input.open().map_err(|failed| Failure::Usage(failed.why))
 }
 
 /// Whom the chain's files and its first packets name.
@@ -218,7 +217,7 @@ fn read(input: &Input) -> Result<(Vec<Packet>, bool), Failure> {
             }
             Ok(Next::Idle(wait)) => std::thread::sleep(wait),
             Ok(Next::End) => return Ok((packets, false)),
-            Err(why) => return Err(Failure::Usage(format!("{}: {why}", named(input)))),
+            Err(why) => return Err(Failure::Usage(format!("{}: {why}", input.name()))),
         }
     }
 }

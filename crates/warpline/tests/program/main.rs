@@ -24,6 +24,7 @@ mod pcap;
 mod pcapng;
 mod places;
 mod plan;
+mod ports;
 mod refusals;
 mod reload;
 mod seeds;

@@ -1,0 +1,271 @@
+//! The `[[port]]` tables of a chain file: where packets come in and leave, by name.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+use warpline_io::per_port::Wanted;
+use warpline_nf::config::{Folder, NumberOrName, did_you_mean};
+use warpline_nf::{Diagnostics, PORTS_MAX, Port, Section, Side, SourceText};
+
+use crate::keys;
+use crate::port_keys::{read_port, refusal};
+use crate::ports::{Input, Output, PortInput};
+
+/// The tables' name: no function can have it.
+pub(crate) const TABLE: &str = "port";
+
+/// A `[[port]]` table.
+#[derive(Clone)]
+pub(crate) struct PortTable {
+    pub(crate) port: Port,
+    /// What it reads; none for `device = "none"`.
+    pub(crate) input: Option<Input>,
+    /// The interface of a capture that feeds it.
+    pub(crate) interface: Option<Wanted>,
+    /// Its own output.
+    pub(crate) output: Option<Output>,
+    /// Where its table stands.
+    pub(crate) span: Range<usize>,
+}
+
+/// Bytes of a port's name.
+const NAME_LEN_MAX: usize = 128;
+
+/// The tables of a file, each with its place.
+pub(crate) fn tables<'a>(
+    source: &SourceText,
+    file: &'a DeTable<'a>,
+    mistakes: &mut Diagnostics,
+) -> Vec<(&'a DeTable<'a>, Range<usize>)> {
+    let Some(value) = file.get(TABLE) else { return Vec::new() };
+    let items = match value.get_ref() {
+        DeValue::Array(items) => items,
+        DeValue::Table(_) => {
+            let mistake = source.mistake(value.span(), "`[port]` is one table of a list");
+            mistakes.push(mistake.help("write [[port]] before each port's keys"));
+            return Vec::new();
+        }
+        _ => {
+            mistakes.push(source.mistake(value.span(), "`port` is a list of tables: [[port]]"));
+            return Vec::new();
+        }
+    };
+    if items.len() > PORTS_MAX {
+        let text = format!("{} ports: a file has {PORTS_MAX} at most", items.len());
+        mistakes.push(source.mistake(items[PORTS_MAX].span(), text));
+    }
+    let mut tables = Vec::new();
+    for item in items.iter().take(PORTS_MAX) {
+        match item.get_ref() {
+            DeValue::Table(table) => tables.push((table, item.span())),
+            _ => mistakes.push(source.mistake(item.span(), "`port` is a list of tables: [[port]]")),
+        }
+    }
+    tables
+}
+
+/// The name that a table gives its port, if it is one.
+pub(crate) fn name_of<'a>(table: &'a DeTable<'a>) -> Option<&'a str> {
+    table.get("name")?.get_ref().as_str()
+}
+
+/// Reads a table, with the command line's settings; `before` are the ports of those above it. The
+/// file that it names must be there if `needs_input`.
+pub(crate) fn read(
+    section: &mut Section<'_>,
+    span: Range<usize>,
+    before: &[PortTable],
+    folder: Folder<'_>,
+    needs_input: bool,
+) -> Option<PortTable> {
+    section.refuse_all_but(&keys::names(keys::PORT));
+    section.require("name", "the port's name");
+    section.require("side", "\"inside\" or \"outside\"");
+    section.require("device", "a capture, generate:... or none");
+    let name = name(section, before);
+    let sides = [Side::Inside, Side::Outside].map(|side| (side.name(), side));
+    let side = section.choice("side", &sides, Side::Inside);
+    let (path, on_disk) = match folder {
+        Folder::Disk(folder) => (folder, true),
+        Folder::Bundled(_) => (Path::new(""), false),
+    };
+    let input = device(section, path, needs_input && on_disk);
+    let interface = interface(section, input.as_ref());
+    let output = section.string("output").and_then(|text| {
+        let parsed = match text {
+            "-" => Err("a port writes to a file, not to standard output".into()),
+            _ => Output::parse(text, path),
+        };
+        read_port(section, "output", parsed.map_err(|why| vec![why]))
+    });
+    let port = Port { name: name?, side };
+    let table = PortTable { port, input, interface, output, span };
+    refuse_taken(section, &table, before);
+    Some(table)
+}
+
+fn name(section: &mut Section<'_>, before: &[PortTable]) -> Option<String> {
+    let name = section.string("name")?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@-".contains(c);
+    if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_plain) {
+        let text = format!(
+            "`name`: a port's name has 1 to {NAME_LEN_MAX} of the characters a-z, A-Z, 0-9 and ._:@-"
+        );
+        section.mistake("name", text);
+        return None;
+    }
+    let is_taken = |name: &str| before.iter().any(|other| other.port.name == name);
+    if is_taken(name) {
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let free = numbered.into_iter().find(|name| !is_taken(name)).unwrap_or_default();
+        section.mistake("name", format!("two ports are called {name:?}; write name = {free:?}"));
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+fn device(section: &mut Section<'_>, folder: &Path, needs_input: bool) -> Option<Input> {
+    let text = section.string("device")?;
+    let is_live = ["af_packet:", "af_xdp:"].iter().any(|kind| text.starts_with(kind));
+    let parsed = match text {
+        "none" => return None,
+        "-" => Err(vec!["a port reads a file, not standard input".into()]),
+        _ if is_live => Err(vec![
+            "live ports are not built yet; write a capture file, generate:... or none".into(),
+        ]),
+        _ => Input::parse(text, folder),
+    };
+    let mut input = parsed;
+    if let Some(why) = input.as_ref().ok().and_then(refusal)
+        && needs_input
+    {
+        input = Err(vec![format!("can't read {text:?}: {why}")]);
+    }
+    read_port(section, "device", input)
+}
+
+fn interface(section: &mut Section<'_>, input: Option<&Input>) -> Option<Wanted> {
+    let wanted = match section.number_or_name("interface", 0..=u64::from(u16::MAX))? {
+        NumberOrName::Number(number) => Wanted::Number(number as u16),
+        NumberOrName::Name(name) => Wanted::Name(name.to_owned()),
+    };
+    if !matches!(input, Some(Input::File(..))) && section.has("device") {
+        section.mistake("interface", "`interface` requires a capture file as `device`");
+    }
+    Some(wanted)
+}
+
+/// Frames of one interface come in at one port.
+fn refuse_taken(section: &mut Section<'_>, table: &PortTable, before: &[PortTable]) {
+    let Some(path) = table.input.as_ref().and_then(file) else { return };
+    let same = before.iter().find(|other| other.input.as_ref().and_then(file) == Some(path));
+    let Some(first) = same else { return };
+    let other = before.iter().find(|other| {
+        other.input.as_ref().and_then(file) == Some(path) && other.interface == table.interface
+    });
+    let name = &table.port.name;
+    let file = section.string("device").unwrap_or_default();
+    match (&table.interface, other) {
+        (None, _) => {
+            let text = format!(
+                "ports {:?} and {name:?} read {file}: each needs the interface that feeds it, such as interface = 0",
+                first.port.name
+            );
+            section.mistake("device", text);
+        }
+        (Some(_), _) if first.interface.is_none() => {
+            let text = format!("port {:?} reads all interfaces of {file}", first.port.name);
+            section.mistake("interface", format!("{text}; give it an `interface`, too"));
+        }
+        (Some(wanted), Some(other)) => {
+            let text = format!("interface {wanted} of {file} feeds port {:?}", other.port.name);
+            section.mistake("interface", text);
+        }
+        (Some(_), None) => {}
+    }
+}
+
+fn file(input: &Input) -> Option<&PathBuf> {
+    match input {
+        Input::File(path, _) => Some(path),
+        _ => None,
+    }
+}
+
+/// What ports of a chain read, as one input.
+pub(crate) fn input(tables: &[PortTable]) -> Input {
+    let inputs = (0..).zip(tables).filter_map(|(number, table)| {
+        let (input, interface) = (table.input.clone()?, table.interface.clone());
+        Some(PortInput { number, name: table.port.name.clone(), input, interface })
+    });
+    let names = tables.iter().map(|table| table.port.name.clone()).collect();
+    Input::Ports(inputs.collect(), names)
+}
+
+/// The ports of a file, each of which is one chain's.
+pub(crate) struct ChosenPorts {
+    tables: Vec<PortTable>,
+    /// By table, whether a chain has it.
+    is_taken: Vec<bool>,
+    /// Whether the file has one chain, which needs not name its ports.
+    is_only: bool,
+}
+
+impl ChosenPorts {
+    pub(crate) fn new(tables: Vec<PortTable>, is_only: bool) -> Self {
+        let is_taken = vec![false; tables.len()];
+        Self { tables, is_taken, is_only }
+    }
+
+    /// The ports of the chain of `section`, in the order of the file.
+    pub(crate) fn take(
+        &mut self,
+        section: &mut Section<'_>,
+        source: &SourceText,
+    ) -> Vec<PortTable> {
+        let names: Vec<String> = section.parsed_list("ports");
+        let mut own = vec![self.is_only && !section.has("ports"); self.tables.len()];
+        for name in names {
+            match self.tables.iter().position(|table| table.port.name == name) {
+                Some(at) if self.is_taken[at] || own[at] => {
+                    section.mistake("ports", format!("port {name:?} is named twice in `ports`"));
+                }
+                Some(at) => own[at] = true,
+                None => {
+                    let known = self.tables.iter().map(|table| table.port.name.as_str());
+                    let text = format!("there is no port {name:?}");
+                    let meant = did_you_mean(&name, known.clone());
+                    let known = known.collect::<Vec<_>>().join(", ");
+                    section.mistake("ports", format!("{text}; {meant}ports: {known}"));
+                }
+            }
+        }
+        let numbers = (0..own.len()).filter(|&at| own[at]);
+        let tables: Vec<PortTable> = numbers.map(|at| self.tables[at].clone()).collect();
+        self.is_taken.iter_mut().zip(&own).for_each(|(is_taken, own)| *is_taken |= own);
+        refuse_paces(section, &tables, source);
+        tables
+    }
+
+    /// Notes the ports that no chain has.
+    pub(crate) fn refuse_left(&self, source: &SourceText, mistakes: &mut Diagnostics) {
+        for (table, _) in self.tables.iter().zip(&self.is_taken).filter(|(_, is_taken)| !*is_taken)
+        {
+            let text = format!("port {:?} is in no chain", table.port.name);
+            let help = format!("write ports = [{:?}, ...] in its [[chain]]", table.port.name);
+            mistakes.push(source.mistake(table.span.clone(), text).help(help));
+        }
+    }
+}
+
+/// The frames of all ports are one sequence, which has one pace.
+fn refuse_paces(section: &mut Section<'_>, tables: &[PortTable], source: &SourceText) {
+    let pace = |table: &PortTable| table.input.as_ref().and_then(Input::pace);
+    let first = tables.iter().find_map(pace);
+    let other = tables.iter().find(|table| pace(table).is_some_and(|own| Some(own) != first));
+    if let (Some(first), Some(other)) = (first, other) {
+        let text = format!("the ports of a chain share a pace: pace={first} is given before");
+        section.note(source.mistake(other.span.clone(), text));
+    }
+}

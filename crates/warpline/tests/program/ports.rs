@@ -1,0 +1,323 @@
+//! Chains with ports: what comes in where, by which port it leaves, and what is wrong with tables.
+
+use serde_json::json;
+
+use crate::harness::Demo;
+use crate::pcap::{Record, capture, udp};
+use crate::{pcap, pcapng, stats};
+
+/// A datagram from 10.0.0.HOST, or whoever `src` is, to `dst`.
+pub(crate) fn frame(src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
+    udp(4, |ip| {
+        ip[12..16].copy_from_slice(&src);
+        ip[16..20].copy_from_slice(&dst);
+    })
+}
+
+const LAN: [u8; 4] = [10, 0, 0, 5];
+const WAN: [u8; 4] = [203, 0, 113, 18];
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Packets from the inside at 1 and 3 seconds, and from the outside at 1, 2 and 4.
+fn demo() -> Demo {
+    let demo = Demo::new();
+    let out = |at| Record::new(at * SECOND, frame(LAN, WAN));
+    let back = |at| Record::new(at * SECOND, frame(WAN, LAN));
+    demo.write("lan.pcap", capture(1, &[out(1), out(3)]));
+    demo.write("wan.pcap", capture(1, &[back(1), back(2), back(4)]));
+    demo
+}
+
+fn port(name: &str, side: &str, device: &str, more: &str) -> String {
+    format!("[[port]]\nname = {name:?}\nside = {side:?}\ndevice = {device:?}\n{more}")
+}
+
+fn two(chain: &str) -> String {
+    let (lan, wan) =
+        (port("lan", "inside", "lan.pcap", ""), port("wan", "outside", "wan.pcap", ""));
+    format!("[chain]\n{chain}\n{lan}{wan}")
+}
+
+/// Seconds and interface of each packet.
+fn seen(demo: &Demo, name: &str) -> Vec<(u64, String)> {
+    let packets = pcapng::parse(&demo.read(name));
+    packets.into_iter().map(|one| (one.record.at_ns / SECOND, one.interface)).collect()
+}
+
+fn named(all: &[(u64, &str)]) -> Vec<(u64, String)> {
+    all.iter().map(|(at, name)| (*at, (*name).to_owned())).collect()
+}
+
+#[test]
+fn packets_come_in_by_time_and_leave_by_the_other_port() {
+    let demo = demo();
+    demo.write("two.toml", two("functions = []\noutput = \"out.pcapng\"\ntap = \"tap.pcapng\""));
+    let ended = demo.warpline("run two.toml --stats s.json").expect(0);
+    let crossed = named(&[(1, "wan"), (1, "lan"), (2, "lan"), (3, "wan"), (4, "lan")]);
+    assert_eq!(seen(&demo, "out.pcapng"), crossed);
+    let came = named(&[(1, "lan"), (1, "wan"), (2, "wan"), (3, "lan"), (4, "wan")]);
+    assert_eq!(seen(&demo, "tap.pcapng"), came);
+    let all = stats::read(&demo, "s.json");
+    let len = frame(LAN, WAN).len();
+    let of = |name: &str, side: &str, read: usize, sent: usize| {
+        json!({ "name": name, "side": side, "packets": { "read": read, "sent": sent },
+            "bytes": { "read": read * len, "sent": sent * len } })
+    };
+    let ports = json!([of("lan", "inside", 2, 3), of("wan", "outside", 3, 2)]);
+    assert_eq!(all["chains"][0]["ports"], ports);
+    for line in ["port              read          sent", "lan                  2             3"] {
+        assert!(ended.stderr.contains(line), "{}", ended.stderr);
+    }
+    // A limit and lanes hold over all ports.
+    demo.warpline("run two.toml --count 3 --lanes 2").expect(0);
+    assert_eq!(seen(&demo, "out.pcapng"), crossed[..3]);
+}
+
+#[test]
+fn ports_have_outputs_of_their_own() {
+    let demo = demo();
+    let lan = port("lan", "inside", "lan.pcap", "output = \"to-lan.pcap\"\n");
+    let wan = port("wan", "outside", "wan.pcap", "");
+    let text = format!("[chain]\nfunctions = []\noutput = \"rest.pcapng\"\n{lan}{wan}");
+    demo.write("c.toml", &text);
+    demo.warpline("run c.toml").expect(0);
+    let (_, to_lan) = pcap::parse(&demo.read("to-lan.pcap"));
+    let times: Vec<u64> = to_lan.iter().map(|record| record.at_ns / SECOND).collect();
+    assert_eq!(times, [1, 2, 4]);
+    assert_eq!(seen(&demo, "rest.pcapng"), named(&[(1, "wan"), (3, "wan")]));
+    // What has no output is absorbed.
+    demo.write("c.toml", text.replace("output = \"rest.pcapng\"", ""));
+    demo.warpline("run c.toml --stats s.json").expect(0);
+    let packets = &stats::read(&demo, "s.json")["chains"][0]["packets"];
+    assert_eq!((&packets["sent"], &packets["absorbed"]), (&json!(3), &json!(2)));
+}
+
+#[test]
+fn interfaces_of_one_capture_are_ports() {
+    let demo = Demo::new();
+    let records = [(0, 1), (1, 2), (2, 3), (1, 4), (0, 5)];
+    let records = records.map(|(port, at)| (port, Record::new(at * SECOND, frame(LAN, WAN))));
+    demo.write("both.pcapng", pcapng::capture(&["eth0", "eth1", "eth2"], &records));
+    let wan = port("wan", "outside", "both.pcapng", "interface = \"eth1\"\n");
+    let lan = port("lan", "inside", "both.pcapng", "interface = 0\n");
+    let chain = "[chain]\nfunctions = []\noutput = \"out.pcapng\"\n";
+    demo.write("c.toml", format!("{chain}{wan}{lan}"));
+    let ended = demo.warpline("run c.toml").expect(0);
+    let expected = named(&[(1, "wan"), (2, "lan"), (4, "lan"), (5, "wan")]);
+    assert_eq!(seen(&demo, "out.pcapng"), expected);
+    let warning = "both.pcapng: 1 frames of interfaces without a port";
+    assert!(ended.stderr.contains(warning), "{}", ended.stderr);
+    demo.write("c.toml", format!("{chain}{lan}{}", wan.replace("eth1", "eth7")));
+    let ended = demo.warpline("run c.toml").expect(1);
+    let error = "both.pcapng: there is no interface \"eth7\"";
+    assert!(ended.stderr.contains(error), "{}", ended.stderr);
+}
+
+#[test]
+fn the_command_line_names_a_ports_device() {
+    let demo = demo();
+    demo.write("two.toml", two("functions = []\noutput = \"out.pcapng\""));
+    demo.warpline("run two.toml --set port.wan.device=none").expect(0);
+    assert_eq!(seen(&demo, "out.pcapng"), named(&[(1, "wan"), (3, "wan")]));
+    demo.warpline(
+        "run two.toml --set port.lan.device=generate:packets=3 --set port.wan.device=none",
+    )
+    .expect(0);
+    assert_eq!(seen(&demo, "out.pcapng").len(), 3);
+    let ended = demo.warpline("run two.toml --set port.dmz.device=none").expect(2);
+    assert!(ended.stderr.contains("--set: [port.dmz] is in no chain"), "{}", ended.stderr);
+    for command in ["run two.toml --input x.pcap", "check two.toml --strict --input x.pcap"] {
+        let ended = demo.warpline(command).expect(2);
+        let text =
+            "--input conflicts with [[port]]; for a port, write --set port.lan.device=x.pcap";
+        assert!(ended.stderr.contains(text), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn routes_name_the_port_that_packets_leave_by() {
+    let demo = demo();
+    let to = |host: u8, at: u64| Record::new(at * SECOND, frame(LAN, [10, host, 0, 1]));
+    demo.write("lan.pcap", capture(1, &[to(1, 1), to(2, 2), to(3, 3), to(4, 4), to(5, 5)]));
+    let routes = "10.1.0.0/16 via 192.0.2.1 dev wan\n10.2.0.0/16 via 198.51.100.1\n\
+        198.51.100.0/24 dev dmz\n10.3.0.0/16 via 192.0.2.1 dev dmz\nblackhole 10.4.0.0/16 dev lo\n\
+        10.5.0.0/16 via 10.0.0.9 dev lan\n";
+    demo.write("routes", routes);
+    let lan = port("lan", "inside", "lan.pcap", "");
+    let wan = port("wan", "outside", "none", "");
+    let dmz = port("dmz", "inside", "none", "");
+    let chain = "[chain]\nfunctions = [\"router\"]\noutput = \"out.pcapng\"\n[router]\nroutes = \"routes\"\n";
+    demo.write("c.toml", format!("{chain}{lan}{wan}{dmz}"));
+    demo.warpline("run c.toml --lanes 2").expect(0);
+    let expected = named(&[(1, "wan"), (2, "dmz"), (3, "dmz"), (5, "lan")]);
+    assert_eq!(seen(&demo, "out.pcapng"), expected);
+    demo.warpline("run c.toml --device host").expect(0);
+    assert_eq!(seen(&demo, "out.pcapng"), expected);
+}
+
+#[test]
+fn mistakes_in_ports_have_a_place_and_a_text_to_write() {
+    let demo = demo();
+    let lan = port("lan", "inside", "lan.pcap", "");
+    let wan = port("wan", "outside", "wan.pcap", "");
+    let chain = "[chain]\nfunctions = []\n";
+    let one = |more: &str| format!("{chain}{lan}{more}");
+    let cases = [
+        (
+            one(&port("lan", "outside", "none", "")),
+            "8:8: two ports are called \"lan\"; write name = \"lan-2\"",
+        ),
+        (
+            one("[[port]]\nname = \"wan\"\ndevice = \"none\"\n"),
+            "7:1: [[port]] needs `side`: \"inside\" or \"outside\"",
+        ),
+        (
+            one(&port("wan", "left", "none", "")),
+            "9:8: `side` must be \"inside\" or \"outside\", found \"left\"",
+        ),
+        (
+            one(&port("w n", "outside", "none", "")),
+            "8:8: `name`: a port's name has 1 to 128 of the characters a-z, A-Z, 0-9 and ._:@-",
+        ),
+        (
+            one(&port("wan", "outside", "af_packet:eth0", "")),
+            "10:10: `device`: live ports are not built yet; write a capture file, generate:... or none",
+        ),
+        (
+            one(&port("wan", "outside", "-", "")),
+            "10:10: `device`: a port reads a file, not standard input",
+        ),
+        (
+            one(&port("wan", "outside", "missing.pcap", "")),
+            "10:10: `device`: can't read \"missing.pcap\": no such file or directory",
+        ),
+        (
+            one(&port("wan", "outside", "none", "interface = 0\n")),
+            "11:13: `interface` requires a capture file as `device`",
+        ),
+        (
+            one(&port("wan", "outside", "wan.pcap", "interface = -1\n")),
+            "11:13: `interface` must be a whole number from 0 to 65535 or a name, found -1",
+        ),
+        (
+            one(&port("wan", "outside", "lan.pcap", "")),
+            "10:10: ports \"lan\" and \"wan\" read lan.pcap: each needs the interface that feeds it, such as interface = 0",
+        ),
+        (
+            one(&port("wan", "outside", "none", "output = \"-\"\n")),
+            "11:10: `output`: a port writes to a file, not to standard output",
+        ),
+        (one(&port("wan", "outside", "none", "speed = 3\n")), "11:1: [[port]] has no key `speed`"),
+        (
+            format!("{chain}input = \"lan.pcap\"\n{lan}{wan}"),
+            "3:9: `input` conflicts with [[port]]: name the capture as a port's `device`",
+        ),
+        (format!("{chain}ports = [\"lan\"]\n{lan}{wan}"), "8:1: port \"wan\" is in no chain"),
+        (
+            format!("{chain}ports = [\"lan\", \"wn\", \"wan\"]\n{lan}{wan}"),
+            "3:9: there is no port \"wn\"; did you mean \"wan\"? ports: lan, wan",
+        ),
+        (
+            format!("{chain}ports = [\"lan\", \"wan\", \"lan\"]\n{lan}{wan}"),
+            "3:9: port \"lan\" is named twice in `ports`",
+        ),
+        (
+            one(&(wan.clone() + &port("dmz", "inside", "none", ""))),
+            "1:1: a chain with more than two ports needs a router",
+        ),
+        (
+            format!("{chain}{}", port("lan", "inside", "none", "")),
+            "1:1: no port of the chain has packets: each `device` is \"none\"",
+        ),
+        (format!("{chain}[port]\nname = \"lan\"\n"), "3:1: `[port]` is one table of a list"),
+        (
+            one(&wan).replace("lan.pcap", "lan.pcap,pace=3").replace("wan.pcap", "wan.pcap,pace=2"),
+            "7:1: the ports of a chain share a pace: pace=3 is given before",
+        ),
+    ];
+    for (text, told) in cases {
+        demo.write("c.toml", &text);
+        let checked = demo.warpline("check c.toml").expect(2);
+        assert!(checked.stderr.contains(&format!("c.toml:{told}\n")), "{text}\n{}", checked.stderr);
+        assert_eq!(demo.warpline("run c.toml").expect(2).stderr, checked.stderr);
+    }
+}
+
+#[test]
+fn routes_by_interfaces_that_are_no_ports_are_refused() {
+    let demo = demo();
+    let three = |routes: &str| {
+        demo.write("routes", routes);
+        let chain =
+            "functions = [\"router\"]\noutput = \"out.pcapng\"\n[router]\nroutes = \"routes\"\n";
+        two(chain) + &port("dmz", "inside", "none", "")
+    };
+    for (routes, told) in [
+        ("10.0.0.0/8 via 192.0.2.1 dev eth7\n", "routes:1:30: `eth7` is no port of this chain"),
+        (
+            "10.0.0.0/8 dev lan\n203.0.113.0/24 192.0.2.1\n",
+            "routes:2:1: the route to 203.0.113.0/24 names no port",
+        ),
+    ] {
+        demo.write("c.toml", three(routes));
+        let ended = demo.warpline("check c.toml").expect(2);
+        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    }
+    // Its packets are dropped, not sent by a shorter route.
+    let routes = "0.0.0.0/0 dev wan\n203.0.113.0/24 via 192.0.2.1 dev eth7\n";
+    let text =
+        three(routes).replace("routes = \"routes\"", "routes = \"routes\"\nunsupported = \"skip\"");
+    demo.write("c.toml", text);
+    demo.warpline("run c.toml --stats s.json").expect(0);
+    let chain = &stats::read(&demo, "s.json")["chains"][0];
+    assert_eq!(chain["functions"][0]["drops"]["unsupported-route"], json!(2));
+    assert_eq!(seen(&demo, "out.pcapng"), named(&[(1, "wan"), (2, "wan"), (4, "wan")]));
+}
+
+#[test]
+fn chains_share_the_ports_of_a_file() {
+    let demo = demo();
+    let chain = |name: &str, ports: &str| {
+        format!("[[chain]]\nname = {name:?}\nfunctions = []\noutput = \"{name}.pcapng\"\n{ports}\n")
+    };
+    let ports = [("lan", "lan.pcap"), ("wan", "wan.pcap"), ("a", "none"), ("b", "none")];
+    let tables: String = ports.map(|(name, device)| port(name, "inside", device, "")).concat();
+    let first = chain("first", "ports = [\"a\", \"lan\"]");
+    let second = chain("second", "ports = [\"wan\", \"b\"]");
+    demo.write("c.toml", format!("{first}{second}{tables}"));
+    demo.warpline("run c.toml").expect(0);
+    assert_eq!(seen(&demo, "first.pcapng"), named(&[(1, "a"), (3, "a")]));
+    assert_eq!(seen(&demo, "second.pcapng"), named(&[(1, "b"), (2, "b"), (4, "b")]));
+    let third = chain("third", "ports = [\"a\"]");
+    demo.write("c.toml", format!("{first}{second}{third}{tables}"));
+    let ended = demo.warpline("check c.toml").expect(2);
+    assert!(ended.stderr.contains("port \"a\" is named twice in `ports`"), "{}", ended.stderr);
+}
+
+/// Whatever a translator makes of what goes out, its answer comes back in by the other port.
+#[test]
+fn translated_packets_cross_both_ways() {
+    let demo = demo();
+    let chain = "functions = [\"nat\"]\noutput = \"out.pcapng\"\n\
+        [nat]\ninside = [\"10.0.0.0/8\"]\noutside = [\"192.0.2.9\"]\n";
+    demo.write("two.toml", two(chain));
+    demo.warpline("run two.toml --set port.wan.device=none").expect(0);
+    let sent = pcapng::parse(&demo.read("out.pcapng"));
+    assert_eq!(sent.len(), 2);
+    assert!(sent.iter().all(|packet| packet.interface == "wan"));
+    let out = &sent[0].record.bytes[14..];
+    assert_eq!(out[12..16], [192, 0, 2, 9]);
+    let answer = udp(4, |ip| {
+        ip[12..16].copy_from_slice(&out[16..20]);
+        ip[16..20].copy_from_slice(&out[12..16]);
+        ip[20..22].copy_from_slice(&out[22..24]);
+        ip[22..24].copy_from_slice(&out[20..22]);
+    });
+    demo.write("wan.pcap", capture(1, &[Record::new(2 * SECOND, answer)]));
+    demo.warpline("run two.toml").expect(0);
+    let all = pcapng::parse(&demo.read("out.pcapng"));
+    let ports: Vec<&str> = all.iter().map(|packet| packet.interface.as_str()).collect();
+    assert_eq!(ports, ["wan", "lan", "wan"]);
+    assert_eq!(all[1].record.bytes[14 + 16..14 + 20], LAN);
+}
