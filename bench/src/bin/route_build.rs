@@ -7,7 +7,7 @@
 use std::io::Read;
 
 use warpline_bench::{median, seconds};
-use warpline_nf::SourceText;
+use warpline_nf::{Ports, SourceText};
 use warpline_router::full_table::{routes, to_mrt, to_text};
 use warpline_router::routes::{Routes, Unsupported, read};
 use warpline_router::unpack::unpack;
@@ -25,7 +25,9 @@ fn main() {
     let dump = to_mrt(&table, peers);
     println!("text of {} bytes, dump of {} bytes, {peers} peers", source.text.len(), dump.len());
     let from_text = |then: &mut dyn FnMut(&Routes<'_>)| {
-        then(&read(&source, Unsupported::Error, &mut |mistake| panic!("{mistake}")));
+        then(&read(&source, Unsupported::Error, &Ports::default(), &mut |mistake| {
+            panic!("{mistake}")
+        }));
     };
     let from_dump = |bytes: &[u8], then: &mut dyn FnMut(&Routes<'_>)| {
         let unpacked = unpack(bytes).unwrap_or_else(|why| panic!("{why}"));

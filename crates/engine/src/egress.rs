@@ -30,7 +30,7 @@ pub(crate) struct Egress {
 }
 
 impl Egress {
-    /// Of a chain with ports. `wants` says whether the sink wants the frames of a port.
+    /// Of a chain with ports. `wants` returns whether the sink takes frames of a port.
     pub(crate) fn of(chain: &Chain, wants: impl Fn(u16) -> bool) -> Option<Self> {
         let (ports, drops_hairpins) = (chain.ports().clone(), chain.presumes_crossing());
         let wanted = (0..ports.len()).map(|port| wants(port as u16)).collect();

@@ -72,7 +72,7 @@ impl Packets {
     }
 }
 
-/// What came in and left by a port.
+/// Packets that came in and left by a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
     /// Packets read there.

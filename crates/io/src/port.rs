@@ -276,7 +276,7 @@ pub enum SourceError {
         /// Its name.
         of: String,
         /// Why.
-        error: Box<SourceError>,
+        error: Box<Self>,
     },
 }
 

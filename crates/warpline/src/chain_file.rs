@@ -58,7 +58,7 @@ const TABLES: &str = "tables: [chain], [[port]], [plan] and one for each name in
 const NO_ROUTER: &str = "a chain with more than two ports needs a router";
 const NO_ROUTER_HELP: &str = "its routes name the port by which packets leave: `dev PORT`";
 
-/// What a chain is built of besides its table: where that stands, the plan, and the ports.
+/// The place of a chain's table, the plan, and the ports that chains may have.
 type Given<'a> = (Range<usize>, &'a (PlanOptions, Profile), &'a mut ChosenPorts);
 
 fn hash_of(ports: &HopPorts) -> u64 {

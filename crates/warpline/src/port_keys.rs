@@ -1,4 +1,4 @@
-//! What a `[chain]` table says of where packets come from and go: read as what it means, every mistake noted at its key.
+//! The keys of a `[chain]` table for input and output: read as what it means, every mistake noted at its key.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use warpline_nf::config::Folder;
 use crate::port_tables::{self, PortTable};
 use crate::ports::{Input, Output};
 
-/// What a `[chain]` table and its ports' tables say of where packets come from and go.
+/// The input and the outputs that a `[chain]` table and its ports' tables name.
 pub(crate) struct PortKeys {
     pub(crate) input: Option<Input>,
     pub(crate) output: Option<Output>,

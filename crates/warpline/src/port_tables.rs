@@ -19,7 +19,7 @@ pub(crate) const TABLE: &str = "port";
 #[derive(Clone)]
 pub(crate) struct PortTable {
     pub(crate) port: Port,
-    /// What it reads; none for `device = "none"`.
+    /// Its input; none for `device = "none"`.
     pub(crate) input: Option<Input>,
     /// The interface of a capture that feeds it.
     pub(crate) interface: Option<Wanted>,
@@ -193,7 +193,7 @@ fn file(input: &Input) -> Option<&PathBuf> {
     }
 }
 
-/// What ports of a chain read, as one input.
+/// The inputs of a chain's ports, as one.
 pub(crate) fn input(tables: &[PortTable]) -> Input {
     let inputs = (0..).zip(tables).filter_map(|(number, table)| {
         let (input, interface) = (table.input.clone()?, table.interface.clone());

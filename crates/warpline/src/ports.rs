@@ -25,7 +25,7 @@ pub(crate) enum Input {
     Generate(Box<GeneratorConfig>),
     /// The demo's capture.
     Demo,
-    /// What the ports of a chain read, in the order of timestamps, and the names of all ports.
+    /// The inputs of a chain's ports, in the order of timestamps, and the names of all ports.
     Ports(Vec<PortInput>, Vec<String>),
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct NotOpened {
     pub(crate) path: Option<PathBuf>,
 }
 
-/// What a port reads.
+/// The input of a port.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PortInput {
     /// The port's place in the chain.

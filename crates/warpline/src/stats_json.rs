@@ -50,7 +50,7 @@ fn of_chain(deployment: &Deployment, report: &Report) -> Value {
     })
 }
 
-/// What came in and left by each port.
+/// The counts of each port.
 fn ports(chain: &Chain, part: &Part) -> Vec<Value> {
     let none = PortStats::default();
     let of = |(number, port): (usize, &Port)| {

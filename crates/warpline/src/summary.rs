@@ -144,7 +144,7 @@ fn packets(chain: &Chain, part: &Part) -> String {
     text
 }
 
-/// What came in and left by each port.
+/// The counts of each port.
 fn ports(chain: &Chain, part: &Part) -> String {
     let width = chain.ports().iter().map(|port| port.name.len()).max().unwrap_or(0).max(8);
     let mut text = String::new();

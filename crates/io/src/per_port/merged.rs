@@ -80,13 +80,13 @@ struct Leg {
 struct Interfaces {
     ports: Vec<(Option<Wanted>, u16)>,
     names: InterfaceNames,
-    /// By interface, the port that it feeds, as far as interfaces were met.
-    met: Vec<Option<Met>>,
+    /// By interface, the port that it feeds, as far as frames came from it.
+    known: Vec<Option<Known>>,
 }
 
-/// An interface that was met.
+/// An interface that gave a frame.
 #[derive(Clone, Copy)]
-enum Met {
+enum Known {
     Port(u16),
     NoPort,
 }
@@ -234,7 +234,7 @@ impl Source for Merged {
 
 impl Leg {
     fn new(Feed { source, name, ports }: Feed) -> Self {
-        let interfaces = Interfaces { ports, names: source.interfaces(), met: Vec::new() };
+        let interfaces = Interfaces { ports, names: source.interfaces(), known: Vec::new() };
         let (bytes, heads, skipped, state) = (Vec::new(), Vec::new(), 0, State::Open);
         Self { source, name, interfaces, bytes, heads, skipped, state }
     }
@@ -302,15 +302,15 @@ impl Leg {
 impl Interfaces {
     #[inline]
     fn port(&mut self, interface: u16) -> Option<u16> {
-        match self.met.get(usize::from(interface)) {
-            Some(Some(Met::Port(port))) => Some(*port),
-            Some(Some(Met::NoPort)) => None,
-            _ => self.meet(interface),
+        match self.known.get(usize::from(interface)) {
+            Some(Some(Known::Port(port))) => Some(*port),
+            Some(Some(Known::NoPort)) => None,
+            _ => self.look_up(interface),
         }
     }
 
     #[cold]
-    fn meet(&mut self, interface: u16) -> Option<u16> {
+    fn look_up(&mut self, interface: u16) -> Option<u16> {
         let name = self.names.name(interface);
         let is_it = |wanted: &Option<Wanted>| match wanted {
             None => true,
@@ -319,10 +319,10 @@ impl Interfaces {
         };
         let port = self.ports.iter().find(|(wanted, _)| is_it(wanted)).map(|&(_, port)| port);
         let at = usize::from(interface);
-        if self.met.len() <= at {
-            self.met.resize(at + 1, None);
+        if self.known.len() <= at {
+            self.known.resize(at + 1, None);
         }
-        self.met[at] = Some(port.map_or(Met::NoPort, Met::Port));
+        self.known[at] = Some(port.map_or(Known::NoPort, Known::Port));
         port
     }
 

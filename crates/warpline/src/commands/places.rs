@@ -77,7 +77,7 @@ pub(super) fn check_ports(
         |path: &Path, why: String| located(Some(chain), &Refusal { why, path: path.into() });
     for Planned { loaded, input, output } in &planned {
         for part in input.parts() {
-            // To open a pipe would take what whoever writes it sends.
+            // Opening a pipe would take bytes from it.
             if let Some(path) = part.path().filter(|path| path.is_file()) {
                 part.open().map_err(|failed| refuse(path, failed.why))?;
             }

@@ -86,7 +86,7 @@ fn ports_have_outputs_of_their_own() {
     let times: Vec<u64> = to_lan.iter().map(|record| record.at_ns / SECOND).collect();
     assert_eq!(times, [1, 2, 4]);
     assert_eq!(seen(&demo, "rest.pcapng"), named(&[(1, "wan"), (3, "wan")]));
-    // What has no output is absorbed.
+    // Packets without an output are absorbed.
     demo.write("c.toml", text.replace("output = \"rest.pcapng\"", ""));
     demo.warpline("run c.toml --stats s.json").expect(0);
     let packets = &stats::read(&demo, "s.json")["chains"][0]["packets"];
@@ -295,7 +295,7 @@ fn chains_share_the_ports_of_a_file() {
     assert!(ended.stderr.contains("port \"a\" is named twice in `ports`"), "{}", ended.stderr);
 }
 
-/// Whatever a translator makes of what goes out, its answer comes back in by the other port.
+/// An answer to a translated packet comes in by the other port and leaves by the first.
 #[test]
 fn translated_packets_cross_both_ways() {
     let demo = demo();
