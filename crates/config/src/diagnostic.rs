@@ -1,5 +1,5 @@
-//! Mistakes in files that people write, told so that they can be mended: file, line, column, the line
-//! itself, what is allowed. All mistakes of a file are collected, not only the first.
+//! Mistakes in files that people write, with everything needed to fix them: file, line, column, the
+//! line itself, the allowed values. All mistakes of a file are collected, not only the first.
 
 use core::fmt;
 use core::ops::Range;
@@ -22,7 +22,7 @@ pub struct SourceText {
     pub name: Arc<str>,
     /// Its content.
     pub text: Arc<str>,
-    /// Whether its keys were left out already, by whoever knows where it has them.
+    /// Whether its parser already removed the keys.
     pub is_cleared: bool,
 }
 
@@ -41,8 +41,8 @@ impl SourceText {
         self.in_line(line, &self.text[line_start..line_end], at - line_start, span.len(), message)
     }
 
-    /// A mistake in line `line` (from 1), which reads `text`, at byte `at` of it, `len` bytes long. For
-    /// readers of long files, which know the line.
+    /// A mistake in line `line` (from 1), which is `text`, at byte `at` of it, `len` bytes long.
+    /// For readers of long files, which know the line.
     pub fn in_line(
         &self,
         line: usize,
@@ -102,9 +102,9 @@ pub struct Diagnostic {
     pub width: usize,
     /// The line as it stands.
     pub source_line: Box<str>,
-    /// What is wrong, in lower case.
+    /// The error, in lower case.
     pub message: String,
-    /// What is allowed, where that helps.
+    /// The allowed values, if that helps.
     pub help: Option<Box<str>>,
     /// The same for programs, where the message says it in words already.
     pub allowed: Option<Box<str>>,
@@ -131,7 +131,7 @@ impl Diagnostic {
         }
     }
 
-    /// Leaves out whatever the file says, which may be a key: the line, and what the message quotes of it.
+    /// Removes the file's text, which may be a key: the line, and the message's quotes of it.
     pub fn hide(&mut self) {
         if self.is_cleared {
             return;
@@ -187,7 +187,8 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Text with control characters written as `\u000a`: what it quotes of a file must not look like another message.
+/// Text with control characters written as `\u000a`: a quote of a file must not look like another
+/// message.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
@@ -315,7 +316,7 @@ mod tests {
         }
     }
 
-    /// What a file says can't look like another message.
+    /// Text of a file can't look like another message.
     #[test]
     fn a_message_has_one_line() {
         let source = SourceText::new("f\n", "x\n");

@@ -1,4 +1,4 @@
-//! The files that a chain file names: where they are found, and how they are read.
+//! The files that a chain file names: their location and how they are read.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

@@ -1,4 +1,4 @@
-//! What is told of keys, and those that every function's table may have.
+//! Descriptions of keys, and the keys that every function's table may have.
 
 /// A key of a function's table.
 #[derive(Clone, Copy, Debug)]
@@ -9,7 +9,7 @@ pub struct Key {
     pub allowed: &'static str,
     /// What holds when it is absent; "required" where it must not be.
     pub default: &'static str,
-    /// What it does, in a line.
+    /// Its effect, in a line.
     pub help: &'static str,
 }
 

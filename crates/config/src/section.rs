@@ -1,8 +1,8 @@
 //! A function's table in the chain file, read key by key.
 //!
-//! A [`Section`] hands out typed values and notes every mistake with its place; a value that is wrong reads
-//! as its default, so that one pass finds all mistakes. Keys that the function doesn't know are found by
-//! [`Section::refuse_unknown`].
+//! A [`Section`] returns typed values and notes every mistake with its place. A wrong value reads
+//! as its default, so one pass finds all mistakes. [`Section::refuse_unknown`] finds keys that the
+//! function doesn't know.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,7 +25,7 @@ pub struct Layer<'a> {
     pub source: &'a SourceText,
     /// The table.
     pub table: &'a DeTable<'a>,
-    /// Where it stands in the text: where a missing key is told.
+    /// Its place in the text, for messages about missing keys.
     pub span: Range<usize>,
 }
 
@@ -38,7 +38,7 @@ pub enum NumberOrName<'a> {
     Name(&'a str),
 }
 
-/// A table of the chain file, with what the command line sets in it.
+/// A table of the chain file, with the settings of the command line.
 pub struct Section<'a> {
     /// The last one that has a key counts.
     layers: Vec<Layer<'a>>,
@@ -232,8 +232,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A list of strings that read as `T`s; a single string is a list of one. Every one that doesn't
-    /// read is a mistake.
+    /// A list of strings that parse as `T`s; a single string is a list of one. Each that doesn't
+    /// parse is a mistake.
     pub fn parsed_list<T: FromStr<Err: ToString>>(&mut self, key: &str) -> Vec<T> {
         let mut list = Vec::new();
         self.each_string(key, |section, text, span| match text.parse::<T>() {
@@ -245,8 +245,8 @@ impl<'a> Section<'a> {
         list
     }
 
-    /// Does `work` with each string of a list and where it stands; a single string is a list of one. What is no
-    /// string is a mistake.
+    /// Does `work` with each string of a list and its place; a single string is a list of one.
+    /// Other values are mistakes.
     fn each_string(&mut self, key: &str, mut work: impl FnMut(&mut Self, &'a str, Range<usize>)) {
         let Some(value) = self.value(key) else { return };
         let items = match value.get_ref() {
@@ -261,8 +261,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The name and the bytes of each file of a list, a single name being a list of one. A file that is missing, can't
-    /// be read or is larger than [`crate::FILE_LEN_MAX`] is a mistake.
+    /// The name and the bytes of each file of a list; a single name is a list of one. A file that
+    /// is missing, can't be read or is larger than [`crate::FILE_LEN_MAX`] is a mistake.
     pub fn files_bytes(&mut self, key: &str) -> Vec<(&'a str, Vec<u8>)> {
         let mut files = Vec::new();
         self.each_string(key, |section, name, span| match section.folder.read_bytes(name) {
@@ -315,7 +315,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// What [`Section::file_bytes`] gave, as text. What is not UTF-8 is a mistake.
+    /// The bytes from [`Section::file_bytes`] as text. Bytes that are not UTF-8 are a mistake.
     pub fn text(&mut self, key: &str, name: &str, bytes: Vec<u8>) -> Option<SourceText> {
         match text_of(bytes) {
             Ok(text) => Some(SourceText::new(name, text)),
@@ -341,8 +341,9 @@ impl<'a> Section<'a> {
         all.finish()
     }
 
-    /// The file that `key` names, to be created when a run starts: relative to the chain file's folder, or
-    /// to the current one where the chain file came with the program. An empty name is a mistake.
+    /// The file that `key` names, to be created when a run starts. Its path is relative to the
+    /// chain file's folder, or to the current one if the chain file is part of the program. An
+    /// empty name is a mistake.
     pub fn output(&mut self, key: &str) -> Option<PathBuf> {
         let name = self.string(key)?;
         if name.is_empty() {

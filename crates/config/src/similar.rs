@@ -1,4 +1,4 @@
-//! Names that a user may have meant.
+//! Suggestions for mistyped names.
 
 /// A question for the name that a user may have meant, to begin a list of all `names`; empty if
 /// none is close.

@@ -1,14 +1,16 @@
-//! Hyperscan 5.2 to 5.4, or Vectorscan 5.4, which has the same functions: many literals searched in one pass.
+//! Hyperscan 5.2 to 5.4, or Vectorscan 5.4, which has the same functions: searches many literals in
+//! one pass.
 //!
-//! [`Library::load`] gives it, or the reason why it can't be used. [`Database::compile`] makes a database of
-//! [`Literal`]s, which all threads can [`scan`](Database::scan) with. Each thread has scratch memory of its own, made
-//! at its first scan and again when databases came that need more, or went so that less is needed; otherwise a scan neither
-//! allocates nor locks.
+//! [`Library::load`] returns it, or the reason why it can't be used. [`Database::compile`] makes a
+//! database of [`Literal`]s, which all threads can [`scan`](Database::scan) with. Each thread has
+//! scratch memory of its own. It is made at the first scan, and again when new databases need more
+//! or dropped ones let it shrink. Otherwise a scan neither allocates nor locks.
 //!
-//! Compiling takes seconds for many literals: a [`Cache`] keeps databases on disk for the next process.
+//! Compiling takes seconds for many literals: a [`Cache`] keeps databases on disk for the next
+//! process.
 //!
-//! Limits: Linux. Block mode; a literal is told once a scan, and where it is, is not told. A text has at most
-//! [`TEXT_LEN_MAX`] bytes, a literal [`LITERAL_LEN_MAX`].
+//! Limits: Linux. Block mode; a literal is reported once per scan, without its position. A text has
+//! at most [`TEXT_LEN_MAX`] bytes, a literal [`LITERAL_LEN_MAX`].
 
 use core::fmt;
 
@@ -23,7 +25,7 @@ pub const LITERAL_LEN_MAX: usize = 4096;
 /// The longest text of one scan, in bytes.
 pub const TEXT_LEN_MAX: usize = u32::MAX as usize;
 
-/// What is searched; its number is its place in the list.
+/// A literal to search; its number is its index in the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Literal<'a> {
     /// 1 to [`LITERAL_LEN_MAX`] bytes of any kind, zeros among them.
@@ -35,7 +37,7 @@ pub struct Literal<'a> {
 /// Why the library does not take literals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// What the library says.
+    /// The library's message.
     pub message: String,
     /// Which literal it means, where it means one.
     pub literal: Option<usize>,
@@ -52,8 +54,8 @@ impl fmt::Display for CompileError {
 
 impl core::error::Error for CompileError {}
 
-/// A scan was not done: there was no memory for scratch, the text was too long, or the scan was begun by what the
-/// thread's own scan called.
+/// A scan was not done: there was no memory for scratch, the text was too long, or a callback of
+/// the thread's own scan started it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotScanned;
 

@@ -1,12 +1,13 @@
-//! The intel-ipsec-mb library, versions 1.2 to 1.5: ciphers and hashes of many packets in step.
+//! The intel-ipsec-mb library, versions 1.2 to 1.5: ciphers and hashes many packets in step.
 //!
-//! [`Library::load`] gives it, or the reason why it can't be used. A thread makes its own [`Manager`] and has
-//! it [`run`](Manager::run) [`Job`]s, each of which ciphers a part of a packet in place, hashes a part, or both.
-//! The library's single jobs are used rather than its bursts: bursts came with 1.3, and changed with 1.4.
-//! AES-GCM, of which the library does one packet at a time anyway, is a call of its own, [`Manager::gcm`].
+//! [`Library::load`] returns it, or the reason why it can't be used. A thread makes its own
+//! [`Manager`], which [`run`](Manager::run)s [`Job`]s. Each of them ciphers a part of a packet in
+//! place, hashes a part, or both. The library's single jobs are used instead of its bursts, which
+//! came with 1.3 and changed with 1.4. The library does AES-GCM one packet at a time, so it is a
+//! call of its own, [`Manager::gcm`].
 //!
-//! Limits: Linux on x86-64. A part has at most [`PART_LEN_MAX`] bytes. What the library leaves of keys and
-//! data in a manager's own memory is not wiped when that is freed.
+//! Limits: Linux on x86-64. A part has at most [`PART_LEN_MAX`] bytes. Traces of keys and data in a
+//! manager's own memory are not wiped when that is freed.
 
 use core::ops::Range;
 
@@ -15,7 +16,7 @@ pub use crate::sys::ipsec_mb::{GcmKey, Library, Manager};
 /// The longest part of a packet, in bytes, that a job can have: lanes count in 16 bits.
 pub const PART_LEN_MAX: usize = (1 << 16) - 2;
 
-/// What is done with one packet. In sealing the cipher comes first, in opening the hash.
+/// The work on one packet. Sealing ciphers first, opening hashes first.
 #[derive(Debug)]
 pub struct Job<'a> {
     /// Which way the cipher goes.
@@ -30,10 +31,10 @@ pub struct Job<'a> {
     pub ciphered: Range<usize>,
     /// The part that is hashed, in bytes of `packet`; not empty. Not looked at without a hash.
     pub hashed: Range<usize>,
-    /// Where in `packet` the tag goes, 12 or 16 bytes, with the part that is hashed read before; `None`: to the outcome.
-    /// Not looked at without a hash.
+    /// The offset in `packet` of the tag, 12 or 16 bytes, written after the hashed part was read.
+    /// `None`: the tag goes to the outcome. Ignored without a hash.
     pub tag_at: Option<usize>,
-    /// What comes of it.
+    /// Its outcome.
     pub outcome: &'a mut Outcome,
 }
 
@@ -46,8 +47,8 @@ pub enum Direction {
     Open,
 }
 
-/// A cipher with its keys. Round keys are those of FIPS 197 in the order of their use, 11, 13 or 15 of them, at an
-/// address that is a multiple of 16.
+/// A cipher with its keys. Round keys are those of FIPS 197 in the order of their use, 11, 13 or 15
+/// of them, at an address that is a multiple of 16.
 #[derive(Clone, Copy, Debug)]
 pub enum Cipher<'a> {
     /// Nothing.
@@ -68,7 +69,7 @@ pub enum Cipher<'a> {
     },
 }
 
-/// An HMAC with the states of its hash behind the inner and the outer pad, in words of the host.
+/// An HMAC with the states of its hash after the inner and the outer pad, in words of the host.
 #[derive(Clone, Copy, Debug)]
 pub enum Hash<'a> {
     /// None.
@@ -92,7 +93,7 @@ impl Hash<'_> {
     }
 }
 
-/// What came of a job.
+/// The outcome of a job.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     pub(crate) tag: [u8; 16],
@@ -100,8 +101,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The tag, 12 bytes of MD5 and SHA-1, 16 of SHA-256; what follows is of no meaning, as is all of it where the tag went
-    /// to the packet. `None` where the job was not done: because it was malformed, and so untouched, or because the library gave it up.
+    /// The tag: 12 bytes of MD5 and SHA-1, 16 of SHA-256. The other bytes are undefined, and so are
+    /// all if the tag went to the packet. `None` if the job was not done: it was malformed and left
+    /// untouched, or the library gave it up.
     #[inline(always)]
     pub fn tag(&self) -> Option<&[u8; 16]> {
         self.is_done.then_some(&self.tag)
@@ -114,8 +116,8 @@ impl Outcome {
 }
 
 impl Job<'_> {
-    /// Whether every part lies within the packet, has a length that its algorithm takes, and keys are of a length
-    /// and at an address that the library takes.
+    /// Whether every part is within the packet and has a length that its algorithm takes, and keys
+    /// have a length and an address that the library takes.
     #[inline(always)]
     pub(crate) fn is_well_formed(&self) -> bool {
         let within = |part: &Range<usize>| {

@@ -1,10 +1,12 @@
-//! Regular expressions of Perl over bytes, by PCRE2 (<https://www.pcre.org/current/doc/html/>), version 10.42 or later.
+//! Perl regular expressions over bytes, by PCRE2 (<https://www.pcre.org/current/doc/html/>),
+//! version 10.42 or later.
 //!
-//! A [`Regex`] is shared by threads; each has its own [`Match`], made once: a search allocates nothing where the
-//! expression was compiled to machine code ([`Regex::is_jit`]), and otherwise only until `Match` is as large as
-//! the deepest search needed.
+//! Threads share a [`Regex`]; each has its own [`Match`], made once. A search allocates nothing if
+//! the expression was compiled to machine code ([`Regex::is_jit`]). Otherwise it allocates only
+//! until `Match` is as large as the deepest search needed.
 //!
-//! Limits: bytes, never UTF-8; captures are not told. An expression that would take too long gives [`Found::Limit`].
+//! Limits: bytes, never UTF-8; captures are not reported. An expression that would take too long
+//! gives [`Found::Limit`].
 
 use core::ops::Range;
 
@@ -12,7 +14,7 @@ use core::fmt;
 
 use crate::sys::pcre2::{Code, Data, Outcome};
 
-/// How an expression is meant, as the letters behind it say in Perl.
+/// The options of an expression, as the letters after it in Perl.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// `i`: letters match whichever case they are in.
@@ -34,7 +36,7 @@ pub struct Flags {
 /// How much work a search may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Calls of the inner matcher, of which there is about one for each choice. Machine code counts more coarsely.
+    /// Calls of the inner matcher, about one for each choice. Machine code counts more coarsely.
     pub match_limit: u32,
     /// How deep choices may nest. Machine code has a stack of 32 KiB instead.
     pub depth_limit: u32,
@@ -47,7 +49,7 @@ impl Default for Limits {
     }
 }
 
-/// What is wrong with an expression.
+/// An error in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
     /// Where, in bytes from its start.
@@ -64,14 +66,14 @@ impl fmt::Display for PatternError {
 
 impl core::error::Error for PatternError {}
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A match. Where the expression moves its start (`\K`), the start may lie behind the end.
+    /// A match. If the expression moves its start (`\K`), the start may be after the end.
     Match(Range<usize>),
     /// None.
     None,
-    /// It was given up: a limit was met, or memory was short.
+    /// The search was given up: it reached a limit, or memory was short.
     Limit,
 }
 
@@ -100,7 +102,8 @@ impl Regex {
         self.is_jit
     }
 
-    /// The first match in `subject` that starts at byte `start` or later. Assertions see what lies before it.
+    /// The first match in `subject` that starts at byte `start` or later. Assertions see the bytes
+    /// before it.
     pub fn find_at(&self, memory: &mut Match, subject: &[u8], start: usize) -> Found {
         if start > subject.len() {
             return Found::None;
@@ -113,7 +116,7 @@ impl Regex {
     }
 }
 
-/// What a search writes to.
+/// The memory that a search writes to.
 #[derive(Debug)]
 pub struct Match(Data);
 

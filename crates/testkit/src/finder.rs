@@ -11,12 +11,13 @@ use warpline_packet::{
 use warpline_nf::kernels::{FINDINGS, KernelStep, Kernels, number_of};
 use warpline_nf::{After, Emit, Emits, Function, State, StateHalf};
 
-/// What it finds.
+/// The byte that it finds.
 pub const BYTE: u8 = b'k';
-/// How many lists of the packets of all `after` halves there were, and how many had to be made again.
+/// How many lists the packets of all `after` halves had, and how many had to be made again.
 pub type Lists = Arc<[AtomicU64; 2]>;
 
-/// `run` keeps the places of the byte and drops packets that have many, `after` sums the places up and drops others.
+/// `run` stores the positions of the byte and drops packets that have many. `after` adds the
+/// positions up and drops others.
 pub struct Finder {
     access: Access,
     word: ScratchWord,
@@ -38,7 +39,7 @@ impl Finder {
         Self { access, word, room, lists: Lists::default() }
     }
 
-    /// What its `after` halves met.
+    /// The counts of its `after` halves.
     pub fn lists(&self) -> &Lists {
         &self.lists
     }

@@ -1,8 +1,8 @@
-//! Frames built from what they mean, with every checksum computed over all it covers.
+//! Frames built from their meaning, with every checksum computed.
 
 use std::net::IpAddr;
 
-/// What an IP packet carries.
+/// The content of an IP packet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// TCP.

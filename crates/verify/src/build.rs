@@ -1,4 +1,4 @@
-//! Functions built from the text of their tables, as a chain file would have them built.
+//! Functions built from the text of their tables, as from a chain file.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub fn build(definition: &Definition, table: &str, folder: &Path) -> (Box<dyn Fu
     }
 }
 
-/// Builds a function and says how many scratch words it was handed, or what is wrong with its table.
+/// Builds a function and returns how many scratch words it got, or the errors in its table.
 pub fn try_build(
     definition: &Definition,
     table: &str,
@@ -24,7 +24,7 @@ pub fn try_build(
     Ok((function, resources.scratch_words()))
 }
 
-/// Builds a function as one of several that share `resources`, or says what is wrong with its table.
+/// Builds a function as one of several that share `resources`, or returns the errors in its table.
 pub fn build_with(
     definition: &Definition,
     table: &str,

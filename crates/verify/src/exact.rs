@@ -1,13 +1,15 @@
-//! Proves of a function, over packets, that its access sets are true of the bytes themselves: what a phase does not declare that it
-//! writes is as it was, and nothing that becomes of the packets depends on what it does not declare that it reads.
+//! Proves over packets that a function's access sets are true of the bytes themselves. A phase must
+//! leave fields alone that it does not declare as written. Nothing may depend on fields that it
+//! does not declare as read.
 //!
-//! A field that a device or the host has only stale is one that a plan took for not needed. So each field that is not declared, of
-//! the frame or of what is known besides, is given other bytes for as long as the phase lasts: no reader can tell these from
-//! stale ones. What comes of a phase is compared with what comes of it without; so is what is made, noted and counted, at ticks and at
-//! the end, too.
+//! A plan leaves a field stale on a device or the host if it is not needed there. So each
+//! undeclared field, of the frame or of the metadata, gets other bytes while the phase lasts: a
+//! reader cannot tell these from stale ones. The results of the phase are compared with those of a
+//! run without changes. The same holds for packets made, notes and counts, also at ticks and at the
+//! end.
 //!
-//! Bytes may be carried to where the frame begins now, or stay where they are in its room: so much may be done to what is not declared as
-//! read. A phase that moves a frame's start writes all of the frame, as plans assume.
+//! A phase may carry undeclared bytes to the frame's new start, or leave them in their room, no
+//! more. A phase that moves a frame's start writes all of the frame, as plans assume.
 //! `exact/reads.rs` lists the fields that keep their values.
 
 mod kept;
@@ -30,19 +32,21 @@ pub const BATCH: usize = 64;
 
 const PHASES: [Phase; 3] = [Phase::Before, Phase::Run, Phase::After];
 
-/// What is wrong with a function.
+/// An error of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// It does something that it does not declare.
     Undeclared(Undeclared),
-    /// It doesn't do the same twice, with all fields as they are. Seen with this packet of the input, from 0.
+    /// It doesn't do the same twice, with all fields as they are. Seen with this packet of the
+    /// input, from 0.
     Unrepeatable(usize),
 }
 
 /// Something that a function does and does not declare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undeclared {
-    /// The packet of the input whose field it is, from 0; of a read that only shows with other packets, one of them.
+    /// The packet of the input with the field, from 0; if a read only shows with several packets,
+    /// one of them.
     pub packet: usize,
     /// The phase.
     pub phase: Phase,
@@ -52,7 +56,7 @@ pub struct Undeclared {
     pub is_written: bool,
 }
 
-/// What was looked at.
+/// The results of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Looked {
     /// What became of the packets, and what time and the end of the input made.
@@ -126,7 +130,8 @@ enum Seen {
     },
 }
 
-/// Runs a function with all as it is, and another with others' values in place of what is not declared as read.
+/// Runs a function with all fields as they are, and another one with other values in undeclared
+/// fields.
 fn compare(
     make: &dyn Fn() -> Harness,
     inputs: &[Input],
@@ -174,7 +179,7 @@ enum Row {
     Differs(usize),
 }
 
-/// Two of a function, of which one gets other values.
+/// Two instances of a function, one with other values.
 struct Pair {
     plain: Harness,
     other: Harness,
@@ -183,7 +188,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// A batch, of which the first packet is number `first` of the input.
+    /// Processes a batch whose first packet is number `first` of the input.
     fn process(
         &mut self,
         batch: &[Input],
@@ -223,7 +228,7 @@ impl Pair {
         Ok(outcomes)
     }
 
-    /// What comes of `work` without packets, where that is the same with both.
+    /// The results of `work` without packets, if they are the same for both.
     fn beside(
         &mut self,
         work: &mut dyn FnMut(&mut Harness) -> Vec<Outcome>,
@@ -249,7 +254,7 @@ impl Pair {
     }
 }
 
-/// What a report is given.
+/// The notes of a report.
 #[derive(Default)]
 struct Notes(Vec<Vec<u8>>);
 
@@ -259,7 +264,8 @@ impl Report for Notes {
     }
 }
 
-/// Which undeclared field of which packet has an effect in which phase on what becomes of `inputs`; it was seen with `packet`.
+/// Finds the undeclared field, packet and phase that affect the outcome of `inputs`; it was seen
+/// with `packet`.
 fn culprit(make: &dyn Fn() -> Harness, inputs: &[Input], packet: usize) -> Wrong {
     let is_seen = |others: &Others| {
         matches!(compare(make, inputs, others, &mut Looked::default()), Some(Seen::Read { .. }))

@@ -40,7 +40,7 @@ pub struct Input {
     pub timestamp: Instant,
     /// Its length on the wire.
     pub wire_len: u32,
-    /// What its first header is.
+    /// The type of its first header.
     pub link: LinkType,
 }
 
@@ -87,7 +87,7 @@ pub struct Harness {
     function: Arc<dyn Function>,
     steering: Steering,
     hasher: FlowHasher,
-    /// Where packets go in place of what `steering` says.
+    /// The shard of packets instead of the one from `steering`.
     steered_to: Option<u8>,
     shards: usize,
     states: Vec<State>,
@@ -99,7 +99,7 @@ pub struct Harness {
     ingress: u64,
 }
 
-/// What a harness has room for.
+/// The sizes of a harness.
 struct Room {
     shards: usize,
     /// Of a batch.
@@ -115,8 +115,8 @@ impl Harness {
         Self::with_room(function.into(), scratch_words, &room)
     }
 
-    /// The same in little memory and soon made: for batches of up to 256 frames of at most 4 KiB, all of which go to
-    /// shard 0, the only one that there is.
+    /// The same with little memory and made quickly: for batches of up to 256 frames of at most 4
+    /// KiB, all in shard 0, the only one.
     pub fn small(function: impl Into<Arc<dyn Function>>, scratch_words: usize) -> Self {
         let room = Room { shards: 1, packets: 256, slabs: 4, emit_slabs: 4 };
         let mut harness = Self::with_room(function.into(), scratch_words, &room);
@@ -124,7 +124,8 @@ impl Harness {
         harness
     }
 
-    /// The same where addresses are hashed by `seed`, that of the function's chain: IPsec asks for the shard of an SA by it.
+    /// The same with addresses hashed by `seed`, that of the function's chain: IPsec finds the
+    /// shard of an SA with it.
     #[must_use]
     pub fn with_seed(mut self, seed: Seed) -> Self {
         self.hasher = FlowHasher::new(seed);
@@ -187,8 +188,8 @@ impl Harness {
         &*self.function
     }
 
-    /// Has frames go to `shard`, as where a function in front makes another packet of what was steered; `None`:
-    /// where they belong.
+    /// Sends frames to `shard`, as if an earlier function changed what was steered; `None`: to
+    /// their own.
     pub fn steer_to(&mut self, shard: Option<u8>) {
         self.steered_to = shard;
     }
@@ -244,7 +245,8 @@ impl Harness {
         self.work_watched(&mut |_, _, _| {});
     }
 
-    /// The same, with `watch` in front of and behind each phase, where it may look at the batch, and change it, unchecked.
+    /// The same, with `watch` called before and after each phase. It may read and change the batch,
+    /// unchecked.
     pub fn work_watched(&mut self, watch: &mut dyn FnMut(Phase, Moment, &mut Batch)) {
         let picks = self.picks();
         let cause = |&pick: &u16| Cause::new(self.batch.packet(usize::from(pick)).ingress());
@@ -320,7 +322,7 @@ impl Harness {
         std::mem::take(&mut self.notes)
     }
 
-    /// Puts `function` in the place of the one that runs, whose state goes on; or says why not.
+    /// Replaces the running function by `function` and keeps its state; or returns why not.
     pub fn reload(&mut self, function: Box<dyn Function>) -> Result<(), String> {
         function.succeeds(&*self.function)?;
         for state in &mut self.states {
@@ -332,7 +334,8 @@ impl Harness {
         Ok(())
     }
 
-    /// Ends the run: what the state still holds goes to `report`, behind the notes that were not taken yet.
+    /// Ends the run: the rest of the state goes to `report`, after the notes that were not taken
+    /// yet.
     pub fn close(&mut self, report: &mut dyn Report) -> Result<(), String> {
         self.take_notes().iter().for_each(|note| report.note(note));
         for state in &mut self.states {
@@ -358,7 +361,7 @@ impl Harness {
         })
     }
 
-    /// What comes of `work` with every shard's state.
+    /// The results of `work` with every shard's state.
     fn without_packets(&mut self, work: &mut dyn FnMut(&mut State, &mut Emit<'_>)) -> Vec<Outcome> {
         let (emits, number) = (self.function.emits(), self.ingress);
         let is_whole = self.steering == Steering::Single;

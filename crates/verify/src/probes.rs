@@ -1,11 +1,11 @@
-//! Packets that make functions read what captures rarely have: options, extension headers,
+//! Packets that make functions read fields that are rare in captures: options, extension headers,
 //! fragments, ICMP errors with quotes, traffic classes, tunnels, ports of IKE, frames with trailers
 //! and tags. Some go to each host, for functions that read a packet only at their own address.
 //!
 //! [`Hosts`] are the addresses and ports that a chain's files and packets name, so that
-//! translators, balancers and policies find something of theirs. [`probes`] makes the packets,
-//! [`answers()`] what comes back for packets that a function let through: replies, and errors that
-//! quote them. All of it follows from its arguments alone.
+//! translators, balancers and policies recognise some. [`probes`] makes the packets. [`answers()`]
+//! makes the packets that return for those that a function let through: replies, and errors that
+//! quote them. The results depend on the arguments alone.
 
 mod answers;
 mod build;
@@ -277,7 +277,8 @@ impl Maker {
         }
     }
 
-    /// Packets whose IP header does not say their length: the frame does, or a jumbo payload option.
+    /// Packets whose IP header lacks their length: it comes from the frame, or a jumbo payload
+    /// option.
     fn without_length(&mut self, is_v6: bool) {
         for kind in 0..12 {
             let (mut packet, ports) = (self.packet(is_v6), self.ports());

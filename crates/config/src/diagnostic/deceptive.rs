@@ -1,4 +1,4 @@
-//! Characters that make text look like something else than it is.
+//! Characters that disguise text.
 
 /// Whether `c` is a control character, turns the direction of writing (Unicode Standard Annex 9,
 /// clause 2), ends a line, or is never seen.

@@ -1,5 +1,6 @@
-//! Recognises files and lines that assign keys, so that no message shows them. A file of keys is easily named in the place of
-//! another. Text that only looks like a key, such as hexadecimal digits in a rule, is shown.
+//! Recognises files and lines that assign keys, so that no message shows them. Users easily name a
+//! file of keys in place of another. Text that only looks like a key, such as hexadecimal digits in
+//! a rule, is shown.
 
 /// Letters of the shortest value that counts as a secret.
 const VALUE_LEN_MIN: usize = 8;
@@ -10,8 +11,8 @@ const DIGITS_MIN: usize = 16;
 /// Words in the names of secret values, besides a `key` at the end.
 const NAMES: [&str; 4] = ["secret", "password", "passphrase", "psk"];
 
-/// Whether a file with this text may have keys: security associations in TOML or as `ip xfrm` and `setkey` write them,
-/// `ipsec.secrets`, `swanctl.conf`, a tunnel's private key, PEM.
+/// Whether a file with this text may have keys: security associations in TOML or in the form of
+/// `ip xfrm` and `setkey`, `ipsec.secrets`, `swanctl.conf`, a tunnel's private key, PEM.
 pub(crate) fn may_have_keys(text: &str) -> bool {
     text.lines().any(|line| is_sa_table(line) || is_in(line))
 }

@@ -14,13 +14,13 @@ use super::{CompileError, Database, Library, Literal};
 
 /// Bytes of all files; those that were not read for longest go when there are more.
 const LEN_MAX: u64 = 1 << 30;
-/// What the files' names end in.
+/// The extension of the files.
 const EXTENSION: &str = "hsdb";
 
-/// A folder of databases, each in a file named by what it was made of: the library's version, the processor's features,
-/// the literals. A file that is broken, cut, of another user or writable by others is not looked into further but
-/// written anew. What can't be read or written is compiled as if there were no cache. Processes may share a
-/// folder.
+/// A folder of databases, one per file. A file is named by the library's version, the processor's
+/// features and the literals. A file that is broken, cut, of another user or writable by others is
+/// not read but written anew. If a file can't be read or written, the database is compiled as
+/// without a cache. Processes may share a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     folder: PathBuf,
@@ -32,8 +32,8 @@ impl Cache {
         Self { folder: folder.into() }
     }
 
-    /// The user's own, by the XDG Base Directory Specification: `$XDG_CACHE_HOME/warpline` or `~/.cache/warpline`; `None`
-    /// where the environment names neither.
+    /// The user's own, by the XDG Base Directory Specification: `$XDG_CACHE_HOME/warpline` or
+    /// `~/.cache/warpline`. `None` if the environment has neither.
     pub fn of_user() -> Option<Self> {
         let absolute = |name: &str| {
             std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
@@ -48,7 +48,7 @@ impl Cache {
         &self.folder
     }
 
-    /// The database of `literals`, of which there must be at least one: read, or compiled and kept.
+    /// The database of `literals`, at least one: read from the cache, or compiled and stored.
     ///
     /// # Errors
     ///
@@ -85,8 +85,8 @@ impl Cache {
         self.trim(LEN_MAX)
     }
 
-    /// Removes the files that were not read for longest until `len_max` bytes are left; drafts count, as a process that
-    /// was killed may have left one.
+    /// Removes the least recently read files until `len_max` bytes are left. Drafts count, since a
+    /// process that was killed may have left one.
     fn trim(&self, len_max: u64) -> io::Result<()> {
         let mut files = fs::read_dir(&self.folder)?
             .filter_map(|entry| {

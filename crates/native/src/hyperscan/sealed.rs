@@ -1,4 +1,5 @@
-//! Files that this user wrote, whole: the only ones whose bytes a library is given that trusts what it reads.
+//! Intact files that this user wrote. The library trusts what it reads, so it gets the bytes of
+//! such files only.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::sys;
 
-/// What a file is named by and begins with again: the hash of all that its content follows from.
+/// The name and first bytes of a file: the hash of everything that determines its content.
 pub(crate) type Key = [u8; 32];
 
 const MAGIC: &[u8; 16] = b"warpline sealed1";
@@ -18,16 +19,16 @@ const HEAD_LEN: usize = MAGIC.len() + 2 * size_of::<Key>();
 /// Bytes of the longest file that is read.
 const LEN_MAX: u64 = 1 << 30;
 
-/// The bytes of such a file. They are as they were written under this key: the file holds the key and a SHA-256 over them,
-/// and is a plain one that belongs to this user and that nobody else may write. Whoever acts for the user can
-/// forge one, and could as well put another program in the place of this one.
+/// The bytes of such a file, as they were written under this key. The file has the key and a
+/// SHA-256 over them. It is a plain file of this user that no other user may write. Anyone acting
+/// as this user can forge one, but could also replace this program.
 pub(crate) struct Sealed(Vec<u8>);
 
 impl Sealed {
-    /// Reads the file at `path`; `None` where there is none, or it isn't what is said above. Its time of
-    /// modification becomes now, so that it can be told from those that nobody reads.
+    /// Reads the file at `path`; `None` if it is missing or not as stated above. Its time of
+    /// modification becomes now, to tell it from unread ones.
     pub(crate) fn read(path: &Path, key: &Key) -> Option<Self> {
-        // Others may have put a pipe in its place, at which a plain open would wait for ever.
+        // There may be a pipe in its place, at which a plain open would wait forever.
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
         let about = file.metadata().ok()?;
         let is_own = about.is_file() && about.uid() == sys::user() && about.mode() & 0o022 == 0;
@@ -45,13 +46,13 @@ impl Sealed {
         Some(Self(bytes))
     }
 
-    /// What was sealed.
+    /// The sealed content.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0[HEAD_LEN..]
     }
 }
 
-/// Writes `content` to `path` by way of the file `draft`, which must not be there: the file at `path` is whole at
+/// Writes `content` to `path` through the new file `draft`, so that the file at `path` is intact at
 /// any time.
 pub(crate) fn seal(path: &Path, draft: &Path, key: &Key, content: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;

@@ -83,7 +83,7 @@ fn the_longest_literals_are_taken() {
     assert_eq!(scan(&database, &long[1..]), []);
 }
 
-/// Threads that were there before a database that needs more scratch came, and threads that came after it.
+/// Threads from before a database that needs more scratch, and threads from after it.
 #[test]
 fn threads_have_scratch_that_fits_every_database() {
     let Some(small) = &database(&[(b"a", false)]) else { return };

@@ -1,5 +1,5 @@
-//! Known answers of the ciphers, malformed jobs, and panics on the way. The hashes are proven where their
-//! midstates are made.
+//! Known answers of the ciphers, malformed jobs, and panics during calls. The hashes are tested
+//! where their midstates are made.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -171,7 +171,7 @@ fn malformed_jobs_are_left_and_said() {
     let job =
         Job { hash: sha, hashed: 0..long.len(), ..seal(Cipher::Null, &mut long, &mut outcome) };
     assert_eq!(manager.run([job].into_iter()), 0);
-    // Tags of 12 bytes and of 16 that would end behind the packet, or that do with it.
+    // Tags of 12 and of 16 bytes that would end after the packet, or exactly with it.
     for (hash, tag_at, done) in [
         (sha, 53, 0),
         (sha, usize::MAX, 0),

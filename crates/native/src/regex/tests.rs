@@ -1,4 +1,4 @@
-//! Expressions whose matches the manual of Perl gives; expressions that explode; threads.
+//! Expressions with the matches in Perl's manual; expressions that explode; threads.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The foreign side: what the dynamic linker and the libraries are asked.
+//! The foreign side: calls of the dynamic linker and of the libraries.
 
 use core::ffi::{CStr, c_void};
 use core::ptr::NonNull;
@@ -9,8 +9,8 @@ pub(crate) mod hyperscan;
 pub(crate) mod ipsec_mb;
 pub(crate) mod pcre2;
 
-/// A library that stays in the process for good: what was loaded once is never taken out, so that its
-/// functions can be called as long as the process lives.
+/// A library that stays in the process permanently: it is never unloaded, so its functions can be
+/// called as long as the process lives.
 pub(crate) struct Shared {
     handle: NonNull<c_void>,
     name: &'static CStr,
@@ -19,8 +19,8 @@ pub(crate) struct Shared {
 impl Shared {
     /// Looks where the dynamic linker looks.
     pub(crate) fn open(name: &'static CStr) -> Result<Self, Missing> {
-        // SAFETY: `name` ends with a zero. What a library does when it is loaded is up to it; the names that we
-        // give are those of libraries which do nothing then.
+        // SAFETY: `name` ends with a zero. A library may run code when it is loaded; the libraries
+        // that we name don't.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         match NonNull::new(handle) {
             Some(handle) => Ok(Self { handle, name }),
@@ -39,9 +39,10 @@ impl Shared {
     }
 }
 
-/// What the dynamic linker says about this thread's last failure.
+/// The dynamic linker's message about this thread's last failure.
 fn error() -> String {
-    // SAFETY: the text is this thread's and lies there until the next call of the family; it is copied at once.
+    // SAFETY: the text is this thread's and stays until the next call of the family; it is copied
+    // at once.
     unsafe {
         let text = libc::dlerror();
         match text.is_null() {

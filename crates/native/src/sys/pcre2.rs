@@ -1,6 +1,7 @@
-//! PCRE2, as `pcre2-sys` declares it: an expression and its limits, and what a search writes to.
+//! PCRE2, as `pcre2-sys` declares it: an expression and its limits, and the memory that a search
+//! writes to.
 //!
-//! What the C code asks of its callers is in the manual pages `pcre2api` and `pcre2jit`.
+//! The manual pages `pcre2api` and `pcre2jit` state what the C code requires of its callers.
 
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
@@ -17,14 +18,14 @@ pub(crate) struct Code {
     context: NonNull<pcre2_match_context_8>,
 }
 
-// SAFETY: `pcre2api`, "Multithreading": a compiled expression is read-only once machine code was made, for which
-// `compile_to_machine_code` asks for `&mut self`; a match context is only read by a search. Both lie on the heap
-// and may be freed by any thread.
+// SAFETY: `pcre2api`, "Multithreading": a compiled expression is read-only once machine code was
+// made, for which `compile_to_machine_code` takes `&mut self`. A search only reads a match context.
+// Both are on the heap and may be freed by any thread.
 unsafe impl Send for Code {}
 // SAFETY: as above; nothing is written through `&Code`.
 unsafe impl Sync for Code {}
 
-/// What came of a search.
+/// The outcome of a search.
 pub(crate) enum Outcome {
     Match(Range<usize>),
     None,
@@ -43,8 +44,8 @@ impl Code {
             options |= PCRE2_NO_AUTO_CAPTURE;
         }
         let (mut error, mut offset): (c_int, usize) = (0, 0);
-        // SAFETY: `pattern` has the length that is said and is copied as needed before the call returns; both places for
-        // the error are valid; a null context asks for the defaults.
+        // SAFETY: `pattern` has the stated length and is copied as needed before the call returns.
+        // Both places for the error are valid, and a null context means the defaults.
         let code = unsafe {
             pcre2_compile_8(
                 pattern.as_ptr(),
@@ -92,9 +93,10 @@ impl Code {
     /// `start` is at most the length of `subject`.
     pub(crate) fn search(&self, data: &mut Data, subject: &[u8], start: usize) -> Outcome {
         debug_assert!(start <= subject.len());
-        // SAFETY: expression and context are valid and only read; `subject` has the length that is said and outlives the
-        // call; `data` is valid and, being borrowed mutably, in no other use. The pointer that it keeps to the subject is
-        // never followed: neither `PCRE2_COPY_MATCHED_SUBJECT` nor a substring function is used.
+        // SAFETY: expression and context are valid and only read. `subject` has the stated length
+        // and outlives the call. `data` is valid and borrowed mutably, so it has no other use. The
+        // pointer that it keeps to the subject is never followed: neither
+        // `PCRE2_COPY_MATCHED_SUBJECT` nor a substring function is used.
         let result = unsafe {
             pcre2_match_8(
                 self.code.as_ptr(),
@@ -109,7 +111,7 @@ impl Code {
         match result {
             PCRE2_ERROR_NOMATCH => Outcome::None,
             0.. => Outcome::Match(data.range()),
-            // The limits, the stack of machine code, memory. No other error can come of valid arguments.
+            // The limits, the stack of machine code, memory. Valid arguments cause no other error.
             _ => Outcome::GivenUp,
         }
     }
@@ -117,7 +119,8 @@ impl Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        // SAFETY: both came from PCRE2, are owned by `self` and are freed once. No search is under way.
+        // SAFETY: both came from PCRE2, are owned by `self` and are freed once. No search is
+        // running.
         unsafe {
             pcre2_code_free_8(self.code.as_ptr());
             pcre2_match_context_free_8(self.context.as_ptr());
@@ -143,7 +146,8 @@ fn options(flags: Flags) -> u32 {
 }
 
 fn context(limits: Limits) -> Option<NonNull<pcre2_match_context_8>> {
-    // SAFETY: a null general context asks for the default allocator; the context is valid when it is not null.
+    // SAFETY: a null general context means the default allocator; the context is valid if it is not
+    // null.
     unsafe {
         let context = NonNull::new(pcre2_match_context_create_8(ptr::null_mut()))?;
         pcre2_set_match_limit_8(context.as_ptr(), limits.match_limit);
@@ -152,7 +156,7 @@ fn context(limits: Limits) -> Option<NonNull<pcre2_match_context_8>> {
     }
 }
 
-/// What an error number means.
+/// The meaning of an error number.
 fn message(error: c_int) -> String {
     let mut text = [0u8; 256];
     // SAFETY: the buffer has the length that is said; what is written ends with a zero.
@@ -161,13 +165,14 @@ fn message(error: c_int) -> String {
     String::from_utf8_lossy(&text[..len]).into_owned()
 }
 
-/// What a search writes to: where the whole match lies, no captures.
+/// The memory that a search writes to: the position of the whole match, no captures.
 #[derive(Debug)]
 pub(crate) struct Data(NonNull<pcre2_match_data_8>);
 
 // SAFETY: it lies on the heap, is bound to no thread, and a search borrows it mutably.
 unsafe impl Send for Data {}
-// SAFETY: nothing can be done with a `&Data` from outside of this file, and nothing here writes through one.
+// SAFETY: code outside of this file can do nothing with a `&Data`, and code here doesn't write
+// through one.
 unsafe impl Sync for Data {}
 
 impl Data {
@@ -178,7 +183,7 @@ impl Data {
 
     /// Behind a search that matched.
     fn range(&self) -> Range<usize> {
-        // SAFETY: the data was made for one pair of offsets, both of which a match writes.
+        // SAFETY: the data was made for one pair of offsets, and a match writes both.
         unsafe {
             let pair = pcre2_get_ovector_pointer_8(self.0.as_ptr());
             *pair..*pair.add(1)

@@ -1,4 +1,4 @@
-//! Packets as they were at some moment, and what a phase declares of them.
+//! Packets as they were at some moment, and the access that a phase declares for them.
 
 use warpline_packet::{Access, Batch, Field, FieldSet, Headers, LinkType, Phase, ReadWrite};
 
@@ -29,7 +29,7 @@ impl Kept {
         }
     }
 
-    /// What it had of a field that is none of the frame; 0 where it lacked that.
+    /// Its value of a metadata field; 0 if it lacked that.
     pub(super) fn get(&self, field: Field) -> u128 {
         self.metadata.iter().find(|(own, _)| *own == field).map_or(0, |(_, value)| *value)
     }
@@ -44,7 +44,7 @@ impl Kept {
         self.get(Field::Start) >> 16
     }
 
-    /// The fields of which each byte of its frame is one.
+    /// The field of each byte of its frame.
     pub(super) fn fields_at(&self) -> Vec<FieldSet> {
         fields_at(&self.headers, self.link, self.frame.len())
     }

@@ -1,12 +1,13 @@
-//! Gives what is not declared as read other values for as long as a phase lasts, and looks whether the same comes of it.
+//! Gives undeclared fields other values while a phase lasts, and compares the results.
 //!
-//! These keep their values, as batches themselves go by them:
-//! - verdicts: who walks over a batch meets packets that still go on. Why and by whom one was dropped gets other values;
-//! - where a frame starts, and its length: they name memory. What it was long on the wire gets another value where the length is
-//!   not written: to move a frame's ends is to go by it;
-//! - where headers lie and what they are, where a phase touches any field of the frame: these are found by them. Devices have them
-//!   always, so no plan goes wrong by it;
-//! - in `after`, whether a packet is flagged, where that is what decides on what is declared of it.
+//! These fields keep their values, since batches themselves depend on them:
+//! - verdicts: a function skips packets that don't continue. The reason and the function of a drop
+//!   get other values;
+//! - the start and length of a frame: they name memory. The length on the wire gets another value
+//!   if the length is not written, because moving a frame's ends uses it;
+//! - the positions and kinds of headers, if a phase accesses any field of the frame: accessors need
+//!   them. Devices always have them, so no plan is wrong because of it;
+//! - in `after`, whether a packet is flagged, if its declared access depends on that.
 
 use core::array;
 
@@ -33,7 +34,7 @@ pub(super) struct Reads<'a> {
 struct Given {
     was: Kept,
     own: ReadWrite,
-    /// By which bits each byte of the frame was changed; empty where none was.
+    /// The changed bits of each byte of the frame; empty if none changed.
     frame: Vec<u8>,
     /// The same of each field of its metadata.
     metadata: Vec<u128>,
@@ -95,8 +96,8 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// By which bits the byte at this place is changed, never by none. Within 255 bytes no two are changed by the same: so it can be
-/// told which byte was carried elsewhere, and bytes that are alike don't stay so.
+/// The changed bits of the byte at this place, never none. Within 255 bytes no two have the same.
+/// So a byte that was carried elsewhere can be recognised, and equal bytes don't stay equal.
 fn changed_bits(salt: u32, place: usize) -> u8 {
     (1 + (salt as usize + place) % 255) as u8
 }
@@ -120,7 +121,7 @@ fn changed(field: Field, is: u128, own: ReadWrite, salt: u32) -> u128 {
         Field::FlowHash => low(32),
         // Of those that there are.
         Field::Shard => bits % (SHARDS as u128 - 1) + 1,
-        // To flag one writes 1: this is told from it, and is a flag.
+        // Flagging writes 1. This value differs from it, and is a flag.
         Field::Flagged if is == 0 => 0x82,
         Field::Flagged => is,
         other if is_scratch(other) => low(32),
@@ -154,7 +155,8 @@ impl Given {
         u64::from(frame.bits().count_ones()) + metadata as u64
     }
 
-    /// Gives the packet what `expected` has where it is the same but for what was changed, and says whether it is.
+    /// Gives the packet the values of `expected` if it equals it except for the changes; returns
+    /// whether it does.
     fn settle(&self, expected: &Kept, batch: &mut Batch, row: usize) -> bool {
         let is = Kept::of(batch, row);
         let is_alike = self.settle_metadata(expected, &is, batch, row);
@@ -179,15 +181,16 @@ impl Given {
             if is_left {
                 batch.set_metadata(row, field, was);
             }
-            // Rooms may be others. A function's words may name rows of tables that lie in another order; what follows from them shows.
+            // Rooms may differ. A function's words may name rows of tables in another order; their
+            // effects show.
             let is_own = is_scratch(field) && self.own.writes.contains(field);
             is_alike &= is_left || is == expected || field == Field::Start || is_own;
         }
         is_alike
     }
 
-    /// Whether each byte that is not as expected is one that was changed and carried there: that lies in the frame where it lay, or
-    /// in the room where it lay. Who has it twice has read it.
+    /// Whether each byte that is not as expected was changed and carried there: to its old place in
+    /// the frame or in the room. A byte that appears twice was read.
     fn is_carried(&self, is: &Kept, expected: &Kept) -> bool {
         let same_room = is.room() == self.was.room();
         let (was_at, is_at) = (usize::from(self.was.start()), usize::from(is.start()));

@@ -1,4 +1,4 @@
-//! Looks for writes that are not declared.
+//! Finds undeclared writes.
 
 use warpline_packet::{Access, Field, FieldSet, Phase, ReadWrite};
 
@@ -30,7 +30,7 @@ impl Writes {
     }
 }
 
-/// How many fields are not declared as written, and were not; or one that was. In another room lies another frame
+/// How many undeclared fields were not written; or one that was. Another room has another frame
 /// (`Batch::replace`), which is not declared.
 fn unwritten(was: &Kept, is: &Kept, own: ReadWrite) -> Result<u64, Field> {
     let replaced = match was.room() == is.room() {
@@ -66,7 +66,7 @@ fn unwritten(was: &Kept, is: &Kept, own: ReadWrite) -> Result<u64, Field> {
     Ok(seen + u64::from(left.bits().count_ones()))
 }
 
-/// Whether a frame begins elsewhere, or has another start of its IP header: each field lies where another lay.
+/// Whether a frame or its IP header begins elsewhere: each field is where another one was.
 fn has_moved(was: &Kept, is: &Kept) -> bool {
     [Field::Start, Field::L3Offset].into_iter().any(|field| was.get(field) != is.get(field))
 }

@@ -1,4 +1,4 @@
-//! Packets that come back for those that a function let through.
+//! Packets that return for those that a function let through.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,8 +31,8 @@ impl Ends {
     }
 }
 
-/// Packets that come back for those that went through: a reply to each that has ports or is an echo, and
-/// an error about every third.
+/// Packets that return for those that went through: a reply to each that has ports or is an echo,
+/// and an error about every third.
 pub fn answers(inputs: &[Input], outcomes: &[Outcome]) -> Vec<Input> {
     let mut nanos = inputs.last().map_or(0, |input| input.timestamp.as_nanos());
     let mut made = Vec::new();
@@ -82,8 +82,8 @@ fn reply(frame: &[u8], ends: &Ends) -> Option<Vec<u8>> {
     Some(packet.bytes())
 }
 
-/// A reply to an echo whose checksum becomes zero when a translator writes back the identifier that the echo had: then the whole
-/// message decides which of the two zeros it is.
+/// A reply to an echo whose checksum becomes zero when a translator writes back the echo's
+/// identifier. The whole message then decides which of the two zeros it is.
 fn reply_to_zero(frame: &[u8], ends: &Ends, echo: &Input) -> Option<Vec<u8>> {
     if ends.headers.protocol != ip::ICMP {
         return None;

@@ -140,7 +140,8 @@ impl Packet {
     }
 }
 
-/// The packet with 0 as its length; its hop-by-hop header says the length where `is_jumbo` (RFC 2675, 2).
+/// The packet with a length of 0; with `is_jumbo` its hop-by-hop header has the length (RFC 2675,
+/// 2).
 pub(super) fn without_len(packet: &Packet, is_jumbo: bool) -> Vec<u8> {
     let mut bytes = packet.bytes();
     if packet.is_v6() {

@@ -1,4 +1,4 @@
-//! What is kept is found again; what others wrote, or what is broken, is not taken.
+//! The cache finds stored databases again, and refuses files that are broken or written by others.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Databases: compiled, scanned with, freed.
+//! Databases: compiling, scanning, freeing.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::ptr::{NonNull, null, null_mut};
@@ -22,7 +22,8 @@ pub struct Database {
     generation: u64,
 }
 
-// SAFETY: the library does not change a database once it is compiled, and scans with it from any threads at once.
+// SAFETY: the library does not change a compiled database, and any threads may scan with it at
+// once.
 unsafe impl Send for Database {}
 // SAFETY: as above.
 unsafe impl Sync for Database {}
@@ -30,13 +31,14 @@ unsafe impl Sync for Database {}
 impl Drop for Database {
     fn drop(&mut self) {
         scratch::forget(self.library, self.compiled);
-        // SAFETY: it came from the library and is freed once; scans borrow it, and scratch no longer knows it.
+        // SAFETY: it came from the library and is freed once; scans borrow it, and scratch no
+        // longer refers to it.
         unsafe { (self.library.free_database)(self.compiled.as_ptr()) };
     }
 }
 
 impl Database {
-    /// Compiles `literals`, of which there must be at least one.
+    /// Compiles `literals`, at least one.
     ///
     /// # Errors
     ///
@@ -50,13 +52,13 @@ impl Database {
         Self::fitted(library, compiled).ok_or_else(without)
     }
 
-    /// Of a database that the library made just now, which nobody else knows, with scratch for it; `None`, and then it
-    /// is freed, where there is no memory.
+    /// Takes a database that the library made just now and that is not shared yet, with scratch for
+    /// it. Without memory it is freed, and the result is `None`.
     pub(super) fn fitted(library: &'static Library, compiled: NonNull<c_void>) -> Option<Self> {
         // SAFETY: the database is whole, and forgotten before it is freed.
         let generation = unsafe { scratch::fit(library, compiled) };
         if generation.is_none() {
-            // SAFETY: it came from the library, and nobody else knows it: it was not fitted.
+            // SAFETY: it came from the library and is not shared: it was not fitted.
             unsafe { (library.free_database)(compiled.as_ptr()) };
         }
         Some(Self { library, compiled, generation: generation? })
@@ -72,8 +74,8 @@ impl Database {
         }
     }
 
-    /// Gives `on_hit` the number of each literal in `text`, in any order, until it says `false`: it wants no more.
-    /// A panic in it ends the process, as the library's frames can't be unwound.
+    /// Calls `on_hit` with the number of each literal in `text`, in any order, until it returns
+    /// `false`. A panic in it ends the process, as the library's frames can't be unwound.
     ///
     /// # Errors
     ///
@@ -87,8 +89,9 @@ impl Database {
         let len = c_uint::try_from(text.len()).map_err(|_| NotScanned)?;
         let context: *mut F = &mut on_hit;
         let status = scratch::with(self.generation, |scratch| {
-            // SAFETY: database and text are borrowed, the scratch is this thread's, in no other scan's use and long
-            // enough for the database. `told` gets the context alone, which is an `F`, borrowed by nobody else.
+            // SAFETY: database and text are borrowed. The scratch is this thread's, in no other
+            // scan's use and long enough for the database. `told` gets the context alone, which is
+            // an `F` without other borrows.
             unsafe {
                 (self.library.scan)(
                     self.compiled.as_ptr(),
@@ -110,7 +113,7 @@ impl Database {
 
 /// # Safety
 ///
-/// `context` is an `F` that nobody else has borrowed.
+/// `context` is an `F` without other borrows.
 unsafe extern "C" fn told<F: FnMut(u32) -> bool>(
     literal: c_uint,
     _start: u64,
@@ -135,8 +138,8 @@ fn compile(
         literals.iter().map(|l| SINGLE_MATCH | if l.is_caseless { CASELESS } else { 0 }).collect();
     let ids: Vec<c_uint> = (0..count).collect();
     let (mut database, mut error) = (null_mut(), null_mut());
-    // SAFETY: there are `count` of expressions, flags, numbers and lengths, and each expression has its length; the
-    // library reads no further than that. Without a platform it compiles for this one.
+    // SAFETY: there are `count` expressions, flags, numbers and lengths, and each expression has
+    // its length. The library reads no further. Without a platform it compiles for this one.
     let status = unsafe {
         (library.compile)(
             expressions.as_ptr(),
@@ -155,7 +158,8 @@ fn compile(
     NonNull::new(database).filter(|_| status == SUCCESS).ok_or(error)
 }
 
-/// How many there are. Version 5.4 crashes on empty ones, and a list of none is an error whose text it doesn't give.
+/// How many there are. Version 5.4 crashes on empty literals, and an empty list is an error without
+/// a text.
 fn check(literals: &[Literal<'_>]) -> Result<c_uint, CompileError> {
     let error = |message: &str, literal| CompileError { message: message.into(), literal };
     if let Some(place) =
@@ -176,7 +180,8 @@ fn check(literals: &[Literal<'_>]) -> Result<c_uint, CompileError> {
 ///
 /// `error` is null or was made by `library`.
 unsafe fn take(library: &Library, error: *mut CompileErrorHead) -> CompileError {
-    // SAFETY: as this function's; the message ends with a zero, and nothing of it is used once it is freed.
+    // SAFETY: as this function's; the message ends with a zero, and it is not used after it is
+    // freed.
     unsafe {
         let Some(head) = error.as_ref() else {
             return CompileError { message: "no reason given".into(), literal: None };

@@ -1,7 +1,7 @@
 //! Hyperscan: the library and its versions.
 //!
-//! Databases and scratch are the library's own and never looked into; the one structure that is read is
-//! [`CompileErrorHead`], which has been the same since version 4.0.
+//! Databases and scratch belong to the library and are never inspected. The one structure that is
+//! read is [`CompileErrorHead`], which has been the same since version 4.0.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::mem::transmute;
@@ -87,11 +87,12 @@ pub struct Library {
 }
 
 impl Library {
-    /// Loads it once for the process, and gives the same answer from then on.
+    /// Loads it once for the process, and returns the same result from then on.
     ///
     /// # Errors
     ///
-    /// It is not installed, its version was not checked, or it doesn't know this machine's processor.
+    /// It is not installed, its version was not tested, or it doesn't know this machine's
+    /// processor.
     pub fn load() -> Result<&'static Self, Missing> {
         static LIBRARY: OnceLock<Result<Library, Missing>> = OnceLock::new();
         let loaded = LIBRARY.get_or_init(|| Self::open(&Shared::open(c"libhs.so.5")?));
@@ -133,20 +134,21 @@ impl Library {
         }
     }
 
-    /// What the library says of itself: its version and the date of its build.
+    /// The library's own version and the date of its build.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Bytes of scratch memory that a thread which scans needs for the databases that there are, and that the calling
-    /// thread has; 0 before its first scan.
+    /// Bytes of scratch memory that a scanning thread needs for the present databases, and bytes
+    /// that the calling thread has; 0 before its first scan.
     pub fn scratch_lens(&self) -> [usize; 2] {
         scratch::lens()
     }
 }
 
 fn version(function: NonNull<c_void>) -> String {
-    // SAFETY: the function has had this form since version 4.0; it gives a text that is never freed.
+    // SAFETY: the function has had this form since version 4.0; it returns a text that is never
+    // freed.
     unsafe {
         let text = transmute::<*mut c_void, Version>(function.as_ptr())();
         CStr::from_ptr(text).to_string_lossy().into_owned()

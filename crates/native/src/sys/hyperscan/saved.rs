@@ -17,7 +17,8 @@ pub(super) struct PlatformInfo {
 }
 
 impl Library {
-    /// What a database hangs on besides its literals: the library's version, and what it found of the processor.
+    /// Inputs of a database besides its literals: the library's version, and the processor's
+    /// features it found.
     pub(crate) fn identity(&self) -> Vec<u8> {
         let mut info = PlatformInfo::default();
         // SAFETY: the library writes to a structure of the form that it expects, and keeps nothing.
@@ -33,11 +34,13 @@ impl Database {
     /// Its bytes; `None` where there is no memory.
     pub(crate) fn to_bytes(&self) -> Option<Vec<u8>> {
         let (mut bytes, mut len): (*mut c_char, usize) = (null_mut(), 0);
-        // SAFETY: the database is whole; the library makes a block of memory and writes where and how long it is.
+        // SAFETY: the database is intact. The library allocates a block and writes its address and
+        // length.
         let status =
             unsafe { (self.library.serialize)(self.compiled.as_ptr(), &mut bytes, &mut len) };
         let made = NonNull::new(bytes).filter(|_| status == SUCCESS)?;
-        // SAFETY: the block has `len` bytes and is ours. No other allocator was given to the library, so it is `malloc`'s.
+        // SAFETY: the block has `len` bytes and is ours. The library has no other allocator, so it
+        // is from `malloc`.
         unsafe {
             let copy = slice::from_raw_parts(made.as_ptr().cast::<u8>(), len).to_vec();
             libc::free(made.as_ptr().cast::<c_void>());
@@ -45,12 +48,13 @@ impl Database {
         }
     }
 
-    /// The database of bytes that were sealed; `None` where the library doesn't take them or there is no memory.
+    /// The database of sealed bytes; `None` if the library doesn't take them or there is no memory.
     pub(crate) fn from_sealed(library: &'static Library, sealed: &Sealed) -> Option<Self> {
         let bytes = sealed.bytes();
         let mut database = null_mut();
-        // SAFETY: the library compares version, processor and a checksum, but trusts what it then reads: a `Sealed` has
-        // what `to_bytes` gave, whole, as nobody who can't act for this user could have written it.
+        // SAFETY: the library compares version, processor and a checksum, but trusts what it then
+        // reads. A `Sealed` has the intact output of `to_bytes`, since only this user can have
+        // written it.
         let status =
             unsafe { (library.deserialize)(bytes.as_ptr().cast(), bytes.len(), &mut database) };
         let compiled = NonNull::new(database).filter(|_| status == SUCCESS)?;

@@ -1,8 +1,9 @@
-//! Scratch memory: one prototype that fits every database there is, and a copy for each thread.
+//! Scratch memory: one prototype that fits every database, and a copy for each thread.
 //!
-//! A database has the prototype grown when it is compiled, and notes how often it had changed by then. A thread whose copy is
-//! older than a database that it scans with makes a new one. When a database goes and the others need less, the prototype is
-//! made anew for them, and threads take a copy of that at their next scan. These are the only times that lock.
+//! Compiling a database grows the prototype, and the database notes its generation. A thread whose
+//! copy is older than a database that it scans with makes a new copy. When a database goes and the
+//! others need less, the prototype is made anew for them, and threads copy that at their next scan.
+//! Only these operations lock.
 
 use core::cell::RefCell;
 use core::ffi::c_void;
@@ -15,7 +16,8 @@ use super::{Library, SUCCESS};
 static SHARED: Mutex<Shared> =
     Mutex::new(Shared { live: Vec::new(), prototype: None, generation: 0 });
 
-/// The generation of the prototype that last became smaller. A copy that is older still fits, but is too long.
+/// The generation of the prototype that last became smaller. An older copy still fits, but is too
+/// long.
 static SHRUNK: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -45,22 +47,23 @@ struct Scratch {
     generation: u64,
 }
 
-// SAFETY: the memory is plain; the library asks only that no two threads use it at once, which owning it forbids.
+// SAFETY: the memory is plain; the library only requires that no two threads use it at once, which
+// ownership ensures.
 unsafe impl Send for Scratch {}
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // SAFETY: it came from the library, is freed once, and no scan runs, as one would borrow it.
+        // SAFETY: it came from the library and is freed once. No scan runs, as one would borrow it.
         unsafe { (self.library.free_scratch)(self.memory.as_ptr()) };
     }
 }
 
-/// Has the prototype fit `database` as well, and gives the generation since when it does; `None` without memory, and
-/// then the prototype stays as it was.
+/// Makes the prototype fit `database` as well, and returns the generation since when it does.
+/// Returns `None` without memory; the prototype is then unchanged.
 ///
 /// # Safety
 ///
-/// `database` is a database of `library`, and whole until it was given to [`forget`].
+/// `database` is a database of `library`, and intact until it is passed to [`forget`].
 pub(super) unsafe fn fit(library: &'static Library, database: NonNull<c_void>) -> Option<u64> {
     let mut shared = lock();
     let generation = shared.generation + 1;
@@ -76,7 +79,8 @@ pub(super) unsafe fn fit(library: &'static Library, database: NonNull<c_void>) -
     Some(generation)
 }
 
-/// Has the prototype fit no more than the databases besides `database`, which was fitted before and may be freed then.
+/// Shrinks the prototype to the databases besides `database`, which was fitted before and may be
+/// freed then.
 pub(super) fn forget(library: &'static Library, database: NonNull<c_void>) {
     let mut shared = lock();
     shared.live.retain(|live| live.0 != database);
@@ -95,8 +99,8 @@ pub(super) fn forget(library: &'static Library, database: NonNull<c_void>) {
     }
 }
 
-/// Runs `scan` with this thread's scratch, which fits the database that was fitted at `generation` and is still there.
-/// `None` where a scan of this thread runs already or there is no memory.
+/// Runs `scan` with this thread's scratch, which fits the live database that was fitted at
+/// `generation`. `None` if a scan of this thread runs already or there is no memory.
 #[inline]
 pub(super) fn with<R>(generation: u64, scan: impl FnOnce(NonNull<c_void>) -> R) -> Option<R> {
     OWN.with(|own| {
@@ -109,7 +113,7 @@ pub(super) fn with<R>(generation: u64, scan: impl FnOnce(NonNull<c_void>) -> R) 
     })
 }
 
-/// Makes a new copy; without memory the old one is kept where it fits what was there at `generation`.
+/// Makes a new copy. Without memory the old one is kept if it fits the databases of `generation`.
 #[cold]
 fn renew(own: &mut Option<Scratch>, generation: u64) {
     let copied = lock().prototype.as_ref().and_then(Scratch::copy);
@@ -144,8 +148,8 @@ impl Scratch {
         generation: u64,
     ) -> Option<Self> {
         let mut memory = last.map_or(null_mut(), Self::into_memory);
-        // SAFETY: as this function's; the memory is null or scratch that nobody else knows. Scratch that can't be made
-        // longer is freed, and null put in its place.
+        // SAFETY: as this function's; the memory is null or scratch that is not shared. Scratch
+        // that can't be extended is freed and replaced by null.
         let status = unsafe { (library.alloc_scratch)(database.as_ptr(), &mut memory) };
         let made = Self { library, memory: NonNull::new(memory)?, generation };
         (status == SUCCESS).then_some(made)
@@ -153,7 +157,8 @@ impl Scratch {
 
     fn copy(&self) -> Option<Self> {
         let mut copied = null_mut();
-        // SAFETY: this is scratch of the library, which only its owner uses and which is borrowed here.
+        // SAFETY: this is scratch of the library, which only its owner uses and which is borrowed
+        // here.
         let status = unsafe { (self.library.clone_scratch)(self.memory.as_ptr(), &mut copied) };
         let memory = NonNull::new(copied).filter(|_| status == SUCCESS)?;
         Some(Self { memory, ..*self })
@@ -161,7 +166,7 @@ impl Scratch {
 
     fn len(&self) -> usize {
         let mut len = 0;
-        // SAFETY: this is scratch of the library, borrowed here; the length is written to a place of ours.
+        // SAFETY: this is scratch of the library, borrowed here; the length is written to a local.
         match unsafe { (self.library.scratch_size)(self.memory.as_ptr(), &mut len) } {
             SUCCESS => len,
             _ => 0,

@@ -23,14 +23,14 @@ impl GcmKey {
     pub fn new(manager: &Manager, raw: &[u8]) -> Option<Self> {
         let size = [16, 24, 32].iter().position(|len| *len == raw.len())?;
         let mut data = Box::new(GcmKeyData([0; GCM_KEY_LEN]));
-        // SAFETY: the raw key has the length that the function reads. The data is aligned to 64 bytes and as long as in
-        // the longest of `VERSIONS`.
+        // SAFETY: the raw key has the length that the function reads. The data is aligned to 64
+        // bytes and as long as the longest in `VERSIONS`.
         unsafe { manager.functions.gcm_pre[size](raw.as_ptr().cast(), &mut *data) };
         Some(Self { data, size })
     }
 
-    /// Asks the processor for what a text of `len` bytes needs of it, and waits for nothing: the round keys in front,
-    /// and powers of the hash key, the first ones last.
+    /// Prefetches the parts that a text of `len` bytes needs, without waiting: the round keys at
+    /// the front, and powers of the hash key, the first ones last.
     #[inline]
     pub fn fetch(&self, len: usize) {
         #[cfg(target_arch = "x86_64")]

@@ -6,7 +6,7 @@ use super::gcm_key::GcmKeyData;
 
 /// Bytes of the key data of GCM: 1024 before 1.4, 1280 since.
 pub(super) const GCM_KEY_LEN: usize = 1280;
-/// Bytes of what a call of GCM notes on its way.
+/// Bytes of the context of a call of GCM.
 pub(super) const GCM_CONTEXT_LEN: usize = 88;
 pub(super) const CIPHER_CBC: c_uint = 1;
 pub(super) const CIPHER_CNTR: c_uint = 2;
@@ -50,7 +50,8 @@ pub(super) struct JobHead {
 
 pub(super) type JobCall = unsafe extern "C" fn(*mut ManagerHead) -> *mut JobHead;
 pub(super) type GcmPre = unsafe extern "C" fn(*const c_void, *mut GcmKeyData);
-/// Key, context, output, input and its length, nonce, additional data and its length, tag and its length.
+/// Key, context, output, input and its length, nonce, additional data and its length, tag and its
+/// length.
 pub(super) type GcmCall = unsafe extern "C" fn(
     *const GcmKeyData,
     *mut GcmContext,
@@ -64,7 +65,7 @@ pub(super) type GcmCall = unsafe extern "C" fn(
     u64,
 );
 
-/// What a call of GCM notes on its way.
+/// The context of a call of GCM.
 #[repr(C, align(16))]
 pub(super) struct GcmContext(pub(super) [u8; GCM_CONTEXT_LEN]);
 

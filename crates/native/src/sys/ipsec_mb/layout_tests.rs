@@ -1,4 +1,4 @@
-//! Whether the heads lie as in the header that is installed here, by the word of a C compiler.
+//! Compares the heads with the installed header, using a C compiler.
 
 use core::mem::{align_of, offset_of, size_of};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use super::layout::*;
 
 const HEADER: &str = "/usr/include/intel-ipsec-mb.h";
 
-/// Expressions of C with what they are here.
+/// Expressions of C with their values here.
 fn expected() -> Vec<(&'static str, usize)> {
     macro_rules! heads {
         ($head:ty: $($field:tt = $text:literal),* $(,)?) => {

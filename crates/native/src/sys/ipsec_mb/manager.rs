@@ -1,4 +1,4 @@
-//! What runs jobs: filled into the library's own slots, submitted, and taken back.
+//! Runs jobs: fills the library's own slots, submits them, and takes the results.
 
 use core::ffi::{c_uint, c_void};
 use core::fmt;
@@ -14,7 +14,7 @@ use crate::ipsec_mb::{Cipher, Direction, Hash, Job, Outcome};
 /// Bytes of GCM's tags.
 const GCM_TAG_LEN: usize = 16;
 
-/// What a thread has its jobs run by. It stays with its thread, and is empty between two calls.
+/// Runs the jobs of a thread. It stays with its thread, and is empty between two calls.
 pub struct Manager {
     library: &'static Library,
     head: NonNull<ManagerHead>,
@@ -63,12 +63,14 @@ impl Manager {
     ///
     /// There is no memory, or the library has no code for this processor.
     pub fn new(library: &'static Library) -> Result<Self, Missing> {
-        // SAFETY: flags of 0 are the defaults; the function gives memory of the right length, zeroed, or null.
+        // SAFETY: flags of 0 are the defaults; the function returns zeroed memory of the right
+        // length, or null.
         let Some(head) = NonNull::new(unsafe { (library.alloc)(0) }) else {
             return Err(Missing("no memory for a manager of intel-ipsec-mb".into()));
         };
-        // SAFETY: the manager was allocated for this; the second argument is a place to tell the instructions used,
-        // and may be null. The head can be read then; functions that were not set are null.
+        // SAFETY: the manager was allocated for this. The second argument receives the instruction
+        // set in use and may be null. The head can be read then; functions that were not set are
+        // null.
         let (errno, functions) = unsafe {
             (library.init)(head.as_ptr(), null_mut());
             (head.as_ref().errno, Functions::of(head.as_ref()))
@@ -86,9 +88,9 @@ impl Manager {
         }
     }
 
-    /// Runs jobs and comes back when all are done, each with its outcome. Malformed ones are left as they are, and
-    /// said to be not done. Nothing of the caller is known to the library afterwards, also where `jobs` panics.
-    /// Gives the number of jobs that were done.
+    /// Runs jobs and returns when all are done, each with its outcome. Malformed ones are left as
+    /// they are and reported as not done. The library keeps no reference to the caller's memory
+    /// afterwards, even if `jobs` panics. Returns the number of jobs that were done.
     #[inline]
     pub fn run<'a>(&mut self, jobs: impl Iterator<Item = Job<'a>>) -> usize {
         let mut queue = Queue { manager: self, done: 0 };
@@ -102,8 +104,8 @@ impl Manager {
         queue.done
     }
 
-    /// AES-GCM: ciphers `text` in place and gives the tag over `aad` and the ciphertext, both ways. Opening decrypts
-    /// whatever the tag turns out to be; sealing again brings back what there was.
+    /// AES-GCM: ciphers `text` in place and returns the tag over `aad` and the ciphertext, both
+    /// ways. Opening decrypts whether the tag matches or not; sealing again restores the old bytes.
     #[inline]
     pub fn gcm(
         &mut self,
@@ -119,9 +121,9 @@ impl Manager {
         };
         let mut tag = [0; GCM_TAG_LEN];
         let (bytes, len) = (text.as_mut_ptr(), text.len() as u64);
-        // SAFETY: the key was made for this size of key and for this processor, which all managers work for. Text, data,
-        // nonce, which is of 12 bytes, and tag are borrowed and as long as is said; output may be input. The context
-        // is as long as in all of `VERSIONS`.
+        // SAFETY: the key was made for this size of key and for this processor, which all managers
+        // use. Text, data, nonce (12 bytes) and tag are borrowed and have the stated lengths;
+        // output may be input. The context is as long as in all of `VERSIONS`.
         unsafe {
             calls[key.size](
                 &*key.data,
@@ -160,11 +162,11 @@ impl Queue<'_> {
     fn submit(&mut self, job: Job<'_>) {
         let Manager { head, functions: Functions { get_next_job, submit_job, .. }, .. } =
             *self.manager;
-        // SAFETY: the manager is initialized and used by this thread alone. The next job's slot is one of its own, of
-        // which the head is written in full; the rest isn't looked at for these algorithms. Every part lies within
-        // the packet, which is borrowed alone for as long as the queue lives, as `Manager::run` empties it before
-        // the borrows can end; lengths, keys and alignments are those that the library takes unchecked
-        // (`Job::is_well_formed`).
+        // SAFETY: the manager is initialized and used by this thread alone. The next job's slot is
+        // one of its own, and its head is written in full; these algorithms don't read the rest.
+        // Every part is within the packet, which is borrowed alone for as long as the queue lives,
+        // as `Manager::run` empties it before the borrows can end. Lengths, keys and alignments are
+        // those that the library takes unchecked (`Job::is_well_formed`).
         unsafe {
             let slot = get_next_job(head.as_ptr());
             fill(slot, job);
@@ -196,7 +198,8 @@ impl Queue<'_> {
         if returned.is_null() {
             return;
         }
-        // SAFETY: a slot of the manager, filled by `fill`, which put the address of an outcome there.
+        // SAFETY: a slot of the manager, filled by `fill`, which stored the address of an outcome
+        // there.
         unsafe {
             let outcome = (*returned).user_data.cast::<Outcome>();
             (*outcome).is_done = (*returned).status == STATUS_COMPLETED;
@@ -274,7 +277,7 @@ fn hash_parts(hash: Hash<'_>) -> (c_uint, *const c_void, *const c_void) {
     (alg, inner.as_ptr().cast(), outer.as_ptr().cast())
 }
 
-/// The number of a cipher, its round keys, the bytes of the key that they are of, and the first block.
+/// The number of a cipher, its round keys, the length of their key in bytes, and the first block.
 #[inline(always)]
 fn cipher_parts(cipher: Cipher<'_>) -> (c_uint, *const c_void, u64, *const u8) {
     let (mode, round_keys, block) = match cipher {

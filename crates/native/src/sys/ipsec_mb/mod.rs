@@ -1,8 +1,8 @@
 //! intel-ipsec-mb: the library and its versions.
 //!
-//! Only pointers to structures that the library made itself are followed, and only into their heads, which lie
-//! the same in all of [`VERSIONS`]; how long the structures are doesn't matter, but for [`GcmKey`]'s data, which has
-//! room for the longest.
+//! Only pointers to structures that the library made itself are followed, and only into their
+//! heads, which are the same in all of [`VERSIONS`]. The lengths of the structures don't matter,
+//! except for [`GcmKey`]'s data, which has room for the longest.
 
 use core::ffi::{c_uint, c_void};
 use core::mem::transmute;
@@ -22,7 +22,7 @@ pub use gcm_key::GcmKey;
 use layout::ManagerHead;
 pub use manager::Manager;
 
-/// Major and minor number of the versions whose heads were checked, in the form that the library gives them in.
+/// Major and minor number of the versions whose heads were checked, in the library's own form.
 const VERSIONS: RangeInclusive<c_uint> = 0x01_02..=0x01_05;
 
 type GetVersion = unsafe extern "C" fn() -> c_uint;
@@ -40,11 +40,12 @@ pub struct Library {
 }
 
 impl Library {
-    /// Loads it once for the process, and gives the same answer from then on.
+    /// Loads it once for the process, and returns the same result from then on.
     ///
     /// # Errors
     ///
-    /// It is not installed, its version was not checked, or it doesn't know this machine's processor.
+    /// It is not installed, its version was not tested, or it doesn't know this machine's
+    /// processor.
     pub fn load() -> Result<&'static Self, Missing> {
         static LIBRARY: OnceLock<Result<Library, Missing>> = OnceLock::new();
         let loaded = LIBRARY.get_or_init(|| Self::open(Shared::open(c"libIPSec_MB.so.1")?));
