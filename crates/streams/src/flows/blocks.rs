@@ -1,7 +1,8 @@
-//! Memory for streams: one stretch, lent in blocks of powers of two.
+//! Memory for streams: one range, lent in blocks of powers of two.
 //!
-//! A buddy system (Knuth, The Art of Computer Programming 1, 2.5): a block that comes back joins its free neighbour, so
-//! that many small streams and few long ones share the same memory. Nothing is allocated after [`Blocks::new`].
+//! A buddy system (Knuth, The Art of Computer Programming 1, 2.5): a returned block joins its free
+//! neighbour. So many small streams and few long ones share the same memory. Nothing is allocated
+//! after [`Blocks::new`].
 
 use core::num::NonZeroU32;
 
@@ -23,16 +24,17 @@ pub(super) struct Blocks {
     peak: usize,
 }
 
-/// What is known of a unit that a free block starts at.
+/// The state of a unit where a free block may start.
 #[derive(Clone, Copy)]
 struct Unit {
     before: u32,
     next: u32,
-    /// The order of the free block; `u8::MAX` where none starts.
+    /// The order of the free block; `u8::MAX` if none starts here.
     order: u8,
 }
 
-/// A block: the number of its first unit, counted from 1, and in the lower five bits the power of two of units that it has.
+/// A block: the number of its first unit, counted from 1, and in the lower five bits its size in
+/// units, as a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block(NonZeroU32);
 

@@ -1,7 +1,9 @@
-//! A TCP connection as one who listens sees it: handshake, sequence numbers, windows, end (RFC 9293, 3.10.7).
+//! A TCP connection as a passive listener sees it: handshake, sequence numbers, windows, end (RFC
+//! 9293, 3.10.7).
 //!
-//! The listener checks what the receiver of a segment checks, so far as it can know that. What a receiver would not
-//! take is refused and changes nothing. Sequence numbers become offsets of 64 bits where they come in.
+//! The listener checks what the receiver of a segment checks, as far as it can know that. A segment
+//! that a receiver would not take is refused and changes nothing. Sequence numbers become offsets
+//! of 64 bits on input.
 
 use warpline_packet::wire::tcp::flags::{ACK, FIN, RST, SYN};
 
@@ -14,14 +16,15 @@ use super::segment::Segment;
 /// A connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Connection {
-    /// By the [`Direction`] of what it sends.
+    /// By the [`Direction`] of the data it sends.
     pub(super) halves: [Half; 2],
     pub(super) state: State,
     /// SYNs with other sequence numbers came before it was answered: by [`Direction`], bits.
     pub(super) varied: u8,
-    /// Directions of which a packet was seen, as bits.
+    /// The directions with packets so far, as bits.
     pub(super) seen: u8,
-    /// Its first packet had a signature: what has none, or has one where that had none, is not of it.
+    /// Its first packet had a signature. A packet without one, or with one if the first had none,
+    /// does not belong to it.
     pub(super) is_signed: bool,
 }
 
@@ -65,17 +68,18 @@ impl Connection {
         self.state == State::Reset || self.halves.iter().all(|half| half.has(FINISHED))
     }
 
-    /// Whether a SYN opens another connection with the same ports, be its number that of the last one or not.
+    /// Whether a SYN opens another connection with the same ports, whether its number is that of
+    /// the last one or not.
     pub(super) fn is_over_for(&self, segment: &Segment<'_>) -> bool {
         segment.opens() && (self.state == State::Unknown || self.is_closed())
     }
 
-    /// Whether data wait behind a gap.
+    /// Whether data wait after a gap.
     pub(super) fn waits(&self) -> bool {
         self.halves.iter().any(|half| half.side.waits())
     }
 
-    /// By [`Direction`]: whether data wait behind a gap that nothing will close.
+    /// By [`Direction`]: whether data wait after a gap that will never close.
     pub(super) fn gaps(&self, memory: &Memory) -> [bool; 2] {
         let is_hopeless = |direction: Direction| {
             let side = &self.halves[direction as usize].side;
@@ -84,7 +88,8 @@ impl Connection {
         [Direction::ToServer, Direction::ToClient].map(is_hopeless)
     }
 
-    /// Up to where nobody sends what is missing: what the receiver acknowledged, or all after a reset.
+    /// The end of missing data that will never be sent: data that the receiver acknowledged, or all
+    /// after a reset.
     pub(super) fn given_up(&self, direction: Direction) -> u64 {
         match self.state {
             State::Reset => u64::MAX,
@@ -92,13 +97,13 @@ impl Connection {
         }
     }
 
-    /// What a packet of a direction may tell of the connection's end.
+    /// The state of the connection's end that a packet of a direction may change.
     pub(super) fn end(&self, direction: Direction) -> End {
         let own = &self.halves[direction as usize];
         End { state: self.state, is_finished: own.has(FINISHED), fin: own.fin }
     }
 
-    /// Forgets an end that was told of since it was like this.
+    /// Undoes an end that was reported since this state.
     pub(super) fn take_end_back(&mut self, direction: Direction, before: &End) {
         if self.state == State::Reset {
             self.state = before.state;
@@ -112,7 +117,8 @@ impl Connection {
         self.halves.iter_mut().for_each(|half| half.side.release(memory));
     }
 
-    /// Takes a segment in. `picks_up` is whether connections are followed whose handshake was not seen.
+    /// Takes a segment in. `picks_up`: whether connections are followed whose handshake was not
+    /// seen.
     pub(super) fn take(
         &mut self,
         memory: &mut Memory,
@@ -207,7 +213,8 @@ impl Turn<'_> {
         Stream::Old
     }
 
-    /// Whether a segment's sender said before that it was later: its receiver drops it (RFC 7323, 5.3). Linux forgives one tick.
+    /// Whether the sender's earlier segments had a later time: the receiver drops this one (RFC
+    /// 7323, 5.3). Linux forgives one tick.
     pub(super) fn is_outdated(&mut self) -> bool {
         let is_linux = matches!(self.memory.overlap, Overlap::Linux | Overlap::OldLinux);
         if !self.connection.halves.iter().all(|half| half.has(TIMED)) {
@@ -218,7 +225,8 @@ impl Turn<'_> {
         time.is_some_and(|time| (time.wrapping_sub(last) as i32) < -i32::from(is_linux))
     }
 
-    /// RFC 7323, 4.3: of what starts no later than the other end's last acknowledgement.
+    /// RFC 7323, 4.3: counts for segments that start no later than the other end's last
+    /// acknowledgement.
     pub(super) fn note_time(&mut self, start: i64) {
         let own = &mut self.connection.halves[self.direction as usize];
         if own.has(TIMED)
@@ -230,14 +238,16 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether a segment has a signature that its receiver doesn't ask for, or none where it does: Linux drops it.
+    /// Whether a segment has a signature that its receiver doesn't expect, or lacks an expected
+    /// one: Linux drops it.
     #[inline]
     pub(super) fn has_odd_signature(&self) -> bool {
         let is_asked = matches!(self.memory.overlap, Overlap::Linux | Overlap::OldLinux);
         is_asked && self.segment.is_signed() != self.connection.is_signed
     }
 
-    /// Notes where a refused segment puts both streams; whether the ends now agree ([`Half::catches_up`]).
+    /// Records the position of both streams according to a refused segment; returns whether the
+    /// ends now agree ([`Half::catches_up`]).
     pub(super) fn catches_up(&mut self) -> bool {
         let Segment { seq, ack, payload, .. } = *self.segment;
         let Self { connection, direction, .. } = self;
@@ -253,7 +263,7 @@ impl Turn<'_> {
         catches_up
     }
 
-    /// Adds what lies behind the first byte of the stream; what lies before is of the handshake.
+    /// Adds the bytes after the stream's first position; earlier ones belong to the handshake.
     fn add_rest(&mut self, start: i64) -> Stream {
         let payload = self.segment.payload;
         let before = start.unsigned_abs().min(payload.len() as u64) as usize;
@@ -268,7 +278,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Notes a FIN, unless it is an old one. More data behind one that nobody acknowledged show that it never arrived.
+    /// Records a FIN, unless it is an old one. More data after an unacknowledged FIN show that it
+    /// never arrived.
     fn note_end(&mut self, end: i64) {
         let (has_fin, has_data) = (self.segment.has(FIN), !self.segment.payload.is_empty());
         let fin = self.segment.seq.wrapping_add(self.segment.payload.len() as u32);
@@ -337,8 +348,8 @@ impl Turn<'_> {
         other.flags |= HAS_WINDOW;
     }
 
-    /// A reset counts where its receiver would heed it: at the next byte, or with Linux and Solaris in the window; and with a
-    /// signature only where the connection has such.
+    /// A reset counts if its receiver would heed it: at the next byte, or with Linux and Solaris in
+    /// the window. It needs a signature exactly if the connection has one.
     pub(super) fn reset(&mut self) -> Result<Stream, Why> {
         let segment = self.segment;
         if segment.is_signed() && !self.connection.is_signed {
@@ -372,8 +383,8 @@ impl Turn<'_> {
         if is_late { self.late(stream) } else { stream }
     }
 
-    /// What may belong in a gap that was given up though nobody acknowledged it: its receiver takes it still, so that it
-    /// has to be looked at by itself.
+    /// Data that may belong in a gap that was given up without an acknowledgement. The receiver
+    /// still takes them, so they must be inspected alone.
     fn late(&mut self, stream: Stream) -> Stream {
         self.memory.counters.segments_late += 1;
         match stream {

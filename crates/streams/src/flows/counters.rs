@@ -1,11 +1,11 @@
-//! What the flows of a shard count, by name.
+//! The counters of a shard's flows, by name.
 
 use super::outcome::Why;
 use super::ranks::Worth;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
-        /// What was counted.
+        /// The counts.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[doc = $doc])+ pub $name: u64,)*
@@ -25,8 +25,9 @@ counters! {
     flows,
     /// Flows that made room for others before their time was over.
     flows_evicted,
-    /// Those of them that were closed. The next five are the others: of one direction without a SYN; before the end of the handshake;
-    /// of both directions, but not TCP that is followed; established TCP without data; established TCP with data.
+    /// The closed ones of them. The next five are the others: one direction without a SYN; before
+    /// the end of the handshake; both directions, but not TCP that is followed; established TCP
+    /// without data; established TCP with data.
     flows_evicted_closed,
     /// See `flows_evicted_closed`.
     flows_evicted_unanswered,
@@ -84,11 +85,11 @@ counters! {
     urgent_bytes,
     /// Gaps given up, as the receiver had acknowledged what was missing.
     gaps_acknowledged,
-    /// Gaps given up, as what waited behind them was more than there is room for.
+    /// Gaps given up because there was no room for more waiting data.
     gaps_no_room,
     /// Segments that may fill a gap which was given up for lack of room.
     segments_late,
-    /// Times that both ends agreed that they are far ahead of what was seen.
+    /// Times that both ends agreed on a position far ahead of the data seen.
     streams_caught_up,
     /// Bytes that were missing in gaps.
     gap_bytes,

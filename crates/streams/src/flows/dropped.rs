@@ -1,11 +1,11 @@
-//! What a packet did to its flow is undone where it was dropped.
+//! Undoes the effects of a dropped packet on its flow.
 
 use super::memory::Wrote;
 use super::{Direction, Flows, Place, TakenBack};
 
 impl<V: Default + Clone> Flows<V> {
-    /// The packet at hand, of this flow and direction, was dropped: takes its payload out of the stream, and what it said of
-    /// the connection's end, as its receiver never sees it.
+    /// The current packet, of this flow and direction, was dropped, so its receiver never sees it.
+    /// Removes its payload from the stream, and its effect on the connection's end.
     pub fn take_back(&mut self, place: Place, direction: Direction) -> TakenBack {
         let taken = self.take_out(place, direction);
         self.table.settle(place.0);

@@ -1,9 +1,9 @@
-//! What most packets are, in few steps: the next segment or acknowledgement of an established
+//! The fast path for most packets: the next segment or acknowledgement of an established
 //! connection, or one more packet of another flow.
 //!
-//! Header prediction, as receivers do it (V. Jacobson, "4BSD TCP Header Prediction", 1990): a few
-//! comparisons say that nothing begins, ends, waits, overlaps or is lost, and then what
-//! [`Flows::try_take`] would do is to copy the payload and move three numbers.
+//! Header prediction, as receivers do it (V. Jacobson, "4BSD TCP Header Prediction", 1990). A few
+//! comparisons show that nothing begins, ends, waits, overlaps or is lost. Then [`Flows::try_take`]
+//! would only copy the payload and move three numbers.
 
 use warpline_packet::wire::tcp::flags::{ACK, PSH};
 

@@ -1,8 +1,8 @@
-//! What a flow is and has been: [`Facts`].
+//! The properties of a flow: [`Facts`].
 
 use warpline_packet::Instant;
 
-/// What is known of a flow.
+/// The known properties of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// See [`super::Tracked::is_established`], without regard to the packet.

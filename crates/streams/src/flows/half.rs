@@ -1,10 +1,10 @@
-//! What one end of a TCP connection sends: its stream, and where its sequence numbers are in it.
+//! One direction of a TCP connection: its stream, and the mapping of its sequence numbers.
 
 use super::memory::Memory;
 use super::side::Side;
 use super::urgent::UrgentBytes;
 
-/// What one end sends.
+/// One direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Half {
     pub(super) side: Side,
@@ -21,9 +21,10 @@ pub(super) struct Half {
     pub(super) fin: u32,
     /// The widest window that the other end announced.
     pub(super) window_max: u32,
-    /// Its clock, as the other end will have it (RFC 7323, 4.3: TS.Recent); 0 where that isn't known.
+    /// Its clock, as the other end will have it (RFC 7323, 4.3: TS.Recent); 0 if unknown.
     pub(super) time: u32,
-    /// Sequence numbers that were refused as too far ahead: where its own data ended, and what the other end acknowledged.
+    /// Sequence numbers that were refused as too far ahead: the end of its own data, and the other
+    /// end's acknowledgement.
     pub(super) ahead: [u32; 2],
     pub(super) urgent: UrgentBytes,
 }
@@ -43,7 +44,7 @@ pub(super) const TIMED: u8 = 32;
 /// The first of `ahead` is known, or the second.
 pub(super) const AHEAD: [u8; 2] = [64, 128];
 
-/// What a window is taken for that nobody announced.
+/// The window assumed when none was announced.
 const WINDOW_LEAST: u32 = 0xffff;
 
 impl Half {
@@ -72,13 +73,14 @@ impl Half {
         *self = Self { base, flags, scale: self.scale, time: self.time, ..Self::EMPTY };
     }
 
-    /// Where a sequence number lies in the stream: the place nearest to the next byte; below 0 before the first.
+    /// The offset of a sequence number in the stream, nearest to the next byte; negative before the
+    /// first.
     pub(super) fn offset(&self, seq: u32) -> i64 {
         let next = self.side.next();
         next as i64 + i64::from(seq.wrapping_sub(self.base.wrapping_add(next as u32)) as i32)
     }
 
-    /// Whether the sequence number is that of the next byte, or of the one behind the farthest.
+    /// Whether the sequence number is that of the next byte, or of the one after the farthest.
     pub(super) fn is_next(&self, seq: u32) -> bool {
         let at = self.offset(seq);
         at == self.side.next() as i64
@@ -86,8 +88,8 @@ impl Half {
             || self.is_behind_fin(seq)
     }
 
-    /// Whether both ends agree that the stream is far ahead of what we saw: the capture lost that data, and the stream
-    /// goes on from there. One end alone can't claim it.
+    /// Whether both ends agree that the stream is far ahead of the data seen. Then the capture lost
+    /// that data, and the stream continues from there. One end alone can't claim it.
     pub(super) fn catches_up(&mut self) -> bool {
         let [sent, acked] = self.ahead;
         let (end, known) = (self.offset(sent), self.side.farthest() as i64);

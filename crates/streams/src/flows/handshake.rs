@@ -8,7 +8,7 @@ use super::outcome::{Direction, Stream, Why};
 use super::segment::SCALE_MAX;
 
 impl Turn<'_> {
-    /// The stream that a sequence number begins: its first byte is the one behind it.
+    /// The stream that starts with a sequence number: its first byte is the next one.
     fn begin(&mut self, direction: Direction, base: u32) {
         self.connection.halves[direction as usize].begin(self.memory, base);
     }
@@ -48,7 +48,7 @@ impl Turn<'_> {
         self.established()
     }
 
-    /// What a SYN says of the windows and the clock of its sender.
+    /// Reads the window scale and the clock of a SYN's sender.
     fn note_options(&mut self) {
         let time = self.segment.time();
         let scale = self.segment.scale.unwrap_or(NO_SCALE);
@@ -65,7 +65,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What a SYN says besides: data only where both ends know how to do that early (RFC 7413, 4.1).
+    /// The data of a SYN. They count only if both ends support early data (RFC 7413, 4.1).
     fn syn_data(&mut self) -> Stream {
         if !self.segment.is_fast_open || self.segment.payload.is_empty() {
             return self.untracked();
@@ -139,7 +139,8 @@ impl Turn<'_> {
         self.untracked()
     }
 
-    /// The server's SYN. What it acknowledges tells which of the client's SYNs it got, and whether it took data.
+    /// The server's SYN. Its acknowledgement shows which of the client's SYNs arrived, and whether
+    /// the server took data.
     fn answer(&mut self) -> Result<Stream, Why> {
         let segment = self.segment;
         let acked = self.other().offset(segment.ack);

@@ -1,6 +1,8 @@
-//! Segments that came ahead of their turn: where each starts and ends. Their bytes lie in their stream's block.
+//! Segments that arrived early: where each starts and ends. Their bytes are in their stream's
+//! block.
 //!
-//! All directions of a shard share a fixed number of nodes. A direction's segments are in a list, by where they start.
+//! All directions of a shard share a fixed number of nodes. A direction's segments are in a list,
+//! ordered by start.
 
 const NONE: u32 = u32::MAX;
 
@@ -78,7 +80,7 @@ impl Held {
         self.free != NONE
     }
 
-    /// Adds a segment behind those that start no later; `false` where no node is free.
+    /// Adds a segment after those that start no later; `false` if no node is free.
     pub(super) fn insert(&mut self, line: &mut Line, span: Span) -> bool {
         let at = self.free;
         let Some(node) = self.nodes.get_mut(at as usize) else { return false };

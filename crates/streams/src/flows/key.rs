@@ -1,4 +1,4 @@
-//! What names a flow: addresses, ports, protocol, and the VLANs that it is in, where they matter.
+//! The key of a flow: addresses, ports, protocol, and its VLANs, if they matter.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -33,8 +33,8 @@ impl Key {
         Self { ports, ..self }
     }
 
-    /// The key of an ICMP message, and whether it is an error: then its key is that of the packet which it quotes,
-    /// turned around.
+    /// The key of an ICMP message, and whether it is an error. The key of an error is that of the
+    /// quoted packet, reversed.
     pub(super) fn of_icmp(self, message: &[u8], is_error: bool) -> Option<(Self, bool)> {
         if is_error {
             return Some((self.quoted(message.get(icmpv4::HEADER_LEN..)?)?.reversed(), true));
@@ -51,7 +51,7 @@ impl Key {
         Some(match quote.protocol {
             Protocol::Tcp => of(TCP).with_ports([quote.src.port, quote.dst.port]),
             Protocol::Udp => of(UDP).with_ports([quote.src.port, quote.dst.port]),
-            // What is quoted of an echo is nearly always the request.
+            // The quoted message of an echo is nearly always the request.
             Protocol::Icmp => {
                 let request = if self.version == 4 { 8 } else { 128 };
                 let ports = [request, counterpart(self.version, request)].map(u16::from);
@@ -66,7 +66,8 @@ impl Key {
         Self { addresses: [dst, src], ports: [to, from], ..*self }
     }
 
-    /// Which way packets with it go in the flow whose client's are `own`; `None` where they are of another.
+    /// The direction of packets with this key in the flow whose client's key is `own`; `None` if
+    /// they belong to another flow.
     #[inline]
     pub(super) fn direction_in(&self, own: &Self) -> Option<Direction> {
         if self.differs(own) == 0 {
@@ -142,8 +143,8 @@ impl Key {
     }
 }
 
-/// The type of ICMP that answers `kind`, or that it answers; itself where there is none (RFC 792, RFC 950, RFC 1256,
-/// RFC 4443, RFC 4861, RFC 2710).
+/// The ICMP type that answers `kind`, or that it answers; itself if there is none (RFC 792, RFC
+/// 950, RFC 1256, RFC 4443, RFC 4861, RFC 2710).
 fn counterpart(version: u8, kind: u8) -> u8 {
     const V4: [(u8, u8); 5] = [(8, 0), (13, 14), (15, 16), (17, 18), (10, 9)];
     const V6: [(u8, u8); 5] = [(128, 129), (133, 134), (135, 136), (130, 131), (139, 140)];

@@ -1,4 +1,4 @@
-//! What bounds the flows of a shard, and the times after which they are over.
+//! The limits of a shard's flows, and the times after which flows end.
 
 use core::time::Duration;
 

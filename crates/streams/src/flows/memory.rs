@@ -1,4 +1,4 @@
-//! What the streams of a shard share: memory, nodes for segments that wait, and the rules.
+//! Resources that the streams of a shard share: memory, nodes for waiting segments, and the rules.
 
 use super::Limits;
 use super::blocks::{Blocks, UNIT};
@@ -23,14 +23,15 @@ pub(super) struct Memory {
     pub(super) wrote: Wrote,
 }
 
-/// What the packet at hand put into its stream.
+/// The bytes that the current packet added to its stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Wrote {
     #[default]
     Nothing,
     /// These bytes, which no other segment had.
     Alone(Span),
-    /// What can't be taken out again: bytes in the place of others', or data far ahead, for which a gap was given up.
+    /// Bytes that can't be removed again: they replaced others, or are far ahead so that a gap was
+    /// given up for them.
     Mixed,
 }
 
@@ -51,7 +52,7 @@ impl Memory {
         }
     }
 
-    /// What was counted.
+    /// The counts.
     pub(super) fn counters(&self) -> Counters {
         let (_, peak) = self.blocks.used_and_peak();
         Counters { stream_memory_peak: peak as u64, ..self.counters }

@@ -1,15 +1,17 @@
-//! The flows of one shard: who talks to whom, how far their TCP connections are, and the streams of these.
+//! The flows of one shard: their endpoints, the state of TCP connections, and the streams of these.
 //!
-//! [`Flows::take`] is given packets in their order and says of each which flow it is of and what it did to the stream
-//! of its direction ([`Tracked`]). [`Flows::window`] has the stream's last bytes, contiguous. Inspection is inline: data
-//! count on the packet that makes them contiguous.
+//! [`Flows::take`] gets packets in order and returns the flow of each and its effect on the stream
+//! of its direction ([`Tracked`]). [`Flows::window`] has the stream's last bytes, contiguous.
+//! Inspection is inline: data count on the packet that makes them contiguous.
 //!
-//! What is bounded ([`Limits`]): flows, of which what is worth least makes room; the bytes kept of each direction
-//! before the newest; the memory of all streams together, and how much may wait behind a gap. All memory is taken at
-//! the start. What there is no room for is counted by name and told, so that the packet can be looked at by itself.
+//! [`Limits`] bounds the number of flows (the least valuable one makes room), the bytes kept of
+//! each direction before the newest, the memory of all streams together, and the bytes that may
+//! wait after gaps. All memory is taken at the start. Packets without room are counted by name and
+//! reported, so that they can be inspected alone.
 //!
-//! The client is who sent the first packet, unless that is a SYN with ACK. A flow is found by addresses, ports and
-//! protocol, and VLANs where they matter. Urgent data go by a policy ([`Urgent`]).
+//! The client is the sender of the first packet, unless that is a SYN with ACK. A flow is found by
+//! addresses, ports and protocol, and VLANs if they matter. Urgent data follow a policy
+//! ([`Urgent`]).
 
 mod blocks;
 mod connection;
@@ -68,11 +70,11 @@ pub struct Flows<V> {
     offload: Option<Arc<Offload>>,
     /// By what flows are named.
     key: HashKey,
-    /// Whether the caller is to hear of a flow's end because of what it keeps of it.
+    /// Whether the caller must be notified of a flow's end, according to its own data of the flow.
     is_told: fn(&V) -> bool,
     /// How the connection of the packet at hand had ended before that.
     end_before: Option<End>,
-    /// The latest time that was told.
+    /// The latest time passed in.
     now: Instant,
     /// The same by the capture's own time.
     captured: Instant,
@@ -96,7 +98,8 @@ impl<V: Default + Clone> Flows<V> {
         }
     }
 
-    /// Flows of which the caller keeps what `is_told` holds of don't end unheard, as those that data wait in.
+    /// Flows whose caller's data satisfy `is_told`, like flows with waiting data, don't end without
+    /// a notification.
     #[must_use]
     pub fn telling_ends_of(self, is_told: fn(&V) -> bool) -> Self {
         Self { is_told, ..self }
@@ -120,8 +123,8 @@ impl<V: Default + Clone> Flows<V> {
         self.table.fetch(hint);
     }
 
-    /// Takes a packet in, at its own time. Places that were given before are void from here on. What waits in a flow that
-    /// ends with it is forgotten.
+    /// Takes a packet in, at its own time. Earlier places become invalid. Data that wait in a flow
+    /// that ends with it are forgotten.
     pub fn take(&mut self, packet: &FlowPacket<'_>) -> Tracked {
         if let Some(expected) = self.take_expected(packet) {
             return expected.into();
@@ -134,10 +137,10 @@ impl<V: Default + Clone> Flows<V> {
         }
     }
 
-    /// [`Flows::take`], unless another flow ends with the packet, of which the caller has to hear: data wait in it, or see
-    /// [`Flows::telling_ends_of`]. It is the error:
-    /// [`Flows::next_gap_at_end`] has the data, and after [`Flows::end`] the packet is to be tried again. Most packets
-    /// are taken in fewer steps by [`Flows::take_expected`], which is to be asked first.
+    /// [`Flows::take`], unless another flow ends with the packet and the caller must be notified:
+    /// data wait in it, or see [`Flows::telling_ends_of`]. That flow is the error.
+    /// [`Flows::next_gap_at_end`] has its data, and after [`Flows::end`] the caller tries the
+    /// packet again. [`Flows::take_expected`] takes most packets in fewer steps; call it first.
     pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
         self.tell(packet.timestamp, packet.captured);
         self.end_before = None;
@@ -157,13 +160,14 @@ impl<V: Default + Clone> Flows<V> {
         self.remove(place.0);
     }
 
-    /// The last bytes of a direction: those that the last packet added, and at most `window_len` before them.
+    /// The last bytes of a direction: those that the last packet added, and at most `window_len`
+    /// before them.
     pub fn window(&mut self, place: Place, direction: Direction) -> Window<'_> {
         let connection = &mut self.table.get_mut(place.0).connection;
         connection.halves[direction as usize].side.window(&mut self.memory)
     }
 
-    /// What the caller keeps of a flow.
+    /// The caller's data of a flow.
     pub fn vars(&mut self, place: Place) -> &mut V {
         &mut self.table.get_mut(place.0).vars
     }
@@ -181,8 +185,9 @@ impl<V: Default + Clone> Flows<V> {
         (flow.connection.halves[direction as usize].side.window_start(), &mut flow.vars)
     }
 
-    /// At most `reach` bytes of a direction on each side of the place where its last `len` bytes begin, and that place among them;
-    /// `room`, where they may be put, has twice as many. With [`Flows::vars`].
+    /// At most `reach` bytes of a direction before and after the place where its last `len` bytes
+    /// begin, and that place among them. They may be copied to `room`, which has twice as many.
+    /// With [`Flows::vars`].
     #[inline]
     pub fn seam_and_vars<'a>(
         &'a mut self,
@@ -197,9 +202,9 @@ impl<V: Default + Clone> Flows<V> {
         (side.around(&self.memory, len, reach, room), &mut flow.vars)
     }
 
-    /// Gives up the next gap of a direction that the receiver acknowledged, or that a reset left; the window begins anew
-    /// behind it. To be asked until there is none, where [`Tracked::gaps`] says so: otherwise the data wait for the
-    /// next packet.
+    /// Gives up the next gap of a direction that the receiver acknowledged, or that a reset left.
+    /// The window begins anew after it. If [`Tracked::gaps`] is set, call it until there is none:
+    /// otherwise the data wait for the next packet.
     pub fn next_gap(&mut self, place: Place, direction: Direction) -> Option<Gap> {
         let connection = &mut self.table.get_mut(place.0).connection;
         let given_up = connection.given_up(direction);
@@ -221,7 +226,7 @@ impl<V: Default + Clone> Flows<V> {
         }
     }
 
-    /// The latest time that was told.
+    /// The latest time passed in.
     pub fn now(&self) -> Instant {
         self.now
     }
@@ -246,7 +251,7 @@ impl<V: Default + Clone> Flows<V> {
         self.key.of_all(flow.key.words(flow.started)) >> 11
     }
 
-    /// What is known of a flow.
+    /// The known properties of a flow.
     pub fn facts(&self, place: Place) -> Facts {
         let flow = self.table.get(place.0);
         let streams = &flow.connection.halves;
@@ -271,8 +276,8 @@ impl<V: Default + Clone> Flows<V> {
         self.len() == 0
     }
 
-    /// Frees what is over by `now`, in one place in sixteen each time, and forgets what waits there. [`Flows::take`]
-    /// judges by itself: this only gives memory back earlier.
+    /// Frees flows that are over by `now`, in one place in sixteen each time, and their waiting
+    /// data. [`Flows::take`] checks times itself: this only returns memory earlier.
     pub fn handle_timeout(&mut self, now: Instant) {
         let mut left = self.begin_sweep(now);
         while let Some(place) = self.next_over(&mut left) {
@@ -280,14 +285,15 @@ impl<V: Default + Clone> Flows<V> {
         }
     }
 
-    /// Begins what [`Flows::handle_timeout`] does at `now`: gives in how many places [`Flows::next_over`] is to look.
+    /// Begins the work of [`Flows::handle_timeout`] at `now`: returns how many places
+    /// [`Flows::next_over`] has to visit.
     pub fn begin_sweep(&mut self, now: Instant) -> usize {
         self.now = self.now.max(now);
         self.table.len().div_ceil(16)
     }
 
-    /// Frees what is over in the next of `left` places, up to a flow that data wait in: as with [`Flows::try_take`]'s
-    /// error.
+    /// Frees flows that are over in the next of `left` places, up to a flow with waiting data: as
+    /// with [`Flows::try_take`]'s error.
     pub fn next_over(&mut self, left: &mut usize) -> Option<Place> {
         while *left > 0 {
             *left -= 1;
@@ -302,7 +308,7 @@ impl<V: Default + Clone> Flows<V> {
         None
     }
 
-    /// The next flow, from place `from` on, that data wait in; `from` is then behind it.
+    /// The next flow with waiting data, from place `from` on; `from` is then after it.
     pub fn next_waiting(&self, from: &mut u32) -> Option<Place> {
         while (*from as usize) < self.table.places() {
             let place = *from;
@@ -315,12 +321,13 @@ impl<V: Default + Clone> Flows<V> {
         None
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn counters(&self) -> Counters {
         self.memory.counters()
     }
 
-    /// The flow of a packet, unless that is over or the packet begins another. The error is as with [`Flows::try_take`].
+    /// The flow of a packet, unless that is over or the packet begins another. The error is as with
+    /// [`Flows::try_take`].
     #[inline]
     fn find(&mut self, packet: &FlowPacket<'_>) -> Result<Option<(u32, Direction)>, Place> {
         let Some((place, direction)) = self.table.find(&packet.key, packet.hint) else {
@@ -374,7 +381,7 @@ impl<V: Default + Clone> Flows<V> {
         self.table.remove(place).release(&mut self.memory);
     }
 
-    /// An ICMP error belongs to the flow of the packet that it quotes, and says nothing of its end.
+    /// An ICMP error belongs to the flow of the quoted packet, and does not affect its end.
     fn take_error(&mut self, found: Option<(u32, Direction)>) -> Tracked {
         let Some((place, direction)) = found else { return self.without_flow() };
         Tracked {

@@ -1,4 +1,4 @@
-//! What a packet did to its flow and to its stream.
+//! The effect of a packet on its flow and its stream.
 
 use core::ops::Range;
 
@@ -30,7 +30,7 @@ impl Direction {
 /// What became of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracked {
-    /// Its flow; `None` where it has none: an ICMP error about a flow that isn't known, or no room for flows at all.
+    /// Its flow; `None` for an ICMP error about an unknown flow, or without room for flows.
     pub place: Option<Place>,
     /// Which way it goes. An ICMP error goes against the packet that it quotes.
     pub direction: Direction,
@@ -38,25 +38,26 @@ pub struct Tracked {
     pub is_new: bool,
     /// Whether it is the first of its direction.
     pub is_first_of_direction: bool,
-    /// TCP: whether the handshake was over (or the connection picked up) before this packet, or with it where it has
-    /// data. Others: whether packets of both directions were seen, this one included.
+    /// TCP: whether the handshake was over (or the connection picked up) before this packet, or
+    /// with it if it has data. Others: whether both directions had packets, including this one.
     pub is_established: bool,
-    /// What it did to the stream of its direction.
+    /// Its effect on the stream of its direction.
     pub stream: Stream,
     /// Whether it is an ICMP error: it belongs to the flow, and its addresses need not.
     pub is_error: bool,
-    /// By [`Direction`]: data wait behind a gap that won't be closed, as the receiver acknowledged them or the
-    /// connection was reset: [`super::Flows::next_gap`] gives them.
+    /// By [`Direction`]: data wait after a gap that won't close, since the receiver acknowledged
+    /// them or the connection was reset. [`super::Flows::next_gap`] returns them.
     pub gaps: [bool; 2],
 }
 
-/// What a packet did to the stream of its direction. Offsets are bytes from the first behind the SYN, or from
-/// where the stream was picked up.
+/// The effect of a packet on the stream of its direction. Offsets are bytes from the first after
+/// the SYN, or from where the stream was picked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// It is not TCP, or has no payload.
     None,
-    /// The stream isn't followed, or there is no memory for it: the payload has to be looked at by itself.
+    /// The stream isn't followed, or there is no memory for it: the payload must be inspected
+    /// alone.
     Untracked,
     /// It is out of step with its connection and changed nothing.
     Refused(Why),
@@ -68,23 +69,26 @@ pub enum Stream {
     Grew {
         /// Where the new bytes start.
         from: u64,
-        /// Where they end; `from` where none are new.
+        /// Their end; `from` if none are new.
         to: u64,
         /// Whether the new bytes are this packet's whole payload and nothing else.
         is_packet: bool,
-        /// Bytes in the window, before `from`, that this packet replaced ([`super::Overlap::Last`]).
+        /// Bytes in the window, before `from`, that this packet replaced
+        /// ([`super::Overlap::Last`]).
         changed: Option<Range<u64>>,
     },
-    /// A gap was given up: the window begins anew behind it.
+    /// A gap was given up: the window begins anew after it.
     Gap(Gap),
 }
 
 /// A gap that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Bytes that nobody saw; 0 where the packet may fill a gap that was given up before, and goes beyond it.
+    /// Bytes that were never seen; 0 if the packet may fill a gap that was given up before, and
+    /// extends beyond it.
     pub lost: u64,
-    /// Where the bytes behind it start: the window's start, or with nothing lost the first that is new or changed.
+    /// The start of the bytes after it: the window's start, or with nothing lost the first new or
+    /// changed byte.
     pub from: u64,
     /// Where they end.
     pub to: u64,
@@ -97,20 +101,22 @@ pub struct Gap {
 pub enum Fate {
     /// It is in the window now.
     Delivered,
-    /// It still waits, behind a further gap.
+    /// It still waits, after a further gap.
     Held,
-    /// It isn't in the stream: there was no room, or others had its bytes. It has to be looked at by itself.
+    /// It isn't in the stream: there was no room, or other segments had its bytes. It must be
+    /// inspected alone.
     Alone,
 }
 
-/// What is left of a stream when a packet's payload was taken out of it.
+/// The state of a stream after a packet's payload was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenBack {
     /// Nothing of the payload had been delivered.
     Nothing,
     /// The next byte in order is this one again.
     To(u64),
-    /// The payload is still there: its bytes are mixed with those of other packets, or a gap was given up for it.
+    /// The payload is still there: its bytes are mixed with those of other packets, or a gap was
+    /// given up for it.
     Mixed,
 }
 
@@ -121,11 +127,12 @@ pub enum Why {
     Checksum,
     /// A SYN, or the answer to one, that doesn't fit the handshake.
     Handshake,
-    /// Its data end behind the window that the receiver announced (RFC 9293, 3.10.7.4).
+    /// Its data end after the window that the receiver announced (RFC 9293, 3.10.7.4).
     Window,
     /// It acknowledges what can't have been sent, or nothing at all (RFC 9293, 3.10.7.4).
     Acknowledgement,
-    /// A reset with a sequence number that its receiver wouldn't heed, or with a signature where the connection has none.
+    /// A reset with a sequence number that its receiver wouldn't heed, or with a signature if the
+    /// connection has none.
     Reset,
     /// Its sender's clock was later before (RFC 7323, 5.3).
     Time,

@@ -1,7 +1,9 @@
-//! Whose bytes count where segments overlap (Novak and Sturges, "Target-Based TCP Stream Reassembly", 2007).
+//! Which bytes count where segments overlap (Novak and Sturges, "Target-Based TCP Stream
+//! Reassembly", 2007).
 //!
-//! The policies are of segments that wait for a gap to close. What was delivered stays as it was, but for
-//! [`Overlap::Last`]: a receiver hands bytes on as soon as they are in order, and takes none of them back.
+//! The policies apply to segments that wait for a gap to close. Delivered bytes stay as they are,
+//! except with [`Overlap::Last`]: a receiver hands bytes on as soon as they are in order, and takes
+//! none of them back.
 
 use super::held::Span;
 
@@ -19,7 +21,8 @@ pub enum Overlap {
     Linux,
     /// As Linux, but of two alike the one that came last.
     OldLinux,
-    /// The one that came last where it ends behind the other, or starts no later and ends together with it.
+    /// The one that came last, if it ends after the other, or starts no later and ends together
+    /// with it.
     Solaris,
 }
 

@@ -1,21 +1,23 @@
-//! Which flow makes room where all places are taken: what is worth least, by kind ([`Worth`]), and of a kind one that nobody used
-//! lately, of a client that has several.
+//! Which flow makes room in a full table: the least valuable kind ([`Worth`]), and of that kind one
+//! that was not used lately, of a client that has several.
 //!
-//! Each kind is sure of a sixteenth of the places: the first kind with more than that gives way, the last one with any. So no flood
-//! of what costs nothing (a datagram, a SYN) takes places from what took an answer or a handshake, but that small share; and while
-//! all is full of one kind, others still live long enough to become more.
+//! Each kind keeps a sixteenth of the places, except the most valuable one. The first kind with
+//! more than its share makes room. So a flood of cheap packets (a datagram, a SYN) takes only that
+//! share from flows that needed an answer or a handshake. And while the table is full of one kind,
+//! others live long enough to become more.
 //!
-//! Of that kind goes what its client queued first, of the client that has most of them, to the power of two ([`Shares`]); a client
-//! is an IPv4 address or an IPv6 network of 64 bits. What was used since it was queued is queued again, [`LOOKS`] times at most. So one
-//! client's flows push out each other. Kinds that need no answer, whose clients may be invented, and TCP without data are of one
-//! client. A packet of a known flow has nothing to do here.
+//! Within a kind the client with the most flows, to the power of two, loses its first queued one
+//! ([`Shares`]). A client is an IPv4 address or an IPv6 network of 64 bits. A flow that was used
+//! since it was queued is queued again, at most [`LOOKS`] times. So one client's flows push out
+//! each other. Kinds without an answer count as one client, since their clients may be forged, and
+//! so does TCP without data. A packet of a known flow does no work here.
 
 use warpline_packet::Instant;
 
 use super::table::Flow;
 use warpline_tables::Shares;
 
-/// What a flow is worth: the least first.
+/// The value of a flow, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Worth {
     /// TCP that was reset or finished from both ends.
@@ -90,7 +92,8 @@ impl Ranks {
         capacity * size_of::<Queued>() + Shares::memory_len(capacity)
     }
 
-    /// The flow at `place`, which may be one behind the last, is worth this; `client` began it, and it was last used at `used`.
+    /// Sets the value of the flow at `place`, which may be one after the last; `client` began it,
+    /// and it was last used at `used`.
     pub(super) fn set(&mut self, place: u32, worth: Worth, client: u64, used: Instant) {
         let queued = Queued { used, worth: Some(worth) };
         match self.queued.get_mut(place as usize) {
@@ -150,7 +153,8 @@ mod tests {
         }
     }
 
-    /// What goes next, and next, of flows of this worth: each with its client, and when it was queued and last used.
+    /// The order in which flows of this value make room, each with its client, and when it was
+    /// queued and last used.
     fn order(capacity: usize, flows: &[(Worth, u128, u64, u64)]) -> Vec<u32> {
         let mut ranks = Ranks::new(capacity);
         for (place, &(worth, client, queued, _)) in (0..).zip(flows) {

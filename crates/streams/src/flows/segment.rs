@@ -1,4 +1,4 @@
-//! What tracking needs of a packet: its flow's key, its TCP header and its payload.
+//! The parts of a packet that tracking needs: its flow's key, its TCP header and its payload.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
@@ -51,14 +51,15 @@ pub(super) struct Segment<'a> {
     pub(super) is_fast_open: bool,
     options: &'a [u8],
     pub(super) payload: &'a [u8],
-    /// Header and payload; empty where the capture cut it, so that its checksum can't be told.
+    /// Header and payload; empty if the capture cut it, so that its checksum can't be verified.
     whole: &'a [u8],
 }
 
 impl<'a> FlowPacket<'a> {
-    /// Of a frame, by its headers; `by_vlan` says whether its VLANs tell flows apart. `hint` is what packets of a flow have in
-    /// common and others mostly don't, such as a hash made before; nothing but speed depends on it. `times` are what functions
-    /// go by and the packet's own. `None` for what has no flow: not IP, a fragment, malformed.
+    /// Of a frame, by its headers; `by_vlan`: whether VLANs separate flows. `hint` is a value that
+    /// packets of a flow share and others mostly don't, such as an existing hash; it affects speed
+    /// only. `times` are the time for functions and the packet's own. `None` for a packet without a
+    /// flow: not IP, a fragment, malformed.
     #[inline]
     pub fn new(
         frame: &'a [u8],
@@ -70,7 +71,8 @@ impl<'a> FlowPacket<'a> {
         let [timestamp, captured] = times;
         let vlans = if by_vlan { headers.vlan_ids(frame) } else { 0 };
         let (packet, l4) = parts(frame, headers)?;
-        // Each kind is made in one go: a packet put together piece by piece is moved through memory for every piece.
+        // Each kind is built at once: building a packet piece by piece moves it through memory for
+        // every piece.
         let is_tcp = headers.protocol == ip_protocol::TCP;
         if !is_tcp && headers.protocol != ip_protocol::UDP {
             return Self::without_ports((frame, packet), l4, headers, vlans, times, hint);
@@ -94,7 +96,7 @@ impl<'a> FlowPacket<'a> {
         Some(Self { key, is_error: false, segment, timestamp, captured, len, hint })
     }
 
-    /// Of ICMP, or of what has no ports at all.
+    /// For ICMP, or for protocols without ports.
     #[inline(never)]
     fn without_ports(
         (frame, packet): (&[u8], &[u8]),
@@ -123,7 +125,8 @@ impl<'a> FlowPacket<'a> {
         is_either.then(|| (protocol, self.key.ports()))
     }
 
-    /// Its addresses, source and destination; of an ICMP error those of the packet that it quotes, turned around.
+    /// Its addresses, source and destination; for an ICMP error those of the quoted packet,
+    /// reversed.
     pub fn addresses(&self) -> [IpAddr; 2] {
         self.key.ends().addresses
     }
@@ -149,7 +152,7 @@ impl<'a> FlowPacket<'a> {
         Some(counts.then(|| !self.is_corrupt()))
     }
 
-    /// Whether its TCP checksum is wrong, as far as can be told.
+    /// Whether its TCP checksum is wrong, if it can be verified.
     pub(super) fn is_corrupt(&self) -> bool {
         let Some(whole) = self.segment.map(|segment| segment.whole) else { return false };
         let len = whole.len() as u32;

@@ -1,7 +1,7 @@
-//! One direction of a stream: the window of what was delivered, and what waits behind a gap.
+//! One direction of a stream: the window of delivered bytes, and bytes that wait after a gap.
 //!
-//! Both lie in one block, each byte where its place in the stream says, so that what waits is delivered without being
-//! copied. Data are delivered on the packet that makes them contiguous.
+//! Both are in one block, each byte at its place in the stream, so waiting bytes are delivered
+//! without a copy. Data are delivered on the packet that makes them contiguous.
 
 mod dropped;
 mod parts;
@@ -27,9 +27,10 @@ pub(super) struct Side {
     /// Bytes in the window, and before it in the block.
     kept: u32,
     head: u32,
-    /// Bytes of the window that lie from `head` on while the others lie at the block's start; 0 where all lie together.
+    /// Bytes of the window that are from `head` on while the others are at the block's start; 0 if
+    /// all are together.
     older: u32,
-    /// How far behind `next` the last byte that waits ends; 0 where none does.
+    /// How far after `next` the last waiting byte ends; 0 if none waits.
     ahead: u32,
     block: Option<Block>,
     line: Line,
@@ -58,7 +59,7 @@ impl Side {
         self.next + u64::from(self.ahead)
     }
 
-    /// Whether data wait behind a gap.
+    /// Whether data wait after a gap.
     pub(super) fn waits(&self) -> bool {
         !self.line.is_empty()
     }
@@ -129,7 +130,8 @@ impl Side {
         (self.kept, self.head, self.older, self.ahead) = (0, 0, 0, 0);
     }
 
-    /// Writes over what was delivered, where the policy says so; gives from the first to the last byte that changed.
+    /// Overwrites delivered bytes if the policy allows it; returns the range from the first to the
+    /// last changed byte.
     fn replace(&mut self, memory: &mut Memory, span: Span, payload: &[u8]) -> Option<Range<u64>> {
         let window_start = self.window_start();
         let (start, end) = (span.start.max(window_start), span.end.min(self.next));
@@ -148,7 +150,8 @@ impl Side {
         Some(start + first as u64..start + last as u64 + 1)
     }
 
-    /// Delivers a segment that is in order. Where there is no memory for it, the next that wait are delivered instead.
+    /// Delivers a segment that is in order. Without memory for it, the next waiting ones are
+    /// delivered instead.
     fn append(
         &mut self,
         memory: &mut Memory,
@@ -309,7 +312,7 @@ impl Side {
             bytes[to..to + data.len()].copy_from_slice(data);
         };
         let mut overlaps = false;
-        // What starts behind the farthest byte overlaps nothing: most do.
+        // A segment that starts after the farthest byte overlaps nothing, as most do.
         let spans = held.spans(&self.line).filter(|_| from < self.farthest());
         for old in spans.take_while(|old| old.start < span.end).filter(|old| old.end > from) {
             overlaps = true;

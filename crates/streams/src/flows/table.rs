@@ -1,4 +1,5 @@
-//! The flows of a shard in fixed memory: found by key, and where there is no room what is worth least goes ([`Ranks`]).
+//! The flows of a shard in fixed memory: found by key; in a full table the least valuable one makes
+//! room ([`Ranks`]).
 
 use core::hash::BuildHasher;
 use std::hash::RandomState;
@@ -35,7 +36,8 @@ impl<V> Flow<V> {
         self.connection.seen == 0b11
     }
 
-    /// What it is worth where there is no room for all. What answered, or took the handshake, is there; a source can be invented.
+    /// Its value in a full table. A flow that was answered, or finished the handshake, has a real
+    /// client; a source can be forged.
     fn worth(&self) -> Worth {
         let Connection { state, halves, .. } = &self.connection;
         let is_empty = || halves.iter().all(|half| half.side.farthest() == 0);
@@ -79,8 +81,8 @@ pub(super) struct Table<V> {
 }
 
 impl<V: Default> Table<V> {
-    /// Room for `capacity` flows. Look-ups are seeded anew for every table, so that nobody can aim at one place; no
-    /// result depends on it.
+    /// Room for `capacity` flows. Every table seeds its look-ups anew, so an attacker can't aim at
+    /// one place. No result depends on it.
     pub(super) fn new(capacity: usize) -> Self {
         let capacity = capacity.min(i32::MAX as usize);
         Self {
@@ -130,8 +132,8 @@ impl<V: Default> Table<V> {
         }
     }
 
-    /// The flow of a key, and which way of it the key goes. Packets of a flow mostly have the same hint, which no result
-    /// depends on.
+    /// The flow of a key, and the key's direction in it. Packets of a flow mostly have the same
+    /// hint, which affects no result.
     #[inline(always)]
     pub(super) fn find(&mut self, key: &Key, hint: u32) -> Option<(u32, Direction)> {
         let at = hint as usize & (self.guesses.len() - 1);
@@ -156,7 +158,8 @@ impl<V: Default> Table<V> {
         self.flows[place as usize].is_over(now, timeouts)
     }
 
-    /// Starts a flow; `None` where there is no room. [`Table::settle`] is to follow, once its packet was taken in.
+    /// Starts a flow; `None` without room. [`Table::settle`] must follow, once its packet was taken
+    /// in.
     pub(super) fn insert(&mut self, key: Key, now: Instant, started: Instant) -> Option<u32> {
         let place = match self.free.pop() {
             Some(place) => place,
@@ -193,14 +196,14 @@ impl<V: Default> Table<V> {
         flow.connection
     }
 
-    /// What a flow is worth may have changed.
+    /// The value of a flow may have changed.
     pub(super) fn settle(&mut self, place: u32) {
         let flow = &self.flows[place as usize];
         self.ranks.set(place, flow.worth(), flow.key.client(), flow.last);
     }
 
-    /// The flow to make room, where all places are in use: one whose time is over, if the next few have one, or else the one
-    /// that is worth least, which is told.
+    /// Finds a flow to make room in a full table: one of the next few that is over, or else the
+    /// least valuable one, which is reported.
     pub(super) fn make_room(
         &mut self,
         now: Instant,
@@ -214,7 +217,8 @@ impl<V: Default> Table<V> {
         over.map(|place| (place, None)).or_else(|| least(self))
     }
 
-    /// Looks at the next place for a flow whose time is over. Told as often as there are places, it looks at all.
+    /// Checks whether the flow in the next place is over. As many calls as there are places check
+    /// all.
     pub(super) fn next_over(&mut self, now: Instant, timeouts: &Timeouts) -> Option<u32> {
         self.sweep = if self.sweep + 1 < self.flows.len() { self.sweep + 1 } else { 0 };
         if let Some(flow) = self.flows.get(self.sweep + AHEAD) {

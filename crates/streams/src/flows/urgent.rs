@@ -1,9 +1,9 @@
 //! Urgent bytes, which a receiver hands on beside its stream (RFC 9293, 3.8.5; RFC 6093, 3), by the
 //! policies of Suricata 8.
 //!
-//! A stream takes an urgent byte in with its segment, and out again once it is delivered. From then
-//! on, places of later bytes are one less than their sequence numbers say. So the order in which
-//! segments come makes no difference.
+//! A stream takes an urgent byte in with its segment, and removes it once it is delivered. From
+//! then on, places of later bytes are one less than their sequence numbers. So the order of
+//! segments makes no difference.
 
 use warpline_packet::wire::tcp::flags::URG;
 
@@ -13,7 +13,7 @@ use super::memory::{Memory, Wrote};
 use super::outcome::{Gap, Stream, Why};
 use super::overlap::Overlap;
 
-/// Which byte of a segment with the flag URG is not in the stream: one at most, and none if the
+/// The byte of a segment with the flag URG that is not in the stream: one at most, and none if the
 /// urgent pointer is 0 or beyond the segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Urgent {

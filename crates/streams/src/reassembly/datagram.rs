@@ -1,7 +1,7 @@
-//! One datagram's memory: its head, its data as far as they came, and which those are.
+//! One datagram's memory: its head, its data so far, and which bytes those are.
 //!
-//! Two bits stand for every eight bytes: whether they came, and whether a fragment starts there. With these the bounds
-//! of every fragment are known, so that a duplicate is told from an overlap.
+//! Two bits stand for every eight bytes: whether they arrived, and whether a fragment starts there.
+//! They give the bounds of every fragment, which distinguishes a duplicate from an overlap.
 
 use warpline_packet::in_small_pages;
 use warpline_packet::wire::{ipv4, ipv6};
@@ -17,17 +17,19 @@ pub(super) const HEAD_LEN_MAX: usize = 256;
 /// The memory of a fixed number of datagrams.
 pub(super) struct Datagrams {
     states: Box<[State]>,
-    /// Of each datagram: room for the longest head, which ends where the data begin, and `len_max` bytes.
+    /// For each datagram: room for the longest head, which ends where the data begin, and `len_max`
+    /// bytes.
     bytes: Box<[u8]>,
     /// Of each: the units that came, then those at which a fragment starts.
     bits: Box<[u64]>,
-    /// Of each, by unit: from where to where the fragment goes that has it; nothing where overlaps are refused.
+    /// For each datagram, by unit: the range of the fragment that owns it; empty if overlaps are
+    /// refused.
     owners: Box<[Span]>,
     overlap: Overlap,
     len_max: usize,
 }
 
-/// What is known of a datagram.
+/// The state of a datagram.
 #[derive(Clone, Copy, Default)]
 pub(super) struct State {
     version: u8,
@@ -45,7 +47,7 @@ pub(super) struct State {
     refused: Option<Why>,
 }
 
-/// What a fragment did.
+/// The effect of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     /// It is kept.
@@ -274,7 +276,7 @@ impl Parts<'_> {
     }
 }
 
-/// Copies a head; of IPv6, with what the fragment header named in place of that header.
+/// Copies a head. With IPv6 the fragment header is replaced by the header that it named.
 fn put_head(room: &mut [u8], head: &Head<'_>) {
     room.copy_from_slice(head.bytes);
     if let Some((at, next)) = head.next
@@ -304,5 +306,6 @@ fn finish_v6(packet: &mut [u8], is_congested: bool) {
     ip.set_payload_len(len);
 }
 
-/// Fragments both of a transport that doesn't know of congestion notification and of congestion (RFC 3168, 5.3).
+/// Fragments both of a transport without congestion notification and with congestion (RFC 3168,
+/// 5.3).
 const ECNS_AT_ODDS: u8 = 1 << 0 | 1 << ECN_MASK;

@@ -1,13 +1,16 @@
-//! Reassembly of IPv4 and IPv6 fragments (RFC 791, 3.2; RFC 815; RFC 8200, 4.5), for one shard, in fixed memory.
+//! Reassembly of IPv4 and IPv6 fragments (RFC 791, 3.2; RFC 815; RFC 8200, 4.5), for one shard, in
+//! fixed memory.
 //!
-//! [`Reassembly::take`] is given fragments and gives the whole frame with the last of them. Fragments belong together
-//! by source, destination and identification, with IPv4 also by protocol, and by VLAN where that is asked
-//! ([`Reassembly::by_vlan`]). The frame has the link and IP headers of the first fragment (offset 0).
+//! [`Reassembly::take`] gets fragments and returns the whole frame with the last of them. Fragments
+//! belong together by source, destination and identification, with IPv4 also by protocol, and
+//! optionally by VLAN ([`Reassembly::by_vlan`]). The frame has the link and IP headers of the first
+//! fragment (offset 0).
 //!
-//! What is bounded: datagrams at a time, of which the oldest of the source that has most makes room; the length of a frame; the time from a
-//! datagram's first fragment on. There is no bound on fragments. Overlapping fragments discard their datagram, and what
-//! still comes of it (RFC 5722), also with IPv4; exact duplicates are ignored (RFC 8200, 4.5). Congestion marks are kept
-//! (RFC 3168, 5.3). One who listens rather than receives chooses another [`Overlap`].
+//! Limits: the number of datagrams (the oldest of the source with the most makes room), the length
+//! of a frame, and the time from a datagram's first fragment on. The number of fragments is
+//! unlimited. Overlapping fragments discard their datagram and its later fragments (RFC 5722), also
+//! with IPv4; exact duplicates are ignored (RFC 8200, 4.5). Congestion marks are kept (RFC 3168,
+//! 5.3). A passive listener chooses another [`Overlap`].
 //!
 //! Nothing is allocated after [`Reassembly::new`].
 
@@ -33,7 +36,8 @@ use table::Table;
 pub const TIMEOUT_V4: Duration = Duration::from_secs(30);
 /// The same with IPv6 (RFC 8200, 4.5).
 pub const TIMEOUT_V6: Duration = Duration::from_secs(60);
-/// How long one who listens waits for the next fragment of a datagram: as long as any receiver known, with either version.
+/// How long a passive listener waits for the next fragment of a datagram: as long as any known
+/// receiver, with either version.
 pub const TIMEOUT_LISTENING: Duration = Duration::from_secs(60);
 
 /// The datagrams of one shard that are being put together.
@@ -46,7 +50,7 @@ pub struct Reassembly {
     by_vlan: bool,
     /// The fields of fragments that it reads.
     reads: FieldSet,
-    /// The latest time that was told.
+    /// The latest time passed in.
     now: Instant,
     counters: Counters,
 }
@@ -58,29 +62,32 @@ pub enum Taken<'a> {
     Whole,
     /// It is kept, or was there already.
     Stored,
-    /// It was the last that was missing. The frame: link header, IP header without a trace of the fragments, its
-    /// length and checksum right, and all data.
+    /// It was the last missing one. The frame: link header, IP header without traces of the
+    /// fragments, with correct length and checksum, and all data.
     Complete(&'a [u8]),
     /// It is to be dropped.
     Refused(Why),
 }
 
-/// Why a fragment is refused. All but a malformed one discard their datagram and what still comes of it, but for an
-/// [`Overlap`] other than `Refuse`: then it is left out by itself.
+/// Why a fragment is refused. All reasons except a malformed one discard the datagram and its later
+/// fragments. With an [`Overlap`] other than `Refuse` only the fragment is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It overlaps another without being its duplicate, or they disagree on where the datagram ends.
+    /// It overlaps another without being its duplicate, or they disagree on where the datagram
+    /// ends.
     Overlap,
     /// The datagram is longer than the memory for one, or its headers are.
     TooLong,
-    /// Some fragments say that congestion was experienced, others that their transport can't be told (RFC 3168, 5.3).
+    /// Some fragments are marked as having experienced congestion, others have a transport without
+    /// marks (RFC 3168, 5.3).
     Ecn,
-    /// It has no data, or no multiple of 8 bytes where more follow, goes beyond 65,535 bytes, or isn't all there; the
-    /// first of IPv6 also where the upper-layer header isn't all in it.
+    /// It has no data, a length that is not a multiple of 8 although more follow, an end beyond
+    /// 65,535 bytes, or is cut. The first one of IPv6 also if it does not have the whole
+    /// upper-layer header.
     Malformed,
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Fragments that came.
@@ -106,8 +113,8 @@ pub struct Counters {
 }
 
 impl Reassembly {
-    /// Room for `datagrams` at a time, at least one, whose frames have at most `len_max` bytes, link header included.
-    /// Takes about 1.03 times their product, and 500 bytes for each datagram.
+    /// Room for `datagrams` at a time, at least one, whose frames have at most `len_max` bytes,
+    /// link header included. Takes about 1.03 times their product, and 500 bytes for each datagram.
     pub fn new(datagrams: usize, len_max: usize) -> Self {
         let places = datagrams.max(1);
         Self {
@@ -129,7 +136,8 @@ impl Reassembly {
         self
     }
 
-    /// Waits as one who listens: [`TIMEOUT_LISTENING`] for each fragment, rather than a time for them all.
+    /// Waits like a passive listener: [`TIMEOUT_LISTENING`] for each fragment, instead of one time
+    /// for all.
     #[must_use]
     pub fn listening(self) -> Self {
         let own = self.with_timeouts(TIMEOUT_LISTENING, TIMEOUT_LISTENING);
@@ -151,7 +159,8 @@ impl Reassembly {
         self
     }
 
-    /// Does this with fragments that overlap. Takes half as much memory again, unless that is [`Overlap::Refuse`].
+    /// Sets the policy for overlapping fragments. Takes half as much memory again, unless it is
+    /// [`Overlap::Refuse`].
     #[must_use]
     pub fn with_overlap(mut self, overlap: Overlap) -> Self {
         self.datagrams.set_overlap(overlap);
@@ -226,8 +235,8 @@ impl Reassembly {
         piece.is_regular()
     }
 
-    /// Gives up the datagrams whose time is over at `now`. [`Reassembly::take`] does so by itself; to call it at ticks
-    /// frees nothing but what nobody will ask for.
+    /// Gives up the datagrams whose time is over at `now`. [`Reassembly::take`] does so itself;
+    /// calling this at ticks only frees memory earlier.
     pub fn expire(&mut self, now: Instant) {
         self.now = self.now.max(now);
         while let Some(place) = self.table.expired(self.now, self.timeouts) {
@@ -236,12 +245,12 @@ impl Reassembly {
         }
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The place of a fragment's datagram: the one that it has, or else a free one, or the one that makes room.
+    /// The place of a fragment's datagram: its own, or else a free one, or the one that makes room.
     fn place(&mut self, piece: &Piece<'_>) -> Option<usize> {
         if let Some(place) = self.table.find(&piece.key) {
             if self.prolongs {

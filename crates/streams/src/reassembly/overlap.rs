@@ -1,10 +1,9 @@
-//! Whose data count where fragments overlap (Ptacek and Newsham, 1998; Shankar and Paxson, "Active Mapping", 2003;
-//! Novak, "Target-Based Fragmentation Reassembly", 2005).
+//! Which data count where fragments overlap (Ptacek and Newsham, 1998; Shankar and Paxson, "Active
+//! Mapping", 2003; Novak, "Target-Based Fragmentation Reassembly", 2005).
 
-/// What is done with fragments that overlap. All but the first are for one who listens and wants to see what the
-/// receiver sees. But for Linux, a fragment that disagrees on where the datagram ends is left out
-/// by itself, and congestion marks
-/// are not looked at.
+/// The policy for overlapping fragments. All but the first are for passive listeners that need the
+/// receiver's view. With all but Linux, a fragment that disagrees on where the datagram ends is
+/// ignored alone, and congestion marks are not checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlap {
     /// They discard their datagram (RFC 5722).
@@ -19,7 +18,7 @@ pub enum Overlap {
     /// Both discard their datagram and what came of it, unless all of the one came before in one
     /// piece: it is left out then.
     Linux,
-    /// The one that came first, unless the other starts before it and ends behind it.
+    /// The one that came first, unless the other starts before it and ends after it.
     Windows,
     /// The one that came first, unless the other starts before it and ends no earlier.
     Solaris,

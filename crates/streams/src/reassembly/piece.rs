@@ -1,15 +1,16 @@
-//! What one fragment says: which datagram it is of, and what of it it holds (RFC 791, 3.1; RFC 8200, 4.5).
+//! The contents of one fragment: its datagram's key, and its part of the data (RFC 791, 3.1; RFC
+//! 8200, 4.5).
 
 use warpline_packet::wire::{ip_protocol, ipv4::Ipv4, ipv6, ipv6::Ipv6};
 use warpline_packet::{FieldSet, Flags, Malformed, Packet};
 
 use warpline_tables::keyed::HashKey;
 
-/// What the fragments of a datagram share.
+/// The key that the fragments of a datagram share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) version: u8,
-    /// Of IPv4; 0 with IPv6, whose fragments may be told apart without it.
+    /// With IPv4; 0 with IPv6, where the other parts are enough.
     protocol: u8,
     ident: u32,
     src: u128,
@@ -62,7 +63,7 @@ pub(super) struct Head<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// What a fragment says; `None` where it lies or was cut.
+    /// Reads a fragment; `None` if it is malformed or was cut.
     pub(super) fn read(packet: &'a Packet<'_>, reads: FieldSet) -> Option<Self> {
         let frame = packet.frame_for(reads);
         match packet.version() {
@@ -139,7 +140,7 @@ pub(super) fn is_fragment(packet: &Packet<'_>) -> bool {
     packet.has(Flags::FRAGMENT) || packet.malformed() == Some(Malformed::FragmentBounds)
 }
 
-/// Where the header before the one at `end` says what that is, in a chain that was walked before.
+/// The offset of the byte that names the header at `end`, in a chain that was walked before.
 fn next_header_at(packet: &[u8], end: usize) -> Option<usize> {
     let (mut next_at, mut at) = (ipv6::field::NEXT_HEADER.start, ipv6::HEADER_LEN);
     while at < end {
@@ -153,6 +154,6 @@ fn next_header_at(packet: &[u8], end: usize) -> Option<usize> {
 
 /// What offsets are counted in, in bytes.
 pub(super) const UNIT: usize = 8;
-/// The bits of the traffic class that tell of congestion (RFC 3168, 5).
+/// The congestion bits of the traffic class (RFC 3168, 5).
 pub(super) const ECN_MASK: u8 = 3;
 const FRAGMENT_HEADER_LEN: usize = 8;

@@ -1,9 +1,9 @@
 //! Fragments as Linux takes them in (`inet_frag_queue_insert`, since 5.0, with either version of
 //! IP; RFC 5722).
 //!
-//! A fragment is left out if all of it came before in one *run*: a fragment with those that came
-//! after it at the datagram's end, in order. Any other overlap, an end elsewhere, and a fragment
-//! without data discard what came so far, and later fragments begin anew.
+//! A fragment is ignored if all of it came before in one *run*: a fragment with those that followed
+//! it at the datagram's end, in order. Any other overlap, a different end, and a fragment without
+//! data discard the datagram so far, and later fragments begin anew.
 
 use super::Why;
 use super::bits;

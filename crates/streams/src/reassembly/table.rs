@@ -1,4 +1,4 @@
-//! Which datagrams are being put together, by key, by age and by source, in fixed memory.
+//! The datagrams in progress, by key, by age and by source, in fixed memory.
 
 use core::time::Duration;
 
@@ -113,7 +113,8 @@ impl Table {
         }
     }
 
-    /// The place that makes room: of the source that has most of them, as [`Shares`] counts, the one in use for longest.
+    /// The place that makes room: of the source with the most datagrams, as [`Shares`] counts, the
+    /// one in use for longest.
     pub(super) fn least(&self) -> Option<usize> {
         self.shares.first(0).map(|place| place as usize)
     }

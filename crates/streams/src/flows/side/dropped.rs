@@ -1,4 +1,4 @@
-//! Takes out of a stream what a dropped packet put into it.
+//! Removes the bytes of a dropped packet from a stream.
 
 use super::super::held::Span;
 use super::super::memory::Memory;
@@ -6,8 +6,8 @@ use super::super::outcome::TakenBack;
 use super::Side;
 
 impl Side {
-    /// Takes out bytes that one segment alone had; what was delivered behind them waits again. `None` where that finds no
-    /// room, and nothing is changed.
+    /// Removes bytes that one segment alone had; bytes delivered after them wait again. Returns
+    /// `None` without room, and then nothing is changed.
     pub(in super::super) fn take_back(
         &mut self,
         memory: &mut Memory,

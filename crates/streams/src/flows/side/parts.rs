@@ -1,7 +1,8 @@
 //! A window in two parts, so that it need not move whenever its block is full.
 //!
-//! While data come in order and reach the end of the block, they go on at its start, in front of what the window keeps of
-//! those before. All else sees the window in one piece: [`Side::join`] makes it so first.
+//! When data in order reach the end of the block, they continue at its start, before the older
+//! bytes that the window keeps. All other code sees the window in one piece: [`Side::join`] makes
+//! it so first.
 
 use super::super::blocks::Block;
 use super::super::held::Span;
@@ -9,7 +10,7 @@ use super::super::memory::{Memory, Wrote};
 use super::Side;
 
 impl Side {
-    /// Delivers what comes in order where nothing waits and there is memory, as with most segments.
+    /// Delivers data in order if nothing waits and there is memory, as with most segments.
     #[inline]
     pub(in super::super) fn extend(&mut self, memory: &mut Memory, payload: &[u8]) -> bool {
         let is_plain = |block: &Block| self.ahead == 0 && block.len() <= memory.full_len;
@@ -79,8 +80,9 @@ impl Side {
         (self.head, self.older) = (0, 0);
     }
 
-    /// At most `reach` bytes on each side of the place in the window where the last `len` bytes begin, and that place among them.
-    /// They are put into `room` where they don't lie together; it has twice as many.
+    /// At most `reach` bytes before and after the place in the window where the last `len` bytes
+    /// begin, and that place among them. They are copied to `room` if they are not contiguous; it
+    /// has twice as many.
     #[inline]
     pub(in super::super) fn around<'a>(
         &self,

@@ -1,4 +1,4 @@
-//! The block that a direction of a stream lies in: as large as is needed, while there is memory.
+//! The block of a direction of a stream: as large as needed, while there is memory.
 
 use super::super::blocks::Block;
 use super::super::memory::Memory;
@@ -25,7 +25,8 @@ impl Side {
         (self.head + self.kept) as usize + ahead <= room || self.make_room(memory, room, ahead)
     }
 
-    /// [`Side::reserve`] where there is none: `ahead` bytes behind the window, of which `room` are the block's length.
+    /// [`Side::reserve`] if there is none: `ahead` bytes after the window, and the block has `room`
+    /// bytes.
     fn make_room(&mut self, memory: &mut Memory, room: usize, ahead: usize) -> bool {
         self.drop_to(memory.window_len as u32);
         let need = self.kept as usize + ahead;

@@ -1,4 +1,4 @@
-//! Takes an urgent byte out of delivered data.
+//! Removes an urgent byte from delivered data.
 
 use super::super::memory::Memory;
 use super::Side;

@@ -1,4 +1,4 @@
-//! What flows take, and floods.
+//! The memory of flows, and floods.
 
 use super::super::table::Table;
 use super::super::{Fate, Flows, Gap, Limits, Stream};
@@ -17,7 +17,7 @@ fn a_flow_is_small() {
     }
 }
 
-/// Half-open connections, each from other ports and addresses; `PROPTEST_CASES` asks for more of them.
+/// Half-open connections, each from other ports and addresses; `PROPTEST_CASES` sets their number.
 #[test]
 fn half_open_connections() {
     let cases: Option<u32> =
@@ -81,7 +81,7 @@ fn what_waits_is_bounded() {
 
 const LATE: Stream = Stream::Gap(Gap { lost: 0, from: 9003, to: 9005, packet: Fate::Alone });
 
-/// What waits is delivered where there is no memory to join it with what comes before.
+/// Waiting bytes are delivered if there is no memory to join them with the bytes before.
 #[test]
 fn what_waits_is_not_lost_for_lack_of_memory() {
     let limits = Limits { stream_memory: 512, ..Limits::default() };

@@ -1,4 +1,4 @@
-//! How connections begin, go on and end: tables of segments and what each did.
+//! How connections begin, continue and end: tables of segments and the effect of each.
 
 use super::super::{Fate, Gap, Limits, Overlap, Stream, Why};
 use super::frames::{ACK, FIN, Frame, RST, SYN};
@@ -10,7 +10,8 @@ fn refused(why: Why) -> Stream {
     Stream::Refused(why)
 }
 
-/// What a listener says to each; whether it is established after them.
+/// Compares the listener's result for each step; returns whether the connection is then
+/// established.
 fn run(limits: &Limits, steps: &[(Frame, Stream)]) -> bool {
     let mut listener = Listener::new(limits);
     let mut established = false;
@@ -104,7 +105,7 @@ fn handshakes() {
             ],
             true,
         ),
-        // A SYN that comes again says nothing new.
+        // A repeated SYN changes nothing.
         (&[shake()[0].clone(), shake()[0].clone(), shake()[1].clone(), shake()[2].clone()], true),
         // Nobody is there.
         (&[(c(100, 0, SYN, b""), OPEN), (s(0, 101, RST | ACK, b""), OPEN)], true),
@@ -115,7 +116,8 @@ fn handshakes() {
     }
 }
 
-/// Data on a SYN count where both know how to (RFC 7413); otherwise the packet has to be looked at by itself.
+/// Data on a SYN count if both ends support it (RFC 7413); otherwise the packet must be inspected
+/// alone.
 #[test]
 fn data_on_a_syn() {
     let cookie = [34, 10, 1, 2, 3, 4, 5, 6, 7, 8];
@@ -157,7 +159,7 @@ fn segments_out_of_step() {
             (c(101, 501, ACK, &big), grew(0, 60_000)),
         ],
         &[(c(101, 501, 0, b"x"), refused(Why::Acknowledgement))],
-        // What the server can't have sent.
+        // Data that the server can't have sent.
         &[(c(101, 501 + 70_000, ACK, b"x"), refused(Why::Acknowledgement))],
         &[(c(101, 501, SYN | ACK, b"x"), refused(Why::Handshake))],
         &[(c(101, 501, ACK, b"abc"), grew(0, 3)), (c(101, 501, ACK, b"ab"), Stream::Old)],
@@ -188,7 +190,7 @@ fn segments_out_of_step() {
     }
 }
 
-/// What the receiver would drop must not take the place of what it takes.
+/// Segments that the receiver would drop must not take the place of those it takes.
 #[test]
 fn decoys() {
     let timed = |frame: Frame, time: u32| {
@@ -197,7 +199,8 @@ fn decoys() {
     };
     let signed =
         |frame: Frame, kind: u8| frame.options(&[&[kind, 18][..], &[0; 16], &[1, 1]].concat());
-    // Handshake and three bytes at times 5, 6 and 7; each `at` is a segment's place, time and data, `None` without a time.
+    // Handshake and three bytes at times 5, 6 and 7. Each `at` is a segment's place, time and data,
+    // `None` without a time.
     let clocks = |start: u32, steps: &[(u32, Option<u32>, &[u8], Stream)], name: &str| {
         let limits = Limits { overlap: Overlap::named(name).unwrap(), ..Limits::default() };
         let at = |time: u32| start.wrapping_add(time);
@@ -231,7 +234,7 @@ fn decoys() {
         // Without a time; one that comes late after all.
         clocks(start, &[(3, None, b"xyz", grew(3, 6))], "bsd");
         clocks(start, &[(0, Some(6), b"abc", Stream::Old)], "bsd");
-        // What starts behind the last acknowledgement does not set the receiver's clock.
+        // A segment that starts after the last acknowledgement does not set the receiver's clock.
         clocks(
             start,
             &[(6, Some(90), b"ghi", Stream::Held), (3, Some(8), b"def", grew_otherwise(3, 9))],
@@ -255,7 +258,7 @@ fn decoys() {
     }
     let whole = [0; 60_000];
     let cases: &[&[(Frame, Stream)]] = &[
-        // An old acknowledgement: more than a window behind the last.
+        // An old acknowledgement: more than a window before the last.
         &[
             (s(501, 101, ACK, &whole), grew(0, 60_000)),
             (c(101, 60_501, ACK, b"abc"), grew(0, 3)),
@@ -264,7 +267,7 @@ fn decoys() {
             (c(104, 501, ACK, b"xyz"), refused(Why::Acknowledgement)),
             (c(104, 502, ACK, b"def"), grew(3, 6)),
         ],
-        // A reset with a signature that nobody asked for.
+        // A reset with an unexpected signature.
         &[
             (signed(c(101, 501, RST, b""), 19), refused(Why::Reset)),
             (c(101, 501, ACK, b"abc"), grew(0, 3)),
@@ -331,7 +334,8 @@ fn ports_are_used_again() {
     }
 }
 
-/// More got lost than a window: the stream goes on once both ends agree, and not by what one of them says.
+/// More than a window was lost: the stream continues once both ends agree, and not because of one
+/// of them.
 #[test]
 fn streams_catch_up() {
     let ack = || refused(Why::Acknowledgement);
@@ -388,7 +392,8 @@ fn streams_catch_up() {
     for steps in cases {
         assert!(after_handshake(steps));
     }
-    // Right after the handshake, of which the last packet got lost too: 50 bytes of the server and 30 of the client.
+    // Right after the handshake, whose last packet was lost too: 50 bytes of the server and 30 of
+    // the client.
     let lost = [
         (c(131, 551, ACK, b"hi"), refused(Why::Handshake)),
         (
@@ -437,7 +442,7 @@ fn ends() {
             (s(505, 105, FIN | ACK, b""), OPEN),
             (c(105, 506, ACK, b""), OPEN),
         ],
-        // A FIN that nobody acknowledged never arrived.
+        // A FIN without an acknowledgement never arrived.
         &[(c(101, 501, FIN | ACK, b""), OPEN), (c(101, 501, ACK, b"go"), grew(0, 2))],
         // Before what it ends.
         &[
@@ -487,7 +492,7 @@ fn wrong_checksums() {
     }
 }
 
-/// What the receiver acknowledged and nobody saw isn't waited for.
+/// Data that the receiver acknowledged are not waited for, even if they were never seen.
 #[test]
 fn acknowledged_gaps() {
     let mut listener = Listener::new(&Limits::default());
@@ -505,7 +510,7 @@ fn acknowledged_gaps() {
     let gap = Gap { lost: 3, from: 9, to: 12, packet: Fate::Alone };
     assert_eq!(listener.flows.next_gap(place, way), Some(gap));
     assert_eq!(listener.flows.next_gap(place, way), None);
-    // Where nobody asks, the next packet does.
+    // If the caller doesn't ask for gaps, the next packet closes them.
     assert_eq!(listener.stream(&c(114, 501, ACK, b"nop")), Stream::Held);
     listener.take(&s(501, 117, ACK, b""));
     let gap = Gap { lost: 1, from: 13, to: 18, packet: Fate::Delivered };

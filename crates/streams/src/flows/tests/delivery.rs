@@ -1,5 +1,4 @@
-//! Whatever a sender's bytes are cut into, in whatever order and how often they come: they are delivered once, as they
-//! were sent.
+//! Bytes are delivered once, as they were sent, however they are cut, ordered and repeated.
 
 use proptest::prelude::*;
 
@@ -87,7 +86,7 @@ proptest! {
         prop_assert_eq!((counters.gap_bytes, counters.stream_memory_exhausted), (0, 0));
     }
 
-    /// However little memory there is: what is told is so, and nothing is delivered twice.
+    /// With any amount of memory, reports are true, and nothing is delivered twice.
     #[test]
     fn tells_the_truth_without_memory(
         pieces in pieces(),
@@ -131,7 +130,7 @@ proptest! {
         }
         prop_assert_eq!(next, 3000);
         let counters = listener.flows.counters();
-        // Where there was no memory for what came behind a gap, nobody is told of it.
+        // Gaps are not reported if there was no memory for the bytes after them.
         prop_assert!(counters.gap_bytes >= lost);
         prop_assert!(counters.stream_memory_peak <= 512 * units as u64);
     }

@@ -1,4 +1,4 @@
-//! What is taken in few steps is what all steps would have made of it.
+//! The fast path has the same results as the full path.
 
 use proptest::prelude::*;
 use warpline_packet::wire::ip_protocol;
@@ -7,8 +7,9 @@ use super::super::{FlowPacket, Flows, Grew, Limits, Overlap, Tracked};
 use super::frames::{ACK, FIN, Frame, RST, SYN};
 use super::{BOTH, Listener};
 
-/// One packet: whose, or of a UDP flow, how far from the next byte in order, its length, flags, how far from what came its
-/// acknowledgement, seconds since the one before, whether it is dropped.
+/// One packet: its sender, or UDP flow; distance from the next byte in order; length; flags;
+/// distance of its acknowledgement from the data seen; seconds since the one before; whether it is
+/// dropped.
 type Step = (usize, i32, usize, u16, i32, u64, bool);
 
 fn step() -> impl Strategy<Value = Step> {
@@ -32,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 const PSH: u16 = warpline_packet::wire::tcp::flags::PSH;
 
-/// Has `take` take a packet in, and drops it where that is wanted. Gives what is told of it then.
+/// Calls `take` with a packet, and drops it if requested. Returns the result.
 fn told(
     flows: &mut Flows<u32>,
     take: impl Fn(&mut Flows<u32>, &FlowPacket<'_>) -> Tracked,

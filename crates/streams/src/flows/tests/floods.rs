@@ -1,4 +1,4 @@
-//! Full tables: what is worth little doesn't push out what is worth more.
+//! Full tables: cheap flows don't push out more valuable ones.
 
 use warpline_packet::wire::ip_protocol::UDP;
 
@@ -16,7 +16,7 @@ fn back(frame: &Frame) -> Frame {
     Frame { ends: [b, a], ports: [d, c], ..frame.clone() }
 }
 
-/// What a host can make of flows by itself, and what it has to be answered for.
+/// Flows that a host can make without an answer, and those that need one.
 fn floods(ports: [u16; 2]) -> Vec<(&'static str, Vec<Frame>)> {
     let tcp = client(ports);
     let udp = Frame { protocol: UDP, ..tcp.clone() };
@@ -41,7 +41,7 @@ fn floods(ports: [u16; 2]) -> Vec<(&'static str, Vec<Frame>)> {
     ]
 }
 
-/// The second half of what a connection sends is joined with the first, whatever came between.
+/// The second half of a connection's data is joined with the first, whatever came between.
 #[test]
 fn connections_with_data_outlive_floods() {
     for (kind, _) in floods([0; 2]) {
@@ -94,7 +94,8 @@ fn new_connections_come_into_a_full_table() {
     }
 }
 
-/// One client's connections push out each other, however many they are, and whoever was idle for longer.
+/// One client's connections push out each other, however many they are and however long they were
+/// idle.
 #[test]
 fn one_client_does_not_push_out_the_others() {
     let mut listener = Listener::new(&Limits { flows: 256, ..Limits::default() });

@@ -1,4 +1,4 @@
-//! Which packets are of one flow, when it is over, and what is told of it.
+//! Which packets belong to one flow, when it ends, and its reported facts.
 
 use core::time::Duration;
 
@@ -75,7 +75,7 @@ fn echoes_and_errors() {
     assert_eq!(id(&listener, told.place), id(&listener, flow.place));
     assert_eq!(told.direction, Direction::ToClient);
     assert!(!told.is_new && !told.is_first_of_direction && !told.is_established);
-    // About a packet that nobody saw.
+    // About a packet that was never seen.
     let told = listener.take(&error(&Frame { ports: [1, 2], ..sent }));
     assert_eq!((told.place, listener.flows.counters().packets_without_flow), (None, 1));
 }

@@ -1,4 +1,4 @@
-//! Flow tracking: tables of cases, random traffic against models, and what is bounded.
+//! Flow tracking: tables of cases, random traffic against models, and limits.
 
 mod bounds;
 mod connections;
@@ -35,7 +35,7 @@ impl Listener {
         self.take(frame).stream
     }
 
-    /// What is known of a frame's flow, and the window of its direction, after it.
+    /// The properties of a frame's flow, and the window of its direction, after it.
     fn seen(&mut self, frame: &Frame) -> (Facts, u64, Vec<u8>) {
         let tracked = self.take(frame);
         let place = tracked.place.expect("a flow");

@@ -1,5 +1,5 @@
-//! Overlap policies: the differences that are known of systems, and random segments against a model that asks of every
-//! byte who has it.
+//! Overlap policies: the known differences between systems, and random segments against a model
+//! that tracks the owner of every byte.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::super::{Limits, Overlap, Stream};
 use super::frames::Frame;
 use super::{Listener, grew};
 
-/// Segments that wait behind a gap of one byte: where each starts, and its bytes.
+/// Segments that wait after a gap of one byte: the start and the bytes of each.
 fn receive(overlap: Overlap, segments: &[(u32, &str)]) -> String {
     let limits = Limits { flows: 1, overlap, ..Limits::default() };
     let mut listener = Listener::new(&limits);
@@ -38,7 +38,7 @@ fn two_segments() {
         (&[(3, "AAA"), (1, "BBB")], [".BBAAA", ".BBBAA", ".BBBAA", ".BBBAA", ".BBBAA", ".BBAAA"]),
         // Ends with it.
         (&[(3, "AA"), (1, "BBBB")], [".BBAA", ".BBBB", ".BBBB", ".BBBB", ".BBBB", ".BBBB"]),
-        // Ends behind it.
+        // Ends after it.
         (&[(2, "AA"), (1, "BBBB")], [".BAAB", ".BBBB", ".BBBB", ".BBBB", ".BBBB", ".BBBB"]),
         // Starts with it and is shorter.
         (&[(1, "AAAA"), (1, "BB")], [".AAAA", ".BBAA", ".AAAA", ".AAAA", ".AAAA", ".AAAA"]),
@@ -50,7 +50,7 @@ fn two_segments() {
         (&[(1, "AAAAA"), (2, "BB")], [".AAAAA", ".ABBAA", ".AAAAA", ".AAAAA", ".AAAAA", ".AAAAA"]),
         // Ends with it.
         (&[(1, "AAAA"), (3, "BB")], [".AAAA", ".AABB", ".AAAA", ".AAAA", ".AAAA", ".AAAA"]),
-        // Ends behind it.
+        // Ends after it.
         (&[(1, "AAA"), (2, "BBBB")], [".AAABB", ".ABBBB", ".AAABB", ".AAABB", ".AAABB", ".ABBBB"]),
     ];
     for (segments, expected) in cases {
@@ -58,7 +58,7 @@ fn two_segments() {
     }
 }
 
-/// The sequence by which systems are told apart: six segments, and which of them each byte is of.
+/// The sequence that distinguishes systems: six segments, and the segment of each byte.
 #[test]
 fn systems_are_told_apart() {
     let segments =
@@ -78,7 +78,7 @@ fn systems_are_told_apart() {
     assert_eq!(Overlap::named("amiga"), None);
 }
 
-/// What was delivered stays, except where the last has it.
+/// Delivered bytes stay, except with the policy `Last`.
 #[test]
 fn delivered_bytes() {
     for overlap in ALL {
@@ -99,7 +99,8 @@ fn delivered_bytes() {
     }
 }
 
-/// The policies' words, of a byte that `old` has and that comes again in `new`; both are start and end.
+/// The definition of each policy, for a byte that `old` has and that comes again in `new`; both are
+/// start and end.
 fn new_wins(overlap: Overlap, old: (usize, usize), new: (usize, usize)) -> bool {
     let (os, oe) = old;
     let (ns, ne) = new;
@@ -113,7 +114,7 @@ fn new_wins(overlap: Overlap, old: (usize, usize), new: (usize, usize)) -> bool 
     }
 }
 
-/// Of every byte of the stream who has it, as the words of the policies go.
+/// The owner of every byte of the stream, by the definitions of the policies.
 #[derive(Default)]
 struct Model {
     bytes: Vec<Option<u8>>,

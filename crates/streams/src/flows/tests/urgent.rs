@@ -1,4 +1,4 @@
-//! Urgent bytes: whatever order segments come in, the stream is what was sent without them.
+//! Urgent bytes: in any order of segments, the stream is what was sent without them.
 
 use proptest::prelude::*;
 

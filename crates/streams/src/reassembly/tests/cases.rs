@@ -10,7 +10,7 @@ use super::{Ingress, Told, take};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Gives each fragment, at its second, and says what it is told.
+/// Passes in each fragment, at its second, and returns the results.
 fn run(reassembly: &mut Reassembly, fragments: &[(u64, Fragment)]) -> Vec<Told> {
     let mut ingress = Ingress::new();
     let told = |(seconds, fragment): &(u64, Fragment)| {
@@ -54,7 +54,7 @@ fn an_overlap_discards_all_of_it() {
             &[(8, true, B), (8, true, other)],
             // Two ends.
             &[(8, false, B), (16, false, b"x")],
-            // Data behind the end.
+            // Data after the end.
             &[(8, false, B), (16, true, A)],
             &[(16, true, A), (8, false, B)],
         ];
@@ -120,7 +120,8 @@ fn lengths_up_to_the_bound() {
     }
 }
 
-/// The longest there are, in the longest memory: 65,535 bytes with the IPv4 header, without the one of IPv6.
+/// The longest datagrams, in the largest memory: 65,535 bytes with the IPv4 header, without that of
+/// IPv6.
 #[test]
 fn the_longest_datagrams() {
     let data: Vec<u8> = (0..65_535_u32).map(|at| (at / 7) as u8).collect();
@@ -205,7 +206,7 @@ fn a_listener_waits_for_each_fragment() {
             assert_eq!(matches!(told[2], Ok(Some(_))), is_whole, "version {version}, {wait} s");
         }
     }
-    // What was heard of last is given up last.
+    // The most recently used one is given up last.
     let of = |ident, at| Fragment { ident, ..Fragment::new(4, at, at < 16, A) };
     let mut reassembly = Reassembly::new(2, 100).listening();
     let order = [of(1, 0), of(2, 0), of(1, 8), of(3, 0), of(1, 16)];

@@ -1,4 +1,5 @@
-//! Fragments as the tests mean them, and as bytes, written from RFC 791, 3.1 and RFC 8200, 3 and 4.
+//! Fragments as the tests describe them, and as bytes, written from RFC 791, 3.1 and RFC 8200, 3
+//! and 4.
 
 use warpline_packet::LinkType;
 
@@ -21,7 +22,7 @@ pub(super) struct Fragment {
     pub(super) offset: usize,
     pub(super) more: bool,
     pub(super) data: Vec<u8>,
-    /// Bytes behind the packet in the frame.
+    /// Bytes after the packet in the frame.
     pub(super) trailer: usize,
 }
 
@@ -81,7 +82,7 @@ impl Fragment {
         frame
     }
 
-    /// The frame of the whole datagram of which it is the first fragment.
+    /// The frame of the whole datagram, of which this is the first fragment.
     pub(super) fn whole(&self, data: &[u8], ecn: u8) -> Vec<u8> {
         self.headers(data, ecn, false)
     }

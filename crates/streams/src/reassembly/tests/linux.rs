@@ -1,5 +1,5 @@
-//! What Linux 6.18 delivered of the same fragments: they were written to a TUN device of a network
-//! namespace and read from a raw socket, in seconds well below any timeout.
+//! The packets that Linux 6.18 delivered from the same fragments. They were written to a TUN device
+//! of a network namespace and read from a raw socket, in seconds well below any timeout.
 
 use super::super::{Overlap, Reassembly};
 use super::fragments::Fragment;

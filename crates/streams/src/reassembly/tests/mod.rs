@@ -13,7 +13,7 @@ use warpline_packet::{
 
 use super::{Reassembly, Taken};
 
-/// What became of a packet, with what is borrowed copied.
+/// The result for a packet, with borrowed data copied.
 type Told = Result<Option<Vec<u8>>, super::Why>;
 
 /// Packets one at a time, as ingress would give them.

@@ -1,4 +1,5 @@
-//! What RFC 791, RFC 8200, RFC 5722 and RFC 3168 ask for, with every fragment kept and every byte in a map.
+//! The requirements of RFC 791, RFC 8200, RFC 5722 and RFC 3168, with every fragment kept and every
+//! byte in a map.
 
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +37,8 @@ impl Model {
             let limit = if d.fragments[0].version == 4 { 30 } else { 60 };
             now - d.began < limit * SECOND
         };
-        // Those of IPv4 leave first: it matters to who has had as many for how long.
+        // Those of IPv4 leave first: the order affects which source has had its number for how
+        // long.
         for version in [4, 6] {
             let is_over = |d: &Datagram| !lives(d) && d.fragments[0].version == version;
             while let Some(at) = self.datagrams.iter().position(is_over) {
@@ -59,7 +61,7 @@ impl Model {
 
     fn begin(&mut self, source: u64, now: u64) -> usize {
         if self.datagrams.len() == self.room {
-            // Of those that have as many, whoever has had so many for longest.
+            // Of sources with the same number, the one that has had it for longest.
             let most = self.shares.iter().max_by_key(|(_, (log, since))| (*log, Reverse(*since)));
             let (&source, _) = most.unwrap();
             let at = self.datagrams.iter().position(|d| d.source == source).unwrap();
@@ -122,7 +124,7 @@ impl Datagram {
     ) -> Option<Why> {
         let farthest = self.fragments.iter().map(Fragment::end).max().unwrap();
         let head_len = self.first().map_or(0, Fragment::head_len);
-        // What is told of a first fragment's own head where it comes a second time.
+        // The head of a first fragment that comes a second time.
         let head_len = if new.offset == 0 { new.head_len() } else { head_len };
         if head_len + farthest > len_max {
             return Some(Why::TooLong);
@@ -133,7 +135,7 @@ impl Datagram {
         let came: BTreeSet<usize> = others.iter().flat_map(|f| f.offset..f.end()).collect();
         let ends: BTreeSet<usize> =
             self.fragments.iter().filter(|f| !f.more).map(Fragment::end).collect();
-        // A fragment behind which more come ends before the end.
+        // A fragment with more to follow ends before the end.
         let beyond = ends.first().is_some_and(|&end| {
             self.fragments.iter().any(|f| f.end() > end || (f.more && f.end() == end))
         });

@@ -1,5 +1,5 @@
-//! Overlap policies: the ways in which two fragments can lie, and random fragments against a model that asks of every
-//! byte who has it.
+//! Overlap policies: every position of two fragments, and random fragments against a model that
+//! tracks the owner of every byte.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,8 @@ fn run(overlap: Overlap, fragments: &[Fragment]) -> Vec<Told> {
     fragments.iter().map(told).collect()
 }
 
-/// Two that overlap, behind a first unit that comes late; what each policy makes of them, in the order of `ALL`.
+/// Two that overlap, after a first unit that comes late; the result of each policy, in the order of
+/// `ALL`.
 #[test]
 fn two_fragments() {
     type Case = ([(usize, &'static str); 2], [&'static str; 5]);
@@ -95,7 +96,7 @@ fn units_end(fragment: &Fragment) -> usize {
     fragment.end().div_ceil(8)
 }
 
-/// What is told of each, with all kept and every byte asked for its owner.
+/// The results with all fragments kept and every byte's owner tracked.
 fn model(overlap: Overlap, fragments: &[Fragment]) -> Vec<Told> {
     let (mut kept, mut told) = (Vec::<Fragment>::new(), Vec::new());
     // Whose each byte is, and what it is.
