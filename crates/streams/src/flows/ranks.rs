@@ -1,10 +1,10 @@
 //! Which flow makes room in a full table: the least valuable kind ([`Worth`]), and of that kind one
 //! that was not used lately, of a client that has several.
 //!
-//! Each kind keeps a sixteenth of the places, except the most valuable one. The first kind with
-//! more than its share makes room. So a flood of cheap packets (a datagram, a SYN) takes only that
-//! share from flows that needed an answer or a handshake. And while the table is full of one kind,
-//! others live long enough to become more.
+//! Each kind keeps a sixteenth of the places, except closed flows and the most valuable kind. The
+//! first kind with more than its share makes room. So a flood of cheap packets (a datagram, a SYN)
+//! takes only that share from flows that needed an answer or a handshake. And while the table is
+//! full of one kind, others live long enough to become more.
 //!
 //! Within a kind the client with the most flows, to the power of two, loses its first queued one
 //! ([`Shares`]). A client is an IPv4 address or an IPv6 network of 64 bits. A flow that was used
