@@ -1,4 +1,4 @@
-//! What each phase touches of a packet, whatever SAs a reload brings: a chain keeps its stages then.
+//! The access of each phase, for any SAs that a reload may bring: a chain keeps its stages then.
 
 use warpline_packet::{Access, Field, FieldSet, ReadWrite};
 

@@ -1,4 +1,4 @@
-//! What one SA carried and refused, and whether its life is over (RFC 4301, 4.4.2.1).
+//! The traffic and refusals of one SA, and whether its lifetime is over (RFC 4301, 4.4.2.1).
 
 use core::time::Duration;
 

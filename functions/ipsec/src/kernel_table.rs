@@ -1,12 +1,13 @@
-//! SAs as kernels read them: one flat table.
+//! SAs for kernels: one flat table.
 //!
-//! It begins with [`HEAD`] bytes, of which the first four are the number of rows, little-endian. Then comes a row of [`ROW_LEN`] bytes
-//! for each SA: its [`KeyRow`] as it lies in memory, with little-endian words, and behind it what its ESP looks like, at the places of
-//! [`PLACES`]. There is no pointer in it, and all of it is aligned to 16 bytes.
+//! It begins with [`HEAD`] bytes; the first four are the number of rows, little-endian. Then comes
+//! a row of [`ROW_LEN`] bytes for each SA: its [`KeyRow`] as in memory, with little-endian words,
+//! then the shape of its ESP, at the places of [`PLACES`]. There are no pointers, and everything is
+//! aligned to 16 bytes.
 //!
-//! GCM has neither keys for IVs nor states of HMAC. In their place lie the multiples of its hash key, 1 to 15 times, where bit 3 of the
-//! number stands for the first bit of a block (NIST SP 800-38D, 6.3): 16 bytes each, as four little-endian words of which the first
-//! has the block's first bits.
+//! GCM has neither keys for IVs nor states of HMAC. In their place are the multiples of its hash
+//! key, 1 to 15 times. Bit 3 of the number stands for the first bit of a block (NIST SP 800-38D,
+//! 6.3). Each has 16 bytes, as four little-endian words; the first has the block's first bits.
 
 use core::mem::offset_of;
 

@@ -1,4 +1,4 @@
-//! ESP on a device: the text of `kernel.cl`, and the numbers that it asks for by name.
+//! ESP on a device: the text of `kernel.cl`, and the numbers that it uses by name.
 
 use warpline_packet::wire::{ip_protocol, ipv4};
 

@@ -1,4 +1,4 @@
-//! By how many bytes SAs make frames longer where they seal and shorter where they open, as plans
+//! The bytes by which SAs make frames longer when they seal and shorter when they open, as plans
 //! expect it.
 
 use warpline_packet::wire::{ethernet, ipv4};

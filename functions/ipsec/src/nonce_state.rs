@@ -1,12 +1,12 @@
-//! Sequence numbers that counter modes may use, reserved ahead in a file, so that no nonce is ever used twice
+//! Sequence numbers for counter modes, reserved ahead in a file. So no nonce is ever used twice
 //! with a key, whatever happens to the process (RFC 3686, 2.1 and 7; RFC 4106, 3.1 and 10).
 //!
-//! [`NonceState`] is the open file, and belongs to this process alone. [`NonceState::add`] gives a [`Reserve`]
-//! for every key, which an SA asks before it uses a number. Numbers are reserved in blocks: the file says the
-//! first number that is not reserved, and it says so safely on disk before one of the block is used. After a
-//! crash, what was left of a block is lost, and nothing is repeated.
+//! [`NonceState`] is the open file, and belongs to this process alone. [`NonceState::add`] returns
+//! a [`Reserve`] for every key, which an SA asks before it uses a number. Numbers are reserved in
+//! blocks: the file has the first unreserved number, safely on disk before one of the block is
+//! used. After a crash, the rest of a block is lost, and nothing is repeated.
 //!
-//! A copy of the file that is older than the last use can't be told from the file: it must not be put back.
+//! An old copy of the file looks valid, so it must never be restored.
 
 use core::cell::Cell;
 use core::fmt;

@@ -1,11 +1,12 @@
-//! The half after the cipher: the replay window, what came of opening, and whether the packet is one that its SA may
-//! carry (RFC 4303, 3.4.3 and 3.4.4; RFC 4301, 5.2).
+//! The half after the cipher: the replay window, the outcome of opening, and whether the SA may
+//! carry the packet (RFC 4303, 3.4.3 and 3.4.4; RFC 4301, 5.2).
 //!
-//! With extended numbers a packet carries half of its own, and which whole one it means depends on what authenticated
-//! before: on the window, which moves here, perhaps while later packets are at the cipher already. So they go there
-//! with a guess. The number that counts is the one that the window says when their turn comes; where that is another,
-//! they are opened again as that. So what becomes of a packet never depends on the guess. After many
-//! packets that did not authenticate, some are tried as later numbers (A3).
+//! With extended numbers a packet carries half of its own. The other half depends on the packets
+//! that authenticated before: on the window, which moves here, perhaps while later packets are
+//! already at the cipher. So packets are opened with a guess. The window decides on the right
+//! number in their turn, and they are opened again if the guess was wrong. So the outcome of a
+//! packet never depends on the guess. After many packets that did not authenticate, some are tried
+//! as later numbers (A3).
 
 use core::sync::atomic::Ordering;
 use std::sync::Arc;

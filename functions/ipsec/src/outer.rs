@@ -1,4 +1,5 @@
-//! Headers in front of ESP, and what a tunnel's end takes over from them (RFC 4301, 5.1.2; RFC 6040; RFC 3948).
+//! Headers before ESP, and the parts that a tunnel's end takes over from them (RFC 4301, 5.1.2; RFC
+//! 6040; RFC 3948).
 
 use core::net::Ipv6Addr;
 

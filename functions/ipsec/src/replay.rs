@@ -1,9 +1,9 @@
-//! The window that tells replayed packets from late ones, and finds the half of a sequence number that isn't sent
-//! (RFC 4303, 3.4.3 and appendix A2), also after the loss of more packets than that half can count
-//! (A3).
+//! The window that distinguishes replayed packets from late ones, and finds the half of a sequence
+//! number that isn't sent (RFC 4303, 3.4.3 and appendix A2). It does so even after the loss of more
+//! packets than that half can count (A3).
 //!
-//! [`ReplayWindow`] is that of one SA. Its bits lie in a ring of words, each for 64 numbers in a row (RFC 6479): to move
-//! on clears the words that are entered and shifts nothing.
+//! [`ReplayWindow`] belongs to one SA. Its bits are in a ring of words, each for 64 consecutive
+//! numbers (RFC 6479). Moving on clears the words that are entered and shifts nothing.
 
 /// The least window, in packets (RFC 4303, 3.4.3).
 pub const WINDOW_MIN: u32 = 32;

@@ -1,4 +1,4 @@
-//! The table of SAs: what each of them carried and refused.
+//! The table of SAs, with the traffic and refusals of each.
 
 use std::sync::Arc;
 

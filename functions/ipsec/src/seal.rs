@@ -1,4 +1,4 @@
-//! Puts ESP around a packet (RFC 4303, 3.3): everything but the cipher's work.
+//! Puts ESP around a packet (RFC 4303, 3.3), except for the cipher's work.
 
 use core::ops::Range;
 

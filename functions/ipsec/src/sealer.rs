@@ -1,4 +1,4 @@
-//! The half before the cipher: says what becomes of every packet, and gives those to be sealed their number
+//! The half before the cipher: decides on every packet, and gives those to be sealed their number
 //! (RFC 4301, 5.1 and RFC 4303, 3.3.3).
 
 use core::mem::offset_of;

@@ -1,4 +1,4 @@
-//! What packets with ESP look like, by SA.
+//! The layout of ESP packets, by SA.
 
 use core::net::IpAddr;
 

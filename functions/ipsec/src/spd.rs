@@ -1,4 +1,4 @@
-//! The policies as a search: which one decides about a packet in the clear (RFC 4301, 4.4.1).
+//! The policy search: which policy decides about a packet in the clear (RFC 4301, 4.4.1).
 
 use core::net::IpAddr;
 use core::ops::RangeInclusive;

@@ -1,4 +1,5 @@
-//! Takes what is left of ESP off a packet that the cipher opened (RFC 4303, 3.4.4.1 and 5.2 of RFC 4301).
+//! Removes the rest of ESP from a packet that the cipher opened (RFC 4303, 3.4.4.1 and 5.2 of RFC
+//! 4301).
 
 use warpline_packet::wire::{checksum, ethernet, ip_protocol, ipv4, ipv6, tcp, udp};
 use warpline_packet::{Flags, LinkType, PacketMut};

@@ -1,8 +1,8 @@
-//! Reload: a new set of SAs takes the place of another while packets flow. An SA that is in both goes on where it
-//! was; old and new SAs of a tunnel are there side by side as long as the files say so.
+//! Reload: a new set of SAs replaces another while packets flow. An SA in both sets keeps its
+//! state. Old and new SAs of a tunnel coexist as long as the files have both.
 //!
-//! The state of new SAs is made by whoever builds the new function, so that lanes hand over without making or
-//! freeing any.
+//! The thread that builds the new function makes the state of new SAs, so lanes hand over without
+//! making or freeing any.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -1,4 +1,4 @@
-//! All that lanes share: SAs, their keys and shapes, policies, and how to find an SA.
+//! The tables that lanes share: SAs, their keys and shapes, policies, and the search for an SA.
 
 use core::net::IpAddr;
 use core::sync::atomic::AtomicU64;

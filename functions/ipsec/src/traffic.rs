@@ -1,4 +1,5 @@
-//! What a packet is to a gateway: protected by ESP and for it, a piece of such a one, or in the clear.
+//! The kinds of packets at a gateway: protected by ESP and addressed to it, a fragment of such a
+//! one, or in the clear.
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::ops::Range;

@@ -1,4 +1,4 @@
-//! What the phases tell each other of a packet, in three scratch words.
+//! The three scratch words by which the phases pass data about a packet.
 
 use core::ops::Deref;
 

@@ -1,5 +1,5 @@
-//! Who does the cipher work: intel-ipsec-mb where it is installed, or the crates that are always there. Both give
-//! the same bytes.
+//! The choice of a cipher engine: intel-ipsec-mb if it is installed, or the built-in crates. Both
+//! produce the same bytes.
 
 use warpline_native::Missing;
 

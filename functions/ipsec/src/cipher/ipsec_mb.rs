@@ -1,12 +1,15 @@
-//! The cipher work by intel-ipsec-mb, where it is installed: the same bytes as those of the software engine.
+//! The cipher work by intel-ipsec-mb, if it is installed: the same bytes as those of the software
+//! engine.
 //!
-//! A CBC or CTR packet is sealed by one job of the library, cipher and HMAC. It is opened by two, as nothing is
-//! decrypted that is not authentic: all HMACs come first, then the ciphers of the packets whose ICV was right.
-//! The library's GCM decrypts while it authenticates. Where its tag turns out wrong, the text is ciphered
-//! again at once, so that the packet leaves as it came; in between its slot holds what nobody vouched for.
+//! One job of the library, cipher and HMAC, seals a CBC or CTR packet. Two open it, since only
+//! authentic packets are decrypted: all HMACs come first, then the ciphers of the packets whose ICV
+//! was right. The library's GCM decrypts while it authenticates. If its tag is wrong, the text is
+//! ciphered again at once, so the packet leaves as it came. In between its slot has unauthenticated
+//! text.
 //!
-//! Each thread makes a manager of the library at its first packet. Without memory for it, the software engine
-//! does the work; it always does that of packets longer than the library's lanes count.
+//! Each thread makes a manager of the library at its first packet. Without memory for it, the
+//! software engine does the work. That engine also takes packets longer than the library's lanes
+//! count.
 
 mod cbc_iv;
 mod lanes;

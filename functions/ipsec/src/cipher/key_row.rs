@@ -1,4 +1,4 @@
-//! The keys of SAs as the cipher work uses them: a flat array of rows.
+//! The keys of SAs in the form of the cipher work: a flat array of rows.
 //!
 //! Rows are wiped from memory when they are dropped.
 

@@ -1,6 +1,6 @@
 //! AES round keys (FIPS 197, 5.2 and 5.3.5) from keys of 16, 24 or 32 bytes.
 //!
-//! The S-box is that of the `aes` crate, so that no table is read at a place that depends on a key.
+//! The S-box is that of the `aes` crate, so no table look-up depends on a key.
 
 use aes::Block;
 use aes::hazmat::{cipher_round, inv_mix_columns};

@@ -1,7 +1,7 @@
-//! The cipher work of ESP (RFC 4303, 3.3.2 and 3.4.4), many packets at a time and pure: what it does depends
-//! on the key rows and the packets alone, so that it can be done on a device.
+//! The cipher work of ESP (RFC 4303, 3.3.2 and 3.4.4), many packets at a time and pure: it depends
+//! on the key rows and the packets alone, so a device can do it.
 //!
-//! Key rows are flat: schedules and midstates, ready to be used, with no pointer in them.
+//! Key rows are flat: schedules and midstates, ready to use, without pointers.
 
 #[cfg(test)]
 pub(crate) mod cases;

@@ -1,4 +1,4 @@
-//! What a file says of an SA and of a policy, before the two are put together.
+//! An SA and a policy as a file describes them, before the two are combined.
 
 use core::net::IpAddr;
 use core::ops::Range;

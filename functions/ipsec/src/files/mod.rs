@@ -1,4 +1,4 @@
-//! The files of SAs and policies, in TOML or as `ip xfrm` prints them: [`read`].
+//! The files of SAs and policies, in TOML or in the format of `ip xfrm`: [`read`].
 //!
 #![doc = include_str!("files.md")]
 

@@ -1,5 +1,5 @@
-//! SAs and policies put together: directions, what SAs may carry, which SA protects, and what must not be
-//! there twice.
+//! Combines SAs and policies: directions, the traffic that SAs may carry, the SA that protects, and
+//! forbidden duplicates.
 
 use core::cmp::Reverse;
 use core::net::IpAddr;

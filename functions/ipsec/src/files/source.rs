@@ -1,4 +1,4 @@
-//! A file that may hold keys: read, told of in mistakes without showing a key, and wiped.
+//! A file that may have keys: reads it, reports mistakes without showing a key, and wipes it.
 
 use core::ops::Range;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! What the two files have in common in TOML: tables read key by key, and what may be shown of them.
+//! The common part of the two TOML files: tables read key by key, and the text that may be shown.
 
 use core::ops::Range;
 

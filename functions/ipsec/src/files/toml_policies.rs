@@ -1,4 +1,4 @@
-//! Policies in TOML, one `[[policy]]` table each, in the order in which they are asked.
+//! Policies in TOML, one `[[policy]]` table each, in the order of evaluation.
 
 use super::entry::{Asked, Does};
 use super::source::Source;

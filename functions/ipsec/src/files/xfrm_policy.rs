@@ -1,6 +1,6 @@
-//! Policies as `ip xfrm policy` and `ip -s xfrm policy` print them.
+//! Policies in the format of `ip xfrm policy` and `ip -s xfrm policy`.
 //!
-//! The kernel prints the newest first, and of those with one priority asks the oldest first.
+//! The kernel prints the newest first, and evaluates the oldest first of those with one priority.
 
 use core::cmp::Reverse;
 use core::net::IpAddr;

@@ -1,4 +1,4 @@
-//! SAs as `ip xfrm state` and `ip -s xfrm state` print them.
+//! SAs in the format of `ip xfrm state` and `ip -s xfrm state`.
 
 use super::entry::{Entry, SaFile};
 use super::source::Source;

@@ -1,4 +1,4 @@
-//! What is reserved, what is refused, and what a crash leaves.
+//! Reservations, refusals, and the file after a crash.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions, Permissions};

@@ -1,9 +1,10 @@
-//! Policies by the network that a packet goes to, where that says nearly all.
+//! Policies by destination network, if that is nearly enough to decide.
 //!
-//! Policies of a gateway mostly name one network each, behind another gateway, and these networks have few different
-//! lengths. So there is a hash table for each length, longest first. A network's entry names the policies that may be
-//! for a packet to it, in their order, those of wider networks around it among them: the first entry that is found
-//! says all. Where policies are not like that there is no such table; see [`ByDst::build`].
+//! Most policies of a gateway name one network each, at another gateway, and these networks have
+//! few different lengths. So there is a hash table for each length, longest first. A network's
+//! entry names the policies that may apply to a packet for it, in order, including those of wider
+//! networks around it. The first entry found is thus complete. Other policies have no such table;
+//! see [`ByDst::build`].
 
 use core::hash::Hash;
 use core::ops::{BitAnd, Shl};

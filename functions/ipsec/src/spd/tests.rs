@@ -1,4 +1,4 @@
-//! Searched policies decide as the first that matches in their list does, whichever way they are searched.
+//! The search decides like the first matching policy of the list, with either search.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 

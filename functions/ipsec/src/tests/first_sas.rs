@@ -1,4 +1,5 @@
-//! A gateway that begins without SAs and gets its first by a reload, as where IKE is still to agree on keys.
+//! A gateway that starts without SAs and gets its first by a reload, as before IKE has agreed on
+//! keys.
 
 use warpline_packet::LinkType;
 

@@ -1,4 +1,5 @@
-//! Tests of the whole function: two gateways, what passes between them, and what must not.
+//! Tests of the whole function: two gateways, packets that pass between them, and packets that must
+//! not.
 
 mod first_sas;
 mod gateway;

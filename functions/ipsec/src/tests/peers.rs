@@ -1,4 +1,5 @@
-//! What is shown to programs of others: every transform in every form, at lengths around the blocks of ciphers.
+//! Packets for other programs: every transform in every form, at lengths around the blocks of
+//! ciphers.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Random packets, right ones and wrong ones, through a gateway that seals and one that opens.
+//! Random packets, valid and invalid, through a gateway that seals and one that opens.
 
 use warpline_packet::wire::checksum;
 use warpline_packet::{Headers, LinkType};

@@ -1,4 +1,4 @@
-//! What does not pass, each by its name.
+//! Refused packets, each by its reason.
 
 use warpline_packet::{Instant, LinkType};
 

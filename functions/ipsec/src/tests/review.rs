@@ -1,4 +1,4 @@
-//! Hostile and unlucky packets: what must not reach an SA's state, look like it is protected, or end a run.
+//! Hostile and unlucky packets: they must not reach an SA's state, appear protected, or end a run.
 
 use warpline_packet::wire::checksum;
 use warpline_packet::{FlowHasher, Headers, LinkType, StateKey, Steering};

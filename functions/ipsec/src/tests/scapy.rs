@@ -1,7 +1,7 @@
-//! What is sealed here, scapy's ESP opens, and the reverse.
+//! Scapy's ESP opens packets sealed here, and the reverse.
 //!
-//! Skipped where scapy is not installed, unless `WARPLINE_REQUIRE_PEERS` is 1. Of extended sequence numbers scapy 2.5 knows
-//! those of AES-GCM alone: its HMACs leave the upper half out, against RFC 4303, 2.2.1.
+//! Skipped without scapy, unless `WARPLINE_REQUIRE_PEERS` is 1. Scapy 2.5 supports extended
+//! sequence numbers with AES-GCM only: its HMACs leave the upper half out, against RFC 4303, 2.2.1.
 
 use std::io::Write;
 use std::path::Path;

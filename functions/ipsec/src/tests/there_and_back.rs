@@ -1,4 +1,4 @@
-//! What one gateway seals, the other opens to what it was.
+//! One gateway opens the packets that the other sealed, unchanged.
 
 use warpline_packet::LinkType;
 use warpline_packet::wire::checksum;

@@ -1,6 +1,7 @@
-//! What is sealed here, as tshark authenticates, deciphers and dissects it.
+//! Tshark authenticates, deciphers and dissects packets sealed here.
 //!
-//! Skipped where tshark is not installed, unless `WARPLINE_REQUIRE_PEERS` is 1. It doesn't know extended sequence numbers.
+//! Skipped without tshark, unless `WARPLINE_REQUIRE_PEERS` is 1. It doesn't support extended
+//! sequence numbers.
 
 use std::process::Command;
 

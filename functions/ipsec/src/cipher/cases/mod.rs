@@ -1,5 +1,5 @@
-//! Cases for every engine of the cipher work, which is given as its two functions: vectors of the RFCs, random work
-//! beside an oracle, and packets that must be refused.
+//! Cases for every cipher engine, which is passed as its two functions: vectors of the RFCs, random
+//! work against an oracle, and packets that must be refused.
 
 mod oracle;
 mod random;

@@ -1,4 +1,4 @@
-//! ESP's cipher work packet by packet, after the RFCs, by crates that do whole algorithms.
+//! ESP's cipher work packet by packet, written from the RFCs, with crates for whole algorithms.
 
 use aes::cipher::consts::{U12, U16};
 use aes::cipher::{

@@ -1,4 +1,4 @@
-//! Random work of many SAs, as an oracle does it packet by packet.
+//! Random work of many SAs, compared with an oracle packet by packet.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

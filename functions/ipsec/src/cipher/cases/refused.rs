@@ -1,4 +1,4 @@
-//! Packets with which nothing may be done.
+//! Packets that must be left untouched.
 
 use super::{Random, Suite, Work, both_ways, oracle, sa, suites};
 use crate::cipher::{Auth, Cipher, Job, KeyTable, icv_len};

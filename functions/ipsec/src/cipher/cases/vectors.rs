@@ -1,4 +1,4 @@
-//! What the RFCs say comes of keys and texts, as packets.
+//! Test vectors of the RFCs, as packets.
 
 use super::{Suite, Work, hex, one, oracle, sa};
 use crate::cipher::{Auth, Cipher, icv_len};

@@ -1,4 +1,4 @@
-//! What the library does in lanes, many packets at a time: CBC, CTR and HMAC.
+//! The library's work in lanes, many packets at a time: CBC, CTR and HMAC.
 
 use warpline_native::ipsec_mb::{self as native, Direction, Hash, Manager};
 

@@ -1,4 +1,4 @@
-//! What is done with a packet.
+//! The work on one packet.
 
 use warpline_native::ipsec_mb::{self as native, Direction};
 

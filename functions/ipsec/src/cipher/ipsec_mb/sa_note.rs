@@ -1,4 +1,4 @@
-//! What the engine knows of an SA beside its row.
+//! The engine's data of an SA besides its row.
 
 use warpline_native::ipsec_mb::{Direction, GcmKey, Manager};
 

@@ -1,5 +1,5 @@
-//! The table of cases, and batches of whole and forged packets beside the software engine. Skipped, which is said,
-//! where the library is not.
+//! The table of cases, and batches of intact and forged packets against the software engine.
+//! Skipped with a message if the library is missing.
 
 use super::*;
 use crate::cipher::cases::{self, Random, both_ways, suites};

@@ -1,4 +1,4 @@
-//! AES with a whole schedule in it, for packets whose blocks go side by side.
+//! AES with a whole schedule, for packets whose blocks are ciphered in parallel.
 
 use core::slice;
 

@@ -1,4 +1,4 @@
-//! AES in Galois counter mode for ESP (RFC 4106), as NIST SP 800-38D, 7 has it.
+//! AES in Galois counter mode for ESP (RFC 4106), by NIST SP 800-38D, 7.
 
 use core::ops::Range;
 

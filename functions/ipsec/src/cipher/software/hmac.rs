@@ -1,6 +1,7 @@
-//! HMAC (RFC 2104) of ESP with SHA-1 (RFC 2404) and SHA-256 (RFC 4868), from the states in a key row.
+//! HMAC (RFC 2104) of ESP with SHA-1 (RFC 2404) and SHA-256 (RFC 4868), from the states in a key
+//! row.
 //!
-//! Whole blocks are hashed where they lie in the packet; only what is behind them is copied.
+//! Whole blocks are hashed in the packet itself; only the rest is copied.
 
 use crate::cipher::KeyRow;
 

@@ -1,8 +1,8 @@
-//! The cipher work with what every CPU has: the crates `aes`, `sha1`, `sha2` and `ghash`, which take the CPU's
-//! instructions for them where it has them.
+//! The cipher work on any CPU: the crates `aes`, `sha1`, `sha2` and `ghash`, which use the CPU's
+//! instructions for them if it has them.
 //!
-//! Sealing in CBC mode, each block waits for the one before: there, eight packets go side by side. All else has
-//! blocks enough within one packet.
+//! When sealing in CBC mode, each block waits for the one before, so eight packets are done in
+//! parallel. All other work has enough blocks within one packet.
 
 mod block_keys;
 mod cbc;

@@ -1,4 +1,4 @@
-//! What `ip xfrm policy` prints.
+//! Output of `ip xfrm policy`.
 
 use super::ip_state::{pair, with};
 use super::*;

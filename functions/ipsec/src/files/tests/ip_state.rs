@@ -1,4 +1,4 @@
-//! What `ip xfrm state` prints.
+//! Output of `ip xfrm state`.
 
 use super::ip_policy::POLICIES;
 use super::*;

@@ -1,4 +1,4 @@
-//! Files that read, and files that don't with what is told of them.
+//! Valid files, and invalid files with their messages.
 
 use std::path::Path;
 
