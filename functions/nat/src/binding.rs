@@ -13,20 +13,33 @@ use warpline_tables::keyed::HashKey;
 /// All bindings of a class have the same idle time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
+    /// UDP that was answered, to other than short ports.
     Udp,
     Established,
     Transitory,
     Icmp,
+    /// UDP without an answer, to other than short ports.
+    UdpOpening,
+    /// UDP to short ports only ([`is_short_port`]).
+    UdpShort,
+}
+
+/// Whether a conversation of UDP with this remote port is short: well-known ports without those of
+/// HTTP/3 and IKE, whose sessions last. RFC 4787, REQ-5: "For specific destination ports in the
+/// well-known port range (ports 0-1023), a NAT MAY have shorter UDP mapping timers".
+pub(super) const fn is_short_port(port: u16) -> bool {
+    port < 1024 && port != 443 && port != 500
 }
 
 impl Class {
-    pub(super) const COUNT: usize = 4;
+    pub(super) const COUNT: usize = 6;
 
-    /// That of a new binding.
-    pub(super) const fn first(protocol: Protocol) -> Self {
+    /// That of a new binding whose first packet goes to `remote_port`.
+    pub(super) const fn first(protocol: Protocol, remote_port: u16) -> Self {
         match protocol {
             Protocol::Tcp => Self::Transitory,
-            Protocol::Udp => Self::Udp,
+            Protocol::Udp if is_short_port(remote_port) => Self::UdpShort,
+            Protocol::Udp => Self::UdpOpening,
             Protocol::Icmp => Self::Icmp,
         }
     }
@@ -34,7 +47,7 @@ impl Class {
     const fn protocol(self) -> Protocol {
         match self {
             Self::Established | Self::Transitory => Protocol::Tcp,
-            Self::Udp => Protocol::Udp,
+            Self::Udp | Self::UdpOpening | Self::UdpShort => Protocol::Udp,
             Self::Icmp => Protocol::Icmp,
         }
     }
@@ -140,7 +153,7 @@ const IS_ANSWERED: u8 = 2;
 
 impl Binding {
     /// A new one, in no list.
-    pub(super) fn new(key: &Key, outside: &Outside) -> Self {
+    pub(super) fn new(key: &Key, outside: &Outside, class: Class) -> Self {
         Self {
             expires: 0,
             outside: outside.address,
@@ -156,7 +169,7 @@ impl Binding {
             port: outside.port,
             first_seen: 0,
             others: 0,
-            class: Class::first(key.protocol),
+            class,
             flags: if key.version == 6 { IS_V6 } else { 0 },
         }
     }
@@ -177,14 +190,25 @@ impl Binding {
         self.flags |= IS_ANSWERED;
     }
 
+    /// Its class of UDP once it sends to `remote_port`.
+    pub(super) fn udp_class(&self, remote_port: u16) -> Class {
+        match (self.class, self.is_answered()) {
+            (Class::UdpShort, _) if is_short_port(remote_port) => Class::UdpShort,
+            (_, true) => Class::Udp,
+            (_, false) => Class::UdpOpening,
+        }
+    }
+
     /// Its kind, if that gives way.
     pub(super) fn kind(&self) -> Option<Kind> {
         match (self.class, self.is_answered()) {
             (Class::Transitory, true) => Some(Kind::Closing),
             (Class::Transitory, false) => Some(Kind::HalfOpen),
-            (Class::Udp, false) => Some(Kind::Udp),
+            (Class::Udp | Class::UdpOpening | Class::UdpShort, false) => Some(Kind::Udp),
             (Class::Icmp, _) => Some(Kind::Icmp),
-            (Class::Established, _) | (Class::Udp, true) => None,
+            (Class::Established, _) | (Class::Udp | Class::UdpOpening | Class::UdpShort, true) => {
+                None
+            }
         }
     }
 

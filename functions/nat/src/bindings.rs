@@ -240,7 +240,12 @@ impl Bindings {
     }
 
     /// Makes a binding and gives its number. It ends with the class it is refreshed in next.
-    pub(super) fn create(&mut self, key: Key, config: &Config) -> Result<u32, Refusal> {
+    pub(super) fn create(
+        &mut self,
+        key: Key,
+        class: Class,
+        config: &Config,
+    ) -> Result<u32, Refusal> {
         let source = (key.version, key.inside_address());
         if self.sources.as_ref().is_some_and(|sources| sources.is_full(source.0, source.1)) {
             return Err(Refusal::PerSource);
@@ -256,9 +261,9 @@ impl Bindings {
             self.ports.release(&outside);
             return Err(Refusal::TableFull);
         }
-        let number = self.place(&key, Binding::new(&key, &outside));
+        let number = self.place(&key, Binding::new(&key, &outside, class));
         self.move_used();
-        self.link(number, Class::first(key.protocol));
+        self.link(number, class);
         self.by_inside.insert(key.hash(self.hash_key), number);
         self.index_later(outside.hash(self.hash_key), number);
         self.opening = OPENING_BATCHES;

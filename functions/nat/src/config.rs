@@ -82,7 +82,19 @@ pub(super) const KEYS: &[Key] = &[
         name: "udp_timeout_s",
         allowed: "120 to 604800",
         default: "300",
-        help: "idle timeout of a UDP binding",
+        help: "idle timeout of a UDP binding with an answer",
+    },
+    Key {
+        name: "udp_unanswered_timeout_s",
+        allowed: "120 to 604800",
+        default: "120",
+        help: "idle timeout of a UDP binding without an answer",
+    },
+    Key {
+        name: "udp_short_timeout_s",
+        allowed: "1 to 604800",
+        default: "30",
+        help: "idle timeout of a UDP binding to ports below 1024 only, but 443 and 500",
     },
     Key {
         name: "tcp_established_timeout_s",
@@ -269,6 +281,8 @@ fn timeouts(section: &mut Section<'_>) -> [Duration; Class::COUNT] {
     };
     let mut timeouts = [Duration::ZERO; Class::COUNT];
     timeouts[Class::Udp as usize] = read("udp_timeout_s", 120, 300);
+    timeouts[Class::UdpOpening as usize] = read("udp_unanswered_timeout_s", 120, 120);
+    timeouts[Class::UdpShort as usize] = read("udp_short_timeout_s", 1, 30);
     timeouts[Class::Established as usize] = read("tcp_established_timeout_s", 7440, 7440);
     timeouts[Class::Transitory as usize] = read("tcp_transitory_timeout_s", 240, 240);
     timeouts[Class::Icmp as usize] = read("icmp_timeout_s", 60, 60);

@@ -194,7 +194,7 @@ pub(super) struct SegmentTimes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::binding::Outside;
+    use super::super::binding::{Class, Outside};
     use super::super::key::Key;
     use super::*;
     use warpline_rewrite::Protocol;
@@ -209,7 +209,7 @@ mod tests {
     fn unused() -> (Binding, Upper) {
         let key = Key::of(6, Protocol::Tcp, at(1), at(0));
         let outside = Outside { version: 6, protocol: Protocol::Tcp, address: 0, port: 9 };
-        (Binding::new(&key, &outside), Upper::of(&key))
+        (Binding::new(&key, &outside, Class::Transitory), Upper::of(&key))
     }
 
     /// Does something with the remotes of a new binding that has places for some others.

@@ -189,7 +189,7 @@ impl NatShard {
         if !flow.opens {
             return Err(Refusal::NoBinding);
         }
-        self.bindings.create(key, &self.config)
+        self.bindings.create(key, Class::first(flow.protocol, remote.port), &self.config)
     }
 
     /// Keeps a binding that has sent to `remote`. RFC 4787, REQ-6: "The NAT mapping Refresh
@@ -203,7 +203,10 @@ impl NatShard {
     }
 
     fn keep(&mut self, number: u32, protocol: Protocol, remote: Endpoint) {
-        let class = if protocol == Protocol::Udp { Class::Udp } else { Class::Icmp };
+        let class = match protocol {
+            Protocol::Udp => self.bindings.get(number).udp_class(remote.port),
+            _ => Class::Icmp,
+        };
         let port = match self.config.filtering {
             Dependence::AddressAndPortDependent => remote.port,
             _ => 0,

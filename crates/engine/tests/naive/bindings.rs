@@ -33,8 +33,8 @@ pub(crate) struct Config {
     pub(crate) mapping: Dependence,
     pub(crate) filtering: Dependence,
     pub(crate) per_source_max: usize,
-    /// Seconds: UDP, established TCP, other TCP, echoes.
-    pub(crate) timeouts: [u64; 4],
+    /// Seconds: UDP, established TCP, other TCP, echoes, UDP without an answer, UDP to short ports.
+    pub(crate) timeouts: [u64; 6],
     pub(crate) inbound_refresh: bool,
 }
 
@@ -63,6 +63,10 @@ pub(crate) struct Binding {
     pub(crate) outside: Endpoint,
     expires: u64,
     remotes: Vec<Remote>,
+    /// Whether a packet came in by it.
+    answered: bool,
+    /// Whether it sent to no port but well-known ones, without 443 and 500.
+    short: bool,
 }
 
 /// What a binding is found by from inside.
@@ -137,7 +141,14 @@ impl Bindings {
         }
         let outside = choice.unwrap_or(inside);
         self.check(key.0, inside, outside);
-        let binding = Binding { inside, outside, expires: 0, remotes: Vec::new() };
+        let binding = Binding {
+            inside,
+            outside,
+            expires: 0,
+            remotes: Vec::new(),
+            answered: false,
+            short: true,
+        };
         self.all.insert(key, binding);
         self.created += 1;
         Ok(())
@@ -195,6 +206,7 @@ impl Bindings {
     ) -> Result<Endpoint, &'static str> {
         let config = self.config.clone();
         let binding = self.permitted(kind, outside, remote, now)?;
+        binding.answered = true;
         if kind == Kind::Tcp || config.inbound_refresh {
             binding.used(&config, kind, remote, flags, false, now);
         }
@@ -225,7 +237,7 @@ impl Binding {
         out: bool,
         now: u64,
     ) {
-        let [udp, established, transitory, echo] =
+        let [udp, established, transitory, echo, unanswered, short] =
             config.timeouts.map(|s| (now / 1_000_000_000 + 1 + s) * 1_000_000_000);
         match kind {
             Kind::Tcp => {
@@ -236,7 +248,13 @@ impl Binding {
                 self.expires = if any { established } else { transitory };
             }
             _ => {
-                self.expires = if kind == Kind::Udp { udp } else { echo };
+                self.short &= remote.1 < 1024 && remote.1 != 443 && remote.1 != 500;
+                self.expires = match (kind, self.short, self.answered) {
+                    (Kind::Udp, true, _) => short,
+                    (Kind::Udp, false, true) => udp,
+                    (Kind::Udp, false, false) => unanswered,
+                    _ => echo,
+                };
                 let port =
                     if config.filtering == Dependence::AddressAndPort { remote.1 } else { 0 };
                 let expires = self.expires;

@@ -34,7 +34,8 @@ fn mistakes_are_all_told() {
         "inside = [\"10.0.0.0/8\", \"fd00::/8\"]\noutside = [\"10.1.2.3\", \"203.0.113.0/24\", \
          \"203.0.113.7\", \"198.18.0.0/21\"]\nports = \"1-9\"\nmapping = \"none\"\n\
          bindings = 1\nudp_timeout_s = 119\ntcp_established_timeout_s = 7439\n\
-         tcp_transitory_timeout_s = 239\nicmp_timeout_s = 59\nspeed = 3\n",
+         tcp_transitory_timeout_s = 239\nicmp_timeout_s = 59\nspeed = 3\n\
+         udp_unanswered_timeout_s = 119\nudp_short_timeout_s = 0\n",
     );
     let expected = [
         "[nat] has no key `speed`",
@@ -45,6 +46,8 @@ fn mistakes_are_all_told() {
         "`mapping` must be",
         "`bindings` must be",
         "`udp_timeout_s` must be a whole number from 120 to",
+        "`udp_unanswered_timeout_s` must be a whole number from 120 to",
+        "`udp_short_timeout_s` must be a whole number from 1 to",
         "`tcp_established_timeout_s` must be a whole number from 7440 to",
         "`tcp_transitory_timeout_s` must be a whole number from 240 to",
         "`icmp_timeout_s` must be a whole number from 60 to",
@@ -85,7 +88,7 @@ fn the_manual_names_everything() {
 #[test]
 fn a_checksum_of_zero_is_sent_as_ones() {
     let mut nat = nat("");
-    let first = udp("10.0.0.1", "198.51.100.1", (5000, 53)).with(&[0, 0]);
+    let first = udp("10.0.0.1", "198.51.100.1", (5000, 5353)).with(&[0, 0]);
     let (address, port) = mapped(&sent(&mut nat, 1, &first));
     // The two bytes of payload that bring the checksum after translation to zero.
     let after = first.clone().from(address, port).frame();
@@ -147,12 +150,12 @@ fn errors_quote_echoes_that_went_their_way() {
 #[test]
 fn fragments_follow_the_first() {
     for v6 in [false, true] {
-        let mut nat = nat("");
+        let mut nat = nat("udp_unanswered_timeout_s = 300");
         let (inside, remote) = match v6 {
             false => ("10.0.0.1", "198.51.100.1"),
             true => ("fd00::1", "2001:db8:f::1"),
         };
-        let whole = udp(inside, remote, (5000, 53)).with(&[7; 64]);
+        let whole = udp(inside, remote, (5000, 5353)).with(&[7; 64]);
         let [first, second] = whole.fragments(24);
         assert_eq!(dropped(&send(&mut nat, 1, &second)), Some("fragment"), "before the first");
         let left = send(&mut nat, 1, &first);
@@ -259,7 +262,7 @@ fn a_segment_that_a_card_was_to_cut_keeps_saying_no_length() {
 #[test]
 fn vlan_tags_are_kept() {
     let mut nat = nat("");
-    let datagram = udp("10.0.0.1", "198.51.100.1", (5000, 53));
+    let datagram = udp("10.0.0.1", "198.51.100.1", (5000, 5353));
     let tag = |frame: &[u8]| [&frame[..12], &[0x81, 0, 0, 5], &frame[12..]].concat();
     let plain = sent(&mut nat, 1, &datagram);
     assert_eq!(send(&mut nat, 1, &tag(&datagram.frame())).bytes, tag(&plain.bytes));
@@ -278,7 +281,7 @@ fn floods_leave_established_bindings_standing() {
     for keys in ["bindings = 1024", "bindings = 4096\nports = \"2000-2255\""] {
         let mut nat = nat(keys);
         let host = "10.0.0.1";
-        let ask = udp(host, "198.51.100.1", (5000, 53));
+        let ask = udp(host, "198.51.100.1", (5000, 5353));
         let outside = mapped(&sent(&mut nat, 1, &ask));
         answered(&mut nat, 1, outside);
         let syn = tcp(host, "198.51.100.1", (5000, 80), SYN);
@@ -311,9 +314,9 @@ fn floods_leave_established_bindings_standing() {
 
 #[test]
 fn a_host_has_no_more_than_its_bound() {
-    let mut nat = nat("per_source_max = 2");
+    let mut nat = nat("per_source_max = 2\nudp_unanswered_timeout_s = 300");
     let mut out = |host: &str, seconds, port| {
-        dropped(&sent(&mut nat, seconds, &udp(host, "198.51.100.1", (port, 53))))
+        dropped(&sent(&mut nat, seconds, &udp(host, "198.51.100.1", (port, 5353))))
     };
     assert_eq!([1, 2, 3].map(|port| out("10.0.0.1", 1, port)), [None, None, Some("per-source")]);
     assert_eq!(out("10.0.0.2", 1, 3), None, "another host has its own");
@@ -324,9 +327,9 @@ fn a_host_has_no_more_than_its_bound() {
 
 #[test]
 fn ports_run_out_and_come_back() {
-    let mut nat = nat("ports = \"2000-2127\"\nbindings = 4096");
+    let mut nat = nat("ports = \"2000-2127\"\nbindings = 4096\nudp_unanswered_timeout_s = 300");
     let out = |nat: &mut Harness, seconds, port| {
-        sent(nat, seconds, &udp("10.0.0.1", "198.51.100.1", (port, 53)))
+        sent(nat, seconds, &udp("10.0.0.1", "198.51.100.1", (port, 5353)))
     };
     // One shard has 2 ports of each of 3 addresses. What was answered doesn't give way.
     let first: Vec<_> = (0..6)
@@ -353,7 +356,7 @@ fn ports_run_out_and_come_back() {
 fn bindings_run_out_before_ports() {
     let mut nat = nat("bindings = 128");
     let out = |nat: &mut Harness, seconds, port| {
-        sent(nat, seconds, &udp("10.0.0.1", "198.51.100.1", (port, 53)))
+        sent(nat, seconds, &udp("10.0.0.1", "198.51.100.1", (port, 5353)))
     };
     for port in 1..=2 {
         let outside = mapped(&out(&mut nat, 1, port));
@@ -384,8 +387,8 @@ fn an_established_connection_lasts_two_hours() {
 
 #[test]
 fn errors_do_not_refresh() {
-    let mut nat = nat("");
-    let first = udp("10.0.0.1", "198.51.100.1", (5000, 53));
+    let mut nat = nat("udp_unanswered_timeout_s = 300");
+    let first = udp("10.0.0.1", "198.51.100.1", (5000, 5353));
     let (address, port) = mapped(&sent(&mut nat, 0, &first));
     let error = first.clone().from(address, port).error(ip("192.0.2.1"), 28);
     assert_sent(&sent(&mut nat, 300, &error), &first.error(ip("192.0.2.1"), 28));
@@ -411,7 +414,7 @@ fn one_shard_has_every_port() {
     let mut batch = Batch::new(arena.tables.remove(0));
     let mut made = Batch::new(arena.tables.remove(0));
     for host in 1..=129 {
-        let frame = udp(&format!("10.0.0.{host}"), "198.51.100.1", (host, 53)).frame();
+        let frame = udp(&format!("10.0.0.{host}"), "198.51.100.1", (host, 5353)).frame();
         let headers = Headers::parse(&frame, LinkType::ETHERNET, frame.len());
         let mut arrival = arrival();
         arrival.ingress = u64::from(host);
@@ -446,10 +449,10 @@ fn arrival() -> Arrival {
 /// hands: what `run` does was settled before.
 #[test]
 fn a_rewrite_outlives_its_binding() {
-    let first = udp("10.0.0.1", "198.51.100.1", (5000, 53));
+    let first = udp("10.0.0.1", "198.51.100.1", (5000, 5353));
     let expected = sent(&mut nat("ports = \"2000-2063\""), 1, &first);
     let mut nat = nat("ports = \"2000-2063\"");
-    let late = udp("10.0.0.1", "198.51.100.1", (6000, 53));
+    let late = udp("10.0.0.1", "198.51.100.1", (6000, 5353));
     // Both are in one batch, so both go through `before` first: the later one ends the binding.
     let inputs = [Input::at(SECOND, &first.frame()), Input::at(400 * SECOND, &late.frame())];
     let out = nat.process(&inputs);
@@ -461,7 +464,7 @@ fn a_rewrite_outlives_its_binding() {
 fn many_bindings_of_a_shard_are_all_found() {
     let mut harness = nat("");
     let flows: Vec<Datagram> =
-        (1..=200).map(|port| udp("10.0.0.1", "198.51.100.1", (port, 53))).collect();
+        (1..=200).map(|port| udp("10.0.0.1", "198.51.100.1", (port, 5353))).collect();
     let send = |harness: &mut Harness, datagrams: &[Datagram]| {
         let frames: Vec<Vec<u8>> = datagrams.iter().map(Datagram::frame).collect();
         let inputs: Vec<Input> = frames.iter().map(|frame| Input::at(0, frame)).collect();
@@ -478,4 +481,21 @@ fn many_bindings_of_a_shard_are_all_found() {
         assert_eq!(out.bytes[36..38], flow.ports().0.to_be_bytes());
     }
     assert_eq!(harness.counter("bindings"), 200);
+}
+
+/// One host asks 20 questions a second for 400 s, each from a port of its own, and each is answered
+/// after 50 ms. All bindings are in the host's shard.
+#[test]
+fn a_resolver_loses_no_answer() {
+    let (server, address) = ("198.51.100.53", |address: IpAddr| address.to_string());
+    let mut nat = nat("");
+    for number in 0..8000_u64 {
+        let now = SECOND + number * 50_000_000;
+        let question = udp("10.1.2.3", server, (1024 + number as u16, 53));
+        let out = nat.process(&[Input::at(now, &question.frame())]).remove(0);
+        let (outside, port) = mapped(&out);
+        let answer = udp(server, &address(outside), (53, port));
+        let back = nat.process(&[Input::at(now + 50_000_000, &answer.frame())]).remove(0);
+        assert_eq!(back.verdict, Verdict::Forward, "{number}: {:?}", dropped(&back));
+    }
 }

@@ -68,6 +68,8 @@ struct Bound {
     shard: u8,
     answered: bool,
     established: bool,
+    /// Whether it sent to no ports but those whose conversations are short.
+    short: bool,
     /// When it was first used in the second of its last use, or became what it is, among all such events.
     noted: u64,
 }
@@ -84,6 +86,16 @@ impl Bound {
             Kind::Echo => (3, "evicted_icmp"),
         };
         Some((2 * place + usize::from(v6), told))
+    }
+
+    /// It sends to `port`, or hears from it: how UDP lasts.
+    fn lasts(&mut self, port: u16) -> u64 {
+        self.short &= port < 1024 && ![443, 500].contains(&port);
+        match (self.short, self.answered) {
+            (true, _) => 30,
+            (false, true) => 300,
+            (false, false) => 120,
+        }
     }
 
     /// It was used: until when it lasts now, and whether a connection is established.
@@ -218,11 +230,13 @@ impl Model {
             let outside = self.check_new(sent, kind, out);
             let (until, remotes, noted) = (0, HashMap::new(), 0);
             let (answered, established) = (false, false);
-            let new = Bound { outside, until, remotes, shard, answered, established, noted };
+            let short = true;
+            let new = Bound { outside, until, remotes, shard, answered, established, short, noted };
             self.bound.insert(key, new);
         }
-        let times = |established| until(now, kind, established);
         let bound = self.bound.get_mut(&key).unwrap();
+        let lasts = bound.lasts(remote.1);
+        let times = |established| until(now, kind, established, lasts);
         bound.remotes.retain(|_, connection| connection.until > now);
         let connection = bound.remotes.entry(remote).or_default();
         if let Body::Tcp { flags, .. } = sent.body {
@@ -284,13 +298,14 @@ impl Model {
                     connection.answered |= flags & 4 == 0;
                     connection.reset |= flags & 4 != 0;
                     connection.fin_in |= flags & 1 != 0;
-                    connection.until = until(now, kind, connection.established());
+                    connection.until = until(now, kind, connection.established(), 0);
                     let any = bound.remotes.values().any(Connection::established);
-                    bound.used(until(now, kind, any), any, &mut self.events);
+                    bound.used(until(now, kind, any, 0), any, &mut self.events);
                 }
             }
             _ if refresh => {
-                bound.used(until(now, kind, false), false, &mut self.events);
+                let lasts = bound.lasts(remote.1);
+                bound.used(until(now, kind, false, lasts), false, &mut self.events);
                 let same =
                     |p: &Point| p.0 == remote.0 && (filtering != Depends::Both || *p == remote);
                 let known =
@@ -401,13 +416,13 @@ fn normal(kind: Kind, (address, port): Point) -> Point {
 }
 
 /// The idle time, from the end of this second on.
-fn until(now: u64, kind: Kind, established: bool) -> u64 {
+fn until(now: u64, kind: Kind, established: bool, udp: u64) -> u64 {
     let ended = now / SECOND + 1;
     SECOND
         * match kind {
             Kind::Tcp if established => ended + 7440,
             Kind::Tcp => ended + 240,
-            Kind::Udp => ended + 300,
+            Kind::Udp => ended + udp,
             Kind::Echo => ended + 60,
         }
 }
