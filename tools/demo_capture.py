@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 """Makes the demo's capture: 20 seconds of a small site's traffic, the same bytes every time.
 
-usage: /usr/bin/python3 tools/demo_capture.py [--check]
+usage: /usr/bin/python3 tools/demo_capture.py [--check | --ports WARPLINE]
 
 It writes capture.pcap.zst and capture.txt (the packets of each kind) into the demo's folder, and needs
 scapy 2.5 and zstd. --check compares those files instead. The demo's mod.rs lists who talks to whom.
+
+Answers to inside hosts go to the ports that the NAT assigns, which tools/demo_ports.txt lists. --ports
+runs the program WARPLINE over the capture and writes that list anew, until it stays the same.
 """
 
 import ipaddress
+import json
 import random
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from scapy.layers.dns import DNS, DNSQR, DNSRR, DNSRRMX, DNSRROPT
@@ -20,10 +25,15 @@ from scapy.layers.inet6 import (ICMPv6EchoReply, ICMPv6EchoRequest, IPv6, IPv6Ex
                                 IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, PadN)
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
 from scapy.packet import Raw
+from scapy.utils import RawPcapReader
 
 FILES = Path(__file__).resolve().parent.parent / "crates/warpline/src/demo/files"
+LIST = Path(__file__).resolve().parent / "demo_ports.txt"
+# By protocol, inside address and port (or echo identifier): the outside port.
+PORTS = {tuple(line.split()[:3]): int(line.split()[3]) for line in LIST.read_text().splitlines()}
 START_NS = 1_767_603_600 * 10**9  # 2026-01-05T09:00:00Z
 LAST_START_US = 18_500_000
+OUTSIDE = "203.0.113.1"
 GATEWAY, PROVIDER, LEASED_LINE = (f"02:00:00:00:00:{n:02x}" for n in (1, 2, 4))
 WEB, NAME_SERVER, TELEPHONY, CLOCK = SERVERS = [f"203.0.113.{n}" for n in range(17, 21)]
 FILE_SERVER, VIP, BACKENDS = "203.0.113.21", "203.0.113.24", ["203.0.113.25", "203.0.113.26"]
@@ -108,10 +118,23 @@ def add(kind, at_us, frame, cut=None):
     raw = bytes(frame).ljust(60, b"\0") if cut is None else bytes(frame)[:cut]
     FRAMES.append((START_NS + at_us * 1000 + len(FRAMES) * 617 % 1000, kind, raw))
 
+def outward(dst, upper):
+    """Where a packet to an inside host is sent from outside, and as what; None where the NAT has no port."""
+    field = "id" if ICMP in upper else "dport"
+    port = PORTS.get((upper.name.lower(), dst, str(upper.getfieldval(field))))
+    if port is None:
+        return None
+    upper = upper.copy()
+    upper.setfieldval(field, port)
+    return OUTSIDE, upper
+
 def send(kind, at_us, src, dst, upper, **how):
-    """Nothing is sent to the inside over IPv4: where it would go is the NAT's choice, when the chain runs."""
-    if not dst.startswith("10.1."):
-        add(kind, at_us, packet(src, dst, upper, **how))
+    if dst.startswith("10.1."):
+        outside = outward(dst, upper)
+        if outside is None:
+            return
+        (dst, upper), how["tags"] = outside, ()
+    add(kind, at_us, packet(src, dst, upper, **how))
 
 def ask(kind, src, dst, asked, answered, at=None, **how):
     at = some_time() if at is None else at
@@ -297,6 +320,11 @@ def unwanted():
 
 def in_pieces(at, src, dst, upper, is_reversed=False):
     """The message in fragments for a link of 1500 bytes."""
+    if dst.startswith("10.1."):
+        outside = outward(dst, upper)
+        if outside is None:
+            return
+        dst, upper = outside
     whole, is_v6, ident = bytes(packet(src, dst, upper)), ":" in src, bits(16)
     body, size, protocol = (whole[54:], 1448, whole[20]) if is_v6 else (whole[34:], 1480, whole[23])
     starts = list(range(0, len(body), size))
@@ -345,7 +373,11 @@ def lies():
         for frame, cut in spoilt:
             add("malformed", some_time(), frame, cut)
 
-def main():
+def make():
+    """The bytes of the capture, and its summary."""
+    RNG.seed(0x77617270)
+    FRAMES.clear()
+    new_port.__defaults__[0][0] = 49_152
     for part in (conversations, short_messages, unwanted, unusual_headers, lies):
         part()
     pcap, kinds, last = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1), {}, 0
@@ -354,13 +386,44 @@ def main():
         pcap += struct.pack("<IIII", last // 10**9, last % 10**9, len(raw), len(raw)) + raw
         kinds[kind] = kinds.get(kind, 0) + 1
     listed = ", ".join(f"{kind} {count}" for kind, count in kinds.items())
-    text = f"{len(FRAMES)} packets, {sum(len(raw) for _, _, raw in FRAMES)} bytes: {listed}"
+    return pcap, f"{len(FRAMES)} packets, {sum(len(raw) for _, _, raw in FRAMES)} bytes: {listed}"
+
+def assigned(warpline, pcap):
+    """The outside ports that the NAT of `warpline` assigns to the capture's packets from inside."""
+    with tempfile.TemporaryDirectory() as folder:
+        before, after, chain = (Path(folder) / name for name in ("in.pcap", "out.pcap", "nat.toml"))
+        before.write_bytes(pcap)
+        chain.write_text('[chain]\nfunctions = ["nat"]\n[nat]\ninside = ["10.1.0.0/16"]\noutside = ["203.0.113.1"]\n')
+        stats = Path(folder) / "stats.json"
+        subprocess.run([warpline, "run", chain, "--input", before, "--output", after, "--stats", stats, "-q"], check=True)
+        assert json.loads(stats.read_text())["chains"][0]["packets"]["balanced"]
+        read = [{(meta.sec, meta.usec): raw for raw, meta in RawPcapReader(str(file))} for file in (before, after)]
+    ports = {}
+    for at, raw in read[1].items():
+        if ipaddress.ip_address(OUTSIDE).packed not in raw[26:38]:
+            continue
+        now, old = Ether(raw), Ether(read[0][at])
+        if IP in now and IP in old and now[IP].src == OUTSIDE and old[IP].src.startswith("10.1.") and not now[IP].frag:
+            field = "id" if ICMP in now else "sport"
+            old_upper, upper = old[IP].payload, now[IP].payload
+            key = (upper.name.lower(), old[IP].src, str(old_upper.getfieldval(field)))
+            ports[key] = upper.getfieldval(field)
+    return ports
+
+def main():
+    pcap, text = make()
+    if sys.argv[1:2] == ["--ports"]:
+        while (ports := assigned(sys.argv[2], pcap)) != PORTS:
+            PORTS.clear()
+            PORTS.update(ports)
+            pcap, text = make()
+        LIST.write_text("".join(f"{' '.join(key)} {port}\n" for key, port in sorted(ports.items())))
     capture, summary = FILES / "capture.pcap.zst", FILES / "capture.txt"
     if sys.argv[1:] == ["--check"]:
         kept = subprocess.run(["zstd", "-dc", capture], check=True, capture_output=True).stdout
         sys.exit(0 if (kept, summary.read_text()) == (pcap, text) else f"{capture} is not what this script makes")
     subprocess.run(["zstd", "-19", "-q", "-f", "-o", capture], input=pcap, check=True)
     summary.write_text(text)
-    print(text, (last - START_NS) / 1e9, "s")
+    print(text)
 
 main()

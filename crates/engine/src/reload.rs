@@ -49,16 +49,22 @@ impl Successor {
                 kept.push(position);
                 continue;
             }
-            changed.push(new.name.clone());
+            let table = new.table();
+            if !changed.iter().any(|name| name == table) {
+                changed.push(table.to_owned());
+            }
             let (was, is) = (&old.function, &new.function);
             let same_shape = was.access() == is.access()
                 && was.growth() == is.growth()
                 && was.emits() == is.emits()
                 && was.tick() == is.tick();
-            if let Err(why) = is.succeeds(&**was) {
-                refused.push(format!("[{}]: {why}", new.name));
-            } else if !same_shape {
-                refused.push(format!("[{}]: what it does to packets can't change", new.name));
+            let why = match is.succeeds(&**was) {
+                Err(why) => format!("[{table}]: {why}"),
+                Ok(()) if same_shape => continue,
+                Ok(()) => format!("[{table}]: what it does to packets can't change"),
+            };
+            if !refused.contains(&why) {
+                refused.push(why);
             }
         }
         let (was, is) = (old.chain(), new.chain());
@@ -90,7 +96,7 @@ impl Successor {
         }
     }
 
-    /// The instances that are not kept as they run.
+    /// The tables of the instances that are not kept as they run.
     pub fn changed(&self) -> &[String] {
         &self.changed
     }

@@ -428,6 +428,8 @@ impl<'a> File<'a> {
                         let (instance, site) = second_places.swap_remove(own);
                         instances.push(instance);
                         sites.push(site);
+                    } else if let Some(function) = self.with_one_place(name) {
+                        mistakes.push(one_place(list.source, at, name, function));
                     }
                 }
                 _ => mistakes.push(too_many_places(list.source, at, name)),
@@ -445,6 +447,15 @@ impl<'a> File<'a> {
             resources.remarks_of(&remarks);
         }
         (instances, sites, resources)
+    }
+
+    /// The function of a table, if it has one place only.
+    fn with_one_place(&self, name: &str) -> Option<&'static str> {
+        let table = self.table.get_ref().get(name).and_then(|table| table.get_ref().as_table());
+        let function = table.and_then(|table| table.get("function")?.get_ref().as_str());
+        let definition =
+            self.options.functions.iter().find(|known| known.name == function.unwrap_or(name))?;
+        definition.build_pair.is_none().then_some(definition.name)
     }
 
     /// The list of functions of `chain`, or that which the command line sets.
@@ -504,14 +515,10 @@ impl<'a> File<'a> {
             section.mistake("launch_batches", "`launch_batches` requires `stage = \"own\"`");
         }
         let built = match (mentions, definition.build_pair) {
-            (0 | 1, _) => (definition.build)(&mut section, resources)
-                .map(|function| vec![(Place::Only, function)]),
-            (_, Some(build_pair)) => build_pair(&mut section, resources)
+            (2.., Some(build_pair)) => build_pair(&mut section, resources)
                 .map(|[first, second]| vec![(Place::First, first), (Place::Second, second)]),
-            (_, None) => {
-                section.note(one_place(source, at.clone(), name, definition.name));
-                None
-            }
+            _ => (definition.build)(&mut section, resources)
+                .map(|function| vec![(Place::Only, function)]),
         };
         let Some(functions) = built else { return Vec::new() };
         let on_device =

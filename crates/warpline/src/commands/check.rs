@@ -279,13 +279,14 @@ fn describe(deployment: &Deployment, settings: &Settings, is_verbose: bool) -> S
         }
         text += "\n";
         let sites = &deployment.sites()[stage.positions()];
+        let width = chain.instances.iter().map(|one| one.name.len()).max().unwrap_or(0).max(14);
         for (instance, site) in deployment.members(stage).iter().zip(sites) {
             let access = instance.function.access();
             let phases = [&access.before, &access.run, &access.after, &access.after_flagged];
             let reads = phases.iter().fold(FieldSet::EMPTY, |set, phase| set | phase.reads);
             let writes = phases.iter().fold(FieldSet::EMPTY, |set, phase| set | phase.writes);
             text += &format!(
-                "    {:<14} {} on {}\n",
+                "    {:<width$} {} on {}\n",
                 instance.name,
                 instance.definition.name,
                 site.device_id()

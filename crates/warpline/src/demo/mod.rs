@@ -8,10 +8,9 @@
 //! One Ethernet link in front of the chain, with what reaches the chain from either side. Frames
 //! go to the gateway's address whoever they come from; only ARP goes elsewhere.
 //!
-//! Conversations are seen both ways, with one exception. What inside hosts send over IPv4 passes
-//! the NAT, and answers would have to be addressed to 203.0.113.1 and to the port that the NAT
-//! chose, which is known only when the chain runs. So of these conversations there are only the
-//! packets from inside, as they would be if the answers were there.
+//! Conversations are seen both ways. What inside hosts send over IPv4 passes the NAT, so its
+//! answers go to 203.0.113.1 and the port that the NAT assigned. `tools/demo_ports.txt` lists
+//! these ports; the script makes the list with the program itself.
 //!
 //! The shop's clients send to its VIP, and its backends send to the clients: which backend a client
 //! gets follows from the balancer's file alone. The script lists the choices.
@@ -21,7 +20,7 @@
 //! | who | addresses | Ethernet address | to know for rules and routes |
 //! |---|---|---|---|
 //! | gateway (the chain) | 10.1.0.1, 203.0.113.1, 203.0.113.30 | 02:00:00:00:00:01 | answers ARP only |
-//! | NAT, outside | 203.0.113.1 | gateway's | only backscatter is sent to it: TCP from port 80 to 500-745, SYN+ACK or RST+ACK |
+//! | NAT, outside | 203.0.113.1 | gateway's | answers to inside hosts; backscatter: TCP from port 80 to 500-745, SYN+ACK or RST+ACK |
 //! | inside hosts, IPv4 | 10.1.0.0/16: 10.1.0-3.10-49, guests 10.1.20.10-30 | 02:00:0a:01:xx:yy for 10.1.x.y | pass the NAT; never talk to the DMZ or to each other |
 //! | inside hosts, IPv6 | 2001:db8:1::/48: 2001:db8:1:S::H for 10.1.S.H, tenants 2001:db8:1:28::/64 | as 10.1.S.H | not translated; two-way with 2001:db8:ffff::/48 only |
 //! | DMZ | 203.0.113.16/28 | 02:00:cb:00:71:zz for 203.0.113.z | not translated; two-way |
@@ -51,8 +50,7 @@
 //! Routes: 192.0.2.0/24, 198.51.100.0/24 and 2001:db8:ffff::/48 by way of the provider; the DMZ,
 //! 10.1.0.0/16 and 2001:db8:1::/48 directly; 10.2.0.0/16 by the leased line; nothing else.
 //!
-//! A firewall without state has to let answers of the DMZ and of the IPv6 Internet through by their
-//! source ports. One with state sees only the client's half of what passes the NAT.
+//! A firewall without state has to let answers through by their source ports.
 //!
 //! Not here: lost or repeated segments, congestion, neighbour discovery, SCTP, tunnels.
 

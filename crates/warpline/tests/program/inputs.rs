@@ -31,21 +31,21 @@ fn every_packet_ends_where_the_manuals_say() {
     let plain = |bytes: Vec<u8>| Record::new(0, bytes);
     let cases: Vec<(&str, Record, [&str; 2])> = vec![
         ("as it should be", plain(big(100)), ["sent", ""]),
-        ("no byte", plain(vec![]), ["firewall", "link-truncated"]),
-        ("one byte", plain(vec![2]), ["firewall", "link-truncated"]),
-        ("no byte of many", Record { wire_len: 99, ..plain(vec![]) }, ["firewall", "snapped"]),
+        ("no byte", plain(vec![]), ["nat:1", "link-truncated"]),
+        ("one byte", plain(vec![2]), ["nat:1", "link-truncated"]),
+        ("no byte of many", Record { wire_len: 99, ..plain(vec![]) }, ["nat:1", "snapped"]),
         ("the longest", plain(big(65_507)), ["sent", ""]),
         ("no payload", plain(big(0)), ["sent", ""]),
         ("snapped in the payload", snapped(60), ["sent", ""]),
-        ("snapped in the IP header", snapped(30), ["firewall", "snapped"]),
-        ("snapped in the link header", snapped(10), ["firewall", "snapped"]),
-        ("version 6 that is not", set(0, &[0x65]), ["firewall", "ipv4-version"]),
-        ("header of 16 bytes", set(0, &[0x44]), ["firewall", "ipv4-header-len"]),
-        ("header behind the end", plain(udp(0, |ip| ip[0] = 0x4f)), ["firewall", "ipv4-total-len"]),
-        ("total length too long", set(2, &[0xff, 0xff]), ["firewall", "ipv4-total-len"]),
-        ("total length too short", set(2, &[0, 19]), ["firewall", "ipv4-total-len"]),
-        ("UDP longer than the packet", set(24, &[0xff, 0xff]), ["firewall", "udp-length"]),
-        ("UDP shorter than its header", set(24, &[0, 7]), ["firewall", "udp-length"]),
+        ("snapped in the IP header", snapped(30), ["nat:1", "snapped"]),
+        ("snapped in the link header", snapped(10), ["nat:1", "snapped"]),
+        ("version 6 that is not", set(0, &[0x65]), ["nat:1", "ipv4-version"]),
+        ("header of 16 bytes", set(0, &[0x44]), ["nat:1", "ipv4-header-len"]),
+        ("header behind the end", plain(udp(0, |ip| ip[0] = 0x4f)), ["nat:1", "ipv4-total-len"]),
+        ("total length too long", set(2, &[0xff, 0xff]), ["nat:1", "ipv4-total-len"]),
+        ("total length too short", set(2, &[0, 19]), ["nat:1", "ipv4-total-len"]),
+        ("UDP longer than the packet", set(24, &[0xff, 0xff]), ["nat:1", "udp-length"]),
+        ("UDP shorter than its header", set(24, &[0, 7]), ["nat:1", "udp-length"]),
         ("options of 4 bytes", plain(options(4)), ["sent", ""]),
         ("options to the brim", plain(options(40)), ["sent", ""]),
         ("no time left", set(8, &[1]), ["router", "ttl-exceeded"]),
@@ -57,7 +57,7 @@ fn every_packet_ends_where_the_manuals_say() {
         ("second fragment", set(6, &[0x20, 8]), ["sent", ""]),
         ("one that overlaps it", set(6, &[0x00, 7]), ["sent", ""]),
         ("one within the header", set(6, &[0x20, 1]), ["sent", ""]),
-        ("one beyond 64 KiB", set(6, &[0x3f, 0xff]), ["firewall", "fragment-bounds"]),
+        ("one beyond 64 KiB", set(6, &[0x3f, 0xff]), ["nat:1", "fragment-bounds"]),
         ("TCP over its own header", set(6, &[0, 1, 64, 6]), ["firewall", "fragment"]),
     ];
     for (name, record, [place, reason]) in cases {
@@ -150,7 +150,7 @@ fn every_packet_keeps_its_own_time() {
         [5 * day + 999_999_999, day + 1, 5 * day, 0, u64::from(u32::MAX) * 1_000_000_000, 7];
     let records = times.map(|at| Record::new(at, udp(100, |_| {})));
     demo.write("times.pcap", capture(1, &records));
-    for functions in ["[]", "[\"firewall\",\"nat\",\"router\"]"] {
+    for functions in ["[]", "[\"nat\",\"firewall\",\"router\",\"nat\"]"] {
         for lanes in [1, 4] {
             demo.warpline(&format!(
                 "run chain.toml --input times.pcap --lanes {lanes} --set chain.functions={functions}"

@@ -350,7 +350,8 @@ fn a_strict_check_runs_the_chain() {
     let input = "--strict --input generate:packets=400,flows=40,seed=5";
     let told = demo.warpline(&format!("check chain.toml {input}")).expect(0).stdout;
     let told = String::from_utf8(told).unwrap();
-    for name in ["flow_monitor", "nids", "firewall", "nat", "digest", "ipcomp", "router"] {
+    for name in ["flow_monitor", "nids", "firewall", "nat:1", "digest", "ipcomp", "router", "nat:2"]
+    {
         assert!(told.contains(&format!("  {name:<14} as declared, over ")), "{told}");
     }
     assert!(!told.contains("on devices"), "{told}");
@@ -361,7 +362,7 @@ fn a_strict_check_runs_the_chain() {
         let on = "--device host --set router.in_place=false --set nat.in_place=false";
         let told = demo.warpline(&format!("check chain.toml {on} {input}")).expect(0).stdout;
         let told = String::from_utf8(told).unwrap();
-        assert!(told.contains("router on devices, by the adaptive plan: the "), "{told}");
+        assert!(told.contains("nat:2 on devices, by the adaptive plan: the "), "{told}");
         assert_versions_followed(&told);
     }
     demo.warpline("check chain.toml --strict --json").expect(2);
