@@ -2,8 +2,8 @@
 
 use warpline_packet::{Access, Field, FieldSet, ReadWrite};
 
-/// What selectors and policies ask of a packet, and what says which SA it came by. Ports lie in the payload where a header
-/// is cut or of a protocol that ingress does not know; so does ESP in UDP.
+/// Fields that selectors, policies and the search for a packet's SA read. Ports are in the payload
+/// if a header is cut or of a protocol that ingress does not know; so is ESP in UDP.
 pub(super) const ASKED: FieldSet = FieldSet::of(&[
     Field::SrcAddr,
     Field::DstAddr,
@@ -33,14 +33,14 @@ pub(super) const OF_FRAGMENTS: FieldSet = FieldSet::FRAME.without(FieldSet::of(&
     Field::IcmpSeq,
 ]));
 
-/// What says how long a packet is once it is sealed, and whether it may be cut on its way.
+/// Fields that determine a packet's length once it is sealed, and whether it may be fragmented.
 const MEASURED: FieldSet = FieldSet::of(&[Field::IpProtocol, Field::IpOptions, Field::IpFragment]);
 
 const BYTES: FieldSet = FieldSet::FRAME.union(FieldSet::GEOMETRY);
 
-/// The share of packets that a plan expects to be flagged where the SAs don't say more: those that
-/// are opened again, and those that are too big. Well set up tunnels have none. This is what
-/// Laplace's rule of succession expects after a launch of a thousand packets without one.
+/// The share of packets that a plan expects to be flagged unless the SAs need more: those that are
+/// opened again, and those that are too big. Well configured tunnels have none. This is the
+/// expectation by Laplace's rule of succession after a launch of a thousand packets without one.
 const FLAGGED_SHARE_LEAST: f32 = 1.0 / 1002.0;
 
 /// Of a gateway with `words`; `run` writes only `outcome` of them. `reassembles`: datagrams are put
@@ -59,7 +59,7 @@ pub(super) const fn of(
         true => asked.union(OF_FRAGMENTS).union(FieldSet::GEOMETRY),
         false => asked,
     };
-    // Frames of packets that are not flagged are left alone behind the cipher.
+    // Frames of packets that are not flagged stay unchanged after the cipher.
     let counted =
         FieldSet::of(&[Field::L3Offset, Field::PayloadOffset, Field::Timestamp, Field::Verdict]);
     let reads_flagged = if answers { BYTES.with(Field::Ingress) } else { BYTES };
@@ -67,7 +67,7 @@ pub(super) const fn of(
         before: ReadWrite::new(reads.with(Field::Timestamp), settles.union(words)),
         run: ReadWrite::new(BYTES.union(words), BYTES.union(settles).union(outcome)),
         after: ReadWrite::new(counted.union(words), FieldSet::of(&[Field::Verdict])),
-        // What is opened again, what an SA's selectors are asked about, and what is told of.
+        // Packets that are opened again, fields of SA selectors, and reports to senders.
         after_flagged: ReadWrite::new(reads_flagged, BYTES),
         flagged_share: with_selectors.max(FLAGGED_SHARE_LEAST),
     }

@@ -6,7 +6,7 @@ use warpline_packet::Instant;
 
 use super::sa::{Lifetime, Limits};
 
-/// What an SA refuses, apart from others.
+/// The refusals of an SA, by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     BadIcv,
@@ -15,7 +15,7 @@ pub(super) enum Refused {
     Other,
 }
 
-/// What an SA carried: what every packet changes.
+/// The traffic of an SA, which every packet changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Carried {
     pub(super) packets: u64,
@@ -24,7 +24,7 @@ pub(super) struct Carried {
     first: Option<Instant>,
 }
 
-/// What it refused, in packets, and whether it met a soft limit.
+/// Its refused packets, and whether it reached a soft limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Refusals {
     pub(super) bad_icv: u64,
@@ -35,7 +35,8 @@ pub(super) struct Refusals {
 }
 
 impl Carried {
-    /// Whether no hard limit is against one more packet of `len` bytes; `refusals` gets to know of limits.
+    /// Whether the hard limits allow one more packet of `len` bytes; records reached limits in
+    /// `refusals`.
     pub(super) fn admits(
         &mut self,
         len: usize,

@@ -23,7 +23,7 @@ use super::shape::Shape;
 use super::tables::Tables;
 use super::words::Work;
 
-/// Bytes in front of the rows.
+/// Bytes before the rows.
 pub(super) const HEAD: usize = 16;
 /// Bytes of a row.
 pub(super) const ROW_LEN: usize = OUTER_HEADER + ipv6::HEADER_LEN;
@@ -199,7 +199,8 @@ mod tests {
         )
     }
 
-    /// The hash key of test case 1 of "The Galois/Counter Mode of Operation (GCM)" by McGrew and Viega, appendix B.
+    /// The hash key of test case 1 of "The Galois/Counter Mode of Operation (GCM)" by McGrew and
+    /// Viega, appendix B.
     #[test]
     fn multiples_of_a_hash_key_begin_with_the_published_one() {
         let table = table(Cipher::Gcm, &[0; 20]);

@@ -15,7 +15,8 @@ use warpline_nf::kernels::{
 
 /// Work-items of a group.
 const GROUP: u32 = 64;
-/// Copies of a word in a GPU's table of AES: its banks of shared memory. A row is 256 bytes by it, as `kernels/aes.h` needs.
+/// Copies of a word in a GPU's table of AES: its banks of shared memory. They make a row 256 bytes,
+/// as `kernels/aes.h` requires.
 const AES_BANKS: u32 = 32;
 /// Bytes of such a table: 256 rows of two words.
 const AES_TABLE_LEN: u32 = 256 * 2 * 4 * AES_BANKS;

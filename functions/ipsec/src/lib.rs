@@ -53,7 +53,7 @@ use successor::Successor;
 use tables::Tables;
 use words::Words;
 
-/// What is known of the function.
+/// The function's definition.
 pub const DEFINITION: Definition = Definition {
     name: "ipsec",
     summary: "IPsec gateway: ESP in tunnel and transport mode (RFC 4301, RFC 4303)",
@@ -161,13 +161,14 @@ const KEYS: &[Key] = &{
     ]
 };
 
-/// How often reassembly hears of the time where no fragment comes.
+/// How often reassembly checks the time without fragments.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The longest link header in front of a reassembled packet: Ethernet with three tags takes 26 bytes.
+/// The longest link header before a reassembled packet: Ethernet with three tags takes 26 bytes.
 const LINK_LEN_MAX: usize = 32;
 
-/// What the longest tunnel header, UDP, ESP header, IV, padding, trailer and ICV take: whatever SAs a reload brings.
+/// The longest tunnel header, UDP, ESP header, IV, padding, trailer and ICV together, for any SAs
+/// that a reload brings.
 const SEAL_GROWTH: Growth = Growth {
     head: ipv6::HEADER_LEN + udp::HEADER_LEN + tables::ESP_HEADER_LEN + 16,
     tail: 15 + tables::TRAILER_LEN + 16,
@@ -205,7 +206,7 @@ struct Ipsec {
     nonces: OnceLock<Arc<NonceState>>,
     /// By row, until the state of its shard takes it.
     reserves: Mutex<Vec<Option<Reserve>>>,
-    /// Whether one shard has everything, as it was told when state was made.
+    /// Whether one shard has everything, as recorded when state was made.
     whole: OnceLock<bool>,
     successor: Successor,
 }
@@ -318,7 +319,8 @@ impl Division for Peers {
 }
 
 impl Ipsec {
-    /// Takes over the file of used numbers, or opens it where there is need, and reserves numbers for new SAs.
+    /// Takes over the file of used numbers, or opens it if necessary, and reserves numbers for new
+    /// SAs.
     fn open_nonces(
         &self,
         old: Option<&Arc<NonceState>>,

@@ -31,13 +31,14 @@ pub const BLOCK: u64 = 1 << 20;
 /// Keys that a file may have.
 pub const RECORDS_MAX: usize = 65_536;
 
-/// What a key with its salt is known by in the file; the key can't be had from it.
+/// The fingerprint of a key with its salt in the file; the key can't be derived from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
-    /// Of a key, salt included: the first 16 bytes of SHA-256 over "warpline nonce" and the key. The cipher is no part
-    /// of it: CTR and GCM make the same counter blocks of the same salt and number (RFC 3686, 4; RFC 4106, 4).
+    /// Of a key, salt included: the first 16 bytes of SHA-256 over "warpline nonce" and the key.
+    /// The cipher is not included: CTR and GCM make the same counter blocks from the same salt and
+    /// number (RFC 3686, 4; RFC 4106, 4).
     pub fn of(key: &[u8]) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"warpline nonce");
@@ -60,8 +61,8 @@ impl fmt::Display for Fingerprint {
 pub struct NonceKey {
     /// Of the cipher, key and salt.
     pub fingerprint: Fingerprint,
-    /// No number below is used, even where the file knows nothing of the key: 1, or one more than the last
-    /// that was used elsewhere.
+    /// No lower number is used, even if the file does not have the key: 1, or one more than the
+    /// last that was used elsewhere.
     pub first: u64,
     /// The last number that there is: 2^32 - 1, or with extended sequence numbers 2^64 - 2.
     pub last: u64,
@@ -95,7 +96,7 @@ struct Ledger {
     trouble: Option<String>,
 }
 
-/// What a lane and the thread that reserves tell each other of a key.
+/// The data that a lane and the reserving thread share about a key.
 #[derive(Debug)]
 struct Grant {
     /// Numbers below are safe on disk.
@@ -109,13 +110,13 @@ struct Grant {
 }
 
 impl NonceState {
-    /// Opens the file at `path`, or makes it. It belongs to this process alone until it and every [`Reserve`] of
-    /// it is dropped.
+    /// Opens the file at `path`, or creates it. It belongs to this process alone until it and every
+    /// [`Reserve`] of it is dropped.
     ///
     /// # Errors
     ///
-    /// When another process has it, when others than the owner may read or write it, when it is torn or
-    /// was changed by hand, and when it can't be read or written.
+    /// Another process has it, other users than the owner may read or write it, it is torn or was
+    /// changed by hand, or it can't be read or written.
     pub fn open(path: &Path) -> Result<Self, String> {
         Self::open_by_blocks(path, BLOCK)
     }
@@ -140,12 +141,13 @@ impl NonceState {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Reserves first blocks of keys, all or none of them; gives the handles in the order of `keys`.
+    /// Reserves first blocks of keys, all or none of them; returns the handles in the order of
+    /// `keys`.
     ///
     /// # Errors
     ///
-    /// When a key is there twice or has a [`Reserve`] already, when no number of it is left, when the file has
-    /// [`RECORDS_MAX`] keys, and when it can't be written.
+    /// A key appears twice or has a [`Reserve`] already, no number of it is left, the file has
+    /// [`RECORDS_MAX`] keys, or it can't be written.
     pub fn add(&self, keys: &[NonceKey]) -> Result<Vec<Reserve>, String> {
         let Some(thread) = &self.thread else { return Err("it is closed".into()) };
         let mut ledger = self.shared.ledger();
@@ -201,12 +203,12 @@ impl NonceState {
         self.shared.ledger().trouble.clone()
     }
 
-    /// Writes the exact next number of every key whose [`Reserve`] was dropped. Those that are not give out
-    /// what is reserved for them, and the last of them to be dropped writes theirs.
+    /// Writes the exact next number of every key whose [`Reserve`] was dropped. The others use up
+    /// their reserved numbers, and the last of them to be dropped writes theirs.
     ///
     /// # Errors
     ///
-    /// When the file can't be written: the next run begins behind the last block.
+    /// The file can't be written: the next run begins after the last block.
     pub fn close(mut self) -> Result<(), String> {
         self.stop()
     }
@@ -224,7 +226,7 @@ impl NonceState {
 
 impl Drop for NonceState {
     fn drop(&mut self) {
-        // What is on disk stays true: it is only less exact.
+        // The file on disk stays correct, only less exact.
         let _ = self.stop();
     }
 }
@@ -279,7 +281,7 @@ impl Ledger {
     }
 }
 
-/// The first number behind a block that begins at `start`.
+/// The first number after a block that begins at `start`.
 fn end_of_block(start: u64, block: u64, last: u64) -> u64 {
     start.saturating_add(block).min(last.saturating_add(1))
 }
@@ -299,14 +301,14 @@ impl Grant {
 /// The right to use numbers of one key. One lane has it. What every number asks for comes first.
 #[repr(C)]
 pub struct Reserve {
-    /// In front, as it says whether there is one where there may be none.
+    /// First: an `Option` of this type reads it to tell whether there is a value.
     grant: Arc<Grant>,
     /// The first number that was not used.
     next: Cell<u64>,
     /// Numbers below it are reserved, and so many that no more have to be asked for.
     calm_up_to: Cell<u64>,
     start: u64,
-    /// What was reserved when more was asked for.
+    /// The reserved end when more was requested.
     asked_at: Cell<u64>,
     name: Fingerprint,
     thread: Thread,
@@ -314,7 +316,7 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    /// Bytes of what every number asks for.
+    /// Bytes that every number reads.
     pub(super) const FRONT_LEN: usize = offset_of!(Self, start);
 
     /// The first number to be used: behind everything that was ever reserved for this key.
@@ -322,10 +324,10 @@ impl Reserve {
         self.start
     }
 
-    /// Whether `sequence`, and every number from the last one asked for up to it, may be used now. A number is
-    /// given once: for one that is not above all that were asked for, `false`.
+    /// Whether `sequence`, and every number from the last one requested up to it, may be used now.
+    /// A number is given once: `false` if it is not above all earlier ones.
     ///
-    /// Waits where the next block is not on disk yet. `false` also where it can't be written, or no
+    /// Waits if the next block is not on disk yet. Also `false` if it can't be written, or no
     /// number is left: the packet must not be sent.
     #[inline]
     pub fn covers(&self, sequence: u64) -> bool {
@@ -392,7 +394,8 @@ impl Drop for Reserve {
         ledger.held.remove(&self.name);
         ledger.records.insert(self.name, self.next.get());
         if self.shared.stopped.load(Ordering::SeqCst) && ledger.held.is_empty() {
-            // Nobody else will, and the last does it for all; where it fails, the disk still has the ends of the blocks.
+            // No other handle will write, and the last writes for all. If that fails, the disk
+            // still has the ends of the blocks.
             let _ = ledger.file.write(&ledger.records);
         }
     }

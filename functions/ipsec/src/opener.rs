@@ -28,7 +28,7 @@ use warpline_nf::{After, Emit, Function, Report, StateHalf};
 use warpline_packet::upper::Place;
 use warpline_rewrite::icmp_errors::{Errors, Problem};
 
-/// What an SA that opens remembers; what every packet asks for lies in front, in one line of the cache.
+/// The state of an SA that opens; the data of every packet are at the front, in one cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct InState {
@@ -39,7 +39,7 @@ pub(super) struct InState {
 
 impl InState {
     pub(super) fn new(sa: &Sa) -> Self {
-        // RFC 4303, 3.4.3: numbers that did not authenticate say nothing.
+        // RFC 4303, 3.4.3: numbers that did not authenticate don't count.
         let window = if is_authenticated(sa) { sa.replay_window } else { 0 };
         let window = ReplayWindow::new(window, sa.esn, sa.sequence);
         Self { window, carried: Carried::default(), refusals: Refusals::default() }
@@ -134,8 +134,8 @@ impl Opener {
         }
     }
 
-    /// Asks the window for the packet's number, and moves it where the packet authenticated as that,
-    /// or as a later one.
+    /// Checks the packet's number with the window, and moves that if the packet authenticated as
+    /// this number, or as a later one.
     fn open(
         &mut self,
         batch: &mut Batch,
@@ -212,7 +212,8 @@ impl Opener {
     }
 }
 
-/// Whether an SA may carry what it did (RFC 4301, 5.2, 4). `run` flagged a packet whose SA has selectors.
+/// Whether an SA may carry this packet (RFC 4301, 5.2, 4). `run` flagged a packet whose SA has
+/// selectors.
 fn is_carried(sa: &Sa, packet: Packet<'_>) -> bool {
     sa.selectors.is_empty()
         || Traffic::of(packet.into_frame_for(ASKED), &packet.headers())

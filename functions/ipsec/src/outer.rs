@@ -8,7 +8,7 @@ use warpline_packet::wire::{checksum, ip_protocol, ipv4, ipv6, udp};
 use super::sa::DontFragment;
 use super::shape::Shape;
 
-/// Congestion is told in the lower two bits of the traffic class (RFC 3168, 5).
+/// The congestion bits, the lower two of the traffic class (RFC 3168, 5).
 pub(super) const ECN: u8 = 0b11;
 const ECN_CE: u8 = 0b11;
 
@@ -16,12 +16,13 @@ const ECN_CE: u8 = 0b11;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inner {
     pub(super) traffic_class: u8,
-    /// Whether it may not be fragmented: IPv6, or IPv4 that says so.
+    /// Whether it must not be fragmented: IPv6, or IPv4 with DF.
     pub(super) dont_fragment: bool,
 }
 
 impl Inner {
-    /// Of the packet of this version that begins with `header`; it is no shorter than its version's shortest.
+    /// From the packet of this version that begins with `header`; it is no shorter than its
+    /// version's shortest.
     #[inline]
     pub(super) fn of(version: u8, header: &[u8]) -> Self {
         match (version, header.first_chunk::<{ ipv4::HEADER_LEN }>()) {
@@ -61,8 +62,8 @@ pub(super) fn write(out: &mut [u8], shape: &Shape, inner: Inner, len: usize, seq
     }
 }
 
-/// The header over IPv4 of a tunnel packet of `len` bytes, header included (RFC 791, 3.1). It is made of words: what is
-/// written in smaller pieces would have to be waited for to be summed.
+/// The IPv4 header of a tunnel packet of `len` bytes, header included (RFC 791, 3.1). It is built
+/// in words: summing data just written in smaller pieces would stall.
 #[inline(always)]
 pub(super) fn header_v4(
     shape: &Shape,
@@ -98,8 +99,8 @@ pub(super) fn header_v4(
     header
 }
 
-/// Writes the UDP header of `len` bytes of UDP to `out`. Its sum is left out, as RFC 3948, 2.1 asks; IPv6 needs
-/// one, see [`fill_udp_checksum`].
+/// Writes the UDP header of `len` bytes of UDP to `out`, without a checksum (RFC 3948, 2.1). IPv6
+/// needs one, see [`fill_udp_checksum`].
 pub(super) fn write_udp(out: &mut [u8], [src_port, dst_port]: [u16; 2], len: usize) {
     let mut header = udp::Udp::new_unchecked(out);
     header.set_src_port(src_port);
@@ -114,8 +115,9 @@ pub(super) fn fill_udp_checksum(udp: &mut [u8], src: Ipv6Addr, dst: Ipv6Addr) {
     udp::Udp::new_unchecked(udp).fill_checksum(pseudo);
 }
 
-/// The congestion mark of a packet that leaves a tunnel, of its own and the outer header's (RFC 6040, 4.2);
-/// `None` where it is to be dropped: congestion was met by a packet that can't tell.
+/// The congestion mark of a packet that leaves a tunnel, from its own and the outer header's (RFC
+/// 6040, 4.2). `None` if it must be dropped: it experienced congestion and its transport doesn't
+/// support marks.
 pub(super) fn ecn_out(inner: u8, outer: u8) -> Option<u8> {
     match (inner & ECN, outer & ECN) {
         (0, ECN_CE) => None,

@@ -12,8 +12,8 @@ pub const WINDOW_MAX: u32 = 4096;
 
 /// Numbers in a word of the ring.
 const WORD_BITS: u64 = u64::BITS as u64;
-/// Without a window, the whole number nearest to the highest is meant: that of the greatest window that RFC 4303, A2.1
-/// allows.
+/// Without a window, the whole number nearest to the highest is meant, as with the greatest window
+/// that RFC 4303, A2.1 allows.
 const WINDOW_INFERRED: u64 = 1 << 31;
 
 /// Packets in a row that do not authenticate, after which the last one is tried as later numbers
@@ -21,8 +21,8 @@ const WINDOW_INFERRED: u64 = 1 << 31;
 const FAILURES: u16 = 16;
 /// Upper halves that it is tried with (A3.2), so that garbage costs an eighth more.
 const TRIES: u64 = 2;
-/// The furthest upper half that is tried, counted from the inferred one. After it the first ones are
-/// tried again.
+/// The furthest upper half that is tried, counted from the inferred one. After it the first ones
+/// are tried again.
 const HALVES_AHEAD: u64 = 64;
 /// Failures from one try of an upper half to the next.
 const FAILURES_OF_ALL: u16 = FAILURES * (HALVES_AHEAD / TRIES) as u16;
@@ -35,7 +35,8 @@ pub fn infer_extended(highest: u64, window: u32, low: u32) -> Option<u64> {
     let reach = (window - 1) as u32;
     let is_at_edge_or_above = low >= top_low.wrapping_sub(reach);
     let high = match (top_low >= reach, is_at_edge_or_above) {
-        // Case A: the window lies in one run of 2^32 numbers; what is below its edge is of the next.
+        // Case A: the window is in one run of 2^32 numbers; numbers below its edge are of the next
+        // run.
         (true, true) => top_high,
         (true, false) => top_high.checked_add(1)?,
         // Case B: the window began in the run before.
@@ -45,14 +46,15 @@ pub fn infer_extended(highest: u64, window: u32, low: u32) -> Option<u64> {
     Some(u64::from(high) << 32 | u64::from(low))
 }
 
-/// Which sequence numbers of one SA were received.
+/// The received sequence numbers of one SA.
 ///
-/// A packet's way: [`infer`](Self::infer) its number, [`check`](Self::check) it, authenticate, check it again and
-/// [`accept`](Self::accept) it. One that does not authenticate is [`reject`](Self::reject)ed.
+/// For each packet: [`infer`](Self::infer) its number, [`check`](Self::check) it, authenticate,
+/// check it again and [`accept`](Self::accept) it. If it does not authenticate,
+/// [`reject`](Self::reject) it.
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
-    /// A power of two of words, of which one is more than the window needs. Bits above that of `highest` in its word
-    /// are clear.
+    /// A power of two of words, one more than the window needs. Bits above that of `highest` in its
+    /// word are clear.
     words: Box<[u64]>,
     /// Packets; 0 where replays are not looked for.
     window: u32,
@@ -64,9 +66,9 @@ pub struct ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// Of `window` packets, brought up to [`WINDOW_MIN`] or down to [`WINDOW_MAX`], or 0 to let replays pass; with 64-bit
-    /// numbers where `esn` says so. What is up to `highest` counts as received: nothing that an earlier run may have
-    /// accepted is accepted again.
+    /// For `window` packets, clamped to [`WINDOW_MIN`] and [`WINDOW_MAX`], or 0 to let replays
+    /// pass; with 64-bit numbers if `esn`. Numbers up to `highest` count as received: nothing that
+    /// an earlier run may have accepted is accepted again.
     pub fn new(window: u32, esn: bool, highest: u64) -> Self {
         let window = if window == 0 { 0 } else { window.clamp(WINDOW_MIN, WINDOW_MAX) };
         let count = match window {
@@ -92,9 +94,9 @@ impl ReplayWindow {
         self.highest
     }
 
-    /// The whole number of a packet that carries `low`: with 64-bit numbers, the one that is in the window or less than
-    /// 2^32 behind its lower edge (RFC 4303, A2.1). `None` where that would be below 1 or above the last number; such a
-    /// packet is to be dropped.
+    /// The whole number of a packet that carries `low`. With 64-bit numbers it is the one in the
+    /// window or less than 2^32 after its lower edge (RFC 4303, A2.1). `None` if that would be
+    /// below 1 or above the last number; drop such a packet.
     pub fn infer(&self, low: u32) -> Option<u64> {
         let whole = match self.esn {
             true => infer_extended(self.highest, self.window, low)?,
@@ -103,8 +105,8 @@ impl ReplayWindow {
         (whole != 0).then_some(whole)
     }
 
-    /// Whether a packet of this number may be received: it was not yet, and isn't below the window. 0 never may, nor
-    /// what is above the last number. Without a window every other number may.
+    /// Whether a packet of this number may be received: it is new, and isn't below the window. 0
+    /// never is, nor numbers above the last. Without a window every other number is.
     pub fn check(&self, sequence: u64) -> bool {
         if !self.is_number(sequence) {
             return false;
@@ -115,8 +117,8 @@ impl ReplayWindow {
         !self.is_below(sequence) && self.word(sequence) & bit(sequence) == 0
     }
 
-    /// Marks a number whose packet was authentic, and moves the window to it where it is above. Does nothing with one
-    /// that is below the window or no number.
+    /// Marks a number whose packet was authentic, and moves the window to it if it is above.
+    /// Ignores one that is below the window or invalid.
     pub fn accept(&mut self, sequence: u64) {
         if !self.is_number(sequence) {
             return;
@@ -133,8 +135,8 @@ impl ReplayWindow {
         }
     }
 
-    /// Counts a packet that did not authenticate as `sequence`. Returns the later numbers that it is
-    /// to be tried as: none with 32-bit numbers, otherwise some for one in `FAILURES` packets.
+    /// Counts a packet that did not authenticate as `sequence`. Returns the later numbers to try:
+    /// none with 32-bit numbers, otherwise some for one in `FAILURES` packets.
     pub fn reject(&mut self, sequence: u64) -> impl Iterator<Item = u64> + use<> {
         self.rejected = self.rejected % FAILURES_OF_ALL + 1;
         let is_due = self.esn && self.rejected.is_multiple_of(FAILURES);
@@ -143,7 +145,7 @@ impl ReplayWindow {
         halves.filter_map(move |half| sequence.checked_add(half << 32))
     }
 
-    /// Clears the words behind that of the highest number, up to that of `sequence`.
+    /// Clears the words after that of the highest number, up to that of `sequence`.
     fn enter(&mut self, sequence: u64) {
         let from = self.highest / WORD_BITS;
         let count = (sequence / WORD_BITS - from).min(self.words.len() as u64);

@@ -74,7 +74,7 @@ enum Event {
     Next { lost: u64 },
     /// One that is this much below the highest: late, or a replay.
     Back { by: u64 },
-    /// A leap by less than what is told apart.
+    /// A leap by less than can be recognised.
     Leap { by: u64 },
     /// Any low half, by a forger: asked about, never accepted.
     Forged { low: u32 },
@@ -162,8 +162,9 @@ proptest! {
         }
     }
 
-    /// A sender's numbers over a way that loses, repeats and delays packets, by less than the window: every packet that
-    /// arrives is received once, with the number that it was sent with, of which only the low half travels.
+    /// A sender's numbers over a path that loses, repeats and delays packets, by less than the
+    /// window. Every packet that arrives is received once, with the number it was sent with,
+    /// although only the low half is sent.
     #[test]
     fn receives_each_packet_once_over_a_bad_way(
         window in prop::sample::select(&WINDOWS[..4]),

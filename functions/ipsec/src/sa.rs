@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::cipher::{Auth, Cipher};
 
-/// What the two files say: every SA, and the policies in the order in which they are asked.
+/// The contents of the two files: every SA, and the policies in the order of evaluation.
 #[derive(Debug, Default)]
 pub struct Database {
     /// In the order of their file.
@@ -51,7 +51,7 @@ impl fmt::Debug for Secret {
 pub struct Sa {
     /// How counters and messages call it; unique.
     pub name: String,
-    /// What it does.
+    /// Its direction.
     pub direction: Direction,
     /// Security parameters index, at least 256 (RFC 4303, 2.1).
     pub spi: u32,
@@ -61,21 +61,24 @@ pub struct Sa {
     pub dst: IpAddr,
     /// Tunnel or transport.
     pub mode: Mode,
-    /// With `enc_key` of its length; for CTR and GCM the salt is its last 4 bytes, as in RFC 3686, 4 and RFC 4106, 8.1.
+    /// With `enc_key` of its length; for CTR and GCM the salt is its last 4 bytes, as in RFC 3686,
+    /// 4 and RFC 4106, 8.1.
     pub cipher: Cipher,
     /// The key and salt of the cipher.
     pub enc_key: Secret,
-    /// With `auth_key` of its length; [`Auth::None`] with GCM, which authenticates by itself, and where the chain is told to be insecure.
+    /// With `auth_key` of its length. [`Auth::None`] with GCM, which authenticates itself, and in a
+    /// chain that allows insecure SAs.
     pub auth: Auth,
     /// The key of the authentication.
     pub auth_key: Secret,
-    /// 64-bit sequence numbers, of which a packet carries the low half (RFC 4303, 2.2.1).
+    /// 64-bit sequence numbers; a packet carries the low half (RFC 4303, 2.2.1).
     pub esn: bool,
-    /// Packets that may come late: 0 (replays are not looked for) or 32 to 4096. `Direction::In` only.
+    /// Packets that may come late: 0 (replays are not detected) or 32 to 4096. `Direction::In`
+    /// only.
     pub replay_window: u32,
     /// In UDP (RFC 3948).
     pub encap: Option<Encap>,
-    /// What it may carry, as seen in the packets it carries: source is the sender's side. Empty: anything.
+    /// The packets that it may carry, as seen inside: source is the sender's side. Empty: any.
     pub selectors: Vec<Selector>,
     /// When it ends.
     pub lifetime: Lifetime,
@@ -94,10 +97,10 @@ pub struct Encap {
     pub dst_port: u16,
 }
 
-/// Limits of what an SA carries; `None` for no limit.
+/// Limits of an SA's traffic; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lifetime {
-    /// From here on it is told that the SA is to be replaced.
+    /// From here on the operator is warned that the SA must be replaced.
     pub soft: Limits,
     /// From here on it carries nothing.
     pub hard: Limits,
@@ -114,12 +117,13 @@ pub struct Limits {
     pub seconds: Option<u64>,
 }
 
-/// What is written to the header of a tunnel packet, and kept of it (RFC 4301, 5.1.2).
+/// The treatment of a tunnel packet's header (RFC 4301, 5.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outer {
     /// `None`: the inner packet's.
     pub dscp: Option<u8>,
-    /// Congestion marks are carried over, both ways (RFC 6040); otherwise the outer header has none.
+    /// Whether congestion marks are carried over, both ways (RFC 6040); otherwise the outer header
+    /// has none.
     pub ecn: bool,
     /// The don't-fragment bit of an IPv4 header.
     pub dont_fragment: DontFragment,
@@ -146,8 +150,8 @@ pub enum DontFragment {
     Clear,
 }
 
-/// What packets a policy or an SA is for (RFC 4301, 4.4.1.1). Addresses and ports are those of the packet
-/// that is protected.
+/// The packets of a policy or an SA (RFC 4301, 4.4.1.1). Addresses and ports are those of the
+/// protected packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     /// Where it comes from; of the same family as `dst`.
@@ -156,13 +160,14 @@ pub struct Selector {
     pub dst: Prefix,
     /// `None`: any.
     pub protocol: Option<u8>,
-    /// Of TCP, UDP and SCTP; 0 to 65535 for any, also where there are none. Of ICMP and ICMPv6 the type.
+    /// Of TCP, UDP and SCTP; 0 to 65535 matches any, also packets without ports. Of ICMP and ICMPv6
+    /// the type.
     pub src_ports: RangeInclusive<u16>,
     /// The same. Of ICMP and ICMPv6 the code.
     pub dst_ports: RangeInclusive<u16>,
 }
 
-/// What is done with packets that match.
+/// The action for matching packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Which.

@@ -23,19 +23,21 @@ impl Stretch {
     }
 }
 
-/// What goes into ESP, and what stays in front of it. Offsets are from the frame's first byte.
+/// The bytes that go into ESP, and those that stay before it. Offsets are from the frame's first
+/// byte.
 struct Carried {
     /// Where the bytes begin that go into ESP, and how many there are.
     body: usize,
     len: usize,
-    /// What they are.
+    /// Their protocol.
     protocol: u8,
-    /// The byte in front of them that names what follows it, in transport mode.
+    /// The byte before them that names the next header, in transport mode.
     next_at: Option<usize>,
 }
 
-/// Grows `packet` by what its SA takes, moves its headers to the front, writes those of the tunnel, of UDP and of
-/// ESP, padding and trailer. `None`, and nothing is done, where there is no room or nothing that ESP may carry.
+/// Grows `packet` by the bytes of its SA, moves its headers to the front, writes those of the
+/// tunnel, of UDP and of ESP, padding and trailer. Returns `None` and does nothing without room, or
+/// if ESP cannot carry the packet.
 #[inline(always)]
 pub(super) fn wrap(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> Option<Stretch> {
     let is_untagged = packet.l3_offset() == ethernet::HEADER_LEN;
@@ -45,11 +47,11 @@ pub(super) fn wrap(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> 
     wrap_any(packet, shape, sequence)
 }
 
-/// Bytes in front of the IV: Ethernet, the header of a tunnel, that of ESP.
+/// Bytes before the IV: Ethernet, the header of a tunnel, that of ESP.
 const PLAIN_HEADS_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN + ESP_HEADER_LEN;
 
-/// [`wrap`] of what comes behind a header of Ethernet without tags, for [`Shape::is_plain_v4`]: all that is written has a
-/// fixed place.
+/// [`wrap`] for the content of untagged Ethernet, for [`Shape::is_plain_v4`]: everything written
+/// has a fixed place.
 #[inline(always)]
 fn wrap_plain(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> Option<Stretch> {
     const ESP_AT: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
@@ -133,7 +135,7 @@ fn wrap_any(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> Option<
     Some(stretch)
 }
 
-/// Moves the `moved` bytes at `from`, link header and what stays behind it, to the start.
+/// Moves the `moved` bytes at `from`, link header and the headers that stay after it, to the start.
 #[inline]
 fn move_to_front(frame: &mut [u8], from: usize, moved: usize) {
     // Nearly always, and it takes no call.
@@ -147,8 +149,9 @@ fn move_to_front(frame: &mut [u8], from: usize, moved: usize) {
     }
 }
 
-/// Tells what the headers are that were written, of a tunnel of this IP version with so long a header and what follows
-/// it: what parsing them would find. `headers` are the inner packet's, which don't lie: what was malformed came not so far.
+/// Sets the headers as parsing would find them: of a tunnel of this IP version with this header
+/// length, and of the content. `headers` are the inner packet's, which are valid: malformed packets
+/// don't get here.
 #[inline(always)]
 fn set_tunnel_headers(
     packet: &mut PacketMut<'_>,
@@ -187,8 +190,9 @@ fn carried(packet: &PacketMut<'_>, headers: &Headers, shape: &Shape) -> Option<C
     Some(Carried { body, len: end.checked_sub(body)?, protocol, next_at: Some(next_at) })
 }
 
-/// Writes padding and trailer to the end of a text of `text_len` bytes, behind the payload; what is after the text in
-/// `out` is written later, and may be written over. RFC 4303, 2.4: padding is 1, 2, 3 and so on.
+/// Writes padding and trailer to the end of a text of `text_len` bytes, after the payload. Bytes
+/// after the text in `out` are written later, and may be overwritten. RFC 4303, 2.4: padding is 1,
+/// 2, 3 and so on.
 #[inline(always)]
 fn write_trailer(out: &mut [u8], text_len: usize, payload_len: usize, protocol: u8) {
     let Some(pad_len) = text_len.checked_sub(payload_len + TRAILER_LEN) else { return };
@@ -205,14 +209,14 @@ fn write_trailer(out: &mut [u8], text_len: usize, payload_len: usize, protocol: 
     }
 }
 
-/// What a whole packet of this version is to ESP.
+/// The parts of a whole packet of this version for ESP.
 #[inline(always)]
 fn payload_protocol(version: u8) -> u8 {
     if version == 4 { ip_protocol::IPV4 } else { ip_protocol::IPV6 }
 }
 
-/// Tells the IP header in front of ESP its packet's new length, `len` bytes with it, and what it carries now; and where
-/// the headers lie.
+/// Updates the IP header before ESP: the packet's new length, `len` bytes with it, and the new
+/// protocol; and the positions of headers.
 fn mend_ip_header(packet: &mut PacketMut<'_>, len: usize, next_at: usize, was: u8) {
     if packet.version() == 4 {
         let old_len = packet.ip_len();

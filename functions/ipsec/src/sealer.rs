@@ -26,14 +26,15 @@ use warpline_streams::reassembly::{Reassembly, Taken, Why};
 /// The longest IP packet: RFC 791, 3.1; of IPv6 without its header.
 const PACKET_LEN_MAX: usize = u16::MAX as usize;
 
-/// What an SA that seals remembers; what every packet asks for lies in front, in one line of the cache.
+/// The state of an SA that seals; the data of every packet are at the front, in one cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct OutState {
     /// The last number that was used.
     sequence: u64,
     carried: Carried,
-    /// The right to use numbers of a key that must not see one twice; nothing is sent by such an SA without.
+    /// The right to use numbers of a key that must not see one twice. Such an SA sends nothing
+    /// without it.
     reserve: Option<Reserve>,
     refusals: Refusals,
 }
@@ -99,8 +100,7 @@ impl Sealer {
         }
     }
 
-    /// Says what becomes of a packet: drops it, or gives what is to be done with it, without the number of one that is
-    /// to be sealed.
+    /// Decides on a packet: drops it, or returns its task, without the number of a packet to seal.
     #[inline(always)]
     fn decide(&mut self, batch: &mut Batch, index: usize, emit: &mut Emit<'_>) -> Task {
         let packet = batch.packet(index);
@@ -167,7 +167,7 @@ impl Sealer {
         self.tables.classify(packet.frame_for(ASKED), &packet.headers())
     }
 
-    /// Takes a fragment in; says whether packet `index` is the whole datagram now.
+    /// Takes a fragment in; returns whether packet `index` is the whole datagram now.
     fn reassemble(&mut self, batch: &mut Batch, index: usize, emit: &mut Emit<'_>) -> bool {
         let Some(reassembly) = &mut self.reassembly else {
             batch.packet_mut(index).drop(reason::FRAGMENT);
@@ -188,8 +188,9 @@ impl Sealer {
         false
     }
 
-    /// Says as which number the packet is opened first. It is a guess from what arrived so far; the half after the
-    /// cipher knows, and has it opened again where the guess was wrong.
+    /// Chooses the number with which the packet is opened first. It is a guess from the packets so
+    /// far. The half after the cipher knows the right one, and opens the packet again if the guess
+    /// was wrong.
     fn open(&self, packet: &mut PacketMut<'_>, row: u16, low: u32) -> Task {
         if self.tables.slot(row, self.shard).is_none() {
             packet.drop(reason::MISPLACED);
@@ -207,8 +208,8 @@ impl Sealer {
         infer_extended(highest, self.tables.row(row).0.replay_window, low)
     }
 
-    /// What is to be done with a packet that is to be sealed, with its number. A dropped packet keeps its row: it tells
-    /// the half behind which MTU the sender is to learn.
+    /// The task of a packet to seal, with its number. A dropped packet keeps its row: from it the
+    /// half after the cipher gets the MTU for the sender.
     #[inline(always)]
     fn number(&mut self, packet: &mut PacketMut<'_>, row: u16) -> Task {
         let shape = self.tables.shape(row);
@@ -236,7 +237,7 @@ impl Sealer {
                 state.refusals.count(Refused::Other);
             }
             if why == reason::TOO_BIG {
-                // Its sender may have to be told.
+                // Its sender may need a report.
                 packet.flag();
             }
             packet.drop(why);
@@ -297,7 +298,8 @@ impl Before for Sealer {
             let row = self.tables.fetch_next(packet.into_frame_for(ASKED), &packet.headers());
             let Some(row) = row else { continue };
             self.engine.announce(row.into());
-            // The place of an inbound SA is one among states of the other half: what is asked for in vain is not read.
+            // The index of an inbound SA is one among states of the other half; prefetching the
+            // wrong one does no harm.
             let slot = self.tables.slot(row, self.shard);
             slot.and_then(|slot| self.states.get(slot)).into_iter().for_each(prefetch);
         }

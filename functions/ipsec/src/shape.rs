@@ -10,7 +10,7 @@ use super::outer::ECN;
 use super::sa::{Lifetime, Mode, Outer, Sa};
 use super::tables::{ESP_HEADER_LEN, TRAILER_LEN};
 
-/// What ESP by an SA looks like, and what is asked of the SA for every packet: one line of the cache.
+/// The layout of an SA's ESP, and the data of the SA that every packet reads: one cache line.
 #[repr(align(64))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
@@ -36,7 +36,8 @@ pub(super) struct Shape {
     pub(super) has_selectors: bool,
     /// The longest packet that is not too long for the way once it is in a tunnel.
     pub(super) tunnelled_len_max: u16,
-    /// The bits of an inner traffic class that go into the header of a tunnel, and those that are set there anyway.
+    /// The bits of an inner traffic class that are copied to the header of a tunnel, and those that
+    /// are always set there.
     pub(super) class_kept: u8,
     pub(super) class_set: u8,
 }
@@ -94,7 +95,7 @@ impl Shape {
         if self.outer_len > 0 { self.version } else { 0 }
     }
 
-    /// Whether its ESP stands right behind a tunnel's header of IPv4, as it mostly does.
+    /// Whether its ESP directly follows a tunnel's IPv4 header, as it mostly does.
     pub(super) fn is_plain_v4(&self) -> bool {
         usize::from(self.outer_len) == ipv4::HEADER_LEN && self.udp_len == 0
     }
@@ -153,7 +154,8 @@ impl Shape {
         (len + TRAILER_LEN + over) & !over
     }
 
-    /// Bytes of an IP packet with ESP of one of `len` bytes, of which `kept` stay in front in transport mode.
+    /// Bytes of an IP packet with ESP around one of `len` bytes; `kept` of these stay before it in
+    /// transport mode.
     pub(super) fn sealed_len(&self, kept: usize, len: usize) -> usize {
         let (kept, carried) = if self.outer_len > 0 { (0, len) } else { (kept, len - kept) };
         self.outer_len() + kept + self.head_len() + self.text_len(carried) + self.icv_len()

@@ -24,7 +24,7 @@ pub(super) struct Spd {
     v6: Searched<u128>,
 }
 
-/// What the policies say of a packet.
+/// The decision of the policies about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// The action of the first that matches.
@@ -52,7 +52,7 @@ enum Search<A> {
     Space(Box<Space<A>>),
 }
 
-/// A policy of one IP version, and what it asks for besides the destination: of IPv4 one line of the cache.
+/// A policy of one IP version, and its conditions besides the destination: for IPv4 one cache line.
 #[repr(align(64))]
 #[derive(Clone, Copy, Debug)]
 struct Found<A> {
@@ -128,8 +128,8 @@ impl Spd {
         }
     }
 
-    /// Asks for the policy that the decision about a packet to `dst` will look at first, once [`Spd::fetch`] is done, and
-    /// gives the row of its SA.
+    /// Prefetches the policy that the decision about a packet to `dst` will read first, once
+    /// [`Spd::fetch`] is done, and returns the row of its SA.
     #[inline]
     pub(super) fn fetch_policy(&self, dst: IpAddr) -> Option<u16> {
         match dst {
@@ -138,7 +138,8 @@ impl Spd {
         }
     }
 
-    /// What they say of the packet with these headers; `None` where it is not IP or cut inside its header.
+    /// The decision for the packet with these headers; `None` if it is not IP or cut inside its
+    /// header.
     #[inline(always)]
     pub(super) fn decide_packet(&self, frame: &[u8], headers: &Headers) -> Option<Decision> {
         match self.decide_by_addresses(frame, headers) {
@@ -147,7 +148,7 @@ impl Spd {
         }
     }
 
-    /// The same of IPv4 where nothing else is asked for; `None` where more is to be looked at.
+    /// The same for IPv4 if no other condition matters; `None` if more must be checked.
     #[inline(always)]
     fn decide_by_addresses(&self, frame: &[u8], headers: &Headers) -> Option<Decision> {
         let Search::ByDst(by_dst) = &self.v4.search else { return None };
@@ -279,8 +280,8 @@ fn ranges(policies: &[&Policy]) -> Ranges {
     ranges
 }
 
-/// A policy that asks for ports may be for a packet whose ports are hidden; one that asks for none is for those
-/// that have none, too.
+/// A policy with ports may match a packet with hidden ports. One without ports also matches packets
+/// without ports.
 fn add_ports(to: &mut Vec<Range>, rule: u32, ports: &RangeInclusive<u16>) {
     let mut add = |first: u32, last: u32| {
         to.push(Range { rule, first: first.into(), last: last.into() });

@@ -22,9 +22,9 @@ pub(super) enum Outcome {
     Dummy = 2,
     /// Its padding is not 1, 2, 3 and so on.
     BadPadding = 3,
-    /// What it carries is not what its SA does.
+    /// Its content is not what its SA carries.
     Malformed = 4,
-    /// It met congestion that it can't tell of (RFC 6040, 4.2).
+    /// It experienced congestion that it cannot signal (RFC 6040, 4.2).
     Congestion = 5,
     /// Its link can't carry what is in it.
     Link = 6,
@@ -73,7 +73,7 @@ pub(super) fn strip(packet: &mut PacketMut<'_>, shape: &Shape, esp: Stretch) -> 
     }
 }
 
-/// The bytes of a text in front of its padding, and what they are.
+/// The bytes of a text before its padding, and their protocol.
 #[inline(always)]
 fn payload(text: &[u8]) -> Result<(usize, u8), Outcome> {
     let Some((rest, &[pad_len, protocol])) = text.split_last_chunk::<TRAILER_LEN>() else {
@@ -97,7 +97,7 @@ static PADDING: [u8; 255] = {
     padding
 };
 
-/// [`strip_tunnel`] of IPv4 that came behind a header of Ethernet without tags, for [`Shape::is_plain_v4`].
+/// [`strip_tunnel`] for IPv4 in untagged Ethernet, for [`Shape::is_plain_v4`].
 #[inline(always)]
 fn strip_plain(packet: &mut PacketMut<'_>, shape: &Shape, text_at: usize, len: usize) -> Outcome {
     const CLASS_AT: usize = ethernet::HEADER_LEN + ipv4::field::DSCP_ECN.start;
@@ -117,7 +117,7 @@ fn strip_plain(packet: &mut PacketMut<'_>, shape: &Shape, text_at: usize, len: u
     reparse(packet, shape, inner_class, outer_class)
 }
 
-/// Finds the headers of what was inside, and takes a mark over from the header of the tunnel.
+/// Finds the headers of the inner packet, and copies a mark from the header of the tunnel.
 #[inline(always)]
 fn reparse(packet: &mut PacketMut<'_>, shape: &Shape, inner_class: u8, outer_class: u8) -> Outcome {
     packet.reparse();
@@ -132,8 +132,8 @@ fn reparse(packet: &mut PacketMut<'_>, shape: &Shape, inner_class: u8, outer_cla
     }
 }
 
-/// Leaves the packet of at most `len` bytes at `text_at`; behind it may be padding against traffic analysis
-/// (RFC 4303, 2.7).
+/// Leaves the packet of at most `len` bytes at `text_at`; after it may be padding against traffic
+/// analysis (RFC 4303, 2.7).
 #[inline(never)]
 fn strip_tunnel(
     packet: &mut PacketMut<'_>,
@@ -212,7 +212,7 @@ fn take_ecn(packet: &mut PacketMut<'_>, class: u8, outer_class: u8) -> Outcome {
     Outcome::Plain
 }
 
-/// Leaves the `len` bytes at `text_at` behind the headers in front of ESP.
+/// Leaves the `len` bytes at `text_at` after the headers before ESP.
 #[inline(never)]
 fn strip_transport(
     packet: &mut PacketMut<'_>,
@@ -249,8 +249,8 @@ fn strip_transport(
     Outcome::Plain
 }
 
-/// A NAT on the way changed the addresses that the sender summed; what authenticated is known to be whole (RFC
-/// 3948, 3.1.2).
+/// A NAT on the path changed the addresses in the sender's checksum. An authentic packet is known
+/// to be intact (RFC 3948, 3.1.2).
 fn sum_anew(packet: &mut PacketMut<'_>) {
     let is_whole = packet.has(Flags::TRANSPORT) && !packet.has(Flags::FRAGMENT | Flags::SNAPPED);
     let at = match packet.protocol() {

@@ -35,8 +35,8 @@ impl SaState for InState {
     }
 }
 
-/// Of each shard, or of the whole, the state of its SAs: before a reload that of the new set, afterwards what is
-/// left of the old one.
+/// By shard, or for the whole, the state of its SAs: before a reload that of the new set,
+/// afterwards the rest of the old one.
 pub(super) struct Fresh<T>(OnceLock<Vec<Mutex<Box<[T]>>>>);
 
 impl<T> Default for Fresh<T> {
@@ -64,7 +64,7 @@ struct Pairs {
     goes_on: Vec<bool>,
 }
 
-/// What a new set has ready for the state of the one before it.
+/// The prepared data of a new set for the state of the one before it.
 #[derive(Default)]
 pub(super) struct Successor {
     pairs: OnceLock<Pairs>,
@@ -90,8 +90,8 @@ impl Successor {
         &pairs.old_rows
     }
 
-    /// Puts the state of one shard of `new` in the place of `states`, with what goes on, and tells `retire` of
-    /// what doesn't.
+    /// Replaces `states` by the state of one shard of `new`, with the SAs that continue, and calls
+    /// `retire` for the others.
     pub(super) fn take_over<T: SaState>(
         &self,
         new: &Tables,
@@ -117,8 +117,8 @@ impl Successor {
     }
 }
 
-/// An SA of `new` with SPI and keys of one of `old` that it does not go on as, by `old_rows`: its numbers would begin
-/// anew, and its window would take what it took before.
+/// An SA of `new` with SPI and keys of one in `old` that it does not continue, by `old_rows`. Its
+/// numbers would begin anew, and its window would accept old packets.
 pub(super) fn starts_over<'a>(
     new: &'a Tables,
     old: &Tables,
@@ -132,8 +132,8 @@ pub(super) fn starts_over<'a>(
     others.find(|(sa, _)| used.contains(&keys(sa))).map(|(sa, _)| sa)
 }
 
-/// Whether two SAs are one: what the cipher and the window depend on is the same. What they may carry, and how
-/// long, may differ.
+/// Whether two SAs are the same: everything that the cipher and the window depend on. Their
+/// selectors and lifetimes may differ.
 fn is_same(a: &Sa, b: &Sa) -> bool {
     let of = |sa: &Sa| (sa.mode, sa.cipher, sa.auth, sa.esn, sa.replay_window, sa.encap);
     of(a) == of(b) && a.enc_key == b.enc_key && a.auth_key == b.auth_key

@@ -57,7 +57,7 @@ struct Home {
     slots: [u16; 2],
 }
 
-/// What a packet is, and what becomes of it.
+/// The kind of a packet, and its treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     NotIp,
@@ -153,7 +153,8 @@ impl Tables {
         }
     }
 
-    /// Asks for what that leads to, once it is at hand, and gives the row of the SA that it probably is.
+    /// Prefetches the second step, once the first is loaded, and returns the row of the probable
+    /// SA.
     #[inline]
     pub(super) fn fetch_next(&self, frame: &[u8], headers: &Headers) -> Option<u16> {
         let (_, dst) = addresses(frame, headers)?;
@@ -167,7 +168,8 @@ impl Tables {
         Some(row)
     }
 
-    /// The place of a row's SA among those of its direction whose state is in `shard`; `None` where its state is elsewhere.
+    /// The index of a row's SA among those of its direction whose state is in `shard`; `None` if
+    /// its state is elsewhere.
     #[inline(always)]
     pub(super) fn slot(&self, row: u16, shard: Shard) -> Option<usize> {
         let home = &self.homes[usize::from(row)];
@@ -200,7 +202,7 @@ impl Tables {
         self.classify_others(frame, headers, esp)
     }
 
-    /// What no SA is for. `None`: nor is it to this gateway.
+    /// The class of a packet without an SA; `None` if it is not ESP for this gateway.
     #[inline(never)]
     fn classify_others(&self, frame: &[u8], headers: &Headers, esp: Esp) -> Option<Class> {
         let (_, dst) = addresses(frame, headers)?;
@@ -215,7 +217,8 @@ impl Tables {
         }
     }
 
-    /// The row and the shape of the SA that opens, with this SPI, the packet with these headers (RFC 4301, 4.1).
+    /// The row and the shape of the SA that opens the packet with these headers and this SPI (RFC
+    /// 4301, 4.1).
     #[inline(always)]
     fn find(&self, spi: u32, frame: &[u8], headers: &Headers) -> Option<(u16, &Shape)> {
         let mut at = self.index.start(spi);
@@ -240,8 +243,9 @@ impl Tables {
         }
     }
 
-    /// The two ends of a tunnel, in any order, that a packet's shard is made of: all SAs between two gateways fall together,
-    /// with the fragments of what they exchange and with the flows inside. `None` where any will do.
+    /// The two ends of a tunnel, in any order, which determine a packet's shard. All SAs between
+    /// two gateways share one, with the fragments of their traffic and the flows inside. `None` if
+    /// any shard will do.
     pub(super) fn hash(&self, frame: &[u8], headers: &Headers) -> Option<PairHash> {
         match self.classify(frame, headers) {
             Class::Open(row, _) => Some(self.hashes[usize::from(row)]),

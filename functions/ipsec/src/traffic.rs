@@ -43,8 +43,8 @@ impl Traffic {
         let (src, dst) = addresses(frame, headers)?;
         let is_later = headers.flags.has(Flags::LATER_FRAGMENT);
         let protocol = headers.protocol;
-        // The walk over the headers of IPv6 ends at one only in a later fragment and where the capture cut it: what
-        // that header carries is hidden.
+        // The walk over the headers of IPv6 ends at an extension header only in a later fragment
+        // and if the capture cut it: the content of that header is hidden.
         let is_hidden = headers.version == 6 && ip_protocol::is_extension(protocol);
         let (at, end) = (usize::from(headers.l4), (headers.end as usize).min(frame.len()));
         let seen = if is_later { &[] } else { frame.get(at..end).unwrap_or(&[]) };
@@ -63,11 +63,11 @@ impl Traffic {
         Some(Self { src, dst, protocol: (!is_hidden).then_some(protocol), src_port, dst_port })
     }
 
-    /// What comes back of it.
+    /// The traffic of the reverse direction.
     pub(super) fn reversed(&self) -> Self {
         let Self { src, dst, protocol, src_port, dst_port } = *self;
         let is_icmp = matches!(protocol, Some(ip_protocol::ICMP | ip_protocol::ICMPV6));
-        // Of ICMP they are type and code: an answer's are others, and asked for by hardly any policy.
+        // For ICMP they are type and code: an answer has others, and hardly any policy checks them.
         let (src_port, dst_port) =
             if is_icmp { (src_port, dst_port) } else { (dst_port, src_port) };
         Self { src: dst, dst: src, protocol, src_port, dst_port }

@@ -51,7 +51,7 @@ pub(super) struct Task {
     pub(super) row: u16,
     /// Sealing: the number. Opening: what it is taken for.
     pub(super) sequence: u64,
-    /// What came of opening.
+    /// The outcome of opening.
     pub(super) outcome: Outcome,
 }
 
@@ -90,7 +90,7 @@ impl Words {
         FieldSet::of(&[self.what.field()])
     }
 
-    /// The word that says what is to be done, and those of the number's halves.
+    /// The word of the task, and those of the number's halves.
     pub(super) fn all(&self) -> [ScratchWord; 3] {
         [self.what, self.low, self.high]
     }
@@ -113,7 +113,7 @@ impl Words {
         put(self.high, |task| (task.sequence >> 32) as u32);
     }
 
-    /// What is to be done, and the SA's row.
+    /// The task, and the SA's row.
     #[inline(always)]
     pub(super) fn what<B: Deref<Target = Batch>>(&self, packet: &PacketView<B>) -> (Work, u16) {
         let what = packet.scratch(self.what);

@@ -130,7 +130,8 @@ fn flag_closed(packet: &mut PacketMut<'_>, shape: &Shape) {
     }
 }
 
-/// Opens one packet as number `sequence`: the work of [`run`], repeated where that took it for another.
+/// Opens one packet as number `sequence`: the work of [`run`], repeated if that used another
+/// number.
 pub(super) fn open_one(
     batch: &mut Batch,
     index: usize,
@@ -160,8 +161,8 @@ fn open(
     jobs.iter().map(|job| job.is_authentic).collect()
 }
 
-/// Adds the cipher's jobs of `entries`, whose packets' indices grow, where no job is yet. They are long to be moved, so
-/// they are made in their place.
+/// Adds the cipher's jobs of `entries`, with ascending packet indices, to the empty list. They are
+/// long to move, so they are built in place.
 #[inline(always)]
 fn add_jobs<'b>(jobs: &mut Jobs<'b>, batch: &'b mut Batch, entries: &[Entry]) {
     let frames = batch.frames_mut(entries.iter().map(|entry| entry.index.into()));

@@ -6,7 +6,7 @@ use warpline_native::Missing;
 use super::ipsec_mb::IpsecMb;
 use super::{Job, KeyTable, software};
 
-/// What is asked for.
+/// The requested engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// intel-ipsec-mb where there is one, else the crates.
@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// Opens those packets whose ICV is right, and says which; changes nothing of the others.
+    /// Opens those packets whose ICV is right, and marks them; leaves the others unchanged.
     pub fn open(&self, keys: &KeyTable, jobs: &mut [Job<'_>]) {
         match self {
             Self::Software(_) => software::open(keys, jobs),

@@ -135,15 +135,16 @@ struct Worker {
     notes: Vec<Note>,
 }
 
-/// What is known of a job beside the job. All of it is written before the first job is begun: what the library
-/// reads right after it was written in smaller pieces, it has to wait for, and each job then for the one before.
+/// The data of a job besides the job. All of it is written before the first job starts. The library
+/// would stall on reads of data just written in smaller pieces, for each job in turn.
 #[derive(Clone, Default)]
 struct Note {
     /// `None`: there is nothing to do.
     plan: Option<Plan>,
     /// CBC: the IV. CTR: the first counter block (RFC 3686, 4). GCM: the nonce (RFC 4106, 4), and 4 bytes.
     iv: [u8; 16],
-    /// GCM: what is authenticated and not ciphered (RFC 4106, 5); without ESN its last 4 bytes are none of it.
+    /// GCM: the data that are authenticated and not ciphered (RFC 4106, 5); without ESN the last 4
+    /// bytes are unused.
     aad: [u8; 12],
     /// Opening: the bytes of the ICV in whose place the high half of the sequence number lies.
     icv_start: [u8; 4],
@@ -235,8 +236,8 @@ impl Has {
     }
 }
 
-/// Writes the ICV of a packet that is sealed. One that the library gave up, well-formed as it was, must not go out
-/// plain: it is blanked.
+/// Writes the ICV of a sealed packet. A well-formed packet that the library gave up must not leave
+/// in the clear: it is blanked.
 fn place(plan: &Plan, job: &mut Job<'_>, tag: Option<&[u8; 16]>) {
     let Some(tag) = tag else { return job.esp[plan.text..].fill(0) };
     let icv = &mut job.esp[plan.icv..];

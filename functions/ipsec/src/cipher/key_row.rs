@@ -15,10 +15,11 @@ use crate::sa::{Direction, Sa};
 
 /// Bytes that a block of SHA-1 and SHA-256 has.
 const HASH_BLOCK: usize = 64;
-/// What the key that makes IVs is hashed from, before the key of the cipher.
+/// The prefix hashed before the cipher's key to derive the key for IVs.
 const IV_KEY_LABEL: &[u8] = b"warpline esp iv";
 
-/// The keys of one SA as the cipher work uses them, 512 bytes. Rows lie in one array, by the SA's place.
+/// The keys of one SA in the form of the cipher work, 512 bytes. Rows are in one array, by the SA's
+/// index.
 #[repr(C, align(64))]
 #[derive(Clone)]
 pub struct KeyRow {
@@ -34,22 +35,23 @@ pub struct KeyRow {
     pub salt: [u8; 4],
     /// Zero.
     pub reserved: [u8; 8],
-    /// Round keys (FIPS 197, 5.2), in the order in which they are used: for opening CBC those of the equivalent
-    /// inverse cipher (5.3.5), otherwise those of the cipher. Unused ones are zero.
+    /// Round keys (FIPS 197, 5.2), in the order of use. For opening CBC they are those of the
+    /// equivalent inverse cipher (5.3.5), otherwise those of the cipher. Unused ones are zero.
     pub round_keys: [[u8; 16]; ROUND_KEYS_MAX],
-    /// CBC, sealing: round keys of the AES-128 key that makes IVs of sequence numbers. Otherwise zero.
+    /// CBC, sealing: round keys of the AES-128 key that derives IVs from sequence numbers.
+    /// Otherwise zero.
     pub iv_keys: [[u8; 16]; 11],
-    /// State of the hash behind the inner pad of HMAC, in words of the host. SHA-1 has five.
+    /// State of the hash after the inner pad of HMAC, in words of the host. SHA-1 has five.
     pub inner: [u32; 8],
-    /// The same behind the outer pad.
+    /// The same after the outer pad.
     pub outer: [u32; 8],
 }
 
 const _: () = assert!(size_of::<KeyRow>() == 512);
 
 impl KeyRow {
-    /// [`cipher`](Self::cipher) of an SA with keys of a length that its algorithms don't have. Nothing is sealed or
-    /// opened with such a row.
+    /// [`cipher`](Self::cipher) of an SA whose keys have the wrong length for its algorithms.
+    /// Nothing is sealed or opened with such a row.
     pub const UNUSABLE: u8 = 255;
 
     /// A row of the NULL cipher without authentication.
@@ -123,7 +125,7 @@ impl KeyRow {
         Some(())
     }
 
-    /// The two states of HMAC (RFC 2104, 2 and 4) with a key of `key_len` bytes, no longer than a block.
+    /// The two states of HMAC (RFC 2104, 2 and 4) with a key of `key_len` bytes, at most a block.
     fn fill_hmac(
         &mut self,
         key: &[u8],
@@ -194,7 +196,7 @@ pub struct KeyTable {
     schedules: Vec<Option<Schedule>>,
 }
 
-/// What the table has of an SA.
+/// The table's data of an SA.
 pub(super) struct Key<'a> {
     pub(super) row: &'a KeyRow,
     pub(super) schedule: &'a Schedule,
@@ -203,15 +205,16 @@ pub(super) struct Key<'a> {
 }
 
 impl Key<'_> {
-    /// The half of `sequence` that is authenticated but not sent, of SAs that have one (RFC 4303, 2.2.1).
+    /// The half of `sequence` that is authenticated but not sent, for SAs that have one (RFC 4303,
+    /// 2.2.1).
     pub(super) fn high_half(&self, sequence: u64) -> Option<[u8; 4]> {
         (self.row.esn == 1).then_some(((sequence >> 32) as u32).to_be_bytes())
     }
 }
 
 impl KeyTable {
-    /// The rows of `sas`. One whose keys are not of the lengths of its algorithms, or that has GCM and another
-    /// authentication, gets a row that is [unusable](KeyRow::UNUSABLE).
+    /// The rows of `sas`. An SA with keys of the wrong length, or with GCM and another
+    /// authentication, gets an [unusable](KeyRow::UNUSABLE) row.
     pub fn new(sas: &[Sa]) -> Self {
         // Filled where they stay, so that no copies are left behind.
         let mut rows = vec![KeyRow::EMPTY; sas.len()];
@@ -259,7 +262,7 @@ mod tests {
         KeyTable::new(&[cases::sa(suite, direction, key, &[])]).rows()[0].clone()
     }
 
-    /// All rounds but the last one are `round`, and what the last one does too much is taken off by `unmix`.
+    /// All rounds except the last are `round`; `unmix` undoes the extra step of the last one.
     fn through(
         row: &KeyRow,
         round: fn(&mut Block, &Block),

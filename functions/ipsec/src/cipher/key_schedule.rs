@@ -19,8 +19,9 @@ const fn rounds_of(key_len: usize) -> Option<usize> {
     }
 }
 
-/// Writes the round keys of the cipher to the start of `round_keys`, in the order of their use, and says how many
-/// rounds there are. `None` with nothing written where `key` is of no length of AES or `round_keys` too short.
+/// Writes the round keys of the cipher to the start of `round_keys`, in the order of use, and
+/// returns the number of rounds. Returns `None` and writes nothing if `key` has no AES length or
+/// `round_keys` is too short.
 pub(super) fn expand(key: &[u8], round_keys: &mut [[u8; 16]]) -> Option<usize> {
     let rounds = rounds_of(key.len())?;
     let round_keys = round_keys.get_mut(..=rounds)?;
@@ -47,8 +48,8 @@ pub(super) fn expand(key: &[u8], round_keys: &mut [[u8; 16]]) -> Option<usize> {
     Some(rounds)
 }
 
-/// Turns the round keys of the cipher, all of them, to those of the equivalent inverse cipher, in the order of
-/// their use.
+/// Converts all round keys of the cipher to those of the equivalent inverse cipher, in the order of
+/// use.
 pub(super) fn invert(round_keys: &mut [[u8; 16]]) {
     round_keys.reverse();
     if let [_, inner @ .., _] = round_keys {
@@ -58,7 +59,8 @@ pub(super) fn invert(round_keys: &mut [[u8; 16]]) {
     }
 }
 
-/// `SubWord()`. In a state of four equal columns rows shift to themselves, and the rest of a round is undone.
+/// `SubWord()`. In a state of four equal columns, shifting rows changes nothing, and the rest of a
+/// round is undone.
 fn substitute(word: &mut [u8; 4]) {
     let mut state = Zeroizing::new([0; 16]);
     for column in state.as_chunks_mut::<4>().0 {
@@ -104,8 +106,8 @@ mod tests {
         }
     }
 
-    /// FIPS 197, appendix C, in which each key is 00 01 02 and so on: the first and last `ik_sch`, and that of
-    /// round 1, of the equivalent inverse cipher.
+    /// FIPS 197, appendix C, where each key is 00 01 02 and so on: the first and last `ik_sch`, and
+    /// that of round 1, of the equivalent inverse cipher.
     #[test]
     fn inverse_schedules_of_fips_197() {
         for (len, first, second) in [

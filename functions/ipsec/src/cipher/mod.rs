@@ -39,7 +39,7 @@ impl Cipher {
         }
     }
 
-    /// What the text with its trailer is a multiple of, in bytes (RFC 4303, 2.4).
+    /// The text with its trailer is a multiple of this many bytes (RFC 4303, 2.4).
     pub const fn block_len(self) -> usize {
         match self {
             Self::Cbc => 16,
@@ -81,8 +81,8 @@ pub struct Job<'a> {
     pub row: u32,
     /// Its whole sequence number.
     pub sequence: u64,
-    /// From the SPI to the last byte of the ICV: SPI, low half of the sequence number, IV, text, ICV. The text, trailer
-    /// included, is a multiple of the cipher's block.
+    /// From the SPI to the last byte of the ICV: SPI, low half of the sequence number, IV, text,
+    /// ICV. The text with its trailer is a multiple of the cipher's block.
     pub esp: &'a mut [u8],
     /// Opening: whether the ICV was right. The text is plain then; otherwise nothing was changed.
     pub is_authentic: bool,

@@ -13,17 +13,17 @@ pub(super) struct Entry {
     pub(super) direction: Option<Direction>,
     /// By which policies of `ip xfrm` find it.
     pub(super) reqid: u32,
-    /// When it was added, as `ip -s xfrm state` prints it: later is greater. Empty where it isn't said.
+    /// When it was added, in the format of `ip -s xfrm state`: later is greater. Empty if missing.
     pub(super) added: String,
     /// The last number that was received, and the last that was sent.
     pub(super) sequences: [u64; 2],
-    /// What it may carry where neither `sa.selectors` nor a policy says so.
+    /// The traffic that it may carry if neither `sa.selectors` nor a policy defines it.
     pub(super) otherwise: Option<Selector>,
     /// Its place in the file.
     pub(super) at: Range<usize>,
 }
 
-/// What a file of SAs says.
+/// The contents of a file of SAs.
 #[derive(Default)]
 pub(super) struct SaFile {
     pub(super) entries: Vec<Entry>,
@@ -42,7 +42,7 @@ pub(super) struct Asked {
     pub(super) at: Range<usize>,
 }
 
-/// What a policy does.
+/// The action of a policy.
 pub(super) enum Does {
     Bypass,
     Discard,
@@ -52,7 +52,7 @@ pub(super) enum Does {
     Template(Template),
 }
 
-/// What an SA of a policy has to be like.
+/// The requirements of a policy for its SA.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Template {
     pub(super) src: IpAddr,
@@ -65,8 +65,8 @@ pub(super) struct Template {
 impl Template {
     /// Whether an SA in `direction` fits, for packets that `selector` matches.
     ///
-    /// Addresses of zeros are any in a tunnel, and without one those of the packet. For packets that came in, zero
-    /// is any reqid; for those that leave it is a reqid like others.
+    /// Zero addresses mean any address in a tunnel, and otherwise those of the packet. For received
+    /// packets, zero means any reqid; for packets that leave it is a reqid like others.
     pub(super) fn fits(&self, entry: &Entry, direction: Direction, selector: &Selector) -> bool {
         let sa = &entry.sa;
         let address = |own: IpAddr, of_sa: IpAddr, prefix: warpline_packet::Prefix| {

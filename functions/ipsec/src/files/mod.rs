@@ -59,16 +59,16 @@ pub const KEYS: [Key; 5] = [
     },
 ];
 
-/// What the table says besides its files.
+/// The contents of the table besides its files.
 struct Rules {
     local: Vec<Prefix>,
     insecure: bool,
-    /// Whether the policies are those of `ip xfrm`, which say what SAs may carry.
+    /// Whether the policies are those of `ip xfrm`, which define the traffic of SAs.
     has_xfrm_policies: bool,
 }
 
-/// Reads [`KEYS`] and the files that they name. `None` after mistakes, which are noted: all of them that are in the
-/// files, or where each file reads by itself, all between the two.
+/// Reads [`KEYS`] and the files that they name. Returns `None` after mistakes, all of which are
+/// noted: those within the files or, if each file is valid, all between the two.
 pub fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Database> {
     section.require("sas", "the file of security associations");
     let mut rules = Rules {

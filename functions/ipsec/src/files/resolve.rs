@@ -142,7 +142,7 @@ fn one(holds: (bool, bool)) -> Option<Direction> {
     }
 }
 
-/// Where an SA has no selectors of its own, policies say what may come by it.
+/// If an SA has no selectors of its own, policies define its traffic.
 fn give_selectors(
     section: &mut Section<'_>,
     resources: &mut Resources,
@@ -234,8 +234,8 @@ fn check(section: &mut Section<'_>, source: &mut Source, rules: &Rules, entries:
     }
 }
 
-/// Whether two SAs seal with one key: two that go out, or one of either direction where they aren't the two ends of
-/// one SA.
+/// Whether two SAs seal with one key: two outbound ones, or one of each direction that are not the
+/// two ends of one SA.
 fn repeats(a: &Entry, b: &Entry) -> bool {
     let ends = |own: &Entry| (own.sa.src, own.sa.dst, own.sa.spi);
     match (a.sa.direction, b.sa.direction) {
@@ -260,8 +260,8 @@ impl<'a> Sas<'a> {
         Self { entries, index: Index::new(entries), names, left_out }
     }
 
-    /// The policies in the order in which they are asked. As in the kernel, those for packets that came in have to
-    /// let a packet through before those for packets that leave say what is done with it.
+    /// The policies in the order of evaluation. As in the kernel, the inbound policies must let a
+    /// packet through before the outbound ones decide on it.
     fn policies(
         &self,
         section: &mut Section<'_>,
@@ -288,7 +288,7 @@ impl<'a> Sas<'a> {
             if !seen.insert(row(&selector)) {
                 continue;
             }
-            // What comes in may do so, but may have to be protected when it leaves.
+            // Inbound packets may pass, but may have to be protected when they leave.
             let to = if is_bypass && guarded.iter().any(|own| overlap(&own.selector, &selector)) {
                 &mut last
             } else {

@@ -21,13 +21,13 @@ pub(super) struct Source {
     pub(super) shown: SourceText,
     /// Where lines begin.
     lines: Vec<usize>,
-    /// What is wrong so far.
+    /// The number of mistakes so far.
     pub(super) mistakes: usize,
     /// Whether what is not supported is left out, and not a mistake.
     skips: bool,
 }
 
-/// Reads the file that `key` names; with `is_secret` only where nobody but its owner may.
+/// Reads the file that `key` names; with `is_secret` only if nobody except its owner may.
 pub(super) fn load(section: &mut Section<'_>, key: &str, is_secret: bool) -> Option<Source> {
     let path = section.output(key)?;
     // Files that come with the program are not on disk, and what can't be looked at can't be read.
@@ -44,7 +44,8 @@ pub(super) fn load(section: &mut Section<'_>, key: &str, is_secret: bool) -> Opt
         }
     }
     if is_secret {
-        // From here on there are keys in memory. A system that can't do that has no such files of memory either.
+        // From here on there are keys in memory. A system without this call has no such files of
+        // memory either.
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     }
     let (name, bytes) = section.file_bytes(key)?;
@@ -76,7 +77,7 @@ impl Source {
         }
     }
 
-    /// Says what is to be done with what is not supported.
+    /// Sets the treatment of unsupported entries.
     pub(super) fn skipping(mut self, skips: bool) -> Self {
         self.skips = skips;
         self
@@ -93,8 +94,8 @@ impl Source {
         core::mem::take(&mut self.text)
     }
 
-    /// Shows `text`, which is the file's, without what is in `secrets` and without long rows of hexadecimal
-    /// digits. Until then nothing is shown.
+    /// Shows `text`, which is the file's, without the ranges `secrets` and without long rows of
+    /// hexadecimal digits. Until then nothing is shown.
     pub(super) fn show(&mut self, text: &str, secrets: impl IntoIterator<Item = Range<usize>>) {
         let mut bytes = Zeroizing::new(text.as_bytes().to_vec());
         let rows = rows(text);
@@ -117,7 +118,7 @@ impl Source {
         (line, start..end)
     }
 
-    /// What is to be told of the bytes at `at`.
+    /// The message about the bytes at `at`.
     pub(super) fn told(&self, at: Range<usize>, message: impl Into<String>) -> Diagnostic {
         let (line, range) = self.line(at.start);
         let text = self.shown.text.get(range.clone()).unwrap_or_default();
@@ -126,7 +127,7 @@ impl Source {
         self.shown.in_line(line, text, start, at.len().min(range.len()), message)
     }
 
-    /// What is at `at`, as it may be shown.
+    /// The word at `at`, if it may be shown.
     pub(super) fn word(&self, at: Range<usize>) -> String {
         let text = self.shown.text.get(at).unwrap_or_default();
         text.chars().take(40).map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -143,7 +144,7 @@ impl Source {
         self.note(section, told);
     }
 
-    /// Notes a mistake that was told.
+    /// Notes a mistake.
     pub(super) fn note(&mut self, section: &mut Section<'_>, told: Diagnostic) {
         self.mistakes += 1;
         section.note(told);

@@ -162,7 +162,8 @@ fn hide_value(is_open: bool, value: &Spanned<DeValue<'_>>, secrets: &mut Vec<Ran
     }
 }
 
-/// What is not to be shown of a text that isn't TOML: all but the headers of tables and what is before `=`.
+/// The text to hide in a file that isn't TOML: everything except the headers of tables and the text
+/// before `=`.
 fn unread(text: &str) -> Vec<Range<usize>> {
     let mut start = 0;
     let mut hidden = Vec::new();

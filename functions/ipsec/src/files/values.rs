@@ -83,7 +83,7 @@ pub(super) fn protocol(text: &str) -> Option<Option<u8>> {
     Some((number != 0).then_some(number))
 }
 
-/// What is wrong with the ports of a selector, if anything.
+/// The error in the ports of a selector, if any.
 pub(super) fn check_ports(selector: &Selector) -> Result<(), &'static str> {
     let any = ANY_PORTS;
     if selector.src_ports == any && selector.dst_ports == any {

@@ -39,7 +39,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// What is wrong with a line. Messages are fixed texts, so that none has a part of a key.
+/// An error in a line. Messages are fixed texts, so none has a part of a key.
 #[derive(Debug)]
 pub(super) struct Trouble {
     at: Range<usize>,
@@ -108,7 +108,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A number from 0, in decimal or behind `0x`, with something in parentheses behind it, perhaps.
+/// A number from 0, in decimal or after `0x`, perhaps followed by something in parentheses.
 pub(super) fn number<T: TryFrom<u64>>(text: &str) -> Option<T> {
     let text = text.trim_end_matches(',');
     let text = text.split('(').next().unwrap_or_default();
@@ -175,7 +175,7 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     secrets
 }
 
-/// What the second line of an SA or a template says.
+/// The second line of an SA or a template.
 pub(super) struct Id {
     pub(super) spi: u32,
     pub(super) reqid: u32,
@@ -208,8 +208,8 @@ pub(super) fn id(line: &mut Words<'_>) -> Result<Id, Trouble> {
     Ok(Id { spi, reqid, mode })
 }
 
-/// `src PREFIX dst PREFIX [proto P] [sport N] ...`. What is not supported is in the list; the selector is wider
-/// without it.
+/// `src PREFIX dst PREFIX [proto P] [sport N] ...`. The list has the unsupported parts; without
+/// them the selector is wider.
 pub(super) fn selector(line: &mut Words<'_>) -> Result<(Selector, Vec<Trouble>), Trouble> {
     line.expect("src")?;
     let src = prefix(line)?;
@@ -277,7 +277,7 @@ fn prefix(line: &mut Words<'_>) -> Result<Prefix, Trouble> {
 pub(super) struct Times {
     part: Part,
     limits: Lifetime,
-    /// What was used of the limits.
+    /// The used part of the limits.
     bytes: u64,
     packets: u64,
     /// When it was added.
@@ -349,7 +349,7 @@ impl Times {
         if hard { &mut self.limits.hard } else { &mut self.limits.soft }
     }
 
-    /// What is left.
+    /// The rest.
     pub(super) fn left(&self) -> Lifetime {
         let left = |limits: Limits| Limits {
             bytes: limits.bytes.map(|limit| limit.saturating_sub(self.bytes)),

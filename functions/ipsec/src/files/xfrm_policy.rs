@@ -11,8 +11,8 @@ use super::xfrm::{self, Block, Id, Times, Trouble, Word, Words};
 use crate::sa::{Lifetime, Selector};
 use warpline_nf::{Resources, Section};
 
-/// Reads the file, and puts its policies in the order in which they are asked. Every mistake is noted, and what is
-/// not supported as `source` says: such a policy drops.
+/// Reads the file, and sorts its policies by the order of evaluation. Notes every mistake, and
+/// treats unsupported entries as `source` requires: such a policy drops.
 pub(super) fn read(
     source: &mut Source,
     section: &mut Section<'_>,
@@ -34,7 +34,7 @@ pub(super) fn read(
             Err(why) if troubles.is_empty() => {
                 troubles.push(Word::new("src", at.start).wrong(why));
             }
-            // It can't even be told what it would drop.
+            // It is unknown what it would drop.
             Err(_) => troubles.iter_mut().for_each(|trouble| trouble.unsupported = false),
         }
         for trouble in troubles {

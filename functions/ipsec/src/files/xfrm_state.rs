@@ -65,7 +65,7 @@ struct State {
     outer: Outer,
 }
 
-/// What the lines are of.
+/// The object that the lines describe.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Part {
     #[default]

@@ -64,8 +64,8 @@ impl StateFile {
         &self.path
     }
 
-    /// Puts `records` in its place. When it gives `Ok`, they are safe on disk; otherwise they may be, or what was
-    /// there before is.
+    /// Replaces the contents by `records`. On `Ok` they are safe on disk; otherwise either they or
+    /// the old contents are.
     pub(super) fn write(&self, records: &Records) -> Result<(), String> {
         let write = || {
             match fs::remove_file(&self.new) {
@@ -87,7 +87,8 @@ impl StateFile {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A process that is being started has a copy of the handle for a moment, and would keep the lock.
+        // A process that is being started has a copy of the handle for a moment, and would keep the
+        // lock.
         let _ = self.0.unlock();
     }
 }

@@ -84,7 +84,7 @@ fn a_number_is_given_once() {
         assert_eq!(reserve.covers(number), given, "{number}");
     }
     drop(reserve);
-    // What the file says is more than what the SA's own file says.
+    // The file's number is higher than that of the SA's own file.
     assert_eq!(one(&state, key(1)).start(), 1002);
     assert_eq!(one(&state, NonceKey { first: 5000, ..key(1) }).start(), 5000);
 }
@@ -225,8 +225,8 @@ fn what_is_torn_or_edited_is_refused() {
     assert!(start(&[&new[..], b"\n"].concat(), b"").is_err());
 }
 
-/// The part of [`a_crash_repeats_nothing`] that is killed: every thread uses numbers of its key and notes each
-/// before it takes the next.
+/// The part of [`a_crash_repeats_nothing`] that is killed: every thread uses numbers of its key and
+/// notes each before it takes the next.
 #[test]
 fn child_that_is_killed() {
     let Some(folder) = std::env::var_os("WARPLINE_NONCE_STATE_CHILD").map(PathBuf::from) else {
@@ -241,8 +241,9 @@ fn child_that_is_killed() {
             scope.spawn(move || {
                 for sequence in reserve.start().. {
                     assert!(reserve.covers(sequence));
-                    // One write, so that lines of threads don't mix. It may be cut where the process is killed: a whole
-                    // line ends with a full stop, and none is continued by the next.
+                    // One write, so that lines of threads don't mix. It may be cut when the process
+                    // is killed: a whole line ends with a full stop, and none is continued by the
+                    // next.
                     log.write_all(format!("\n{number} {sequence}.\n").as_bytes()).unwrap();
                 }
             });

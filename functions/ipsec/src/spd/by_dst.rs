@@ -52,8 +52,8 @@ struct Entry<A> {
 }
 
 impl<A: Address> ByDst<A> {
-    /// Of the networks of all policies, in their order, each with its length. `None` where more than a few policies
-    /// are for one network, or networks have many lengths.
+    /// From the networks of all policies, in order, each with its length. `None` if more than a few
+    /// policies share a network, or networks have many lengths.
     pub(super) fn build(networks: &[(A, u32)]) -> Option<Self> {
         let mut own: HashMap<(A, u32), Vec<u32>> = HashMap::new();
         for (policy, network) in networks.iter().enumerate() {
@@ -91,7 +91,8 @@ impl<A: Address> ByDst<A> {
         self.lengths.iter().for_each(|networks| networks.fetch(dst));
     }
 
-    /// The numbers of the policies that may be for a packet to `dst`, in their order; then numbers of none.
+    /// The numbers of the policies that may match a packet to `dst`, in order, followed by unused
+    /// numbers.
     #[inline(always)]
     pub(super) fn find(&self, dst: A) -> Option<&[u32; FEW]> {
         self.lengths.iter().find_map(|networks| networks.find(dst))
@@ -99,7 +100,7 @@ impl<A: Address> ByDst<A> {
 }
 
 impl<A: Address> Networks<A> {
-    /// Asks for the entry that a search begins with, where there are so many that it may lie far away.
+    /// Prefetches the entry that a search begins with, if the table is large.
     #[inline(always)]
     fn fetch(&self, dst: A) {
         if size_of_val(&*self.entries) > NEAR_LEN {
@@ -136,7 +137,8 @@ impl<A: Address> Networks<A> {
         }
     }
 
-    /// Multiplicative hashing (Knuth, volume 3, 6.4): the upper half of a product depends on all of its factor.
+    /// Multiplicative hashing (Knuth, volume 3, 6.4): the upper half of a product depends on all of
+    /// its factor.
     #[inline(always)]
     fn start(&self, network: A) -> usize {
         let halves = network.leading(0) as u64 ^ (network.leading(64) as u64).rotate_left(31);

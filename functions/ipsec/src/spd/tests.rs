@@ -6,7 +6,8 @@ use warpline_packet::hash::mix32;
 
 use super::*;
 
-/// RFC 4301, 4.4.1: policies are asked in their order; one that asks for what is hidden leaves it open.
+/// RFC 4301, 4.4.1: policies are evaluated in order; one with a condition on hidden fields leaves
+/// the decision open.
 fn expected(policies: &[Policy], traffic: &Traffic) -> Decision {
     for Policy { selector, action } in policies {
         if !selector.src.contains(traffic.src) || !selector.dst.contains(traffic.dst) {

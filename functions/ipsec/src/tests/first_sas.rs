@@ -17,7 +17,7 @@ fn the_first_sas_come_by_a_reload() {
     let (before, _) = there.function("");
     there.write("sas.toml", &sa.text("in"));
     let (after, _) = there.function("");
-    // What a reload must not change.
+    // Properties that a reload must not change.
     assert_eq!(before.growth(), after.growth());
     assert_eq!(before.access(), after.access());
     assert_eq!(before.emits(), after.emits());
@@ -33,7 +33,7 @@ fn the_first_sas_come_by_a_reload() {
     assert_eq!(out[1].bytes, packet);
 }
 
-/// Bytes `from` to `to` of what an IPv4 packet carries, with a header that says so.
+/// Bytes `from` to `to` of an IPv4 packet's payload, with a matching fragment header.
 fn fragment(whole: &[u8], from: usize, to: usize) -> Input {
     let mut piece = [&whole[..20], &whole[20 + from..20 + to]].concat();
     let more = if 20 + to < whole.len() { 0x2000 } else { 0 };

@@ -205,7 +205,7 @@ pub(super) fn send(harness: &mut Harness, input: &Input) -> Outcome {
     harness.process(std::slice::from_ref(input)).remove(0)
 }
 
-/// What came out, as input.
+/// The output, as input.
 pub(super) fn again(outcome: &Outcome, link: LinkType) -> Input {
     assert_eq!(reason(outcome), "forward");
     Input { link, ..Input::at(0, &outcome.bytes) }
@@ -223,7 +223,7 @@ pub(super) const LINKS: [LinkType; 6] = [
     LinkType::LOOP,
 ];
 
-/// `packet` behind a link header; with a VLAN tag on Ethernet where it is of odd length.
+/// `packet` after a link header; with a VLAN tag on Ethernet if its length is odd.
 pub(super) fn on_link(link: LinkType, packet: &[u8]) -> Input {
     let is_v4 = packet[0] >> 4 == 4;
     let kind: [u8; 2] = if is_v4 { [8, 0] } else { [0x86, 0xdd] };

@@ -8,7 +8,8 @@ use warpline_packet::LinkType;
 use super::gateway::{Ends, SUITES, SaText, on_link, reason, udp};
 use warpline_verify::{Harness, Input};
 
-/// Of what is inside. To port 7 goes Echo (RFC 862), which is any bytes: nobody tries other protocols on them.
+/// The inner ports. Port 7 is Echo (RFC 862), which carries any bytes: programs don't try other
+/// protocols on them.
 pub(super) const PORTS: [u16; 2] = [5000, 7];
 
 /// The first number is one more.
@@ -25,7 +26,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// What it carries.
+    /// Its packets.
     pub(super) fn packets(&self) -> Vec<Vec<u8>> {
         let [src, dst] = self.inner;
         let few = [0, 5, 6, 333, 1400];
@@ -34,12 +35,12 @@ impl Shown {
         lens.into_iter().map(|len| udp(src, dst, PORTS, len)).collect()
     }
 
-    /// What it carries, as the sender's end seals it.
+    /// Its packets, as the sender's end seals them.
     pub(super) fn sealed(&self) -> Vec<Vec<u8>> {
         through(&mut self.ends().here, &self.packets())
     }
 
-    /// What the receiver's end makes of packets.
+    /// The receiver's output for these packets.
     pub(super) fn opened(&self, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
         through(&mut self.ends().there, packets)
     }
@@ -61,7 +62,8 @@ fn through(harness: &mut Harness, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     harness.process(&inputs).iter().map(bytes).collect()
 }
 
-/// Every suite in both modes, both IP versions outside and inside, bare and in UDP; each with an SPI of its own.
+/// Every suite in both modes, both IP versions outside and inside, bare and in UDP; each with an
+/// SPI of its own.
 pub(super) fn every_sa() -> Vec<Shown> {
     let forms: Vec<Shown> = [false, true].into_iter().flat_map(forms).collect();
     let all = SUITES.iter().flat_map(|suite| forms.iter().map(|form| (*suite, form.clone())));
@@ -94,7 +96,7 @@ fn forms(encap: bool) -> Vec<Shown> {
     forms.map(form).into()
 }
 
-/// Whether a program is there, which a command tells that succeeds; panics where it has to be.
+/// Whether a program is installed, tested by a command; panics if it is required.
 pub(super) fn is_there(name: &str, command: &mut Command) -> bool {
     let is = command.output().is_ok_and(|output| output.status.success());
     let required = std::env::var("WARPLINE_REQUIRE_PEERS").is_ok_and(|value| value == "1");

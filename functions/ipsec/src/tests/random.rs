@@ -100,7 +100,7 @@ const DESTINATIONS: [&str; 13] = [
     "2001:db8:2::3",
 ];
 
-/// A packet that is right as far as headers are read: with options or extension headers, whole or a fragment.
+/// A packet with valid headers: with options or extension headers, whole or a fragment.
 fn packet(random: &mut Random) -> Vec<u8> {
     let dst = random.one(&DESTINATIONS);
     let (is_v6, protocol) =
@@ -257,7 +257,7 @@ fn what_is_sealed_opens_to_itself_and_nothing_else_gets_through() {
     assert!(opened > 800, "{opened}");
 }
 
-/// What senders are told fits with ESP, and a byte more doesn't.
+/// A packet of the reported MTU fits with ESP, and one with a byte more doesn't.
 #[test]
 fn what_is_told_of_the_mtu_is_right() {
     let icmp = "icmp = 'on'\nicmp_src_v4 = '10.1.255.254'\nicmp_src_v6 = 'fd00:1::ffff'";

@@ -197,7 +197,7 @@ fn what_is_too_big_is_told() {
     assert_eq!(out.iter().map(reason).collect::<Vec<_>>(), ["too-big", "returned"]);
     let told = u16::from_be_bytes([out[1].bytes[26], out[1].bytes[27]]);
     assert_eq!((out[1].bytes[20], out[1].bytes[21], out[1].made), (3, 4, true));
-    // What is told fits, and a byte more doesn't.
+    // The reported MTU fits, and a byte more doesn't.
     let fits = with_df(v4(usize::from(told) - 28));
     let out = here.process(&[fits]);
     assert_eq!(reason(&out[0]), "forward");

@@ -28,7 +28,8 @@ fn cut_in_two(packet: &[u8], src: [u8; 4]) -> [Input; 2] {
     [piece(0..at, true), piece(at..packet.len() - 20, false)]
 }
 
-/// ESP that comes in pieces from somewhere else lands in the state of other peers: it must touch none of it.
+/// ESP fragments from another source reach the shard of other peers: they must not affect its
+/// state.
 #[test]
 fn pieces_of_esp_from_elsewhere_touch_no_state() {
     let sa = SaText { more: NAT_T.into(), ..SaText::new(GCM) };
@@ -71,7 +72,8 @@ fn a_reassembled_datagram_in_the_clear_touches_no_state_of_other_peers() {
     }
 }
 
-/// The numbers of an SA are its own, whoever is in front of it in the file and wherever a reload puts it.
+/// The numbers of an SA are its own, whatever precedes it in the file and wherever a reload puts
+/// it.
 #[test]
 fn numbers_go_on_over_reloads_that_move_sas() {
     let files = Files::new();
@@ -153,7 +155,7 @@ fn ports_are_not_read_from_behind_the_packet() {
     assert_eq!(reason(&send(&mut gateway, &input)), "fragment");
 }
 
-/// What a header that the capture cut off carries can't be known.
+/// The contents of a header that the capture cut off are unknown.
 #[test]
 fn a_chain_of_headers_that_is_cut_hides_its_protocol() {
     let files = Files::new();
@@ -171,7 +173,7 @@ fn a_chain_of_headers_that_is_cut_hides_its_protocol() {
     assert_ne!(reason(&send(&mut gateway, &input)), "forward");
 }
 
-/// RFC 768: the datagram ends where its length says; what is behind it is none of it.
+/// RFC 768: the datagram ends at its length; later bytes don't belong to it.
 #[test]
 fn bytes_behind_the_datagram_of_esp_in_udp_are_left_out() {
     let mut ends = super::gateway::Ends::new(&SaText { more: NAT_T.into(), ..SaText::new(GCM) });
@@ -187,7 +189,7 @@ fn bytes_behind_the_datagram_of_esp_in_udp_are_left_out() {
     assert_eq!((reason(&opened), opened.bytes), ("forward", packet));
 }
 
-/// What an earlier function did to a packet may have it sealed by an SA whose state is in another shard.
+/// After an earlier function changed a packet, an SA whose state is in another shard may seal it.
 #[test]
 fn a_packet_that_was_steered_elsewhere_uses_no_number_of_another_sa() {
     let files = Files::new();
@@ -332,7 +334,7 @@ fn nothing_inside_ends_a_run() {
     }
 }
 
-/// With the keys that it had, an SA may not begin at its first number and with an empty window again.
+/// With its old keys, an SA must not start at its first number and with an empty window again.
 #[test]
 fn a_reload_does_not_start_an_sa_over() {
     let files = Files::new();
@@ -365,7 +367,7 @@ fn a_key_is_not_for_both_counter_modes() {
     assert!(mistakes.to_string().contains("nonces would repeat"), "{mistakes}");
 }
 
-/// What a firewall beside the gateway needs of both halves of a conversation.
+/// The fields that a firewall beside the gateway needs from both directions of a conversation.
 #[test]
 fn both_directions_fall_together_though_one_is_in_the_clear() {
     let files = Files::new();

@@ -261,9 +261,9 @@ fn a_rekey_by_reload_loses_nothing() {
     assert_eq!(reason(&send(&mut there, &late[0])), "no-sa", "the old SA is gone");
 }
 
-/// A plan expects the length that a sealed frame has. Of an opened one it expects the mean padding
-/// of RFC 4303, 2.4, to blocks of 16 bytes in CBC and to words for the rest: over a block of
-/// lengths that errs by less than a byte.
+/// A plan expects the exact length of a sealed frame. For an opened one it expects the mean padding
+/// of RFC 4303, 2.4, to blocks of 16 bytes in CBC and to words for the rest. Over a block of
+/// lengths the error is less than a byte.
 #[test]
 fn plans_expect_the_lengths_that_frames_get() {
     let encap = "encap = { src_port = 4500, dst_port = 4500 }";

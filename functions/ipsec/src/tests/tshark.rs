@@ -64,7 +64,7 @@ const OPTIONS: [&str; 4] = [
     "udp.check_checksum:TRUE",
 ];
 
-/// What it has to say of `packet`, which was sealed: of the outer header first, where both have a field.
+/// Its expected output for the sealed `packet`: of the outer header first, if both have a field.
 fn expected(shown: &Shown, packet: &[u8]) -> String {
     let is_tunnel = shown.sa.mode == "tunnel";
     let [outer_is_v4, inner_is_v4] =
@@ -74,13 +74,13 @@ fn expected(shown: &Shown, packet: &[u8]) -> String {
         (true, false) => "0x29",
         (false, _) => "0x11",
     };
-    // 1 is good, 3 is not there: UDP around ESP has none over IPv4 (RFC 3948, 2.1).
+    // 1 is good, 3 is missing: UDP around ESP has no checksum over IPv4 (RFC 3948, 2.1).
     let v4_headers = usize::from(outer_is_v4) + usize::from(is_tunnel && inner_is_v4);
     let in_udp = |outside: &str, inside: &str| {
         if shown.encap { format!("{outside},{inside}") } else { inside.to_owned() }
     };
     let header_len = if inner_is_v4 { 20 } else { 40 };
-    // RFC 4303, 2.4: 1, 2, 3 and so on, up to a multiple of the block with the two bytes behind it.
+    // RFC 4303, 2.4: 1, 2, 3 and so on, up to a multiple of the block with the two bytes after it.
     let carried = packet.len() - if is_tunnel { 0 } else { header_len };
     let block = if shown.sa.suite.cipher == "aes-cbc" { 16 } else { 4 };
     let padding: Vec<u8> =

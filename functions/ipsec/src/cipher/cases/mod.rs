@@ -49,7 +49,7 @@ pub(crate) fn suites() -> Vec<Suite> {
     suites
 }
 
-/// An SA with what the cipher work looks at.
+/// An SA with the fields that the cipher work reads.
 pub(crate) fn sa(suite: Suite, direction: Direction, enc_key: &[u8], auth_key: &[u8]) -> Sa {
     let secret = |key: &[u8]| Secret(Zeroizing::new(key.to_vec()));
     Sa {
@@ -85,7 +85,7 @@ pub(crate) fn both_ways(suite: Suite, random: &mut Random) -> [Sa; 2] {
     [Direction::Out, Direction::In].map(|direction| sa(suite, direction, &enc_key, &auth_key))
 }
 
-/// Works on one packet and says what came of it, and whether it was authentic.
+/// Works on one packet and returns the result, and whether it was authentic.
 pub(crate) fn one(work: Work<'_>, sa: &Sa, sequence: u64, esp: &[u8]) -> (Vec<u8>, bool) {
     let mut esp = esp.to_vec();
     let mut jobs = [Job { row: 0, sequence, esp: &mut esp, is_authentic: false }];

@@ -62,7 +62,8 @@ impl Packet {
     }
 }
 
-/// Sealing gives what the oracle gives, and opening it the text again, with jobs of many SAs in any order.
+/// Sealing gives the oracle's output, and opening it the text again, with jobs of many SAs in any
+/// order.
 pub(crate) fn random_work(seal: Work<'_>, open: Work<'_>) {
     // What fails is kept, and tried first the next time.
     let config = Config { source_file: Some(file!()), ..Config::default() };

@@ -53,7 +53,8 @@ pub(crate) fn changed_bits(open: Work<'_>) {
     }
 }
 
-/// Packets whose length is none of their algorithms are left alone, and those of every other length are not.
+/// Packets with a length that their algorithms never make are left alone, those of every other
+/// length are not.
 pub(crate) fn wrong_lengths(seal: Work<'_>, open: Work<'_>) {
     let mut random = Random(2);
     for suite in suites() {

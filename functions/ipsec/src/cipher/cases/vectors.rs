@@ -128,9 +128,9 @@ const CTR: [[&str; 4]; 9] = [
     ],
 ];
 
-/// draft-mcgrew-gcm-test-01, 4: key and salt, what is authenticated, IV, text, encrypted text with ICV. Of 12 bytes
-/// that are authenticated, the middle ones are the high half of the sequence number. Nine of its cases: every length
-/// of key, with and without it.
+/// draft-mcgrew-gcm-test-01, 4: key and salt, authenticated data, IV, text, encrypted text with
+/// ICV. Of 12 authenticated bytes, the middle ones are the high half of the sequence number. Nine
+/// of its cases: every length of key, with and without it.
 const GCM: [[&str; 5]; 9] = [
     [
         "4c80cdefbb5d10da906ac73c3613a634 2e443b68",
@@ -330,8 +330,8 @@ pub(crate) fn opens_vectors(open: Work<'_>) {
     }
 }
 
-/// Sealing gives the encrypted text of those vectors whose IV a sequence number gives: all with counters, but for those
-/// in which the sequence number is authenticated and another one.
+/// Sealing gives the encrypted text of those vectors whose IV follows from a sequence number: all
+/// counter modes, except cases where a different sequence number is authenticated.
 pub(crate) fn seals_vectors(seal: Work<'_>) {
     let mut sealed_ones = 0;
     for mut vector in vectors() {

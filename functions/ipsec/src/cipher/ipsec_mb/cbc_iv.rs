@@ -21,7 +21,7 @@ pub(super) fn write_cbc_ivs(keys: Keys<'_>, jobs: &mut [Job<'_>], notes: &mut [N
         }
     }
     if count > 0 {
-        // What is left over does the first one's work again.
+        // Unused lanes repeat the work of the first one.
         let first = lanes[0];
         lanes[count..].fill(first);
         write_ivs(keys, jobs, notes, lanes);

@@ -5,8 +5,8 @@ use warpline_native::ipsec_mb::{self as native, Direction, Hash, Manager};
 use super::plan::Plan;
 use super::{Auth, Cipher, Job, Keys, Note, is_equal};
 
-/// Seals what is not of GCM. A packet that the library gave up, well-formed as it was, must not go out plain: it is
-/// blanked.
+/// Seals all but GCM. A well-formed packet that the library gave up must not leave in the clear: it
+/// is blanked.
 pub(super) fn seal_lanes(
     manager: &mut Manager,
     keys: Keys<'_>,
@@ -32,7 +32,7 @@ pub(super) fn seal_lanes(
     }
 }
 
-/// Opens what is not of GCM: the HMACs of all come first, then the ciphers of what is authentic.
+/// Opens all but GCM: first the HMACs of all, then the ciphers of the authentic ones.
 pub(super) fn open_lanes(
     manager: &mut Manager,
     keys: Keys<'_>,

@@ -4,7 +4,7 @@ use warpline_native::ipsec_mb::{self as native, Direction};
 
 use super::{Auth, Cipher, Job, Keys};
 
-/// What is to be done, and where.
+/// The work, and its place.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) cipher: Cipher,
@@ -18,8 +18,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// `None`: there is no such row, it is unusable or for the other direction, or the packet is too short, too long,
-    /// or not of whole blocks.
+    /// `None`: the row is missing, unusable or for the other direction, or the packet is too short,
+    /// too long, or not whole blocks.
     #[inline(always)]
     pub(super) fn of(keys: Keys<'_>, job: &Job<'_>, direction: Direction) -> Option<Self> {
         let sa = keys.sas.get(job.row as usize)?;
@@ -32,8 +32,8 @@ impl Plan {
         is_taken.then_some(Self { cipher, auth, esn: sa.esn, text, icv })
     }
 
-    /// The high half of a sequence number of 64 bits is authenticated behind the text, but not sent (RFC 4303, 2.2.1).
-    /// While the HMAC runs it lies in the ICV's place: this many bytes.
+    /// The high half of a 64-bit sequence number is authenticated after the text, but not sent (RFC
+    /// 4303, 2.2.1). During the HMAC it occupies this many bytes in the ICV's place.
     pub(super) fn high_len(&self) -> usize {
         if self.esn && self.auth != Auth::None { 4 } else { 0 }
     }

@@ -5,7 +5,7 @@ use warpline_native::ipsec_mb::{Direction, GcmKey, Manager};
 use super::{Auth, Cipher, HEADER_LEN, KeyRow};
 use crate::cipher::icv_len;
 
-/// What is known of an SA beside its row, close together, since it is asked of every packet.
+/// The data of an SA besides its row, compact, since every packet reads it.
 #[derive(Debug)]
 pub(super) struct SaNote {
     /// `None`: unusable.
@@ -13,7 +13,7 @@ pub(super) struct SaNote {
     /// Of CBC, the direction that its round keys are for.
     pub(super) cbc: Option<Direction>,
     pub(super) esn: bool,
-    /// Bytes in front of the text, and of the ICV.
+    /// Bytes before the text, and of the ICV.
     pub(super) text: u8,
     pub(super) icv_len: u8,
     /// The text's length has none of these bits: it is of whole blocks.

@@ -58,7 +58,8 @@ fn leaves_packets_of_wrong_rows_alone() {
     cases::wrong_rows(&seal, &open);
 }
 
-/// Every suite in one batch, sealed, then opened with a third of the packets forged, cut or of another SA.
+/// Every suite in one batch, sealed, then opened with a third of the packets forged, cut or of
+/// another SA.
 #[test]
 fn does_mixed_batches_as_the_software() {
     let Some([seal, open]) = engine() else { return };

@@ -10,7 +10,7 @@ use zeroize::Zeroize;
 use crate::cipher::Cipher;
 use crate::sa::{Direction, Sa};
 
-/// What one SA's packets need beside its row.
+/// The data for one SA's packets besides its row.
 pub(crate) enum Schedule {
     /// No keys.
     Null,

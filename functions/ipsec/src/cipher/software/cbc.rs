@@ -23,7 +23,7 @@ const LANES: usize = 8;
 /// Where the text starts.
 const TEXT: usize = HEADER_LEN + 16;
 
-/// Which jobs are to be sealed here, and which of them can go side by side: those with as many rounds and the same
+/// The jobs to seal here, and which of them can run in parallel: those with equal rounds and
 /// authentication.
 pub(super) struct Classes {
     of_job: [u8; JOBS_MAX],
@@ -52,7 +52,7 @@ impl Classes {
         self.present |= 1 << class;
     }
 
-    /// The jobs for which `has` says so of their class.
+    /// The jobs whose class satisfies `has`.
     fn packets<'a>(
         &self,
         keys: &'a KeyTable,
@@ -132,7 +132,8 @@ fn seal_class<'a, H: Hash>(rounds: usize, mut packets: impl Iterator<Item = Pack
     let mut lanes: [Option<Lane<'_, H>>; LANES] = [const { None }; LANES];
     let mut keys = Keys::new();
     let mut blocks = Block8::default();
-    // The lanes take turns with a block to hash: every lane twice in eight steps, so that it keeps pace.
+    // Lanes take turns with a block to hash: every lane twice in eight steps, so that it keeps
+    // pace.
     let mut turn = 0;
     loop {
         for (i, lane) in lanes.iter_mut().enumerate() {
@@ -228,12 +229,12 @@ impl Keys {
         }
     }
 
-    /// What is added to the block of `lane` before it is encrypted.
+    /// The block that is added to that of `lane` before it is encrypted.
     fn first(&self, lane: usize) -> &[u8; 16] {
         &self.0[0][lane].0
     }
 
-    /// The rounds of AES behind the first round key (FIPS 197, 5.1). Halfway, it does `between`.
+    /// The rounds of AES after the first round key (FIPS 197, 5.1). Halfway, it calls `between`.
     fn encrypt(&self, blocks: &mut Block8, rounds: usize, between: impl FnOnce()) {
         let (first, second) = self.0[1..=rounds].split_at(rounds / 2);
         for keys in first {
@@ -243,8 +244,8 @@ impl Keys {
         for keys in second {
             cipher_round_par(blocks, keys);
         }
-        // The last round mixes no columns, and there is no function for it: that is undone, for which its round key is
-        // mixed, too.
+        // The last round does not mix columns, and there is no function for it. The mixing is
+        // undone; for that its round key is mixed too.
         for block in blocks {
             inv_mix_columns(block);
         }
@@ -258,8 +259,7 @@ impl Drop for Keys {
     }
 }
 
-/// Decrypts the blocks of `text`, of which the first is the IV and stays. They lie a place behind their
-/// predecessors in it.
+/// Decrypts the blocks of `text`. The first is the IV and stays.
 pub(super) fn open(cipher: &Decryptor, text: &mut [u8], room: &mut Room) {
     let Some((before, text)) = text.split_first_chunk_mut::<16>() else { return };
     let mut before = *before;

@@ -13,7 +13,7 @@ use super::{HEADER_LEN, Room};
 use crate::cipher::Job;
 use crate::cipher::key_row::Key;
 
-/// Encrypts the text behind the IV and writes the ICV.
+/// Encrypts the text after the IV and writes the ICV.
 pub(super) fn seal(
     key: &Key<'_>,
     cipher: &Encryptor,
@@ -29,7 +29,7 @@ pub(super) fn seal(
     job.esp[text.end..].copy_from_slice(&icv);
 }
 
-/// Compares the ICV, decrypts the text if it is right and says whether it was.
+/// Compares the ICV, decrypts the text if it is right and returns whether it was.
 pub(super) fn open(
     key: &Key<'_>,
     cipher: &Encryptor,

@@ -8,7 +8,7 @@ use crate::cipher::KeyRow;
 /// Bytes of a block of both hashes.
 const BLOCK: usize = 64;
 
-/// A hash by its block function, of which the inner one has done the padded key.
+/// A hash by its block function; the inner one has already processed the padded key.
 pub(super) trait Hash {
     /// Goes on from a state of a key row.
     fn resume(words: &[u32; 8]) -> Self;
@@ -110,8 +110,8 @@ impl<'a, H: Hash> Mac<'a, H> {
 }
 
 trait CompressLast: Hash {
-    /// Hashes `tail`, less than a block, then `more`, and the padding (FIPS 180-4, 5.1.1) of a message of `len` bytes
-    /// behind the padded key.
+    /// Hashes `tail`, less than a block, then `more`, and the padding (FIPS 180-4, 5.1.1) of a
+    /// message of `len` bytes after the padded key.
     fn compress_last(&mut self, tail: &[u8], more: &[u8], len: usize) {
         let mut padded = [[0; BLOCK]; 2];
         let bytes = padded.as_flattened_mut();

@@ -105,8 +105,8 @@ impl<'a> Keystream<'a> {
     }
 }
 
-/// Adds `other` to `block`. In one register: where two are written to memory, what reads the block next waits until
-/// both are there.
+/// Adds `other` to `block`. In one register: if two pieces are written to memory, the next read of
+/// the block waits for both.
 #[inline]
 pub(super) fn xor_block(block: &mut [u8; 16], other: &[u8; 16]) {
     *block = (u8x16::new(*block) ^ u8x16::new(*other)).to_array();

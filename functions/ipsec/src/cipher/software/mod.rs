@@ -32,8 +32,8 @@ type Room = [Block; 96];
 
 /// Makes the IV, encrypts the text in place and writes the ICV, for each of `jobs`.
 ///
-/// A job is left untouched if its row isn't there, is unusable or opens CBC, or if the length of its `esp` is not one
-/// that its algorithms make.
+/// A job is left untouched if its row is missing, is unusable or opens CBC, or if its algorithms
+/// never make the length of its `esp`.
 pub fn seal(keys: &KeyTable, jobs: &mut [Job<'_>]) {
     let mut room = [Block::default(); _];
     for jobs in jobs.chunks_mut(JOBS_MAX) {
@@ -51,10 +51,10 @@ pub fn seal(keys: &KeyTable, jobs: &mut [Job<'_>]) {
     }
 }
 
-/// Compares the ICV and, where it is right, decrypts the text in place, for each of `jobs`.
+/// Compares the ICV and, if it is right, decrypts the text in place, for each of `jobs`.
 ///
-/// `is_authentic` is set for each. It is false, with nothing changed, also where the row isn't there, is unusable or
-/// seals CBC, and where the length of `esp` is not one that its algorithms make.
+/// Sets `is_authentic` of each. It is false, with nothing changed, also if the row is missing, is
+/// unusable or seals CBC, or if its algorithms never make the length of `esp`.
 pub fn open(keys: &KeyTable, jobs: &mut [Job<'_>]) {
     let mut room = [Block::default(); _];
     for job in jobs {
@@ -72,8 +72,8 @@ fn key_and_text<'k>(keys: &'k KeyTable, job: &Job<'_>) -> Option<(Key<'k>, Range
     Some((key, text))
 }
 
-/// Where the text is in `len` bytes from the SPI to the ICV; `None` where there is no room for the rest, or the text
-/// is not whole blocks.
+/// The text within `len` bytes from the SPI to the ICV. `None` if there is no room for the rest, or
+/// the text is not whole blocks.
 fn text_of(len: usize, cipher: Cipher, auth: Auth) -> Option<Range<usize>> {
     let start = HEADER_LEN + cipher.iv_len();
     let end = len.checked_sub(icv_len(cipher, auth))?;
@@ -94,7 +94,7 @@ fn seal_alone(key: &Key<'_>, job: &mut Job<'_>, text: Range<usize>, room: &mut R
     icv.copy_from_slice(&icv_of(key, esp, job.sequence)[..icv.len()]);
 }
 
-/// Opens a packet and says whether it was authentic.
+/// Opens a packet and returns whether it was authentic.
 fn open_alone(key: &Key<'_>, job: &mut Job<'_>, text: Range<usize>, room: &mut Room) -> bool {
     if let Schedule::Gcm(cipher, hash) = key.schedule {
         return gcm::open(key, cipher, hash, job, text, room);

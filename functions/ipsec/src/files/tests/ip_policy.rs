@@ -65,7 +65,7 @@ fn the_order_of_policies() {
     assert_eq!(found, wanted);
 }
 
-/// A change of the `dir out` policy, and what is told; skipped, it drops.
+/// A change of the `dir out` policy, and its message; if skipped, it drops.
 const POLICY_WRONG: &[(&str, &str, &str)] = &[
     (
         "src 10.1.0.0/16",

@@ -129,7 +129,8 @@ fn the_short_form_and_local() {
     assert_eq!(second.selectors, [selector("0.0.0.0/0", "0.0.0.0/0")], "IPv6 is not for it");
 }
 
-/// A change of the line that begins so in [`pair`], and what is told: `-` in front of what `skip` leaves out.
+/// A change of the line with this start in [`pair`], and its message; with `-` first if `skip`
+/// ignores it.
 const WRONG: &[(&str, &str, &str)] = &[
     ("src 192.0.2.2", "src 192.0.2.2 dst", "1:1 `src 192.0.2.2 dst`: the line ends early"),
     (

@@ -18,7 +18,7 @@ struct Found {
     database: Option<Database>,
     mistakes: Vec<String>,
     notices: Vec<String>,
-    /// Everything that is told, as it is shown.
+    /// All messages, as they are shown.
     shown: String,
 }
 

@@ -128,7 +128,7 @@ fn key_lengths() {
     }
 }
 
-/// A line that a good table is given, or has changed, and what is told of it.
+/// A line added to or changed in a valid table, and its message.
 const WRONG: &[(&str, &str)] = &[
     ("name = \"a b\"", "`name` must be 1 to 64 characters without blanks"),
     (
