@@ -1,4 +1,4 @@
-//! The rules that a packet makes worth asking, each once, and on what.
+//! The candidate rules of a packet, each once, and what to test them on.
 
 use super::fit::Fit;
 use warpline_search::Hits;

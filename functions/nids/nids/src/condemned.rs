@@ -1,8 +1,8 @@
-//! Datagrams that were dropped once they were put together: [`Condemned`].
+//! Datagrams that were dropped after reassembly: [`Condemned`].
 //!
-//! Their other fragments had gone on before, so that the last one alone, sent again, would complete the datagram at
-//! its receiver. So whatever comes of it is dropped for as long as fragments are waited for. What is kept is bounded: the
-//! oldest makes room.
+//! Their other fragments had already been forwarded, so the last one alone, sent again, would
+//! complete the datagram at its receiver. So all later fragments of it are dropped for the
+//! reassembly timeout. The number of such datagrams is bounded: the oldest makes room.
 
 use warpline_packet::wire::{Ipv4, Ipv6};
 use warpline_packet::{Headers, Instant};

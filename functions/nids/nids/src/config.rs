@@ -1,4 +1,4 @@
-//! The function's table in the chain file: what was typed, and what it means.
+//! The function's table in the chain file: the typed values, and their meaning.
 
 use std::path::PathBuf;
 

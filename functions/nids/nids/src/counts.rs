@@ -1,4 +1,4 @@
-//! What a shard counts, by name.
+//! The counters of a shard, by name.
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,9 +1,9 @@
-//! Which literal of a rule is searched in every payload: the one that occurs in few of them.
+//! The literal of a rule that is searched in every payload: one that few payloads contain.
 //!
-//! As Suricata does (user guide, "Suricata Fast Pattern Determination Explained"): the one that the rule marks, or else
-//! the longest, and of the longest the most varied, the first of those. Unlike there a negated `content` is
-//! never taken, as its absence rules nothing out; bytes that are all the same count as `RUN_LEN_MAX` at most; and of
-//! a long one [`LEN_MAX`] bytes do ([`cut`]).
+//! As in Suricata (user guide, "Suricata Fast Pattern Determination Explained") it is the one that
+//! the rule marks. Otherwise it is the longest, of these the most varied, and of these the first.
+//! Unlike there a negated `content` is never taken, since its absence rules nothing out. A run of
+//! equal bytes counts as `RUN_LEN_MAX` at most, and a long literal as [`LEN_MAX`] bytes ([`cut`]).
 
 use core::ops::Range;
 

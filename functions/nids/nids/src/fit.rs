@@ -1,4 +1,4 @@
-//! How long lists are that a thread uses again and again, while rule sets come and go: [`Fit`].
+//! The lengths of lists that a thread reuses while rule sets change: [`Fit`].
 
 /// The length of a list that is made anew when it is too short, and when it was too long for a whole round of uses: so the
 /// rule sets of several functions may share it, and what a reload made needless is given back.

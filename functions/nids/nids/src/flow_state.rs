@@ -1,5 +1,5 @@
-//! What is kept of each flow, besides what `flows` keeps: variables of rules, rules that wait for more of a stream, and
-//! what was decided of the flow as a whole.
+//! The state of each flow besides that of `flows`: variables of rules, rules that wait for more of
+//! a stream, and decisions about the flow as a whole.
 
 use super::apps::PackedApps;
 use super::detect::FlowVars;

@@ -1,4 +1,4 @@
-//! The function's work with state on one packet: its flow, the rules worth asking, what they decide.
+//! The function's stateful work on one packet: its flow, the candidate rules, and their decisions.
 
 mod act;
 mod app;

@@ -1,6 +1,7 @@
-//! The scan on a device: an item a packet. Small sets are one dense automaton of the literals of all groups, which is looked up as the CPU's
-//! is; larger ones have a filter by grams before a comparison ([`GramTables`]). Of what is found, the packet's group keeps what is its own,
-//! by its own ids, so that `after` sees what `run` leaves.
+//! The scan on a device, with one item per packet. Small sets are one dense automaton of the
+//! literals of all groups, searched as on the CPU. Larger ones have a filter by grams before a
+//! comparison ([`GramTables`]). The packet's group keeps its own hits, with its own ids, so `after`
+//! sees the same results as from `run`.
 
 use warpline_packet::wire::ip_protocol;
 

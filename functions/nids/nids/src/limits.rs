@@ -1,4 +1,4 @@
-//! How the memory that the table names is divided among shards.
+//! Divides the memory in the function's table among shards.
 
 use warpline_packet::Shard;
 

@@ -1,4 +1,5 @@
-//! Makes the tables, and what is told of them, from what the chain file names: rule files, variables, the .config files.
+//! Makes the tables and the messages about them from the files that the chain file names: rules,
+//! variables, the .config files.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

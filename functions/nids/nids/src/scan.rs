@@ -1,4 +1,4 @@
-//! The function's pure work: which literals of its group are in each packet's payload.
+//! The function's pure work: finds the literals of the packet's group in each payload.
 
 use core::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! The function's state for one shard: fragments that are put together, and the inspector.
+//! The function's state for one shard: reassembly of fragments, and the inspector.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is made of the rules, read-only and shared by all lanes; a reload puts another in its place.
+//! The compiled rules, read-only and shared by all lanes; a reload replaces them.
 
 use core::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What is told of the rules once they are built: how many are active, what the others need, what they take.
+//! Messages about the built rules: how many are active, what the others need, and the memory they
+//! take.
 
 use core::time::Duration;
 

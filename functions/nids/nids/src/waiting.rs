@@ -1,8 +1,9 @@
-//! Rules that a stream may still match: their literal was seen and the rest was not, yet.
+//! Rules that a stream may still match: their literal was seen, and the rest not yet.
 //!
-//! A direction of a flow keeps a few by itself and more in memory that all flows of a shard share ([`Pool`]). One is forgotten
-//! when its literal leaves the window, or to make room for another. Rules that matched are kept here as well, so that what they
-//! found is not found again in the same window.
+//! A direction of a flow keeps a few by itself and more in memory that all flows of a shard share
+//! ([`Pool`]). One is forgotten when its literal leaves the window, or to make room for another.
+//! Rules that matched are kept here as well, so that the same bytes don't match again in the same
+//! window.
 
 /// Rules that a direction keeps by itself.
 const OWN_MAX: usize = 5;

@@ -1,4 +1,4 @@
-//! A rule while it is read, and what its readers share.
+//! A rule while it is parsed, and the data that its parsers share.
 
 use core::ops::Range;
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! What a rule says of flows, pairs and hosts: tests, and what a match changes.
+//! A rule's tests of flows, pairs and hosts, and the changes by a match.
 
 use super::Span;
 

@@ -1,7 +1,8 @@
-//! Groups of addresses and of ports: `[a,b,![c,$D]]`, variables filled in, each resolved once, equal sets kept once.
+//! Groups of addresses and of ports: `[a,b,![c,$D]]`, variables filled in, each resolved once,
+//! equal sets kept once.
 //!
-//! A group is what its members have together, less what is behind a `!`; one of negations alone is everything less
-//! those (manual, "Source and destination").
+//! A group is the union of its members without those after a `!`. One of negations alone is
+//! everything except those (manual, "Source and destination").
 
 use core::hash::Hash;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Rules that are held apart because they need what is not there yet, counted by what they need.
+//! Unsupported rules, skipped and counted by the missing feature.
 
 use std::collections::{BTreeMap, HashMap};
 

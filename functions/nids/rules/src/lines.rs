@@ -1,8 +1,8 @@
-//! The lines of a file of rules: comments and empty lines left out, lines that end with `\` put together with the
-//! next, bytes that are not UTF-8 kept.
+//! The lines of a file of rules. Comments and empty lines are skipped, lines that end with `\` are
+//! joined with the next, and bytes that are not UTF-8 are kept.
 //!
-//! Such a byte stands in the text as a character of its own, from U+10FF80 on; [`raw_byte`] gives it back. A file is
-//! read once, from front to back, and nothing is kept of it but the line at hand.
+//! Such a byte is a character of its own in the text, from U+10FF80 on; [`raw_byte`] returns it. A
+//! file is read once, from front to back, and only the current line is kept.
 
 use std::borrow::Cow;
 

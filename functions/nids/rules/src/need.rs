@@ -1,4 +1,4 @@
-//! What a rule asks for that is not there yet: buffers of application protocols, and other keywords.
+//! Unsupported requirements of a rule: buffers of application protocols, and other keywords.
 
 use core::fmt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Numbers in rules, and spans of them as the manual's section on integer keywords has them: `10`, `!10`, `<10`,
-//! `>=10`, `10<>20`, `10-20`, `0x1f`, `2kb`.
+//! Numbers in rules, and ranges of them as in the manual's section on integer keywords: `10`,
+//! `!10`, `<10`, `>=10`, `10<>20`, `10-20`, `0x1f`, `2kb`.
 
 use super::piece::{Piece, Read, Refusal};
 use super::{Dialect, Need, Span};

@@ -1,4 +1,5 @@
-//! The options of a rule: taken apart at `;`, each given to who knows it, and what they say together made a [`Rule`].
+//! The options of a rule: split at `;`, each parsed by its own file, and together made into a
+//! [`Rule`].
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What a rule says of payloads: contents, expressions and numbers.
+//! A rule's tests of payloads: contents, expressions and numbers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! `pcre` (manual, "Perl Compatible Regular Expressions"). The expression itself is checked by who compiles it.
+//! `pcre` (manual, "Perl Compatible Regular Expressions"). The expression itself is checked when it
+//! is compiled.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A stretch of a rule's text that knows where it stands, and why a rule cannot be applied.
+//! A part of a rule's text with its position, and the reason why a rule cannot be applied.
 
 use core::ops::Range;
 

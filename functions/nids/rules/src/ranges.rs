@@ -1,4 +1,4 @@
-//! Sorted ranges, both ends in them, no two of which touch: what sets of addresses and ports are made of.
+//! Sorted inclusive ranges that don't touch: the representation of sets of addresses and ports.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 

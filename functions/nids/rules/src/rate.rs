@@ -1,4 +1,5 @@
-//! `threshold` and `detection_filter` (manual, "Thresholding Keywords"), and what `threshold.config` shares with them.
+//! `threshold` and `detection_filter` (manual, "Thresholding Keywords"), and the parts that
+//! `threshold.config` shares with them.
 
 use super::draft::{Draft, Setting};
 use super::piece::{Piece, Read, Refusal};

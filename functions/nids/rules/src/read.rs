@@ -1,4 +1,4 @@
-//! Files of rules, read into a [`RuleSet`]: what is right is applied, the rest told.
+//! Parses files of rules into a [`RuleSet`]: valid rules are applied, the rest is reported.
 
 use core::fmt;
 use std::collections::{BTreeMap, HashMap, HashSet};

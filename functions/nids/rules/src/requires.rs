@@ -1,4 +1,5 @@
-//! `requires`: a rule that is only for engines of some version, or with some keyword or feature (manual, "requires").
+//! `requires`: a rule for engines of some version only, or with some keyword or feature (manual,
+//! "requires").
 
 use super::option;
 use super::piece::{Piece, Read, Refusal};

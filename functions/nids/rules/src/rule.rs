@@ -1,6 +1,8 @@
-//! What a rule means, whichever dialect it was written in: numbers resolved, variables filled in, addresses merged.
+//! The meaning of a rule in either dialect: numbers resolved, variables filled in, addresses
+//! merged.
 //!
-//! The readers beside this file make [`Rule`]s from text; `detect` decides with them. Nothing here knows of text.
+//! The parsers beside this file make [`Rule`]s from text; `detect` decides with them. This file
+//! knows no text.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What `threshold.config` says: thresholds, rate filters and suppressions laid over the rules of a set.
+//! `threshold.config`: thresholds, rate filters and suppressions that apply to the rules of a set.
 
 use std::sync::Arc;
 

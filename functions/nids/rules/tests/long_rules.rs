@@ -1,5 +1,5 @@
-//! Files of rules of 100 MB that are mostly no rules: what is wrong is told, counted and bounded, and memory is. In a process of
-//! its own, whose memory is measured.
+//! Files of 100 MB with few valid rules: mistakes are reported, counted and bounded, and so is
+//! memory. Runs in a process of its own, whose memory is measured.
 
 use warpline_config::LISTED_MAX;
 use warpline_nids_rules::{Configs, Dialect, RuleFile, RuleSet, Variables, read};

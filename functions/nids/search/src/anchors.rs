@@ -1,4 +1,4 @@
-//! Which bytes of a literal are seldom seen, so that a filter looks for those.
+//! The rare bytes of a literal, which a filter searches for.
 
 use core::ops::Range;
 

@@ -1,9 +1,9 @@
-//! Filters first: most of a payload is passed over by a bitmap, and literals are compared where it says so. Memory is
-//! some hundred bytes a literal, whatever the number of literals.
+//! Filters first: a bitmap passes over most of a payload, and literals are compared at its hits.
+//! Memory is about a hundred bytes a literal, whatever the number of literals.
 //!
-//! A payload made to pass the filters would have literals compared at every byte. So the work is counted, and a
-//! payload that needs more than its share is walked once by an automaton ([`DoubleArray`]) that takes at most two
-//! steps a byte, whatever the payload. Both find the same.
+//! A payload made to pass the filters would compare literals at every byte. So the work is counted.
+//! A payload that needs more than its share is walked once by an automaton ([`DoubleArray`]), which
+//! takes at most two steps a byte for any payload. Both find the same.
 
 use super::double_array::DoubleArray;
 use super::grams::{Entry, Grams, Pairs, word};

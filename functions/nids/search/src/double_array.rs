@@ -1,7 +1,8 @@
-//! Aho and Corasick's automaton as a double array (Aoe, 1989): four words a state, whatever the number of classes.
+//! Aho and Corasick's automaton as a double array (Aoe, 1989): four words a state, whatever the
+//! number of classes.
 //!
-//! The child of state `s` by class `c` is slot `base ^ c`, if that slot says that its parent is `s`. A child and
-//! its siblings lie in one block of 256 slots, as classes are less than 256.
+//! The child of state `s` by class `c` is slot `base ^ c`, if that slot's parent is `s`. A child
+//! and its siblings are in one block of 256 slots, as classes are less than 256.
 
 use super::Hits;
 use super::literals::Literals;

@@ -1,9 +1,10 @@
-//! The literals of a large set as flat tables, for kernels: a filter of hashed grams, the literals in buckets by the same hash, and a dense
-//! automaton of those that grams don't tell well.
+//! The literals of a large set as flat tables, for kernels: a filter of hashed grams, the literals
+//! in buckets by the same hash, and a dense automaton for literals without a good gram.
 //!
-//! A literal is found by one gram, four of its bytes: of those whose buckets have room the one that is least dull and has fewest others. The
-//! automaton has literals of fewer bytes, runs of one byte, as such a gram stands at every place of a longer run, and those whose
-//! buckets are all full. It is the same for the same patterns.
+//! A literal is found by one gram, four of its bytes: of those whose buckets have room, the least
+//! dull one with the fewest others. The automaton has literals of fewer bytes, runs of one byte
+//! (such a gram is at every place of a longer run), and literals whose buckets are all full. The
+//! same patterns give the same tables.
 
 use super::anchors;
 use super::flat::Flat;

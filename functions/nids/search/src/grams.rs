@@ -1,8 +1,8 @@
-//! Filters: at which positions of a payload literals may occur, and which.
+//! Filters: the positions of a payload where literals may occur, and which ones.
 //!
-//! [`Grams`] looks at every second position for four bytes of a literal, hashed, in a bitmap. A literal of five bytes
-//! or more has two such grams that follow each other, one of which stands at an even position. [`Pairs`] looks there
-//! for two bytes of the shorter ones.
+//! [`Grams`] looks up four bytes at every second position, hashed, in a bitmap. A literal of five
+//! bytes or more has two such consecutive grams, one of them at an even position. [`Pairs`] looks
+//! up two bytes of the shorter ones.
 
 use super::anchors;
 use super::literals::Literals;

@@ -1,4 +1,4 @@
-//! What a scan found: ids of patterns, each once.
+//! The result of a scan: ids of patterns, each once.
 
 /// Ids of patterns, in ascending order behind a scan. They are dropped, and [`Hits::is_full`] says so, where there
 /// were more than fit: then any pattern may have occurred.

@@ -1,4 +1,4 @@
-//! The literals of a set by Hyperscan, where it is installed.
+//! Searches the literals of a set with Hyperscan, if it is installed.
 
 use memchr::memmem::Finder;
 use warpline_native::hyperscan::{Cache, Database, Library, Literal};

@@ -1,4 +1,4 @@
-//! Patterns by their folded bytes: the literals that are searched, each once, and the patterns that each stands for.
+//! Patterns by their folded bytes: the literals to search, each once, and the patterns of each.
 
 use super::{Error, Hits, Pattern};
 

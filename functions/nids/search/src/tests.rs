@@ -1,4 +1,5 @@
-//! Every matcher against a table of cases and against a search that tries each pattern at each place.
+//! Every matcher against a table of cases and against a search that tries each pattern at each
+//! place.
 
 use proptest::prelude::*;
 use warpline_packet::hash::mix32;

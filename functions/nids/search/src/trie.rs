@@ -1,5 +1,6 @@
-//! The trie of literals over byte classes with its failure links (Aho and Corasick, 1975), from which the automata are
-//! made. Nodes are numbered breadth first, so that a node's children stand together and behind all nodes before it.
+//! The trie of literals over byte classes with its failure links (Aho and Corasick, 1975), from
+//! which the automata are made. Nodes are numbered breadth first, so a node's children are
+//! consecutive and after all nodes before it.
 
 use super::literals::Literals;
 use super::{Hits, PATTERN_LEN_MAX};

@@ -1,4 +1,4 @@
-//! How the two directions of a flow make its protocol.
+//! Combines the two directions of a flow into its protocol.
 
 use super::app::{App, SIDE_BITS, Side};
 use super::{Guess, datagrams, streams};

@@ -1,8 +1,8 @@
-//! Which application protocol a flow speaks: `app_proto` of EVE lines, with Suricata's names.
+//! The application protocol of a flow: `app_proto` of EVE lines, with Suricata's names.
 //!
-//! Each direction is judged by its first bytes (`streams` for TCP, `datagrams` for UDP), and a
-//! flow by its directions ([`Apps`]). The verdict depends only on the bytes, the server's port and
-//! the order of packets. A direction costs a bounded amount of work: a stream is settled within
+//! Each direction is judged by its first bytes (`streams` for TCP, `datagrams` for UDP), and a flow
+//! by its directions ([`Apps`]). The verdict depends only on the bytes, the server's port and the
+//! order of packets. A direction costs a bounded amount of work: a stream is decided within
 //! [`STREAM_LEN_MAX`] bytes, a datagram at once.
 
 mod app;

@@ -1,7 +1,7 @@
 //! The first bytes of TCP streams.
 //!
-//! Most protocols are known by a literal, on any port. The others are looked for on their ports
-//! alone, because their first bytes prove too little.
+//! Most protocols are recognised by a literal, on any port. The others are checked on their ports
+//! only, because their first bytes prove too little.
 
 use super::app::App::{self, *};
 use super::bytes::{Fit, be16, be32, byte, has};

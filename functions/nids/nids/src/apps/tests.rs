@@ -1,5 +1,5 @@
-//! Conversations with the protocols that Suricata 8.0.8 reports of them: of the flow, of the client
-//! and of the server. Each is played in one piece and byte by byte.
+//! Conversations with the protocols that Suricata 8.0.8 reports: of the flow, of the client and of
+//! the server. Each is played in one piece and byte by byte.
 
 use super::{App, Apps, Side};
 use warpline_streams::flows::Direction::{self, ToClient, ToServer};

@@ -1,4 +1,4 @@
-//! Request lines of protocols that are text.
+//! Request lines of text protocols.
 
 use super::bytes::{Fit, byte, has};
 

@@ -1,16 +1,17 @@
-//! Decides whether a payload holds what a rule says: contents, expressions and numbers, each of which may count from
-//! behind the one before.
+//! Decides whether a payload satisfies a rule's tests: contents, expressions and numbers, each of
+//! which may be relative to the one before.
 //!
-//! A test that can match at several places is tried at each, from the left, as long as a later one fails and
-//! another place could change that: the payload fits a rule if there is any choice of places for which all tests hold
-//! (manual, "Payload Keywords"). Which tests depend on a choice is found when the rule is compiled ([`Step`]), so that
-//! independent contents are looked for once. The work on one payload is bounded: by a number of steps, and by the bytes
-//! that their searches go over.
+//! A test that can match at several places is tried at each, from the left, as long as a later one
+//! fails and another place could change that. The payload matches a rule if all tests hold for any
+//! choice of places (manual, "Payload Keywords"). Which tests depend on a choice is determined when
+//! the rule is compiled ([`Step`]), so independent contents are searched once. The work on one
+//! payload is bounded, by a number of steps and by the bytes that their searches read.
 //!
-//! All positions are offsets in the stream, of which the buffer holds the part from [`Buffer::start`] on (0 for
-//! packets). So `offset`, `depth`, `startswith`, and `isdataat` and `byte_*` that are not relative, count from the beginning
-//! of the stream, also when that has left the window: what they would have to see there is then not found, and
-//! a negated content whose whole range has left the window fails too, as nobody can say.
+//! All positions are offsets in the stream; the buffer has the part from [`Buffer::start`] on (0
+//! for packets). So `offset`, `depth`, `startswith`, and `isdataat` and `byte_*` that are not
+//! relative, count from the beginning of the stream, even when that has left the window. Bytes that
+//! have left are then not found. A negated content whose whole range has left the window fails too,
+//! since it can't be checked.
 
 use core::ops::Range;
 

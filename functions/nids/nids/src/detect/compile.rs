@@ -1,5 +1,5 @@
-//! Makes the payload tests of a rule ready to be run: expressions and searchers compiled, and found out which test
-//! depends on what (see [`chain`](super::chain)).
+//! Compiles the payload tests of a rule: expressions, searchers, and the dependencies between tests
+//! (see [`chain`](super::chain)).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What is known of a packet beside its bytes: [`FlowFacts`].
+//! Facts about a packet besides its bytes: [`FlowFacts`].
 
 /// What the flow table knows of a packet's flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Tests of a packet's flow, and what a match changes of it: manual, "Flow Keywords" and "Xbits Keyword".
+//! Tests of a packet's flow, and changes of it by a match: manual, "Flow Keywords" and "Xbits
+//! Keyword".
 
 use core::time::Duration;
 

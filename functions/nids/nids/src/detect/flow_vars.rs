@@ -1,4 +1,4 @@
-//! What rules set of a flow: [`FlowVars`].
+//! Variables of a flow that rules set: [`FlowVars`].
 
 use warpline_nids_rules::Name;
 

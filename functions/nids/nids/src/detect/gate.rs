@@ -1,8 +1,8 @@
-//! A cheap first look at a rule: [`Gate`].
+//! A cheap first test of a rule: [`Gate`].
 //!
-//! Most rules that a packet's bytes or addresses bring up are about other hosts, the other
-//! direction, another state of the flow, other ports or another size. A gate lets every packet
-//! through that the rule's header, `dsize` and flow tests may hold for.
+//! Most candidate rules of a packet are about other hosts, the other direction, another state of
+//! the flow, other ports or another size. A gate lets every packet through for which the rule's
+//! header, `dsize` and flow tests may hold.
 
 use core::net::IpAddr;
 

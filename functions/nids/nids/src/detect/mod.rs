@@ -1,16 +1,18 @@
 //! Decides whether a rule matches.
 //!
-//! A [`Detector`] has the rules compiled. A packet comes to it as a [`Subject`], with what is known of its flow
-//! ([`FlowFacts`], [`FlowVars`]) and of its hosts ([`XBits`]). Whether a rule matches is decided in two parts:
-//! [`Detector::header_matches`] for all but the payload, [`Detector::payload_matches`] for that, on a packet or a stretch of a
-//! stream; [`reach()`] says on which. A match then changes flow and hosts by [`Detector::apply`].
+//! A [`Detector`] has the compiled rules. A packet is a [`Subject`], with facts about its flow
+//! ([`FlowFacts`], [`FlowVars`]) and its hosts ([`XBits`]). The decision has two parts:
+//! [`Detector::header_matches`] for all tests except the payload, and [`Detector::payload_matches`]
+//! for the payload of a packet or a part of a stream; [`reach()`] returns which. A match then
+//! changes flow and hosts by [`Detector::apply`].
 //!
-//! The meaning of every option is that of Suricata's manual; where it is silent, what Suricata 8 does. Two
-//! differences: where a rule has several contents, Suricata gives up some combinations early; here all are tried. And
-//! `flags:!S` and the like match packets without any of SYN, FIN and RST too, which Suricata never looks at.
+//! Every option has the meaning of Suricata's manual, or of Suricata 8 if the manual is silent.
+//! There are two differences. If a rule has several contents, Suricata gives up some combinations
+//! early; here all are tried. And `flags:!S` and the like also match packets without any of SYN,
+//! FIN and RST, which Suricata never tests.
 //!
-//! Nothing here allocates but [`Detector::new`], [`Scratch::new`], [`XBits::new`], and an expression that does not run
-//! as machine code, until its memory is as large as it needs.
+//! Only [`Detector::new`], [`Scratch::new`] and [`XBits::new`] allocate, and an expression that
+//! does not run as machine code, until its memory is as large as it needs.
 
 use warpline_native::regex;
 use warpline_packet::Instant;

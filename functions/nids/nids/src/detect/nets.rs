@@ -1,7 +1,7 @@
 //! The sets of addresses that most rules name: [`Nets`].
 //!
-//! Rule sets name few of them, `$HOME_NET` above all. To look once which of them a packet's ends
-//! are in is cheaper than to look for every rule.
+//! Rule sets name few of them, `$HOME_NET` above all. Looking up a packet's ends in them once is
+//! cheaper than doing so for every rule.
 
 use core::net::IpAddr;
 use std::collections::HashMap;

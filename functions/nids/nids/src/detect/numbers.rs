@@ -1,7 +1,7 @@
 //! Numbers in payloads: manual, "Payload Keywords", from `byte_test` to `byte_math`.
 //!
-//! Positions are offsets in the stream, as in [`chain`](super::chain). A number that does not lie whole in what is
-//! looked at is not there. Arithmetic is that of 64 bits without sign, which wraps round.
+//! Positions are offsets in the stream, as in [`chain`](super::chain). A number that is not
+//! completely in the buffer is missing. Arithmetic is unsigned, with 64 bits, and wraps.
 
 use super::chain::Place;
 use warpline_nids_rules::{

@@ -1,6 +1,6 @@
-//! What a rule is decided on ([`Reach`]), and in which order rules are ([`order`]).
+//! The data that a rule is tested on ([`Reach`]), and the order of rules ([`order`]).
 //!
-//! Both follow Suricata, so that the same rules tell of the same packets.
+//! Both follow Suricata, so that the same rules alert on the same packets.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,8 +1,8 @@
 //! A packet as rules see it: [`Subject`].
 //!
-//! What counts as payload is what Suricata takes: of TCP, UDP, SCTP and ESP what follows the header; of ICMP what
-//! follows 8 bytes, or the 20 of timestamps and the addresses of a router advertisement; of anything else, and of fragments
-//! that were not put together, nothing.
+//! The payload is defined as in Suricata. For TCP, UDP, SCTP and ESP it follows the header. For
+//! ICMP it follows 8 bytes, or the 20 of timestamps and the addresses of a router advertisement.
+//! Other protocols, and fragments that were not reassembled, have none.
 
 use core::net::{IpAddr, Ipv4Addr};
 

@@ -1,7 +1,8 @@
-//! What rules set of hosts and of pairs of them: [`XBits`].
+//! Bits that rules set for hosts and pairs of hosts: [`XBits`].
 //!
-//! The table is of one shard. Packets of a pair of addresses always meet in one shard, so bits of pairs are
-//! exact; a bit of a host is seen by the packets that the host's shards have in common with the one that set it.
+//! The table belongs to one shard. Packets of a pair of addresses always share a shard, so bits of
+//! pairs are exact. A bit of a host is visible to packets of that host in the shard of the packet
+//! that set it.
 //!
 //! It has a fixed number of places. When all are taken, the bit that would expire first makes room.
 

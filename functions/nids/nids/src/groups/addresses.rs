@@ -1,6 +1,6 @@
-//! Rules by address: which of them name an address, for rules that have nothing else to be found by.
+//! Rules by address, for rules with nothing else to find them by.
 //!
-//! Most packets are of nobody that a rule names: a bit for each /16 says so without a search.
+//! Most packets have no address that a rule names: a bit for each /16 shows that without a search.
 
 use core::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The groups as flat tables, for kernels: which group a packet falls into, and which of all literals are a group's.
+//! The groups as flat tables, for kernels: the group of a packet, and the literals of each group.
 
 use std::collections::HashMap;
 use std::sync::Arc;

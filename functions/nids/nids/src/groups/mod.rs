@@ -1,8 +1,8 @@
-//! Which rules may match which packet, found without asking each.
+//! Finds the rules that may match a packet without testing each.
 //!
-//! A rule with a literal is found by it: packets fall into groups by protocol and ports, and a group's matcher looks for
-//! the literals of all rules that may match there, so that a packet is scanned by one matcher. For rules without see
-//! `unanchored`.
+//! A rule with a literal is found by it. Packets fall into groups by protocol and ports. A group's
+//! matcher searches for the literals of all rules that may match there, so one matcher scans a
+//! packet. `unanchored` has rules without a literal.
 
 mod addresses;
 mod flat;

@@ -1,9 +1,10 @@
-//! Which ports the rules of a protocol ask for, and so how its packets fall into groups.
+//! Divides the packets of a protocol into groups, by the ports that rules name.
 //!
-//! A rule stands on the side where it names few ports: `any -> any 80` by destination, `any 80 -> any` by source; one that names
-//! few on neither side is about every packet. Ports for which the same rules of a side ask are one class. The classes that
-//! many rules ask for get groups of their own; the rest share one, because every group's matcher holds the rules about
-//! all packets again: a few more literals cost a scan little, and each matcher costs memory and time to build.
+//! A rule belongs to the side where it names few ports: `any -> any 80` to the destination,
+//! `any 80 -> any` to the source. One that names few on neither side is about every packet. Ports
+//! with the same rules on a side are one class. Classes with many rules get groups of their own,
+//! and the rest share one. Every group's matcher has the rules about all packets again: a few more
+//! literals cost a scan little, but each matcher costs memory and time to build.
 
 use super::stretches::Stretches;
 use warpline_nids_rules::{Header, Ports};

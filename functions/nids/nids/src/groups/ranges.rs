@@ -1,4 +1,5 @@
-//! Which rules name a number: sorted ranges that don't overlap, each with the rules that name all of it.
+//! Rules by a number that they name: sorted ranges that don't overlap, each with the rules that
+//! name all of it.
 
 /// Where ranges begin, and the rules of each; the next one's beginning is its end.
 #[derive(Debug)]

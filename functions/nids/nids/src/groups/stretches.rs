@@ -1,7 +1,7 @@
-//! The ports of one side, divided into classes: those for which the same rules ask.
+//! The ports of one side, divided into classes: those that the same rules name.
 //!
-//! Sets of ports begin and end at few places, so that what is divided is the stretches between these and not each port,
-//! and rules with the same set divide them once.
+//! Sets of ports begin and end at few places. So the ranges between these are divided and not each
+//! port, and rules with the same set divide them once.
 
 use core::cmp::Reverse;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Rules without a literal: found by the addresses that they name, or else by the ports, where these are few; what is left
-//! is asked on every packet of its protocol.
+//! Rules without a literal: found by the addresses that they name, or by ports if these are few.
+//! The rest is tested on every packet of its protocol.
 
 use core::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What a match does: to the packet, to its flow, and to what is known of both.
+//! The effects of a match: on the packet, on its flow, and on the state of both.
 
 use super::super::detect::Reach;
 use super::super::report::{Decision, Match, RuleId};

@@ -1,4 +1,4 @@
-//! The application protocol of the flow at hand, as its first data show it.
+//! The application protocol of the current flow, from its first data.
 
 use warpline_packet::wire::ip_protocol;
 

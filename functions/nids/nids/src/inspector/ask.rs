@@ -1,4 +1,4 @@
-//! Asking the rules that a packet made worth asking, in their order, until one lets the packet pass.
+//! Tests the candidate rules of a packet in their order, until one lets the packet pass.
 
 use warpline_packet::wire::ip_protocol;
 

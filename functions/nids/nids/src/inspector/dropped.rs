@@ -1,4 +1,5 @@
-//! A packet that a rule dropped: its receiver never has the payload, so that its stream doesn't either.
+//! A packet that a rule dropped: its receiver never gets the payload, so the stream doesn't have it
+//! either.
 
 use super::super::asked::Asked;
 use super::{At, Fate, Inspector};

@@ -1,7 +1,9 @@
-//! The end of a flow: what waits behind gaps is looked at when nothing can close them any more.
+//! The end of a flow: data that wait after gaps are inspected when nothing can close these any
+//! more.
 //!
-//! A flow ends when its time is over, when a new connection takes its ports, when it makes room for another, and with
-//! the input. There is no packet then to decide of: rules see the stream and who talks to whom, and alert.
+//! A flow ends when its time is over, when a new connection takes its ports, when it makes room for
+//! another, and with the input. There is no packet to decide on then: rules see the stream and the
+//! endpoints, and alert.
 
 use warpline_packet::{Found, Instant};
 

@@ -1,5 +1,5 @@
-//! Which rules a packet makes worth asking: by what was found in its payload and in its stream, by its addresses, and
-//! those that wait.
+//! Finds the candidate rules of a packet: by literals found in its payload and in its stream, by
+//! its addresses, and rules that wait.
 
 use core::ops::Range;
 

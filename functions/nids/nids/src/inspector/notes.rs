@@ -1,7 +1,9 @@
-//! How many matches of a packet are noted for the report, which tells [`ALERTS_MAX`] of them at most.
+//! Limits the matches of a packet that are noted for the report, which reports [`ALERTS_MAX`] of
+//! them at most.
 //!
-//! What `noalert`, a suppression or a threshold holds back must not take the place of an alert. Which those are that a
-//! threshold holds back the report alone knows. So each kind of match has notes of its own.
+//! Matches that `noalert`, a suppression or a threshold withholds must not take the place of an
+//! alert. Only the report knows which ones a threshold withholds. So each kind of match has notes
+//! of its own.
 
 use super::super::report::{ALERTS_MAX, Decision, Policy};
 use super::At;

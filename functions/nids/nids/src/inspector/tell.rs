@@ -1,4 +1,4 @@
-//! What is told of a match: a note for the report.
+//! The report of a match: a note.
 
 use warpline_packet::wire::{ethernet, vlan};
 use warpline_packet::{Flags, LinkType};

@@ -1,6 +1,6 @@
-//! A table of what was counted, bounded: where it is full, the entry that expires first makes room.
+//! A bounded table of counts: when it is full, the entry that expires first makes room.
 //!
-//! Every slot has one line in a heap by the expiry that it had when the line was written; expiries only grow, so
+//! Every slot has one line in a heap with its expiry at the time of writing. Expiries only grow, so
 //! a line that is too early is put back with the real one when it comes up.
 
 use core::cmp::Reverse;

@@ -1,4 +1,4 @@
-//! An alert as a line of `fast.log`, as Suricata writes it.
+//! An alert as a line of `fast.log`, in Suricata's form.
 
 use core::net::IpAddr;
 use std::io::Write;

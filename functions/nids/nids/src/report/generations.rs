@@ -1,8 +1,9 @@
-//! The rule sets of a run: which of them a note is about, while they change and packets flow.
+//! The rule sets of a run, and which of them a note is about, while they change and packets flow.
 //!
-//! Every function holds its own; one that takes the place of another ([`Generation::follow`]) adds its rule set to
-//! those that the running report looks at. The report keeps what it works with; a rule set that no function holds
-//! any more is forgotten here. A note of a rule set reaches the report before the function that made it is freed.
+//! Every function holds its own. One that replaces another ([`Generation::follow`]) adds its rule
+//! set to those of the running report. The report keeps the rule sets in use; one that no function
+//! holds any more is dropped here. A note of a rule set reaches the report before the function that
+//! made it is freed.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 

@@ -1,9 +1,10 @@
-//! What is told of matches: alerts as notes, thresholds and suppression, the files that alerts are written to,
-//! and the packets that answer rejected ones.
+//! Reports of matches: alerts as notes, thresholds and suppression, the files for alerts, and the
+//! packets that answer rejected ones.
 //!
-//! A match is noted where it happens ([`Alert`]); [`AlertReport`] gets the notes in the order of the input, decides
-//! which are told ([`Thresholds`]), and writes them. Where the verdict hangs on a threshold
-//! ([`Policy::decides_verdict`]) a shard decides with a [`Thresholds`] of its own, and the note says what it decided.
+//! A match is noted where it happens ([`Alert`]). [`AlertReport`] gets the notes in the order of
+//! the input, decides which to report ([`Thresholds`]), and writes them. If the verdict depends on
+//! a threshold ([`Policy::decides_verdict`]), a shard decides with a [`Thresholds`] of its own and
+//! records the decision in the note.
 
 mod alert;
 mod alert_report;

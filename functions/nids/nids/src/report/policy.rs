@@ -1,10 +1,14 @@
-//! What is told of a rule's matches: its own threshold and what `threshold.config` lays over it.
+//! The reporting policy of a rule: its own threshold and the entries of `threshold.config`.
 //!
-//! A rule has at most one filter that counts. Where several could apply, one is chosen, as Suricata does it
+//! A rule has at most one filter that counts. If several could apply, one is chosen as in Suricata
 //! (userguide, "Global thresholds vs rule thresholds"; `SetupThresholdRule`), in this order:
-//! a `threshold` or `event_filter` of just this rule, the last of them; the rule's own `threshold` or
-//! `detection_filter`; a `rate_filter` of just this rule, the first; a `threshold` of all rules or of its
-//! generator, the first; such a `rate_filter`, the first. Suppressions add up.
+//! 1. a `threshold` or `event_filter` of just this rule, the last of them;
+//! 2. the rule's own `threshold` or `detection_filter`;
+//! 3. a `rate_filter` of just this rule, the first;
+//! 4. a `threshold` of all rules or of its generator, the first;
+//! 5. such a `rate_filter`, the first.
+//!
+//! Suppressions add up.
 
 use core::net::IpAddr;
 use std::collections::HashMap;

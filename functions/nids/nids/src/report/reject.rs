@@ -1,10 +1,10 @@
-//! Answers to rejected packets: TCP resets, and ICMP or ICMPv6 unreachables about everything else.
+//! Answers to rejected packets: TCP resets, and ICMP or ICMPv6 unreachables for all others.
 //!
-//! A reset to the source is what a host without the connection answers (RFC 9293, 3.10.7.1); one to the destination
-//! stands in the place of the packet, which it doesn't get: it has the packet's sequence number, the next that is
-//! expected (RFC 5961, 3.2). An ICMP error is about what its receiver sent, so the destination never gets one.
-//! Nothing is answered to a fragment, to a reset, to an ICMP error, to what was sent to many, and to what has
-//! no single sender.
+//! A reset to the source is what a host without the connection answers (RFC 9293, 3.10.7.1). One to
+//! the destination takes the place of the packet, which it doesn't get: it has the packet's
+//! sequence number, the next expected one (RFC 5961, 3.2). An ICMP error is about packets that its
+//! receiver sent, so the destination never gets one. There is no answer to a fragment, a reset, an
+//! ICMP error, a packet to many receivers, and a packet without a single sender.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

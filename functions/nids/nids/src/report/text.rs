@@ -1,6 +1,7 @@
-//! How times, addresses, protocols and bytes are written in alerts, as Suricata writes them.
+//! Formats times, addresses, protocols and bytes in alerts, as Suricata does.
 //!
-//! Writing to a `Vec` can't fail, so results of `write!` are dropped here and in the files beside this one.
+//! Writing to a `Vec` can't fail, so results of `write!` are dropped here and in the files beside
+//! this one.
 
 use core::net::IpAddr;
 use std::io::Write;

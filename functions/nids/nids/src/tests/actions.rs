@@ -1,5 +1,5 @@
-//! What rules do to packets and flows, in which order, and how often they tell of it (manual, "Action-order" and "Thresholding
-//! Keywords").
+//! The effects of rules on packets and flows, their order, and how often they alert (manual,
+//! "Action-order" and "Thresholding Keywords").
 
 use super::frames::{ACK, Frame, SYN, Talk};
 use super::run::{Ran, run};

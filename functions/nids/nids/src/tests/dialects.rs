@@ -1,4 +1,5 @@
-//! What the same text means as a rule of Suricata and as one of Snort (Snort manual 2.9, 3.5 and 3.6), by the whole function.
+//! The meaning of the same text as a rule of Suricata and as one of Snort (Snort manual 2.9, 3.5
+//! and 3.6), for the whole function.
 
 use super::frames::Frame;
 use super::run::Temporary;

@@ -1,4 +1,4 @@
-//! What a rule dropped by a packet alone never was, for the stream: its receiver doesn't have it.
+//! A packet that a rule dropped for itself is not part of the stream: its receiver doesn't have it.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

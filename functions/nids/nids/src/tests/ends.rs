@@ -1,4 +1,4 @@
-//! What waits behind a gap when its flow ends is looked at: whatever ends the flow, and once.
+//! Data that wait after a gap when their flow ends are inspected once, whatever ends the flow.
 
 use warpline_packet::{Access, Batch, Instant, Shard, StateKey};
 

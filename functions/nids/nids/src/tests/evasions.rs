@@ -1,4 +1,4 @@
-//! The same attack in every disguise: whoever hides it is found, as far as the receiver would see it.
+//! The same attack in every disguise is found, as far as the receiver would see it.
 
 use super::frames::{ACK, FIN, Frame, RST, Talk, URG};
 use super::run::run;

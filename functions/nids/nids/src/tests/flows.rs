@@ -1,4 +1,5 @@
-//! Options on flows, and what is kept of flows and hosts (manual, "Flow Keywords" and "Xbits Keyword").
+//! Options on flows, and the state of flows and hosts (manual, "Flow Keywords" and "Xbits
+//! Keyword").
 
 use super::frames::{ACK, Frame, RST, SYN, Talk};
 use super::run::{Told, run};

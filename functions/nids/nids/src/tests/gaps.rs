@@ -1,4 +1,4 @@
-//! Data behind gaps: they are looked at when the gap is given up, whichever end's packet does that.
+//! Data after gaps are inspected when the gap is given up, whichever end's packet causes that.
 
 use super::frames::{ACK, Frame, RST, Talk};
 use super::run::{Temporary, run};

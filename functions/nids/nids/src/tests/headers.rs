@@ -1,5 +1,5 @@
-//! Options on headers (manual, "Header Keywords"), protocols, addresses and ports: a rule, frames, and the places of those
-//! that it tells of.
+//! Options on headers (manual, "Header Keywords"), protocols, addresses and ports: a rule, frames,
+//! and the indices of those it alerts on.
 
 use warpline_packet::wire::ip_protocol;
 

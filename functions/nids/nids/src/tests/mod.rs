@@ -1,5 +1,5 @@
-//! What the function as a whole tells of packets and drops: rule text, frames, expected alerts, with every matcher and in
-//! batches of several sizes.
+//! Alerts and drops of the whole function: rule text, frames, expected alerts, with every matcher
+//! and in batches of several sizes.
 
 mod actions;
 mod apps;

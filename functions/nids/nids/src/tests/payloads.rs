@@ -1,5 +1,6 @@
-//! Options on payloads, with the examples of the manual's chapters "Payload Keywords" and "Fast Pattern": each case in a UDP
-//! datagram, a TCP segment, and a TCP stream cut at every place, over both versions of IP and in both directions.
+//! Options on payloads, with the examples of the manual's chapters "Payload Keywords" and "Fast
+//! Pattern". Each case runs in a UDP datagram, a TCP segment, and a TCP stream cut at every place,
+//! over both versions of IP and in both directions.
 
 use super::frames::{Frame, Talk};
 use super::run::run;

@@ -1,5 +1,6 @@
-//! Random rules over random streams and datagrams: a rule tells of a flow just where its tests hold of the whole stream as
-//! far as it had come with some packet, and of a datagram where they hold of its payload.
+//! Random rules over random streams and datagrams. A rule alerts on a flow exactly if its tests
+//! hold for the whole stream up to some packet, and on a datagram exactly if they hold for its
+//! payload.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

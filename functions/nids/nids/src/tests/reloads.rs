@@ -1,4 +1,4 @@
-//! Other rules while packets flow: what waits, and what is asked once, goes by the rules of the day.
+//! New rules while packets flow: waiting rules and one-time tests use the current rules.
 
 use super::frames::{Frame, Talk};
 use super::run::Temporary;

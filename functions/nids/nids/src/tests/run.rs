@@ -1,4 +1,4 @@
-//! Runs the function over frames, and reads what it tells.
+//! Runs the function over frames, and reads its alerts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Whole files: lines, revisions, counts, other files beside them, and what is long or random.
+//! Whole files: lines, revisions, counts, the other files, and long or random files.
 
 use proptest::prelude::*;
 

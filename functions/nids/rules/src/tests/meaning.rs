@@ -1,4 +1,4 @@
-//! Options, and what they mean.
+//! Options and their meaning.
 
 use core::net::Ipv4Addr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Rules as text, and what they mean. Texts are the manual's own examples where it has some.
+//! Rules as text, and their meaning. Texts are the manual's own examples where it has some.
 
 mod files;
 mod meaning;

@@ -1,4 +1,4 @@
-//! Rules made up, printed as text, and read back.
+//! Generated rules, printed as text, and read back.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Rules that are wrong, with their column, and rules that are held apart.
+//! Invalid rules, with their column, and unsupported rules.
 
 use super::*;
 

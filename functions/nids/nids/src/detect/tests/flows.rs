@@ -1,4 +1,4 @@
-//! Tests of flows and hosts, and what matches change of them.
+//! Tests of flows and hosts, and their changes by matches.
 
 use core::time::Duration;
 

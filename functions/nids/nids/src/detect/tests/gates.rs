@@ -1,4 +1,4 @@
-//! Gates beside the tests that they stand for.
+//! Compares gates with the tests that they stand for.
 
 use core::net::Ipv4Addr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Work is bounded, and what is given up is counted; what can't be compiled is told.
+//! Work is bounded, and abandoned work is counted; expressions that can't be compiled are reported.
 
 use super::build::*;
 use crate::detect::{Buffer, Detector, Limits, Scratch};

@@ -1,5 +1,5 @@
-//! Rule text beside the same rule typed, a payload and whether it matches: the manual's examples for each option of
-//! "Payload Keywords", and the edges between them.
+//! Rule text beside the same rule typed, a payload and whether it matches: the manual's examples
+//! for each option of "Payload Keywords", and edge cases between them.
 
 use super::build::*;
 use super::{holds, holds_in};

@@ -1,5 +1,5 @@
-//! Whether rules match: a table of the manual's own examples, headers and flows by hand, and everything that can stand in
-//! a payload against a naive matcher.
+//! Whether rules match: a table of the manual's own examples, headers and flows by hand, and every
+//! kind of payload test against a naive matcher.
 
 mod build;
 mod flows;

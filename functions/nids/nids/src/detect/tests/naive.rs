@@ -1,7 +1,8 @@
 //! A matcher written from the manual ("Payload Keywords") alone: the oracle of the fast one.
 //!
-//! It knows no order of search. It keeps every way in which the tests so far can hold, each with where its last
-//! match ended and what was extracted, and makes of each all the ways in which the next test can hold as well.
+//! It has no order of search. It keeps every way in which the tests so far can hold, each with the
+//! end of its last match and the extracted values. From each it makes all the ways in which the
+//! next test can hold as well.
 
 use warpline_nids_rules::*;
 

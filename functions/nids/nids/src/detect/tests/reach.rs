@@ -1,4 +1,4 @@
-//! On what rules are decided, and in which order.
+//! The data that rules are tested on, and their order.
 
 use std::sync::Arc;
 

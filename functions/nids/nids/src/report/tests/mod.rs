@@ -1,4 +1,4 @@
-//! Tests of what is told.
+//! Tests of reports.
 
 mod lines;
 mod policies;

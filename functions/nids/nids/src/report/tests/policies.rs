@@ -1,4 +1,4 @@
-//! Which of several thresholds a rule gets.
+//! Which of several thresholds applies to a rule.
 
 use super::*;
 use crate::report::{Filter, Policies};

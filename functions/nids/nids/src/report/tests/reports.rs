@@ -1,4 +1,4 @@
-//! The report: which notes come out where, over several rule sets and when a file fails.
+//! The report: where notes are written, over several rule sets and when a file fails.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::Mutex;

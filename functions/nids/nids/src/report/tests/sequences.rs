@@ -1,4 +1,5 @@
-//! Thresholds over sequences of matches, against an oracle that looks at all of them anew each time.
+//! Thresholds over sequences of matches, against an oracle that evaluates all of them anew each
+//! time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
