@@ -152,7 +152,8 @@ pub struct Tuple {
     dst: [u8; 16],
     /// IP version; 0 where the packet is not IP.
     pub version: u8,
-    protocol: u8,
+    /// The protocol after the IP header and its extensions.
+    pub protocol: u8,
     /// TCP or UDP source port, or the identifier of an ICMP echo.
     pub src_port: Option<u16>,
     /// TCP or UDP destination port, or the identifier of an ICMP echo.

@@ -4,6 +4,8 @@ use core::any::Any;
 use core::net::IpAddr;
 use std::sync::Arc;
 
+use crate::addresses::{address_of, number};
+use crate::{Endpoint, Fixed};
 use warpline_packet::{
     AddressBlocks, Division, FlowHasher, Headers, OwnKey, Prefix, SHARDS, StateKey, Tuple,
 };
@@ -107,6 +109,8 @@ pub struct InsideKey {
     /// Outside ports a shard has of each outside address; shard `s` has those from
     /// `port_first + s * ports_per_shard` on.
     pub ports_per_shard: u16,
+    /// Translations that the configuration fixes.
+    pub fixed: Arc<Fixed>,
 }
 
 impl InsideKey {
@@ -121,22 +125,51 @@ impl InsideKey {
             return hasher.shard(tuple.pair);
         }
         let (src, dst) = tuple.addresses();
+        let (to, from) = ((dst, tuple.dst_port), (src, tuple.src_port));
+        let outside = |end| self.shard_of_outside(hasher, tuple, end);
         match (self.inside.contains(src), self.inside.contains(dst)) {
-            (true, false) => return hasher.shard(hasher.address(src)),
-            (false, true) => return hasher.shard(hasher.address(dst)),
+            // From inside to an outside port: to the state of that port. A mapped address has none.
+            (true, false) if !self.is_mapped(dst) => {
+                outside(to).unwrap_or_else(|| hasher.shard(hasher.address(src)))
+            }
+            (false, true) if !self.is_mapped(src) => {
+                outside(from).unwrap_or_else(|| hasher.shard(hasher.address(dst)))
+            }
+            (true, false) => hasher.shard(hasher.address(src)),
+            (false, true) => hasher.shard(hasher.address(dst)),
             // Nothing is translated between two that are inside, but others may keep state of both
             // directions.
-            (true, true) => return hasher.shard(tuple.pair),
-            (false, false) => {}
+            (true, true) => hasher.shard(tuple.pair),
+            (false, false) => {
+                outside(to).or_else(|| outside(from)).unwrap_or_else(|| hasher.shard(tuple.pair))
+            }
         }
-        let port = if self.outside.contains(dst) {
-            tuple.dst_port
-        } else if self.outside.contains(src) {
-            tuple.src_port
-        } else {
-            None
-        };
-        port.and_then(|port| self.shard_of_port(port)).unwrap_or_else(|| hasher.shard(tuple.pair))
+    }
+
+    fn is_mapped(&self, address: IpAddr) -> bool {
+        let (version, address) = number(address);
+        self.fixed.inside_of(version, address).is_some()
+    }
+
+    /// The shard with the state of an outside address and port, where it is one of ours.
+    fn shard_of_outside(
+        &self,
+        hasher: &FlowHasher,
+        tuple: &Tuple,
+        (outside, port): (IpAddr, Option<u16>),
+    ) -> Option<u8> {
+        if !self.fixed.is_empty() {
+            let (version, address) = number(outside);
+            let forward = |port| {
+                let to = Endpoint { address, port };
+                Some(self.fixed.forward(version, tuple.protocol, to)?.inside.address)
+            };
+            let host = port.and_then(forward).or_else(|| self.fixed.inside_of(version, address));
+            if let Some(host) = host {
+                return Some(hasher.shard(hasher.address(address_of(version, host))));
+            }
+        }
+        port.filter(|_| self.outside.contains(outside)).and_then(|port| self.shard_of_port(port))
     }
 }
 
@@ -194,9 +227,9 @@ fn client_or_inside(
         (true, false) => (dst, tuple.dst_port),
         _ => return inside.shard(hasher, tuple),
     };
-    let port = port.filter(|_| inside.outside.contains(client));
     // The pair won't do for an unused port: it has the VIP one way and the backend the other.
-    port.and_then(|port| inside.shard_of_port(port))
+    inside
+        .shard_of_outside(hasher, tuple, (client, port))
         .unwrap_or_else(|| hasher.shard(hasher.address(client)))
 }
 
@@ -237,6 +270,7 @@ mod tests {
             outside: blocks(OUTSIDE),
             port_first: 1024,
             ports_per_shard: 1008,
+            fixed: Arc::default(),
         }
     }
 

@@ -6,6 +6,11 @@ FUNCTION int is_source(u32 action)
     return action == ACTION_SOURCE || action == ACTION_SOURCE_ADDRESS;
 }
 
+FUNCTION int is_address_alone(u32 action)
+{
+    return action == ACTION_SOURCE_ADDRESS || action == ACTION_DESTINATION_ADDRESS;
+}
+
 FUNCTION u32 halves(u32 word) { return (word >> 16) + (word & 0xffff); }
 
 /* A change is a sum: added to a checksum's complement it updates that. */
@@ -82,7 +87,7 @@ FUNCTION int needs_payload(Fields f, u32 action, u32 version, u32 port)
 {
     if (action == ACTION_ERROR_OUT || action == ACTION_ERROR_IN) return 1;
 #if HAS_ECHOES
-    int is_echo = version == 4 && ip_protocol(f.packet) == IP_PROTOCOL_ICMP && action != ACTION_SOURCE_ADDRESS;
+    int is_echo = version == 4 && ip_protocol(f.packet) == IP_PROTOCOL_ICMP && !is_address_alone(action);
     return is_echo && icmp_sum_v4(f, port) == 0;
 #else
     return ip_protocol(f.packet) != IP_PROTOCOL_TCP && ip_protocol(f.packet) != IP_PROTOCOL_UDP;
@@ -102,18 +107,19 @@ PACKET_KERNEL(translate)
             if (action > ACTIONS) leave(p, place);
             continue;
         }
+        if (action == TAG_HAIRPIN) action = ACTION_SOURCE;
         if (action == ACTION_SOURCE && (header_flags(p) & FLAG_LATER_FRAGMENT)) action = ACTION_SOURCE_ADDRESS;
 #endif
         if (action == 0 || action > ACTIONS || (version != 4 && version != 6)) continue;
         Fields f = fields_of(p);
-        if (!is_within(p, version, action != ACTION_SOURCE_ADDRESS) || needs_payload(f, action, version, port)) {
+        if (!is_within(p, version, !is_address_alone(action)) || needs_payload(f, action, version, port)) {
             leave(p, place);
             continue;
         }
         int source = is_source(action);
         Address to = address_of(p);
         u32 change = write_address(f, version, source, to), protocol = ip_protocol(p);
-        if (action == ACTION_SOURCE_ADDRESS) continue;
+        if (is_address_alone(action)) continue;
         if (protocol == IP_PROTOCOL_TCP) write_tcp(f, source, port, change);
         else if (protocol == IP_PROTOCOL_UDP) write_udp(f, source, port, change);
 #if HAS_ECHOES

@@ -4,7 +4,7 @@
 use warpline_packet::wire::{ip_protocol, ipv4, ipv6, tcp, udp};
 use warpline_packet::{Field, FieldSet, ReadWrite};
 
-use crate::translate::{Action, Words};
+use crate::translate::{self, Action, Words};
 use warpline_nf::kernels::{BYTES, ENDPOINT, KernelStep, Kernels, number_of};
 
 const STEPS: &[KernelStep] =
@@ -36,6 +36,7 @@ fn kernels_at(words: &Words, has_echoes: bool, is_second: bool) -> Kernels {
     defines.push(("IS_SECOND", is_second.into()));
     defines.extend(ACTIONS.map(|(name, action)| (name, action as u64 + 1)));
     defines.push(("ACTIONS", ACTIONS.len() as u64));
+    defines.push(("TAG_HAIRPIN", translate::HAIRPIN.into()));
     defines.extend(NUMBERS.map(|(name, number)| (name, number as u64)));
     Kernels::builder("nat.cl", include_str!("kernel.cl"), STEPS)
         .headers(&[BYTES, ENDPOINT])
@@ -49,12 +50,13 @@ pub fn access(run: ReadWrite) -> ReadWrite {
     ReadWrite::new(run.reads & !others, run.writes & !others)
 }
 
-const ACTIONS: [(&str, Action); 5] = [
+const ACTIONS: [(&str, Action); 6] = [
     ("ACTION_SOURCE", Action::Source),
     ("ACTION_DESTINATION", Action::Destination),
     ("ACTION_SOURCE_ADDRESS", Action::SourceAddress),
     ("ACTION_ERROR_OUT", Action::ErrorOut),
     ("ACTION_ERROR_IN", Action::ErrorIn),
+    ("ACTION_DESTINATION_ADDRESS", Action::DestinationAddress),
 ];
 
 /// What the text has to know of headers: protocols and lengths.

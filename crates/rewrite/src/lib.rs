@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod addresses;
+pub mod fixed;
 pub mod icmp;
 pub mod icmp_errors;
 mod joint_key;
@@ -13,6 +14,7 @@ mod protocol;
 pub mod translate;
 
 pub use addresses::{Endpoint, PortRange};
+pub use fixed::{Fixed, Forward, Mapped};
 pub use joint_key::{ClientKey, InsideKey, JointKey};
 pub use places::{PlaceWords, SecondPlace};
 pub use protocol::Protocol;

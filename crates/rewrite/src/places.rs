@@ -54,6 +54,20 @@ impl PlaceWords {
         &self.changes
     }
 
+    /// Whether there are two places.
+    pub fn has_two(&self) -> bool {
+        self.second.is_some()
+    }
+
+    /// Has `packet`, from inside to inside by an outside address, get a new destination and a new
+    /// source, with two places.
+    pub fn set_hairpin(&self, packet: &mut PacketMut<'_>, destination: &Rewrite, source: Endpoint) {
+        if let Some(second) = &self.second {
+            self.first.set(packet, destination);
+            second.put(packet, translate::HAIRPIN, source);
+        }
+    }
+
     /// Writes `rewrite` into the words of `packet`. With two places an inbound packet keeps its
     /// destination in the words of the second, for answers to it.
     #[inline]

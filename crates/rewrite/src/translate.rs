@@ -22,14 +22,25 @@ pub enum Action {
     ErrorOut,
     /// Destination address of an ICMP error, and the source of the packet that it quotes.
     ErrorIn,
+    /// Destination address alone: a packet without ports.
+    DestinationAddress,
 }
 
-const ACTIONS: [Action; 5] =
-    [Action::Source, Action::Destination, Action::SourceAddress, Action::ErrorOut, Action::ErrorIn];
+const ACTIONS: [Action; 6] = [
+    Action::Source,
+    Action::Destination,
+    Action::SourceAddress,
+    Action::ErrorOut,
+    Action::ErrorIn,
+    Action::DestinationAddress,
+];
 
 /// The tag of a packet that is rewritten at the first place. The words of the second hold where it
 /// was sent to.
 pub(crate) const UNDO: u16 = ACTIONS.len() as u16 + 1;
+/// The tag of a packet from inside to inside by an outside address: it gets a new destination at the
+/// first place and a new source at the second. No answer can undo both, so it has none.
+pub(crate) const HAIRPIN: u16 = UNDO + 1;
 
 impl Action {
     pub(crate) fn is_source(self) -> bool {
@@ -132,9 +143,11 @@ pub(crate) fn apply_second(packet: &mut PacketMut<'_>, words: &Words) -> bool {
         return true;
     }
     if packet.has(Flags::ANSWER) {
-        return tag != UNDO || undo(packet, to);
+        return tag < UNDO || tag == UNDO && undo(packet, to);
     }
-    if let Some(action) = action_of(tag) {
+    if tag == HAIRPIN {
+        apply(packet, &Rewrite { action: Action::Source, to });
+    } else if let Some(action) = action_of(tag) {
         // A fragment that was made of the packet since has no ports.
         let is_part = action == Action::Source && packet.has(Flags::LATER_FRAGMENT);
         let action = if is_part { Action::SourceAddress } else { action };
@@ -170,7 +183,7 @@ fn apply(packet: &mut PacketMut<'_>, Rewrite { action, to }: &Rewrite) {
         Action::Source | Action::Destination => {
             transport(packet, &change, action.is_source(), to.port);
         }
-        Action::SourceAddress => {}
+        Action::SourceAddress | Action::DestinationAddress => {}
         Action::ErrorOut | Action::ErrorIn => error(packet, &change, *action, *to),
     }
 }

@@ -148,8 +148,10 @@ pub(super) struct Binding {
 const _: () = assert!(size_of::<Binding>() == 64);
 
 const IS_V6: u8 = 1;
-/// A packet came in by it.
+/// A packet answered its first one: one that came in, or left by a forward.
 const IS_ANSWERED: u8 = 2;
+/// It stands for one connection to a forwarded port.
+const IS_FORWARDED: u8 = 4;
 
 impl Binding {
     /// A new one, in no list.
@@ -180,6 +182,18 @@ impl Binding {
 
     fn version(&self) -> u8 {
         if self.is_v6() { 6 } else { 4 }
+    }
+
+    /// Whether it stands for one connection to a forwarded port, whose outside address has a number
+    /// among those of all forwards.
+    pub(super) fn is_forwarded(&self) -> bool {
+        self.flags & IS_FORWARDED != 0
+    }
+
+    /// The same binding, of a connection to a forwarded port.
+    pub(super) fn forwarded(mut self) -> Self {
+        self.flags |= IS_FORWARDED;
+        self
     }
 
     pub(super) fn is_answered(&self) -> bool {

@@ -11,6 +11,7 @@
 mod ahead;
 mod order;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_packet::{Instant, Shard, prefetch};
@@ -27,6 +28,7 @@ use super::list::{Links, List, NONE};
 use super::ports::{Ports, Wanted};
 use super::remotes::{Other, Remotes};
 use warpline_rewrite::Endpoint;
+use warpline_rewrite::Fixed;
 use warpline_rewrite::Protocol;
 use warpline_tables::Sources;
 use warpline_tables::fullest;
@@ -66,6 +68,7 @@ pub(super) struct Bindings {
     /// The end of this second, in nanoseconds.
     second_ends: u64,
     sources: Option<Sources>,
+    fixed: Arc<Fixed>,
     now: Instant,
     /// No binding expires before this.
     due: u64,
@@ -92,12 +95,18 @@ impl Bindings {
             by_outside: Index::new(capacity),
             late: Vec::with_capacity(LATE_MAX),
             hash_key: HashKey::random(),
-            ports: Ports::new(config.ports, shard, &config.outside, capacity),
+            ports: Ports::new(
+                config.ports,
+                shard,
+                &config.outside,
+                capacity + config.fixed.ports(),
+            ),
             opening: 0,
             lists: [List::EMPTY; Class::COUNT],
             yielding: [List::EMPTY; YIELDING],
             used: Vec::with_capacity(USED_MAX),
             sources: Sources::new(capacity, config.per_source),
+            fixed: Arc::clone(&config.fixed),
             timeouts: config.timeouts,
             expiries: [0; Class::COUNT],
             second_ends: 0,
@@ -172,12 +181,15 @@ impl Bindings {
         self.unlink(number);
         let binding = &self.slab[number as usize];
         let (key, outside) = (binding.key(self.upper(number)), binding.outside_endpoint());
-        if let Some(sources) = &mut self.sources {
-            sources.remove(key.version, key.inside_address());
-        }
+        let is_forwarded = binding.is_forwarded();
         self.by_inside.remove(key.hash(self.hash_key), number);
-        self.by_outside.remove(outside.hash(self.hash_key), number);
-        self.ports.release(&outside);
+        if !is_forwarded {
+            if let Some(sources) = &mut self.sources {
+                sources.remove(key.version, key.inside_address());
+            }
+            self.by_outside.remove(outside.hash(self.hash_key), number);
+            self.ports.release(&outside);
+        }
         self.slab[number as usize].by_class.free(self.free);
         self.free = number;
         self.len -= 1;
@@ -252,10 +264,7 @@ impl Bindings {
         }
         let outside = match self.take_port(&key, config) {
             Some(taken) => taken,
-            None => {
-                self.evict(Some(&key)).ok_or(Refusal::PortsExhausted)?;
-                self.take_port(&key, config).ok_or(Refusal::PortsExhausted)?
-            }
+            None => self.take_port_of_another(&key, config).ok_or(Refusal::PortsExhausted)?,
         };
         if self.len == self.capacity && self.evict(None).is_none() {
             self.ports.release(&outside);
@@ -270,6 +279,36 @@ impl Bindings {
         if let Some(sources) = &mut self.sources {
             sources.add(source.0, source.1);
         }
+        self.len += 1;
+        self.peak = self.peak.max(self.len as u64);
+        self.created += 1;
+        Ok(number)
+    }
+
+    /// A port of a binding that gives way. A binding of a forwarded port has none to give.
+    fn take_port_of_another(&mut self, key: &Key, config: &Config) -> Option<Outside> {
+        loop {
+            self.evict(Some(key))?;
+            if let Some(taken) = self.take_port(key, config) {
+                return Some(taken);
+            }
+        }
+    }
+
+    /// Makes the binding of a connection to a forwarded port and gives its number.
+    pub(super) fn create_forwarded(
+        &mut self,
+        key: Key,
+        class: Class,
+        outside: &Outside,
+    ) -> Result<u32, Refusal> {
+        if self.len == self.capacity && self.evict(None).is_none() {
+            return Err(Refusal::TableFull);
+        }
+        let number = self.place(&key, Binding::new(&key, outside, class).forwarded());
+        self.move_used();
+        self.link(number, class);
+        self.by_inside.insert(key.hash(self.hash_key), number);
         self.len += 1;
         self.peak = self.peak.max(self.len as u64);
         self.created += 1;
@@ -308,6 +347,15 @@ impl Bindings {
             // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.
             like: (key.protocol == Protocol::Udp).then_some(key.inside().port),
         };
-        self.ports.take(&wanted)
+        loop {
+            let taken = self.ports.take(&wanted)?;
+            // A forwarded port stays taken.
+            let address = config.outside.address(key.version, taken.address);
+            let to = Endpoint { address, port: taken.port };
+            let forward = |protocol| self.fixed.forward(key.version, protocol, to);
+            if key.protocol.number().and_then(forward).is_none() {
+                return Some(taken);
+            }
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! The function's table in the chain file: what was typed, and what it means.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_packet::{AddressBlocks, Prefix};
-use warpline_rewrite::InsideKey;
+use warpline_rewrite::{Fixed, InsideKey};
 
 use super::binding::Class;
+use super::fixed_keys::{self, ForwardLine, MappedLine, SourceRule};
 use super::rules;
 use warpline_nf::{Key, Resources, Section};
 use warpline_rewrite::addresses::{Overlap, Pool, PortRange, overlaps};
@@ -41,6 +43,24 @@ pub(super) const KEYS: &[Key] = &[
         allowed: "error | skip",
         default: "error",
         help: "unsupported rules: an error, or skipped",
+    },
+    Key {
+        name: "forwards",
+        allowed: "PROTOCOL OUTSIDE PORT[-PORT] to INSIDE [PORT[-PORT]], ...",
+        default: "none",
+        help: "outside ports that lead to inside hosts",
+    },
+    Key {
+        name: "one_to_one",
+        allowed: "OUTSIDE to INSIDE, ...: prefixes of one size",
+        default: "none",
+        help: "inside hosts with outside addresses of their own, for all protocols",
+    },
+    Key {
+        name: "except",
+        allowed: "prefixes, ...",
+        default: "none",
+        help: "destinations to which packets keep their inside source",
     },
     Key {
         name: "ports",
@@ -161,6 +181,9 @@ pub(super) struct Config {
     pub(super) timeouts: [Duration; Class::COUNT],
     pub(super) inbound_refresh: bool,
     pub(super) key: InsideKey,
+    pub(super) fixed: Arc<Fixed>,
+    /// Which packets from inside are translated; all where there is none.
+    pub(super) rules: Vec<SourceRule>,
     pub(super) has_v6: bool,
 }
 
@@ -183,6 +206,20 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
     check_families(section, &inside, &outside);
     check_overlaps(section, &inside, &outside);
     let (inside, outside) = (AddressBlocks::new(&inside), AddressBlocks::new(&outside));
+    let (mut forwards, mut mapped, mut source_rules) =
+        (said.forwards, said.mapped, said.source_rules);
+    let own: Vec<ForwardLine> = section.parsed_list("forwards");
+    forwards.extend(own.into_iter().map(|line| line.0));
+    let own: Vec<MappedLine> = section.parsed_list("one_to_one");
+    mapped.extend(own.into_iter().map(|line| line.0));
+    let except: Vec<Prefix> = section.parsed_list("except");
+    if !except.is_empty() {
+        if source_rules.is_empty() {
+            source_rules.push(SourceRule { translates: true, ..SourceRule::default() });
+        }
+        source_rules.insert(0, SourceRule::exempting(except));
+    }
+    let fixed = Arc::new(fixed_keys::fixed(section, (&forwards, &mapped), &inside, &outside));
     let has_v6 = inside.ranges(6).next().is_some();
     let pool = Pool::new(&outside);
     if pool.is_none() {
@@ -220,7 +257,10 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
             outside,
             port_first: ports.first(),
             ports_per_shard: ports.per_shard(),
+            fixed: Arc::clone(&fixed),
         },
+        fixed,
+        rules: source_rules,
     })
 }
 
@@ -264,6 +304,16 @@ fn check_overlaps(section: &mut Section<'_>, inside: &[Prefix], outside: &[Prefi
 }
 
 impl Config {
+    /// Whether a packet from inside is translated.
+    #[inline]
+    pub(super) fn translates(&self, version: u8, src: u128, dst: u128, protocol: u8) -> bool {
+        let mut rules = self.rules.iter();
+        self.rules.is_empty()
+            || rules
+                .find(|rule| rule.matches(version, src, dst, protocol))
+                .is_some_and(|rule| rule.translates)
+    }
+
     /// Whether an address is translated.
     #[inline]
     pub(super) fn is_inside(&self, version: u8, address: u128) -> bool {

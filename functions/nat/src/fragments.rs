@@ -28,7 +28,7 @@ struct Whole {
 struct Place {
     whole: Whole,
     expires: u64,
-    outside: u64,
+    outside: u128,
 }
 
 /// The fragmented packets of a shard.
@@ -47,7 +47,7 @@ impl Fragments {
         &mut self,
         packet: &PacketMut<'_>,
         addresses: (u128, u128),
-        outside: u64,
+        outside: u128,
         now: Instant,
     ) {
         let Some(whole) = Whole::of(packet, addresses) else { return };
@@ -61,7 +61,7 @@ impl Fragments {
         packet: &PacketMut<'_>,
         addresses: (u128, u128),
         now: Instant,
-    ) -> Option<u64> {
+    ) -> Option<u128> {
         let whole = Whole::of(packet, addresses)?;
         let place = &self.places[self.place(&whole)];
         (place.whole == whole && place.expires > now.as_nanos()).then_some(place.outside)

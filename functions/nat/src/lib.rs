@@ -7,6 +7,7 @@ mod binding;
 mod bindings;
 mod config;
 mod content;
+mod fixed_keys;
 mod fragments;
 mod iptables_rules;
 mod key;
@@ -27,6 +28,7 @@ use warpline_packet::{
     Access, Batch, Field, FieldSet, ReadWrite, Reason, ScratchWord, Shard, StateKey,
 };
 
+pub use fixed_keys::SourceRule;
 pub use iptables_rules::parse_iptables;
 pub use nft_rules::parse_nft;
 pub use rules::{NatRules, Translation};

@@ -9,9 +9,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpline_packet::Prefix;
 
+use super::fixed_keys::SourceRule;
 use super::{parse_iptables, parse_nft};
 use warpline_nf::{Diagnostic, Diagnostics, Resources, Section};
 use warpline_rewrite::addresses::PortRange;
+use warpline_rewrite::{Forward, Mapped};
 use warpline_rule_files::NumberSet;
 use warpline_rule_files::nft::is_nft;
 use warpline_rule_files::save_file::is_iptables;
@@ -78,12 +80,16 @@ pub(super) struct Said {
     pub(super) inside: Option<Vec<Prefix>>,
     pub(super) outside: Option<Vec<Prefix>>,
     pub(super) ports: Option<PortRange>,
+    pub(super) forwards: Vec<Forward>,
+    pub(super) mapped: Vec<Mapped>,
+    /// Which packets from inside are translated; all where there is none.
+    pub(super) source_rules: Vec<SourceRule>,
 }
 
 impl Said {
     /// Of rules that don't read, which was told: no key is asked for in their place.
     fn broken() -> Self {
-        Self { inside: Some(Vec::new()), outside: Some(Vec::new()), ports: None }
+        Self { inside: Some(Vec::new()), outside: Some(Vec::new()), ..Self::default() }
     }
 }
 
@@ -153,7 +159,7 @@ fn settle(section: &mut Section<'_>, source: &warpline_nf::SourceText, found: Na
     refuse("outside", outside.is_some());
     refuse("ports", ports.is_some());
     let inside = (!found.any_source).then_some(found.inside);
-    Said { inside, outside, ports }
+    Said { inside, outside, ports, ..Said::default() }
 }
 
 /// The prefixes that ranges of addresses of a version are made of.

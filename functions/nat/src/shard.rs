@@ -18,6 +18,7 @@ use warpline_nf::{Before, Emit, StateHalf};
 use warpline_rewrite::Endpoint;
 use warpline_rewrite::PlaceWords;
 use warpline_rewrite::Protocol;
+use warpline_rewrite::fixed::Target;
 use warpline_rewrite::icmp::Quote;
 use warpline_rewrite::translate::{Action, Rewrite};
 
@@ -44,13 +45,22 @@ struct Counts {
     inbound: u64,
     errors: u64,
     untranslated: u64,
+    hairpins: u64,
 }
 
 /// Where a packet goes, seen from the translator.
 enum Course {
     Out,
-    /// To the outside address of this number.
-    In(u64),
+    /// To an outside address: its number in the pool, where it is of that.
+    In(Option<u64>),
+    /// To a forwarded port.
+    Forwarded(Target),
+    /// From a mapped inside host: its outside address.
+    MappedOut(u128),
+    /// To a mapped outside address: its inside host.
+    MappedIn(u128),
+    /// From inside to an outside address.
+    Hairpin,
     Past,
     Refused(Refusal),
 }
@@ -78,15 +88,25 @@ impl NatShard {
                 self.counts.untranslated += 1;
                 return;
             }
+            Course::Hairpin => {
+                match self.hairpin(packet, src, dst) {
+                    Ok(()) => self.counts.hairpins += 1,
+                    Err(refusal) => packet.drop(Reason(refusal as u8)),
+                }
+                return;
+            }
             Course::Refused(refusal) => Err(refusal),
             Course::Out => self.outbound(packet, src, dst),
-            Course::In(outside) => self.inbound(packet, src, outside),
+            Course::In(outside) => self.inbound(packet, (src, dst), outside),
+            Course::Forwarded(target) => self.forwarded(packet, src, target),
+            Course::MappedOut(outside) => mapped(packet, outside, Way::Out),
+            Course::MappedIn(inside) => mapped(packet, inside, Way::In),
         };
         match done {
             Ok(rewrite) => {
                 match rewrite.action {
                     Action::Source | Action::SourceAddress => self.counts.outbound += 1,
-                    Action::Destination => self.counts.inbound += 1,
+                    Action::Destination | Action::DestinationAddress => self.counts.inbound += 1,
                     Action::ErrorOut | Action::ErrorIn => self.counts.errors += 1,
                 }
                 self.words.set(packet, &rewrite);
@@ -106,45 +126,174 @@ impl NatShard {
         }
         let outside = config.outside.find(version, dst);
         if !config.is_inside(version, src) {
-            return outside.map_or(Course::Past, Course::In);
+            return self.course_in(packet, dst, outside);
         }
+        let fixed = &config.fixed;
+        let is_outside =
+            || fixed.has_forwards(version, dst) || fixed.inside_of(version, dst).is_some();
         if config.is_inside(version, dst) || stays_on_link(version, dst) {
             Course::Past
-        } else if outside.is_some() {
-            Course::Refused(Refusal::Hairpin)
+        } else if outside.is_some() || is_outside() {
+            match self.words.has_two() {
+                true => Course::Hairpin,
+                false => Course::Refused(Refusal::Hairpin),
+            }
         } else if is_multicast(version, dst) {
             Course::Refused(Refusal::Multicast)
+        } else if !config.translates(version, src, dst, packet.protocol()) {
+            Course::Past
         } else {
-            Course::Out
+            fixed.outside_of(version, src).map_or(Course::Out, Course::MappedOut)
+        }
+    }
+
+    /// The same of a packet from outside; `outside` is the number of its destination in the pool.
+    fn course_in(&self, packet: &PacketMut<'_>, dst: u128, outside: Option<u64>) -> Course {
+        let (fixed, version) = (&self.config.fixed, packet.version());
+        if fixed.is_empty() {
+            return outside.map_or(Course::Past, |number| Course::In(Some(number)));
+        }
+        if packet.has(Flags::TRANSPORT) {
+            let to = Endpoint { address: dst, port: packet.dst_port() };
+            if let Some(target) = fixed.forward(version, packet.protocol(), to) {
+                return Course::Forwarded(target);
+            }
+        }
+        match fixed.inside_of(version, dst) {
+            Some(inside) => Course::MappedIn(inside),
+            None if outside.is_some() || fixed.has_forwards(version, dst) => Course::In(outside),
+            None => Course::Past,
         }
     }
 
     fn outbound(&mut self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Done {
-        let number = match content(packet)? {
+        let version = packet.version();
+        let (to, action) = match content(packet)? {
             Content::LaterFragment => {
                 let found = self.fragments.find(packet, (src, dst), self.bindings.now());
-                let number = found.ok_or(Refusal::Fragment)?;
-                let address = self.config.outside.address(packet.version(), number);
+                let address = found.ok_or(Refusal::Fragment)?;
                 let to = Endpoint { address, port: 0 };
                 return Ok(Rewrite { action: Action::SourceAddress, to });
             }
             Content::Flow(flow) => {
                 let inside = Endpoint { address: src, port: flow.src_port };
                 let remote = remote(flow.protocol, dst, flow.dst_port);
-                let number = self.outbound_binding(packet.version(), &flow, inside, remote)?;
-                self.sent(number, &flow, remote);
-                (number, Action::Source)
+                (self.source(version, &flow, inside, remote)?, Action::Source)
             }
             Content::Error => (self.outbound_error(packet, dst)?, Action::ErrorOut),
         };
-        let (number, action) = number;
-        let binding = self.bindings.get(number);
         if packet.has(Flags::FRAGMENT) {
             let now = self.bindings.now();
-            self.fragments.remember(packet, (src, dst), binding.outside, now);
+            self.fragments.remember(packet, (src, dst), to.address, now);
         }
-        let address = self.config.outside.address(packet.version(), binding.outside);
-        Ok(Rewrite { action, to: Endpoint { address, port: binding.port } })
+        Ok(Rewrite { action, to })
+    }
+
+    /// The outside endpoint of a packet from inside, by its binding, which is found or made.
+    fn source(
+        &mut self,
+        version: u8,
+        flow: &Flow,
+        inside: Endpoint,
+        remote: Endpoint,
+    ) -> Result<Endpoint, Refusal> {
+        let number = match self.connection(version, flow.protocol, inside, remote) {
+            Some(number) => {
+                self.bindings.answer(number);
+                number
+            }
+            None => self.outbound_binding(version, flow, inside, remote)?,
+        };
+        self.sent(number, flow, remote);
+        Ok(self.outside_of(version, number))
+    }
+
+    /// The binding of a connection to a forwarded port, by its inside end.
+    fn connection(
+        &self,
+        version: u8,
+        protocol: Protocol,
+        inside: Endpoint,
+        remote: Endpoint,
+    ) -> Option<u32> {
+        if !self.config.fixed.is_host(version, inside.address) {
+            return None;
+        }
+        let found = self.bindings.find(&Key::of(version, protocol, inside, remote));
+        found.filter(|&number| self.bindings.get(number).is_forwarded())
+    }
+
+    /// The outside endpoint of a binding.
+    fn outside_of(&self, version: u8, number: u32) -> Endpoint {
+        let (config, binding) = (&self.config, self.bindings.get(number));
+        let address = match binding.is_forwarded() {
+            true => config.fixed.address(binding.outside),
+            false => config.outside.address(version, binding.outside),
+        };
+        Endpoint { address, port: binding.port }
+    }
+
+    /// A packet to a forwarded port.
+    fn forwarded(&mut self, packet: &PacketMut<'_>, src: u128, target: Target) -> Done {
+        let Content::Flow(flow) = content(packet)? else { return Err(Refusal::NoBinding) };
+        let remote = Endpoint { address: src, port: flow.src_port };
+        self.forward(packet.version(), &flow, remote, target)?;
+        Ok(Rewrite { action: Action::Destination, to: target.inside })
+    }
+
+    /// Finds or makes the binding of a connection from `remote` to a forwarded port.
+    fn forward(
+        &mut self,
+        version: u8,
+        flow: &Flow,
+        remote: Endpoint,
+        target: Target,
+    ) -> Result<(), Refusal> {
+        let key = Key::of(version, flow.protocol, target.inside, remote);
+        let number = match self.bindings.find(&key) {
+            Some(number) => number,
+            None if !flow.opens => return Err(Refusal::NoBinding),
+            None => {
+                let (address, port) = (target.address, flow.dst_port);
+                let outside = Outside { version, protocol: flow.protocol, address, port };
+                let class = Class::first(flow.protocol, remote.port);
+                let number = self.bindings.create_forwarded(key, class, &outside)?;
+                let (now, expiry) = (self.bindings.now().as_nanos(), self.bindings.expiry(class));
+                self.bindings.remotes(number).remember(remote, now, expiry);
+                number
+            }
+        };
+        match flow.protocol {
+            Protocol::Tcp => self.follow(number, remote, flow.tcp_flags, Way::In),
+            protocol => self.keep(number, protocol, remote),
+        }
+        Ok(())
+    }
+
+    /// A packet from inside to an outside address (RFC 4787, REQ-9): it gets an outside source, and
+    /// the inside host that the address and port stand for. Its state is in the shard of that port.
+    fn hairpin(&mut self, packet: &mut PacketMut<'_>, src: u128, dst: u128) -> Result<(), Refusal> {
+        let Content::Flow(flow) = content(packet)? else { return Err(Refusal::Hairpin) };
+        let (config, version) = (Arc::clone(&self.config), packet.version());
+        let number = flow.protocol.number().ok_or(Refusal::Hairpin)?;
+        let own = Endpoint { address: src, port: flow.src_port };
+        let to = Endpoint { address: dst, port: flow.dst_port };
+        let from = match config.fixed.outside_of(version, src) {
+            Some(address) => Endpoint { address, ..own },
+            None => self.source(version, &flow, own, to)?,
+        };
+        let inside = if let Some(target) = config.fixed.forward(version, number, to) {
+            self.forward(version, &flow, from, target)?;
+            target.inside
+        } else if let Some(address) = config.fixed.inside_of(version, dst) {
+            Endpoint { address, ..to }
+        } else {
+            let address = config.outside.find(version, dst).ok_or(Refusal::NoBinding)?;
+            self.destination(version, &flow, address, from)?
+        };
+        let rewrite = Rewrite { action: Action::Destination, to: inside };
+        self.words.set_hairpin(packet, &rewrite, from);
+        Ok(())
     }
 
     /// What a packet of TCP or UDP will be looked for by; others are rare.
@@ -234,58 +383,94 @@ impl NatShard {
         self.bindings.refresh(number, class);
     }
 
-    /// The binding that an error from inside is about. RFC 5508, REQ-5: a translated packet whose
-    /// error it is must have come in by a binding.
-    fn outbound_error(&self, packet: &PacketMut<'_>, dst: u128) -> Result<u32, Refusal> {
-        let quote = quote(packet)?;
+    /// The outside endpoint of the host that an error from inside is about. RFC 5508, REQ-5: a
+    /// translated packet whose error it is must have come in by a binding.
+    fn outbound_error(&self, packet: &PacketMut<'_>, dst: u128) -> Result<Endpoint, Refusal> {
+        let (quote, version) = (quote(packet)?, packet.version());
         // What came in of an echo is a reply.
         if quote.src.address != dst || quote.asks {
             return Err(Refusal::BadQuote);
         }
+        if let Some(address) = self.config.fixed.outside_of(version, quote.dst.address) {
+            return Ok(Endpoint { address, ..quote.dst });
+        }
         let remote = remote(quote.protocol, quote.src.address, quote.src.port);
-        let mapping = self.config.mapping;
-        let key = Key::new(packet.version(), quote.protocol, quote.dst, remote, mapping);
-        self.bindings.find(&key).ok_or(Refusal::NoBinding)
+        let key = Key::new(version, quote.protocol, quote.dst, remote, self.config.mapping);
+        let number = self
+            .connection(version, quote.protocol, quote.dst, remote)
+            .or_else(|| self.bindings.find(&key));
+        Ok(self.outside_of(version, number.ok_or(Refusal::NoBinding)?))
     }
 
-    fn inbound(&mut self, packet: &PacketMut<'_>, src: u128, address: u64) -> Done {
+    fn inbound(
+        &mut self,
+        packet: &PacketMut<'_>,
+        (src, dst): (u128, u128),
+        address: Option<u64>,
+    ) -> Done {
         let version = packet.version();
-        let (number, action) = match content(packet)? {
-            Content::LaterFragment => return Err(Refusal::Fragment),
+        match content(packet)? {
+            Content::LaterFragment => Err(Refusal::Fragment),
             Content::Flow(flow) if flow.protocol == Protocol::Icmp && flow.opens => {
-                return Err(Refusal::NoBinding);
+                Err(Refusal::NoBinding)
             }
             Content::Flow(flow) => {
                 let remote = remote(flow.protocol, src, flow.src_port);
-                let protocol = flow.protocol;
-                let outside = Outside { version, protocol, address, port: flow.dst_port };
-                let number = self.permitted(&outside, remote)?;
-                self.bindings.answer(number);
-                if flow.protocol == Protocol::Tcp {
-                    self.follow(number, remote, flow.tcp_flags, Way::In);
-                } else if self.config.inbound_refresh {
-                    self.keep(number, flow.protocol, remote);
-                }
-                (number, Action::Destination)
+                let address = address.ok_or(Refusal::NoBinding)?;
+                let to = self.destination(version, &flow, address, remote)?;
+                Ok(Rewrite { action: Action::Destination, to })
             }
-            Content::Error => (self.inbound_error(packet, address)?, Action::ErrorIn),
-        };
-        Ok(Rewrite { action, to: self.bindings.inside(number) })
+            Content::Error => {
+                let to = self.inbound_error(packet, dst, address)?;
+                Ok(Rewrite { action: Action::ErrorIn, to })
+            }
+        }
     }
 
-    /// The binding that an error from outside is about. RFC 5508, REQ-4: "the NAT device MUST NOT
-    /// refresh or delete the NAT Session".
-    fn inbound_error(&mut self, packet: &PacketMut<'_>, address: u64) -> Result<u32, Refusal> {
-        let quote = quote(packet)?;
+    /// The inside endpoint of a packet from `remote` to a port of an outside address, by its number.
+    fn destination(
+        &mut self,
+        version: u8,
+        flow: &Flow,
+        address: u64,
+        remote: Endpoint,
+    ) -> Result<Endpoint, Refusal> {
+        let protocol = flow.protocol;
+        let outside = Outside { version, protocol, address, port: flow.dst_port };
+        let number = self.permitted(&outside, remote)?;
+        self.bindings.answer(number);
+        if protocol == Protocol::Tcp {
+            self.follow(number, remote, flow.tcp_flags, Way::In);
+        } else if self.config.inbound_refresh {
+            self.keep(number, protocol, remote);
+        }
+        Ok(self.bindings.inside(number))
+    }
+
+    /// The inside endpoint that an error from outside is about. RFC 5508, REQ-4: "the NAT device
+    /// MUST NOT refresh or delete the NAT Session".
+    fn inbound_error(
+        &mut self,
+        packet: &PacketMut<'_>,
+        dst: u128,
+        address: Option<u64>,
+    ) -> Result<Endpoint, Refusal> {
+        let (quote, version) = (quote(packet)?, packet.version());
         // What left of an echo is a request.
         let left = quote.asks || quote.protocol != Protocol::Icmp;
-        let version = packet.version();
-        if quote.src.address != self.config.outside.address(version, address) || !left {
+        if quote.src.address != dst || !left {
             return Err(Refusal::BadQuote);
         }
         let (protocol, port) = (quote.protocol, quote.src.port);
         let remote = remote(protocol, quote.dst.address, quote.dst.port);
-        self.permitted(&Outside { version, protocol, address, port }, remote)
+        let forward = |number| self.config.fixed.forward(version, number, quote.src);
+        if let Some(target) = protocol.number().and_then(forward) {
+            let found = self.connection(version, protocol, target.inside, remote);
+            return found.map(|_| target.inside).ok_or(Refusal::NoBinding);
+        }
+        let address = address.ok_or(Refusal::NoBinding)?;
+        let number = self.permitted(&Outside { version, protocol, address, port }, remote)?;
+        Ok(self.bindings.inside(number))
     }
 
     /// The binding of an outside endpoint, if `remote` may send to it.
@@ -299,6 +484,35 @@ impl NatShard {
 }
 
 type Done = Result<Rewrite, Refusal>;
+
+/// A packet of a mapped host, to its other address: ports stay.
+fn mapped(packet: &PacketMut<'_>, address: u128, way: Way) -> Done {
+    let (whole, alone, error) = match way {
+        Way::Out => (Action::Source, Action::SourceAddress, Action::ErrorOut),
+        Way::In => (Action::Destination, Action::DestinationAddress, Action::ErrorIn),
+    };
+    let (action, port) = match content(packet) {
+        Ok(Content::Flow(flow)) if way == Way::Out => (whole, flow.src_port),
+        Ok(Content::Flow(flow)) => (whole, flow.dst_port),
+        Ok(Content::LaterFragment) => (alone, 0),
+        Ok(Content::Error) => {
+            let (src, dst) = packet.addresses();
+            let quote = quote(packet)?;
+            let (own, port) = match way {
+                Way::Out => (quote.dst.address == src, quote.dst.port),
+                Way::In => (quote.src.address == dst, quote.src.port),
+            };
+            if !own {
+                return Err(Refusal::BadQuote);
+            }
+            (error, port)
+        }
+        // The checksums of other protocols cover no addresses, but for ICMPv6.
+        Err(Refusal::UnsupportedProtocol) if packet.protocol() != ip_protocol::ICMPV6 => (alone, 0),
+        Err(refusal) => return Err(refusal),
+    };
+    Ok(Rewrite { action, to: Endpoint { address, port } })
+}
 
 impl Before for NatShard {
     fn fetch_next(&self, _batch: &Batch, _picks: &[u16]) {
@@ -339,6 +553,7 @@ impl StateHalf for NatShard {
         visit("inbound", self.counts.inbound);
         visit("icmp_errors", self.counts.errors);
         visit("untranslated", self.counts.untranslated);
+        visit("hairpins", self.counts.hairpins);
     }
 }
 

@@ -1,0 +1,186 @@
+//! The keys `forwards`, `one_to_one` and `except`: fixed translations, and packets without one.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use warpline_nf::Section;
+use warpline_packet::{AddressBlocks, Prefix};
+use warpline_rewrite::addresses::number;
+use warpline_rewrite::fixed::FORWARDED;
+use warpline_rewrite::{Fixed, Forward, Mapped};
+
+const FORWARD: &str = "write PROTOCOL OUTSIDE PORT[-PORT] to INSIDE [PORT[-PORT]], like \
+                       tcp 203.0.113.1 8080 to 10.0.0.5 80";
+const MAPPED: &str = "write OUTSIDE to INSIDE, like 203.0.113.16/28 to 10.0.5.0/28";
+
+/// A forward as a line.
+pub(super) struct ForwardLine(pub(super) Forward);
+
+impl FromStr for ForwardLine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (protocol, outside, ports, inside, port) = match words[..] {
+            [protocol, outside, ports, "to", inside] => (protocol, outside, ports, inside, None),
+            [protocol, outside, ports, "to", inside, port] => {
+                (protocol, outside, ports, inside, Some(port))
+            }
+            _ => return Err(FORWARD.into()),
+        };
+        let known = FORWARDED.iter().find(|(name, _)| *name == protocol);
+        let &(_, protocol) = known.ok_or("a forward is for tcp or udp")?;
+        let address = |text: &str| text.parse::<IpAddr>().map_err(|_| format!("{text}: {FORWARD}"));
+        let ports = range(ports)?;
+        let to = port.map_or(Ok(ports), range)?;
+        forward(protocol, address(outside)?, ports, address(inside)?, to).map(Self)
+    }
+}
+
+/// A forward of `ports` to ports `to`: as many, or one.
+pub(super) fn forward(
+    protocol: u8,
+    outside: IpAddr,
+    ports: (u16, u16),
+    inside: IpAddr,
+    to: (u16, u16),
+) -> Result<Forward, String> {
+    let is_one = to.0 == to.1;
+    if !is_one && to.1 - to.0 != ports.1 - ports.0 {
+        return Err("as many inside ports as outside ports, or one".into());
+    }
+    if outside.is_ipv4() != inside.is_ipv4() {
+        return Err("both addresses must be of one IP version".into());
+    }
+    Ok(Forward { protocol, outside, ports, inside, port: to.0, is_one })
+}
+
+fn range(text: &str) -> Result<(u16, u16), String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let port = |text: &str| match text.parse() {
+        Ok(port) if port > 0 => Ok(port),
+        _ => Err(format!("{text} is not a port from 1 to 65535")),
+    };
+    match (port(first)?, port(last)?) {
+        (first, last) if first <= last => Ok((first, last)),
+        _ => Err("the first port is above the last".into()),
+    }
+}
+
+/// A mapped prefix as a line.
+pub(super) struct MappedLine(pub(super) Mapped);
+
+impl FromStr for MappedLine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [outside, "to", inside] = words[..] else { return Err(MAPPED.into()) };
+        let prefix = |text: &str| text.parse::<Prefix>().map_err(|why| format!("{text}: {why}"));
+        mapped(prefix(outside)?, prefix(inside)?).map(Self)
+    }
+}
+
+/// A mapping of prefixes of one size.
+pub(super) fn mapped(outside: Prefix, inside: Prefix) -> Result<Mapped, String> {
+    let is_v4 = |prefix: &Prefix| prefix.address().is_ipv4();
+    if (is_v4(&outside), outside.len()) != (is_v4(&inside), inside.len()) {
+        return Err(format!("{outside} and {inside} are not of one size"));
+    }
+    Ok(Mapped { outside, inside })
+}
+
+/// A rule by which packets from inside are translated or not. The first that matches decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceRule {
+    /// Any of them, or any where there is none.
+    pub sources: Vec<Prefix>,
+    /// Any of them, or any where there is none.
+    pub destinations: Vec<Prefix>,
+    /// None of them.
+    pub not_destinations: Vec<Prefix>,
+    /// The protocol, where only one is meant.
+    pub protocol: Option<u8>,
+    /// Whether its packets are translated.
+    pub translates: bool,
+}
+
+impl SourceRule {
+    /// Packets to these prefixes are not translated.
+    pub(super) fn exempting(destinations: Vec<Prefix>) -> Self {
+        Self { destinations, ..Self::default() }
+    }
+
+    /// Whether it decides a packet.
+    pub(super) fn matches(&self, version: u8, src: u128, dst: u128, protocol: u8) -> bool {
+        let has = |list: &[Prefix], address| list.iter().any(|one| holds(*one, version, address));
+        (self.sources.is_empty() || has(&self.sources, src))
+            && (self.destinations.is_empty() || has(&self.destinations, dst))
+            && !has(&self.not_destinations, dst)
+            && self.protocol.is_none_or(|own| own == protocol)
+    }
+}
+
+fn holds(prefix: Prefix, version: u8, address: u128) -> bool {
+    let (own, first) = number(prefix.address());
+    let width = if own == 4 { 32 } else { 128 };
+    let rest = width - u32::from(prefix.len());
+    own == version && (rest == 128 || (address ^ first) >> rest == 0)
+}
+
+/// The fixed translations of the table and its rules; mistakes are noted.
+pub(super) fn fixed(
+    section: &mut Section<'_>,
+    (forwards, mapped): (&[Forward], &[Mapped]),
+    inside: &AddressBlocks,
+    outside: &AddressBlocks,
+) -> Fixed {
+    let is_inside = |prefix: &Prefix| {
+        let own = AddressBlocks::new(&[*prefix]);
+        own.ranges(4).chain(own.ranges(6)).all(|(first, last)| {
+            let version = if prefix.address().is_ipv4() { 4 } else { 6 };
+            inside.ranges(version).any(|(from, to)| from <= first && last <= to)
+        })
+    };
+    for own in forwards {
+        if !inside.contains(own.inside) {
+            let text = format!("{} is not in `inside`", own.inside);
+            section.mistake("forwards", format!("`forwards`: {text}"));
+        }
+        if inside.contains(own.outside) {
+            section.mistake("forwards", format!("`forwards`: {} is in `inside`", own.outside));
+        }
+    }
+    for (place, own) in mapped.iter().enumerate() {
+        let key = "one_to_one";
+        if !is_inside(&own.inside) {
+            section.mistake(key, format!("`{key}`: {} is not in `inside`", own.inside));
+        }
+        let blocks = AddressBlocks::new(&[own.outside]);
+        if blocks.overlaps(inside) || blocks.overlaps(outside) {
+            let text = format!("`{key}`: {} overlaps `inside` or `outside`", own.outside);
+            section.mistake(key, text);
+        }
+        let overlaps = |one: &Mapped, of: fn(&Mapped) -> Prefix| {
+            AddressBlocks::new(&[of(one)]).overlaps(&AddressBlocks::new(&[of(own)]))
+        };
+        let earlier = &mapped[..place];
+        if earlier.iter().any(|one| overlaps(one, |m| m.outside) || overlaps(one, |m| m.inside)) {
+            let text = format!("`{key}`: {} to {} overlaps one before it", own.outside, own.inside);
+            section.mistake(key, text);
+        }
+    }
+    match Fixed::new(forwards, mapped) {
+        Ok(fixed) => fixed,
+        Err(place) => {
+            let Forward { outside, ports: (first, last), inside, .. } = forwards[place];
+            let ports = if first == last { first.to_string() } else { format!("{first}-{last}") };
+            let text = format!(
+                "`forwards`: port {ports} of {outside} to {inside} overlaps one before it: give it \
+                 another outside port"
+            );
+            section.mistake("forwards", text);
+            Fixed::default()
+        }
+    }
+}
