@@ -65,6 +65,7 @@ fn steer(hasher: &FlowHasher, frame: &[u8], headers: &Headers) {
         outside: AddressBlocks::new(&[of("203.0.113.0/24")]),
         port_first: 1024,
         ports_per_shard: 1008,
+        fixed: std::sync::Arc::default(),
     };
     let client = ClientKey::new(&[of("192.0.2.0/24"), of("2001:db8:2::/64")]);
     let keys = [JointKey::of_translator(key), JointKey::of_balancer(client)];

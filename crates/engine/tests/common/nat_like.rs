@@ -25,6 +25,7 @@ pub(crate) fn inside_key(port_first: u16) -> StateKey {
         outside: AddressBlocks::new(&["198.51.100.1/32".parse().expect("a prefix")]),
         port_first,
         ports_per_shard: PORTS_PER_SHARD,
+        fixed: std::sync::Arc::default(),
     };
     JointKey::of_translator(key).state_key()
 }
