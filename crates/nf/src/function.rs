@@ -149,12 +149,20 @@ pub struct Traits {
     pub inspects: bool,
     /// It deciphers packets.
     pub deciphers: bool,
+    /// It puts outer IP headers before packets.
+    pub wraps: bool,
 }
 
 impl Traits {
     /// None of all that.
-    pub const NONE: Self =
-        Self { translates: false, tracks: false, routes: false, inspects: false, deciphers: false };
+    pub const NONE: Self = Self {
+        translates: false,
+        tracks: false,
+        routes: false,
+        inspects: false,
+        deciphers: false,
+        wraps: false,
+    };
 }
 
 /// Bytes by which a frame may grow where it lies. Every packet's room is larger by them; what only few need is asked

@@ -259,20 +259,20 @@ impl Batch {
         self.table.set_unalike();
         let mut rows = self.table.frames_mut(index..index + 1, HeadersOf);
         let Some((frame, headers)) = rows.next() else { return };
-        let origin = headers.flags.0 & Flags::ORIGIN;
+        let kept = headers.flags.0 & Flags::KEPT;
         // In place, as ingress does.
         *headers = Headers::default();
         headers.find(frame, link, wire_len);
-        headers.flags.set(origin);
+        headers.flags.set(kept);
     }
 
     #[inline(always)]
     pub(crate) fn set_headers(&mut self, row: usize, headers: &Headers) {
         self.table.set_unalike();
         let own = &mut self.table.column_mut(HeadersOf)[row];
-        let origin = own.flags.0 & Flags::ORIGIN;
+        let kept = own.flags.0 & Flags::KEPT;
         *own = *headers;
-        own.flags.set(origin);
+        own.flags.set(kept);
     }
 
     /// Packet `index`; panics where there is none.

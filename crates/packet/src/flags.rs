@@ -25,8 +25,10 @@ impl Flags {
     pub const IP_CUT: u16 = 1 << 7;
     /// Made by a function of the chain for the sender of another packet.
     pub const ANSWER: u16 = 1 << 8;
-    /// Flags that say who made a packet. They stay when its headers are found anew.
-    pub const ORIGIN: u16 = Self::GENERATED | Self::ANSWER;
+    /// A function of the chain put an outer IP header before the packet's own.
+    pub const WRAPPED: u16 = 1 << 9;
+    /// Flags of the chain's own work on a packet. They stay when its headers are found anew.
+    pub const KEPT: u16 = Self::GENERATED | Self::ANSWER | Self::WRAPPED;
 
     /// Whether any of `bits` is in the set.
     #[inline(always)]

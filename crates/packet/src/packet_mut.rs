@@ -117,7 +117,18 @@ impl PacketMut<'_> {
         self.batch.set_headers(self.index, headers);
     }
 
-    /// Finds the headers of a changed frame anew. It stays a generated packet if it was one.
+    /// Notes whether a function of the chain put an outer IP header before the packet's own.
+    #[inline(always)]
+    pub fn set_wrapped(&mut self, is_wrapped: bool) {
+        self.batch.check_write_of(self.index, Field::Kind);
+        let flags = &mut self.batch.table.column_mut(HeadersOf)[self.index].flags;
+        match is_wrapped {
+            true => flags.set(Flags::WRAPPED),
+            false => flags.clear(Flags::WRAPPED),
+        }
+    }
+
+    /// Finds the headers of a changed frame anew. The flags of [`Flags::KEPT`] stay.
     pub fn reparse(&mut self) {
         self.check_writes(FieldSet::HEADERS);
         self.check_all(FieldSet::PARSED);

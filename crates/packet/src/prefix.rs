@@ -24,6 +24,19 @@ impl Prefix {
         Some(Self { address, len })
     }
 
+    /// The one address.
+    pub const fn host(address: IpAddr) -> Self {
+        Self { address, len: if address.is_ipv4() { 32 } else { 128 } }
+    }
+
+    /// Every address of the family of `address`.
+    pub const fn family_of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), len: 0 },
+            IpAddr::V6(_) => Self { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), len: 0 },
+        }
+    }
+
     /// Its first address.
     pub const fn address(self) -> IpAddr {
         self.address

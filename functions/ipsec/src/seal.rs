@@ -167,7 +167,7 @@ fn set_tunnel_headers(
     headers.version = version;
     headers.protocol = protocol;
     headers.flags.clear(Flags::FRAGMENT | Flags::LATER_FRAGMENT | Flags::IP_OPTIONS);
-    headers.flags.set(Flags::TRANSPORT);
+    headers.flags.set(Flags::TRANSPORT | Flags::WRAPPED);
     packet.set_headers(&headers);
     debug_assert_eq!(
         {

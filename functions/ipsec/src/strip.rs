@@ -120,6 +120,7 @@ fn strip_plain(packet: &mut PacketMut<'_>, shape: &Shape, text_at: usize, len: u
 /// Finds the headers of the inner packet, and copies a mark from the header of the tunnel.
 #[inline(always)]
 fn reparse(packet: &mut PacketMut<'_>, shape: &Shape, inner_class: u8, outer_class: u8) -> Outcome {
+    packet.set_wrapped(false);
     packet.reparse();
     if packet.malformed().is_some() {
         return Outcome::Malformed;

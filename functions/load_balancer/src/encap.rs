@@ -117,6 +117,7 @@ fn wrap(packet: &mut PacketMut<'_>, header: &[u8], version: u8) -> bool {
         link.announce(&mut frame[..l3], version);
     }
     packet.reparse();
+    packet.set_wrapped(true);
     true
 }
 

@@ -256,8 +256,9 @@ impl Function for LoadBalancer {
     }
 
     fn traits(&self) -> Traits {
-        let translates = self.config.fixed.mode == Mode::Dnat;
-        Traits { translates, ..Traits::NONE }
+        let mode = self.config.fixed.mode;
+        let wraps = mode == Mode::Ipip && self.at != At::First;
+        Traits { translates: mode == Mode::Dnat, wraps, ..Traits::NONE }
     }
 
     fn growth(&self) -> Growth {

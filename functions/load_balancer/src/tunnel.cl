@@ -72,7 +72,8 @@ FUNCTION void write_outer_v6(Packet p, GLOBAL u8 *out, const GLOBAL u8 *ip, Inne
 FUNCTION void set_carried_headers(Packet p, Inner inner, u32 version)
 {
     u32 outer_len = ip_header_len(version), len = frame_len(p) + outer_len, whole = whole_len(p) + outer_len;
-    u32 body = inner.l3 + outer_len, end = body + inner.len, flags = header_flags(p) & (FLAG_VLAN | FLAGS_ORIGIN);
+    u32 body = inner.l3 + outer_len, end = body + inner.len;
+    u32 flags = (header_flags(p) & (FLAG_VLAN | FLAGS_KEPT)) | FLAG_WRAPPED;
     if (whole > len) flags |= FLAG_SNAPPED;
     CELL(u16, p, COLUMN_START) = (u16)(CELL(u16, p, COLUMN_START) - outer_len);
     CELL(u32, p, COLUMN_FRAME_LEN) = len;

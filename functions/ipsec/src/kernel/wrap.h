@@ -40,6 +40,7 @@ FUNCTION void set_sealed_headers(Task t, u32 len, u32 l4)
     u32 is_tunnel = t.sa[SA_OUTER_LEN] != 0, flags = header_flags(p) | FLAG_TRANSPORT;
     if (is_tunnel) {
         flags &= ~(FLAG_FRAGMENT | FLAG_LATER_FRAGMENT | FLAG_IP_OPTIONS);
+        flags |= FLAG_WRAPPED;
         HEADERS_CELL(u8, p, HEADERS_VERSION) = t.sa[SA_OUTER_VERSION];
     }
     HEADERS_CELL(u32, p, HEADERS_END) = len;
