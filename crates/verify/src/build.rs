@@ -31,6 +31,41 @@ pub fn build_with(
     folder: &Path,
     resources: &mut Resources,
 ) -> Result<Box<dyn Function>, Diagnostics> {
+    read(definition, table, folder, &mut |section| (definition.build)(section, resources))
+}
+
+/// Builds the functions of both places of an instance, with the number of their scratch words.
+/// Panics with the mistakes, and for a function that has one place only.
+pub fn build_pair(
+    definition: &Definition,
+    table: &str,
+    folder: &Path,
+) -> ([Box<dyn Function>; 2], usize) {
+    match try_build_pair(definition, table, folder) {
+        Ok(built) => built,
+        Err(mistakes) => panic!("{mistakes}"),
+    }
+}
+
+/// The same, or what is wrong with the table.
+pub fn try_build_pair(
+    definition: &Definition,
+    table: &str,
+    folder: &Path,
+) -> Result<([Box<dyn Function>; 2], usize), Diagnostics> {
+    let pair = definition.build_pair.expect("a function with two places");
+    let mut resources = Resources::default();
+    let built = read(definition, table, folder, &mut |section| pair(section, &mut resources))?;
+    Ok((built, resources.scratch_words()))
+}
+
+/// Builds of a table by `make`.
+fn read<T>(
+    definition: &Definition,
+    table: &str,
+    folder: &Path,
+    make: &mut dyn FnMut(&mut Section<'_>) -> Option<T>,
+) -> Result<T, Diagnostics> {
     let source = SourceText::new("chain.toml", table);
     let parsed = toml::de::DeTable::parse(&source.text).expect("a table that is TOML");
     let mut mistakes = Diagnostics::default();
@@ -38,9 +73,8 @@ pub fn build_with(
     let folder = Folder::Disk(folder);
     let mut section = Section::new(vec![layer], definition.name, folder, &mut mistakes);
     section.refuse_unknown(definition.keys);
-    let function = (definition.build)(&mut section, resources);
-    match function {
-        Some(function) if mistakes.is_empty() => Ok(function),
+    match make(&mut section) {
+        Some(built) if mistakes.is_empty() => Ok(built),
         _ => Err(mistakes),
     }
 }
