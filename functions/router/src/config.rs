@@ -1,12 +1,13 @@
 //! The function's table in the chain file, and the files that it names.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use super::checks::{self, Checks};
 use super::fib::Fib;
 use super::routes::{self, Routes, Unsupported};
 use super::unpack::unpack;
-use super::{Router, mrt};
+use super::{Router, Sends, mrt};
 use warpline_nf::config::FILE_LEN_MAX;
 use warpline_nf::{Function, HopPorts, Key, Resources, Section, SourceText};
 use warpline_rewrite::icmp_errors;
@@ -64,10 +65,34 @@ pub(super) const KEYS: &[Key] = &{
     ]
 };
 
+/// A table of the chain file, with the contents of its files.
+pub(super) struct Settings {
+    pub(super) fib: Arc<Fib>,
+    pub(super) mac: Option<Mac>,
+    pub(super) icmp: Option<icmp_errors::Config>,
+    pub(super) checks: Checks,
+    /// The port of each next hop, in a chain with ports.
+    pub(super) hop_ports: Option<HopPorts>,
+}
+
 pub(super) fn build(
     section: &mut Section<'_>,
     resources: &mut Resources,
 ) -> Option<Box<dyn Function>> {
+    let settings = read(section, resources)?;
+    Some(Box::new(Router::new(&settings, Sends::All)))
+}
+
+pub(super) fn build_pair(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+) -> Option<[Box<dyn Function>; 2]> {
+    let settings = read(section, resources)?;
+    let place = |sends| -> Box<dyn Function> { Box::new(Router::new(&settings, sends)) };
+    Some([place(Sends::All), place(Sends::Wrapped)])
+}
+
+fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings> {
     let choices = [("error", Unsupported::Error), ("skip", Unsupported::Skip)];
     let unsupported = section.choice("unsupported", &choices, Unsupported::Error);
     section.require("routes", "the route file");
@@ -110,12 +135,11 @@ pub(super) fn build(
     match Fib::new(&routes?, neighbours.as_ref(), checks) {
         Ok(mut fib) => {
             let hop_ports = HopPorts::new(std::mem::take(&mut fib.ports));
-            let router = Router::new(fib, mac, icmp, checks);
-            if ports.is_empty() {
-                return Some(Box::new(router));
+            let hop_ports = (!ports.is_empty()).then_some(hop_ports);
+            if let Some(hop_ports) = &hop_ports {
+                resources.set_hop_ports(hop_ports.clone());
             }
-            resources.set_hop_ports(hop_ports.clone());
-            Some(Box::new(Router { hop_ports: Some(hop_ports), ..router }))
+            Some(Settings { fib: Arc::new(fib), mac, icmp, checks, hop_ports })
         }
         Err(why) => {
             section.mistake("neighbours", why);

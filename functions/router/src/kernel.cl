@@ -61,6 +61,7 @@ FUNCTION u32 next_hop_v6(const GLOBAL u32 *direct, const GLOBAL u8 *nodes, const
     return leaves[reference - LEAF];
 }
 
+#if !ONLY_WRAPPED
 /* Takes one off the TTL and mends the checksum (RFC 1624), whose word has the TTL as its upper half; says whether there was
  * one to take: "If the TTL is reduced to zero (or less), the packet MUST be discarded" (RFC 1812, 5.3.1). */
 FUNCTION int decrement_v4(Fields f)
@@ -81,6 +82,7 @@ FUNCTION int decrement_v6(Fields f)
     set_ttl_v6(f, ttl - 1);
     return 1;
 }
+#endif
 
 /* ANSWERED has a bit for each reason that ICMP errors tell of. */
 FUNCTION void refuse(Packet p, u32 reason, u32 place)
@@ -149,7 +151,11 @@ PACKET_KERNEL(route)
     ITEMS {
         if (index() >= count) continue;
         Packet p = packet_at(arena, packets, packet_rows, index());
-        if (!is_ours(p) || reject_malformed(p, place)) continue;
+        if (!is_ours(p)) continue;
+#if ONLY_WRAPPED
+        if (!(header_flags(p) & FLAG_WRAPPED)) continue;
+#endif
+        if (reject_malformed(p, place)) continue;
         u32 version = ip_version(p), header_len = version == 4 ? HEADER_LEN_V4 : HEADER_LEN_V6;
         if (version != 4 && version != 6) { refuse_other(p, place); continue; }
         /* Ingress found the whole header; what it found is believed within the frame only. */
@@ -164,10 +170,12 @@ PACKET_KERNEL(route)
         u32 first = actions[ACTION_WORDS * hop], second = actions[ACTION_WORDS * hop + 1];
         u32 kind = second >> 16 & 255;
         if (kind == KIND_DROP) { refuse(p, second >> 24, place); continue; }
+#if !ONLY_WRAPPED
         if (!(version == 4 ? decrement_v4(f) : decrement_v6(f))) {
             refuse(p, REASON_TTL_EXCEEDED, place);
             continue;
         }
+#endif
 #if HAS_MAC
         if (kind == KIND_REWRITE) write_mac_addresses(f, first, second);
 #endif

@@ -6,7 +6,7 @@ use warpline_packet::wire::{ipv4, ipv6};
 
 use super::fib::{Action, reason};
 use super::fib4::Fib4;
-use super::{Mac, Node, Router, icmp};
+use super::{Mac, Node, Router, Sends, icmp};
 use warpline_nf::kernels::{Element, KernelStep, KernelTable, Kernels, MAC, own_mac};
 
 const STEPS: &[KernelStep] =
@@ -51,6 +51,7 @@ fn defines(router: &Router, entry_bits: u64) -> Vec<(&'static str, u64)> {
         ("REASONS", super::DROPS.len() as u64),
         ("HOPS", router.fib.actions.len() as u64),
         ("HAS_MAC", u64::from(router.mac.is_some())),
+        ("ONLY_WRAPPED", u64::from(router.sends == Sends::Wrapped)),
         ("ANSWERED", answered),
         ("CHECKED", router.checks.bits().into()),
         ("REASON_MARTIAN_SOURCE", reason::MARTIAN_SOURCE.0.into()),

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::ops::Range;
+use std::sync::Arc;
 
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Flags, LinkType, PacketMut, PlainRun, ReadWrite, Reason, Shard,
@@ -47,7 +48,7 @@ pub const DEFINITION: Definition = Definition {
     drops: DROPS,
     access: Access { run: ReadWrite::new(READS, WRITES), ..ACCESS },
     build: config::build,
-    build_pair: None,
+    build_pair: Some(config::build_pair),
 };
 
 const DROPS: &[&str] = &[
@@ -121,8 +122,18 @@ const ACCESS: Access = Access {
 /// Packets whose addresses are looked up together: a batch of the usual size.
 const WAVE: usize = 256;
 
+/// Which packets a place of the router sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sends {
+    /// All, each with one TTL less.
+    All,
+    /// Those that have got an outer header since the first place, with their TTL as it is.
+    Wrapped,
+}
+
 struct Router {
-    fib: Fib,
+    fib: Arc<Fib>,
+    sends: Sends,
     mac: Option<Mac>,
     icmp: Option<icmp_errors::Config>,
     checks: Checks,
@@ -185,8 +196,12 @@ impl Function for Router {
 }
 
 impl Router {
-    fn new(fib: Fib, mac: Option<Mac>, icmp: Option<icmp_errors::Config>, checks: Checks) -> Self {
+    fn new(settings: &config::Settings, sends: Sends) -> Self {
+        let &config::Settings { ref fib, mac, icmp, checks, ref hop_ports } = settings;
         let mut writes = WRITES;
+        if sends == Sends::Wrapped {
+            writes = writes & !FieldSet::of(&[Field::Ttl, Field::IpChecksum]);
+        }
         if mac.is_none() {
             writes = writes & !FieldSet::of(&[Field::EthDst, Field::EthSrc]);
         }
@@ -195,12 +210,23 @@ impl Router {
         }
         let base = if icmp.is_some() { ACCESS } else { Access::default() };
         let access = Access { run: ReadWrite::new(READS, writes), ..base };
-        Self { fib, mac, icmp, checks, access, hop_ports: None }
+        Self {
+            fib: Arc::clone(fib),
+            sends,
+            mac,
+            icmp,
+            checks,
+            access,
+            hop_ports: hop_ports.clone(),
+        }
     }
 
     /// Finds out what to look up. No loop here or below calls what settles a packet: it would have
     /// the columns' places computed anew for each packet, which made the work three times as long.
     fn run_wave(&self, batch: &mut Batch, range: Range<usize>) {
+        if self.sends == Sends::Wrapped {
+            return self.run_wrapped(batch, range);
+        }
         if let Some(run) = batch.plain_v4(range.clone(), LinkType::ETHERNET)
             && !batch.packet(range.start).has(Flags::IP_OPTIONS)
         {
@@ -229,6 +255,35 @@ impl Router {
         let mut hops = [0; WAVE];
         self.fib.v4.lookup_bulk(addresses, &mut hops);
         self.send(batch, rows, &hops);
+    }
+
+    /// The packets with outer headers.
+    fn run_wrapped(&self, batch: &mut Batch, range: Range<usize>) {
+        let (mut rows, mut hops) = ([[0u16; WAVE]; 2], [[0; WAVE]; 2]);
+        let (mut v4, mut v6) = ([0u32; WAVE], [0u128; WAVE]);
+        let mut counts = [0; 2];
+        for row in range.take(WAVE) {
+            let packet = batch.packet(row);
+            if !batch.is_forward(row) || !packet.has(Flags::WRAPPED) {
+                continue;
+            }
+            if packet.version() == 0 || packet.malformed().is_some() {
+                self.refuse(batch, row);
+                continue;
+            }
+            let is_v6 = usize::from(packet.version() == 6);
+            rows[is_v6][counts[is_v6]] = row as u16;
+            match is_v6 {
+                0 => v4[counts[0]] = packet.dst_v4(),
+                _ => v6[counts[1]] = packet.dst_v6(),
+            }
+            counts[is_v6] += 1;
+        }
+        self.fib.v4.lookup_bulk(&v4[..counts[0]], &mut hops[0]);
+        self.fib.v6.lookup_bulk(&v6[..counts[1]], &mut hops[1]);
+        for ((rows, hops), count) in rows.iter().zip(&hops).zip(counts) {
+            self.send(batch, &rows[..count], hops);
+        }
     }
 
     /// Whole IPv4 packets in Ethernet, and nothing else.
@@ -345,7 +400,7 @@ impl Router {
         }
         let dst = self.fib.next(hop)?;
         // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
-        if !packet.decrement_ttl() {
+        if self.sends == Sends::All && !packet.decrement_ttl() {
             return Err(reason::TTL_EXCEEDED);
         }
         if let (Some(dst), Some(src)) = (dst, self.mac) {

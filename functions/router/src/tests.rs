@@ -436,3 +436,55 @@ fn time_before_the_last_is_no_time() {
         4
     );
 }
+
+/// At the second place only packets with outer headers are routed, and no TTL changes.
+#[test]
+fn the_second_place_routes_packets_that_were_wrapped() {
+    let folder = Folder::new("second", &[("routes", ROUTES), ("neighbours", NEIGHBOURS)]);
+    let table = "routes = \"routes\"\nneighbours = \"neighbours\"\nmac = \"02:00:00:00:00:01\"\n";
+    let ([first, second], words) = warpline_verify::build_pair(&DEFINITION, table, &folder.0);
+    let (mut first, mut second) = (Harness::new(first, words), Harness::new(second, words));
+    let none = v4([203, 0, 113, 1], 64);
+    let lies = {
+        let mut frame = v4([10, 1, 0, 1], 64);
+        frame[14] = 0x44;
+        frame
+    };
+    let frames = [
+        v4([10, 1, 0, 1], 64),
+        v4([10, 1, 0, 1], 1),
+        v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 1),
+        none,
+        ethernet(&[], 0x0806, &[0; 46]),
+        lies,
+    ];
+    let inputs: Vec<Input> = frames.iter().map(|frame| Input::at(0, frame)).collect();
+    let of_first = first.process(&inputs);
+    for wrapped in [false, true] {
+        let mut mark = |_, _, batch: &mut Batch| {
+            (0..batch.len()).for_each(|row| batch.packet_mut(row).set_wrapped(wrapped));
+        };
+        let out = second.process_watched(&inputs, &mut mark);
+        for (at, (out, input)) in out.iter().zip(&inputs).enumerate() {
+            if !wrapped {
+                let passed = (out.verdict, out.next_hop, &out.bytes);
+                assert_eq!(passed, (Verdict::Forward, 0, &input.bytes), "{at}");
+                continue;
+            }
+            let of_first = &of_first[at];
+            match at {
+                // TTLs that end are none of its business.
+                0..3 => {
+                    assert_eq!(out.verdict, Verdict::Forward, "{at}");
+                    assert_eq!(out.bytes[14..], input.bytes[14..], "{at}");
+                    assert!(out.next_hop > 0 && out.bytes[..6] != input.bytes[..6], "{at}");
+                }
+                _ => {
+                    let (verdict, reason) = (of_first.verdict, of_first.reason);
+                    assert_eq!((out.verdict, out.reason), (verdict, reason), "{at}");
+                    assert_ne!(verdict, Verdict::Forward, "{at}");
+                }
+            }
+        }
+    }
+}
