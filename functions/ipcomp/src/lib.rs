@@ -33,7 +33,7 @@ pub const DEFINITION: Definition = Definition {
     drops: &["malformed", "unknown-cpi", "bad-deflate", "too-big"],
     access: ACCESS,
     build,
-    build_pair: None,
+    build_pair: Some(build_pair),
 };
 
 mod reason {
@@ -49,8 +49,8 @@ const KEYS: &[Key] = &[
     Key {
         name: "mode",
         allowed: "compress | decompress",
-        default: "required",
-        help: "the end of the path: compressing or decompressing",
+        default: "required with one place",
+        help: "the end of the path: compressing or decompressing; not with two places",
     },
     Key {
         name: "level",
@@ -143,15 +143,27 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
             section.mistake(key, format!("`{key}` needs mode = {mode:?}"));
         }
     }
-    let mode = if compresses {
-        Mode::Compress {
-            level: section.integer("level", 1..=9, 1) as u32,
-            min_len: section.integer("min_len", 1..=65_535, 128) as usize,
-            adaptive: section.boolean("adaptive", true),
-        }
-    } else {
-        Mode::Decompress { len_max: section.integer("len_max", 1..=16_384, 9216) as usize }
-    };
+    let mode = if compresses { Mode::compress(section) } else { Mode::decompress(section) };
+    let (cpi, to) = (cpi(section), Destinations::read(section));
+    Some(Box::new(Ipcomp::new(mode, to, cpi, section, resources)?))
+}
+
+/// Decompresses at the first place, and compresses at the second.
+fn build_pair(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+) -> Option<[Box<dyn Function>; 2]> {
+    if section.has("mode") {
+        let places = "decompresses at the first and compresses at the second";
+        section.mistake("mode", format!("`mode` is for one place: with two, ipcomp {places}"));
+    }
+    let (cpi, to) = (cpi(section), Destinations::read(section));
+    let modes = [Mode::decompress(section), Mode::compress(section)];
+    let [first, second] = modes.map(|mode| Ipcomp::new(mode, to.clone(), cpi, section, resources));
+    Some([Box::new(first?), Box::new(second?)])
+}
+
+fn cpi(section: &mut Section<'_>) -> u16 {
     let cpi = section.integer("cpi", 2..=65_535, u64::from(CPI_DEFLATE)) as u16;
     if (3..256).contains(&cpi) {
         section.mistake(
@@ -159,13 +171,21 @@ fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn
             "`cpi` must be 2 or 256 to 65535: the others are reserved (RFC 3173, 3.3)",
         );
     }
-    let to = Destinations::read(section);
-    let Some([decision, outcome]) = resources.scratch() else {
-        section.mistake("mode", "the chain has no two scratch words left for it");
-        return None;
-    };
-    let access = access(mode, decision, outcome);
-    Some(Box::new(Ipcomp { mode, to, cpi, decision, outcome, access }))
+    cpi
+}
+
+impl Mode {
+    fn compress(section: &mut Section<'_>) -> Self {
+        Self::Compress {
+            level: section.integer("level", 1..=9, 1) as u32,
+            min_len: section.integer("min_len", 1..=65_535, 128) as usize,
+            adaptive: section.boolean("adaptive", true),
+        }
+    }
+
+    fn decompress(section: &mut Section<'_>) -> Self {
+        Self::Decompress { len_max: section.integer("len_max", 1..=16_384, 9216) as usize }
+    }
 }
 
 fn access(mode: Mode, decision: ScratchWord, outcome: ScratchWord) -> Access {
@@ -238,6 +258,21 @@ fn eligible(
 }
 
 impl Ipcomp {
+    fn new(
+        mode: Mode,
+        to: Destinations,
+        cpi: u16,
+        section: &mut Section<'_>,
+        resources: &mut Resources,
+    ) -> Option<Self> {
+        let Some([decision, outcome]) = resources.scratch() else {
+            section.mistake("function", "the chain has no two scratch words left for it");
+            return None;
+        };
+        let access = access(mode, decision, outcome);
+        Some(Self { mode, to, cpi, decision, outcome, access })
+    }
+
     fn work(&self, packet: &mut PacketMut<'_>, codec: &mut Codec) -> Outcome {
         if packet.reject_malformed() {
             return Outcome::LEFT;

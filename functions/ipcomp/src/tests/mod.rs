@@ -10,7 +10,7 @@ use warpline_packet::Verdict;
 
 use super::DEFINITION;
 use cases::{Case, content, extension, shapes, sum, udp};
-use warpline_verify::{Harness, Input, Outcome, build, try_build};
+use warpline_verify::{Harness, Input, Outcome, build, build_pair, try_build, try_build_pair};
 
 fn ipcomp(table: &str) -> Harness {
     let (function, words) = build(&DEFINITION, table, Path::new("."));
@@ -34,9 +34,45 @@ fn reason(outcome: &Outcome) -> &'static str {
     DEFINITION.drops[usize::from(outcome.reason)]
 }
 
+/// The places of one instance, each by itself: the first decompresses, the second compresses.
+fn places(keys: &str) -> [Harness; 2] {
+    let (places, words) = build_pair(&DEFINITION, keys, Path::new("."));
+    places.map(|place| Harness::new(place, words))
+}
+
 #[test]
 fn every_shape_is_compressed_and_comes_back() {
-    let (mut here, mut there) = (compressor("level = 9"), decompressor(""));
+    check_every_shape(compressor("level = 9"), decompressor(""));
+    let [there, here] = places("level = 9");
+    check_every_shape(here, there);
+}
+
+/// Keys of both ends are for two places, and `mode` is not.
+#[test]
+fn two_places_take_the_keys_of_both_ends() {
+    let all = "level = 3\nmin_len = 200\nadaptive = false\nto = [\"10.0.0.0/8\"]\nlen_max = 500\ncpi = 300\n";
+    let [mut first, mut second] = places(all);
+    let short = Case::v4(&[], 17, &udp(&content(150, 3)));
+    let long = Case::v4(&[], 17, &udp(&content(900, 3)));
+    for case in [&short, &long] {
+        let passed = send(&mut first, case);
+        assert_eq!((passed.verdict, &passed.bytes), (Verdict::Forward, &case.frame));
+    }
+    assert_eq!(send(&mut second, &short).bytes, short.frame, "it is shorter than `min_len`");
+    assert_eq!(reason(&send(&mut first, &long.compressed(300))), "too-big");
+    assert_eq!(send(&mut first, &short.compressed(300)).bytes, short.frame);
+    assert_eq!((first.counter("decompressed"), first.counter("compressed")), (1, 0));
+    assert_eq!((second.counter("left"), second.counter("decompressed")), (1, 0));
+    for mode in ["compress", "decompress"] {
+        let table = format!("mode = \"{mode}\"\n");
+        let Err(mistakes) = try_build_pair(&DEFINITION, &table, Path::new(".")) else {
+            panic!("{mode} was taken")
+        };
+        assert!(mistakes.to_string().contains("`mode` is for one place"), "{mistakes}");
+    }
+}
+
+fn check_every_shape(mut here: Harness, mut there: Harness) {
     for len in [150, 600, 1400, 8000] {
         for case in shapes(&content(len, 3)) {
             let out = send(&mut here, &case);
