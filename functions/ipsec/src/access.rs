@@ -2,6 +2,8 @@
 
 use warpline_packet::{Access, Field, FieldSet, ReadWrite};
 
+use super::at::At;
+
 /// Fields that selectors, policies and the search for a packet's SA read. Ports are in the payload
 /// if a header is cut or of a protocol that ingress does not know; so is ESP in UDP.
 pub(super) const ASKED: FieldSet = FieldSet::of(&[
@@ -43,32 +45,68 @@ const BYTES: FieldSet = FieldSet::FRAME.union(FieldSet::GEOMETRY);
 /// expectation by Laplace's rule of succession after a launch of a thousand packets without one.
 const FLAGGED_SHARE_LEAST: f32 = 1.0 / 1002.0;
 
-/// Of a gateway with `words`; `run` writes only `outcome` of them. `reassembles`: datagrams are put
-/// together; `answers`: ICMP errors are made; `with_selectors` is the share of packets that come by
-/// SAs with selectors.
-pub(super) const fn of(
-    (words, outcome): (FieldSet, FieldSet),
-    reassembles: bool,
-    answers: bool,
-    with_selectors: f32,
-) -> Access {
-    let settles = FieldSet::of(&[Field::Verdict, Field::Flagged]);
-    // A datagram that was put together is another frame: to replace one is not to write its fields.
-    let asked = ASKED.union(MEASURED).union(FieldSet::HEADERS);
-    let reads = match reassembles {
-        true => asked.union(OF_FRAGMENTS).union(FieldSet::GEOMETRY),
-        false => asked,
+/// Properties of a place that its access depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Of {
+    /// All scratch words, and the one of them that `run` writes.
+    pub(super) words: FieldSet,
+    pub(super) outcome: FieldSet,
+    /// Whether datagrams are put together.
+    pub(super) reassembles: bool,
+    /// Whether ICMP errors are made.
+    pub(super) answers: bool,
+    /// The share of packets that come by SAs with selectors.
+    pub(super) with_selectors: f32,
+    pub(super) at: At,
+}
+
+impl Of {
+    /// A gateway without words.
+    pub(super) const ALL: Self = Self {
+        words: FieldSet::EMPTY,
+        outcome: FieldSet::EMPTY,
+        reassembles: true,
+        answers: true,
+        with_selectors: 0.0,
+        at: At::Only,
     };
-    // Frames of packets that are not flagged stay unchanged after the cipher.
-    let counted =
-        FieldSet::of(&[Field::L3Offset, Field::PayloadOffset, Field::Timestamp, Field::Verdict]);
-    let reads_flagged = if answers { BYTES.with(Field::Ingress) } else { BYTES };
-    Access {
-        before: ReadWrite::new(reads.with(Field::Timestamp), settles.union(words)),
-        run: ReadWrite::new(BYTES.union(words), BYTES.union(settles).union(outcome)),
-        after: ReadWrite::new(counted.union(words), FieldSet::of(&[Field::Verdict])),
-        // Packets that are opened again, fields of SA selectors, and reports to senders.
-        after_flagged: ReadWrite::new(reads_flagged, BYTES),
-        flagged_share: with_selectors.max(FLAGGED_SHARE_LEAST),
+
+    pub(super) const fn access(self) -> Access {
+        let Self { words, outcome, answers, with_selectors, at, .. } = self;
+        let settles = FieldSet::of(&[Field::Verdict, Field::Flagged]);
+        // Frames of packets that are not flagged are left alone after the cipher.
+        let counted = FieldSet::of(&[
+            Field::L3Offset,
+            Field::PayloadOffset,
+            Field::Timestamp,
+            Field::Verdict,
+        ]);
+        let reads_flagged = if answers { BYTES.with(Field::Ingress) } else { BYTES };
+        Access {
+            before: ReadWrite::new(self.asked().with(Field::Timestamp), settles.union(words)),
+            run: ReadWrite::new(BYTES.union(words), BYTES.union(settles).union(outcome)),
+            after: ReadWrite::new(counted.union(words), FieldSet::of(&[Field::Verdict])),
+            // Packets to open again, to compare with selectors, and to answer.
+            after_flagged: match at.opens() {
+                true => ReadWrite::new(reads_flagged, BYTES),
+                false => ReadWrite::new(reads_flagged, FieldSet::EMPTY),
+            },
+            flagged_share: match at.opens() {
+                true => with_selectors.max(FLAGGED_SHARE_LEAST),
+                false => FLAGGED_SHARE_LEAST,
+            },
+        }
+    }
+
+    /// What `before` reads of frames and words.
+    const fn asked(self) -> FieldSet {
+        let asked = ASKED.union(FieldSet::HEADERS);
+        let asked = if self.at.seals() { asked.union(MEASURED) } else { asked };
+        // A reassembled datagram is another frame: to replace one is not to write its fields.
+        if self.reassembles {
+            return asked.union(OF_FRAGMENTS).union(FieldSet::GEOMETRY);
+        }
+        // The second place reads whether the first opened a packet.
+        if self.at.opens() { asked } else { asked.union(self.words) }
     }
 }

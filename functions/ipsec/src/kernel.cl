@@ -3,6 +3,7 @@
  * those of unusable rows, with IPv6 extension headers or IPv4 options where headers have to be found anew, and those that would come
  * out malformed. */
 
+#if SEALS
 FUNCTION void seal_packet(Task t, u32 place, const LOCAL u32 *encrypting)
 {
     Stretch stretch = wrap(t, place);
@@ -26,6 +27,9 @@ PACKET_KERNEL(ipsec_seal)
     }
 }
 
+#endif
+
+#if OPENS
 /* ESP in the packet of task `t`; no bytes where it has none (RFC 3948, 2). */
 FUNCTION Stretch find_esp(Task t)
 {
@@ -162,3 +166,4 @@ PACKET_KERNEL(ipsec_open_counter)
         close_packet(t, place, authentic[item()].at, opened[item()]);
     }
 }
+#endif

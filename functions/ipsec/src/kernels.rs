@@ -2,6 +2,7 @@
 
 use warpline_packet::wire::{ip_protocol, ipv4};
 
+use super::at::At;
 use super::cipher::{Auth, Cipher};
 use super::kernel_table::{self, DSCP_COPY, HEAD, ROW_LEN};
 use super::sa::{Direction, DontFragment, Sa};
@@ -29,7 +30,15 @@ const fn step(name: &'static str) -> KernelStep {
 const SEAL: KernelStep = step("ipsec_seal");
 const OPEN: KernelStep = step("ipsec_open");
 const OPEN_COUNTER: KernelStep = step("ipsec_open_counter");
-const ALL: &[KernelStep] = &[SEAL, OPEN, OPEN_COUNTER];
+
+/// The kernels of a place.
+fn steps(at: At) -> &'static [KernelStep] {
+    match at {
+        At::Only => &[SEAL, OPEN, OPEN_COUNTER],
+        At::First => &[OPEN, OPEN_COUNTER],
+        At::Second => &[SEAL],
+    }
+}
 
 /// The one that does the work of `sa`.
 fn step_of(sa: &Sa) -> KernelStep {
@@ -103,13 +112,17 @@ pub(super) fn kernels(ipsec: &Ipsec) -> Kernels {
     let names = ["WORD_WHAT", "WORD_LOW", "WORD_HIGH"];
     let words = names.into_iter().zip(ipsec.words.all().map(number_of));
     let is_needed = |step: &KernelStep| ipsec.tables.sas.iter().any(|sa| step_of(sa) == *step);
+    let all = steps(ipsec.at);
+    let work = [("OPENS", ipsec.at.opens().into()), ("SEALS", ipsec.at.seals().into())];
     let places = kernel_table::PLACES.iter().map(|&(name, place)| (name, place as u64));
     let bytes = kernel_table::build(&ipsec.tables);
     let sas = KernelTable { name: "sas", element: Element::U8, bytes };
-    Kernels::builder("ipsec.cl", include_str!("kernel.cl"), ALL)
+    Kernels::builder("ipsec.cl", include_str!("kernel.cl"), all)
         .headers(HEADERS)
-        .defines(NUMBERS.iter().copied().chain(TUNNEL_NUMBERS).chain(places).chain(words))
-        .running(ALL.iter().copied().filter(is_needed).collect())
+        .defines(
+            NUMBERS.iter().copied().chain(TUNNEL_NUMBERS).chain(places).chain(words).chain(work),
+        )
+        .running(all.iter().copied().filter(is_needed).collect())
         .tables(vec![sas])
         .build()
 }

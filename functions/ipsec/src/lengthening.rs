@@ -3,6 +3,7 @@
 
 use warpline_packet::wire::{ethernet, ipv4};
 
+use super::at::At;
 use super::sa::Direction;
 use super::tables::{TRAILER_LEN, Tables};
 
@@ -25,9 +26,14 @@ struct Kind {
 }
 
 impl Lengthening {
-    pub(super) fn of(tables: &Tables) -> Self {
+    pub(super) fn of(tables: &Tables, at: At) -> Self {
         let mut kinds: Vec<(Kind, i64)> = Vec::new();
-        for (sa, shape) in tables.sas.iter().zip(&tables.shapes) {
+        let is_here = |direction| match direction {
+            Direction::In => at.opens(),
+            Direction::Out => at.seals(),
+        };
+        let sas = tables.sas.iter().zip(&tables.shapes);
+        for (sa, shape) in sas.filter(|(sa, _)| is_here(sa.direction)) {
             let kind = Kind {
                 direction: sa.direction,
                 kept: if shape.outer_len() > 0 { 0 } else { ipv4::HEADER_LEN },

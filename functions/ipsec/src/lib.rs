@@ -10,24 +10,28 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpline_packet::wire::{ipv6, udp};
 use warpline_packet::{
-    Access, Batch, Division, FieldSet, FlowHasher, Headers, OwnKey, Shard, StateKey, Tuple,
+    Access, Batch, Division, FlowHasher, Headers, OwnKey, ScratchWord, Shard, StateKey, Tuple,
 };
 
 use warpline_nf::{
-    Definition, Diagnostic, Diagnostics, Emits, Function, Growth, Kernels, Key, Outputs, Report,
-    Resources, Section, State, TableSize, Traits,
+    Definition, Emits, Function, Growth, Kernels, Outputs, Report, Resources, Section, State,
+    TableSize, Traits,
 };
 use warpline_rewrite::icmp_errors;
 
 mod access;
+mod at;
 pub mod cipher;
+mod config;
 mod counts;
 pub mod files;
+mod forwarding;
 mod kernel_table;
 mod kernels;
 mod lengthening;
 pub mod nonce_state;
 mod opener;
+mod outbound;
 mod outer;
 pub mod replay;
 mod report;
@@ -43,11 +47,13 @@ mod traffic;
 mod words;
 mod work;
 
-use cipher::{Choice, Engine};
+use at::At;
+use cipher::Engine;
+use config::{MTU_LEAST_V6, Options, Settings};
 use lengthening::Lengthening;
 use nonce_state::{Fingerprint, NonceKey, NonceState, Reserve};
 use opener::{InState, Opener};
-use sa::{Direction, Mode};
+use sa::Direction;
 use sealer::{OutState, Sealer};
 use successor::Successor;
 use tables::Tables;
@@ -59,7 +65,7 @@ pub const DEFINITION: Definition = Definition {
     summary: "IPsec gateway: ESP in tunnel and transport mode (RFC 4301, RFC 4303)",
     manual: concat!(include_str!("manual.md"), "\n", include_str!("files/files.md")),
     has_kernels: true,
-    keys: KEYS,
+    keys: config::KEYS,
     drops: &[
         "no-sa",
         "no-policy",
@@ -80,9 +86,9 @@ pub const DEFINITION: Definition = Definition {
         "nonce-state",
         "misplaced",
     ],
-    access: access::of((FieldSet::EMPTY, FieldSet::EMPTY), true, true, 0.0),
+    access: access::Of::ALL.access(),
     build,
-    build_pair: None,
+    build_pair: Some(build_pair),
 };
 
 /// Places in [`DEFINITION`]'s drops.
@@ -109,63 +115,8 @@ mod reason {
     pub(super) const MISPLACED: Reason = Reason(17);
 }
 
-const KEYS: &[Key] = &{
-    let [sas, policies, local, insecure, unsupported] = files::KEYS;
-    let [icmp, icmp_src_v4, icmp_src_v6, icmp_rate_pps] = icmp_errors::KEYS;
-    [
-        sas,
-        policies,
-        local,
-        Key {
-            name: "default",
-            allowed: "discard | bypass",
-            default: "discard",
-            help: "the action for packets that match no policy",
-        },
-        Key {
-            name: "non_ip",
-            allowed: "forward | drop",
-            default: "forward",
-            help: "the action for packets that are not IP",
-        },
-        Key {
-            name: "nonce_state",
-            allowed: "a file; created if missing",
-            default: "required with aes-ctr and aes-gcm",
-            help: "reserves the sequence numbers of counter modes",
-        },
-        Key {
-            name: "crypto",
-            allowed: "auto | ipsec-mb | software",
-            default: "auto",
-            help: "auto: intel-ipsec-mb if it is installed, otherwise software",
-        },
-        Key {
-            name: "reassembly",
-            allowed: "0 to 65536",
-            default: "256",
-            help: "ESP datagrams reassembled at a time; 0: fragments of ESP are dropped",
-        },
-        Key {
-            name: "reassembly_len",
-            allowed: "576 to 65535",
-            default: "2048",
-            help: "the longest reassembled ESP datagram, in bytes",
-        },
-        icmp,
-        icmp_src_v4,
-        icmp_src_v6,
-        icmp_rate_pps,
-        insecure,
-        unsupported,
-    ]
-};
-
 /// How often reassembly checks the time without fragments.
 const TICK: Duration = Duration::from_secs(1);
-
-/// The longest link header before a reassembled packet: Ethernet with three tags takes 26 bytes.
-const LINK_LEN_MAX: usize = 32;
 
 /// The longest tunnel header, UDP, ESP header, IV, padding, trailer and ICV together, for any SAs
 /// that a reload brings.
@@ -174,32 +125,15 @@ const SEAL_GROWTH: Growth = Growth {
     tail: 15 + tables::TRAILER_LEN + 16,
 };
 
-/// What packets meet besides SAs and policies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Options {
-    /// Packets that no policy is for go on.
-    bypasses: bool,
-    forwards_non_ip: bool,
-    /// Datagrams at a time, of all shards.
-    reassembly: usize,
-    /// Bytes of the longest.
-    reassembly_len: usize,
-    icmp: Option<icmp_errors::Config>,
-}
-
-impl Options {
-    fn frame_len_max(&self) -> usize {
-        LINK_LEN_MAX + self.reassembly_len
-    }
-}
-
 struct Ipsec {
+    at: At,
     tables: Arc<Tables>,
     lengthening: Lengthening,
-    key: OwnKey,
+    key: StateKey,
     engine: Arc<Engine>,
     options: Options,
     words: Words,
+    change_words: [ScratchWord; 1],
     access: Access,
     nonce_path: Option<PathBuf>,
     /// Opened when a run starts, or taken over.
@@ -218,86 +152,30 @@ fn share_with_selectors(tables: &Tables) -> f32 {
     with as f32 / opening().count().max(1) as f32
 }
 
-/// What every link of IPv6 carries (RFC 8200, 5).
-const MTU_LEAST_V6: usize = 1280;
-
-/// Tunnels in which a packet of that length does not fit, though IPv6 may go there.
-fn narrow(tables: &Tables) -> Diagnostics {
-    let mut told = Diagnostics::default();
-    for (sa, shape) in tables.sas.iter().zip(&tables.shapes) {
-        let carries_v6 = sa.selectors.is_empty()
-            || sa.selectors.iter().any(|selector| selector.src.address().is_ipv6());
-        let sealed = shape.sealed_len(0, MTU_LEAST_V6);
-        let mtu = usize::from(sa.outer.mtu);
-        let is_out = sa.direction == Direction::Out && sa.mode == Mode::Tunnel;
-        if is_out && carries_v6 && sealed > mtu {
-            let most = shape.len_max(0, mtu);
-            told.push(Diagnostic::bare(format!(
-                "SA {:?}: `mtu` {mtu} is too small for IPv6, whose senders make no packet shorter than \
-                 {MTU_LEAST_V6} for it: with ESP that has {sealed}, and IPv6 longer than {most} is `too-big`",
-                sa.name
-            )));
-        }
-    }
-    told
+fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
+    let settings = config::read(section, resources, 1)?;
+    let key = settings.state_key();
+    Some(Box::new(Ipsec::new(&settings, key, At::Only)))
 }
 
-fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
-    let database = files::read(section, resources);
-    let options = Options {
-        bypasses: section.choice("default", &[("discard", false), ("bypass", true)], false),
-        forwards_non_ip: section.choice("non_ip", &[("forward", true), ("drop", false)], true),
-        reassembly: section.integer("reassembly", 0..=65_536, 256) as usize,
-        reassembly_len: section.integer("reassembly_len", 576..=65_535, 2048) as usize,
-        icmp: icmp_errors::Config::read(section),
-    };
-    let nonce_path = section.output("nonce_state");
-    let engines =
-        [("auto", Choice::Auto), ("ipsec-mb", Choice::IpsecMb), ("software", Choice::Software)];
-    let engine = section.choice("crypto", &engines, Choice::Auto);
-    let database = database?;
-    let counts_up = |sa: &sa::Sa| sa.direction == Direction::Out && sa.cipher.is_counter();
-    if nonce_path.is_none()
-        && let Some(sa) = database.sas.iter().find(|sa| counts_up(sa))
-    {
-        let why = "AES-CTR and AES-GCM with keys from a file need `nonce_state`, or a restart would use nonces \
-                   again, which gives the key stream away";
-        section.mistake("sas", format!("SA {:?}: {why}", sa.name));
-    }
-    if section.is_broken() {
-        return None;
-    }
-    let Ok(tables) = Tables::build(database, resources.seed()) else {
-        section.mistake("policies", "these policies are too many and too different to be searched");
-        return None;
-    };
-    resources.remarks_of(&narrow(&tables));
-    let tables = Arc::new(tables);
-    let words = Words::from(resources, section)?;
-    let engine = match Engine::new(engine, &tables.keys) {
-        Ok(engine) => Arc::new(engine),
-        Err(why) => {
-            section.mistake("crypto", format!("there is no intel-ipsec-mb here: {why}"));
-            return None;
+fn build_pair(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+) -> Option<[Box<dyn Function>; 2]> {
+    let settings = config::read(section, resources, 2)?;
+    let key = settings.state_key();
+    let place = |at| -> Box<dyn Function> { Box::new(Ipsec::new(&settings, key.clone(), at)) };
+    Some([place(At::First), place(At::Second)])
+}
+
+impl Settings {
+    /// By peers, unless packets go from one to another.
+    fn state_key(&self) -> StateKey {
+        match self.forwarding.between_peers {
+            Some(_) => StateKey::Whole,
+            None => StateKey::Own(OwnKey(Arc::new(Peers(Arc::clone(&self.tables))))),
         }
-    };
-    let (reassembles, answers) = (options.reassembly > 0, options.icmp.is_some());
-    let own = (words.fields(), words.outcome());
-    let access = access::of(own, reassembles, answers, share_with_selectors(&tables));
-    Some(Box::new(Ipsec {
-        key: OwnKey(Arc::new(Peers(Arc::clone(&tables)))),
-        lengthening: Lengthening::of(&tables),
-        tables,
-        engine,
-        options,
-        words,
-        access,
-        nonce_path,
-        nonces: OnceLock::new(),
-        reserves: Mutex::default(),
-        whole: OnceLock::new(),
-        successor: Successor::default(),
-    }))
+    }
 }
 
 /// State is divided by the two ends of a tunnel: their SAs, both ways, with all flows inside.
@@ -319,6 +197,35 @@ impl Division for Peers {
 }
 
 impl Ipsec {
+    fn new(settings: &Settings, key: StateKey, at: At) -> Self {
+        let Settings { tables, engine, options, words, nonce_path, .. } = settings;
+        let (reassembles, answers) = (options.reassembly > 0, options.icmp.is_some());
+        let access = access::Of {
+            words: words.fields(),
+            outcome: words.outcome(),
+            reassembles: reassembles && at.opens(),
+            answers: answers && at.seals(),
+            with_selectors: share_with_selectors(tables),
+            at,
+        };
+        Self {
+            at,
+            lengthening: Lengthening::of(tables, at),
+            tables: Arc::clone(tables),
+            key,
+            engine: Arc::clone(engine),
+            options: *options,
+            words: *words,
+            change_words: [words.change()],
+            access: access.access(),
+            nonce_path: nonce_path.clone().filter(|_| at.seals()),
+            nonces: OnceLock::new(),
+            reserves: Mutex::default(),
+            whole: OnceLock::new(),
+            successor: Successor::default(),
+        }
+    }
+
     /// Takes over the file of used numbers, or opens it if necessary, and reserves numbers for new
     /// SAs.
     fn open_nonces(
@@ -357,6 +264,9 @@ impl Ipsec {
     }
 
     fn out_states(&self, shard: Shard) -> Box<[OutState]> {
+        if !self.at.seals() {
+            return Box::default();
+        }
         let mut reserves = self.reserves.lock().unwrap_or_else(PoisonError::into_inner);
         let state = |row: usize| {
             let reserve = reserves.get_mut(row).and_then(Option::take);
@@ -366,6 +276,9 @@ impl Ipsec {
     }
 
     fn in_states(&self, shard: Shard) -> Box<[InState]> {
+        if !self.at.opens() {
+            return Box::default();
+        }
         let state = |row: usize| InState::new(&self.tables.sas[row]);
         self.tables.rows(shard, Direction::In).map(state).collect()
     }
@@ -385,11 +298,15 @@ impl Function for Ipsec {
     }
 
     fn traits(&self) -> Traits {
-        Traits { deciphers: true, ..Traits::NONE }
+        Traits { deciphers: self.at.opens(), wraps: self.at.seals(), ..Traits::NONE }
     }
 
     fn state_key(&self) -> StateKey {
-        StateKey::Own(self.key.clone())
+        self.key.clone()
+    }
+
+    fn change_words(&self) -> &[ScratchWord] {
+        &self.change_words
     }
 
     fn state(&self, shard: Shard) -> State {
@@ -401,11 +318,14 @@ impl Function for Ipsec {
     }
 
     fn tables(&self) -> Vec<TableSize> {
-        vec![TableSize::divided("datagrams", self.options.reassembly)]
+        match self.at.opens() {
+            true => vec![TableSize::divided("datagrams", self.options.reassembly)],
+            false => Vec::new(),
+        }
     }
 
     fn growth(&self) -> Growth {
-        SEAL_GROWTH
+        if self.at.seals() { SEAL_GROWTH } else { Growth::NONE }
     }
 
     fn lengthens(&self, frame_len: usize) -> [i32; 2] {
@@ -414,13 +334,15 @@ impl Function for Ipsec {
 
     fn emits(&self) -> Emits {
         let Options { icmp, reassembly, .. } = self.options;
-        let replace_len_max = if reassembly > 0 { self.options.frame_len_max() } else { 0 };
-        Emits { replace_len_max, ..icmp.map_or(Emits::NONE, |_| icmp_errors::EMITS) }
+        let reassembles = reassembly > 0 && self.at.opens();
+        let replace_len_max = if reassembles { self.options.frame_len_max() } else { 0 };
+        let answers = icmp.filter(|_| self.at.seals());
+        Emits { replace_len_max, ..answers.map_or(Emits::NONE, |_| icmp_errors::EMITS) }
     }
 
     /// Opens the file of used numbers, too: from here on they are used.
     fn report(&self, _: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
-        if self.nonces.get().is_none() {
+        if self.at.seals() && self.nonces.get().is_none() {
             self.open_nonces(None, |_| true)?;
         }
         Ok(Some(Box::new(report::SaReport::new(&self.engine))))
@@ -436,7 +358,8 @@ impl Function for Ipsec {
         };
         let fixed = |ipsec: &Self| {
             let Options { reassembly, reassembly_len, icmp, .. } = ipsec.options;
-            (reassembly, reassembly_len, icmp, ipsec.nonce_path.clone(), ipsec.words)
+            let words = (ipsec.words, ipsec.at);
+            (reassembly, reassembly_len, icmp, ipsec.nonce_path.clone(), words)
         };
         if fixed(self) != fixed(old) {
             return Err(
@@ -449,7 +372,9 @@ impl Function for Ipsec {
                        it needs new keys";
             return Err(format!("SA {} {why}", sa.name));
         }
-        self.open_nonces(old.nonces.get(), |row| old_rows[row].is_none())?;
+        if self.at.seals() {
+            self.open_nonces(old.nonces.get(), |row| old_rows[row].is_none())?;
+        }
         let whole = *self.whole.get_or_init(|| old.whole.get().copied().unwrap_or(false));
         self.successor.out.make(whole, |shard| self.out_states(shard));
         self.successor.inward.make(whole, |shard| self.in_states(shard));
@@ -457,7 +382,7 @@ impl Function for Ipsec {
     }
 
     fn tick(&self) -> Option<Duration> {
-        Some(TICK)
+        self.at.opens().then_some(TICK)
     }
 }
 

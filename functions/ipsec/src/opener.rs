@@ -15,6 +15,7 @@ use warpline_packet::wire::icmp_error::{Icmpv4Error, Icmpv6Error};
 use warpline_packet::{Batch, Packet, Reason, Shard, Verdict, prefetch};
 
 use super::access::ASKED;
+use super::at::At;
 use super::cipher::Engine;
 use super::counts::{Carried, Refusals, Refused};
 use super::replay::ReplayWindow;
@@ -49,6 +50,7 @@ impl InState {
 /// One shard's half.
 pub(super) struct Opener {
     shard: Shard,
+    at: At,
     tables: Arc<Tables>,
     engine: Arc<Engine>,
     words: Words,
@@ -67,12 +69,13 @@ impl Opener {
     pub(super) fn new(ipsec: &Ipsec, shard: Shard, states: Box<[InState]>) -> Self {
         Self {
             shard,
+            at: ipsec.at,
             tables: Arc::clone(&ipsec.tables),
             engine: Arc::clone(&ipsec.engine),
             words: ipsec.words,
             states,
             retired: Carried::default(),
-            icmp: ipsec.options.icmp.map(Errors::new),
+            icmp: ipsec.options.icmp.filter(|_| ipsec.at.seals()).map(Errors::new),
             dummies: 0,
             reopened: 0,
             tried: 0,
@@ -194,6 +197,10 @@ impl Opener {
         if packet.reason() != reason::TOO_BIG {
             return;
         }
+        if self.words.get(packet).outcome == Outcome::Plain {
+            // No later place would seal an answer to an opened packet.
+            return icmp.answer(packet, None, emit);
+        }
         let (sa, shape) = self.tables.row(row);
         let kept = match sa.mode {
             Mode::Tunnel => 0,
@@ -228,7 +235,7 @@ impl After for Opener {
             let packet = batch.packet(index);
             let (work, row) = self.words.what(&packet);
             match work {
-                Work::None => {}
+                Work::None | Work::Opened => {}
                 Work::Seal if packet.verdict() != Verdict::Dropped => {}
                 Work::Seal => self.tell(&packet, row, emit),
                 Work::Open => self.settle(&tables, batch, index, self.words.get(&packet)),
@@ -277,12 +284,14 @@ impl StateHalf for Opener {
         let sum = |of: fn(&Carried) -> u64| {
             of(&self.retired) + self.states.iter().map(|state| of(&state.carried)).sum::<u64>()
         };
-        visit("opened", sum(|carried| carried.packets));
-        visit("opened_bytes", sum(|carried| carried.bytes));
-        visit("dummies", self.dummies);
-        visit("reopened", self.reopened);
-        visit("resync_tries", self.tried);
-        visit("resynchronized", self.resynchronized);
+        if self.at.opens() {
+            visit("opened", sum(|carried| carried.packets));
+            visit("opened_bytes", sum(|carried| carried.bytes));
+            visit("dummies", self.dummies);
+            visit("reopened", self.reopened);
+            visit("resync_tries", self.tried);
+            visit("resynchronized", self.resynchronized);
+        }
         self.icmp.iter().for_each(|icmp| icmp.counters(visit));
     }
 }

@@ -1,5 +1,9 @@
 //! The half before the cipher: decides on every packet, and gives those to be sealed their number
 //! (RFC 4301, 5.1 and RFC 4303, 3.3.3).
+//!
+//! At the first of two places a packet in the clear may be inbound or outbound. It is dropped there
+//! if a policy discards it, or if it should have come by an SA. The second place decides about the
+//! rest.
 
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
@@ -9,13 +13,16 @@ use warpline_packet::wire::ipv4;
 use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Shard, prefetch};
 
 use super::access::{ASKED, OF_FRAGMENTS};
+use super::at::At;
 use super::cipher::Engine;
 use super::counts::{Carried, Refusals, Refused};
 use super::nonce_state::Reserve;
+use super::outbound::{self, Fate};
 use super::replay::infer_extended;
 use super::sa::{Action, Direction, DontFragment, Sa};
 use super::shape::Shape;
 use super::spd::Decision;
+use super::strip::Outcome;
 use super::tables::{Class, Tables};
 use super::words::{TOGETHER, Task, Words, Work};
 use super::{Ipsec, Options, reason, report};
@@ -68,6 +75,7 @@ impl OutState {
 /// One shard's half.
 pub(super) struct Sealer {
     shard: Shard,
+    at: At,
     tables: Arc<Tables>,
     engine: Arc<Engine>,
     options: Options,
@@ -85,13 +93,14 @@ impl Sealer {
         let options = ipsec.options;
         Self {
             shard,
+            at: ipsec.at,
             tables: Arc::clone(&ipsec.tables),
             engine: Arc::clone(&ipsec.engine),
             options,
             words: ipsec.words,
             states,
             retired: Carried::default(),
-            reassembly: (options.reassembly > 0).then(|| {
+            reassembly: (ipsec.at.opens() && options.reassembly > 0).then(|| {
                 let datagrams = shard.share(options.reassembly).max(1);
                 Reassembly::new(datagrams, options.frame_len_max()).reading(OF_FRAGMENTS)
             }),
@@ -109,6 +118,9 @@ impl Sealer {
             let _ = batch.packet_mut(index).reject_malformed();
             return Task::NONE;
         }
+        if self.at == At::Second {
+            return self.decide_outbound(batch, index);
+        }
         let mut class = self.tables.classify(packet.into_frame_for(ASKED), &headers);
         let mut is_cut = headers.flags.has(Flags::SNAPPED);
         if class == Class::Fragment {
@@ -121,12 +133,45 @@ impl Sealer {
         let packet = &mut batch.packet_mut(index);
         match class {
             Class::Open(row, low) if !is_cut => return self.open(packet, row, low),
+            Class::Clear(decision) if self.at == At::First => self.admit(packet, decision),
             Class::Clear(Decision::Is(Action::Protect(row))) if !is_cut => {
                 return Task { work: Work::Seal, row: row as u16, ..Task::NONE };
             }
             class => self.dismiss(packet, class),
         }
         Task::NONE
+    }
+
+    /// Says what becomes of a packet at the second place.
+    #[inline(always)]
+    fn decide_outbound(&mut self, batch: &mut Batch, index: usize) -> Task {
+        let packet = batch.packet(index);
+        let was_opened = self.words.what(&packet).0 == Work::Open;
+        let fate = outbound::fate(&self.tables, self.options.bypasses, packet, was_opened);
+        let packet = &mut batch.packet_mut(index);
+        match fate {
+            Fate::Seal(row) => {
+                let outcome = if was_opened { Outcome::Plain } else { Outcome::Closed };
+                return Task { work: Work::Seal, row, outcome, ..Task::NONE };
+            }
+            Fate::Pass if was_opened => return Task::OPENED,
+            Fate::Pass => self.bypassed += 1,
+            Fate::NotIp => self.dismiss(packet, Class::NotIp),
+            Fate::Drop(why) => packet.drop(why),
+        }
+        Task::NONE
+    }
+
+    /// Drops a packet in the clear at the first place, where it must not come in.
+    fn admit(&self, packet: &mut PacketMut<'_>, decision: Decision) {
+        match decision {
+            Decision::Is(Action::Discard) => packet.drop(reason::DISCARD),
+            // RFC 4301, 5.2, 3: what should have come by an SA does not pass in the clear.
+            Decision::None if self.tables.wants_protection(packet.as_packet()) => {
+                packet.drop(reason::NO_POLICY);
+            }
+            _ => {}
+        }
     }
 
     /// What becomes of a packet of which nothing is to be sealed or opened.
@@ -211,7 +256,8 @@ impl Sealer {
     /// The task of a packet to seal, with its number. A dropped packet keeps its row: from it the
     /// half after the cipher gets the MTU for the sender.
     #[inline(always)]
-    fn number(&mut self, packet: &mut PacketMut<'_>, row: u16) -> Task {
+    fn number(&mut self, packet: &mut PacketMut<'_>, task: Task) -> Task {
+        let row = task.row;
         let shape = self.tables.shape(row);
         // Another SA's numbers with this one's keys would give nonces that were used already.
         let Some(slot) = self.tables.slot(row, self.shard) else {
@@ -243,7 +289,7 @@ impl Sealer {
             packet.drop(why);
             0
         });
-        Task { work: Work::Seal, row, sequence, ..Task::NONE }
+        Task { sequence, ..task }
     }
 }
 
@@ -311,7 +357,7 @@ impl Before for Sealer {
             for (task, &index) in tasks.iter_mut().zip(picks) {
                 *task = self.decide(batch, index.into(), emit);
                 if task.work == Work::Seal {
-                    *task = self.number(&mut batch.packet_mut(index.into()), task.row);
+                    *task = self.number(&mut batch.packet_mut(index.into()), *task);
                 }
             }
             self.words.put_all(batch, picks, &tasks);
@@ -354,10 +400,14 @@ impl StateHalf for Sealer {
         let sum = |of: fn(&Carried) -> u64| {
             of(&self.retired) + self.states.iter().map(|state| of(&state.carried)).sum::<u64>()
         };
-        visit("sealed", sum(|carried| carried.packets));
-        visit("sealed_bytes", sum(|carried| carried.bytes));
-        visit("bypassed", self.bypassed);
-        visit("keepalives", self.keepalives);
+        if self.at.seals() {
+            visit("sealed", sum(|carried| carried.packets));
+            visit("sealed_bytes", sum(|carried| carried.bytes));
+            visit("bypassed", self.bypassed);
+        }
+        if self.at.opens() {
+            visit("keepalives", self.keepalives);
+        }
         let Some(reassembly) = &self.reassembly else { return };
         let counters = reassembly.counters();
         visit("fragments", counters.fragments);

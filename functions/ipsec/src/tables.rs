@@ -188,6 +188,17 @@ impl Tables {
         self.spd.decide_packet(frame, headers).map_or(Class::NotIp, Class::Clear)
     }
 
+    /// The decision about a packet in the clear; `None` if it is not IP or cut in its IP header.
+    #[inline(always)]
+    pub(super) fn decide_outbound(&self, frame: &[u8], headers: &Headers) -> Option<Decision> {
+        self.spd.decide_packet(frame, headers)
+    }
+
+    /// The decision about such traffic.
+    pub(super) fn decide(&self, traffic: &Traffic) -> Decision {
+        self.spd.decide(traffic)
+    }
+
     /// `None`: it is not ESP to this gateway.
     #[inline(always)]
     fn classify_esp(&self, frame: &[u8], headers: &Headers) -> Option<Class> {

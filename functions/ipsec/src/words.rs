@@ -30,6 +30,8 @@ pub(super) enum Work {
     Seal = 1,
     /// To open it.
     Open = 2,
+    /// Nothing more: it was opened at the first place.
+    Opened = 3,
 }
 
 impl Work {
@@ -39,6 +41,7 @@ impl Work {
         match (word >> 16) as u8 {
             1 => Self::Seal,
             2 => Self::Open,
+            3 => Self::Opened,
             _ => Self::None,
         }
     }
@@ -51,7 +54,7 @@ pub(super) struct Task {
     pub(super) row: u16,
     /// Sealing: the number. Opening: what it is taken for.
     pub(super) sequence: u64,
-    /// The outcome of opening.
+    /// The outcome of opening. To seal: [`Outcome::Plain`] if the first place opened the packet.
     pub(super) outcome: Outcome,
 }
 
@@ -59,6 +62,8 @@ impl Task {
     /// Nothing to do.
     pub(super) const NONE: Self =
         Self { work: Work::None, row: 0, sequence: 0, outcome: Outcome::Closed };
+    /// The packet leaves the second place as the first opened it.
+    pub(super) const OPENED: Self = Self { work: Work::Opened, ..Self::NONE };
 
     /// What three words say.
     #[inline(always)]
@@ -83,6 +88,11 @@ impl Words {
 
     pub(super) fn fields(&self) -> FieldSet {
         FieldSet::of(&self.all().map(ScratchWord::field))
+    }
+
+    /// The word that is not 0 in packets that were opened or sealed.
+    pub(super) fn change(&self) -> ScratchWord {
+        self.what
     }
 
     /// The one of them that `run` writes.

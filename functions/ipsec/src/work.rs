@@ -38,7 +38,7 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
         let mut tasks = [Task::NONE; TOGETHER];
         words.get_all(batch, first, &mut tasks);
         for (index, task) in (first..batch.len()).zip(tasks) {
-            if task.work == Work::None || !batch.is_forward(index) {
+            if !matches!(task.work, Work::Seal | Work::Open) || !batch.is_forward(index) {
                 continue;
             }
             let packet = &mut batch.packet_mut(index);

@@ -8,7 +8,7 @@ use warpline_packet::{LinkType, Verdict};
 
 use super::super::DEFINITION;
 use warpline_nf::{Diagnostics, Function, Outputs};
-use warpline_verify::{Harness, Input, Outcome, build, try_build};
+use warpline_verify::{Harness, Input, Outcome, build, build_pair, try_build};
 
 /// A cipher and an authentication, as files call them, with the lengths of their keys.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ impl Files {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    fn table(&self, keys: &str) -> String {
+    pub(super) fn table(&self, keys: &str) -> String {
         let policies = self.0.join("policies.toml").exists();
         let policies = if policies { "policies = 'policies.toml'\n" } else { "" };
         format!("sas = 'sas.toml'\nnonce_state = 'nonces'\n{policies}{keys}\n")
@@ -92,6 +92,15 @@ impl Files {
         let (function, words) = self.function(keys);
         function.report(&Outputs::default()).expect("files that open");
         Harness::new(function, words)
+    }
+
+    /// Both places of a gateway, each by itself.
+    pub(super) fn places(&self, keys: &str) -> [Harness; 2] {
+        let (places, words) = build_pair(&DEFINITION, &self.table(keys), &self.0);
+        places.map(|place| {
+            place.report(&Outputs::default()).expect("files that open");
+            Harness::new(place, words)
+        })
     }
 
     pub(super) fn mistakes(&self, table: &str) -> Diagnostics {
@@ -175,8 +184,21 @@ impl Ends {
         Self::with(sa, "", "")
     }
 
+    /// The second place of the one and the first of the other.
+    pub(super) fn at_two_places(sa: &SaText) -> Self {
+        let files = Self::files(sa);
+        let ([_, here], [there, _]) = (files[0].places(""), files[1].places(""));
+        Self { here, there, _files: files }
+    }
+
     /// With more lines in the chain's tables.
     pub(super) fn with(sa: &SaText, here: &str, there: &str) -> Self {
+        let files = Self::files(sa);
+        let (here, there) = (files[0].gateway(here), files[1].gateway(there));
+        Self { here, there, _files: files }
+    }
+
+    fn files(sa: &SaText) -> [Files; 2] {
         let files = [Files::new(), Files::new()];
         files[0].write("sas.toml", &sa.text("out"));
         let own =
@@ -184,8 +206,7 @@ impl Ends {
         let policies: String = ALL.split_inclusive("sa = 'one'\n").filter(own).collect();
         files[0].write("policies.toml", &policies);
         files[1].write("sas.toml", &sa.text("in"));
-        let (here, there) = (files[0].gateway(here), files[1].gateway(there));
-        Self { here, there, _files: files }
+        files
     }
 }
 

@@ -4,6 +4,7 @@
 mod first_sas;
 mod gateway;
 mod peers;
+mod places;
 mod random;
 mod refused;
 mod resync;
