@@ -1,5 +1,6 @@
 //! The chain file: parsed and built in one pass that finds every mistake.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -376,7 +377,9 @@ impl<'a> File<'a> {
     fn files(&self, names: &[String]) -> Vec<(String, PathBuf)> {
         let Folder::Disk(folder) = self.folder else { return Vec::new() };
         let mut files = Vec::new();
-        for name in names.iter().map(String::as_str).chain([plan_keys::TABLE]) {
+        // A function with two places has one table.
+        let tables = names.iter().map(String::as_str).collect::<BTreeSet<_>>();
+        for name in tables.into_iter().chain([plan_keys::TABLE]) {
             let own = self.table.get_ref().get(name).map(Spanned::get_ref);
             let own = own.and_then(DeValue::as_table).into_iter();
             let set = self.overrides.iter().filter(|(o, _)| o.table == name);

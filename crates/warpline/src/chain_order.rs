@@ -30,6 +30,13 @@ pub(crate) fn objections(instances: &[Instance]) -> Vec<Objection> {
     let object = |text: String| Objection { text, help: help.clone() };
     let mut found = Vec::new();
     for (at, own) in all.iter().enumerate() {
+        if own.traits.routes && own.place == Place::Second && !has_wrapped(&all, at) {
+            let name = own.name;
+            found.push(object(format!(
+                "the second place of `{name}` routes only packets that got outer headers since the \
+                 first, and no second place of a function that adds them stands between"
+            )));
+        }
         for (other_at, other) in all.iter().enumerate().filter(|(_, other)| other.traits.translates)
         {
             let (name, translator) = (own.name, other.name);
@@ -59,16 +66,34 @@ fn is_between(all: &[Member<'_>], at: usize, name: &str) -> bool {
         && all[at..].iter().any(|one| is(one, Place::Second))
 }
 
-/// The list with two places for each translator, all other functions between them.
+/// Whether the second place at `at` has packets to route: those that got outer headers since its
+/// first place. A function that also opens packets must stand twice itself, or its opened packets
+/// are not routed.
+fn has_wrapped(all: &[Member<'_>], at: usize) -> bool {
+    let name = all[at].name;
+    let before = all[..at].iter();
+    let mut since = before.skip_while(|one| one.name != name);
+    since.any(|one| one.traits.wraps && !one.traits.deciphers)
+}
+
+/// The list with two places for each translator, all other functions between them. Functions with
+/// two places that add outer headers are outermost, and a router with two places follows them.
 fn better(all: &[Member<'_>]) -> String {
-    let translators: Vec<&str> = all
-        .iter()
-        .filter(|one| one.traits.translates && one.place != Place::Second)
-        .map(|one| one.name)
-        .collect();
-    let others = all.iter().map(|one| one.name).filter(|name| !translators.contains(name));
-    let back = translators.iter().rev().copied();
-    let names: Vec<&str> = translators.iter().copied().chain(others).chain(back).collect();
+    let routes_twice = |one: &Member<'_>| one.traits.routes && one.place == Place::Second;
+    let again: Vec<&str> = all.iter().filter(|one| routes_twice(one)).map(|one| one.name).collect();
+    let wraps: Vec<&str> = all.iter().filter(|one| one.traits.wraps).map(|one| one.name).collect();
+    let is_outer = |one: &&Member<'_>| {
+        wraps.contains(&one.name) && (one.place != Place::Only || !again.is_empty())
+    };
+    let firsts = || all.iter().filter(|one| one.place != Place::Second);
+    let outer: Vec<&str> = firsts().filter(is_outer).map(|one| one.name).collect();
+    let is_translator = |one: &&Member<'_>| one.traits.translates && !outer.contains(&one.name);
+    let translators: Vec<&str> = firsts().filter(is_translator).map(|one| one.name).collect();
+    let mut names: Vec<&str> = outer.iter().chain(&translators).copied().collect();
+    let is_other = |name: &&str| !outer.contains(name) && !translators.contains(name);
+    names.extend(firsts().map(|one| one.name).filter(is_other));
+    names.extend(translators.iter().rev().chain(outer.iter().rev()));
+    names.extend(again.into_iter().filter(|_| !wraps.is_empty()));
     format!("{names:?}")
 }
 

@@ -237,6 +237,6 @@ fn files_of(
     of: impl Fn(&Instance) -> Vec<PathBuf>,
 ) -> impl Iterator<Item = (String, PathBuf)> {
     loaded.chain().instances.iter().flat_map(move |instance| {
-        of(instance).into_iter().map(|path| (instance.name.clone(), path))
+        of(instance).into_iter().map(|path| (instance.table().to_owned(), path))
     })
 }

@@ -16,6 +16,7 @@ mod hostile;
 mod inputs;
 mod ipsec;
 mod ipsec_nonces;
+mod ipsec_places;
 mod ipsec_rekey;
 mod lanes;
 mod mistakes;

@@ -19,7 +19,7 @@ fn refused(demo: &Demo, text: impl AsRef<[u8]>) -> String {
 
 const EVERYTHING: &str = r#"
 [chain]
-functions = ["nat", "wall", "router", "router", "tele"]
+functions = ["nat", "wall", "router", "digest", "digest", "tele"]
 input = "generate:packets=-1,colour=red"
 output = 5
 impair = "drop=2"
@@ -63,8 +63,8 @@ fn all_mistakes_are_told_at_once() {
         "bad.toml:7:9: `lanes` must be a whole number from 1 to 64, found 65",
         "bad.toml:8:17: `batch_packets` must be a whole number from 1 to 1024, found \"many\"",
         "bad.toml:9:1: [chain] has no key `colour`",
-        "bad.toml:3:39: \"router\" is in the chain twice, and `router` has one place only",
-        "bad.toml:3:49: unknown function \"tele\"",
+        "bad.toml:3:49: \"digest\" is in the chain twice, and `digest` has one place only",
+        "bad.toml:3:59: unknown function \"tele\"",
         "= functions: ",
         "bad.rules:2:1:",
         "bad.rules:4:",
