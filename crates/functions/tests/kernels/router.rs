@@ -9,7 +9,7 @@ use std::sync::Arc;
 use warpline_device::Device;
 use warpline_packet::{Field, FieldSet, Flags, Headers, LinkType};
 use warpline_router::DEFINITION;
-use warpline_verify::{Input, build};
+use warpline_verify::{Input, build, build_pair};
 
 use crate::compiled::compile_for_cuda;
 use crate::driver::{compare, compare_staged, devices};
@@ -55,6 +55,20 @@ fn on(devices: &[Arc<dyn Device>], name: &str, routes: &str, keys: &str, inputs:
     for device in devices {
         let tally = compare(&*function, words, inputs, &**device);
         tally.is_of(inputs, may_be_left);
+    }
+}
+
+/// The second place routes the packets with outer headers, each second one in these batches.
+#[test]
+fn the_second_place_is_that_of_run() {
+    let inputs = edges();
+    let folder = Folder::new("second", ROUTES);
+    for keys in [String::new(), [MAC, ICMP].concat()] {
+        let table = format!("routes = \"routes\"\n{keys}");
+        let ([_, second], words) = build_pair(&DEFINITION, &table, &folder.0);
+        for device in devices() {
+            compare(&*second, words, &inputs, &*device).is_of(&inputs, may_be_left);
+        }
     }
 }
 

@@ -113,6 +113,8 @@ impl<'a> Side<'a> {
             self.ingress += 1;
         }
         (0..batch.len()).for_each(|row| move_frame(batch, row, row % MOVES));
+        // Functions upstream may have put outer headers before packets.
+        (1..batch.len()).step_by(2).for_each(|row| batch.packet_mut(row).set_wrapped(true));
         batch.leave_none();
         if index == LEFT {
             batch.leave_from(PLACE);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpline_ipsec::DEFINITION;
 use warpline_nf::{Function, Outputs};
-use warpline_verify::build;
+use warpline_verify::{build, build_pair};
 
 /// A cipher and an authentication, as files call them, with the lengths of their keys.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +149,13 @@ impl Sa {
     }
 }
 
+fn table(nonces: &str) -> String {
+    format!(
+        "sas = 'sas.toml'\npolicies = 'policies.toml'\nnonce_state = '{nonces}'\n\
+         insecure = true\ndefault = 'bypass'\nreassembly = 0\n"
+    )
+}
+
 /// A folder for a gateway's files, removed when it goes out of scope.
 pub(crate) struct Files(PathBuf);
 
@@ -174,13 +181,17 @@ impl Files {
 
     /// The function, ready for a run, with a file of used numbers of its own; and its scratch words.
     pub(crate) fn function(&self, nonces: &str) -> (Box<dyn Function>, usize) {
-        let table = format!(
-            "sas = 'sas.toml'\npolicies = 'policies.toml'\nnonce_state = '{nonces}'\ninsecure = true\n\
-             default = 'bypass'\nreassembly = 0\n"
-        );
-        let built = build(&DEFINITION, &table, &self.0);
+        let built = build(&DEFINITION, &table(nonces), &self.0);
         built.0.report(&Outputs::default()).expect("files that open");
         built
+    }
+
+    /// The same at one of two places: 0 opens, 1 seals.
+    pub(crate) fn place(&self, nonces: &str, place: usize) -> (Box<dyn Function>, usize) {
+        let (places, words) = build_pair(&DEFINITION, &table(nonces), &self.0);
+        let function = places.into_iter().nth(place).expect("a place");
+        function.report(&Outputs::default()).expect("files that open");
+        (function, words)
     }
 }
 
