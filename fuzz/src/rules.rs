@@ -4,6 +4,7 @@ use core::ops::RangeInclusive;
 use std::net::IpAddr;
 
 use warpline_firewall::{Policy, RuleSet};
+use warpline_nf::Ports;
 use warpline_packet::Prefix;
 use warpline_rule_files::kinds::{NO_PORT, kind_of_message, kind_of_segment};
 use warpline_rule_files::{Action, Imported, Rule, RuleFile, Side};
@@ -111,7 +112,7 @@ pub fn check_imported(found: &Imported, versions: &[u8], text: &str) {
         drop_fragments: false,
         tracked: true,
     };
-    let Ok(set) = RuleSet::of_regions(&found.rules, policy) else { return };
+    let Ok(set) = RuleSet::of_regions(&found.rules, policy, &Ports::default(), None) else { return };
     let kinds = [17, kind_of_segment(2), kind_of_message(8, 0), 47];
     for (kind, port) in kinds.into_iter().zip([53, 80, NO_PORT, NO_PORT]) {
         let search =

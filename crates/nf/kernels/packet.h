@@ -36,6 +36,8 @@ FUNCTION GLOBAL u8 *frame_of(Packet p)
 FUNCTION u32 frame_len(Packet p) { return CELL(u32, p, COLUMN_FRAME_LEN); }
 FUNCTION u32 wire_len(Packet p) { return CELL(u32, p, COLUMN_WIRE_LEN); }
 FUNCTION u32 flow_hash(Packet p) { return CELL(u32, p, COLUMN_FLOW_HASH); }
+FUNCTION u32 interface_of(Packet p) { return CELL(u16, p, COLUMN_INTERFACE); }
+FUNCTION u32 next_hop(Packet p) { return CELL(u16, p, COLUMN_NEXT_HOP); }
 FUNCTION u32 link_of(Packet p) { return CELL(u16, p, COLUMN_LINK); }
 
 /* What is known of its headers: offsets are from the frame's first byte. */

@@ -16,6 +16,8 @@ pub struct Imported {
     pub unsupported: Diagnostics,
     /// What does nothing here, and needs nothing.
     pub notices: Diagnostics,
+    /// Whether rules take for granted that packets leave by another port than they came by.
+    pub presumes_crossing: bool,
     /// Rules that accept, and were left out.
     pub accepts_left_out: usize,
 }

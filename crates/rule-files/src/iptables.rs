@@ -4,12 +4,12 @@
 //! drops without asking, and one that leads elsewhere is a mistake. Each is told; whether the first two
 //! are mistakes too, the chain file says.
 
-use crate::Imported;
 use crate::chains::{Chain, Chains, Step, Then};
 use crate::iptables_match::{self, SavedConditions};
 use crate::rules::Action;
 use crate::save_file::{self, SaveFile, SavedRule, SavedTable};
 use crate::words::{Trouble, Word};
+use crate::{Imported, Interfaces};
 use warpline_config::SourceText;
 
 /// Targets that decide nothing, and that do nothing here.
@@ -33,12 +33,19 @@ const PASSING: [&str; 14] = [
 ];
 
 /// Reads the rules for packets of `version` that enter `chain` of the table `filter`.
-pub fn parse_iptables(source: &SourceText, version: u8, chain: &str, tracked: bool) -> Imported {
+pub fn parse_iptables(
+    source: &SourceText,
+    version: u8,
+    chain: &str,
+    tracked: bool,
+    interfaces: &Interfaces,
+) -> Imported {
     let file = save_file::parse(source);
     let mut reader = Reader {
         source,
         version,
         tracked,
+        interfaces,
         chains: Chains::default(),
         numbers: Vec::new(),
         due: Vec::new(),
@@ -52,6 +59,7 @@ struct Reader<'a> {
     source: &'a SourceText,
     version: u8,
     tracked: bool,
+    interfaces: &'a Interfaces,
     chains: Chains,
     /// The number that each of the file's chains has among `chains`, if any.
     numbers: Vec<Option<usize>>,
@@ -187,8 +195,9 @@ impl Reader<'_> {
 
     fn read(&mut self, rule: &SavedRule<'_>, table: &SavedTable<'_>) -> Result<Read, Trouble> {
         let words = rule.words()?;
-        let SavedConditions { when, unsupported, target } =
-            iptables_match::read(&words, self.version, self.tracked)?;
+        let SavedConditions { when, unsupported, presumes_crossing, target } =
+            iptables_match::read(&words, self.version, self.tracked, self.interfaces)?;
+        self.found.presumes_crossing |= presumes_crossing;
         let nothing =
             Read { step: None, unsupported: Vec::new(), notice: None, accept_left_out: false };
         let Some((jump, options)) = target else {

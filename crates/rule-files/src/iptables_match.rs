@@ -5,10 +5,10 @@ use core::net::{IpAddr, Ipv4Addr};
 use warpline_packet::Prefix;
 use warpline_packet::wire::ip_protocol;
 
-use crate::NumberSet;
 use crate::region::{End, Region, States, addresses};
 use crate::rules::{FLAGS, PROTOCOLS, message_types};
 use crate::words::{Trouble, Word};
+use crate::{Interfaces, NumberSet, Way};
 
 /// What a rule says.
 pub struct SavedConditions<'a> {
@@ -16,6 +16,8 @@ pub struct SavedConditions<'a> {
     pub when: Region,
     /// Conditions that cannot be expressed here.
     pub unsupported: Vec<Trouble>,
+    /// Whether a condition takes for granted that packets leave by another port than they came by.
+    pub presumes_crossing: bool,
     /// `-j` or `-g` with what follows.
     pub target: Option<(Word<'a>, Vec<Word<'a>>)>,
 }
@@ -32,6 +34,7 @@ struct Reader<'a, 'w> {
     words: &'w [Word<'a>],
     version: u8,
     tracked: bool,
+    interfaces: &'w Interfaces,
     found: SavedConditions<'a>,
     /// Options that may stand once.
     seen: Vec<&'a str>,
@@ -44,10 +47,13 @@ pub fn read<'a>(
     words: &[Word<'a>],
     version: u8,
     tracked: bool,
+    interfaces: &Interfaces,
 ) -> Result<SavedConditions<'a>, Trouble> {
     let when = Region::all(version);
-    let found = SavedConditions { when, unsupported: Vec::new(), target: None };
-    let mut reader = Reader { words, version, tracked, found, seen: Vec::new(), protocol: None };
+    let (unsupported, presumes_crossing) = (Vec::new(), false);
+    let found = SavedConditions { when, unsupported, presumes_crossing, target: None };
+    let (seen, protocol) = (Vec::new(), None);
+    let mut reader = Reader { words, version, tracked, interfaces, found, seen, protocol };
     while let Some(word) = reader.next() {
         let negated = word.text == "!" && !word.quoted;
         let word = if negated { reader.need(word)? } else { word };
@@ -98,6 +104,8 @@ impl<'a> Reader<'a, '_> {
             "-d" | "--destination" => self.prefixes(word, End::Dst, negated),
             "--src-range" => self.range(word, End::Src, negated),
             "--dst-range" => self.range(word, End::Dst, negated),
+            "-i" | "--in-interface" => self.interface(word, Way::In, negated),
+            "-o" | "--out-interface" => self.interface(word, Way::Out, negated),
             "-p" | "--protocol" => self.protocols(word, negated),
             "--sport" | "--source-port" => self.ports(word, &[End::Src], negated),
             "--dport" | "--destination-port" => self.ports(word, &[End::Dst], negated),
@@ -153,6 +161,20 @@ impl<'a> Reader<'a, '_> {
             // Ports of other protocols are a mistake where `multiport` lists them.
             Some(_) if name.text == "multiport" => {}
             _ => return Err(name.wrong("requires its protocol (`-p`) before it")),
+        }
+        Ok(())
+    }
+
+    /// A name, or the beginning of names and `+`.
+    fn interface(&mut self, word: Word<'a>, way: Way, negated: bool) -> Result<(), Trouble> {
+        let value = self.need(word)?;
+        let named = self.interfaces.named(value.text, '+');
+        match named.and_then(|ports| self.interfaces.seen(way, ports)) {
+            Ok((seen, ports)) => {
+                self.found.when.interface(seen, &ports, negated);
+                self.found.presumes_crossing |= self.interfaces.presumes(way);
+            }
+            Err(why) => self.found.unsupported.push(value.unsupported(why)),
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{Imported, nft_value::Fault};
+use super::{Imported, Interfaces, nft_value::Fault};
 use crate::chains::{Chain, Chains, Step, Then};
 use crate::nft_rule::{self, Verdict};
 use crate::nft_value::{Sets, list, short};
@@ -58,10 +58,19 @@ fn name<'a>(object: &'a Value, field: &str) -> Name<'a> {
 
 /// Reads the rules that packets meet in the base chain called `chain`, or in that of the hook
 /// `forward`.
-pub fn parse_nft(source: &SourceText, chain: Option<&str>, tracked: bool) -> Imported {
+pub fn parse_nft(
+    source: &SourceText,
+    chain: Option<&str>,
+    tracked: bool,
+    interfaces: &Interfaces,
+) -> Imported {
     let mut found = Imported::default();
     match parse(source) {
-        Ok(document) => Reader::new(source, &document, tracked, &mut found).read(chain),
+        Ok(document) => {
+            let mut reader = Reader::new(source, &document, tracked, &mut found);
+            reader.sets.interfaces = interfaces.clone();
+            reader.read(chain);
+        }
         Err(mistake) => found.mistakes.push(mistake),
     }
     found
@@ -153,6 +162,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             }
             next += 1;
         }
+        self.found.presumes_crossing = self.sets.presumes_crossing;
         if !self.found.mistakes.is_empty() {
             return;
         }

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use warpline_packet::wire::ip_protocol;
 
-use crate::NumberSet;
 use crate::nft_value::{Fault, Kind, Sets, bits, list, short};
 use crate::region::{End, Region, States};
+use crate::{NumberSet, Way};
 
 /// What a condition looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,7 @@ enum Left {
     /// The flags that are looked at.
     Flags(u8),
     State,
+    Interface(Way),
 }
 
 /// The packets of IPv4 and of IPv6 that meet what was read so far; `None` where none can.
@@ -113,7 +114,13 @@ impl Conditions {
             Left::Flags(mask) => return self.flags(mask, op, right),
             _ => {}
         }
-        let read = sets.read(right, kind(left), table)?;
+        let mut read = sets.read(right, kind(left), table)?;
+        let mut left = left;
+        if let Left::Interface(way) = left {
+            let (seen, ports) = sets.interfaces.seen(way, read).map_err(Fault::Unsupported)?;
+            sets.presumes_crossing |= sets.interfaces.presumes(way);
+            (left, read) = (Left::Interface(seen), ports);
+        }
         let (set, negated) = compared(op, read)?;
         match left {
             Left::Address(version, end) => {
@@ -141,6 +148,7 @@ impl Conditions {
                 self.keep(version);
                 self.each(|region| region.messages(&octets(), &set, negated));
             }
+            Left::Interface(way) => self.each(|region| region.interface(way, &set, negated)),
             Left::Flags(_) | Left::State => {}
         }
         Ok(())
@@ -237,6 +245,7 @@ fn kind(left: Left) -> Kind {
         Left::MessageCode(version) => Kind::MessageCode(version),
         Left::Flags(_) => Kind::Flags,
         Left::State => Kind::State,
+        Left::Interface(_) => Kind::Interface,
     }
 }
 
@@ -256,6 +265,8 @@ fn left(value: &Value) -> Result<Left, Fault> {
     }
     if let Some(meta) = value.get("meta") {
         return match &text(meta, "key")[..] {
+            "iifname" | "iif" => Ok(Left::Interface(Way::In)),
+            "oifname" | "oif" => Ok(Left::Interface(Way::Out)),
             "l4proto" => Ok(Left::Protocol(None)),
             "nfproto" | "protocol" => Ok(Left::Version),
             other => Err(Fault::unsupported(format!("meta {}", short(other)))),

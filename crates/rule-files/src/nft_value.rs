@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use serde_json::Value;
 use warpline_packet::Prefix;
 
-use crate::NumberSet;
 use crate::region::{States, addresses};
 use crate::rules::{FLAGS, PROTOCOLS};
+use crate::{Interfaces, NumberSet};
 
 /// Elements of sets that are read for one file, however often they are used.
 const ELEMENTS_MAX: usize = 1 << 22;
@@ -56,6 +56,8 @@ pub enum Kind {
     State,
     /// `ipv4`, `ipv6`, `ip`, `ip6`: 4 or 6.
     Version,
+    /// The name of an interface, or the beginning of names and `*`.
+    Interface,
 }
 
 /// The named sets and maps of a table.
@@ -64,6 +66,10 @@ pub struct Sets<'a> {
     /// By family, table and name.
     pub by_name: HashMap<(&'a str, &'a str, &'a str), &'a Value>,
     elements: usize,
+    /// Those that rules may name.
+    pub(crate) interfaces: Interfaces,
+    /// Whether a condition takes for granted that packets leave by another port than they came by.
+    pub(crate) presumes_crossing: bool,
     /// Ranges held by what verdict maps were made into.
     held: usize,
     /// Whether the elements of a named set are being read, in which no other is named.
@@ -71,6 +77,11 @@ pub struct Sets<'a> {
 }
 
 impl<'a> Sets<'a> {
+    /// Without a set, in a chain with these interfaces.
+    pub fn with_interfaces(interfaces: Interfaces) -> Self {
+        Self { interfaces, ..Self::default() }
+    }
+
     /// The elements of the set or map that `name` (behind `@`) names in a table.
     pub fn named(&self, table: (&str, &str), name: &str) -> Result<&'a [Value], Fault> {
         let set = self.by_name.get(&(table.0, table.1, name));
@@ -106,6 +117,15 @@ impl<'a> Sets<'a> {
         Ok(NumberSet::of(ranges))
     }
 
+    /// The numbers of the interfaces that `value` names.
+    fn interface(&self, value: &Value) -> Result<NumberSet, Fault> {
+        let Some(name) = value.as_str() else {
+            return Err(Fault::unsupported("this form of an interface"));
+        };
+        let named = self.interfaces.named(name, '*');
+        named.map_err(|why| Fault::unsupported(format!("`{}`: {why}", short(name))))
+    }
+
     fn add(
         &mut self,
         value: &Value,
@@ -135,6 +155,10 @@ impl<'a> Sets<'a> {
                     return Err(Fault::unsupported("an element that ends by itself"));
                 }
                 return self.add(element.get("val").unwrap_or(&Value::Null), kind, table, to);
+            }
+            _ if kind == Kind::Interface => {
+                to.extend(self.interface(value)?.ranges());
+                return Ok(());
             }
             Value::Object(fields) if fields.contains_key("range") => {
                 let [first, last] = list(fields.get("range")) else {
@@ -196,6 +220,7 @@ fn told(kind: Kind) -> &'static str {
         Kind::Flags => "a flag of TCP",
         Kind::State => "a state",
         Kind::Version => "a version of IP",
+        Kind::Interface => "an interface",
     }
 }
 
@@ -238,7 +263,7 @@ fn named(name: &str, kind: Kind) -> Option<u8> {
         }
         Kind::State => States::named(name),
         Kind::Version => find(&[("ipv4", 4), ("ip", 4), ("ipv6", 6), ("ip6", 6)]),
-        Kind::Address(_) | Kind::Port => None,
+        Kind::Address(_) | Kind::Port | Kind::Interface => None,
     }
 }
 

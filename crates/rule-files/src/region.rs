@@ -10,12 +10,12 @@
 use warpline_packet::Prefix;
 use warpline_packet::wire::ip_protocol;
 
-use crate::NumberSet;
 use crate::kinds::{
     HIDDEN_PORT, KIND_ESTABLISHED, KIND_ICMP, KIND_TCP, KINDS, NO_PORT, kind_of_message,
     kind_of_segment,
 };
 use crate::rules::Action;
+use crate::{NO_PORT_OUT, NumberSet, Way};
 
 /// Packets of one IP version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,14 @@ pub struct Region {
     pub sets: [NumberSet; DIMENSIONS],
 }
 
-const DIMENSIONS: usize = 5;
+/// Sets that a classifier matches: all but those of interfaces.
+pub const MATCHED: usize = 5;
+const DIMENSIONS: usize = 7;
 const SRC: usize = 0;
 const SRC_PORT: usize = 2;
 const KIND: usize = 4;
+const WAY_IN: usize = 5;
+const WAY_OUT: usize = 6;
 
 /// A region and what becomes of its packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +86,10 @@ impl Region {
         let addresses = NumberSet::range(0, if version == 4 { u32::MAX.into() } else { u128::MAX });
         let ports = NumberSet::range(0, HIDDEN_PORT.into());
         let kinds = NumberSet::range(0, (KINDS - 1).into());
-        Self { version, sets: [addresses.clone(), addresses, ports.clone(), ports, kinds] }
+        let interfaces = NumberSet::range(0, NO_PORT_OUT.into());
+        let (sources, way_in) = (addresses.clone(), interfaces.clone());
+        let sets = [sources, addresses, ports.clone(), ports, kinds, way_in, interfaces];
+        Self { version, sets }
     }
 
     /// The IP version: 4 or 6.
@@ -121,6 +128,18 @@ impl Region {
             }
         }
         pieces
+    }
+
+    /// Leaves packets that come in or leave by one of these interfaces, or all others.
+    pub fn interface(&mut self, way: Way, interfaces: &NumberSet, negated: bool) {
+        let dimension = if way == Way::In { WAY_IN } else { WAY_OUT };
+        self.narrow(dimension, interfaces, negated);
+    }
+
+    /// The interfaces by which its packets come in, and those by which they leave. The second has
+    /// [`NO_PORT_OUT`] for packets without one.
+    pub fn interfaces(&self) -> [&NumberSet; 2] {
+        [&self.sets[WAY_IN], &self.sets[WAY_OUT]]
     }
 
     fn narrow(&mut self, dimension: usize, to: &NumberSet, negated: bool) {
@@ -211,8 +230,8 @@ impl Region {
     }
 
     /// The sets of a rule that does `action`.
-    pub fn rule_sets(&self, action: Action) -> [NumberSet; DIMENSIONS] {
-        let mut sets = self.sets.clone();
+    pub fn rule_sets(&self, action: Action) -> [NumberSet; MATCHED] {
+        let mut sets: [NumberSet; MATCHED] = std::array::from_fn(|d| self.sets[d].clone());
         let settle = |set: &mut NumberSet, all: &NumberSet, hidden: u32| {
             let all = all.or(&NumberSet::range(hidden.into(), hidden.into()));
             let hidden = NumberSet::range(hidden.into(), hidden.into());

@@ -97,7 +97,11 @@ pub struct Harness {
     order: Vec<u16>,
     notes: Vec<Vec<u8>>,
     ingress: u64,
+    comes: Comes,
 }
+
+/// The interface by which a packet of this number comes, and the next hop that it has.
+type Comes = fn(u64) -> [u16; 2];
 
 /// The sizes of a harness.
 struct Room {
@@ -167,6 +171,7 @@ impl Harness {
             order: Vec::new(),
             notes: Vec::new(),
             ingress: 0,
+            comes: |_| [0, 0],
         };
         harness.restart();
         harness
@@ -192,6 +197,11 @@ impl Harness {
     /// their own.
     pub fn steer_to(&mut self, shard: Option<u8>) {
         self.steered_to = shard;
+    }
+
+    /// Gives packet `n` of the input interface and next hop `comes(n)`; they are 0 otherwise.
+    pub fn set_comes(&mut self, comes: fn(u64) -> [u16; 2]) {
+        self.comes = comes;
     }
 
     /// Sends up to 1024 frames through the function as one batch.
@@ -223,19 +233,21 @@ impl Harness {
         for input in inputs {
             let headers = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
             let steered = self.steering.steer(&self.hasher, &input.bytes, &headers);
+            let [interface, next_hop] = (self.comes)(self.ingress);
             let arrival = Arrival {
                 timestamp: input.timestamp,
                 captured: input.timestamp,
                 ingress: self.ingress,
                 wire_len: input.wire_len,
                 link: input.link,
-                interface: 0,
+                interface,
                 shard: self.steered_to.unwrap_or(steered.shard),
                 flow_hash: steered.flow_hash,
             };
             self.ingress += 1;
             let placed = self.batch.push(&input.bytes, &headers, &arrival, &mut self.arena.ingress);
-            placed.expect("a batch that holds the frames");
+            let at = placed.expect("a batch that holds the frames");
+            self.batch.packet_mut(at).set_next_hop(next_hop);
         }
         &mut self.batch
     }

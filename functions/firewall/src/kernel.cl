@@ -197,6 +197,25 @@ FUNCTION u32 refusal(u32 standing)
     return standing == STANDING_PER_SOURCE ? REASON_PER_SOURCE : REASONS;
 }
 
+#if HAS_WAYS
+/* The part of `ways` after the ways out without a route. */
+#define SEARCHES_AT (PORTS + 1)
+
+/* Where `ways` has the places of the searches for a packet: of IPv4, then of IPv6. */
+FUNCTION u32 way_of(Packet p, const GLOBAL u32 *ways, const GLOBAL u32 *hop_ports)
+{
+    u32 way_in = interface_of(p) < PORTS ? interface_of(p) : PORTS, way_out = 0;
+#if ASKS_WAY_OUT
+    u32 hop = next_hop(p);
+    way_out = hop < HOPS ? hop_ports[hop] : PORTS;
+    if (way_out >= PORTS) way_out = ways[way_in];
+#else
+    (void)hop_ports;
+#endif
+    return SEARCHES_AT + 2 * (way_in * WAYS_OUT + way_out);
+}
+#endif
+
 PACKET_KERNEL(filter)
 {
     ITEMS {
@@ -215,15 +234,21 @@ PACKET_KERNEL(filter)
         Key key;
         find_transport(f, &key);
         if (is_established) key.kind += KIND_ESTABLISHED;
+        const GLOBAL u32 *in_v4 = search_v4, *in_v6 = search_v6;
+#if HAS_WAYS
+        u32 way = way_of(p, ways, hop_ports);
+        in_v4 += ways[way];
+        in_v6 += ways[way + 1];
+#endif
         int accepted;
         if (version == 4) {
             key.src[0] = src_addr_v4(f);
             key.dst[0] = dst_addr_v4(f);
-            accepted = is_accepted(search_v4, &key, 1, &reason);
+            accepted = is_accepted(in_v4, &key, 1, &reason);
         } else {
             words_of(src_addr_v6(f), key.src);
             words_of(dst_addr_v6(f), key.dst);
-            accepted = is_accepted(search_v6, &key, 4, &reason);
+            accepted = is_accepted(in_v6, &key, 4, &reason);
         }
         if (!accepted) drop(p, reason, place);
     }

@@ -4,6 +4,7 @@
 use warpline_packet::wire::{icmpv4, ip_protocol, ipv4, ipv6, tcp, udp};
 
 use super::rule_set::{RuleSet, Searched};
+use super::ways::Ways;
 use super::{DEFINITION, Firewall, Standing};
 use warpline_nf::kernels::{Element, KernelStep, KernelTable, Kernels, number_of};
 use warpline_rule_files::Action;
@@ -58,9 +59,20 @@ const NUMBERS: &[(&str, u64)] = &[
 pub(super) fn kernels(firewall: &Firewall) -> Kernels {
     let rules = &*firewall.rules;
     let table = |name, bytes| KernelTable { name, element: Element::U32, bytes };
+    let (mut v4, mut v6, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+    for searches in rules.searches() {
+        starts.push([v4.len() as u32 / 4, v6.len() as u32 / 4]);
+        v4.extend(search(&searches.v4));
+        v6.extend(search(&searches.v6));
+    }
+    let mut tables = vec![table("search_v4", v4), table("search_v6", v6)];
+    if let Some(ways) = rules.ways() {
+        tables.push(table("ways", words(ways_table(ways, &starts))));
+        tables.push(table("hop_ports", words(hop_ports(ways))));
+    }
     Kernels::builder("firewall.cl", include_str!("kernel.cl"), STEPS)
         .defines(NUMBERS.iter().copied().chain(choices(firewall, rules)))
-        .tables(vec![table("search_v4", search(&rules.v4)), table("search_v6", search(&rules.v6))])
+        .tables(tables)
         .build()
 }
 
@@ -76,7 +88,37 @@ fn choices(firewall: &Firewall, rules: &RuleSet) -> impl Iterator<Item = (&'stat
         ("ACCEPTS_NON_IP", accepts(policy.non_ip)),
         ("DROPS_FRAGMENTS", u64::from(policy.drop_fragments)),
     ];
-    choices.into_iter().chain(word)
+    let ways = rules.ways().into_iter().flat_map(|ways| {
+        [
+            ("HAS_WAYS", 1),
+            ("PORTS", ways.ports() as u64),
+            ("WAYS_OUT", ways.outs() as u64),
+            ("ASKS_WAY_OUT", u64::from(ways.hops().is_some())),
+            ("HOPS", ways.hops().map_or(0, |hops| hops.all().len()) as u64),
+        ]
+    });
+    choices.into_iter().chain(word).chain(ways)
+}
+
+/// By way in the way out without a route; then by way in and out where the searches begin.
+fn ways_table(ways: &Ways, starts: &[[u32; 2]]) -> Vec<u32> {
+    let mut table: Vec<u32> =
+        (0..=ways.ports()).map(|way_in| ways.way_out(way_in, None) as u32).collect();
+    let of_way = |&search: &u32| starts.get(search as usize).copied().unwrap_or_default();
+    table.extend(ways.searches().iter().flat_map(of_way));
+    table
+}
+
+/// The port of each next hop; no device takes a table without a byte.
+fn hop_ports(ways: &Ways) -> Vec<u32> {
+    let hops = ways.hops().map_or(&[][..], |hops| hops.all());
+    let port = |port: &Option<u16>| port.map_or(u32::MAX, u32::from);
+    let ports: Vec<u32> = hops.iter().map(port).collect();
+    if ports.is_empty() { vec![u32::MAX] } else { ports }
+}
+
+fn words(words: Vec<u32>) -> Vec<u8> {
+    words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
 /// The bytes of a search.

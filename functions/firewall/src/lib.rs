@@ -13,6 +13,7 @@ mod tcp_state;
 #[cfg(test)]
 mod tests;
 mod tracker;
+mod ways;
 
 use core::any::Any;
 use core::time::Duration;
@@ -227,7 +228,13 @@ impl Firewall {
             Some(tracking) => Some(tracking?),
             None => None,
         };
-        let access = tracking.map_or(STATELESS, |tracking| with_word(tracking.word));
+        let mut access = tracking.map_or(STATELESS, |tracking| with_word(tracking.word));
+        if let Some(ways) = rules.ways() {
+            access.run.reads = access.run.reads | ways.reads();
+            if tracking.is_some() {
+                access.before.reads = access.before.reads | ways.reads();
+            }
+        }
         Some(Self { rules, tracking, access })
     }
 }

@@ -4,6 +4,7 @@
 //! kind of a packet, the fifth dimension, is a number made of its protocol, of TCP flags or ICMP type
 //! and code, and of whether it is part of a connection.
 
+use warpline_nf::{HopPorts, Ports};
 use warpline_packet::wire::{ip_protocol, tcp};
 use warpline_packet::{Flags, Packet};
 
@@ -12,7 +13,11 @@ use warpline_rule_files::kinds::{
     kind_of_segment,
 };
 use warpline_rule_files::{Action, RegionRule, Rule, Side};
-use warpline_tables::classifier::{Number, Range, Ranges, SearchKey, Space, TooLarge};
+use warpline_tables::classifier::{
+    Number, ROWS_LEN_MAX, Range, Ranges, SearchKey, Space, TooLarge,
+};
+
+use super::ways::Ways;
 
 /// What the rules say of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,16 @@ pub struct RuleSet {
     policy: Policy,
     /// Packets of connections are accepted ahead of the rules.
     accepts_established: bool,
+    first: Searches,
+    /// Those of other ways through the chain.
+    others: Vec<Searches>,
+    /// Which packets each is for, if rules ask for interfaces.
+    ways: Option<Ways>,
+}
+
+/// The searches for packets of one way through the chain.
+#[derive(Debug)]
+pub(super) struct Searches {
     pub(super) v4: Searched<u32>,
     pub(super) v6: Searched<u128>,
 }
@@ -72,22 +87,65 @@ impl RuleSet {
         Ok(Self {
             policy,
             accepts_established: policy.tracked && !rules.iter().any(|rule| rule.established),
-            v4: Searched::build(rules, 4)?,
-            v6: Searched::build(rules, 6)?,
+            first: Searches { v4: Searched::build(rules, 4)?, v6: Searched::build(rules, 6)? },
+            others: Vec::new(),
+            ways: None,
         })
     }
 
-    /// Builds the searches of rules that were made from chains, of both IP versions in turn.
+    /// Builds the searches of rules that were made from chains, of both IP versions in turn, for a
+    /// chain with these ports. `hops` has the ports of next hops that packets have by then.
     ///
     /// # Errors
     /// [`TooLarge`].
-    pub fn of_regions(rules: &[RegionRule], policy: Policy) -> Result<Self, TooLarge> {
-        Ok(Self {
-            policy,
-            accepts_established: false,
-            v4: Searched::of_regions(rules, 4)?,
-            v6: Searched::of_regions(rules, 6)?,
-        })
+    pub fn of_regions(
+        rules: &[RegionRule],
+        policy: Policy,
+        ports: &Ports,
+        hops: Option<&HopPorts>,
+    ) -> Result<Self, TooLarge> {
+        let (ways, members) = match Ways::of(rules, ports, hops) {
+            Some((ways, members)) => (Some(ways), members),
+            None => (None, vec![(0..rules.len() as u32).collect()]),
+        };
+        let (mut searches, mut len) = (Vec::with_capacity(members.len()), 0);
+        for own in &members {
+            let own = || own.iter().map(|&place| (place, &rules[place as usize]));
+            let of_way = Searches {
+                v4: Searched::of_regions(own(), 4)?,
+                v6: Searched::of_regions(own(), 6)?,
+            };
+            len += of_way.memory_len();
+            if members.len() > 1 && len > ROWS_LEN_MAX {
+                return Err(TooLarge);
+            }
+            searches.push(of_way);
+        }
+        let mut searches = searches.into_iter();
+        let first = searches.next().ok_or(TooLarge)?;
+        Ok(Self { policy, accepts_established: false, first, others: searches.collect(), ways })
+    }
+
+    /// All searches, by number.
+    pub(super) fn searches(&self) -> impl Iterator<Item = &Searches> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// The ways through the chain, if rules ask for interfaces.
+    pub(super) fn ways(&self) -> Option<&Ways> {
+        self.ways.as_ref()
+    }
+
+    /// The searches for a packet.
+    #[inline(always)]
+    fn searches_for(&self, packet: &Packet<'_>) -> &Searches {
+        match &self.ways {
+            None => &self.first,
+            Some(ways) => {
+                let other = ways.search(packet).checked_sub(1);
+                other.and_then(|at| self.others.get(at)).unwrap_or(&self.first)
+            }
+        }
     }
 
     /// What is decided apart from the rules.
@@ -102,19 +160,20 @@ impl RuleSet {
 
     /// Bytes of the searches' arrays.
     pub fn memory_len(&self) -> usize {
-        self.v4.space.memory_len() + self.v6.space.memory_len()
+        self.searches().map(Searches::memory_len).sum()
     }
 
-    /// The place in the file of the first rule that matches an IPv4 packet, and what it does.
+    /// The place in the file of the first rule that matches an IPv4 packet, and what it does; of
+    /// rules that ask for no interface.
     #[inline]
     pub fn first_v4(&self, key: &SearchKey<u32>) -> Option<(u32, Action)> {
-        self.v4.first(key)
+        self.first.v4.first(key)
     }
 
     /// The same for an IPv6 packet.
     #[inline]
     pub fn first_v6(&self, key: &SearchKey<u128>) -> Option<(u32, Action)> {
-        self.v6.first(key)
+        self.first.v6.first(key)
     }
 
     /// What becomes of a packet that is, or isn't, part of a connection.
@@ -144,12 +203,13 @@ impl RuleSet {
     pub fn first(&self, packet: &Packet<'_>, established: bool) -> Option<(u32, Action)> {
         let (src_port, dst_port, kind) = transport(packet);
         let kind = kind + if established { KIND_ESTABLISHED } else { 0 };
+        let searches = self.searches_for(packet);
         if packet.version() == 4 {
             let (src, dst) = (packet.src_v4(), packet.dst_v4());
-            self.v4.first(&SearchKey { src, dst, src_port, dst_port, kind })
+            searches.v4.first(&SearchKey { src, dst, src_port, dst_port, kind })
         } else {
             let (src, dst) = (packet.src_v6(), packet.dst_v6());
-            self.v6.first(&SearchKey { src, dst, src_port, dst_port, kind })
+            searches.v6.first(&SearchKey { src, dst, src_port, dst_port, kind })
         }
     }
 
@@ -228,6 +288,12 @@ fn transport(packet: &Packet<'_>) -> (u32, u32, u32) {
     }
 }
 
+impl Searches {
+    fn memory_len(&self) -> usize {
+        self.v4.space.memory_len() + self.v6.space.memory_len()
+    }
+}
+
 impl<A: Number> Searched<A> {
     fn build(rules: &[Rule], version: u8) -> Result<Self, TooLarge> {
         let (mut ranges, mut places) = (Ranges::default(), Vec::new());
@@ -239,9 +305,12 @@ impl<A: Number> Searched<A> {
         Self::search(ranges, places)
     }
 
-    fn of_regions(rules: &[RegionRule], version: u8) -> Result<Self, TooLarge> {
+    fn of_regions<'a>(
+        rules: impl Iterator<Item = (u32, &'a RegionRule)>,
+        version: u8,
+    ) -> Result<Self, TooLarge> {
         let (mut ranges, mut places) = (Ranges::default(), Vec::new());
-        for (place, rule) in (0..).zip(rules).filter(|(_, r)| r.region.version() == version) {
+        for (place, rule) in rules.filter(|(_, rule)| rule.region.version() == version) {
             let number = places.len() as u32;
             places.push((place, rule.action));
             let Ranges { src, dst, src_port, dst_port, kind, .. } = &mut ranges;

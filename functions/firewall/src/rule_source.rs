@@ -5,7 +5,7 @@ use warpline_nf::{Diagnostic, Diagnostics, Resources, Section, SourceText};
 use warpline_rule_files::parse_iptables;
 use warpline_rule_files::save_file::is_iptables;
 use warpline_rule_files::{Action, Rule, parse_lines};
-use warpline_rule_files::{Imported, RegionRule};
+use warpline_rule_files::{Imported, Interfaces, Leaves, RegionRule};
 use warpline_rule_files::{is_classbench, parse_classbench};
 use warpline_rule_files::{is_nft, parse_nft};
 
@@ -141,13 +141,14 @@ fn read_iptables(
     refuse(section, &["default"], "conflicts with the chain's policy in these rules");
     let chain = section.string("chain").unwrap_or("FORWARD");
     let v6 = if section.has("rules_v6") { section.file("rules_v6") } else { None };
+    let interfaces = interfaces(resources);
     let mut rules = Vec::new();
     for (version, source) in [(4, v4), (6, v6)] {
         let Some(source) = source else { continue };
-        let found = parse_iptables(&source, version, chain, policy.tracked);
+        let found = parse_iptables(&source, version, chain, policy.tracked, &interfaces);
         rules.extend(take(section, resources, skip, &source, found));
     }
-    build(section, &rules, policy)
+    build(section, resources, &rules, policy)
 }
 
 fn read_nft(
@@ -159,9 +160,22 @@ fn read_nft(
 ) -> Option<Built> {
     refuse(section, &["default"], "conflicts with the chain's policy in these rules");
     let chain = section.string("chain");
-    let found = parse_nft(source, chain, policy.tracked);
+    let interfaces = interfaces(resources);
+    let found = parse_nft(source, chain, policy.tracked, &interfaces);
     let rules = take(section, resources, skip, source, found);
-    build(section, &rules, policy)
+    build(section, resources, &rules, policy)
+}
+
+/// The interfaces that rules may name. A function before this one may have chosen a route, which
+/// says where a packet will leave; otherwise packets are presumed to cross between two ports.
+fn interfaces(resources: &mut Resources) -> Interfaces {
+    let names = resources.ports().iter().map(|port| port.name.clone()).collect();
+    let leaves = match (resources.hop_ports(), resources.ports().len()) {
+        (Some(_), _) => Leaves::ByRoute,
+        (None, 2) => Leaves::Across,
+        (None, _) => Leaves::Unknown,
+    };
+    Interfaces::new(names, leaves)
 }
 
 /// The rules of an imported file, and what is to be told of it.
@@ -173,6 +187,9 @@ fn take(
     found: Imported,
 ) -> Vec<RegionRule> {
     hand_on(&found.notices, source, |notice| resources.notice(notice));
+    if found.presumes_crossing {
+        resources.presume_crossing();
+    }
     if skip.settle(section, resources, source, [&found.mistakes, &found.unsupported]) {
         let passes = found.rules.iter().any(|rule| rule.action == Action::Accept);
         refuse_emptied(section, source, found.accepts_left_out, passes);
@@ -188,11 +205,18 @@ fn refuse_emptied(section: &mut Section<'_>, source: &SourceText, left_out: usiz
     }
 }
 
-fn build(section: &mut Section<'_>, rules: &[RegionRule], policy: Policy) -> Option<Built> {
+fn build(
+    section: &mut Section<'_>,
+    resources: &mut Resources,
+    rules: &[RegionRule],
+    policy: Policy,
+) -> Option<Built> {
     if section.is_broken() {
         return None;
     }
-    Some(RuleSet::of_regions(rules, Policy { default: Action::Drop, ..policy }))
+    let hops = resources.hop_ports();
+    let policy = Policy { default: Action::Drop, ..policy };
+    Some(RuleSet::of_regions(rules, policy, resources.ports(), hops.as_ref()))
 }
 
 fn refuse_established(section: &mut Section<'_>, source: &SourceText, rules: &[Rule]) {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use warpline_device::Device;
 use warpline_firewall::DEFINITION;
+use warpline_nf::{HopPorts, Port, Ports, Resources, Side};
 use warpline_packet::{Field, FieldSet, Flags, Headers, LinkType};
-use warpline_verify::{Input, build};
+use warpline_verify::{Input, build, build_with};
 
 use crate::compiled::compile_for_cuda;
 use crate::driver::{compare_staged, devices};
@@ -190,6 +191,46 @@ fn packets_of_connections_are_judged_as_before_found_them() {
     let inputs: Vec<Input> = edges().into_iter().flat_map(|input| [input.clone(), input]).collect();
     on_all_devices("tracked", TRACKED_RULES, TRACKING, &inputs);
     on_all_devices("ahead", RULES, &[TRACKING, "per_source_max = 1\n"].concat(), &inputs);
+}
+
+/// Rules that ask for interfaces. Packets come in and have next hops in turn.
+#[test]
+fn packets_of_each_way_meet_their_rules() {
+    let names = ["a", "b", "ab", "c"];
+    let port = |name: &str| Port { name: name.into(), side: Side::Inside };
+    let ports = |count: usize| Ports::new(names[..count].iter().map(|name| port(name)).collect());
+    let hops = HopPorts::new(vec![None, Some(2), Some(0), None, Some(1)]);
+    // A next hop without a port leads across.
+    let of_two = HopPorts::new(vec![None, Some(1), Some(0), None]);
+    let rules = "-A FORWARD -i a -p tcp -j ACCEPT\n-A FORWARD ! -i a -p udp -j DROP\n\
+        -A FORWARD -i b -d 10.0.0.0/8 -j ACCEPT\n-A FORWARD -s 10.1.0.0/16 -j ACCEPT\n";
+    let out = "-A FORWARD -i a+ -o b -p tcp -j ACCEPT\n-A FORWARD ! -o a -p icmp -j DROP\n\
+        -A FORWARD -o b -d 10.0.0.0/8 -j ACCEPT\n-A FORWARD -i ab -j ACCEPT\n";
+    for (name, count, text, hops) in [
+        ("in", 3, rules, None),
+        ("out", 3, out, Some(&hops)),
+        ("two-routed", 2, &out.replace("-i ab", "-i b")[..], Some(&of_two)),
+        ("across", 2, &out.replace("-i ab", "-i b")[..], None),
+    ] {
+        let folder = Folder::new(name, &format!("*filter\n:FORWARD DROP\n{text}COMMIT\n"));
+        let v6 =
+            text.replace("10.0.0.0/8", "2001:db8::/33").replace("10.1.0.0/16", "2001:db8::/32");
+        let v6 = format!("*filter\n:FORWARD DROP\n{}COMMIT\n", v6.replace("icmp", "ipv6-icmp"));
+        std::fs::write(folder.0.join("v6"), v6).expect("a file");
+        for keys in ["", "established = true\nconnections = 64\n"] {
+            let mut resources = Resources::default().with_ports(ports(count));
+            hops.into_iter().for_each(|hops| resources.set_hop_ports(hops.clone()));
+            let table = format!("rules = \"rules\"\nrules_v6 = \"v6\"\n{keys}");
+            let function = build_with(&DEFINITION, &table, &folder.0, &mut resources);
+            let function = function.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+            let words = resources.scratch_words();
+            for device in devices() {
+                let twins = [&*function, &*function];
+                let tally = compare_staged(twins, words, &edges(), &*device, FieldSet::EMPTY);
+                assert!(tally.packets > 1000);
+            }
+        }
+    }
 }
 
 #[test]

@@ -189,11 +189,12 @@ fn push(batch: &mut Batch, placer: &mut Placer, steering: &Steering, input: &Inp
         ingress: number,
         wire_len: input.wire_len,
         link: input.link,
-        interface: 0,
+        interface: (number % 4) as u16,
         shard: steered.shard,
         flow_hash: steered.flow_hash,
     };
-    batch.push(&input.bytes, &headers, &arrival, placer).expect("room for the frames");
+    let at = batch.push(&input.bytes, &headers, &arrival, placer).expect("room for the frames");
+    batch.packet_mut(at).set_next_hop((number / 4 % 6) as u16);
 }
 
 fn move_frame(batch: &mut Batch, row: usize, by: usize) {

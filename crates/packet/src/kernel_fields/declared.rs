@@ -29,6 +29,13 @@ const WRITERS: [(&str, Field); 5] = [
     ("flag(p, place)", Field::Flagged),
 ];
 
+/// Names that read metadata which not every launch has.
+const READERS: [(&str, Field); 3] = [
+    ("flow_hash(p)", Field::FlowHash),
+    ("interface_of(p)", Field::Ingress),
+    ("next_hop(p)", Field::NextHop),
+];
+
 /// Names by which bytes of frames are reached without an accessor.
 const RAW: [&str; 6] =
     ["frame_of(p)", "link_at", "ip_at", "transport_at", "payload_at", "COLUMN_ROOM_AT"];
@@ -61,8 +68,8 @@ impl Declared<'_> {
         if !writes.contains(Field::Payload) {
             self.take(text, "payload_to_write(f)", "writes", "payload");
         }
-        if !reads.contains(Field::FlowHash) {
-            self.take(text, "flow_hash(p)", "reads", "flow_hash");
+        for (name, field) in READERS.iter().filter(|(_, field)| !reads.contains(*field)) {
+            self.take(text, name, "reads", &lower(*field));
         }
         for (name, field) in WRITERS.iter().filter(|(_, field)| !writes.contains(*field)) {
             self.take(text, name, "writes", &lower(*field));

@@ -3,6 +3,7 @@
 
 use core::net::IpAddr;
 
+use warpline_nf::{HopPorts, Port, Ports, Resources, Side};
 use warpline_packet::Prefix;
 
 use super::Draw;
@@ -23,8 +24,70 @@ pub(super) enum Target {
 /// A condition, and whether it is turned around.
 pub(super) type Maybe<T> = Option<(bool, T)>;
 
+/// The ports of a chain, and how packets cross it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Crossing {
+    NoPorts,
+    /// Each packet leaves by the other port.
+    TwoPorts,
+    /// A router chose a next hop before.
+    ByRoute,
+}
+
+/// The port of each next hop with [`Crossing::ByRoute`].
+const HOPS: [Option<u16>; 5] = [None, Some(0), Some(1), Some(2), None];
+
+impl Crossing {
+    pub(super) fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::NoPorts => &[],
+            Self::TwoPorts => &["eth0", "wan"],
+            Self::ByRoute => &["eth0", "wan", "eth1"],
+        }
+    }
+
+    /// The interface and the next hop of packet `n`.
+    pub(super) fn comes(self) -> fn(u64) -> [u16; 2] {
+        match self {
+            Self::NoPorts => |_| [0, 0],
+            Self::TwoPorts => |n| [(n % 2) as u16, 0],
+            Self::ByRoute => |n| [(n % 3) as u16, (n / 3 % 5) as u16],
+        }
+    }
+
+    /// The names of the ports by which packet `n` comes and leaves.
+    pub(super) fn ways(self, n: u64) -> [Option<&'static str>; 2] {
+        let [way_in, hop] = self.comes()(n);
+        let out = match self {
+            Self::NoPorts => None,
+            Self::TwoPorts => Some(1 - way_in),
+            Self::ByRoute => HOPS[usize::from(hop)],
+        };
+        [Some(way_in), out].map(|port| self.names().get(usize::from(port?)).copied())
+    }
+
+    /// Of a chain with these ports.
+    pub(super) fn resources(self) -> Resources {
+        let port = |name: &&str| Port { name: (*name).into(), side: Side::Inside };
+        let ports = Ports::new(self.names().iter().map(port).collect());
+        let mut resources = Resources::default().with_ports(ports);
+        if self == Self::ByRoute {
+            resources.set_hop_ports(HopPorts::new(HOPS.to_vec()));
+        }
+        resources
+    }
+}
+
+/// A name, or the beginning of names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pattern {
+    pub(super) text: &'static str,
+    pub(super) is_start: bool,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct ModelRule {
+    pub(super) ways: [Maybe<Pattern>; 2],
     pub(super) src: Maybe<Prefix>,
     pub(super) dst: Maybe<Prefix>,
     pub(super) protocol: Maybe<u8>,
@@ -46,31 +109,31 @@ pub(super) struct ModelChains {
 }
 
 impl ModelChains {
-    pub(super) fn drawn(draw: &mut Draw, version: u8) -> Self {
+    pub(super) fn drawn(draw: &mut Draw, version: u8, crossing: Crossing) -> Self {
         let count = 1 + draw.below(4);
         let chain = |draw: &mut Draw, number: usize| {
-            (0..draw.below(7)).map(|_| rule(draw, version, number, count)).collect()
+            (0..draw.below(7)).map(|_| rule(draw, version, number, count, crossing)).collect()
         };
         let chains = (0..count).map(|number| chain(draw, number)).collect();
         Self { version, accepts: draw.one_in(2), chains }
     }
 
     /// Whether a whole packet is accepted.
-    pub(super) fn accepts(&self, sent: &Sent) -> bool {
-        self.walk(0, sent).unwrap_or(self.accepts)
+    pub(super) fn accepts(&self, sent: &Sent, ways: [Option<&str>; 2]) -> bool {
+        self.walk(0, sent, ways).unwrap_or(self.accepts)
     }
 
     /// What a chain decides.
-    fn walk(&self, chain: usize, sent: &Sent) -> Option<bool> {
-        for rule in self.chains[chain].iter().filter(|rule| rule.meets(sent)) {
+    fn walk(&self, chain: usize, sent: &Sent, ways: [Option<&str>; 2]) -> Option<bool> {
+        for rule in self.chains[chain].iter().filter(|rule| rule.meets(sent, ways)) {
             match rule.target {
                 Target::Accept => return Some(true),
                 Target::Drop => return Some(false),
                 Target::Return => return None,
-                Target::Goto(to) => return self.walk(to, sent),
+                Target::Goto(to) => return self.walk(to, sent, ways),
                 Target::Nothing => {}
                 Target::Jump(to) => {
-                    if let Some(decided) = self.walk(to, sent) {
+                    if let Some(decided) = self.walk(to, sent, ways) {
                         return Some(decided);
                     }
                 }
@@ -81,7 +144,16 @@ impl ModelChains {
 }
 
 impl ModelRule {
-    fn meets(&self, sent: &Sent) -> bool {
+    fn meets(&self, sent: &Sent, ways: [Option<&str>; 2]) -> bool {
+        let is_it = |(asked, way): (&Maybe<Pattern>, Option<&str>)| {
+            asked.is_none_or(|(not, Pattern { text, is_start })| {
+                let own = |name: &str| if is_start { name.starts_with(text) } else { name == text };
+                way.is_some_and(own) != not
+            })
+        };
+        if !self.ways.iter().zip(ways).all(is_it) {
+            return false;
+        }
         let address = |bits: u128| match sent.version {
             4 => IpAddr::V4((bits as u32).into()),
             _ => IpAddr::V6(bits.into()),
@@ -104,7 +176,23 @@ impl ModelRule {
     }
 }
 
-fn rule(draw: &mut Draw, version: u8, number: usize, count: usize) -> ModelRule {
+fn pattern(draw: &mut Draw, crossing: Crossing) -> Maybe<Pattern> {
+    if crossing == Crossing::NoPorts || draw.one_in(2) {
+        return None;
+    }
+    let name = draw.pick(crossing.names());
+    let is_start = draw.one_in(4);
+    let text = if is_start { &name[..draw.below(name.len() + 1)] } else { name };
+    Some((draw.one_in(3), Pattern { text, is_start }))
+}
+
+fn rule(
+    draw: &mut Draw,
+    version: u8,
+    number: usize,
+    count: usize,
+    crossing: Crossing,
+) -> ModelRule {
     let maybe = |draw: &mut Draw, n| (!draw.one_in(n)).then(|| draw.one_in(4));
     let icmp = if version == 4 { 1 } else { 58 };
     let range = |draw: &mut Draw| {
@@ -113,6 +201,7 @@ fn rule(draw: &mut Draw, version: u8, number: usize, count: usize) -> ModelRule 
     };
     let protocol = maybe(draw, 3).map(|not| (not, draw.pick(&[6, 6, 17, 17, icmp, 47, 50])));
     let mut rule = ModelRule {
+        ways: [pattern(draw, crossing), pattern(draw, crossing)],
         src: maybe(draw, 2).map(|not| (not, traffic::prefix(draw, version))),
         dst: maybe(draw, 2).map(|not| (not, traffic::prefix(draw, version))),
         protocol,

@@ -1,10 +1,11 @@
 //! Rules of iptables-save: as chains that packets walk through, and what is told of files.
 
 use super::super::DEFINITION;
-use super::chain_model::{Maybe, ModelChains, ModelRule, Target, revealed};
+use super::chain_model::{Crossing, Maybe, ModelChains, ModelRule, Pattern, Target, revealed};
 use super::traffic::{Sent, Shape};
 use super::{Draw, Folder, told};
-use warpline_verify::{Harness, Input, build, try_build};
+use warpline_nf::{Diagnostic, Resources};
+use warpline_verify::{Harness, Input, build, build_with, try_build};
 
 fn chain_name(number: usize) -> String {
     if number == 0 { "FORWARD".into() } else { format!("user-{number}") }
@@ -30,6 +31,11 @@ fn rule_text(rule: &ModelRule, version: u8) -> String {
     let mut add = |not: bool, option: &str, value: String| {
         text += &format!(" {}{option} {value}", if not { "! " } else { "" });
     };
+    for (option, pattern) in ["-i", "-o"].into_iter().zip(rule.ways) {
+        if let Some((not, Pattern { text, is_start })) = pattern {
+            add(not, option, format!("{text}{}", if is_start { "+" } else { "" }));
+        }
+    }
     for (option, prefix) in [("-s", rule.src), ("-d", rule.dst)] {
         if let Some((not, prefix)) = prefix {
             add(not, option, prefix.to_string());
@@ -76,38 +82,52 @@ fn table(version: u8) -> &'static str {
 
 /// A firewall with these rules of iptables-save, of either version.
 fn firewall(rules: &str, version: u8, keys: &str) -> Harness {
+    firewall_in(Crossing::NoPorts, rules, &format!("{}{keys}", table(version)))
+}
+
+/// A firewall with these rules in a chain with ports.
+pub(super) fn firewall_in(crossing: Crossing, rules: &str, table: &str) -> Harness {
     let folder = Folder::new().with("rules", rules);
-    let (function, words) = build(&DEFINITION, &format!("{}{keys}", table(version)), folder.path());
-    Harness::new(function, words)
+    let mut resources = crossing.resources();
+    let function = build_with(&DEFINITION, table, folder.path(), &mut resources);
+    let function = function.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let mut harness = Harness::new(function, resources.scratch_words());
+    harness.set_comes(crossing.comes());
+    harness
 }
 
 /// Random packets through random chains: whole ones leave as a walk says; one with something hidden is
 /// accepted only if it would be whatever is hidden.
 pub(super) fn packets_leave_as_a_walk_says(
     rounds: u64,
+    crossing: Crossing,
     harness: impl Fn(&ModelChains) -> (String, Harness),
 ) {
     let mut seen = [0; 4];
     for seed in 0..rounds {
         let mut draw = Draw::new(seed);
         let version = draw.pick(&[4, 6]);
-        let chains = ModelChains::drawn(&mut draw, version);
+        let chains = ModelChains::drawn(&mut draw, version, crossing);
         let (text, mut harness) = harness(&chains);
         let sent: Vec<Sent> = (0..200)
             .map(|_| Sent::drawn(&mut draw))
             .filter(|sent| sent.version == version && !matches!(sent.shape, Shape::Arp))
             .collect();
         let inputs: Vec<Input> = sent.iter().map(|s| s.input(0)).collect();
-        for (sent, outcome) in sent.iter().zip(harness.process(&inputs)) {
+        for (number, (sent, outcome)) in (0..).zip(sent.iter().zip(harness.process(&inputs))) {
+            let ways = crossing.ways(number);
             let accepted = told(&outcome) == "accept";
             match sent.shape {
                 Shape::LaterFragment(_) if accepted => {
                     let all = revealed(sent);
-                    assert!(all.iter().all(|s| chains.accepts(s)), "{seed}: {sent:?}\n{text}");
+                    assert!(
+                        all.iter().all(|s| chains.accepts(s, ways)),
+                        "{seed}: {sent:?}\n{text}"
+                    );
                     seen[2] += 1;
                 }
                 Shape::Whole | Shape::FirstFragment => {
-                    let expected = chains.accepts(sent);
+                    let expected = chains.accepts(sent, ways);
                     assert_eq!(accepted, expected, "{seed}: {sent:x?}\n{text}");
                     seen[usize::from(expected)] += 1;
                 }
@@ -120,11 +140,13 @@ pub(super) fn packets_leave_as_a_walk_says(
 
 #[test]
 fn chains_are_as_a_walk_through_them() {
-    packets_leave_as_a_walk_says(250, |chains| {
-        let text = text(chains);
-        let harness = firewall(&text, chains.version, "");
-        (text, harness)
-    });
+    for crossing in [Crossing::NoPorts, Crossing::TwoPorts, Crossing::ByRoute] {
+        packets_leave_as_a_walk_says(250, crossing, |chains| {
+            let text = text(chains);
+            let harness = firewall_in(crossing, &text, table(chains.version));
+            (text, harness)
+        });
+    }
 }
 
 /// What is told of a file of rules in the table `filter`.
@@ -138,8 +160,7 @@ fn mistakes_of(file: &str, keys: &str) -> Vec<String> {
     match try_build(&DEFINITION, &format!("rules = \"rules\"\n{keys}"), folder.path()) {
         Ok(_) => Vec::new(),
         Err(mistakes) => {
-            let line =
-                |d: &warpline_nf::Diagnostic| format!("{}:{} {}", d.line, d.column, d.message);
+            let line = |d: &Diagnostic| format!("{}:{} {}", d.line, d.column, d.message);
             mistakes.iter().map(line).collect()
         }
     }
@@ -492,4 +513,72 @@ fn no_way_to_write_a_target_hides_a_rule() {
         let mut harness = firewall(&file, 4, "unsupported = \"skip\"");
         assert_eq!(leaves(&mut harness, &packet(6, 9)), "rule", "{rules}");
     }
+}
+
+#[test]
+fn interfaces_that_cannot_be_asked_for_are_told() {
+    let accept = "-A FORWARD -s 10.0.0.0/8 -j ACCEPT\n";
+    let told = |crossing: &dyn Fn() -> Resources, rules: &str, keys: &str| {
+        let file = format!("*filter\n:FORWARD DROP\n:web -\n{rules}{accept}COMMIT\n");
+        let folder = Folder::new().with("rules", file);
+        let mut resources = crossing();
+        let keys = format!("rules = \"rules\"\n{keys}");
+        match build_with(&DEFINITION, &keys, folder.path(), &mut resources) {
+            Ok(_) => (Vec::new(), resources.presumes_crossing()),
+            Err(mistakes) => {
+                let line = |d: &Diagnostic| format!("{}:{} {}", d.line, d.column, d.message);
+                (mistakes.iter().map(line).collect(), false)
+            }
+        }
+    };
+    let none = || Crossing::NoPorts.resources();
+    let two = || Crossing::TwoPorts.resources();
+    let routed = || Crossing::ByRoute.resources();
+    let three = || Resources::default().with_ports(routed().ports().clone());
+    let lone = |rule: &str| format!("-A FORWARD {rule}\n");
+    type Case<'a> = (&'a dyn Fn() -> Resources, &'a str, Option<&'a str>, bool);
+    let cases: [Case<'_>; 11] = [
+        (&two, "-i eth0 -j ACCEPT", None, false),
+        (&two, "-o eth0 -j ACCEPT", None, true),
+        (&two, "-i eth+ ! -o w+ -j web", None, true),
+        (&routed, "-o eth1 -j ACCEPT", None, false),
+        (&three, "-i eth1 -j ACCEPT", None, false),
+        (
+            &three,
+            "-o eth1 -j ACCEPT",
+            Some(
+                "4:15 `eth1`: not supported: with more than two ports, the router must come before the rules",
+            ),
+            false,
+        ),
+        (
+            &two,
+            "-i ppp0 -j ACCEPT",
+            Some("4:15 `ppp0`: not supported: no port of the chain; ports: eth0, wan"),
+            false,
+        ),
+        (
+            &two,
+            "! -o ppp+ -j ACCEPT",
+            Some("4:17 `ppp+`: not supported: no port of the chain; ports: eth0, wan"),
+            false,
+        ),
+        (
+            &none,
+            "-i eth0 -j ACCEPT",
+            Some("4:15 `eth0`: not supported: the chain has no [[port]]"),
+            false,
+        ),
+        (&two, "-i eth0 -i wan -j ACCEPT", Some("4:20 `-i`: a rule has this once"), false),
+        (&two, "-i", Some("4:12 `-i`: the line ends where its value is due"), false),
+    ];
+    for (ports, rule, mistake, presumes) in cases {
+        let expected: Vec<String> = mistake.into_iter().map(str::to_owned).collect();
+        assert_eq!(told(ports, &lone(rule), ""), (expected, presumes), "{rule}");
+    }
+    // Left out, a rule that leads elsewhere could open a way.
+    let (jump, _) = told(&two, &lone("-i ppp0 -j web"), "unsupported = \"skip\"");
+    assert_eq!(jump.len(), 1, "{jump:?}");
+    let (skipped, _) = told(&two, &lone("-i ppp0 -j ACCEPT"), "unsupported = \"skip\"");
+    assert!(skipped.is_empty(), "{skipped:?}");
 }

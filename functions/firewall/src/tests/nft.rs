@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::super::DEFINITION;
-use super::chain_model::{Maybe, ModelChains, ModelRule, Target};
-use super::iptables::{leaves, packet, packets_leave_as_a_walk_says};
+use super::chain_model::{Crossing, Maybe, ModelChains, ModelRule, Pattern, Target};
+use super::iptables::{firewall_in, leaves, packet, packets_leave_as_a_walk_says};
 use super::traffic::Sent;
-use super::{Folder, firewall};
+use super::{Folder, firewall, told};
 use warpline_verify::try_build;
 
 fn chain_name(number: usize) -> String {
@@ -68,6 +68,13 @@ fn text(chains: &ModelChains) -> String {
 fn statements(rule: &ModelRule, version: u8) -> Vec<Vec<Value>> {
     let (ip, icmp) = if version == 4 { ("ip", "icmp") } else { ("ip6", "icmpv6") };
     let mut all = vec![json!({"counter": {"packets": 0, "bytes": 0}})];
+    for (key, pattern) in ["iifname", "oifname"].into_iter().zip(rule.ways) {
+        if let Some((not, Pattern { text, is_start })) = pattern {
+            let name = format!("{text}{}", if is_start { "*" } else { "" });
+            let right = if not { json!(name) } else { json!({"set": [name]}) };
+            all.push(matches(not, json!({"meta": {"key": key}}), right));
+        }
+    }
     if let Some((not, number)) = rule.protocol {
         let name = [(6, "tcp"), (17, "udp"), (1, "icmp"), (58, "ipv6-icmp")];
         let name = name.iter().find(|(n, _)| *n == number).map(|(_, name)| json!(name));
@@ -128,11 +135,46 @@ fn protocol_name(rule: &ModelRule) -> &'static str {
 
 #[test]
 fn chains_are_as_a_walk_through_them() {
-    packets_leave_as_a_walk_says(250, |chains| {
-        let text = text(chains);
-        let harness = firewall(&text, "");
-        (text, harness)
-    });
+    for crossing in [Crossing::NoPorts, Crossing::TwoPorts, Crossing::ByRoute] {
+        packets_leave_as_a_walk_says(250, crossing, |chains| {
+            let text = text(chains);
+            let harness = firewall_in(crossing, &text, "rules = \"rules\"\n");
+            (text, harness)
+        });
+    }
+}
+
+/// Sets of interfaces, and maps from them to verdicts.
+#[test]
+fn interfaces_stand_in_sets_and_maps() {
+    let meta = |key: &str| json!({"meta": {"key": key}});
+    let accept = json!({ "accept": null });
+    let named = json!({"set": {"family": "inet", "table": "fw", "name": "in", "type": "ifname",
+        "elem": ["eth1", "wan"]}});
+    let map = json!([["eth0", { "accept": null }], ["wan", { "drop": null }]]);
+    for (statements, accepted) in [
+        (json!([matches(false, meta("iif"), json!({"set": ["eth0", "eth1"]})), accept]), "110"),
+        (json!([matches(true, meta("iif"), json!({"set": ["eth0", "eth1"]})), accept]), "001"),
+        (json!([matches(false, meta("iifname"), json!("@in")), accept]), "011"),
+        (json!([{"vmap": {"key": meta("iifname"), "data": {"set": map}}}]), "100"),
+        (json!([matches(false, meta("iifname"), json!("*")), accept]), "111"),
+    ] {
+        let rules = [chain("inet", "forward", Some("drop")), named.clone()];
+        let own = rule("inet", "forward", 1, statements.as_array().unwrap());
+        let text = document(&[&rules[..], &[own]].concat());
+        let mut harness = firewall_in(Crossing::ByRoute, &text, "rules = \"rules\"\n");
+        // They come by eth0, wan and eth1 in turn.
+        let inputs = [0; 3].map(|_| packet(6, 80).input(0));
+        let outcomes = harness.process(&inputs);
+        let told: String = [0, 2, 1]
+            .map(|at: usize| match told(&outcomes[at]) {
+                "accept" => '1',
+                _ => '0',
+            })
+            .iter()
+            .collect();
+        assert_eq!(told, accepted, "{statements}");
+    }
 }
 
 /// What is told of rules in the chain `forward` of an inet table that drops.
@@ -188,7 +230,7 @@ fn every_mistake_is_told_with_its_place() {
         "handle 10: no chain `nowhere` to go to",
         "handle 11, statement 1: not supported: teleport",
         "handle 12, statement 1: `ct state` requires established = true",
-        "handle 13, statement 1: not supported: meta iifname, in a rule that leads to another chain",
+        "handle 13, statement 1: not supported: `eth0`: the chain has no [[port]], in a rule that leads to another chain",
         "handle 14, statement 1: not supported: a target of iptables",
         "handle 15, statement 1: a range that ends before it begins",
         "handle 17, statement 1: not supported: queue",
