@@ -174,7 +174,8 @@ pub(crate) fn check_balance(outcome: &Outcome) {
     };
     assert_eq!(packets.generated, sum(|f| f.generated));
     assert_eq!(packets.absorbed, sum(|f| f.absorbed));
-    assert_eq!(packets.dropped, sum(|f| f.dropped()));
+    let at_egress: u64 = part.egress_drops.values().sum();
+    assert_eq!(packets.dropped, sum(|f| f.dropped()) + at_egress);
     assert_eq!(packets.malformed, sum(|f| f.rejected()));
     assert!(part.latency.len() == packets.read + packets.generated - lost_at_ingress(outcome));
 }

@@ -7,7 +7,7 @@ use crate::balanced::{self, Mode};
 use crate::balancer::Balancer;
 use crate::bindings::{self, Dependence};
 use crate::chains_balancer::load_balancer;
-use crate::chains_firewall::firewall;
+use crate::chains_firewall::{firewall, firewall_by_ways};
 use crate::digest::{Digest, OnDuplicate};
 use crate::draw::{Draw, address};
 use crate::firewall::{self, Firewall};
@@ -19,6 +19,7 @@ use crate::nat::Nat;
 use crate::nids::{self, Nids};
 use crate::prefix::Prefix;
 use crate::router::{self, Router, Target};
+use crate::rules::{self, PORTS};
 
 /// A function with all that it is told.
 #[derive(Clone, Debug)]
@@ -65,6 +66,21 @@ impl Spec {
     }
 }
 
+/// Whether packets that a router would send back are dropped: a firewall asked, before any router,
+/// where they leave.
+pub(crate) fn drops_hairpins(specs: &[Spec]) -> bool {
+    let before = specs.iter().take_while(|spec| !matches!(spec.naive, Naive::Router(_)));
+    let mut before = before.filter_map(|spec| match &spec.naive {
+        Naive::Firewall(config) => Some(config),
+        _ => None,
+    });
+    // A rule of which no file has a line asks nothing.
+    let asks = |rule: &rules::Rule| {
+        rule.ways[1].is_some() && [4, 6].iter().any(|&version| rule.iptables(version).is_some())
+    };
+    before.any(|config| config.rules.iter().any(asks))
+}
+
 impl Naive {
     pub(crate) fn build(&self) -> Box<dyn Function> {
         match self.clone() {
@@ -82,7 +98,7 @@ impl Naive {
 }
 
 /// One to five functions.
-pub(crate) fn chain(seed: u64) -> Vec<Spec> {
+pub(crate) fn chain(seed: u64, has_ports: bool) -> Vec<Spec> {
     let mut draw = Draw::new(seed);
     let len = draw.of(&[1, 1, 2, 2, 3, 4, 5]);
     let mut specs = Vec::new();
@@ -93,12 +109,12 @@ pub(crate) fn chain(seed: u64) -> Vec<Spec> {
             let [one, other] = ipsec::draw::gateways(&mut draw, [place, place + 1 + between]);
             specs.push(one);
             for _ in 0..between {
-                let next = spec(&mut draw, place + 1, &specs);
+                let next = spec(&mut draw, place + 1, &specs, has_ports);
                 specs.push(next);
             }
             specs.push(other);
         } else {
-            let next = spec(&mut draw, place, &specs);
+            let next = spec(&mut draw, place, &specs, has_ports);
             specs.push(next);
         }
     }
@@ -122,10 +138,16 @@ fn keep_together(specs: &mut Vec<Spec>) {
 }
 
 /// The next function behind `before`.
-fn spec(draw: &mut Draw, place: usize, before: &[Spec]) -> Spec {
+fn spec(draw: &mut Draw, place: usize, before: &[Spec], has_ports: bool) -> Spec {
     let rewritten = before.iter().any(Spec::moves_addresses);
+    if has_ports && draw.percent(30) {
+        return firewall_by_ways(draw, place);
+    }
+    if has_ports && draw.percent(30) {
+        return router(draw, place, true);
+    }
     match draw.below(19) {
-        0 | 1 => router(draw, place),
+        0 | 1 => router(draw, place, has_ports),
         // What goes through tunnels is steered by what they carry: those of one pair of ends have several states.
         2 | 3 => firewall(draw, place, !before.iter().any(Spec::tunnels)),
         4 | 5 => nat(draw),
@@ -208,7 +230,7 @@ fn digest_of(on_duplicate: OnDuplicate, min_len: usize) -> Spec {
     Spec { function: "digest", table, files: Vec::new(), naive }
 }
 
-fn router(draw: &mut Draw, place: usize) -> Spec {
+fn router(draw: &mut Draw, place: usize, has_ports: bool) -> Spec {
     let hops: Vec<_> =
         [4, 6].iter().flat_map(|&v| (1..4).map(move |n| address(v, [192, 0, 2], n))).collect();
     let mut routes = BTreeMap::new();
@@ -254,7 +276,13 @@ fn router(draw: &mut Draw, place: usize) -> Spec {
         "directed-broadcast",
     ];
     let allowed = allowed.into_iter().filter(|_| draw.percent(25)).collect();
-    router_spec(router::Config { routes, neighbours, icmp, allowed }, place)
+    let mut ports = BTreeMap::new();
+    for (prefix, target) in &routes {
+        if has_ports && matches!(target, Target::Via(_) | Target::Direct) && draw.percent(50) {
+            ports.insert(*prefix, draw.below(2) as u16);
+        }
+    }
+    router_spec(router::Config { routes, neighbours, icmp, ports, allowed }, place)
 }
 
 fn router_spec(config: router::Config, place: usize) -> Spec {
@@ -262,16 +290,18 @@ fn router_spec(config: router::Config, place: usize) -> Spec {
     let mut table = format!("routes = '{routes}'\n");
     let mut text = String::new();
     for (prefix, target) in &config.routes {
+        let dev = config.ports.get(prefix);
+        let dev = dev.map_or(String::new(), |&port| format!(" dev {}", PORTS[usize::from(port)]));
         let _ = match target {
             Target::Via(hop) if hop.is_ipv4() == prefix.address.is_ipv4() => {
-                writeln!(text, "{prefix} {hop}")
+                writeln!(text, "{prefix} {hop}{dev}")
             }
             Target::Via(hop) => writeln!(
                 text,
-                "{prefix} via {} {hop}",
+                "{prefix} via {} {hop}{dev}",
                 if hop.is_ipv4() { "inet" } else { "inet6" }
             ),
-            Target::Direct => writeln!(text, "{prefix} direct"),
+            Target::Direct => writeln!(text, "{prefix} direct{dev}"),
             Target::Blackhole => writeln!(text, "blackhole {prefix}"),
             Target::Unreachable => writeln!(text, "unreachable {prefix}"),
             Target::Prohibit => writeln!(text, "prohibit {prefix}"),

@@ -55,6 +55,46 @@ pub(crate) fn firewall(draw: &mut Draw, place: usize, may_track: bool) -> Spec {
     Spec { function: "firewall", table, files: vec![(name, text)], naive: Naive::Firewall(config) }
 }
 
+/// A firewall by rules of iptables that ask for ports.
+pub(crate) fn firewall_by_ways(draw: &mut Draw, place: usize) -> Spec {
+    let rules: Vec<Rule> = (0..1 + draw.below(7)).map(|_| rule_by_ways(draw)).collect();
+    let config = firewall::Config {
+        rules,
+        default_accepts: draw.percent(50),
+        non_ip_accepts: draw.percent(60),
+        drops_fragments: draw.percent(20),
+        tracking: None,
+    };
+    let choice = |yes, key, a, b| format!("{key} = '{}'\n", if yes { a } else { b });
+    let mut table = format!("rules = 'v4-{place}'\nrules_v6 = 'v6-{place}'\n");
+    table += &choice(config.non_ip_accepts, "non_ip", "accept", "drop");
+    table += &choice(config.drops_fragments, "fragments", "drop", "rules");
+    let policy = if config.default_accepts { "ACCEPT" } else { "DROP" };
+    let file = |version: u8| {
+        let rules: String = config.rules.iter().filter_map(|rule| rule.iptables(version)).collect();
+        (format!("v{version}-{place}"), format!("*filter\n:FORWARD {policy}\n{rules}COMMIT\n"))
+    };
+    let files = vec![file(4), file(6)];
+    Spec { function: "firewall", table, files, naive: Naive::Firewall(config) }
+}
+
+fn rule_by_ways(draw: &mut Draw) -> Rule {
+    let version = draw.version();
+    let mut side = || {
+        let prefixes = if draw.percent(30) { vec![draw.prefix(version)] } else { Vec::new() };
+        Side { prefixes, ports: Vec::new() }
+    };
+    let (src, dst) = (side(), side());
+    let protocols = match draw.below(3) {
+        0 => vec![draw.of(&[TCP, UDP, 47, 50, if version == 4 { ICMP } else { ICMPV6 }])],
+        _ => Vec::new(),
+    };
+    let mut way = || draw.percent(60).then(|| (draw.percent(30), draw.below(2) as u16));
+    let ways = [way(), way()];
+    let upper = Upper { protocols, ..Upper::default() };
+    Rule { accepts: draw.percent(60), ways, upper, src, dst, ..Rule::default() }
+}
+
 fn rule(draw: &mut Draw, tracked: bool) -> Rule {
     let mut upper = Upper::default();
     match draw.below(10) {
@@ -84,7 +124,8 @@ fn rule(draw: &mut Draw, tracked: bool) -> Rule {
     };
     let (src, dst) = (side(draw, version, with_ports), side(draw, version, with_ports));
     let accepts = draw.percent(60);
-    Rule { accepts, established: tracked && draw.percent(20), upper, src, dst }
+    let established = tracked && draw.percent(20);
+    Rule { accepts, established, upper, src, dst, ..Rule::default() }
 }
 
 fn side(draw: &mut Draw, version: u8, with_ports: bool) -> Side {

@@ -5,12 +5,12 @@ use std::fmt;
 use warpline_engine::Settings;
 
 use crate::answers::with_answers;
-use crate::chains::{Spec, chain};
+use crate::chains::{Spec, chain, drops_hairpins};
 use crate::common::ports::Sent;
 use crate::draw::Draw;
 use crate::engine;
 use crate::flows;
-use crate::function::{self, Fate, Outcome, Spied, Tally};
+use crate::function::{self, Fate, Hairpins, Outcome, Spied, Tally};
 use crate::ipsec;
 use crate::traffic::{set_clock, traffic};
 use crate::wire::{Frame, view};
@@ -22,6 +22,7 @@ const TRIES: usize = 300;
 #[derive(Clone)]
 pub(crate) struct Case {
     specs: Vec<Spec>,
+    has_ports: bool,
     settings: Settings,
     frames: Vec<Frame>,
 }
@@ -29,11 +30,13 @@ pub(crate) struct Case {
 impl Case {
     pub(crate) fn new(seed: u64) -> Self {
         let mut draw = Draw::new(seed);
-        let specs = chain(draw.word());
+        // Others stay as they were.
+        let has_ports = seed.is_multiple_of(3);
+        let specs = chain(draw.word(), has_ports);
         let (lanes, batch_packets) = (1 + draw.below(3), 1 + draw.below(100));
         let settings = Settings { lanes, batch_packets, slabs: 4, ..Settings::default() };
         let count = 1 + draw.below(400);
-        let mut case = Self { specs, settings, frames: traffic(draw.word(), count) };
+        let mut case = Self { specs, has_ports, settings, frames: traffic(draw.word(), count) };
         if case.specs.iter().any(|spec| spec.function == "nids") {
             // It puts fragments together, and looks into datagrams once more.
             case.frames.retain(|frame| !view(frame).fragment);
@@ -55,18 +58,19 @@ impl Case {
 
     fn naive(&self, spied: &[Option<Spied>]) -> Outcome {
         let mut naive: Vec<_> = self.specs.iter().map(|spec| spec.naive.build()).collect();
-        function::run(&mut naive, &self.frames, spied)
+        let hairpins = if drops_hairpins(&self.specs) { Hairpins::Dropped } else { Hairpins::Sent };
+        function::run(&mut naive, &self.frames, spied, self.has_ports.then_some(hairpins))
     }
 
     /// What left the engine's functions; nothing where there is no such chain.
     fn spied(&self) -> Vec<Option<Spied>> {
-        let run = engine::run(&self.specs, self.settings, &self.frames);
+        let run = engine::run(&self.specs, self.has_ports, self.settings, &self.frames);
         run.map_or_else(|_| vec![None; self.specs.len()], |run| run.spied)
     }
 
     /// Where the engine and the naive chain disagree, if they do.
     pub(crate) fn disagreement(&self) -> Option<String> {
-        let run = match engine::run(&self.specs, self.settings, &self.frames) {
+        let run = match engine::run(&self.specs, self.has_ports, self.settings, &self.frames) {
             Ok(run) => run,
             Err(why) => return Some(format!("there is no such chain: {why}")),
         };

@@ -10,7 +10,7 @@ use toml::de::DeTable;
 use warpline_engine::{Chain, Instance, Place, Settings};
 use warpline_functions::definition;
 use warpline_nf::config::{Folder, Layer};
-use warpline_nf::{Diagnostics, Function, Resources, Section, SourceText};
+use warpline_nf::{Diagnostics, Function, Port, Ports, Resources, Section, Side, SourceText};
 use warpline_packet::{Access, Batch, Field, FieldSet, LinkType, Malformed, ReadWrite, Seed};
 
 use crate::chains::Spec;
@@ -20,6 +20,7 @@ use crate::common::run::{Outcome, run_whole};
 use crate::flows;
 use crate::function::{Spied, Tally};
 use crate::nids::{Alert, draw::eve};
+use crate::rules::PORTS;
 use crate::wire::Frame;
 
 const SEED: Seed = Seed::new(0x5eed);
@@ -52,9 +53,17 @@ impl Drop for Kept {
 }
 
 /// Runs a chain of `specs` over `frames`; or says why there is no such chain.
-pub(crate) fn run(specs: &[Spec], settings: Settings, frames: &[Frame]) -> Result<Run, String> {
+pub(crate) fn run(
+    specs: &[Spec],
+    has_ports: bool,
+    settings: Settings,
+    frames: &[Frame],
+) -> Result<Run, String> {
     let kept = Kept::new();
-    let mut resources = Resources::with_seed(SEED);
+    let port = |name: &&str| Port { name: (*name).into(), side: Side::Inside };
+    let ports = if has_ports { PORTS.iter().map(port).collect() } else { Vec::new() };
+    let ports = Ports::new(ports);
+    let mut resources = Resources::with_seed(SEED).with_ports(ports.clone());
     let (mut instances, mut places, mut spies) = (Vec::new(), Vec::new(), Vec::new());
     // Ticks have numbers of the input, too: what comes in shows which are packets'.
     let door = specs.iter().any(Spec::is_spied_on).then(Spy::new);
@@ -71,6 +80,7 @@ pub(crate) fn run(specs: &[Spec], settings: Settings, frames: &[Frame]) -> Resul
     }
     let chain = Chain::new("naive", instances, resources.scratch_words());
     let chain = chain.map_err(|why| why.to_string())?.with_seed(SEED);
+    let chain = chain.with_ports(ports, resources.presumes_crossing());
     let inputs: Vec<Input> = frames.iter().map(Input::from).collect();
     let outcome = run_whole(chain.into(), settings, &inputs);
     let tallies = places.iter().zip(specs).map(|(&place, spec)| tally(&outcome, place, spec));

@@ -81,6 +81,7 @@ pub(crate) fn run(
     chain: &mut [Box<dyn Function>],
     inputs: &[Frame],
     spied: &[Option<Spied>],
+    ports: Option<Hairpins>,
 ) -> Outcome {
     let mut outcome =
         Outcome { tallies: vec![Tally::default(); chain.len()], ..Outcome::default() };
@@ -98,6 +99,10 @@ pub(crate) fn run(
             }
         }
         let own = (end.1 == Fate::Forward).then_some(frame);
+        let own = match ports {
+            Some(hairpins) => own.and_then(|frame| leave(frame, hairpins)),
+            None => own,
+        };
         let sent = own.into_iter().chain(back).map(|frame| Left { cause, frame });
         outcome.sent.extend(sent);
         outcome.fates.push(end);
@@ -110,6 +115,20 @@ pub(crate) fn run(
         outcome.complaints.extend(function.complaints());
     }
     outcome
+}
+
+/// What becomes of packets in a chain with ports whose route leads back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hairpins {
+    Sent,
+    Dropped,
+}
+
+/// The frame at the port that it leaves by: that of its route, or the other one of two.
+fn leave(frame: Frame, hairpins: Hairpins) -> Option<Frame> {
+    let out = frame.out.unwrap_or(1 - frame.interface);
+    let is_sent = hairpins == Hairpins::Sent || out != frame.interface;
+    is_sent.then_some(Frame { interface: out, out: None, ..frame })
 }
 
 impl Tally {

@@ -1,5 +1,6 @@
 //! The router, from its manual: the longest prefix by looking at all of them.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::function::{Counters, Fate, Function};
@@ -25,12 +26,14 @@ pub(crate) type Mac = [u8; 6];
 pub(crate) type Neighbours = (Mac, Vec<(IpAddr, Mac)>);
 
 /// What a router is built of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     pub(crate) routes: Vec<(Prefix, Target)>,
     pub(crate) neighbours: Option<Neighbours>,
     /// The addresses that ICMP errors come from.
     pub(crate) icmp: Option<(Option<Ipv4Addr>, Option<Ipv6Addr>)>,
+    /// The port that a route names.
+    pub(crate) ports: BTreeMap<Prefix, u16>,
     /// Reasons for which nothing is dropped.
     pub(crate) allowed: Vec<&'static str>,
 }
@@ -40,6 +43,16 @@ pub(crate) struct Router {
     config: Config,
     sent: u64,
     withheld: u64,
+}
+
+/// The last address of a connected prefix of IPv4, which means every host of it.
+fn last(prefix: &Prefix) -> Option<IpAddr> {
+    match prefix.address {
+        IpAddr::V4(a) if (1..31).contains(&prefix.len) => {
+            Some(IpAddr::from((u32::from(a) | ((1 << (32 - prefix.len)) - 1)).to_be_bytes()))
+        }
+        _ => None,
+    }
 }
 
 impl Router {
@@ -56,6 +69,30 @@ impl Router {
         fits.max_by_key(|(prefix, _)| prefix.len).map(|&(_, target)| target)
     }
 
+    /// The port that packets to `dst` leave by, if a route says it.
+    fn port(&self, dst: IpAddr) -> Option<u16> {
+        let is_held = |to: &&(Prefix, Target)| to.0.holds(dst);
+        let routes = &self.config.routes;
+        let (prefix, target) = routes.iter().filter(is_held).max_by_key(|(to, _)| to.len)?;
+        let own = |prefix: &Prefix| self.config.ports.get(prefix).copied();
+        match target {
+            Target::Via(hop) => own(prefix).or_else(|| {
+                let direct = routes.iter().filter(|(_, target)| *target == Target::Direct);
+                let links = direct.filter(|(to, _)| to.holds(*hop) && own(to).is_some());
+                links.max_by_key(|(to, _)| to.len).and_then(|(to, _)| own(to))
+            }),
+            _ => own(prefix),
+        }
+    }
+
+    /// The port of a link, for packets to all of its hosts that are sent to no one's address.
+    fn port_of_link(&self, dst: IpAddr) -> Option<u16> {
+        let direct = self.config.routes.iter().filter(|(_, target)| *target == Target::Direct);
+        let links = direct.filter(|(to, _)| last(to) == Some(dst));
+        let links = links.filter_map(|(to, _)| Some((to.len, *self.config.ports.get(to)?)));
+        links.max().map(|(_, port)| port)
+    }
+
     fn mac_of(&self, hop: IpAddr) -> Result<Option<Mac>, &'static str> {
         let Some((_, neighbours)) = &self.config.neighbours else { return Ok(None) };
         let found = neighbours.iter().find(|(address, _)| *address == hop);
@@ -68,12 +105,6 @@ impl Router {
 
     /// Whether an address means every host of a connected prefix, and no route leads to it alone.
     fn is_broadcast(&self, address: IpAddr) -> bool {
-        let last = |prefix: &Prefix| match prefix.address {
-            IpAddr::V4(a) if (1..31).contains(&prefix.len) => {
-                Some(IpAddr::from((u32::from(a) | ((1 << (32 - prefix.len)) - 1)).to_be_bytes()))
-            }
-            _ => None,
-        };
         let routes = &self.config.routes;
         routes.iter().any(|(to, target)| *target == Target::Direct && last(to) == Some(address))
     }
@@ -123,6 +154,9 @@ impl Router {
         if !decrement(frame, view) {
             return Err("ttl-exceeded");
         }
+        let dst = view.addresses(&frame.bytes).1;
+        let is_to_link = self.forbids(dst).is_ok_and(|mac| mac.is_some());
+        frame.out = if is_to_link { self.port_of_link(dst) } else { self.port(dst) };
         if let (Some(to), Some((own, _)), link::ETHERNET) =
             (mac, &self.config.neighbours, frame.link)
         {

@@ -173,7 +173,7 @@ mod tests {
             (prefix("10.0.2.0", 24), Target::Direct),
             (prefix("::", 0), via("2001:db8:2::2")),
         ];
-        let config = Config { routes, neighbours: None, icmp: None, allowed: Vec::new() };
+        let config = Config { routes, allowed: Vec::new(), ..Config::default() };
         let mut router = Router::new(config);
         for line in SEEN.lines().filter(|line| !line.starts_with('#')) {
             let [name, _, reason, hex] = line.split(';').collect::<Vec<_>>()[..] else {
@@ -181,9 +181,9 @@ mod tests {
             };
             let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("digits");
             let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
-            let (nanos, now, interface, number) = (0, 0, 0, 0);
+            let (nanos, now, interface, out, number) = (0, 0, 0, None, 0);
             let (wire_len, link) = (bytes.len(), link::ETHERNET);
-            let mut frame = Frame { bytes, nanos, now, wire_len, link, interface, number };
+            let mut frame = Frame { bytes, nanos, now, wire_len, link, interface, out, number };
             let expected = if reason == "-" { Fate::Forward } else { Fate::Drop(reason) };
             assert_eq!(router.take(&mut frame, None, &mut Vec::new()), expected, "{name}");
         }

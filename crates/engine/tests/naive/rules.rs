@@ -32,6 +32,8 @@ pub(crate) struct Upper {
 pub(crate) struct Rule {
     pub(crate) accepts: bool,
     pub(crate) established: bool,
+    /// Ports by which packets come and leave; each may be turned around.
+    pub(crate) ways: [Option<(bool, u16)>; 2],
     pub(crate) upper: Upper,
     pub(crate) src: Side,
     pub(crate) dst: Side,
@@ -44,7 +46,13 @@ impl Rule {
         let within = |side: &Side, address| {
             side.prefixes.is_empty() || side.prefixes.iter().any(|prefix| prefix.holds(address))
         };
-        (established || !self.established)
+        // Without a route a packet leaves by the other port.
+        let ways = [frame.interface, frame.out.unwrap_or(1 - frame.interface.min(1))];
+        let crosses = |(asked, port): (&Option<(bool, u16)>, u16)| {
+            asked.is_none_or(|(not, own)| (own == port) != not)
+        };
+        self.ways.iter().zip(ways).all(crosses)
+            && (established || !self.established)
             && within(&self.src, src)
             && within(&self.dst, dst)
             && self.matches_upper(frame, view)
@@ -94,6 +102,38 @@ impl Rule {
         }
     }
 }
+
+impl Rule {
+    /// As iptables-save has it for an IP version, if the rule is about that. It has one prefix a
+    /// side, one protocol, and no other condition on headers.
+    pub(crate) fn iptables(&self, version: u8) -> Option<String> {
+        let mut text = String::from("-A FORWARD");
+        for (option, way) in ["-i", "-o"].into_iter().zip(self.ways) {
+            if let Some((not, port)) = way {
+                text += if not { " !" } else { "" };
+                text += &format!(" {option} {}", PORTS[usize::from(port)]);
+            }
+        }
+        for (option, side) in [("-s", &self.src), ("-d", &self.dst)] {
+            if let Some(prefix) = side.prefixes.first() {
+                if prefix.address.is_ipv4() != (version == 4) {
+                    return None;
+                }
+                text += &format!(" {option} {prefix}");
+            }
+        }
+        if let Some(&protocol) = self.upper.protocols.first() {
+            if protocol == if version == 4 { ICMPV6 } else { ICMP } {
+                return None;
+            }
+            text += &format!(" -p {protocol}");
+        }
+        Some(format!("{text} -j {}\n", if self.accepts { "ACCEPT" } else { "DROP" }))
+    }
+}
+
+/// The ports of a chain that has any.
+pub(crate) const PORTS: [&str; 2] = ["lan", "wan"];
 
 /// As the file has it.
 impl fmt::Display for Rule {

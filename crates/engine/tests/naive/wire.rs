@@ -36,6 +36,8 @@ pub(crate) struct Frame {
     pub(crate) wire_len: usize,
     pub(crate) link: u16,
     pub(crate) interface: u16,
+    /// The port of its route.
+    pub(crate) out: Option<u16>,
     /// Its number in the input.
     pub(crate) number: usize,
 }
