@@ -5,15 +5,16 @@
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::rules::check_imported;
 use warpline_fuzz::told::check_told;
+use warpline_nat::RulePorts;
 use warpline_nf::SourceText;
-use warpline_rule_files::parse_nft;
+use warpline_rule_files::{Interfaces, parse_nft};
 
 fuzz_target!(|text: &str| {
     let source = SourceText::new("rules", text);
     for tracked in [true, false] {
-        check_imported(&parse_nft(&source, None, tracked), &[4, 6], text);
+        check_imported(&parse_nft(&source, None, tracked, &Interfaces::default()), &[4, 6], text);
     }
-    check_imported(&parse_nft(&source, Some("in"), true), &[4, 6], text);
-    let found = warpline_nat::parse_nft(&source);
+    check_imported(&parse_nft(&source, Some("in"), true, &Interfaces::default()), &[4, 6], text);
+    let found = warpline_nat::parse_nft(&source, &RulePorts::default());
     check_told(found.mistakes.iter().chain(found.unsupported.iter()), text);
 });

@@ -4,19 +4,20 @@ use std::net::IpAddr;
 
 use warpline_packet::Prefix;
 
+use super::rule_ports::RulePorts;
 use super::rules::{NatRules, Translation, prefixes};
 use warpline_nf::SourceText;
 use warpline_rewrite::addresses::{PortRange, number};
-use warpline_rule_files::NumberSet;
 use warpline_rule_files::iptables_match::{port_range, prefix};
 use warpline_rule_files::save_file::{self, SavedRule};
 use warpline_rule_files::words::{Trouble, Word};
+use warpline_rule_files::{NumberSet, Way};
 
 const WIDENED: &str = "unsupported = \"skip\" translates without this condition";
 const LEFT_OUT: &str = "unsupported = \"skip\" skips the rule";
 
 /// Reads the rules that translate sources.
-pub fn parse_iptables(source: &SourceText) -> NatRules {
+pub fn parse_iptables(source: &SourceText, ports: &RulePorts) -> NatRules {
     let file = save_file::parse(source);
     let mut found = NatRules { mistakes: file.mistakes.clone(), ..NatRules::default() };
     let Some(table) = file.tables.iter().find(|table| table.name == "nat") else {
@@ -26,7 +27,7 @@ pub fn parse_iptables(source: &SourceText) -> NatRules {
     for chain in &table.chains {
         for rule in &chain.rules {
             let read = match chain.name {
-                "POSTROUTING" => postrouting(rule, &mut found),
+                "POSTROUTING" => postrouting(rule, ports, &mut found),
                 // What is forwarded to ports, and not what the host itself sends or gets.
                 "PREROUTING" => Err(whole(rule, "the chain PREROUTING").help(LEFT_OUT)),
                 _ => Ok(Vec::new()),
@@ -49,11 +50,16 @@ fn whole(rule: &SavedRule<'_>, what: &str) -> Trouble {
 }
 
 /// Adds a rule; gives what of it is not supported and can be left out.
-fn postrouting(rule: &SavedRule<'_>, found: &mut NatRules) -> Result<Vec<Trouble>, Trouble> {
+fn postrouting(
+    rule: &SavedRule<'_>,
+    ports: &RulePorts,
+    found: &mut NatRules,
+) -> Result<Vec<Trouble>, Trouble> {
     let words = rule.words()?;
     let mut words = words.iter().copied();
-    let (mut inside, mut troubles) = (None, Vec::new());
+    let (mut inside, mut troubles, mut negated) = (None, Vec::new(), false);
     while let Some(word) = words.next() {
+        let is_negated = std::mem::replace(&mut negated, word.text == "!" && !word.quoted);
         let end = || word.wrong("the line ends where its value is due");
         match word.text {
             _ if word.quoted => {}
@@ -69,6 +75,14 @@ fn postrouting(rule: &SavedRule<'_>, found: &mut NatRules) -> Result<Vec<Trouble
                 return Ok(troubles);
             }
             "-g" | "--goto" => return Err(word.wrong("rules of other chains are not followed")),
+            "-i" | "--in-interface" => {
+                let value = words.next().ok_or_else(end)?;
+                troubles.extend(interface(value, Way::In, is_negated, ports));
+            }
+            "-o" | "--out-interface" => {
+                let value = words.next().ok_or_else(end)?;
+                troubles.extend(interface(value, Way::Out, is_negated, ports));
+            }
             text if text.starts_with('-') => {
                 troubles.push(word.unsupported("no such condition").help(WIDENED));
             }
@@ -77,6 +91,16 @@ fn postrouting(rule: &SavedRule<'_>, found: &mut NatRules) -> Result<Vec<Trouble
         }
     }
     Ok(Vec::new())
+}
+
+/// What of a condition on an interface is not supported.
+fn interface(value: Word<'_>, way: Way, negated: bool, ports: &RulePorts) -> Option<Trouble> {
+    let named = ports.interfaces.named(value.text, '+');
+    let why = match named {
+        Ok(named) => ports.objection(way, &named, negated)?,
+        Err(why) => why,
+    };
+    Some(value.unsupported(why).help(WIDENED))
 }
 
 fn is_source(word: Word<'_>) -> bool {

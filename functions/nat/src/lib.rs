@@ -16,6 +16,7 @@ mod nft_rules;
 mod port_bitmaps;
 mod ports;
 mod remotes;
+mod rule_ports;
 mod rules;
 mod shard;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use warpline_packet::{
 pub use fixed_keys::SourceRule;
 pub use iptables_rules::parse_iptables;
 pub use nft_rules::parse_nft;
+pub use rule_ports::RulePorts;
 pub use rules::{NatRules, Translation};
 pub use warpline_rewrite::PortRange;
 

@@ -5,14 +5,16 @@ use std::collections::HashMap;
 use serde_json::Value;
 use warpline_packet::Prefix;
 
+use super::rule_ports::RulePorts;
 use super::rules::{NatRules, Translation, prefixes};
 use warpline_nf::SourceText;
 use warpline_rewrite::addresses::PortRange;
+use warpline_rule_files::Way;
 use warpline_rule_files::nft::{objects, parse, text};
 use warpline_rule_files::nft_value::{Fault, Kind, Sets, list, short};
 
 /// Reads the rules that translate sources.
-pub fn parse_nft(source: &SourceText) -> NatRules {
+pub fn parse_nft(source: &SourceText, ports: &RulePorts) -> NatRules {
     let mut found = NatRules::default();
     let document = match parse(source) {
         Ok(document) => document,
@@ -26,7 +28,7 @@ pub fn parse_nft(source: &SourceText) -> NatRules {
         .filter(|chain| text(chain, "type") == "nat")
         .map(|chain| (name(chain, "name"), text(chain, "hook")))
         .collect();
-    let mut sets = Sets::default();
+    let mut sets = Sets::with_interfaces(ports.interfaces.clone());
     for set in objects(&document, "set") {
         sets.by_name.insert(name(set, "name"), set);
     }
@@ -36,7 +38,9 @@ pub fn parse_nft(source: &SourceText) -> NatRules {
         let place =
             format!("`{} {} {}` rule handle {handle}", short(family), short(table), short(chain));
         let read = match hooks.get(&(family, table, chain)) {
-            Some(&"postrouting") => postrouting(rule, &mut sets, (family, table), &mut found),
+            Some(&"postrouting") => {
+                postrouting(rule, &mut sets, (family, table), ports, &mut found)
+            }
             // What is forwarded to ports, and not what the host itself sends or gets.
             Some(&"prerouting") => Ok(vec!["the hook prerouting".into()]),
             _ => Ok(Vec::new()),
@@ -61,6 +65,7 @@ fn postrouting<'a>(
     rule: &'a Value,
     sets: &mut Sets<'a>,
     table: (&str, &str),
+    ports: &RulePorts,
     found: &mut NatRules,
 ) -> Result<Vec<String>, Fault> {
     let (mut inside, mut troubles) = (None, Vec::new());
@@ -69,6 +74,9 @@ fn postrouting<'a>(
         let Some((name, value)) = field else { return Err(Fault::wrong("not a statement")) };
         match &name[..] {
             "counter" | "log" => {}
+            "match" if way(value).is_some() => {
+                troubles.extend(interface(value, sets, table, ports)?);
+            }
             "match" => match sources(value, sets, table)? {
                 Some(_) if inside.is_some() => {
                     return Err(Fault::wrong("a second condition on the source"));
@@ -87,6 +95,37 @@ fn postrouting<'a>(
         }
     }
     Ok(Vec::new())
+}
+
+/// The way through the chain that a condition is about, if it is about an interface.
+fn way(condition: &Value) -> Option<Way> {
+    let meta = condition.get("left")?.get("meta")?;
+    match text(meta, "key") {
+        "iifname" | "iif" => Some(Way::In),
+        "oifname" | "oif" => Some(Way::Out),
+        _ => None,
+    }
+}
+
+/// What of a condition on an interface is not supported.
+fn interface(
+    condition: &Value,
+    sets: &mut Sets<'_>,
+    table: (&str, &str),
+    ports: &RulePorts,
+) -> Result<Option<String>, Fault> {
+    let Some(way) = way(condition) else { return Ok(None) };
+    let negated = match text(condition, "op") {
+        "==" | "in" | "" => false,
+        "!=" => true,
+        op => return Ok(Some(format!("the operator `{}`", short(op)))),
+    };
+    let right = condition.get("right").unwrap_or(&Value::Null);
+    match sets.read(right, Kind::Interface, table) {
+        Ok(named) => Ok(ports.objection(way, &named, negated)),
+        Err(Fault::Unsupported(why)) => Ok(Some(why)),
+        Err(wrong) => Err(wrong),
+    }
 }
 
 /// The sources that a condition names; `None` where it is about something else.

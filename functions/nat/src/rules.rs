@@ -1,16 +1,16 @@
 //! Rules of other translators: whose addresses are translated, and to which.
 //!
 //! Here every inside address is translated to one pool, whatever a packet's protocol, destination or
-//! interface. So all rules of a file must translate to the same addresses, and have no other condition than
-//! the source. What is not supported fails closed: left out, a condition lets more be translated, and a port
-//! forward none in.
+//! interface. So all rules of a file must translate to the same addresses. They have no other
+//! conditions than the source, and interfaces that all such packets have. Unsupported parts fail
+//! closed: left out, a condition lets more be translated, and a port forward none in.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpline_packet::Prefix;
 
 use super::fixed_keys::SourceRule;
-use super::{parse_iptables, parse_nft};
+use super::{RulePorts, parse_iptables, parse_nft};
 use warpline_nf::{Diagnostic, Diagnostics, Resources, Section};
 use warpline_rewrite::addresses::PortRange;
 use warpline_rewrite::{Forward, Mapped};
@@ -114,11 +114,12 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Said
         return Said::default();
     }
     let Some(source) = section.file("rules") else { return Said::broken() };
+    let ports = RulePorts::new(resources.ports());
     let found = match format {
-        Format::Nft => parse_nft(&source),
-        Format::Iptables => parse_iptables(&source),
-        Format::Auto if is_nft(&source.text) => parse_nft(&source),
-        Format::Auto if is_iptables(&source.text) => parse_iptables(&source),
+        Format::Nft => parse_nft(&source, &ports),
+        Format::Iptables => parse_iptables(&source, &ports),
+        Format::Auto if is_nft(&source.text) => parse_nft(&source, &ports),
+        Format::Auto if is_iptables(&source.text) => parse_iptables(&source, &ports),
         Format::Auto => {
             let told = "is neither what iptables-save prints nor what `nft -j list ruleset` does";
             section.note(source.whole(told));

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use warpline_packet::Prefix;
 
 use super::super::rules::prefixes;
-use super::super::{DEFINITION, NatRules, Translation, parse_iptables, parse_nft};
-use warpline_nf::SourceText;
+use super::super::{DEFINITION, NatRules, RulePorts, Translation, parse_iptables, parse_nft};
 use warpline_nf::config::{Folder, Layer};
+use warpline_nf::{Port, Ports, Side, SourceText};
 use warpline_rule_files::NumberSet;
 
 fn list(texts: &[&str]) -> Vec<Prefix> {
@@ -15,19 +15,34 @@ fn list(texts: &[&str]) -> Vec<Prefix> {
 }
 
 fn iptables(rules: &str) -> NatRules {
+    iptables_in(&[], rules)
+}
+
+/// Rules in a chain with these ports.
+fn iptables_in(ports: &[(&str, Side)], rules: &str) -> NatRules {
     let text =
         format!("*nat\n:PREROUTING ACCEPT\n:POSTROUTING ACCEPT\n:OUTPUT ACCEPT\n{rules}\nCOMMIT\n");
-    parse_iptables(&SourceText::new("rules", text))
+    parse_iptables(&SourceText::new("rules", text), &rule_ports(ports))
+}
+
+fn rule_ports(ports: &[(&str, Side)]) -> RulePorts {
+    let port = |&(name, side): &(&str, Side)| Port { name: name.into(), side };
+    RulePorts::new(&Ports::new(ports.iter().map(port).collect()))
 }
 
 fn nft(statements: &[Value]) -> NatRules {
+    nft_in(&[], statements)
+}
+
+fn nft_in(ports: &[(&str, Side)], statements: &[Value]) -> NatRules {
     let chain = |name: &str, hook: &str| json!({"chain": {"family": "ip", "table": "nat", "name": name, "type": "nat", "hook": hook}});
     let mut objects = vec![chain("post", "postrouting"), chain("pre", "prerouting")];
     for (handle, expr) in (3..).zip(statements) {
         objects.push(json!({"rule": {"family": "ip", "table": "nat", "chain": "post",
             "handle": handle, "expr": expr}}));
     }
-    parse_nft(&SourceText::new("rules", json!({ "nftables": objects }).to_string()))
+    let text = json!({ "nftables": objects }).to_string();
+    parse_nft(&SourceText::new("rules", text), &rule_ports(ports))
 }
 
 fn saddr(right: Value) -> Value {
@@ -92,7 +107,7 @@ fn what_is_wrong_or_not_supported_is_told() {
         ),
         (
             "-A POSTROUTING -s 10.0.0.0/8 -o eth0 -j MASQUERADE",
-            "5:30 `-o`: not supported: no such condition",
+            "5:33 `eth0`: not supported: the chain has no [[port]]",
         ),
         (
             "-A POSTROUTING -s 10.0.0.0/8 -d 10.0.0.0/8 -j ACCEPT",
@@ -116,7 +131,10 @@ fn what_is_wrong_or_not_supported_is_told() {
     );
     let oif = json!({"match": {"op": "==", "left": {"meta": {"key": "oifname"}}, "right": "eth0"}});
     for (statements, expected) in [
-        (json!([oif, {"masquerade": null}]), "handle 3: not supported: a condition on other than"),
+        (
+            json!([oif, {"masquerade": null}]),
+            "handle 3: not supported: `eth0`: the chain has no [[port]]",
+        ),
         (json!([saddr(json!("10.0.0.x")), {"masquerade": null}]), "not an IPv4 address"),
         (json!([{"snat": {}}]), "snat without an address"),
         (json!([{"jump": {"target": "x"}}]), "not supported: jump"),
@@ -126,6 +144,67 @@ fn what_is_wrong_or_not_supported_is_told() {
         let told = told(&nft(std::slice::from_ref(&statements)));
         assert!(told.len() == 1 && told[0].contains(expected), "{told:?}: {expected}");
     }
+}
+
+/// A condition on ports holds if all translated packets meet it, in both forms.
+#[test]
+fn interfaces_that_all_packets_have_are_no_condition() {
+    let (lan, wan) = (("lan", Side::Inside), ("wan", Side::Outside));
+    let two = vec![lan, wan];
+    let outside = vec![lan, wan, ("wan2", Side::Outside)];
+    let inside = vec![lan, wan, ("dmz", Side::Inside)];
+    let others = Some("leave by other ports, too");
+    for (ports, condition, objection) in [
+        (&two, "-o wan", None),
+        (&two, "! -o lan", None),
+        (&two, "-o w+", None),
+        (&two, "-o +", None),
+        (&two, "-o lan", others),
+        (&two, "! -o wan", others),
+        (&two, "-i lan", None),
+        (&two, "-i wan", Some("inside hosts are behind other ports, too")),
+        (&two, "-i lan -o wan", None),
+        (&two, "-o eth0", Some("no port of the chain; ports: lan, wan")),
+        (&outside, "-o wan", others),
+        (&outside, "-o wan+", None),
+        (&inside, "-o wan", Some("packets between inside ports are translated, too")),
+        (&inside, "-o +", None),
+        (&inside, "-i lan", Some("inside hosts are behind other ports, too")),
+        (&inside, "! -i wan -o +", None),
+    ] {
+        let rule = format!("-A POSTROUTING -s 10.0.0.0/8 {condition} -j MASQUERADE");
+        let statements = matches_of(condition);
+        let mut expr = vec![saddr(json!("10.0.0.5"))];
+        expr.extend(statements);
+        expr.push(json!({ "masquerade": null }));
+        let both = [iptables_in(ports, &rule), nft_in(ports, &[json!(expr)])];
+        for found in &both {
+            let told = told(found);
+            assert_eq!(told.len(), usize::from(objection.is_some()), "{condition}: {told:?}");
+            let has = |text: &&str| objection.is_none_or(|why| text.contains(why));
+            assert!(told.iter().map(String::as_str).all(|text| has(&text)), "{told:?}");
+            assert!(found.mistakes.is_empty() && found.translation.is_some());
+        }
+    }
+}
+
+/// Options of iptables as statements of nft.
+fn matches_of(options: &str) -> Vec<Value> {
+    let (mut all, mut op, mut key) = (Vec::new(), "==", "");
+    for word in options.split(' ') {
+        match word {
+            "!" => op = "!=",
+            "-i" => key = "iifname",
+            "-o" => key = "oifname",
+            name => {
+                let left = json!({"meta": {"key": key}});
+                let right = name.replace('+', "*");
+                all.push(json!({"match": {"op": op, "left": left, "right": right}}));
+                op = "==";
+            }
+        }
+    }
+    all
 }
 
 /// What is told of a table with these rules, or what was left out of them.
