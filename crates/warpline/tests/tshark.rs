@@ -331,3 +331,31 @@ fn tshark_shows_comments() {
         assert_eq!(output_of(Command::new("tshark").arg("-r").arg(path)), "", "{ending}");
     }
 }
+
+/// The interfaces of a chain with ports: tshark names the port by which each packet leaves.
+#[test]
+fn packets_leave_by_the_ports_that_interfaces_name() {
+    if !has_peers() {
+        return;
+    }
+    let demo = Demo::new();
+    let port = |name, side, device| {
+        format!("[[port]]\nname = {name:?}\nside = {side:?}\ndevice = {device:?}\n")
+    };
+    let lan = port("lan", "inside", "capture.pcap") + "interface = 0\n";
+    let wan = port("wan", "outside", "copy.pcap");
+    let text = format!("[chain]\nfunctions = []\noutput = \"both.pcapng\"\n{lan}{wan}");
+    std::fs::copy(demo.path("capture.pcap"), demo.path("copy.pcap")).unwrap();
+    std::fs::write(demo.path("ports.toml"), text).unwrap();
+    demo.warpline("run ports.toml").expect(0);
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(demo.path("both.pcapng")).args(["-n", "-T", "fields"]);
+    command.args(["-e", "frame.interface_name", "-e", "frame.time_epoch"]);
+    let text = output_of(&mut command);
+    let all: Vec<(&str, &str)> = text.lines().map(|line| line.split_once('\t').unwrap()).collect();
+    assert_eq!(all.len(), 2 * 10_901);
+    // Both captures are the same: the first port's packet comes before the second's.
+    for pair in all.chunks(2) {
+        assert_eq!((pair[0].0, pair[1].0, pair[0].1), ("wan", "lan", pair[1].1));
+    }
+}

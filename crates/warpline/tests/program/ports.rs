@@ -2,8 +2,10 @@
 
 use serde_json::json;
 
-use crate::harness::Demo;
+use crate::ends::{signal, wait_until_running};
+use crate::harness::{Demo, LIMIT, wait};
 use crate::pcap::{Record, capture, udp};
+use crate::reload::lines_of;
 use crate::{pcap, pcapng, stats};
 
 /// A datagram from 10.0.0.HOST, or whoever `src` is, to `dst`.
@@ -320,4 +322,107 @@ fn translated_packets_cross_both_ways() {
     let ports: Vec<&str> = all.iter().map(|packet| packet.interface.as_str()).collect();
     assert_eq!(ports, ["wan", "lan", "wan"]);
     assert_eq!(all[1].record.bytes[14 + 16..14 + 20], LAN);
+}
+
+const FORWARDS: &str = "*filter\n:FORWARD DROP [0:0]\n:in - [0:0]\n-A FORWARD -i lan -o wan -j ACCEPT\n\
+    -A FORWARD -i w+ ! -o wan -j in\n-A in -s 203.0.113.0/24 -j ACCEPT\nCOMMIT\n";
+
+/// Rules name ports, before the router by which side of two a packet comes, after it by its route.
+#[test]
+fn rules_name_ports_as_interfaces() {
+    let demo = demo();
+    demo.write("rules", FORWARDS);
+    // The last packet of the inside is routed back.
+    let to = |at: u64, dst: [u8; 4]| Record::new(at * SECOND, frame(LAN, dst));
+    demo.write("lan.pcap", capture(1, &[to(1, WAN), to(3, [10, 9, 9, 9])]));
+    let other = Record::new(5 * SECOND, frame([198, 51, 100, 1], LAN));
+    let back = |at| Record::new(at * SECOND, frame(WAN, LAN));
+    demo.write("wan.pcap", capture(1, &[back(2), back(4), other]));
+    demo.write("routes", "10.0.0.0/8 dev lan\n0.0.0.0/0 via 198.51.100.9 dev wan\n");
+    let tables =
+        "output = \"out.pcapng\"\n[firewall]\nrules = \"rules\"\n[router]\nroutes = \"routes\"\n";
+    for (functions, rule_drops, hairpins) in [
+        ("\"firewall\", \"router\"", 1, 1),
+        ("\"router\", \"firewall\"", 2, 0),
+        ("\"firewall\"", 1, 0),
+    ] {
+        let table = match functions.contains("router") {
+            true => tables.to_owned(),
+            false => tables.split("[router]").next().unwrap().to_owned(),
+        };
+        demo.write("c.toml", two(&format!("functions = [{functions}]\n{table}")));
+        for more in ["", "--lanes 3 --set chain.batch_packets=1", "--device host"] {
+            demo.warpline(&format!("run c.toml --stats s.json {more}")).expect(0);
+            let mut expected = vec![(1, "wan"), (2, "lan"), (4, "lan")];
+            if hairpins == 0 && rule_drops == 1 {
+                // Without a router it crosses.
+                expected.insert(2, (3, "wan"));
+            }
+            assert_eq!(seen(&demo, "out.pcapng"), named(&expected), "{functions} {more}");
+            let chain = &stats::read(&demo, "s.json")["chains"][0];
+            let functions = chain["functions"].as_array().unwrap();
+            let firewall = functions.iter().find(|one| one["name"] == json!("firewall")).unwrap();
+            assert_eq!(firewall["drops"]["default"], json!(rule_drops), "{more}");
+            let drops = if hairpins > 0 { json!({ "hairpin": 1 }) } else { json!({}) };
+            assert_eq!(chain["egress_drops"], drops, "{more}");
+        }
+    }
+    // Dropped packets are shown where they came in, with the reason.
+    demo.write("c.toml", two(&format!("functions = [\"firewall\", \"router\"]\n{tables}")));
+    demo.warpline("run c.toml --annotate").expect(0);
+    let all = pcapng::parse(&demo.read("out.pcapng"));
+    let hairpin = all.iter().find(|packet| packet.record.at_ns == 3 * SECOND).unwrap();
+    let told = ("dropped at egress: hairpin", "lan");
+    assert_eq!((hairpin.comment.as_str(), hairpin.interface.as_str()), told);
+}
+
+#[test]
+fn interfaces_that_are_no_ports_are_refused() {
+    let demo = demo();
+    demo.write("rules", FORWARDS.replace("-i lan", "-i eth9"));
+    demo.write("c.toml", two("functions = [\"firewall\"]\n[firewall]\nrules = \"rules\"\n"));
+    let ended = demo.warpline("check c.toml").expect(2);
+    let told = "rules:4:15: `eth9`: not supported: no port of the chain; ports: lan, wan";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    // With a third port, where a packet leaves is known after the router only.
+    demo.write("rules", FORWARDS);
+    demo.write("routes", "10.0.0.0/8 dev lan\n0.0.0.0/0 dev wan\n");
+    let chain = |functions: &str| {
+        let tables = "[firewall]\nrules = \"rules\"\n[router]\nroutes = \"routes\"\n";
+        two(&format!("functions = [{functions}]\n{tables}")) + &port("dmz", "inside", "none", "")
+    };
+    demo.write("c.toml", chain("\"router\", \"firewall\""));
+    demo.warpline("check c.toml").expect(0);
+    demo.write("c.toml", chain("\"firewall\", \"router\""));
+    let ended = demo.warpline("check c.toml").expect(2);
+    let told = "rules:4:22: `wan`: not supported: with more than two ports, the router must come before the rules";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+}
+
+/// New routes send packets to other ports, from one packet of the input on.
+#[test]
+fn reloaded_routes_name_other_ports() {
+    let demo = demo();
+    let chain = "[chain]\nfunctions = [\"router\"]\nlanes = 2\n[router]\nroutes = \"routes\"\n";
+    let lan = port("lan", "inside", "generate:packets=1000000000000,flows=50", "");
+    let others = ["wan", "dmz"].map(|name| port(name, "outside", "none", "output = \"/dev/null\"\n"));
+    demo.write("c.toml", format!("{chain}{lan}{}", others.concat()));
+    demo.write("routes", "0.0.0.0/0 via 192.0.2.1 dev wan\n");
+    let mut child = demo.start("run c.toml --stats s.json");
+    let lines = lines_of(child.stderr.take().unwrap());
+    wait_until_running(&demo, &child, 1);
+    demo.write("routes", "0.0.0.0/0 via 192.0.2.1 dev dmz\n");
+    signal(&child, "HUP");
+    let told = lines.recv_timeout(LIMIT).expect("an answer to SIGHUP");
+    assert_eq!(told, "reload: [router] in place");
+    demo.write("c.toml", format!("{chain}{lan}{}", others.concat()).replace("\"dmz\"", "\"dmz2\""));
+    demo.write("routes", "0.0.0.0/0 via 192.0.2.1 dev dmz2\n");
+    signal(&child, "HUP");
+    let told = lines.recv_timeout(LIMIT).expect("an answer to SIGHUP");
+    assert!(told.contains("`[[port]]` can't change while packets flow"), "{told}");
+    signal(&child, "INT");
+    wait(child).expect(130);
+    let ports = stats::read(&demo, "s.json")["chains"][0]["ports"].clone();
+    let sent = |at: usize| stats::whole(&ports[at]["packets"]["sent"]);
+    assert!(sent(0) == 0 && sent(1) > 0 && sent(2) > 0, "{ports}");
 }
