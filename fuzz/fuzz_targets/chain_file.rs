@@ -12,6 +12,9 @@ use warpline_nf::config::Folder;
 #[path = "../../crates/warpline/src/chain_file.rs"]
 mod chain_file;
 #[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/chain_order.rs"]
+mod chain_order;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/core_keys.rs"]
 mod core_keys;
 #[allow(dead_code, unreachable_pub)]
@@ -29,6 +32,9 @@ mod plan_keys;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/port_keys.rs"]
 mod port_keys;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/port_tables.rs"]
+mod port_tables;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/ports.rs"]
 mod ports;

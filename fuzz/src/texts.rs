@@ -224,6 +224,26 @@ launch_batches = 4
 "#,
         "\0r.mac=02:00:00:00:00:01\0chain.lanes=3\0chain.input=in.pcap,pace=1.5"
     ),
+    concat!(
+        r#"[chain]
+functions = ["router"]
+ports = ["lan", "wan"]
+[[port]]
+name = "lan"
+side = "inside"
+device = "in.pcapng,pace=2"
+interface = "eth0"
+output = "out.pcap"
+[[port]]
+name = "wan"
+side = "outside"
+device = "in.pcapng"
+interface = 1
+[router]
+routes = "routes"
+"#,
+        "\0port.wan.device=generate:packets=5\0port.lan.side=outside"
+    ),
 ];
 
 /// The name of a function, and its table.

@@ -152,6 +152,10 @@ fn to_json(loaded: &Loaded, form: Form) -> Result<Value, Failure> {
     Ok(json!({
         "name": chain.name,
         "steering": chain.steering.name(),
+        "ports": chain.ports().iter().map(|port| json!({
+            "name": port.name,
+            "side": port.side.name(),
+        })).collect::<Vec<_>>(),
         "memory": memory(&loaded.settings.fit(deployment).memory(deployment)),
         "huge_pages": pages.map(stats_json::huge_pages),
         "functions": functions,
@@ -260,6 +264,11 @@ fn describe(deployment: &Deployment, settings: &Settings, is_verbose: bool) -> S
                 "  steering  none: [{first}] and [{second}] divide their state by different keys, so the chain runs on one lane\n"
             );
         }
+    }
+    let ports: Vec<String> =
+        chain.ports().iter().map(|port| format!("{} {}", port.name, port.side.name())).collect();
+    if !ports.is_empty() {
+        text += &format!("  ports     {}\n", ports.join(", "));
     }
     let fitted = settings.fit(deployment);
     text += &format!("  memory    {}; functions' tables besides\n", fitted.memory(deployment));

@@ -134,8 +134,13 @@ fn prove_access(
 ) -> Result<(), Failure> {
     for (position, instance) in chain.instances.iter().enumerate() {
         let wrong = |why: String| Failure::Run(format!("[{}]: {why}", instance.name));
-        let harness =
-            |function| Harness::new(function, chain.scratch_words).with_seed(chain.seed());
+        let harness = |function| {
+            let mut harness = Harness::new(function, chain.scratch_words).with_seed(chain.seed());
+            if !chain.ports().is_empty() {
+                harness.set_comes(|number| [(number % 2) as u16, (number % 7) as u16]);
+            }
+            harness
+        };
         private.function(number, position, instance).map(harness).map_err(wrong)?;
         // Once it could be made it can be made again: only the disk could be full.
         let make = || {

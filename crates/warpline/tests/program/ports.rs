@@ -392,7 +392,9 @@ fn interfaces_that_are_no_ports_are_refused() {
         two(&format!("functions = [{functions}]\n{tables}")) + &port("dmz", "inside", "none", "")
     };
     demo.write("c.toml", chain("\"router\", \"firewall\""));
-    demo.warpline("check c.toml").expect(0);
+    let checked = demo.warpline("check c.toml --strict --device host").expect(0);
+    let told = String::from_utf8(checked.stdout).unwrap();
+    assert!(told.contains("  ports     lan inside, wan outside, dmz inside\n"), "{told}");
     demo.write("c.toml", chain("\"firewall\", \"router\""));
     let ended = demo.warpline("check c.toml").expect(2);
     let told = "rules:4:22: `wan`: not supported: with more than two ports, the router must come before the rules";
@@ -405,7 +407,8 @@ fn reloaded_routes_name_other_ports() {
     let demo = demo();
     let chain = "[chain]\nfunctions = [\"router\"]\nlanes = 2\n[router]\nroutes = \"routes\"\n";
     let lan = port("lan", "inside", "generate:packets=1000000000000,flows=50", "");
-    let others = ["wan", "dmz"].map(|name| port(name, "outside", "none", "output = \"/dev/null\"\n"));
+    let others =
+        ["wan", "dmz"].map(|name| port(name, "outside", "none", "output = \"/dev/null\"\n"));
     demo.write("c.toml", format!("{chain}{lan}{}", others.concat()));
     demo.write("routes", "0.0.0.0/0 via 192.0.2.1 dev wan\n");
     let mut child = demo.start("run c.toml --stats s.json");

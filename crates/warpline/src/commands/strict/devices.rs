@@ -137,7 +137,8 @@ fn ran_with(
     packets: &[Packet],
     keep: Option<usize>,
 ) -> Result<Ran, Failure> {
-    let source = Box::new(Memory { packets: packets.to_vec(), at: 0 });
+    let ports = loaded.chain().ports().len().max(1);
+    let source = Box::new(Memory { packets: packets.to_vec(), at: 0, ports });
     let (to, sent) = channel();
     let ports = Ports::Shared(source, Box::new(HashSink { to, keep, number: 0 }));
     let report = run(&loaded.deployment, &settings, ports, &Control::default())
@@ -157,18 +158,21 @@ fn ran_with(
 struct Memory {
     packets: Vec<Packet>,
     at: usize,
+    /// Packets come in at each of so many ports in turn.
+    ports: usize,
 }
 
 impl Source for Memory {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
         let Some(packet) = self.packets.get(self.at) else { return Ok(Next::End) };
+        let interface = (self.at % self.ports) as u16;
         self.at += 1;
         Ok(Next::Frame(Frame {
             bytes: &packet.bytes,
             timestamp: packet.timestamp,
             wire_len: packet.wire_len,
             link: packet.link,
-            interface: 0,
+            interface,
         }))
     }
 }
