@@ -1,5 +1,5 @@
-//! Tables that functions share: a keyed index of flows, fair shares of a full table, and a packet
-//! classifier.
+//! Tables that functions share: a keyed index of flows, fair shares of a full table, a packet
+//! classifier, and TCP conversations as entries of a table.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ pub mod index;
 pub mod keyed;
 mod shares;
 mod sources;
+pub mod tcp;
 
 pub use fullest::fullest;
 pub use index::Index;
