@@ -1,6 +1,7 @@
-//! Frames and functions that several crates' tests share.
+//! Frames, functions and an oracle of connection tracking that several crates' tests share.
 
 #![forbid(unsafe_code)]
 
+pub mod conntrack;
 pub mod finder;
 pub mod frames;
