@@ -79,6 +79,9 @@ impl Maker {
         self.fragments(is_v6);
         self.without_length(is_v6);
         self.others(is_v6);
+        let random = self.random.0;
+        self.tcp_windows(is_v6);
+        self.random.0 = random;
     }
 
     /// A packet between two hosts, with a class, a TTL and an identification of its own.
@@ -149,6 +152,32 @@ impl Maker {
                 packet.body = tcp(ports, [seq, 7], flags, urgent, options, &payload);
                 seq = seq.wrapping_add(payload.len() as u32 + u32::from(flags & 3 != 0));
                 packet.finish();
+                self.push(&packet);
+            }
+        }
+    }
+
+    /// Connections in which the answering side sends within its scaled window, and far after it.
+    fn tcp_windows(&mut self, is_v6: bool) {
+        const SCALE_BY_7: &[u8] = &[3, 3, 7, 1];
+        let segments = [
+            (true, 0x02, [100, 0], SCALE_BY_7),
+            (false, 0x12, [500, 101], SCALE_BY_7),
+            (true, 0x10, [101, 501], &[]),
+            (false, 0x10, [300_501, 101], &[]),
+            (false, 0x10, [5_000_501, 101], &[]),
+        ];
+        for _ in 0..4 {
+            let (mut forth, [near, far]) = (self.packet(is_v6), self.ports());
+            (forth.ttl, forth.protocol) = (64, ip::TCP);
+            let mut back = forth.clone();
+            (back.src, back.dst) = (forth.dst, forth.src);
+            for (is_forth, flags, numbers, options) in segments {
+                let (packet, ports) =
+                    if is_forth { (&mut forth, [near, far]) } else { (&mut back, [far, near]) };
+                packet.body = tcp(ports, numbers, flags, 0, options, &[]);
+                packet.finish();
+                let packet = packet.clone();
                 self.push(&packet);
             }
         }
