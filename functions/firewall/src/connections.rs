@@ -7,9 +7,11 @@
 //! A new connection is refused if and only if all places are taken by others than those.
 //! Use is noted to the second, rounded up, so that a busy connection moves in its queue, which is
 //! three cache misses in a large table, once a second and not with every packet.
+//! The windows of TCP lie in a second cache line, which only TCP touches.
 //! None of this depends on how the hash spreads, which is seeded anew for every table so that nobody
 //! can aim at one chain.
 
+use core::mem::offset_of;
 use core::time::Duration;
 
 use warpline_packet::{Instant, prefetch};
@@ -19,27 +21,30 @@ use super::progress::{KINDS, Kind, Progress, TIMEOUTS};
 use warpline_tables::Sources;
 use warpline_tables::fullest;
 use warpline_tables::keyed::HashKey;
+use warpline_tables::tcp::Conversation;
 
 /// In the place of an entry's number: none.
 const NONE: u32 = u32::MAX;
 
-/// A connection, in a cache line.
+/// A connection, in two cache lines.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Entry {
     key: FlowKey,
     /// Expired from here on.
     deadline: Instant,
-    /// Whether the low end opened it.
-    opened_by_low: bool,
-    progress: Progress,
     /// The next of its hash chain, or of the free ones.
     next: u32,
     older: u32,
     newer: u32,
+    /// Whether the low end opened it.
+    opened_by_low: bool,
+    progress: Progress,
+    /// The second line; of TCP alone.
+    conversation: Conversation,
 }
 
-const _: () = assert!(size_of::<Entry>() == 64);
+const _: () = assert!(size_of::<Entry>() == 128 && offset_of!(Entry, conversation) == 64);
 
 /// The connections of one shard.
 pub(super) struct Connections {
@@ -92,6 +97,15 @@ pub(super) enum NoPlace {
     PerSource,
 }
 
+/// A connection to be added.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opened {
+    pub(super) key: FlowKey,
+    pub(super) by_low: bool,
+    pub(super) progress: Progress,
+    pub(super) conversation: Conversation,
+}
+
 /// A connection that was found; good until the table changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
@@ -129,7 +143,12 @@ impl Connections {
     /// Asks for the connection that is named there, once that is at hand. It is probably the one.
     pub(super) fn fetch_next(&self, key: &FlowKey) {
         let first = self.buckets[self.bucket(key)];
-        self.entries.get(first as usize).into_iter().for_each(prefetch);
+        if let Some(entry) = self.entries.get(first as usize) {
+            prefetch(entry);
+            if key.is_tcp() {
+                prefetch(&entry.conversation);
+            }
+        }
     }
 
     /// The connection with this key, unless it has expired.
@@ -151,20 +170,16 @@ impl Connections {
     }
 
     /// Adds a connection, which must not be there.
-    pub(super) fn insert(
-        &mut self,
-        key: FlowKey,
-        opened_by_low: bool,
-        progress: Progress,
-        now: Instant,
-    ) -> Result<(), NoPlace> {
+    pub(super) fn insert(&mut self, opened: Opened, now: Instant) -> Result<(), NoPlace> {
+        let Opened { key, by_low: opened_by_low, progress, conversation } = opened;
         let at = self.admit(&key, opened_by_low, now);
         let at = at.inspect_err(|_| self.count.refused += 1)?;
         let bucket = self.bucket(&key);
         let next = core::mem::replace(&mut self.buckets[bucket], at);
         let deadline = self.deadline(progress, now);
         let (older, newer) = (NONE, NONE);
-        let entry = Entry { key, deadline, opened_by_low, progress, next, older, newer };
+        let entry =
+            Entry { key, deadline, next, older, newer, opened_by_low, progress, conversation };
         match self.entries.get_mut(at as usize) {
             Some(old) => *old = entry,
             None => self.entries.push(entry),
@@ -177,6 +192,15 @@ impl Connections {
         self.count.current += 1;
         self.count.created += 1;
         Ok(())
+    }
+
+    /// How far a connection of TCP is.
+    pub(super) fn conversation(&self, found: Found) -> &Conversation {
+        &self.entries[found.entry as usize].conversation
+    }
+
+    pub(super) fn set_conversation(&mut self, found: Found, conversation: Conversation) {
+        self.entries[found.entry as usize].conversation = conversation;
     }
 
     /// Notes that a connection was used, and how far it is now.

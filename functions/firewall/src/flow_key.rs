@@ -1,5 +1,6 @@
 //! The two ends that name a connection, whichever of them sends.
 
+use warpline_packet::wire::ip_protocol;
 use warpline_tables::keyed::HashKey;
 
 /// Both ends of a connection, in an order that both directions share.
@@ -38,6 +39,10 @@ impl FlowKey {
         let halves = |address: u128| [(address >> 64) as u64, address as u64];
         let (low, low_port, high, high_port) = (halves(low.0), low.1, halves(high.0), high.1);
         (Self { low, high, low_port, high_port, protocol, version }, from_low)
+    }
+
+    pub(super) fn is_tcp(&self) -> bool {
+        self.protocol == ip_protocol::TCP
     }
 
     /// The version and the address of who opened the connection.

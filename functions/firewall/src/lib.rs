@@ -9,7 +9,6 @@ mod kernels;
 mod progress;
 mod rule_set;
 mod rule_source;
-mod tcp_state;
 #[cfg(test)]
 mod tests;
 mod tracker;
@@ -30,6 +29,7 @@ use warpline_nf::{
     Definition, Function, Kernels, Key, Resources, Section, State, TableSize, Traits,
 };
 use warpline_rule_files::Action;
+use warpline_tables::tcp::{self, PickUp, Windows};
 
 pub use self::rule_set::{Decision, Policy, RuleSet};
 
@@ -88,15 +88,21 @@ const STATELESS: Access =
     Access::run_only(ReadWrite::new(READS, FieldSet::EMPTY.with(Field::Verdict)));
 /// Fields that give a later fragment's offset. Only `run` reads them.
 const PLACED: FieldSet = FieldSet::of(&[Field::IpFragment, Field::IpOptions]);
-/// Tracking reads the identifier of an echo and the packet that an error quotes.
+/// Tracking reads the numbers of TCP, the identifier of an echo and the packet that an error
+/// quotes. The IP header has the length of a segment that the capture cut.
 const TRACKED: Access = Access {
     before: ReadWrite::new(
-        READS
-            .without(PLACED)
-            .with(Field::Timestamp)
-            .with(Field::PayloadOffset)
-            .with(Field::IcmpIdent)
-            .with(Field::Payload),
+        READS.without(PLACED).union(FieldSet::of(&[
+            Field::Timestamp,
+            Field::PayloadOffset,
+            Field::IpLen,
+            Field::TcpSeq,
+            Field::TcpAck,
+            Field::TcpWindow,
+            Field::TcpOptions,
+            Field::IcmpIdent,
+            Field::Payload,
+        ])),
         FieldSet::EMPTY,
     ),
     ..STATELESS
@@ -116,7 +122,7 @@ struct Tracking {
     /// Connections that one source may have in a shard; 0: any number.
     per_source: u32,
     timeouts: [Duration; TIMEOUTS],
-    loose: bool,
+    tcp: tcp::Policy,
 }
 
 impl Function for Firewall {
@@ -156,7 +162,7 @@ impl Function for Firewall {
         let Tracking { per_source, timeouts, .. } = *tracking;
         let connections = Connections::new(shard.share(tracking.connections), per_source, timeouts);
         let rules = Arc::clone(&self.rules);
-        State::before(Tracker::new(rules, connections, tracking.word, tracking.loose))
+        State::before(Tracker::new(rules, connections, tracking.word, tracking.tcp))
     }
 
     fn tables(&self) -> Vec<TableSize> {
@@ -260,15 +266,29 @@ fn policy(section: &mut Section<'_>, tracked: bool) -> Policy {
 fn tracking(section: &mut Section<'_>, resources: &mut Resources) -> Option<Tracking> {
     let connections = section.integer("connections", 64..=1 << 24, 262_144) as usize;
     let per_source = section.integer("per_source_max", 0..=1 << 24, 0) as u32;
-    let loose = section.boolean("tcp_loose", false);
+    let tcp = tcp_policy(section);
     let timeouts = TIMEOUT_KEYS
         .map(|(key, default)| Duration::from_secs(section.integer(key, 1..=31_536_000, default)));
     let Some([word]) = resources.scratch() else {
         section.mistake("established", "the chain has no scratch word left for tracking");
         return None;
     };
-    Some(Tracking { word, connections, per_source, timeouts, loose })
+    Some(Tracking { word, connections, per_source, timeouts, tcp })
 }
+
+fn tcp_policy(section: &mut Section<'_>) -> tcp::Policy {
+    let windows = section.choice("tcp_window", WINDOWS, Windows::Strict);
+    let is_loose = section.boolean("tcp_loose", false);
+    let is_one_sided = section.boolean("tcp_one_sided", false);
+    let pick_up = match (is_loose, is_one_sided) {
+        (_, true) => PickUp::OneSided,
+        (true, false) => PickUp::FromAck,
+        (false, false) => PickUp::Never,
+    };
+    tcp::Policy { windows, pick_up }
+}
+
+const WINDOWS: &[(&str, Windows)] = &[("strict", Windows::Strict), ("liberal", Windows::Liberal)];
 
 /// In the order of [`progress::Kind`]'s timeouts.
 const TIMEOUT_KEYS: [(&str, u64); TIMEOUTS] = [
@@ -287,7 +307,9 @@ fn refuse_without_tracking(section: &mut Section<'_>) {
     let keys = TIMEOUT_KEYS.iter().map(|&(key, _)| key).chain([
         "connections",
         "per_source_max",
+        "tcp_window",
         "tcp_loose",
+        "tcp_one_sided",
     ]);
     for key in keys {
         if section.has(key) {
@@ -329,7 +351,19 @@ const KEYS: &[Key] = &[
         "0",
         "connections of one source in a shard; 0: no limit",
     ),
-    key("tcp_loose", "true | false", "false", "true lets connections start without a handshake"),
+    key(
+        "tcp_window",
+        "strict | liberal",
+        "strict",
+        "strict drops TCP outside the windows; liberal only resets",
+    ),
+    key("tcp_loose", "true | false", "false", "true lets an ACK start a connection"),
+    key(
+        "tcp_one_sided",
+        "true | false",
+        "false",
+        "true tracks connections of which only one side is seen",
+    ),
     key("tcp_syn_s", SECONDS, "60", "timeout during the handshake"),
     key("tcp_established_s", SECONDS, "7440", "timeout of established TCP"),
     key("tcp_fin_s", SECONDS, "120", "timeout after FIN from one side"),

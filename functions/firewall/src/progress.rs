@@ -1,11 +1,11 @@
 //! How far a connection is, and the kind that this makes it: its timeout, and whether it gives way.
 
-use super::tcp_state::TcpState;
+use warpline_tables::tcp::Phase;
 
 /// How far a connection is; each belongs to a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    Tcp(TcpState),
+    Tcp(Phase),
     /// UDP of one side only.
     Udp,
     /// UDP of both sides.
@@ -22,6 +22,8 @@ pub(super) enum Progress {
 pub(super) enum Kind {
     HalfOpen,
     Established,
+    /// TCP that was perhaps reset.
+    Doubted,
     Finishing,
     Closed,
     Udp,
@@ -32,7 +34,7 @@ pub(super) enum Kind {
 }
 
 /// How many kinds there are.
-pub(super) const KINDS: usize = 9;
+pub(super) const KINDS: usize = 10;
 
 /// How many different timeouts there are.
 pub(super) const TIMEOUTS: usize = 8;
@@ -55,7 +57,7 @@ impl Kind {
             Self::HalfOpen => 0,
             Self::Established => 1,
             Self::Finishing => 2,
-            Self::Closed => 3,
+            Self::Closed | Self::Doubted => 3,
             Self::Udp => 4,
             Self::UdpStream => 5,
             Self::Icmp => 6,
@@ -67,10 +69,11 @@ impl Kind {
 impl Progress {
     pub(super) const fn kind(self) -> Kind {
         match self {
-            Self::Tcp(TcpState::SynSent | TcpState::SynReceived) => Kind::HalfOpen,
-            Self::Tcp(TcpState::Established) => Kind::Established,
-            Self::Tcp(TcpState::Finishing { .. }) => Kind::Finishing,
-            Self::Tcp(TcpState::Closed) => Kind::Closed,
+            Self::Tcp(Phase::HalfOpen) => Kind::HalfOpen,
+            Self::Tcp(Phase::Established) => Kind::Established,
+            Self::Tcp(Phase::Doubted) => Kind::Doubted,
+            Self::Tcp(Phase::Finishing) => Kind::Finishing,
+            Self::Tcp(Phase::Closed) => Kind::Closed,
             Self::Udp => Kind::Udp,
             Self::UdpStream => Kind::UdpStream,
             Self::Icmp => Kind::Icmp,

@@ -12,12 +12,12 @@ use warpline_packet::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv6_ext};
 use warpline_packet::{Batch, Flags, Instant, Packet, ScratchWord};
 
 use super::Firewall;
-use super::connections::{Connections, Found, NoPlace};
+use super::connections::{Connections, Found, NoPlace, Opened};
 use super::flow_key::FlowKey;
 use super::progress::Progress;
 use super::rule_set::{Decision, RuleSet};
-use super::tcp_state::{Segment, TcpState};
 use warpline_nf::{Before, Emit, Function, StateHalf};
+use warpline_tables::tcp::{Conversation, Phase, Policy, Segment, Verdict};
 
 /// Expired connections that are reclaimed with each packet, at most: more than one can be added.
 const RECLAIMED_PER_PACKET: usize = 2;
@@ -59,7 +59,9 @@ pub(super) struct Tracker {
     rules: Arc<RuleSet>,
     connections: Connections,
     word: ScratchWord,
-    loose: bool,
+    tcp: Policy,
+    /// Segments that were dropped for their numbers.
+    out_of_window: u64,
 }
 
 impl Before for Tracker {
@@ -97,6 +99,7 @@ impl StateHalf for Tracker {
         visit("connections_created", counts.created);
         visit("connections_expired", counts.expired);
         visit("connections_refused", counts.refused);
+        visit("out_of_window", self.out_of_window);
         counts.evicted().for_each(|(name, count)| visit(name, count));
     }
 }
@@ -106,9 +109,9 @@ impl Tracker {
         rules: Arc<RuleSet>,
         connections: Connections,
         word: ScratchWord,
-        loose: bool,
+        tcp: Policy,
     ) -> Self {
-        Self { rules, connections, word, loose }
+        Self { rules, connections, word, tcp, out_of_window: 0 }
     }
 
     /// The keys by which packets of TCP and UDP will be looked for, where there are so many connections that they lie far away.
@@ -142,39 +145,66 @@ impl Tracker {
     }
 
     fn tcp(&mut self, packet: &Packet<'_>) -> Standing {
-        let Some(segment) = Segment::of(packet.tcp_flags()) else { return Standing::Invalid };
+        let Some(segment) = Segment::of(packet) else { return Standing::Invalid };
         let (key, from_low) = key(packet, [packet.src_port(), packet.dst_port()]);
-        let found = self.connections.find(&key, packet.timestamp());
-        let Some((found, state)) = found.and_then(with_tcp_state) else {
-            return self.open_tcp(packet, segment, key, from_low);
+        let Some(found) = self.connections.find(&key, packet.timestamp()) else {
+            return self.open_tcp(packet, &segment, key, from_low);
         };
-        if state == TcpState::Closed && segment == Segment::Syn {
-            if self.rules.decide(packet, false) == Decision::Accept {
-                self.connections.remove(found);
+        let mut conversation = *self.connections.conversation(found);
+        let by_opener = found.opened_by_low == from_low;
+        match conversation.take(&segment, by_opener, self.tcp) {
+            Verdict::Unexpected => Standing::Invalid,
+            Verdict::OutOfWindow => {
+                self.out_of_window += 1;
+                Standing::Invalid
             }
-            return self.open_tcp(packet, segment, key, from_low);
+            Verdict::Reopens => {
+                if self.rules.decide(packet, false) == Decision::Accept {
+                    self.connections.remove(found);
+                }
+                self.open_tcp(packet, &segment, key, from_low)
+            }
+            verdict => self.go_on_tcp(packet, found, conversation, verdict),
         }
-        match state.after(segment, found.opened_by_low == from_low, self.loose) {
-            Some(next) => self.go_on(packet, found, Progress::Tcp(next)),
-            None => Standing::Invalid,
+    }
+
+    /// A segment that belongs, or may belong, to a connection.
+    fn go_on_tcp(
+        &mut self,
+        packet: &Packet<'_>,
+        found: Found,
+        conversation: Conversation,
+        verdict: Verdict,
+    ) -> Standing {
+        if !self.accepts_established(packet) {
+            return Standing::Established;
         }
+        let progress = Progress::Tcp(conversation.phase());
+        // Packets after the end don't keep the connection.
+        let is_over = found.progress == progress && progress == Progress::Tcp(Phase::Closed);
+        match verdict {
+            Verdict::Ends => self.connections.remove(found),
+            Verdict::Fits if !is_over => {
+                self.connections.set_conversation(found, conversation);
+                self.connections.touch(found, progress, packet.timestamp());
+            }
+            _ => self.connections.set_conversation(found, conversation),
+        }
+        Standing::Established
     }
 
     fn open_tcp(
         &mut self,
         packet: &Packet<'_>,
-        segment: Segment,
+        segment: &Segment<'_>,
         key: FlowKey,
         from_low: bool,
     ) -> Standing {
-        let (state, opened_by_low) = match (segment, self.loose) {
-            (Segment::Syn, _) => (TcpState::SynSent, from_low),
-            (Segment::SynAck, true) => (TcpState::SynReceived, !from_low),
-            (Segment::Ack, true) => (TcpState::Established, from_low),
-            (Segment::Fin, true) => (TcpState::Finishing { opener: true }, from_low),
-            _ => return Standing::Invalid,
-        };
-        self.open(packet, key, opened_by_low, Progress::Tcp(state))
+        let opened = Conversation::open(segment, self.tcp.pick_up);
+        let Some((conversation, by_opener)) = opened else { return Standing::Invalid };
+        let by_low = from_low == by_opener;
+        let progress = Progress::Tcp(conversation.phase());
+        self.open(packet, Opened { key, by_low, progress, conversation })
     }
 
     /// UDP, and protocols without ports: any packet opens, any of the other side answers.
@@ -191,7 +221,8 @@ impl Tracker {
                 self.go_on(packet, found, progress)
             }
             None => {
-                self.open(packet, key, from_low, if udp { Progress::Udp } else { Progress::Other })
+                let progress = if udp { Progress::Udp } else { Progress::Other };
+                self.open(packet, without_tcp(key, from_low, progress))
             }
         }
     }
@@ -203,7 +234,7 @@ impl Tracker {
                 let (key, from_low) = echo_key(packet, src, dst);
                 match self.connections.find(&key, packet.timestamp()) {
                     Some(found) => self.go_on(packet, found, found.progress),
-                    None => self.open(packet, key, from_low, Progress::Icmp),
+                    None => self.open(packet, without_tcp(key, from_low, Progress::Icmp)),
                 }
             }
             Message::Reply => {
@@ -226,28 +257,21 @@ impl Tracker {
 
     /// A packet of a connection moves it on, unless the rules drop it.
     fn go_on(&mut self, packet: &Packet<'_>, found: Found, progress: Progress) -> Standing {
-        let accepted =
-            self.rules.accepts_established() || self.rules.decide(packet, true) == Decision::Accept;
-        // What comes after the end must not keep the connection.
-        let over = found.progress == progress && progress == Progress::Tcp(TcpState::Closed);
-        if accepted && !over {
+        if self.accepts_established(packet) {
             self.connections.touch(found, progress, packet.timestamp());
         }
         Standing::Established
     }
 
-    fn open(
-        &mut self,
-        packet: &Packet<'_>,
-        key: FlowKey,
-        by_low: bool,
-        progress: Progress,
-    ) -> Standing {
-        let accepted = self.rules.decide(packet, false) == Decision::Accept;
-        if !accepted {
+    fn accepts_established(&self, packet: &Packet<'_>) -> bool {
+        self.rules.accepts_established() || self.rules.decide(packet, true) == Decision::Accept
+    }
+
+    fn open(&mut self, packet: &Packet<'_>, opened: Opened) -> Standing {
+        if self.rules.decide(packet, false) != Decision::Accept {
             return Standing::New;
         }
-        match self.connections.insert(key, by_low, progress, packet.timestamp()) {
+        match self.connections.insert(opened, packet.timestamp()) {
             Ok(()) => Standing::New,
             Err(NoPlace::TableFull) => Standing::TableFull,
             Err(NoPlace::PerSource) => Standing::PerSource,
@@ -255,11 +279,8 @@ impl Tracker {
     }
 }
 
-fn with_tcp_state(found: Found) -> Option<(Found, TcpState)> {
-    match found.progress {
-        Progress::Tcp(state) => Some((found, state)),
-        _ => None,
-    }
+fn without_tcp(key: FlowKey, by_low: bool, progress: Progress) -> Opened {
+    Opened { key, by_low, progress, conversation: Conversation::default() }
 }
 
 /// What an ICMP message is to tracking.

@@ -1,6 +1,6 @@
 //! Answers to what left a chain, as hosts and routers behind it send them: so its functions see both ways.
 
-use crate::build::{Packet, icmp, tcp, udp};
+use crate::build::{Numbers, Packet, icmp, tcp, udp};
 use crate::draw::Draw;
 use crate::function::Left;
 use crate::router_errors::octets;
@@ -50,7 +50,10 @@ fn reply(draw: &mut Draw, frame: &Frame, view: &View) -> Option<Packet> {
                 to = 1 + draw.below(100) as u16;
             }
             let flags = draw.of(&[0x12, 0x12, 0x10, 0x10, 0x18, 0x11, 0x04, 0x02]);
-            if protocol == TCP { tcp(to, from, flags, &payload) } else { udp(to, from, &payload) }
+            match protocol {
+                TCP => tcp(to, from, flags, &numbers(frame, view), &payload),
+                _ => udp(to, from, &payload),
+            }
         }
         None if protocol == ICMP || protocol == ICMPV6 => {
             let rest: [u8; 4] = frame.bytes.get(view.l4 + 4..view.l4 + 8)?.try_into().ok()?;
@@ -63,6 +66,16 @@ fn reply(draw: &mut Draw, frame: &Frame, view: &View) -> Option<Packet> {
         dst = draw.outside(view.version);
     }
     Some(Packet { src: dst, dst: src, ttl: 63, class: 0, ident: 0, protocol, options: None, body })
+}
+
+/// The numbers of the receiver's next segment.
+fn numbers(frame: &Frame, view: &View) -> Numbers {
+    let header = &frame.bytes[view.l4..view.payload];
+    let word =
+        |at: usize| header[at..at + 4].iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte));
+    let controls = u32::from(header[13] & 1) + u32::from(header[13] >> 1 & 1);
+    let len = (view.end - view.payload) as u32 + controls;
+    Numbers { seq: word(8), ack: word(4).wrapping_add(len), ..Numbers::PLAIN }
 }
 
 /// From whoever, about the packet as it left.

@@ -103,9 +103,27 @@ impl Packet {
     }
 }
 
-pub(crate) fn tcp(src: u16, dst: u16, flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn tcp(src: u16, dst: u16, flags: u8, numbers: &Numbers, payload: &[u8]) -> Vec<u8> {
+    let Numbers { seq, ack, window, options } = *numbers;
     let ports = [src, dst].map(u16::to_be_bytes).concat();
-    [&ports[..], &[0, 0, 0, 9, 0, 0, 0, 7, 0x50, flags, 1, 0, 0, 0, 0, 0], payload].concat()
+    let numbers = [seq, ack].map(u32::to_be_bytes).concat();
+    let header_len = 20 + options.len() as u8;
+    let rest = [header_len / 4 << 4, flags, (window >> 8) as u8, window as u8, 0, 0, 0, 0];
+    [&ports[..], &numbers, &rest, options, payload].concat()
+}
+
+/// A segment besides ports and flags. Options fill whole words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbers {
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) window: u16,
+    pub(crate) options: &'static [u8],
+}
+
+impl Numbers {
+    /// The same in every segment.
+    pub(crate) const PLAIN: Self = Self { seq: 9, ack: 7, window: 256, options: &[] };
 }
 
 pub(crate) fn udp(src: u16, dst: u16, payload: &[u8]) -> Vec<u8> {

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
+use warpline_testkit::conntrack::Mode;
+
 use crate::chains::{Naive, Spec};
 use crate::connections;
 use crate::draw::Draw;
@@ -30,9 +32,12 @@ pub(crate) fn firewall(draw: &mut Draw, place: usize, may_track: bool) -> Spec {
         "icmp_s",
         "other_s",
     ];
-    let tracking = tracked.then(|| connections::Config {
-        timeouts: keys.map(|key| (key, 1 + draw.below(14) as u64)).into(),
-        loose: draw.percent(30),
+    let tracking = tracked.then(|| {
+        let timeouts = keys.map(|key| (key, 1 + draw.below(14) as u64)).into();
+        let percent = draw.below(100);
+        let (loose, one_sided) = (percent < 30, percent % 7 == 0);
+        let mode = Mode { loose, one_sided, liberal: percent % 5 == 0 };
+        connections::Config { timeouts, mode }
     });
     let config = firewall::Config {
         rules,
@@ -48,7 +53,10 @@ pub(crate) fn firewall(draw: &mut Draw, place: usize, may_track: bool) -> Spec {
     table += &choice(config.non_ip_accepts, "non_ip", "accept", "drop");
     table += &choice(config.drops_fragments, "fragments", "drop", "rules");
     if let Some(tracking) = &config.tracking {
-        let _ = writeln!(table, "established = true\ntcp_loose = {}", tracking.loose);
+        let Mode { loose, one_sided, liberal } = tracking.mode;
+        let _ = writeln!(table, "established = true\ntcp_loose = {loose}");
+        let _ = writeln!(table, "tcp_one_sided = {one_sided}");
+        table += &choice(liberal, "tcp_window", "liberal", "strict");
         tracking.timeouts.iter().for_each(|(key, s)| table += &format!("{key} = {s}\n"));
     }
     let text = config.rules.iter().map(|rule| format!("{rule}\n")).collect();

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use warpline_testkit::conntrack::{Answer, Mode, Seen, Tracked};
+
 use crate::firewall::Policy;
 use crate::function::{Counters, Fate};
 use crate::quote::quoted;
@@ -12,7 +14,7 @@ use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, be16};
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) timeouts: BTreeMap<&'static str, u64>,
-    pub(crate) loose: bool,
+    pub(crate) mode: Mode,
 }
 
 /// What a packet is to the connections.
@@ -30,12 +32,8 @@ type Key = (u8, (IpAddr, u16), (IpAddr, u16));
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    SynSent,
-    SynReceived,
-    Established,
-    /// And whether it was the opener that finished.
-    Finishing(bool),
-    Closed,
+    /// As the oracle of TCP calls it.
+    Tcp(&'static str),
     OneSided,
     Answered,
 }
@@ -43,6 +41,7 @@ enum Stage {
 struct Entry {
     stage: Stage,
     deadline: u64,
+    tcp: Option<Tracked>,
 }
 
 /// The connections there are.
@@ -52,11 +51,21 @@ pub(crate) struct Connections {
     created: u64,
     /// Connections that gave way to a new one between the same ends.
     replaced: u64,
+    /// Connections that a reset ended before they were answered.
+    forgotten: u64,
+    out_of_window: u64,
 }
 
 impl Connections {
     pub(crate) fn new(config: Config) -> Self {
-        Self { config, entries: BTreeMap::new(), created: 0, replaced: 0 }
+        Self {
+            config,
+            entries: BTreeMap::new(),
+            created: 0,
+            replaced: 0,
+            forgotten: 0,
+            out_of_window: 0,
+        }
     }
 
     /// What a packet is whose headers can be seen.
@@ -80,23 +89,46 @@ impl Connections {
     }
 
     fn tcp(&mut self, frame: &Frame, view: &View, policy: &Policy, key: Key) -> Standing {
-        let Some(segment) = Segment::of(frame.bytes[view.l4 + 13]) else {
-            return Standing::Refused("invalid");
-        };
+        let seen = seen(frame, view);
         let Some((own, opener)) = self.find(key) else {
-            return self.open_tcp(frame, view, policy, key, segment);
+            return self.open_tcp(frame, view, policy, key, &seen);
         };
-        let stage = self.entries[&own].stage;
-        if stage == Stage::Closed && segment == Segment::Syn {
-            if policy.decide(frame, view, false) == Fate::Forward {
-                self.entries.remove(&own);
-                self.replaced += 1;
+        let mut tcp = self.entries[&own].tcp.clone().expect("TCP");
+        match tcp.see(&seen, opener, self.config.mode) {
+            Answer::Invalid => Standing::Refused("invalid"),
+            Answer::Outside => {
+                self.out_of_window += 1;
+                Standing::Refused("invalid")
             }
-            return self.open_tcp(frame, view, policy, key, segment);
+            Answer::Anew => {
+                if policy.decide(frame, view, false) == Fate::Forward {
+                    self.entries.remove(&own);
+                    self.replaced += 1;
+                }
+                self.open_tcp(frame, view, policy, key, &seen)
+            }
+            Answer::Forgotten => {
+                if policy.decide(frame, view, true) == Fate::Forward {
+                    self.entries.remove(&own);
+                    self.forgotten += 1;
+                }
+                Standing::Established
+            }
+            Answer::Followed => {
+                let stage = Stage::Tcp(tcp.stage());
+                self.remember(frame, view, policy, own, tcp);
+                self.go_on(frame, view, policy, own, stage)
+            }
+            Answer::Ignored => {
+                self.remember(frame, view, policy, own, tcp);
+                Standing::Established
+            }
         }
-        match after(stage, segment, opener, self.config.loose) {
-            Some(next) => self.go_on(frame, view, policy, own, next),
-            None => Standing::Refused("invalid"),
+    }
+
+    fn remember(&mut self, frame: &Frame, view: &View, policy: &Policy, key: Key, tcp: Tracked) {
+        if policy.decide(frame, view, true) == Fate::Forward {
+            self.entries.get_mut(&key).expect("it was found").tcp = Some(tcp);
         }
     }
 
@@ -106,18 +138,16 @@ impl Connections {
         view: &View,
         policy: &Policy,
         key: Key,
-        segment: Segment,
+        seen: &Seen,
     ) -> Standing {
-        let reverse = (key.0, key.2, key.1);
-        let (key, stage) = match segment {
-            Segment::Syn => (key, Stage::SynSent),
-            _ if !self.config.loose => return Standing::Refused("invalid"),
-            Segment::SynAck => (reverse, Stage::SynReceived),
-            Segment::Ack => (key, Stage::Established),
-            Segment::Fin => (key, Stage::Finishing(true)),
-            Segment::Rst => return Standing::Refused("invalid"),
-        };
-        self.open(frame, view, policy, key, stage)
+        match Tracked::new(seen, self.config.mode) {
+            Some((tcp, by_sender)) => {
+                let key = if by_sender { key } else { (key.0, key.2, key.1) };
+                let stage = Stage::Tcp(tcp.stage());
+                self.open(frame, view, policy, key, (stage, Some(tcp)))
+            }
+            None => Standing::Refused("invalid"),
+        }
     }
 
     fn either_way(&mut self, frame: &Frame, view: &View, policy: &Policy, key: Key) -> Standing {
@@ -126,7 +156,7 @@ impl Connections {
                 let stage = if opener { self.entries[&own].stage } else { Stage::Answered };
                 self.go_on(frame, view, policy, own, stage)
             }
-            None => self.open(frame, view, policy, key, Stage::OneSided),
+            None => self.open(frame, view, policy, key, (Stage::OneSided, None)),
         }
     }
 
@@ -147,7 +177,7 @@ impl Connections {
         };
         match self.entries.get(&key).map(|entry| entry.stage) {
             Some(stage) => self.go_on(frame, view, policy, key, stage),
-            None if is_request => self.open(frame, view, policy, key, Stage::OneSided),
+            None if is_request => self.open(frame, view, policy, key, (Stage::OneSided, None)),
             None => Standing::New,
         }
     }
@@ -189,9 +219,10 @@ impl Connections {
     ) -> Standing {
         let deadline = self.deadline(key.0, stage, frame.now);
         let entry = self.entries.get_mut(&key).expect("it was found");
-        let over = entry.stage == Stage::Closed && stage == Stage::Closed;
+        let closed = Stage::Tcp("closed");
+        let over = entry.stage == closed && stage == closed;
         if policy.decide(frame, view, true) == Fate::Forward && !over {
-            *entry = Entry { stage, deadline };
+            (entry.stage, entry.deadline) = (stage, deadline);
         }
         Standing::Established
     }
@@ -202,11 +233,11 @@ impl Connections {
         view: &View,
         policy: &Policy,
         key: Key,
-        stage: Stage,
+        (stage, tcp): (Stage, Option<Tracked>),
     ) -> Standing {
         if policy.decide(frame, view, false) == Fate::Forward {
             let deadline = self.deadline(key.0, stage, frame.now);
-            self.entries.insert(key, Entry { stage, deadline });
+            self.entries.insert(key, Entry { stage, deadline, tcp });
             self.created += 1;
         }
         Standing::New
@@ -215,10 +246,10 @@ impl Connections {
     /// "Since the end of the second in which it was last used."
     fn deadline(&self, protocol: u8, stage: Stage, now: u64) -> u64 {
         let key = match (protocol, stage) {
-            (_, Stage::SynSent | Stage::SynReceived) => "tcp_syn_s",
-            (_, Stage::Established) => "tcp_established_s",
-            (_, Stage::Finishing(_)) => "tcp_fin_s",
-            (_, Stage::Closed) => "tcp_close_s",
+            (_, Stage::Tcp("opening")) => "tcp_syn_s",
+            (_, Stage::Tcp("established")) => "tcp_established_s",
+            (_, Stage::Tcp("finishing")) => "tcp_fin_s",
+            (_, Stage::Tcp(_)) => "tcp_close_s",
             (UDP, Stage::OneSided) => "udp_s",
             (UDP, Stage::Answered) => "udp_stream_s",
             (ICMP | ICMPV6, Stage::OneSided) => "icmp_s",
@@ -230,7 +261,7 @@ impl Connections {
     /// Those that expired may be found out about a tick late.
     pub(crate) fn counters(&self, now: u64) -> Counters {
         let live = self.entries.values().filter(|entry| entry.deadline > now).count() as u64;
-        let gone = self.created - self.replaced;
+        let gone = self.created - self.replaced - self.forgotten;
         let zero = [
             "evicted_closed",
             "evicted_half_open",
@@ -243,47 +274,24 @@ impl Connections {
         let mut all: Counters = zero.map(|name| (name, (0, 0))).into();
         all.insert("connections", (live, gone));
         all.insert("connections_expired", (0, gone - live));
+        all.insert("out_of_window", (self.out_of_window, self.out_of_window));
         all.insert("connections_created", (self.created, self.created));
         all
     }
 }
 
-/// What a segment says by its flags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Segment {
-    Syn,
-    SynAck,
-    Ack,
-    Fin,
-    Rst,
-}
-
-impl Segment {
-    fn of(flags: u8) -> Option<Self> {
-        let [fin, syn, rst, ack] = [0, 1, 2, 4].map(|bit| flags >> bit & 1 == 1);
-        match () {
-            () if syn && (fin || rst) => None,
-            () if rst => Some(Self::Rst),
-            () if syn => Some(if ack { Self::SynAck } else { Self::Syn }),
-            () if fin => Some(Self::Fin),
-            () => ack.then_some(Self::Ack),
-        }
+/// The numbers of a segment. Data that the capture cut count.
+fn seen(frame: &Frame, view: &View) -> Seen {
+    let header = &frame.bytes[view.l4..view.payload];
+    let word =
+        |at: usize| header[at..at + 4].iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte));
+    Seen {
+        flags: header[13],
+        seq: word(4),
+        ack: word(8),
+        window: (word(12) & 0xffff) as u16,
+        len: (view.wire_end - view.payload) as u32,
+        options: header[20..].to_vec(),
+        is_fragment: view.fragment,
     }
-}
-
-/// Where a segment of the opener or the other side leads; `None` for one that may not come now.
-fn after(stage: Stage, segment: Segment, opener: bool, loose: bool) -> Option<Stage> {
-    Some(match (stage, segment) {
-        (_, Segment::Rst) | (Stage::Closed, _) => Stage::Closed,
-        // The SYN again, its answer, or the other's own SYN where both open at once.
-        (Stage::SynSent, Segment::Syn) if opener => Stage::SynSent,
-        (Stage::SynSent, Segment::Syn | Segment::SynAck) if !opener => Stage::SynReceived,
-        (Stage::SynSent, _) if !loose => return None,
-        (Stage::Finishing(first), Segment::Fin) if first != opener => Stage::Closed,
-        (Stage::Finishing(first), _) => Stage::Finishing(first),
-        (_, Segment::Fin) => Stage::Finishing(opener),
-        (Stage::SynSent, Segment::Ack) => Stage::Established,
-        (Stage::SynReceived, Segment::Ack) if opener => Stage::Established,
-        (stage, _) => stage,
-    })
 }

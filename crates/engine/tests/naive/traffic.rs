@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::build::{Packet, To, frame, icmp, tcp, udp};
+use crate::build::{Numbers, Packet, To, frame, icmp, tcp, udp};
 use crate::draw::{Draw, address};
 use crate::odd::{non_ip, spoil};
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, link, view};
@@ -21,11 +21,17 @@ struct Talk {
     ends: [(IpAddr, u16); 2],
     /// Packets so far.
     step: usize,
+    /// The next sequence number of each side.
+    next: [u32; 2],
+    /// TCP of a fixed number, from both sides.
+    is_plain: bool,
 }
 
 /// Traffic being made.
 struct Traffic {
     draw: Draw,
+    /// Of the numbers of TCP.
+    tcp: Draw,
     /// Whether few hosts have all the talks, by few ports.
     few: bool,
     talks: Vec<Talk>,
@@ -39,13 +45,14 @@ struct Traffic {
 /// `count` frames or a few more.
 pub(crate) fn traffic(seed: u64, count: usize) -> Vec<Frame> {
     let mut draw = Draw::new(seed);
+    let mut tcp = Draw::new(!seed);
     let few = draw.percent(50);
-    let talks = (0..1 + draw.below(12)).map(|_| Talk::new(&mut draw, few)).collect();
+    let talks = (0..1 + draw.below(12)).map(|_| Talk::new(&mut draw, &mut tcp, few)).collect();
     let payloads = (0..8).map(|_| draw.below(120)).collect::<Vec<_>>();
     let payloads = payloads.into_iter().map(|len| payload(&mut draw, len)).collect();
     let nanos = START + if draw.percent(50) { 0 } else { draw.word() % SECOND };
     let mut traffic =
-        Traffic { draw, few, talks, nanos, late: Vec::new(), payloads, frames: Vec::new() };
+        Traffic { draw, tcp, few, talks, nanos, late: Vec::new(), payloads, frames: Vec::new() };
     while traffic.frames.len() < count {
         traffic.step();
     }
@@ -71,7 +78,7 @@ pub(crate) fn set_clock(frames: &mut [Frame]) {
 }
 
 impl Talk {
-    fn new(draw: &mut Draw, few: bool) -> Self {
+    fn new(draw: &mut Draw, tcp: &mut Draw, few: bool) -> Self {
         let version = draw.version();
         let icmp = if version == 4 { ICMP } else { ICMPV6 };
         let mut protocol = draw.of(&[TCP, TCP, TCP, UDP, UDP, icmp, icmp, 47, 50, 108]);
@@ -99,14 +106,25 @@ impl Talk {
             let ports = [draw.of(&[1024, 1024, 1024, 1025]), draw.of(&[53, 53, 80])];
             ends = [(host(draw, [10, 1, 0]), ports[0]), (host(draw, [198, 51, 100]), ports[1])];
         }
-        Self { link, tags, protocol, ends, step: 0 }
+        let start = |draw: &mut Draw| draw.of(&[9, 9, u32::MAX, u32::MAX - 90, 1 << 31]);
+        let next = [start(tcp), start(tcp)];
+        Self { link, tags, protocol, ends, step: 0, next, is_plain: tcp.percent(20) }
     }
 
-    fn packet(&self, draw: &mut Draw, forth: bool, payload: &[u8]) -> Packet {
+    fn packet(
+        &mut self,
+        draw: &mut Draw,
+        numbers: &mut Draw,
+        forth: bool,
+        payload: &[u8],
+    ) -> Packet {
         let [one, other] = self.ends;
         let ((src, from), (dst, to)) = if forth { (one, other) } else { (other, one) };
         let body = match self.protocol {
-            TCP => tcp(from, to, self.flags(draw, forth), payload),
+            TCP => {
+                let flags = self.flags(draw, forth);
+                tcp(from, to, flags, &self.numbers(numbers, forth, flags, payload.len()), payload)
+            }
             UDP => udp(from, to, payload),
             ICMP | ICMPV6 => self.echo(draw, forth, payload),
             _ => [&[0, 0, 1, 0, 0, 0, 0, 1][..], payload].concat(),
@@ -122,6 +140,37 @@ impl Talk {
             body,
         };
         packet.with_checksum()
+    }
+
+    /// Mostly those that come next; sometimes old ones, or ones that lie far off.
+    fn numbers(&mut self, draw: &mut Draw, forth: bool, flags: u8, len: usize) -> Numbers {
+        if self.is_plain {
+            return Numbers::PLAIN;
+        }
+        let off = |draw: &mut Draw| match draw.below(20) {
+            0 => draw.of(&[1, 100, 5000, 70_000, 1 << 20, 1 << 31]),
+            1 | 2 => 0u32.wrapping_sub(draw.of(&[1, 1, 40, 5000, 66_001, 70_000])),
+            _ => 0,
+        };
+        let [own, other] = if forth { [0, 1] } else { [1, 0] };
+        let seq = self.next[own].wrapping_add(off(draw));
+        let ack = self.next[other].wrapping_add(off(draw));
+        let controls = u32::from(flags & 1) + u32::from(flags >> 1 & 1);
+        self.next[own] = seq.wrapping_add(len as u32 + controls);
+        let options: &[&[u8]] = match flags & 2 {
+            0 => &[
+                &[],
+                &[],
+                &[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2],
+                &[1, 1, 5, 10, 0, 0, 0, 10, 0, 0, 0, 60],
+                &[1, 1, 5, 18, 0, 0, 0, 10, 0, 0, 0, 60, 0, 0, 0, 90, 0, 0, 1, 0],
+                &[5, 10, 0, 0],
+            ],
+            _ => &[&[], &[3, 3, 7, 1], &[2, 4, 5, 0xb4, 4, 2, 3, 3, 2, 0, 0, 0], &[3, 3, 15, 3]],
+        };
+        let window = draw.of(&[0, 1, 256, 256, 5000, 65_535]);
+        let ack = if flags & 16 == 0 && draw.percent(90) { 0 } else { ack };
+        Numbers { seq, ack, window, options: draw.of(options) }
     }
 
     /// Mostly those that come next.
@@ -199,9 +248,9 @@ impl Traffic {
         }
         let mut talk = self.talks[which].clone();
         let forth = talk.goes_forth(&mut self.draw);
-        let mut packet = talk.packet(&mut self.draw, forth, &payload);
-        self.talks[which].step += 1;
-        talk.step = self.talks[which].step;
+        let mut packet = talk.packet(&mut self.draw, &mut self.tcp, forth, &payload);
+        talk.step += 1;
+        self.talks[which] = talk.clone();
         self.vary(&mut packet);
         self.late.push((packet.clone(), talk.clone()));
         if self.draw.percent(7) {
@@ -277,7 +326,7 @@ impl Traffic {
     /// Two other hosts talk, maybe by the same ports.
     fn renew(&mut self) {
         let which = self.draw.below(self.talks.len());
-        self.talks[which] = Talk::new(&mut self.draw, self.few);
+        self.talks[which] = Talk::new(&mut self.draw, &mut self.tcp, self.few);
     }
 
     fn send(&mut self, talk: &Talk, packet: &[u8]) {

@@ -1,6 +1,7 @@
 //! The firewall against a linear search and a model of tracking, both written from the manual.
 
 mod chain_model;
+mod conntrack;
 mod files;
 mod iptables;
 mod matching;
@@ -9,6 +10,7 @@ mod nft;
 mod reload;
 mod tracking;
 mod traffic;
+mod windows;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use warpline_packet::Prefix;
 
-use super::traffic::{Sent, Shape};
+use super::traffic::{Numbers, Sent, Shape};
 use warpline_rule_files::{Action, Rule, Side};
+use warpline_testkit::conntrack::{Answer, Mode, Seen, Tracked as Tcp};
 
 /// How packets leave a firewall with these rules that drops by default and what is not IP.
 pub(super) fn decide(rules: &[Rule], sent: &Sent, established: bool) -> &'static str {
@@ -81,7 +82,7 @@ struct Tracked {
     state: &'static str,
     last: u64,
     shard: usize,
-    finished: Option<(u128, u16)>,
+    tcp: Option<Tcp>,
     /// When it was first used in the second of its last use, or became what it is, among all such events.
     noted: u64,
 }
@@ -97,7 +98,11 @@ const YIELDING: [(&str, &str); 6] = [
 ];
 
 fn kind_of(state: &'static str) -> &'static str {
-    if matches!(state, "syn" | "syn-ack") { "half-open" } else { state }
+    match state {
+        "opening" => "half-open",
+        "finishing" => "fin",
+        other => other,
+    }
 }
 
 /// The end of the second in which it was last used.
@@ -108,23 +113,23 @@ fn used(last: u64) -> u64 {
 /// Tracking with one map for all.
 pub(super) struct Model<'a> {
     pub(super) rules: &'a [Rule],
-    pub(super) loose: bool,
+    pub(super) mode: Mode,
     /// Places of each shard.
     pub(super) places: fn(usize) -> usize,
     /// Connections that a source may have in a shard.
     pub(super) per_source: usize,
-    /// How many gave way, by what is counted.
-    pub(super) evicted: HashMap<&'static str, u64>,
+    /// How many gave way or were out of the window, by counter.
+    pub(super) counted: HashMap<&'static str, u64>,
     tracked: HashMap<Name, Tracked>,
     events: u64,
 }
 
 fn timeout(state: &str) -> u64 {
     match state {
-        "syn" | "syn-ack" => 60,
+        "opening" => 60,
         "established" => 7440,
-        "fin" => 120,
-        "closed" => 10,
+        "finishing" => 120,
+        "closed" | "doubted" => 10,
         "udp" | "icmp" => 30,
         "udp-stream" => 180,
         _ => 600,
@@ -134,9 +139,9 @@ fn timeout(state: &str) -> u64 {
 const SECOND: u64 = 1_000_000_000;
 
 impl<'a> Model<'a> {
-    pub(super) fn new(rules: &'a [Rule], loose: bool, places: fn(usize) -> usize) -> Self {
-        let (tracked, evicted) = (HashMap::new(), HashMap::new());
-        Self { rules, loose, places, per_source: usize::MAX, evicted, tracked, events: 0 }
+    pub(super) fn new(rules: &'a [Rule], mode: Mode, places: fn(usize) -> usize) -> Self {
+        let (tracked, counted) = (HashMap::new(), HashMap::new());
+        Self { rules, mode, places, per_source: usize::MAX, counted, tracked, events: 0 }
     }
 
     /// How a packet leaves; `about` is the packet that an ICMP error quotes.
@@ -190,7 +195,7 @@ impl<'a> Model<'a> {
         &mut self,
         sent: &Sent,
         state: &'static str,
-        answered: bool,
+        (tcp, by_sender): (Option<Tcp>, bool),
         alone: &'static str,
         at: (usize, u64),
     ) -> &'static str {
@@ -199,7 +204,8 @@ impl<'a> Model<'a> {
         }
         let (shard, last) = at;
         let (name, src) = Self::name(sent);
-        let opener = if answered { if name.2 == src { name.3 } else { name.2 } } else { src };
+        let other = if name.2 == src { name.3 } else { name.2 };
+        let opener = if by_sender { src } else { other };
         let of_source = |(name, own): &(&Name, &Tracked)| {
             (name.0, own.opener.0, own.shard) == (sent.version, opener.0, shard)
         };
@@ -210,8 +216,7 @@ impl<'a> Model<'a> {
         if taken >= (self.places)(shard) && !self.make_room(shard) {
             return "table-full";
         }
-        let finished = (state == "fin").then_some(opener);
-        let new = Tracked { opener, state, last, shard, finished, noted: 0 };
+        let new = Tracked { opener, state, last, shard, tcp, noted: 0 };
         self.note(name, new, true);
         alone
     }
@@ -230,7 +235,7 @@ impl<'a> Model<'a> {
         };
         let first = of(kind).into_iter().min_by_key(|(_, t)| t.noted).map(|(name, _)| *name);
         self.tracked.remove(&first.unwrap());
-        *self.evicted.entry(*told).or_insert(0) += 1;
+        *self.counted.entry(*told).or_insert(0) += 1;
         true
     }
 
@@ -246,53 +251,60 @@ impl<'a> Model<'a> {
     }
 
     fn tcp(&mut self, sent: &Sent, alone: &'static str, shard: usize, now: u64) -> &'static str {
-        let [fin, syn, rst, ack] = [1, 2, 4, 16].map(|bit| sent.flags & bit != 0);
-        if syn && (fin || rst) || !(syn || fin || rst || ack) {
-            return "invalid";
-        }
         let (name, src) = Self::name(sent);
-        let opens = syn && !ack;
-        let Some(found) = self.tracked.get(&name).cloned() else {
-            return match (opens, self.loose && !rst) {
-                (true, _) => self.open(sent, "syn", false, alone, (shard, now)),
-                (_, true) if syn => self.open(sent, "syn-ack", true, alone, (shard, now)),
-                (_, true) if fin => self.open(sent, "fin", false, alone, (shard, now)),
-                (_, true) => self.open(sent, "established", false, alone, (shard, now)),
-                _ => "invalid",
-            };
+        let seen = seen(sent);
+        let Some(mut found) = self.tracked.get(&name).cloned() else {
+            return self.open_tcp(sent, &seen, alone, (shard, now));
         };
-        if found.state == "closed" && opens {
-            if alone == "accept" {
-                self.tracked.remove(&name);
+        let (before, mut tcp) = (found.state, found.tcp.take().unwrap());
+        let answer = tcp.see(&seen, found.opener == src, self.mode);
+        match answer {
+            Answer::Invalid => return "invalid",
+            Answer::Outside => {
+                *self.counted.entry("out_of_window").or_insert(0) += 1;
+                return "invalid";
             }
-            return self.open(sent, "syn", false, alone, (shard, now));
-        }
-        let of_opener = found.opener == src;
-        let mut next = found.clone();
-        next.last = now;
-        if rst || found.state == "closed" {
-            next.state = "closed";
-            if found.state == "closed" {
-                next.last = found.last;
+            Answer::Anew => {
+                if alone == "accept" {
+                    self.tracked.remove(&name);
+                }
+                return self.open_tcp(sent, &seen, alone, (shard, now));
             }
-        } else if found.state == "syn" && !of_opener && syn {
-            next.state = "syn-ack";
-        } else if found.state == "syn" && !(of_opener && opens) && !self.loose {
-            return "invalid";
-        } else if found.state == "fin" {
-            if fin && found.finished != Some(src) {
-                next.state = "closed";
-            }
-        } else if fin {
-            (next.state, next.finished) = ("fin", Some(src));
-        } else if !syn && (found.state == "syn" || found.state == "syn-ack" && of_opener) {
-            next.state = "established";
+            _ => {}
         }
         let verdict = self.of_connection(sent);
-        if verdict == "accept" {
-            self.note(name, next, false);
+        if verdict != "accept" {
+            return verdict;
+        }
+        found.state = tcp.stage();
+        found.tcp = Some(tcp);
+        let over = before == "closed" && found.state == "closed";
+        if answer == Answer::Forgotten {
+            self.tracked.remove(&name);
+        } else if answer == Answer::Followed && !over {
+            found.last = now;
+            self.note(name, found, false);
+        } else {
+            found.state = before;
+            self.tracked.insert(name, found);
         }
         verdict
+    }
+
+    fn open_tcp(
+        &mut self,
+        sent: &Sent,
+        seen: &Seen,
+        alone: &'static str,
+        at: (usize, u64),
+    ) -> &'static str {
+        match Tcp::new(seen, self.mode) {
+            Some((tcp, by_sender)) => {
+                let (stage, tcp) = (tcp.stage(), Some(tcp));
+                self.open(sent, stage, (tcp, by_sender), alone, at)
+            }
+            None => "invalid",
+        }
     }
 
     fn icmp(
@@ -312,7 +324,7 @@ impl<'a> Model<'a> {
         match self.tracked.get(&Self::name(sent).0) {
             Some(_) => self.use_again(sent, None, now),
             None if sent.message_type == request => {
-                self.open(sent, "icmp", false, alone, (shard, now))
+                self.open(sent, "icmp", (None, true), alone, (shard, now))
             }
             _ => alone,
         }
@@ -329,7 +341,7 @@ impl<'a> Model<'a> {
             }
             None => {
                 let state = if udp { "udp" } else { "other" };
-                self.open(sent, state, false, alone, (shard, now))
+                self.open(sent, state, (None, true), alone, (shard, now))
             }
         }
     }
@@ -345,5 +357,19 @@ impl<'a> Model<'a> {
             self.note(name, found, false);
         }
         verdict
+    }
+}
+
+/// A segment by its numbers.
+fn seen(sent: &Sent) -> Seen {
+    let Numbers { seq, ack, window, options, len } = sent.numbers;
+    Seen {
+        flags: sent.flags,
+        seq,
+        ack,
+        window,
+        len: len as u32,
+        options: options.to_vec(),
+        is_fragment: sent.shape == Shape::FirstFragment,
     }
 }

@@ -1,7 +1,7 @@
 //! A firewall whose rules are changed while packets flow.
 
 use super::super::DEFINITION;
-use super::traffic::{Sent, Shape};
+use super::traffic::{Numbers, Sent, Shape};
 use super::{Draw, Folder, firewall, told};
 use warpline_nf::Function;
 use warpline_verify::{Harness, Input, build};
@@ -22,6 +22,7 @@ fn segment(src_port: u16, dst_port: u16, flags: u8, back: bool) -> Input {
         src_port,
         dst_port,
         flags,
+        numbers: Numbers::plain(flags),
         vlan: false,
         shape: Shape::Whole,
         ..Sent::drawn(&mut Draw::new(1))
@@ -82,6 +83,7 @@ fn tracking_can_not_be_changed() {
         (tracked, "established = true\nconnections = 256"),
         (tracked, "established = true\nconnections = 128\nudp_s = 31"),
         (tracked, "established = true\nconnections = 128\ntcp_loose = true"),
+        (tracked, "established = true\nconnections = 128\ntcp_window = 'liberal'"),
     ] {
         let mut harness = firewall(rules, old);
         assert!(harness.reload(function(rules, new)).is_err(), "{old:?} then {new:?}");

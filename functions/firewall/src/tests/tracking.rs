@@ -3,9 +3,10 @@
 use warpline_packet::{FlowHasher, Headers, LinkType, Shard, Steering};
 
 use super::model::Model;
-use super::traffic::{self, Sent, Shape};
+use super::traffic::{self, Numbers, Sent, Shape};
 use super::{Draw, firewall, told};
 use warpline_rule_files::Rule;
+use warpline_testkit::conntrack::Mode;
 use warpline_verify::Input;
 
 const SECOND: u64 = 1_000_000_000;
@@ -24,6 +25,8 @@ fn drawn(draw: &mut Draw, before: &[Sent]) -> (Sent, Option<Sent>) {
         2 => (Shape::FirstFragment, true),
         _ => (Shape::Whole, false),
     };
+    // SYN, SYN ACK, ACK, FIN ACK, RST, PSH ACK, SYN FIN, none
+    let flags = draw.pick(&[2, 2, 2, 18, 18, 16, 16, 16, 16, 17, 17, 4, 24, 3, 0]);
     let mut sent = Sent {
         version,
         src: draw.pick(&hosts),
@@ -31,8 +34,8 @@ fn drawn(draw: &mut Draw, before: &[Sent]) -> (Sent, Option<Sent>) {
         protocol: draw.pick(&[6, 6, 6, 6, 17, 17, icmp, icmp, 47]),
         src_port: draw.pick(&[80, 1024]),
         dst_port: draw.pick(&[53, 80, 1024]),
-        // SYN, SYN ACK, ACK, FIN ACK, RST, PSH ACK, SYN FIN, none
-        flags: draw.pick(&[2, 2, 2, 18, 18, 16, 16, 17, 17, 4, 24, 3, 0]),
+        flags,
+        numbers: Numbers::drawn(draw, flags),
         message_type: draw.pick(&icmp_types),
         code: 0,
         ident: draw.below(2) as u16,
@@ -47,11 +50,20 @@ fn drawn(draw: &mut Draw, before: &[Sent]) -> (Sent, Option<Sent>) {
         // Go on with, or answer, a packet that came not long ago.
         let back = draw.below(before.len().min(8));
         let old = before.get(before.len() - 1 - back).unwrap_or(last);
-        let (flags, types) = (sent.flags, sent.message_type);
-        sent = Sent { shape: Shape::Whole, flags, quoted: Vec::new(), ..old.clone() };
-        if draw.one_in(2) {
+        let (flags, numbers, types) = (sent.flags, sent.numbers, sent.message_type);
+        sent = Sent { shape: Shape::Whole, flags, numbers, quoted: Vec::new(), ..old.clone() };
+        let turned = draw.one_in(2);
+        if turned {
             (sent.src, sent.dst) = (old.dst, old.src);
             (sent.src_port, sent.dst_port) = (old.dst_port, old.src_port);
+        }
+        if !draw.one_in(4) {
+            sent.flags = match old.flags {
+                2 if turned => 18,
+                18 if turned => 16,
+                _ => draw.pick(&[16, 16, 16, 16, 17, 17, 24, 4, 20]),
+            };
+            sent.numbers = Numbers::drawn(draw, sent.flags);
         }
         if sent.version == version {
             sent.message_type = types;
@@ -124,7 +136,7 @@ const WEB: &str = "accept tcp to any port 53,80\naccept udp from any port 80\nac
 #[test]
 fn packets_leave_as_the_model_says() {
     let mut seen = std::collections::HashMap::new();
-    for seed in 0..24 {
+    for seed in 0..72 {
         let mut draw = Draw::new(seed);
         let lines = if seed % 3 == 0 { 0 } else { 6 };
         let mut rules: Vec<Rule> =
@@ -134,6 +146,7 @@ fn packets_leave_as_the_model_says() {
         let source = warpline_nf::SourceText::new("rules", text.as_str());
         rules = warpline_rule_files::parse_lines(&source).rules;
         let loose = seed % 4 == 3;
+        let mode = Mode { liberal: seed % 3 == 2, loose, one_sided: seed % 7 == 0 };
         let places = [
             |shard| Shard::new(shard).share(64),
             |shard| Shard::new(shard).share(200),
@@ -142,13 +155,16 @@ fn packets_leave_as_the_model_says() {
         let places: fn(usize) -> usize = places[seed as usize / 2 % 3];
         let connections = [64, 200, 1000][seed as usize / 2 % 3];
         let per_source = if seed % 4 == 1 { 2 } else { 0 };
+        let Mode { one_sided, .. } = mode;
+        let window = if mode.liberal { "liberal" } else { "strict" };
         let keys = format!(
-            "established = true\ntcp_loose = {loose}\nconnections = {connections}\n\
+            "established = true\ntcp_loose = {loose}\ntcp_one_sided = {one_sided}\n\
+             tcp_window = '{window}'\nconnections = {connections}\n\
              per_source_max = {per_source}\n"
         );
         let story = story(&mut draw, 1500);
         let inputs: Vec<Input> = story.iter().map(|(sent, _, now)| sent.input(*now)).collect();
-        let mut model = Model::new(&rules, loose, places);
+        let mut model = Model::new(&rules, mode, places);
         model.per_source = if per_source > 0 { per_source } else { usize::MAX };
         let expected: Vec<&str> = (story.iter().zip(&inputs))
             .map(|((sent, about, now), input)| {
@@ -165,20 +181,20 @@ fn packets_leave_as_the_model_says() {
                 let at = &story[i];
                 assert_eq!(out, expected, "seed {seed}, packet {i} in {size}s: {at:x?}\n{text}");
             }
-            for name in EVICTED {
-                let expected = model.evicted.get(name).copied().unwrap_or(0);
+            for name in EVICTED.into_iter().chain(["out_of_window"]) {
+                let expected = model.counted.get(name).copied().unwrap_or(0);
                 assert_eq!(harness.counter(name), expected, "seed {seed}, {name}");
             }
         }
         expected.iter().for_each(|&told| *seen.entry(told).or_insert(0) += 1);
-        model.evicted.into_iter().for_each(|(name, n)| *seen.entry(name).or_insert(0) += n);
+        model.counted.into_iter().for_each(|(name, n)| *seen.entry(name).or_insert(0) += n);
     }
     for reason in ["accept", "rule", "default", "malformed", "invalid", "table-full", "per-source"]
     {
         assert!(seen[reason] > 10, "{reason} was hardly tried: {seen:?}");
     }
-    for name in EVICTED {
-        assert!(seen[name] > 1, "{name} was hardly tried: {seen:?}");
+    for name in EVICTED.into_iter().chain(["out_of_window"]) {
+        assert!(seen.get(name).is_some_and(|&n| n > 1), "{name} was hardly tried: {seen:?}");
     }
 }
 
@@ -316,6 +332,7 @@ fn segment(port: u16, flags: u8, back: bool, seconds: u64) -> Input {
         src_port: port,
         dst_port: 80,
         flags,
+        numbers: Numbers::plain(flags),
         vlan: false,
         shape: Shape::Whole,
         ..Sent::drawn(&mut Draw::new(0))
@@ -337,7 +354,7 @@ fn a_connection_lives_from_handshake_to_timeout() {
     assert_eq!(send(segment(9, ACK, false, 0)), "invalid");
     assert_eq!(send(segment(9, SYN, true, 0)), "default");
     assert_eq!(send(segment(9, SYN, false, 0)), "accept");
-    assert_eq!(send(segment(9, ACK, true, 0)), "invalid");
+    assert_eq!(send(segment(9, ACK, false, 0)), "invalid");
     assert_eq!(send(segment(9, SYN | ACK, true, 1)), "accept");
     assert_eq!(send(segment(9, ACK, false, 2)), "accept");
     assert_eq!(send(segment(9, ACK, true, 7442)), "accept", "to the end of that second");
@@ -390,6 +407,7 @@ fn floods_leave_established_connections_standing() {
         src_port: draw.next() as u16,
         dst_port: 80,
         flags: SYN,
+        numbers: Numbers::plain(SYN),
         message_type: 8,
         ident: draw.next() as u16,
         vlan: false,
@@ -406,7 +424,8 @@ fn floods_leave_established_connections_standing() {
             }
         }
         for protocol in [17, 1, 47, 6] {
-            assert_eq!(send(segment(99, SYN, false, 2)), "accept");
+            let half_open = 100 + u16::from(protocol);
+            assert_eq!(send(segment(half_open, SYN, false, 2)), "accept");
             for number in 0..10 * 1024 {
                 // From anywhere, so that all shards are flooded; sometimes from the same host.
                 let any = u128::from(draw.next() as u32);
@@ -419,9 +438,8 @@ fn floods_leave_established_connections_standing() {
                     }
                 }
             }
-            let answer = send(segment(99, SYN | ACK, true, 2));
+            let answer = send(segment(half_open, SYN | ACK, true, 2));
             assert_eq!(answer, if protocol == 6 { "invalid" } else { "accept" }, "seed {seed}");
-            send(segment(99, 4, true, 2));
         }
         assert_eq!(harness.counter("connections_refused"), 0);
         assert_eq!(harness.counter("connections"), 1024, "seed {seed}");
@@ -446,10 +464,22 @@ fn a_source_has_no_more_than_its_bound() {
 fn a_reset_connection_is_over_after_its_timeout_whatever_still_comes() {
     let mut harness = firewall("accept tcp to any port 80\n", "established = true");
     let mut send = |input: Input| told(&harness.process(&[input])[0]);
-    assert_eq!(send(segment(9, SYN, false, 0)), "accept");
-    assert_eq!(send(segment(9, 4, true, 1)), "accept");
+    for (flags, back) in [(SYN, false), (SYN | ACK, true), (ACK, false), (4, true)] {
+        assert_eq!(send(segment(9, flags, back, 1)), "accept");
+    }
     assert_eq!(send(segment(9, ACK, false, 11)), "accept");
     assert_eq!(send(segment(9, ACK, false, 12)), "invalid");
+}
+
+/// The answer to a SYN is a reset: nothing is left to be known.
+#[test]
+fn a_connection_that_is_refused_is_forgotten_at_once() {
+    let mut harness = firewall("accept tcp to any port 80\n", "established = true");
+    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    assert_eq!(send(segment(9, SYN, false, 0)), "accept");
+    assert_eq!(send(segment(9, 4, true, 1)), "accept");
+    assert_eq!(send(segment(9, ACK, false, 1)), "invalid");
+    assert_eq!(harness.counter("connections"), 0);
 }
 
 #[test]

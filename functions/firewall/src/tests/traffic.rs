@@ -22,6 +22,44 @@ pub(super) enum Shape {
     Arp,
 }
 
+/// A segment of TCP besides ports and flags.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Numbers {
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    pub(super) window: u16,
+    pub(super) options: &'static [u8],
+    /// Bytes of data.
+    pub(super) len: usize,
+}
+
+impl Numbers {
+    /// Mostly those of a conversation in which little was said.
+    pub(super) fn drawn(draw: &mut Draw, flags: u8) -> Self {
+        let is_syn = flags & 2 != 0;
+        let seq = draw.pick(&[0, 1, 1, 1, 1, 1, 2, 101, 70_001, u32::MAX, 1 << 31]);
+        let acks = [0, 1, 1, 1, 1, 1, 2, 101, 70_001, 1 << 31];
+        let options: &[&[u8]] = if is_syn {
+            &[&[], &[3, 3, 7, 1], &[4, 2, 3, 3, 2, 1, 1, 1], &[4, 2, 0, 0], &[3, 9]]
+        } else {
+            &[&[], &[], &[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2], &[5, 10, 0, 0, 0, 1, 0, 0, 0, 101]]
+        };
+        Self {
+            seq: if is_syn && !draw.one_in(4) { 0 } else { seq },
+            ack: if flags & 16 == 0 { 0 } else { draw.pick(&acks) },
+            window: draw.pick(&[0, 1, 1000, 1000, 65_535]),
+            options: draw.pick(options),
+            len: draw.pick(&[0, 0, 0, 1, 100]),
+        }
+    }
+
+    /// Of the segment with these flags in a conversation of which both sides begin with 0.
+    pub(super) fn plain(flags: u8) -> Self {
+        let [seq, ack] = [u32::from(flags & 2 == 0), u32::from(flags & 16 != 0)];
+        Self { seq, ack, window: 1000, ..Self::default() }
+    }
+}
+
 /// A packet.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
@@ -32,6 +70,8 @@ pub(super) struct Sent {
     pub(super) src_port: u16,
     pub(super) dst_port: u16,
     pub(super) flags: u8,
+    /// Of TCP.
+    pub(super) numbers: Numbers,
     pub(super) message_type: u8,
     pub(super) code: u8,
     pub(super) ident: u16,
@@ -53,6 +93,7 @@ impl Sent {
             _ => Shape::Whole,
         };
         let protocol = draw.pick(&[6, 6, 6, 17, 17, icmp, icmp, 47, 1, 58, 50, 200]);
+        let flags = draw.next() as u8;
         Self {
             version,
             src: address(draw, version),
@@ -60,7 +101,8 @@ impl Sent {
             protocol,
             src_port: draw.pick(PORTS),
             dst_port: draw.pick(PORTS),
-            flags: draw.next() as u8,
+            flags,
+            numbers: Numbers::drawn(draw, flags),
             message_type: draw.pick(&[0, 3, 8, 128, 129, 135, 255]),
             code: draw.pick(&[0, 1, 2, 255]),
             ident: draw.below(3) as u16,
@@ -141,9 +183,15 @@ impl Sent {
             6 => {
                 body.extend(self.src_port.to_be_bytes());
                 body.extend(self.dst_port.to_be_bytes());
-                body.extend([0; 8]);
-                body.extend([0x50, self.flags]);
-                body.extend([0; 10]);
+                let Numbers { seq, ack, window, options, len } = self.numbers;
+                body.extend(seq.to_be_bytes());
+                body.extend(ack.to_be_bytes());
+                let padded = options.len().next_multiple_of(4);
+                body.extend([(20 + padded as u8) / 4 << 4, self.flags]);
+                body.extend(window.to_be_bytes());
+                body.extend([0; 4]);
+                body.extend(options);
+                body.resize(20 + padded + len, 0);
             }
             17 => {
                 body.extend(self.src_port.to_be_bytes());
