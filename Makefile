@@ -37,6 +37,11 @@ tunnels: deps
 	$(CARGO) build --release -p warpline
 	tools/tunnels/run.sh target/release/warpline
 
+# TCP as the Linux kernel's connection tracking judges it, beside the firewall (root, a few seconds).
+conntrack: deps
+	$(CARGO) build --release -p warpline
+	tools/conntrack/run.sh target/release/warpline
+
 # A folder for a machine with a GPU, which needs neither a network nor Rust.
 gpu-pack: deps
 	tools/gpu/pack.sh
