@@ -269,10 +269,7 @@ impl Batch {
     #[inline(always)]
     pub(crate) fn set_headers(&mut self, row: usize, headers: &Headers) {
         self.table.set_unalike();
-        let own = &mut self.table.column_mut(HeadersOf)[row];
-        let kept = own.flags.0 & Flags::KEPT;
-        *own = *headers;
-        own.flags.set(kept);
+        self.table.column_mut(HeadersOf)[row] = *headers;
     }
 
     /// Packet `index`; panics where there is none.
@@ -408,8 +405,10 @@ impl Batch {
         fits
     }
 
-    /// Gives packet `index` the values that `words` have in `cause`.
+    /// Gives packet `index` the values that `words` have in `cause`. It is opened if that is.
     pub fn inherit(&mut self, index: usize, cause: &Packet<'_>, words: &[ScratchWord]) {
+        let opened = cause.batch.headers(cause.index).flags.0 & Flags::OPENED;
+        self.table.column_mut(HeadersOf)[index].flags.set(opened);
         for word in words {
             let Some(&value) = cause.batch.table.scratch(word.0.into()).get(cause.index) else {
                 continue;

@@ -27,8 +27,10 @@ impl Flags {
     pub const ANSWER: u16 = 1 << 8;
     /// A function of the chain put an outer IP header before the packet's own.
     pub const WRAPPED: u16 = 1 << 9;
+    /// A function of the chain took a cipher off it, and none put one on since.
+    pub const OPENED: u16 = 1 << 10;
     /// Flags of the chain's own work on a packet. They stay when its headers are found anew.
-    pub const KEPT: u16 = Self::GENERATED | Self::ANSWER | Self::WRAPPED;
+    pub const KEPT: u16 = Self::GENERATED | Self::ANSWER | Self::WRAPPED | Self::OPENED;
 
     /// Whether any of `bits` is in the set.
     #[inline(always)]

@@ -44,6 +44,7 @@ pub fn kernel_layout() -> Vec<(String, u64)> {
         ("FLAG_GENERATED", Flags::GENERATED.into()),
         ("FLAG_ANSWER", Flags::ANSWER.into()),
         ("FLAG_WRAPPED", Flags::WRAPPED.into()),
+        ("FLAG_OPENED", Flags::OPENED.into()),
         ("FLAGS_KEPT", Flags::KEPT.into()),
         ("FLAG_IP_CUT", Flags::IP_CUT.into()),
         ("LINKTYPE_ETHERNET", LinkType::ETHERNET.0.into()),

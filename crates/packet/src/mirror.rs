@@ -20,7 +20,7 @@ pub use returned::{Broken, Returned};
 pub use stretches::{Stretch, crossing_width, frame_extent, lengthened};
 
 use crate::arena::{Flagged, Left, Mirrored, VerdictOf};
-use crate::{Batch, Headers, Placer, Reason, Verdict};
+use crate::{Batch, Flags, Headers, Placer, Reason, Verdict};
 
 /// Ranges of memory that [`Batch::spans`] keeps open at once: received packets and made packets are
 /// in different ones.
@@ -174,7 +174,9 @@ impl Batch {
     fn lose_row(&mut self, row: usize, reason: Reason) {
         let start = self.table.start(row) as u16;
         self.table.set_frame(row, start, 0);
-        self.set_headers(row, &Headers::default());
+        let mut headers = Headers::default();
+        headers.flags.set(self.headers(row).flags.0 & Flags::KEPT);
+        self.set_headers(row, &headers);
         self.packet_mut(row).drop(reason);
     }
 

@@ -110,22 +110,33 @@ impl PacketMut<'_> {
         self.batch.table.reshape(self.index, head, tail)
     }
 
-    /// Notes where the headers lie after a change.
+    /// Notes where the headers lie after a change. The flags of [`Flags::KEPT`] stay.
     #[inline(always)]
     pub fn set_headers(&mut self, headers: &Headers) {
         self.check_writes(FieldSet::HEADERS);
-        self.batch.set_headers(self.index, headers);
+        let kept = self.batch.headers(self.index).flags.0 & Flags::KEPT;
+        let mut headers = *headers;
+        headers.flags.set(kept);
+        self.batch.set_headers(self.index, &headers);
     }
 
     /// Notes whether a function of the chain put an outer IP header before the packet's own.
     #[inline(always)]
     pub fn set_wrapped(&mut self, is_wrapped: bool) {
+        self.set_flag(Flags::WRAPPED, is_wrapped);
+    }
+
+    /// Notes whether the packet was opened, and not sealed since.
+    #[inline(always)]
+    pub fn set_opened(&mut self, is_opened: bool) {
+        self.set_flag(Flags::OPENED, is_opened);
+    }
+
+    #[inline(always)]
+    fn set_flag(&mut self, flag: u16, is_set: bool) {
         self.batch.check_write_of(self.index, Field::Kind);
         let flags = &mut self.batch.table.column_mut(HeadersOf)[self.index].flags;
-        match is_wrapped {
-            true => flags.set(Flags::WRAPPED),
-            false => flags.clear(Flags::WRAPPED),
-        }
+        if is_set { flags.set(flag) } else { flags.clear(flag) }
     }
 
     /// Finds the headers of a changed frame anew. The flags of [`Flags::KEPT`] stay.

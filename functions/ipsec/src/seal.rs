@@ -41,10 +41,12 @@ struct Carried {
 #[inline(always)]
 pub(super) fn wrap(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> Option<Stretch> {
     let is_untagged = packet.l3_offset() == ethernet::HEADER_LEN;
-    if is_untagged && packet.link() == LinkType::ETHERNET && shape.is_plain_v4() {
-        return wrap_plain(packet, shape, sequence);
-    }
-    wrap_any(packet, shape, sequence)
+    let stretch = match is_untagged && packet.link() == LinkType::ETHERNET && shape.is_plain_v4() {
+        true => wrap_plain(packet, shape, sequence)?,
+        false => wrap_any(packet, shape, sequence)?,
+    };
+    packet.set_opened(false);
+    Some(stretch)
 }
 
 /// Bytes before the IV: Ethernet, the header of a tunnel, that of ESP.

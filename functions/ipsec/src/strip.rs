@@ -121,6 +121,7 @@ fn strip_plain(packet: &mut PacketMut<'_>, shape: &Shape, text_at: usize, len: u
 #[inline(always)]
 fn reparse(packet: &mut PacketMut<'_>, shape: &Shape, inner_class: u8, outer_class: u8) -> Outcome {
     packet.set_wrapped(false);
+    packet.set_opened(true);
     packet.reparse();
     if packet.malformed().is_some() {
         return Outcome::Malformed;
@@ -240,6 +241,7 @@ fn strip_transport(
     } else {
         packet.set_ip_len((ip_len - ipv6::HEADER_LEN) as u16);
     }
+    packet.set_opened(true);
     packet.reparse();
     if packet.malformed().is_some() {
         return Outcome::Malformed;

@@ -126,7 +126,7 @@ FUNCTION Plain plain_of(Task t, Esp e, const Peek *peek)
 {
     Plain plain;
     plain.version = plain.protocol = plain.l4 = plain.payload = plain.end = 0;
-    plain.flags = header_flags(t.packet) & (FLAG_VLAN | FLAGS_KEPT);
+    plain.flags = (header_flags(t.packet) & (FLAG_VLAN | FLAGS_KEPT)) | FLAG_OPENED;
     if (t.sa[SA_OUTER_LEN]) plain.flags &= ~(u32)FLAG_WRAPPED;
     plain.outcome = OUTCOME_PLAIN;
     if (!has_padding(e, peek)) {

@@ -37,7 +37,8 @@ FUNCTION void write_trailer(GLOBAL u8 *pad, u32 pad_len, u32 protocol)
 FUNCTION void set_sealed_headers(Task t, u32 len, u32 l4)
 {
     Packet p = t.packet;
-    u32 is_tunnel = t.sa[SA_OUTER_LEN] != 0, flags = header_flags(p) | FLAG_TRANSPORT;
+    u32 is_tunnel = t.sa[SA_OUTER_LEN] != 0;
+    u32 flags = (header_flags(p) & ~(u32)FLAG_OPENED) | FLAG_TRANSPORT;
     if (is_tunnel) {
         flags &= ~(FLAG_FRAGMENT | FLAG_LATER_FRAGMENT | FLAG_IP_OPTIONS);
         flags |= FLAG_WRAPPED;
