@@ -1,7 +1,7 @@
 //! Where packets leave a chain with ports, and why some don't.
 
-use warpline_nf::{HopPorts, Ports};
-use warpline_packet::{Packet, Verdict};
+use warpline_nf::{HopPorts, Ports, Side};
+use warpline_packet::{Flags, Packet, Verdict};
 
 use crate::Chain;
 
@@ -9,6 +9,8 @@ use crate::Chain;
 const NO_PORT: &str = "no-port";
 /// It would leave by the port that it came by, and a function decided as if it did not.
 const HAIRPIN: &str = "hairpin";
+/// It was opened, and would leave by an outside port in the clear.
+const UNPROTECTED: &str = "unprotected";
 
 /// Where a packet goes that came to the end of its chain.
 pub(crate) enum WayOut {
@@ -53,10 +55,15 @@ impl Egress {
         };
         match port {
             None => WayOut::Dropped(NO_PORT),
+            Some(port) if self.is_unprotected(packet, port) => WayOut::Dropped(UNPROTECTED),
             Some(port) if self.is_hairpin(packet, port) => WayOut::Dropped(HAIRPIN),
             Some(port) if self.wanted.get(usize::from(port)) == Some(&true) => WayOut::Port(port),
             Some(_) => WayOut::Nowhere,
         }
+    }
+
+    fn is_unprotected(&self, packet: Packet<'_>, port: u16) -> bool {
+        packet.has(Flags::OPENED) && self.ports.side(port) == Some(Side::Outside)
     }
 
     fn is_hairpin(&self, packet: Packet<'_>, port: u16) -> bool {

@@ -65,6 +65,12 @@ impl Ports {
         self.iter().position(|port| port.name == name).map(|number| number as u16)
     }
 
+    /// The side of port `number`.
+    #[inline]
+    pub fn side(&self, number: u16) -> Option<Side> {
+        self.0.get(usize::from(number)).map(|port| port.side)
+    }
+
     /// All names, with commas between them.
     pub fn names(&self) -> String {
         let names: Vec<&str> = self.iter().map(|port| port.name.as_str()).collect();

@@ -57,6 +57,8 @@ pub(super) struct Of {
     pub(super) answers: bool,
     /// The share of packets that come by SAs with selectors.
     pub(super) with_selectors: f32,
+    /// Whether it asks from which side packets come.
+    pub(super) asks_sides: bool,
     pub(super) at: At,
 }
 
@@ -68,6 +70,7 @@ impl Of {
         reassembles: true,
         answers: true,
         with_selectors: 0.0,
+        asks_sides: true,
         at: At::Only,
     };
 
@@ -81,9 +84,17 @@ impl Of {
             Field::Timestamp,
             Field::Verdict,
         ]);
+        let (mut asked, mut decides) = (self.asked().with(Field::Timestamp), settles.union(words));
+        if self.asks_sides {
+            asked = asked.with(Field::Ingress);
+        }
+        if !at.opens() {
+            // An opened packet that a policy bypasses is no secret.
+            decides = decides.with(Field::Kind);
+        }
         let reads_flagged = if answers { BYTES.with(Field::Ingress) } else { BYTES };
         Access {
-            before: ReadWrite::new(self.asked().with(Field::Timestamp), settles.union(words)),
+            before: ReadWrite::new(asked, decides),
             run: ReadWrite::new(BYTES.union(words), BYTES.union(settles).union(outcome)),
             after: ReadWrite::new(counted.union(words), FieldSet::of(&[Field::Verdict])),
             // Packets to open again, to compare with selectors, and to answer.

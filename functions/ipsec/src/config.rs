@@ -9,7 +9,7 @@ use super::forwarding::Forwarding;
 use super::sa::{Database, Direction, Mode, Sa};
 use super::tables::Tables;
 use super::words::Words;
-use warpline_nf::{Diagnostic, Diagnostics, Key, Resources, Section};
+use warpline_nf::{Diagnostic, Diagnostics, Key, Ports, Resources, Section};
 use warpline_rewrite::icmp_errors;
 
 pub(super) const KEYS: &[Key] = &{
@@ -93,6 +93,8 @@ pub(super) struct Settings {
     pub(super) options: Options,
     pub(super) words: Words,
     pub(super) nonce_path: Option<PathBuf>,
+    /// The chain's ports, for the sides that packets come from.
+    pub(super) ports: Ports,
     /// Which packets that are opened the policies send on, where there are two places.
     pub(super) forwarding: Forwarding,
 }
@@ -128,7 +130,8 @@ pub(super) fn read(
     match Engine::new(engine, &tables.keys) {
         Ok(engine) => {
             let engine = Arc::new(engine);
-            Some(Settings { tables, engine, options, words, nonce_path, forwarding })
+            let ports = resources.ports().clone();
+            Some(Settings { tables, engine, options, words, nonce_path, ports, forwarding })
         }
         Err(why) => {
             section.mistake("crypto", format!("there is no intel-ipsec-mb here: {why}"));

@@ -14,8 +14,8 @@ use warpline_packet::{
 };
 
 use warpline_nf::{
-    Definition, Emits, Function, Growth, Kernels, Outputs, Report, Resources, Section, State,
-    TableSize, Traits,
+    Definition, Emits, Function, Growth, Kernels, Outputs, Ports, Report, Resources, Section,
+    State, TableSize, Traits,
 };
 use warpline_rewrite::icmp_errors;
 
@@ -134,6 +134,7 @@ struct Ipsec {
     options: Options,
     words: Words,
     change_words: [ScratchWord; 1],
+    ports: Ports,
     access: Access,
     nonce_path: Option<PathBuf>,
     /// Opened when a run starts, or taken over.
@@ -206,6 +207,7 @@ impl Ipsec {
             reassembles: reassembles && at.opens(),
             answers: answers && at.seals(),
             with_selectors: share_with_selectors(tables),
+            asks_sides: !settings.ports.is_empty() && at.opens(),
             at,
         };
         Self {
@@ -217,6 +219,7 @@ impl Ipsec {
             options: *options,
             words: *words,
             change_words: [words.change()],
+            ports: settings.ports.clone(),
             access: access.access(),
             nonce_path: nonce_path.clone().filter(|_| at.seals()),
             nonces: OnceLock::new(),

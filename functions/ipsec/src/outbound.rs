@@ -20,6 +20,8 @@ pub(super) enum Fate {
     Seal(u16),
     /// It continues unchanged.
     Pass,
+    /// The same, because a policy or the default bypasses it.
+    Bypass,
     /// It is not IP, or cut inside its IP header.
     NotIp,
     Drop(Reason),
@@ -48,10 +50,10 @@ pub(super) fn fate(tables: &Tables, bypasses: bool, packet: Packet<'_>, was_open
 fn by_policy(decision: Decision, bypasses: bool) -> Fate {
     match decision {
         Decision::Is(Action::Protect(row)) => Fate::Seal(row as u16),
-        Decision::Is(Action::Bypass) => Fate::Pass,
+        Decision::Is(Action::Bypass) => Fate::Bypass,
         Decision::Is(Action::Discard) => Fate::Drop(reason::DISCARD),
         Decision::Uncertain => Fate::Drop(reason::FRAGMENT),
-        Decision::None if bypasses => Fate::Pass,
+        Decision::None if bypasses => Fate::Bypass,
         Decision::None => Fate::Drop(reason::NO_POLICY),
     }
 }

@@ -26,7 +26,7 @@ use super::strip::Outcome;
 use super::tables::{Class, Tables};
 use super::words::{TOGETHER, Task, Words, Work};
 use super::{Ipsec, Options, reason, report};
-use warpline_nf::{Before, Emit, Function, Report, StateHalf};
+use warpline_nf::{Before, Emit, Function, Ports, Report, Side, StateHalf};
 use warpline_packet::upper::Place;
 use warpline_streams::reassembly::{Reassembly, Taken, Why};
 
@@ -86,6 +86,7 @@ pub(super) struct Sealer {
     reassembly: Option<Reassembly>,
     bypassed: u64,
     keepalives: u64,
+    ports: Ports,
 }
 
 impl Sealer {
@@ -106,6 +107,7 @@ impl Sealer {
             }),
             bypassed: 0,
             keepalives: 0,
+            ports: ipsec.ports.clone(),
         }
     }
 
@@ -133,7 +135,11 @@ impl Sealer {
         let packet = &mut batch.packet_mut(index);
         match class {
             Class::Open(row, low) if !is_cut => return self.open(packet, row, low),
-            Class::Clear(decision) if self.at == At::First => self.admit(packet, decision),
+            Class::Clear(decision) if self.lacks_protection(packet, decision) => {
+                packet.drop(reason::NO_POLICY);
+            }
+            Class::Clear(Decision::Is(Action::Discard)) => packet.drop(reason::DISCARD),
+            Class::Clear(_) if self.at == At::First => {}
             Class::Clear(Decision::Is(Action::Protect(row))) if !is_cut => {
                 return Task { work: Work::Seal, row: row as u16, ..Task::NONE };
             }
@@ -155,23 +161,35 @@ impl Sealer {
                 return Task { work: Work::Seal, row, outcome, ..Task::NONE };
             }
             Fate::Pass if was_opened => return Task::OPENED,
-            Fate::Pass => self.bypassed += 1,
+            Fate::Bypass if was_opened => {
+                self.bypassed += 1;
+                packet.set_opened(false);
+                return Task::OPENED;
+            }
+            Fate::Pass | Fate::Bypass => self.bypassed += 1,
             Fate::NotIp => self.dismiss(packet, Class::NotIp),
             Fate::Drop(why) => packet.drop(why),
         }
         Task::NONE
     }
 
-    /// Drops a packet in the clear at the first place, where it must not come in.
-    fn admit(&self, packet: &mut PacketMut<'_>, decision: Decision) {
-        match decision {
-            Decision::Is(Action::Discard) => packet.drop(reason::DISCARD),
-            // RFC 4301, 5.2, 3: what should have come by an SA does not pass in the clear.
-            Decision::None if self.tables.wants_protection(packet.as_packet()) => {
-                packet.drop(reason::NO_POLICY);
-            }
-            _ => {}
-        }
+    /// Whether a packet in the clear should have come by an SA (RFC 4301, 5.2, 3). Without ports
+    /// it may also come from inside, which a policy for it shows.
+    #[inline(always)]
+    fn lacks_protection(&self, packet: &PacketMut<'_>, decision: Decision) -> bool {
+        let may_lack = match (decision, self.side(packet)) {
+            (Decision::Is(Action::Bypass | Action::Discard) | Decision::Uncertain, _)
+            | (_, Some(Side::Inside)) => false,
+            (Decision::Is(Action::Protect(_)), side) => side.is_some(),
+            (Decision::None, _) => true,
+        };
+        may_lack && self.tables.wants_protection(packet.as_packet())
+    }
+
+    /// The side that a packet came from, in a chain with ports.
+    #[inline(always)]
+    fn side(&self, packet: &PacketMut<'_>) -> Option<Side> {
+        if self.ports.is_empty() { None } else { self.ports.side(packet.interface()) }
     }
 
     /// What becomes of a packet of which nothing is to be sealed or opened.
@@ -195,13 +213,7 @@ impl Sealer {
                 Decision::Is(Action::Bypass) => self.bypassed += 1,
                 Decision::Is(Action::Discard) => packet.drop(reason::DISCARD),
                 Decision::Uncertain => packet.drop(reason::FRAGMENT),
-                // RFC 4301, 5.2, 3: what should have come by an SA does not pass in the clear.
-                Decision::None
-                    if self.options.bypasses
-                        && !self.tables.wants_protection(packet.as_packet()) =>
-                {
-                    self.bypassed += 1;
-                }
+                Decision::None if self.options.bypasses => self.bypassed += 1,
                 Decision::None => packet.drop(reason::NO_POLICY),
             },
         }

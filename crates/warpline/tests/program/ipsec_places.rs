@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::devices::has_host;
 use crate::ipsec::{GCM, Site, sa};
 use crate::pcap::{self, Record};
+use crate::pcapng;
 use crate::stats::whole;
 
 const GATEWAY: &str = "192.0.2.1";
@@ -247,12 +248,12 @@ fn told(packet: &[u8]) -> String {
 /// The frames that were sent, each with the last byte of its Ethernet destination.
 fn all_told(frames: &[Vec<u8>], peer: &dyn Peer) -> Vec<String> {
     let packets: Vec<Vec<u8>> = frames.iter().map(|frame| frame[14..].to_vec()).collect();
-    let opened = peer.open(&packets);
-    let one = |((frame, packet), opened): ((&Vec<u8>, &Vec<u8>), &Option<Vec<u8>>)| {
-        let opened = opened.as_ref().map_or(String::new(), |packet| format!(": {}", told(packet)));
-        format!("to {:02x} {}{opened}", frame[5], told(packet))
-    };
-    frames.iter().zip(&packets).zip(&opened).map(one).collect()
+    let mut told = Vec::new();
+    for ((frame, packet), opened) in frames.iter().zip(&packets).zip(peer.open(&packets)) {
+        let inner = opened.map_or(String::new(), |packet| format!(": {}", self::told(&packet)));
+        told.push(format!("to {:02x} {}{inner}", frame[5], self::told(packet)));
+    }
+    told
 }
 
 enum Sent {
@@ -306,9 +307,8 @@ fn both_ways(icmp_src: &str) -> Vec<String> {
 /// Runs a test with every peer that there is.
 fn with_peers(gateway: &Gateway, test: impl Fn(&dyn Peer)) {
     test(&OnePlace(gateway));
-    match Scapy::find(gateway) {
-        Some(scapy) => test(&scapy),
-        None => eprintln!("skipped: scapy is not installed"),
+    if let Some(scapy) = Scapy::find(gateway) {
+        test(&scapy);
     }
 }
 
@@ -490,5 +490,78 @@ fn orders_with_two_routers_that_can_not_work() {
         let text = "the second place of `router` routes only packets that got outer headers";
         assert!(ended.stderr.contains(text), "{functions}: {}", ended.stderr);
         assert!(ended.stderr.contains(help), "{functions}: {}", ended.stderr);
+    }
+}
+
+/// With ports the gateway knows the side of each packet. No opened packet leaves by an outside port
+/// in the clear, unless a policy bypasses it.
+#[test]
+fn ports_tell_what_is_outside() {
+    let selectors = ["10.2.0.0/16", "10.3.0.0/16"]
+        .map(|src| format!("selectors = [{{ src = {src:?}, dst = \"0.0.0.0/0\" }}]\n"));
+    let mut parts = sas("out", "in");
+    for own in &selectors {
+        parts =
+            parts.replacen("direction = \"in\"\nspi", &format!("direction = \"in\"\n{own}spi"), 1);
+    }
+    let bypass = policy("10.2.0.0/16", "203.0.113.0/24", "action = \"bypass\"");
+    let gateway = Gateway::new(&(bypass + &policies("10.0.0.0/8")));
+    gateway.0.write_secret("gateway.sas", &parts);
+    let own =
+        CHAIN.replace("input = \"in.pcap\"\noutput = \"out.pcap\"", "output = \"out.pcapng\"");
+    let port = |name: &str, side: &str| {
+        format!("[[port]]\nname = {name:?}\nside = {side:?}\ndevice = \"{name}.pcap\"\n")
+    };
+    gateway.0.write("chain.toml", own + &port("lan", "inside") + &port("wan", "outside"));
+    gateway.0.write(
+        "routes",
+        "10.1.0.0/16 direct dev lan\n10.0.0.0/8 192.0.2.253 dev wan\n\
+         198.51.100.0/24 192.0.2.254 dev wan\n203.0.113.0/24 192.0.2.254 dev wan\n",
+    );
+    let from_lan = [
+        Clear(OUT, 64, "out-1"),
+        Clear(OUT, 1, "out-2"),
+        // Selectors are no matter inside.
+        Clear(["10.2.0.77", "10.2.0.9"], 64, "inside-3"),
+    ];
+    let from_wan = [
+        Sealed(FROM[0], INWARD, 64, "in-4"),
+        Sealed(FROM[0], INWARD, 1, "in-5"),
+        Sealed(FROM[0], ["10.2.0.9", "10.3.0.7"], 64, "b-to-c-6"),
+        Sealed(FROM[0], ["10.2.0.9", "10.9.0.7"], 64, "astray-7"),
+        Sealed(FROM[0], ["10.2.0.9", "203.0.113.80"], 64, "bypassed-8"),
+        Clear(["10.2.0.9", "10.3.0.7"], 64, "forged-9"),
+        Clear(INWARD, 64, "forged-10"),
+    ];
+    let to_b = TO_B.replace("to fe", "wan: to fe");
+    let expected = [
+        format!("{to_b}udp 10.1.0.5 10.2.0.9 ttl 63 out-1"),
+        "lan: to 07 icmp 10.1.0.1 10.1.0.5 type 11 [udp 10.1.0.5 10.2.0.9 ttl 1 out-2]".into(),
+        format!("{to_b}udp 10.2.0.77 10.2.0.9 ttl 63 inside-3"),
+        "lan: to 05 udp 10.2.0.9 10.1.0.5 ttl 63 in-4".into(),
+        format!("{to_b}icmp 10.1.0.1 10.2.0.9 type 11 [udp 10.2.0.9 10.1.0.5 ttl 1 in-5]"),
+        "wan: to fe esp 1002 192.0.2.1 198.51.100.2 ttl 64: \
+         udp 10.2.0.9 10.3.0.7 ttl 63 b-to-c-6"
+            .into(),
+        "wan: to fe udp 10.2.0.9 203.0.113.80 ttl 63 bypassed-8".into(),
+    ];
+    let peer = OnePlace(&gateway);
+    let (lan, wan) = (inputs(&from_lan, &peer), inputs(&from_wan, &peer));
+    for default in ["discard", "bypass"] {
+        gateway.0.write("lan.pcap", capture(&lan));
+        // After those of the other port.
+        let (link, mut records) = pcap::parse(&capture(&wan));
+        records.iter_mut().for_each(|record| record.at_ns += 1_000_000_000);
+        gateway.0.write("wan.pcap", pcap::capture(link, &records));
+        let run = format!("run chain.toml --stats s.json --set ipsec.default={default}");
+        gateway.0.warpline(&run).expect(0);
+        let sent = pcapng::parse(&gateway.0.read("out.pcapng"));
+        let frames: Vec<_> = sent.iter().map(|one| one.record.bytes.clone()).collect();
+        let told = all_told(&frames, &peer).into_iter().zip(&sent);
+        let told: Vec<_> = told.map(|(text, one)| format!("{}: {text}", one.interface)).collect();
+        assert_eq!(told, expected, "{default}");
+        let chain = &gateway.0.stats("s.json")["chains"][0];
+        assert_eq!(whole(&chain["egress_drops"]["unprotected"]), 1, "{chain}");
+        assert_eq!(whole(&chain["functions"][0]["drops"]["no-policy"]), 2, "{chain}");
     }
 }
