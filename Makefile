@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DEMO  := target/demo
 
-.PHONY: run test test-long kernel-races fuzz bench tunnels gpu-pack gpu-test gpu-bench deps deps-test deps-races clean
+.PHONY: run test test-long kernel-races fuzz bench tunnels conntrack gpu-pack gpu-test gpu-bench deps deps-test deps-races clean
 
 # The demo chain over the demo capture; its files stay in target/demo.
 run: deps
@@ -37,7 +37,7 @@ tunnels: deps
 	$(CARGO) build --release -p warpline
 	tools/tunnels/run.sh target/release/warpline
 
-# TCP as the Linux kernel's connection tracking judges it, beside the firewall (root, a few seconds).
+# TCP as Linux's connection tracking judges it, beside the firewall (root, a minute).
 conntrack: deps
 	$(CARGO) build --release -p warpline
 	tools/conntrack/run.sh target/release/warpline

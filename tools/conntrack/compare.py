@@ -1,6 +1,7 @@
 """Which TCP segments Warpline's firewall lets pass that Linux does not, and the reverse.
 
-Reads what kernel.py printed, has the program go through the same conversations, and prints the first difference of each.
+Reads the output of kernel.py, runs the program on the same conversations, and prints the first
+difference in each.
 """
 
 import os
@@ -28,8 +29,9 @@ def frame(client, words):
     options = b"" if options == "-" else bytes.fromhex(options)
     ends = [(client, 4000), (SERVER, 80)]
     (src, src_port), (dst, dst_port) = ends if way == ">" else ends[::-1]
-    tcp = struct.pack(">HHIIBBHHH", src_port, dst_port, int(seq), int(ack), (20 + len(options)) // 4 << 4, int(flags, 16),
-                      int(window), 0, 0) + options + bytes(int(length))
+    offset, flags = (20 + len(options)) // 4 << 4, int(flags, 16)
+    numbers = (int(seq), int(ack), offset, flags, int(window), 0, 0)
+    tcp = struct.pack(">HHIIBBHHH", src_port, dst_port, *numbers) + options + bytes(int(length))
     header = struct.pack(">BBHHHBBHII", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0, src, dst)
     return bytes(12) + b"\x08\x00" + header + tcp
 

@@ -1,6 +1,6 @@
-"""Random TCP conversations by a seed: handshakes, data, what networks do to them, and what attackers send.
+"""Random TCP conversations by a seed: handshakes, data, faults of networks, and attacks.
 
-A conversation is a list of segments. Whether a middlebox lets one pass does not change what comes next.
+A conversation is a list of segments. Whether a middlebox lets one pass does not change the next.
 """
 
 import random
@@ -21,7 +21,8 @@ class Segment:
     def text(self, passes):
         way, end = ">" if self.forth else "<", "pass" if passes else "drop"
         options = self.options.hex() or "-"
-        return f"{way} {self.flags:02x} {self.seq} {self.ack} {self.window} {self.length} {options} {end}"
+        numbers = f"{self.seq} {self.ack} {self.window} {self.length}"
+        return f"{way} {self.flags:02x} {numbers} {options} {end}"
 
 
 class End:
@@ -86,13 +87,25 @@ class Conversation:
                 if draw.random() < 0.5:
                     self.send(who, ACK)
         elif kind < 0.9:
-            self.send(0, draw.choice([ACK, ACK, ACK | PSH, SYN | ACK, FIN | ACK, RST]), length=draw.choice([0, 10]))
+            flags = draw.choice([ACK, ACK, ACK | PSH, SYN | ACK, FIN | ACK, RST])
+            self.send(0, flags, length=draw.choice([0, 10]))
 
     def step(self):
         draw, who = self.draw, self.draw.randrange(2)
-        actions = [(30, self.data), (16, self.acknowledge), (6, self.again), (5, self.keep_alive), (4, self.resize),
-                   (5, self.block), (6, self.finish), (8, self.reset), (5, self.stray_syn), (4, self.odd), (3, self.renew)]
-        action = draw.choices([one for _, one in actions], [weight for weight, _ in actions])[0]
+        actions = {
+            self.data: 30,
+            self.acknowledge: 16,
+            self.again: 6,
+            self.keep_alive: 5,
+            self.resize: 4,
+            self.block: 5,
+            self.finish: 6,
+            self.reset: 8,
+            self.stray_syn: 5,
+            self.odd: 4,
+            self.renew: 3,
+        }
+        action = draw.choices(list(actions), list(actions.values()))[0]
         before = len(self.segments)
         action(who)
         if draw.random() < 0.12:
@@ -128,8 +141,10 @@ class Conversation:
 
     def block(self, who):
         other = self.ends[1 - who]
-        ends = [other.seq + self.draw.choice([-500, -100, 0, 500, 70000]) for _ in range(self.draw.choice([1, 2]))]
-        blocks = b"".join(((end - 100) % WORD).to_bytes(4, "big") + (end % WORD).to_bytes(4, "big") for end in ends)
+        blocks = b""
+        for _ in range(self.draw.choice([1, 2])):
+            end = other.seq + self.draw.choice([-500, -100, 0, 500, 70000])
+            blocks += b"".join((edge % WORD).to_bytes(4, "big") for edge in (end - 100, end))
         options = NOP * 2 + bytes([5, 2 + len(blocks)]) + blocks
         self.send(who, ACK, ack=other.seq - self.draw.choice([1000, 0, 70000]), options=options)
 
@@ -143,15 +158,20 @@ class Conversation:
 
     def reset(self, who):
         own, other = self.ends[who], self.ends[1 - who]
-        offset = self.draw.choice([0, 0, 0, 1, -1, 100, other.window, -1000, 70000, -70000, WORD // 2])
+        offsets = [0, 0, 0, 1, -1, 100, other.window, -1000, 70000, -70000, WORD // 2]
+        offset = self.draw.choice(offsets)
         seq = self.draw.choice([own.seq + offset] * 6 + [0, self.draw.randrange(WORD)])
         flags = self.draw.choice([RST, RST | ACK])
-        ack = self.draw.choice([other.seq, other.seq, 0, other.first + 1, self.draw.randrange(WORD)])
-        self.send(who, flags, seq=seq, ack=ack if flags & ACK or self.draw.random() < 0.1 else 0, options=b"")
+        any_ack = self.draw.randrange(WORD)
+        ack = self.draw.choice([other.seq, other.seq, 0, other.first + 1, any_ack])
+        if not flags & ACK and self.draw.random() >= 0.1:
+            ack = 0
+        self.send(who, flags, seq=seq, ack=ack, options=b"")
 
     def stray_syn(self, who):
         own, other = self.ends[who], self.ends[1 - who]
-        own.first = self.draw.choice([own.first, own.seq, own.seq + 1000, self.draw.randrange(WORD)])
+        any_seq = self.draw.randrange(WORD)
+        own.first = self.draw.choice([own.first, own.seq, own.seq + 1000, any_seq])
         flags = self.draw.choice([SYN, SYN, SYN | ACK])
         self.send(who, flags, seq=own.first, options=own.syn_options(self.draw))
         for answer in self.draw.choice([[], [SYN | ACK], [ACK], [RST | ACK], [SYN | ACK, None]]):
@@ -162,12 +182,13 @@ class Conversation:
                 self.syn(1 - who, answer)
                 self.segments[-1].ack = (own.first + 1) % WORD
             else:
-                self.send(1 - who, answer, ack=self.draw.choice([own.first + 1, own.seq]), seq=other.seq)
+                ack = self.draw.choice([own.first + 1, own.seq])
+                self.send(1 - who, answer, ack=ack, seq=other.seq)
 
     def odd(self, who):
-        flags = self.draw.choice([0, FIN, SYN | FIN, SYN | RST, PSH, URG, ACK | URG, FIN | PSH | URG, RST | URG,
-                                  SYN | ACK | URG, FIN | ACK | URG, SYN | PSH, 0xC2, 0xD0, RST | FIN, RST | PSH | ACK])
-        self.send(who, flags)
+        flags = [0, FIN, SYN | FIN, SYN | RST, PSH, URG, ACK | URG, FIN | PSH | URG, RST | URG]
+        flags += [SYN | ACK | URG, FIN | ACK | URG, SYN | PSH, 0xC2, 0xD0, RST | FIN]
+        self.send(who, self.draw.choice(flags + [RST | PSH | ACK]))
 
     def renew(self, who):
         """The same ports again."""
@@ -179,7 +200,8 @@ class Conversation:
         self.send(who, ACK)
 
     def disturb(self, segment):
-        offset = self.draw.choice([1, -1, 500, -500, 5000, 65535, -65535, 66001, -66001, 1 << 20, -(1 << 20), 1 << 31])
+        offsets = [1, -1, 500, -500, 5000, 65535, -65535, 66001, -66001, 1 << 20, -(1 << 20)]
+        offset = self.draw.choice(offsets + [1 << 31])
         kind = self.draw.randrange(4)
         if kind == 0:
             segment.seq = (segment.seq + offset) % WORD

@@ -1,7 +1,7 @@
-"""Which TCP segments Linux's connection tracking lets pass: conversations through nftables in a namespace.
+"""TCP segments that Linux's connection tracking lets pass: conversations through nftables.
 
-Run by run.sh in a network namespace of its own. Packets enter and leave by TUN interfaces, so a segment has passed, or
-not, when the write returns.
+Run by run.sh in a network namespace of its own. Packets enter and leave by TUN interfaces, so a
+segment has passed, or not, when the write returns.
 """
 
 import fcntl
@@ -47,8 +47,9 @@ def packet(segment, client):
     ends = [(client, 4000), (SERVER, 80)]
     (src, src_port), (dst, dst_port) = ends if segment.forth else ends[::-1]
     header_len = 20 + len(segment.options)
-    body = struct.pack(">HHIIBBHHH", src_port, dst_port, segment.seq, segment.ack, header_len // 4 << 4, segment.flags,
-                       segment.window, 0, 0) + segment.options + bytes(segment.length)
+    numbers = (segment.seq, segment.ack, header_len // 4 << 4, segment.flags, segment.window, 0, 0)
+    body = struct.pack(">HHIIBBHHH", src_port, dst_port, *numbers)
+    body += segment.options + bytes(segment.length)
     header = struct.pack(">BBHHHBBHII", 0x45, 0, 20 + len(body), 0, 0, 64, 6, 0, src, dst)
     return header[:10] + struct.pack(">H", checksum(header)) + header[12:] + body
 
@@ -65,7 +66,8 @@ def drain(device):
 class Kernel:
     def __init__(self, loose, liberal):
         self.near, self.far = tun("near"), tun("far")
-        call("sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0")
+        call("sysctl -qw net.ipv4.ip_forward=1")
+        call("sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0")
         call("sysctl -qw net.netfilter.nf_conntrack_checksum=0")
         call("sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
         call("ip link set lo up; ip link set near up; ip link set far up")
@@ -89,7 +91,8 @@ def main():
     kernel = Kernel(loose, liberal)
     for seed in range(first, first + count):
         conversation = Conversation(seed)
-        print(f"conversation {seed} {'loose' if loose else '-'} {'liberal' if liberal else 'strict'}")
+        mode = f"{'loose' if loose else '-'} {'liberal' if liberal else 'strict'}"
+        print(f"conversation {seed} {mode}")
         for segment, passes in zip(conversation.segments, kernel.verdicts(conversation)):
             print(segment.text(passes))
 

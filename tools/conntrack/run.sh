@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# TCP as Linux's connection tracking judges it, beside the firewall: tools/conntrack/run.sh WARPLINE [FIRST [COUNT]]
+# TCP as Linux's connection tracking judges it, beside the firewall:
+# tools/conntrack/run.sh WARPLINE [FIRST [COUNT]]
 #
-# Sends COUNT random conversations from seed FIRST on through nftables in a network namespace made here, and through the
-# program WARPLINE, in four modes; prints where verdicts differ. `tools/conntrack/run.sh record` prints conversations with
-# the kernel's verdicts instead, which functions/firewall/src/tests/conntrack.txt keeps. Needs root, python3, nft, and TUN.
+# Sends COUNT random conversations from seed FIRST on through nftables in a network namespace made
+# here, and through the program WARPLINE, in four modes. Prints different verdicts.
+# `tools/conntrack/run.sh record` prints conversations with the kernel's verdicts instead, which
+# functions/firewall/src/tests/conntrack.txt keeps. Needs root, python3, nft, and TUN.
 set -euo pipefail
 
 if [[ $# -lt 1 ]]; then
