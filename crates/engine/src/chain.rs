@@ -260,6 +260,11 @@ impl Chain {
         }
     }
 
+    /// Whether the first fragment of a packet must come before the others.
+    pub(crate) fn orders_fragments(&self) -> bool {
+        self.instances.iter().any(|i| i.function.follows_first_fragment())
+    }
+
     /// How often time has to be told, in packet time: the shortest that any function asks for.
     pub fn tick(&self) -> Option<Duration> {
         self.instances.iter().filter_map(|i| i.function.tick()).min()

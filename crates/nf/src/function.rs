@@ -55,6 +55,12 @@ pub trait Function: Any + Send + Sync {
         &[]
     }
 
+    /// Whether it decides about all fragments of a packet by the first: then ingress gives it that
+    /// one before the others.
+    fn follows_first_fragment(&self) -> bool {
+        false
+    }
+
     /// How it treats addresses and conversations, from which follows where it may stand.
     fn traits(&self) -> Traits {
         Traits::NONE

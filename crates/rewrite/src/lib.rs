@@ -5,6 +5,7 @@
 
 pub mod addresses;
 pub mod fixed;
+pub mod fragments;
 pub mod icmp;
 pub mod icmp_errors;
 mod joint_key;

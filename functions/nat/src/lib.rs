@@ -8,7 +8,6 @@ mod bindings;
 mod config;
 mod content;
 mod fixed_keys;
-mod fragments;
 mod iptables_rules;
 mod key;
 mod list;
@@ -192,6 +191,10 @@ impl Function for Nat {
 
     fn state(&self, shard: Shard) -> State {
         State::before(NatShard::new(&self.config, self.words.clone(), shard))
+    }
+
+    fn follows_first_fragment(&self) -> bool {
+        true
     }
 
     fn change_words(&self) -> &[ScratchWord] {

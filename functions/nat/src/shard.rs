@@ -11,7 +11,6 @@ use super::binding::{Class, Outside};
 use super::bindings::{Bindings, Sought};
 use super::config::{Config, Dependence};
 use super::content::{Content, Flow, content};
-use super::fragments::Fragments;
 use super::key::Key;
 use super::remotes::{SegmentTimes, Way};
 use warpline_nf::{Before, Emit, StateHalf};
@@ -19,6 +18,7 @@ use warpline_rewrite::Endpoint;
 use warpline_rewrite::PlaceWords;
 use warpline_rewrite::Protocol;
 use warpline_rewrite::fixed::Target;
+use warpline_rewrite::fragments::Fragments;
 use warpline_rewrite::icmp::Quote;
 use warpline_rewrite::translate::{Action, Rewrite};
 
@@ -33,7 +33,8 @@ pub(super) struct NatShard {
     config: Arc<Config>,
     words: PlaceWords,
     bindings: Bindings,
-    fragments: Fragments,
+    /// The addresses that first fragments got.
+    fragments: Fragments<u128>,
     counts: Counts,
     /// What this batch's packets will be looked for by, for both times that memory is asked for.
     asked: RefCell<Vec<Sought>>,
@@ -170,9 +171,7 @@ impl NatShard {
         let version = packet.version();
         let (to, action) = match content(packet)? {
             Content::LaterFragment => {
-                let found = self.fragments.find(packet, (src, dst), self.bindings.now());
-                let address = found.ok_or(Refusal::Fragment)?;
-                let to = Endpoint { address, port: 0 };
+                let to = self.followed(packet)?;
                 return Ok(Rewrite { action: Action::SourceAddress, to });
             }
             Content::Flow(flow) => {
@@ -182,11 +181,23 @@ impl NatShard {
             }
             Content::Error => (self.outbound_error(packet, dst)?, Action::ErrorOut),
         };
+        self.remember(packet, to);
+        Ok(Rewrite { action, to })
+    }
+
+    /// Remembers the new endpoint of a first fragment for those that follow it.
+    #[inline]
+    fn remember(&mut self, packet: &PacketMut<'_>, to: Endpoint) {
         if packet.has(Flags::FRAGMENT) {
             let now = self.bindings.now();
-            self.fragments.remember(packet, (src, dst), to.address, now);
+            self.fragments.remember(packet, packet.addresses(), to.address, now);
         }
-        Ok(Rewrite { action, to })
+    }
+
+    /// The address that the first fragment got for which this later one has to follow it.
+    fn followed(&self, packet: &PacketMut<'_>) -> Result<Endpoint, Refusal> {
+        let found = self.fragments.find(packet, packet.addresses(), self.bindings.now());
+        Ok(Endpoint { address: found.ok_or(Refusal::Fragment)?, port: 0 })
     }
 
     /// The outside endpoint of a packet from inside, by its binding, which is found or made.
@@ -238,6 +249,7 @@ impl NatShard {
         let Content::Flow(flow) = content(packet)? else { return Err(Refusal::NoBinding) };
         let remote = Endpoint { address: src, port: flow.src_port };
         self.forward(packet.version(), &flow, remote, target)?;
+        self.remember(packet, target.inside);
         Ok(Rewrite { action: Action::Destination, to: target.inside })
     }
 
@@ -410,7 +422,10 @@ impl NatShard {
     ) -> Done {
         let version = packet.version();
         match content(packet)? {
-            Content::LaterFragment => Err(Refusal::Fragment),
+            Content::LaterFragment => {
+                let to = self.followed(packet)?;
+                Ok(Rewrite { action: Action::DestinationAddress, to })
+            }
             Content::Flow(flow) if flow.protocol == Protocol::Icmp && flow.opens => {
                 Err(Refusal::NoBinding)
             }
@@ -418,10 +433,12 @@ impl NatShard {
                 let remote = remote(flow.protocol, src, flow.src_port);
                 let address = address.ok_or(Refusal::NoBinding)?;
                 let to = self.destination(version, &flow, address, remote)?;
+                self.remember(packet, to);
                 Ok(Rewrite { action: Action::Destination, to })
             }
             Content::Error => {
                 let to = self.inbound_error(packet, dst, address)?;
+                self.remember(packet, to);
                 Ok(Rewrite { action: Action::ErrorIn, to })
             }
         }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame};
-use warpline_packet::{FlowHasher, Instant, Kind, Steering};
+use warpline_packet::{Flags, FlowHasher, FragmentKey, Instant, Kind, Steering};
 
 use super::Step;
 use super::feed::{Feed, Found};
+use super::fragments::{Course, Fragments};
 use super::kept::Kept;
 use super::packet_clock::PacketClock;
 use crate::clock::Clock;
@@ -40,6 +41,8 @@ pub(super) struct Desk {
     own: Option<(usize, usize)>,
     tick: Option<Duration>,
     next_tick: Instant,
+    /// The time of the frame that was looked at last.
+    last_time: Instant,
     /// The clock of packets' timestamps.
     pub(super) time: PacketClock,
     /// The number of the input that is next.
@@ -50,6 +53,8 @@ pub(super) struct Desk {
     /// The times that functions go by, with them.
     times: Box<[Instant; BURST_MAX]>,
     kept: Kept,
+    /// Where functions need the first fragment of a packet before the others.
+    fragments: Option<Fragments>,
     /// Frames whose time is not decided: they come behind those that are kept.
     held: Kept,
     /// When the source had none for the first time since there are such.
@@ -82,12 +87,14 @@ impl Desk {
             own,
             tick: chain.tick(),
             next_tick: Instant::ZERO,
+            last_time: Instant::ZERO,
             time: PacketClock::default(),
             ingress: 0,
             announcement: None,
             found: Box::new([Found::default(); BURST_MAX]),
             times: Box::new([Instant::ZERO; BURST_MAX]),
             kept: Kept::new(),
+            fragments: chain.orders_fragments().then(Fragments::new),
             held: Kept::default(),
             held_since: None,
             ending: false,
@@ -144,6 +151,13 @@ impl Desk {
         if !self.take_held(true) {
             return self.blocked();
         }
+        if let Some(fragments) = &mut self.fragments {
+            fragments.end(self.last_time);
+            fragments.move_ready(&mut self.kept);
+        }
+        if !self.take_kept() {
+            return self.blocked();
+        }
         self.ended = true;
         self.start_announcement(Kind::Finish);
         Step::Worked
@@ -167,9 +181,10 @@ impl Desk {
         self.part.bytes_read += bytes as u64;
         // A frame that is too long for a slab would wait for room forever. Sources give at most
         // `FRAME_LEN_MAX` bytes a burst. If one gives more, its frames are kept, and cut there.
-        let taken = if bytes > FRAME_LEN_MAX { 0 } else { self.take(frames) };
-        self.keep(frames, taken);
-        taken == frames.len()
+        let now = self.order_fragments(frames);
+        let taken = if bytes > FRAME_LEN_MAX { 0 } else { self.take(&frames[..now]) };
+        self.keep(frames, taken, now);
+        taken == now
     }
 
     /// Gives the frames of a burst their times, as far as these are decided; says of how many.
@@ -178,10 +193,67 @@ impl Desk {
         self.time.time(frames, is_all, &mut *self.times)
     }
 
-    /// Keeps those of the frames that were timed which found no room.
-    fn keep(&mut self, frames: &[Frame<'_>], taken: usize) {
-        let left = frames.iter().zip(&*self.times).skip(taken);
-        left.for_each(|(frame, now)| self.kept.keep(frame, *now));
+    /// Keeps those of the first `now` frames which found no room, fragments that are ready, and the
+    /// frames after them.
+    fn keep(&mut self, frames: &[Frame<'_>], taken: usize, now: usize) {
+        if taken == frames.len() && self.fragments.is_none() {
+            return;
+        }
+        let all = || frames.iter().zip(&*self.times).zip(&*self.found).enumerate();
+        for (_, ((frame, now), _)) in all().take(now).skip(taken).filter(|(_, (_, own))| !own.waits)
+        {
+            self.kept.keep(frame, *now);
+        }
+        if let Some(fragments) = &mut self.fragments {
+            fragments.move_ready(&mut self.kept);
+        }
+        for (_, ((frame, now), _)) in all().skip(now) {
+            self.kept.keep(frame, *now);
+        }
+    }
+
+    /// Has later fragments follow the first of their packet, or wait for it. Returns how many of
+    /// the frames come before fragments that waited.
+    #[inline]
+    fn order_fragments(&mut self, frames: &[Frame<'_>]) -> usize {
+        let found = &self.found[..frames.len()];
+        let is_fragment = |found: &Found| found.headers.flags.has(Flags::FRAGMENT);
+        match self.fragments.is_some() && found.iter().any(is_fragment) {
+            true => self.order_all_fragments(frames),
+            false => frames.len(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn order_all_fragments(&mut self, frames: &[Frame<'_>]) -> usize {
+        let Some(fragments) = &mut self.fragments else { return frames.len() };
+        let lanes = self.feeds.len();
+        let all = frames.iter().zip(&mut *self.found).zip(&*self.times).enumerate();
+        for (at, ((frame, found), &now)) in all {
+            let Some(key) = FragmentKey::of(frame.bytes, &found.headers) else { continue };
+            self.last_time = self.last_time.max(now);
+            if fragments.expire(now) {
+                return at;
+            }
+            if !found.headers.flags.has(Flags::LATER_FRAGMENT) {
+                if fragments.first(key, found.steered.shard, now) {
+                    return at + 1;
+                }
+                continue;
+            }
+            match fragments.later(key, frame, now) {
+                Course::Waits => found.waits = true,
+                Course::On(None) => {}
+                Course::On(Some(shard)) => {
+                    found.steered.shard = shard;
+                    if lanes > 1 {
+                        found.lane = lane_of(shard, lanes) as u8;
+                    }
+                }
+            }
+        }
+        frames.len()
     }
 
     /// Holds frames until their time is decided.
@@ -198,47 +270,68 @@ impl Desk {
     #[inline(never)]
     fn take_held(&mut self, is_all: bool) -> bool {
         while !self.held.is_empty() {
+            if !self.take_kept() {
+                return false;
+            }
             let mut held = std::mem::take(&mut self.held);
-            let (timed, taken) = {
+            let (timed, taken, now) = {
                 let mut burst = Burst::new();
                 held.frames().for_each(|(frame, _)| _ = burst.push(frame));
                 let frames = burst.frames();
                 let timed = self.time(frames, is_all && frames.len() == held.len());
                 let frames = &frames[..timed];
                 self.find(frames);
-                let taken = self.take(frames);
-                self.keep(frames, taken);
-                (timed, taken)
+                let now = self.order_fragments(frames);
+                let taken = self.take(&frames[..now]);
+                self.keep(frames, taken, now);
+                (timed, taken, now)
             };
             held.forget(timed);
             self.held = held;
-            if timed == 0 || taken < timed {
-                return taken == timed;
+            if timed == 0 || taken < now {
+                return taken == now;
             }
         }
         true
+    }
+
+    /// Whether frames wait for room, or fragments for their turn.
+    pub(super) fn has_kept(&self) -> bool {
+        !self.kept.is_empty()
     }
 
     /// Takes in the frames that found no room before, as far as there is some now. Returns whether
     /// none is left.
     #[inline(never)]
     pub(super) fn take_kept(&mut self) -> bool {
-        if self.kept.is_empty() {
-            return true;
-        }
-        let mut kept = std::mem::take(&mut self.kept);
-        let taken = {
-            let mut burst = Burst::new();
-            for ((frame, now), time) in kept.frames().zip(self.times.iter_mut()) {
-                let _ = burst.push(frame);
-                *time = now;
+        while !self.kept.is_empty() {
+            let mut kept = std::mem::take(&mut self.kept);
+            let (taken, now, count) = {
+                let mut burst = Burst::new();
+                for ((frame, now), time) in kept.frames().zip(self.times.iter_mut()) {
+                    let _ = burst.push(frame);
+                    *time = now;
+                }
+                let frames = burst.frames();
+                self.find(frames);
+                let now = self.order_fragments(frames);
+                let taken = self.take(&frames[..now]);
+                if self.fragments.is_some() {
+                    self.keep(frames, taken, now);
+                }
+                (taken, now, frames.len())
+            };
+            kept.forget(if self.fragments.is_some() { count } else { taken });
+            if self.kept.is_empty() {
+                self.kept = kept;
+            } else {
+                kept.frames().for_each(|(frame, now)| self.kept.keep(&frame, now));
             }
-            self.find(burst.frames());
-            self.take(burst.frames())
-        };
-        kept.forget(taken);
-        self.kept = kept;
-        self.kept.is_empty()
+            if taken < now {
+                return false;
+            }
+        }
+        true
     }
 
     /// Takes in frames that [`Desk::find`] has seen, and returns their number: those that follow
@@ -247,6 +340,10 @@ impl Desk {
         let mut at = 0;
         while let Some(found) = self.found[..frames.len()].get(at) {
             let lane = found.lane;
+            if found.waits {
+                at += 1;
+                continue;
+            }
             if !self.is_own(found) {
                 // Its state is on another lane, so no function here may let it through.
                 self.part.overloaded(STEERING_QUEUE, 1);
@@ -305,6 +402,10 @@ impl Desk {
     /// Returns `at` itself if an announcement was started that comes first.
     fn run_end(&mut self, frames: &[Frame<'_>], at: usize) -> usize {
         let mut end = frames.len();
+        if self.fragments.is_some() {
+            let waits = self.found[at..end].iter().position(|found| found.waits);
+            end = waits.map_or(end, |count| at + count);
+        }
         if self.feeds.len() > 1 || self.own.is_some_and(|(_, lanes)| lanes > 1) {
             let same = |found: &Found| {
                 let first = &self.found[at];

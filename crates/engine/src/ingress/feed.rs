@@ -126,13 +126,15 @@ pub(super) struct Found {
     pub(super) steered: Steered,
     /// The lane that holds its shard.
     pub(super) lane: u8,
+    /// Whether it is a fragment that waits for the first of its packet.
+    pub(super) waits: bool,
 }
 
 impl Found {
     /// Where the frame's headers lie and where it goes.
     #[inline(always)]
     pub(super) fn read(&mut self, frame: &Frame<'_>, steering: &Steering, hasher: &FlowHasher) {
-        self.headers = Headers::default();
+        (self.headers, self.waits) = (Headers::default(), false);
         self.headers.find(frame.bytes, frame.link, frame.wire_len as usize);
         self.steered = steering.steer(hasher, frame.bytes, &self.headers);
     }

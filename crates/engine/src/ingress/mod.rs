@@ -7,6 +7,7 @@
 
 mod desk;
 mod feed;
+mod fragments;
 mod kept;
 mod packet_clock;
 mod sampled;
@@ -115,6 +116,9 @@ impl Ingress {
                 Ok(Given::Frames) => {
                     if !desk.take_all(burst.frames()) {
                         return desk.blocked();
+                    }
+                    if desk.has_kept() {
+                        break;
                     }
                 }
                 Ok(Given::Idle(wait)) => return desk.rest(wait),

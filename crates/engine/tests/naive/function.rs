@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::flows::Told;
 use crate::nids::Alert;
+use crate::waiting;
 use crate::wire::Frame;
 
 /// What becomes of a packet.
@@ -25,6 +26,11 @@ pub(crate) trait Function {
     /// Takes a packet; what it sends back to the sender goes to `back`. `left` is what the engine's function made of
     /// the packet, where that is a matter of its choice; nothing where it dropped it.
     fn take(&mut self, frame: &mut Frame, left: Option<&[u8]>, back: &mut Vec<Frame>) -> Fate;
+
+    /// Whether it decides about fragments by the first of their packet.
+    fn follows_first_fragment(&self) -> bool {
+        false
+    }
 
     /// What it counted when the last packet came at `now`.
     fn counters(&self, now: u64) -> Counters;
@@ -85,6 +91,8 @@ pub(crate) fn run(
 ) -> Outcome {
     let mut outcome =
         Outcome { tallies: vec![Tally::default(); chain.len()], ..Outcome::default() };
+    let follows = chain.iter().any(|function| function.follows_first_fragment());
+    let inputs = if follows { waiting::in_order(inputs) } else { inputs.to_vec() };
     for (cause, input) in inputs.iter().enumerate() {
         let mut frame = Frame { number: cause, ..input.clone() };
         let mut end = (chain.len(), Fate::Forward);

@@ -42,6 +42,7 @@ mod rules;
 mod sums;
 mod traffic;
 mod tunnel;
+mod waiting;
 mod wire;
 
 use std::time::{SystemTime, UNIX_EPOCH};

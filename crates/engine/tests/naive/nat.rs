@@ -9,7 +9,7 @@ use crate::quote::{Quoted, quoted};
 use crate::rewrite::{Side, rewrite, rewrite_quoted};
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, be16, view};
 
-const FRAGMENTS_NANOS: u64 = 60_000_000_000;
+pub(crate) const FRAGMENTS_NANOS: u64 = 60_000_000_000;
 
 /// The function.
 pub(crate) struct Nat {
@@ -24,7 +24,7 @@ pub(crate) struct Nat {
 }
 
 /// Source, destination, identification and, of IPv4, protocol: what fragments of a packet share.
-type Whole = (IpAddr, IpAddr, u32, u8);
+pub(crate) type Whole = (IpAddr, IpAddr, u32, u8);
 
 /// What a packet carries.
 enum Content {
@@ -71,10 +71,7 @@ impl Nat {
     fn outward(&mut self, frame: &mut Frame, view: &View, left: Option<&[u8]>) -> Done {
         let (src, dst) = view.addresses(&frame.bytes);
         if view.later() {
-            let known = fragment_key(frame, view);
-            let first = self.fragments.iter().rev().find(|(key, _, _)| *key == known);
-            let first = first.filter(|(_, _, since)| frame.now < since + FRAGMENTS_NANOS);
-            let address = first.ok_or("fragment")?.1;
+            let address = self.first(frame, view).ok_or("fragment")?;
             rewrite(frame, view, Side::Source, (address, None));
             self.outbound += 1;
             return Ok(());
@@ -108,6 +105,13 @@ impl Nat {
         Ok(())
     }
 
+    /// The address that the first fragment of a packet got.
+    fn first(&self, frame: &Frame, view: &View) -> Option<IpAddr> {
+        let known = fragment_key(frame, view);
+        let first = self.fragments.iter().rev().find(|(key, _, _)| *key == known)?;
+        (frame.now < first.2 + FRAGMENTS_NANOS).then_some(first.1)
+    }
+
     fn remember(&mut self, frame: &Frame, view: &View, ends: (IpAddr, IpAddr), outside: IpAddr) {
         if view.fragment {
             let (_, _, ident, protocol) = fragment_key(frame, view);
@@ -128,7 +132,10 @@ impl Nat {
     fn inward(&mut self, frame: &mut Frame, view: &View) -> Done {
         let (src, dst) = view.addresses(&frame.bytes);
         if view.later() {
-            return Err("fragment");
+            let address = self.first(frame, view).ok_or("fragment")?;
+            rewrite(frame, view, Side::Destination, (address, None));
+            self.inbound += 1;
+            return Ok(());
         }
         match content(frame, view)? {
             Content::Error(quoted) => {
@@ -140,6 +147,7 @@ impl Nat {
                 let inside = self.bindings.permitted(kind, (dst, from), remote, frame.now)?.inside;
                 let to = (inside.0, Some(inside.1));
                 rewrite_quoted(frame, view, &quoted, Side::Source, to);
+                self.remember(frame, view, (src, dst), inside.0);
                 rewrite(frame, view, Side::Destination, (inside.0, None));
                 self.errors += 1;
             }
@@ -147,6 +155,7 @@ impl Nat {
             Content::Flow { kind, from, to, flags, .. } => {
                 let remote = (src, if kind == Kind::Echo { 0 } else { from });
                 let inside = self.bindings.inward(kind, (dst, to), remote, flags, frame.now)?;
+                self.remember(frame, view, (src, dst), inside.0);
                 rewrite(frame, view, Side::Destination, (inside.0, Some(inside.1)));
                 self.inbound += 1;
             }
@@ -168,6 +177,10 @@ impl Function for Nat {
         }
     }
 
+    fn follows_first_fragment(&self) -> bool {
+        true
+    }
+
     fn counters(&self, now: u64) -> Counters {
         let mut all = self.bindings.counters(now);
         let own = [
@@ -175,6 +188,7 @@ impl Function for Nat {
             ("inbound", self.inbound),
             ("icmp_errors", self.errors),
             ("untranslated", self.untranslated),
+            ("hairpins", 0),
         ];
         all.extend(own.map(|(name, count)| (name, (count, count))));
         all
@@ -239,7 +253,7 @@ fn is_request(quoted: &Quoted) -> bool {
     is_echo && quoted.message.is_some_and(|(kind, _)| kind == 8 || kind == 128)
 }
 
-fn fragment_key(frame: &Frame, view: &View) -> Whole {
+pub(crate) fn fragment_key(frame: &Frame, view: &View) -> Whole {
     let (src, dst) = view.addresses(&frame.bytes);
     let word = |at| be16(&frame.bytes, at).unwrap_or(0) as u32;
     match view.version {

@@ -1,4 +1,4 @@
-//! Which outside address the first fragment of a packet got, for those that follow it.
+//! What a function did to the first fragment of a packet, for those that follow it.
 
 use std::time::Duration;
 
@@ -25,46 +25,47 @@ struct Whole {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Place<T> {
     whole: Whole,
     expires: u64,
-    outside: u128,
+    done: T,
 }
 
-/// The fragmented packets of a shard.
-pub(super) struct Fragments {
-    places: Vec<Place>,
+/// The fragmented packets of a shard, with what was done to the first fragment of each.
+pub struct Fragments<T> {
+    places: Vec<Place<T>>,
     hash_key: HashKey,
 }
 
-impl Fragments {
-    pub(super) fn new(shard: Shard, hash_key: HashKey) -> Self {
+impl<T: Copy + Default> Fragments<T> {
+    /// Those of `shard`; `hash_key` decides which of two packets has a place.
+    pub fn new(shard: Shard, hash_key: HashKey) -> Self {
         Self { places: vec![Place::default(); shard.share(PLACES)], hash_key }
     }
 
-    /// Remembers the outside address of a first fragment.
-    pub(super) fn remember(
+    /// Remembers what was done to a first fragment between `addresses`.
+    pub fn remember(
         &mut self,
         packet: &PacketMut<'_>,
         addresses: (u128, u128),
-        outside: u128,
+        done: T,
         now: Instant,
     ) {
         let Some(whole) = Whole::of(packet, addresses) else { return };
         let at = self.place(&whole);
-        self.places[at] = Place { whole, outside, expires: now.after(LIFETIME).as_nanos() };
+        self.places[at] = Place { whole, done, expires: now.after(LIFETIME).as_nanos() };
     }
 
-    /// The outside address of a later fragment, where the first one was seen.
-    pub(super) fn find(
-        &self,
-        packet: &PacketMut<'_>,
-        addresses: (u128, u128),
-        now: Instant,
-    ) -> Option<u128> {
+    /// What was done to the first fragment of a packet, where it was seen.
+    pub fn find(&self, packet: &PacketMut<'_>, addresses: (u128, u128), now: Instant) -> Option<T> {
         let whole = Whole::of(packet, addresses)?;
         let place = &self.places[self.place(&whole)];
-        (place.whole == whole && place.expires > now.as_nanos()).then_some(place.outside)
+        (place.whole == whole && place.expires > now.as_nanos()).then_some(place.done)
+    }
+
+    /// Forgets all packets.
+    pub fn clear(&mut self) {
+        self.places.fill(Place::default());
     }
 
     fn place(&self, whole: &Whole) -> usize {

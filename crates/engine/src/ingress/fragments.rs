@@ -1,0 +1,243 @@
+//! Fragments in an order that functions can use: the first of a packet before all others.
+//!
+//! Only the first fragment has ports, so it alone shows the shard of a translated packet, and only
+//! after it a function can decide about the others. Later fragments whose first one has not come
+//! wait here, in any number of packets. They follow the first one into its shard.
+//!
+//! Memory is bounded. A fragment that finds no room, has waited too long, or whose source has too
+//! many that wait continues without its first one, and so do all later fragments of its packet.
+//! Functions drop them by name.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use warpline_io::Frame;
+use warpline_packet::{FragmentKey, Instant};
+
+use super::kept::Kept;
+
+/// How long a fragment waits for the first of its packet, in packet time (RFC 8200, 4.5).
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long the shard of a packet is remembered for its later fragments.
+const KNOWN_MAX: Duration = Duration::from_secs(60);
+/// Packets whose shard is remembered. The oldest makes room.
+const KNOWN: usize = 16_384;
+/// Fragments that wait, their bytes, and how many of one source.
+const WAITING: usize = 4096;
+const WAITING_BYTES: usize = 8 << 20;
+const WAITING_OF_SOURCE: usize = 256;
+
+/// The answer to what becomes of a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Course {
+    /// It goes on, into the shard of its first fragment if that is known.
+    On(Option<u8>),
+    /// It waits here.
+    Waits,
+}
+
+/// Packets whose first fragment came, and fragments that wait for theirs.
+pub(super) struct Fragments {
+    /// Shards of packets, with the time until which they are remembered. A packet without a shard
+    /// lost its first fragment.
+    known: HashMap<FragmentKey, (Option<u8>, Instant)>,
+    /// The same packets in the order in which they came.
+    order: VecDeque<FragmentKey>,
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    of_source: HashMap<u128, usize>,
+    /// Fragments that go on now, after the frames at hand.
+    ready: Kept,
+}
+
+/// A fragment that waits.
+struct Waiting {
+    key: FragmentKey,
+    until: Instant,
+    frame: Kept,
+    len: usize,
+}
+
+impl Fragments {
+    pub(super) fn new() -> Self {
+        Self {
+            known: HashMap::with_capacity(KNOWN),
+            order: VecDeque::with_capacity(KNOWN),
+            waiting: VecDeque::new(),
+            bytes: 0,
+            of_source: HashMap::new(),
+            ready: Kept::default(),
+        }
+    }
+
+    /// A first fragment goes to `shard`. Says whether others waited for it, which are ready now.
+    pub(super) fn first(&mut self, key: FragmentKey, shard: u8, now: Instant) -> bool {
+        self.know(key, Some(shard), now);
+        self.release(now, |waiting| waiting.key == key)
+    }
+
+    fn know(&mut self, key: FragmentKey, shard: Option<u8>, now: Instant) {
+        let until = now.after(KNOWN_MAX);
+        if self.known.insert(key, (shard, until)).is_none() {
+            if self.order.len() == KNOWN {
+                self.forget_oldest();
+            }
+            self.order.push_back(key);
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(key) = self.order.pop_front() {
+            self.known.remove(&key);
+        }
+    }
+
+    /// A later fragment comes, which may have to wait for its first one.
+    pub(super) fn later(&mut self, key: FragmentKey, frame: &Frame<'_>, now: Instant) -> Course {
+        if let Some(&(shard, until)) = self.known.get(&key)
+            && until > now
+        {
+            return Course::On(shard);
+        }
+        if self.of_source.get(&key.src).is_some_and(|&n| n >= WAITING_OF_SOURCE) {
+            return Course::On(None);
+        }
+        let len = frame.bytes.len();
+        while self.waiting.len() == WAITING || self.bytes + len > WAITING_BYTES {
+            let Some(oldest) = self.waiting.pop_front() else { return Course::On(None) };
+            self.give_up(oldest, now);
+        }
+        let mut kept = Kept::default();
+        kept.keep(frame, now);
+        *self.of_source.entry(key.src).or_default() += 1;
+        self.bytes += len;
+        self.waiting.push_back(Waiting { key, until: now.after(WAIT_MAX), frame: kept, len });
+        Course::Waits
+    }
+
+    /// Fragments that waited too long at `now` are ready without their first one. Says whether
+    /// there are any.
+    pub(super) fn expire(&mut self, now: Instant) -> bool {
+        let before = self.waiting.len();
+        while self.waiting.front().is_some_and(|oldest| oldest.until <= now)
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            self.give_up(oldest, now);
+        }
+        self.waiting.len() < before
+    }
+
+    /// No more frames come: all that wait are ready.
+    pub(super) fn end(&mut self, now: Instant) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.give_up(waiting, now);
+        }
+    }
+
+    /// A fragment continues without its first one.
+    fn give_up(&mut self, waiting: Waiting, now: Instant) {
+        self.know(waiting.key, None, now);
+        self.is_ready(waiting, now);
+    }
+
+    fn release(&mut self, now: Instant, which: impl Fn(&Waiting) -> bool) -> bool {
+        if !self.waiting.iter().any(&which) {
+            return false;
+        }
+        for waiting in std::mem::take(&mut self.waiting) {
+            match which(&waiting) {
+                true => self.is_ready(waiting, now),
+                false => self.waiting.push_back(waiting),
+            }
+        }
+        true
+    }
+
+    fn is_ready(&mut self, waiting: Waiting, now: Instant) {
+        self.bytes -= waiting.len;
+        if let Some(count) = self.of_source.get_mut(&waiting.key.src) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_source.remove(&waiting.key.src);
+            }
+        }
+        for (frame, since) in waiting.frame.frames() {
+            self.ready.keep(&frame, now.max(since));
+        }
+    }
+
+    /// Adds the fragments that are ready to those that are kept for the next turn.
+    pub(super) fn move_ready(&mut self, kept: &mut Kept) {
+        if self.ready.is_empty() {
+            return;
+        }
+        self.ready.frames().for_each(|(frame, now)| kept.keep(&frame, now));
+        let count = self.ready.len();
+        self.ready.forget(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpline_packet::LinkType;
+
+    fn key(src: u128, ident: u32) -> FragmentKey {
+        FragmentKey { src, dst: 9, ident, version: 4, protocol: 17 }
+    }
+
+    fn frame(bytes: &[u8]) -> Frame<'_> {
+        Frame {
+            bytes,
+            timestamp: Instant::ZERO,
+            wire_len: bytes.len() as u32,
+            link: LinkType::ETHERNET,
+            interface: 0,
+        }
+    }
+
+    fn ready(fragments: &mut Fragments) -> Vec<Vec<u8>> {
+        let mut kept = Kept::default();
+        fragments.move_ready(&mut kept);
+        kept.frames().map(|(frame, _)| frame.bytes.to_vec()).collect()
+    }
+
+    const NOW: Instant = Instant::from_secs(5);
+
+    #[test]
+    fn later_fragments_wait_for_the_first_in_any_order() {
+        let mut own = Fragments::new();
+        for (ident, bytes) in [(1, b"1b"), (2, b"2b"), (1, b"1c")] {
+            assert_eq!(own.later(key(7, ident), &frame(bytes), NOW), Course::Waits);
+        }
+        assert!(own.first(key(7, 1), 33, NOW));
+        assert_eq!(ready(&mut own), [b"1b".to_vec(), b"1c".to_vec()]);
+        assert_eq!(own.later(key(7, 1), &frame(b"1d"), NOW), Course::On(Some(33)));
+        assert!(!own.expire(NOW.after(WAIT_MAX - Duration::from_nanos(1))));
+        assert_eq!(ready(&mut own), [[0; 0]; 0]);
+        assert!(own.expire(NOW.after(WAIT_MAX)));
+        assert_eq!(ready(&mut own), [b"2b".to_vec()]);
+        assert_eq!((own.bytes, own.of_source.len(), own.waiting.len()), (0, 0, 0));
+        let late = NOW.after(KNOWN_MAX);
+        assert_eq!(own.later(key(7, 2), &frame(b"2c"), late), Course::On(None), "given up");
+        assert_eq!(own.later(key(7, 1), &frame(b"1e"), late), Course::Waits, "forgotten");
+    }
+
+    #[test]
+    fn a_flood_is_bounded_by_source_and_in_all() {
+        let mut own = Fragments::new();
+        let mut waits = |src, ident| own.later(key(src, ident), &frame(b"x"), NOW) == Course::Waits;
+        assert!((0..WAITING_OF_SOURCE as u32).all(|ident| waits(1, ident)));
+        assert!(!waits(1, 99_999) && waits(2, 1));
+        for src in 3..3 + 2 * WAITING as u128 {
+            assert!(waits(src, 1));
+        }
+        assert_eq!(own.waiting.len(), WAITING);
+        own.end(NOW);
+        assert_eq!(ready(&mut own).len(), WAITING_OF_SOURCE + 1 + 2 * WAITING);
+        for ident in 0..2 * KNOWN as u32 {
+            own.first(key(1, ident), 1, NOW);
+        }
+        assert!(own.known.len() <= KNOWN && own.order.len() <= KNOWN);
+    }
+}
