@@ -1,9 +1,9 @@
-//! What the fragments of one packet have in common.
+//! The key of a fragmented packet, which all its fragments have.
 
 use crate::wire::{Ipv4, Ipv6, ip_protocol, ipv4, ipv6, ipv6_ext};
 use crate::{Flags, Headers};
 
-/// What the fragments of one packet share (RFC 791, 3.2; RFC 8200, 4.5).
+/// The key that all fragments of a packet share (RFC 791, 3.2; RFC 8200, 4.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FragmentKey {
     /// The source address; IPv4 fills the low 32 bits.

@@ -1,4 +1,4 @@
-//! What a function did to the first fragment of a packet, for those that follow it.
+//! Remembers how a function changed the first fragment of a packet, for those that follow it.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ struct Place<T> {
     done: T,
 }
 
-/// The fragmented packets of a shard, with what was done to the first fragment of each.
+/// The fragmented packets of a shard, each with the change of its first fragment.
 pub struct Fragments<T> {
     places: Vec<Place<T>>,
     hash_key: HashKey,
@@ -43,7 +43,7 @@ impl<T: Copy + Default> Fragments<T> {
         Self { places: vec![Place::default(); shard.share(PLACES)], hash_key }
     }
 
-    /// Remembers what was done to a first fragment between `addresses`.
+    /// Remembers the change of a first fragment between `addresses`.
     pub fn remember(
         &mut self,
         packet: &PacketMut<'_>,
@@ -56,7 +56,7 @@ impl<T: Copy + Default> Fragments<T> {
         self.places[at] = Place { whole, done, expires: now.after(LIFETIME).as_nanos() };
     }
 
-    /// What was done to the first fragment of a packet, where it was seen.
+    /// The change of the first fragment of a packet, if that one was seen.
     pub fn find(&self, packet: &PacketMut<'_>, addresses: (u128, u128), now: Instant) -> Option<T> {
         let whole = Whole::of(packet, addresses)?;
         let place = &self.places[self.place(&whole)];

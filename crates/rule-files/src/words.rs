@@ -63,7 +63,7 @@ impl<'a> Word<'a> {
 }
 
 /// What is wrong with a line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Trouble {
     at: usize,
     len: usize,

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_packet::{AddressBlocks, Prefix};
-use warpline_rewrite::{Fixed, InsideKey};
+use warpline_rewrite::{Fixed, Forward, InsideKey};
 
 use super::binding::Class;
 use super::fixed_keys::{self, ForwardLine, MappedLine, SourceRule};
-use super::rules;
+use super::rules::{self, ForwardRule};
 use warpline_nf::{Key, Resources, Section};
-use warpline_rewrite::addresses::{Overlap, Pool, PortRange, overlaps};
+use warpline_rewrite::addresses::{Overlap, Pool, PortRange, address_of, overlaps};
 use warpline_tables::keyed::HashKey;
 
 pub(super) const KEYS: &[Key] = &[
@@ -206,8 +206,8 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
     check_families(section, &inside, &outside);
     check_overlaps(section, &inside, &outside);
     let (inside, outside) = (AddressBlocks::new(&inside), AddressBlocks::new(&outside));
-    let (mut forwards, mut mapped, mut source_rules) =
-        (said.forwards, said.mapped, said.source_rules);
+    let (mut mapped, mut source_rules) = (said.mapped, said.source_rules);
+    let mut forwards = forwards_of_rules(section, &said.forwards, &outside);
     let own: Vec<ForwardLine> = section.parsed_list("forwards");
     forwards.extend(own.into_iter().map(|line| line.0));
     let own: Vec<MappedLine> = section.parsed_list("one_to_one");
@@ -264,6 +264,35 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
     })
 }
 
+/// Forwards of every outside address are so many at most.
+const OUTSIDE_MAX: u128 = 64;
+
+/// The forwards of rules, for their outside address or for every one.
+fn forwards_of_rules(
+    section: &mut Section<'_>,
+    rules: &[ForwardRule],
+    outside: &AddressBlocks,
+) -> Vec<Forward> {
+    let mut forwards = Vec::new();
+    for rule in rules {
+        let version = if rule.inside.is_ipv4() { 4 } else { 6 };
+        let ranges = outside.ranges(version);
+        let count: u128 = ranges.map(|(first, last)| (last - first).saturating_add(1)).sum();
+        if let Some(outside) = rule.outside {
+            forwards.extend(rule.of(outside));
+        } else if count > OUTSIDE_MAX {
+            let text = "a forward without a destination, `-d`, needs 64 outside addresses at most";
+            section.mistake("rules", text);
+        } else {
+            for (first, last) in outside.ranges(version) {
+                let addresses = (first..=last).map(|number| address_of(version, number));
+                forwards.extend(addresses.filter_map(|address| rule.of(address).ok()));
+            }
+        }
+    }
+    forwards
+}
+
 fn prefixes(section: &mut Section<'_>, key: &str, what: &str) -> Vec<Prefix> {
     section.require(key, what);
     section.parsed_list(key)
@@ -304,14 +333,20 @@ fn check_overlaps(section: &mut Section<'_>, inside: &[Prefix], outside: &[Prefi
 }
 
 impl Config {
-    /// Whether a packet from inside is translated.
+    /// Whether the rules translate a packet from inside; `None` if no rule matches.
     #[inline]
-    pub(super) fn translates(&self, version: u8, src: u128, dst: u128, protocol: u8) -> bool {
+    pub(super) fn translates(
+        &self,
+        version: u8,
+        src: u128,
+        dst: u128,
+        protocol: u8,
+    ) -> Option<bool> {
+        if self.rules.is_empty() {
+            return Some(true);
+        }
         let mut rules = self.rules.iter();
-        self.rules.is_empty()
-            || rules
-                .find(|rule| rule.matches(version, src, dst, protocol))
-                .is_some_and(|rule| rule.translates)
+        rules.find(|rule| rule.matches(version, src, dst, protocol)).map(|rule| rule.translates)
     }
 
     /// Whether an address is translated.

@@ -121,6 +121,11 @@ impl SourceRule {
     }
 }
 
+/// Whether a prefix is a single address.
+pub(super) fn is_host(prefix: Prefix) -> bool {
+    prefix.len() == if prefix.address().is_ipv4() { 32 } else { 128 }
+}
+
 fn holds(prefix: Prefix, version: u8, address: u128) -> bool {
     let (own, first) = number(prefix.address());
     let width = if own == 4 { 32 } else { 128 };

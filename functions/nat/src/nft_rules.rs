@@ -1,17 +1,19 @@
-//! Chains of type nat of `nft -j list ruleset`: `snat` and `masquerade` behind the hook `postrouting`.
+//! Chains of type nat of `nft -j list ruleset`, at the hooks `prerouting` and `postrouting`.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 use warpline_packet::Prefix;
 
+use super::fixed_keys::SourceRule;
 use super::rule_ports::RulePorts;
 use super::rules::{NatRules, Translation, prefixes};
 use warpline_nf::SourceText;
-use warpline_rewrite::addresses::PortRange;
-use warpline_rule_files::Way;
+use warpline_packet::wire::ip_protocol;
+use warpline_rewrite::addresses::{PortRange, address_of};
 use warpline_rule_files::nft::{objects, parse, text};
 use warpline_rule_files::nft_value::{Fault, Kind, Sets, list, short};
+use warpline_rule_files::{NumberSet, Way};
 
 /// Reads the rules that translate sources.
 pub fn parse_nft(source: &SourceText, ports: &RulePorts) -> NatRules {
@@ -32,26 +34,32 @@ pub fn parse_nft(source: &SourceText, ports: &RulePorts) -> NatRules {
     for set in objects(&document, "set") {
         sets.by_name.insert(name(set, "name"), set);
     }
-    for rule in objects(&document, "rule") {
-        let (family, table, chain) = name(rule, "chain");
-        let handle = rule.get("handle").and_then(Value::as_u64).unwrap_or(0);
-        let place =
-            format!("`{} {} {}` rule handle {handle}", short(family), short(table), short(chain));
-        let read = match hooks.get(&(family, table, chain)) {
-            Some(&"postrouting") => {
-                postrouting(rule, &mut sets, (family, table), ports, &mut found)
+    // Hosts that a destination rule maps may have a source rule of their own.
+    for hook in ["prerouting", "postrouting"] {
+        for rule in objects(&document, "rule") {
+            let (family, table, chain) = name(rule, "chain");
+            if hooks.get(&(family, table, chain)) != Some(&hook) {
+                continue;
             }
-            // What is forwarded to ports, and not what the host itself sends or gets.
-            Some(&"prerouting") => Ok(vec!["the hook prerouting".into()]),
-            _ => Ok(Vec::new()),
-        };
-        match read {
-            Ok(troubles) => troubles.into_iter().for_each(|what| {
-                let told = source.whole(format!("{place}: not supported: {what}"));
-                found.unsupported.push(told.help(HELP));
-            }),
-            Err(Fault::Wrong(why) | Fault::Unsupported(why)) => {
-                found.mistakes.push(source.whole(format!("{place}: {why}")));
+            let handle = rule.get("handle").and_then(Value::as_u64).unwrap_or(0);
+            let place = format!(
+                "`{} {} {}` rule handle {handle}",
+                short(family),
+                short(table),
+                short(chain)
+            );
+            let read = match hook {
+                "prerouting" => prerouting(rule, &mut sets, (family, table), ports, &mut found),
+                _ => postrouting(rule, &mut sets, (family, table), ports, &mut found),
+            };
+            match read {
+                Ok(troubles) => troubles.into_iter().for_each(|what| {
+                    let told = source.whole(format!("{place}: not supported: {what}"));
+                    found.unsupported.push(told.help(HELP));
+                }),
+                Err(Fault::Wrong(why) | Fault::Unsupported(why)) => {
+                    found.mistakes.push(source.whole(format!("{place}: {why}")));
+                }
             }
         }
     }
@@ -59,6 +67,90 @@ pub fn parse_nft(source: &SourceText, ports: &RulePorts) -> NatRules {
 }
 
 const HELP: &str = "unsupported = \"skip\" leaves this out: more is translated, and less let in";
+
+/// The conditions of a rule.
+#[derive(Default)]
+struct Conditions {
+    sources: Option<Vec<Prefix>>,
+    destinations: Vec<Prefix>,
+    not_destinations: Vec<Prefix>,
+    protocol: Option<u8>,
+    /// Destination ports.
+    ports: Vec<(u16, u16)>,
+    /// Conditions that are not supported.
+    troubles: Vec<String>,
+}
+
+impl Conditions {
+    /// Adds a condition of a rule of `table`.
+    fn add(
+        &mut self,
+        condition: &Value,
+        sets: &mut Sets<'_>,
+        table: (&str, &str),
+    ) -> Result<(), Fault> {
+        let left = condition.get("left").unwrap_or(&Value::Null);
+        let right = condition.get("right").unwrap_or(&Value::Null);
+        let negated = text(condition, "op") == "!=";
+        let field = left.get("payload").map(|own| (text(own, "protocol"), text(own, "field")));
+        let is_protocol = left.get("meta").is_some_and(|own| text(own, "key") == "l4proto");
+        match field {
+            Some((ip @ ("ip" | "ip6"), side @ ("saddr" | "daddr"))) => {
+                let version = if ip == "ip" { 4 } else { 6 };
+                let set = sets.read(right, Kind::Address(version), table)?;
+                self.address(prefixes(&set, version), side == "saddr", negated)?;
+            }
+            Some((transport @ ("tcp" | "udp"), "dport")) if !negated => {
+                self.protocol =
+                    sets.read(&transport.into(), Kind::Protocol, table).ok().and_then(one);
+                let set = sets.read(right, Kind::Port, table)?;
+                self.ports.extend(set.ranges().iter().map(|&(a, b)| (a as u16, b as u16)));
+            }
+            Some(("ip", "protocol") | ("ip6", "nexthdr")) if !negated => {
+                self.protocol(right, sets, table)?;
+            }
+            _ if is_protocol && !negated => self.protocol(right, sets, table)?,
+            _ => self.troubles.push("a condition on other than addresses and ports".into()),
+        }
+        Ok(())
+    }
+
+    fn address(&mut self, list: Vec<Prefix>, source: bool, negated: bool) -> Result<(), Fault> {
+        match (source, negated) {
+            (true, true) => {
+                return Err(Fault::wrong("all sources but some can't be translated"));
+            }
+            (true, false) if self.sources.is_some() => {
+                return Err(Fault::wrong("a second condition on the source"));
+            }
+            (true, false) => self.sources = Some(list),
+            (false, false) => self.destinations.extend(list),
+            (false, true) => self.not_destinations.extend(list),
+        }
+        Ok(())
+    }
+
+    fn protocol(
+        &mut self,
+        value: &Value,
+        sets: &mut Sets<'_>,
+        table: (&str, &str),
+    ) -> Result<(), Fault> {
+        match one(sets.read(value, Kind::Protocol, table)?) {
+            Some(protocol) => self.protocol = Some(protocol),
+            None => self.troubles.push("several protocols in one rule".into()),
+        }
+        Ok(())
+    }
+}
+
+/// The number of a set with one.
+fn one(set: NumberSet) -> Option<u8> {
+    match set.ranges() {
+        &[(first, last)] if first == last => u8::try_from(first).ok(),
+        _ => None,
+    }
+}
 
 /// Adds a rule; gives what of it is not supported and can be left out.
 fn postrouting<'a>(
@@ -68,31 +160,125 @@ fn postrouting<'a>(
     ports: &RulePorts,
     found: &mut NatRules,
 ) -> Result<Vec<String>, Fault> {
-    let (mut inside, mut troubles) = (None, Vec::new());
+    let mut own = Conditions::default();
     for statement in list(rule.get("expr")) {
         let field = statement.as_object().and_then(|fields| fields.iter().next());
         let Some((name, value)) = field else { return Err(Fault::wrong("not a statement")) };
         match &name[..] {
             "counter" | "log" => {}
             "match" if way(value).is_some() => {
-                troubles.extend(interface(value, sets, table, ports)?);
+                let own_troubles = interface(value, sets, table, |way, named, negated| {
+                    ports.objection(way, named, negated)
+                })?;
+                own.troubles.extend(own_troubles);
             }
-            "match" => match sources(value, sets, table)? {
-                Some(_) if inside.is_some() => {
-                    return Err(Fault::wrong("a second condition on the source"));
-                }
-                Some(prefixes) => inside = Some(prefixes),
-                None => troubles.push("a condition on other than the source".into()),
-            },
+            "match" => own.add(value, sets, table)?,
             "snat" | "masquerade" => {
+                if !own.ports.is_empty() {
+                    own.troubles.push("a port of the destination".into());
+                }
                 let translation = translation(name, value, table.0)?;
-                found.add(inside, translation).map_err(Fault::wrong)?;
-                return Ok(troubles);
+                if found.is_mapped(own.sources.as_deref(), &translation) {
+                    return Ok(Vec::new());
+                }
+                found.source_rules.push(source_rule(&own, true));
+                found.add(own.sources, translation).map_err(Fault::wrong)?;
+                return Ok(own.troubles);
+            }
+            "accept" | "return" if own.troubles.is_empty() && own.ports.is_empty() => {
+                found.source_rules.push(source_rule(&own, false));
+                return Ok(Vec::new());
             }
             "accept" | "return" => return Ok(vec!["packets that are not translated".into()]),
-            "limit" | "quota" | "mangle" | "set" | "ct count" => troubles.push(short(name)),
+            "limit" | "quota" | "mangle" | "set" | "ct count" => own.troubles.push(short(name)),
             _ => return Err(Fault::wrong(format!("not supported: {}", short(name)))),
         }
+    }
+    Ok(Vec::new())
+}
+
+fn source_rule(own: &Conditions, translates: bool) -> SourceRule {
+    SourceRule {
+        sources: own.sources.clone().unwrap_or_default(),
+        destinations: own.destinations.clone(),
+        not_destinations: own.not_destinations.clone(),
+        protocol: own.protocol,
+        translates,
+    }
+}
+
+/// Adds a rule that forwards; gives why it is left out.
+fn prerouting<'a>(
+    rule: &'a Value,
+    sets: &mut Sets<'a>,
+    table: (&str, &str),
+    ports: &RulePorts,
+    found: &mut NatRules,
+) -> Result<Vec<String>, Fault> {
+    let mut own = Conditions::default();
+    for statement in list(rule.get("expr")) {
+        let field = statement.as_object().and_then(|fields| fields.iter().next());
+        let Some((name, value)) = field else { return Err(Fault::wrong("not a statement")) };
+        match &name[..] {
+            "counter" | "log" => {}
+            "match" if way(value).is_some() => {
+                let own_troubles = interface(value, sets, table, |_, named, negated| {
+                    ports.objection_in(named, negated)
+                })?;
+                own.troubles.extend(own_troubles);
+            }
+            "match" => own.add(value, sets, table)?,
+            "dnat" => return forward(value, own, table.0, found),
+            "accept" | "return" => own.troubles.push("packets that are not forwarded".into()),
+            "redirect" => own.troubles.push("ports of the gateway itself".into()),
+            _ => own.troubles.push(short(name)),
+        }
+    }
+    Ok(own.troubles)
+}
+
+fn forward(
+    value: &Value,
+    own: Conditions,
+    family: &str,
+    found: &mut NatRules,
+) -> Result<Vec<String>, Fault> {
+    if own.sources.is_some() || !own.not_destinations.is_empty() {
+        return Ok(vec!["a forward for some remotes only".into()]);
+    }
+    if !own.troubles.is_empty() {
+        return Ok(own.troubles);
+    }
+    let is_v6 = family == "ip6" || text(value, "family") == "ip6";
+    let version = if is_v6 { 6 } else { 4 };
+    let address = value.get("addr").unwrap_or(&Value::Null);
+    let set = Sets::default().read(address, Kind::Address(version), ("", ""))?;
+    let [(first, last)] = set.ranges() else { return Err(Fault::wrong("not an address")) };
+    if first != last {
+        return Ok(vec!["a range of inside hosts".into()]);
+    }
+    let inside = address_of(version, *first);
+    let to = match value.get("port") {
+        None => None,
+        Some(port) => match Sets::default().read(port, Kind::Port, ("", ""))?.ranges() {
+            &[(first, last)] => Some((first as u16, last as u16)),
+            _ => return Err(Fault::wrong("not a range of ports")),
+        },
+    };
+    match own.protocol {
+        None => match (&own.destinations[..], to) {
+            (&[outside], None) => found.map(outside, Prefix::host(inside)).map_err(Fault::wrong)?,
+            _ => return Err(Fault::wrong("dnat without a protocol or one destination")),
+        },
+        Some(protocol @ (ip_protocol::TCP | ip_protocol::UDP)) => {
+            if own.ports.is_empty() {
+                return Ok(vec!["a forward of all ports, without `dport`".into()]);
+            }
+            found
+                .forward(protocol, &own.destinations, &own.ports, inside, to)
+                .map_err(Fault::wrong)?;
+        }
+        Some(_) => return Ok(vec!["a forward of other than TCP and UDP".into()]),
     }
     Ok(Vec::new())
 }
@@ -107,12 +293,12 @@ fn way(condition: &Value) -> Option<Way> {
     }
 }
 
-/// What of a condition on an interface is not supported.
+/// What of a condition on an interface is not supported, by `objection`.
 fn interface(
     condition: &Value,
     sets: &mut Sets<'_>,
     table: (&str, &str),
-    ports: &RulePorts,
+    objection: impl Fn(Way, &NumberSet, bool) -> Option<String>,
 ) -> Result<Option<String>, Fault> {
     let Some(way) = way(condition) else { return Ok(None) };
     let negated = match text(condition, "op") {
@@ -122,30 +308,10 @@ fn interface(
     };
     let right = condition.get("right").unwrap_or(&Value::Null);
     match sets.read(right, Kind::Interface, table) {
-        Ok(named) => Ok(ports.objection(way, &named, negated)),
+        Ok(named) => Ok(objection(way, &named, negated)),
         Err(Fault::Unsupported(why)) => Ok(Some(why)),
         Err(wrong) => Err(wrong),
     }
-}
-
-/// The sources that a condition names; `None` where it is about something else.
-fn sources(
-    condition: &Value,
-    sets: &mut Sets<'_>,
-    table: (&str, &str),
-) -> Result<Option<Vec<Prefix>>, Fault> {
-    let payload = condition.get("left").and_then(|left| left.get("payload"));
-    let version = match payload.map(|payload| (text(payload, "protocol"), text(payload, "field"))) {
-        Some(("ip", "saddr")) => 4,
-        Some(("ip6", "saddr")) => 6,
-        _ => return Ok(None),
-    };
-    if text(condition, "op") != "==" {
-        return Err(Fault::wrong("all sources but some can't be translated"));
-    }
-    let right = condition.get("right").unwrap_or(&Value::Null);
-    let set = sets.read(right, Kind::Address(version), table)?;
-    Ok(Some(prefixes(&set, version)))
 }
 
 fn translation(name: &str, value: &Value, family: &str) -> Result<Translation, Fault> {

@@ -26,6 +26,17 @@ impl RulePorts {
         Self { interfaces, inside: of(Side::Inside), outside: of(Side::Outside) }
     }
 
+    /// Why a forward can't ask that packets come by these ports, or by all others: packets to an
+    /// outside address come by every outside port.
+    pub(super) fn objection_in(&self, ports: &NumberSet, negated: bool) -> Option<String> {
+        let has = |port: &u128| {
+            let mut ranges = ports.ranges().iter();
+            ranges.any(|&(first, last)| first <= *port && *port <= last) != negated
+        };
+        let missing = !self.outside.iter().all(has);
+        missing.then(|| "packets from outside come by other ports, too".into())
+    }
+
     /// Why a rule can't ask that packets come or leave (`way`) by these ports, or by all others.
     pub(super) fn objection(&self, way: Way, ports: &NumberSet, negated: bool) -> Option<String> {
         let has = |port: &u128| {

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpline_packet::Prefix;
 
-use super::fixed_keys::SourceRule;
+use super::fixed_keys::{self, SourceRule, is_host};
 use super::{RulePorts, parse_iptables, parse_nft};
 use warpline_nf::{Diagnostic, Diagnostics, Resources, Section};
 use warpline_rewrite::addresses::PortRange;
@@ -36,13 +36,94 @@ pub struct NatRules {
     pub any_source: bool,
     /// What all rules translate to.
     pub translation: Option<Translation>,
+    /// Which packets from inside are translated, and which are not, in the order of the rules.
+    pub source_rules: Vec<SourceRule>,
+    /// Ports that are forwarded.
+    pub forwards: Vec<ForwardRule>,
+    /// Hosts with outside addresses of their own.
+    pub mapped: Vec<Mapped>,
     /// What doesn't read, or can't be left out.
     pub mistakes: Diagnostics,
     /// What is asked for in vain.
     pub unsupported: Diagnostics,
 }
 
+/// A rule that forwards ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForwardRule {
+    /// TCP or UDP, by its number.
+    pub protocol: u8,
+    /// The outside address; `None` for every one of the table.
+    pub outside: Option<IpAddr>,
+    /// The first and the last outside port.
+    pub ports: (u16, u16),
+    /// The inside host.
+    pub inside: IpAddr,
+    /// The first and the last inside port.
+    pub to: (u16, u16),
+}
+
+impl ForwardRule {
+    /// The forward of an outside address.
+    pub(super) fn of(&self, outside: IpAddr) -> Result<Forward, String> {
+        fixed_keys::forward(self.protocol, outside, self.ports, self.inside, self.to)
+    }
+}
+
 impl NatRules {
+    /// Adds forwards of `ports` of single outside addresses, or of all, to `inside`. Ports that a
+    /// rule before forwards stay with that.
+    pub(super) fn forward(
+        &mut self,
+        protocol: u8,
+        outside: &[Prefix],
+        ports: &[(u16, u16)],
+        inside: IpAddr,
+        to: Option<(u16, u16)>,
+    ) -> Result<(), String> {
+        if !outside.iter().copied().all(is_host) {
+            return Err("a forward needs single addresses as destination".into());
+        }
+        let outside: Vec<_> = match outside {
+            [] => vec![None],
+            some => some.iter().map(|prefix| Some(prefix.address())).collect(),
+        };
+        for &ports in ports {
+            for &outside in &outside {
+                let rule =
+                    ForwardRule { protocol, outside, ports, inside, to: to.unwrap_or(ports) };
+                rule.of(outside.unwrap_or(inside))?;
+                let covers = |own: &ForwardRule| {
+                    own.protocol == protocol
+                        && (own.outside.is_none() || own.outside == outside)
+                        && own.ports.0 <= ports.0
+                        && ports.1 <= own.ports.1
+                };
+                if !self.forwards.iter().any(covers) {
+                    self.forwards.push(rule);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds hosts with outside addresses of their own.
+    pub(super) fn map(&mut self, outside: Prefix, inside: Prefix) -> Result<(), String> {
+        let mapped = fixed_keys::mapped(outside, inside)?;
+        if !self.mapped.contains(&mapped) {
+            self.mapped.push(mapped);
+        }
+        Ok(())
+    }
+
+    /// Whether a rule before gives these sources these outside addresses, host by host.
+    pub(super) fn is_mapped(&self, sources: Option<&[Prefix]>, to: &Translation) -> bool {
+        let is = |own: &Mapped| {
+            sources == Some(&[own.inside][..]) && to.outside.as_deref() == Some(&[own.outside][..])
+        };
+        self.mapped.iter().any(is)
+    }
+
     /// Adds a rule. The error says why it goes with no rule before it.
     pub(super) fn add(
         &mut self,
@@ -80,7 +161,7 @@ pub(super) struct Said {
     pub(super) inside: Option<Vec<Prefix>>,
     pub(super) outside: Option<Vec<Prefix>>,
     pub(super) ports: Option<PortRange>,
-    pub(super) forwards: Vec<Forward>,
+    pub(super) forwards: Vec<ForwardRule>,
     pub(super) mapped: Vec<Mapped>,
     /// Which packets from inside are translated; all where there is none.
     pub(super) source_rules: Vec<SourceRule>,
@@ -145,22 +226,38 @@ fn hand_on(all: &Diagnostics, mut to: impl FnMut(Diagnostic)) {
 
 /// What the rules leave to the table's keys, and what of those they say themselves.
 fn settle(section: &mut Section<'_>, source: &warpline_nf::SourceText, found: NatRules) -> Said {
-    let Some(Translation { outside, ports }) = found.translation else {
-        if found.mistakes.is_empty() {
-            section.note(source.whole("has no rule that translates sources"));
-        }
-        return Said::broken();
-    };
+    let NatRules { forwards, mapped, mut source_rules, any_source, .. } = found;
+    let fixes = !forwards.is_empty() || !mapped.is_empty();
     let mut refuse = |key: &str, said: bool| {
         if said && section.has(key) {
             section.mistake(key, format!("`{key}` conflicts with `rules`"));
         }
     };
-    refuse("inside", !found.any_source);
+    let Some(Translation { outside, ports }) = found.translation else {
+        if found.mistakes.is_empty() && !fixes {
+            section.note(source.whole("has no rule that translates sources"));
+            return Said::broken();
+        }
+        return match fixes {
+            true => Said { forwards, mapped, ..Said::default() },
+            false => Said::broken(),
+        };
+    };
+    refuse("inside", !any_source);
     refuse("outside", outside.is_some());
     refuse("ports", ports.is_some());
-    let inside = (!found.any_source).then_some(found.inside);
-    Said { inside, outside, ports, ..Said::default() }
+    let has_conditions = |rule: &SourceRule| {
+        !rule.translates
+            || rule.protocol.is_some()
+            || !(rule.destinations.is_empty() && rule.not_destinations.is_empty())
+    };
+    if !source_rules.iter().any(has_conditions) {
+        source_rules.clear();
+    }
+    let mut inside = found.inside;
+    inside.extend(mapped.iter().map(|own| own.inside));
+    let inside = (!any_source).then_some(inside);
+    Said { inside, outside, ports, forwards, mapped, source_rules }
 }
 
 /// The prefixes that ranges of addresses of a version are made of.

@@ -141,10 +141,13 @@ impl NatShard {
             }
         } else if is_multicast(version, dst) {
             Course::Refused(Refusal::Multicast)
-        } else if !config.translates(version, src, dst, packet.protocol()) {
-            Course::Past
         } else {
-            fixed.outside_of(version, src).map_or(Course::Out, Course::MappedOut)
+            let own = || fixed.outside_of(version, src).map(Course::MappedOut);
+            match config.translates(version, src, dst, packet.protocol()) {
+                Some(true) => own().unwrap_or(Course::Out),
+                Some(false) => Course::Past,
+                None => own().unwrap_or(Course::Past),
+            }
         }
     }
 

@@ -27,10 +27,10 @@ const WAITING: usize = 4096;
 const WAITING_BYTES: usize = 8 << 20;
 const WAITING_OF_SOURCE: usize = 256;
 
-/// The answer to what becomes of a fragment.
+/// The next step of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Course {
-    /// It goes on, into the shard of its first fragment if that is known.
+    /// It continues, into the shard of its first fragment if that is known.
     On(Option<u8>),
     /// It waits here.
     Waits,

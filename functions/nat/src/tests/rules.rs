@@ -4,11 +4,16 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use warpline_packet::Prefix;
 
-use super::super::rules::prefixes;
-use super::super::{DEFINITION, NatRules, RulePorts, Translation, parse_iptables, parse_nft};
+use super::super::rules::{ForwardRule, prefixes};
+use super::super::{
+    DEFINITION, NatRules, RulePorts, SourceRule, Translation, parse_iptables, parse_nft,
+};
+use super::model::assert_sent;
+use super::{Harness, ip, sent};
 use warpline_nf::config::{Folder, Layer};
-use warpline_nf::{Port, Ports, Side, SourceText};
+use warpline_nf::{Diagnostics, Port, Ports, Resources, Section, Side, SourceText};
 use warpline_rule_files::NumberSet;
+use warpline_testkit::frames::{Body, Datagram};
 
 fn list(texts: &[&str]) -> Vec<Prefix> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -35,11 +40,22 @@ fn nft(statements: &[Value]) -> NatRules {
 }
 
 fn nft_in(ports: &[(&str, Side)], statements: &[Value]) -> NatRules {
+    nft_with(ports, &[], statements)
+}
+
+/// Rules of both hooks.
+fn nft_hooks(pre: &[Value], post: &[Value]) -> NatRules {
+    nft_with(&[], pre, post)
+}
+
+fn nft_with(ports: &[(&str, Side)], pre: &[Value], post: &[Value]) -> NatRules {
     let chain = |name: &str, hook: &str| json!({"chain": {"family": "ip", "table": "nat", "name": name, "type": "nat", "hook": hook}});
     let mut objects = vec![chain("post", "postrouting"), chain("pre", "prerouting")];
-    for (handle, expr) in (3..).zip(statements) {
-        objects.push(json!({"rule": {"family": "ip", "table": "nat", "chain": "post",
-            "handle": handle, "expr": expr}}));
+    for (chain, statements) in [("post", post), ("pre", pre)] {
+        for (handle, expr) in (3..).zip(statements) {
+            objects.push(json!({"rule": {"family": "ip", "table": "nat", "chain": chain,
+                "handle": handle, "expr": expr}}));
+        }
     }
     let text = json!({ "nftables": objects }).to_string();
     parse_nft(&SourceText::new("rules", text), &rule_ports(ports))
@@ -92,7 +108,7 @@ fn what_is_wrong_or_not_supported_is_told() {
         ("-A POSTROUTING -s 10.0.0.0/8 -j SNAT", "5:33 `SNAT`: lacks `--to-source`"),
         (
             "-A POSTROUTING ! -s 10.0.0.0/8 -j MASQUERADE",
-            "5:16 `!`: all sources but some can't be translated",
+            "5:18 `-s`: all sources but some can't be translated",
         ),
         (
             "-A POSTROUTING -j SNAT --to-source 203.0.113.9-203.0.113.1",
@@ -110,13 +126,31 @@ fn what_is_wrong_or_not_supported_is_told() {
             "5:33 `eth0`: not supported: the chain has no [[port]]",
         ),
         (
-            "-A POSTROUTING -s 10.0.0.0/8 -d 10.0.0.0/8 -j ACCEPT",
-            "5:47 `ACCEPT`: not supported: packets that are not translated",
+            "-A PREROUTING -p tcp -j DNAT --to-destination 10.0.0.5",
+            "`DNAT`: not supported: a forward of all ports, without `--dport`",
         ),
         (
-            "-A PREROUTING -p tcp -j DNAT --to-destination 10.0.0.5",
-            "not supported: the chain PREROUTING",
+            "-A PREROUTING -s 192.0.2.1 -p tcp --dport 80 -j DNAT --to-destination 10.0.0.5",
+            "`192.0.2.1`: not supported: a forward for some remotes only",
         ),
+        (
+            "-A PREROUTING -p tcp --dport 80 -j REDIRECT --to-ports 8080",
+            "`REDIRECT`: not supported: ports of the gateway itself",
+        ),
+        (
+            "-A PREROUTING -i eth0 -p tcp --dport 80 -j DNAT --to-destination 10.0.0.5",
+            "`eth0`: not supported: the chain has no [[port]]",
+        ),
+        (
+            "-A PREROUTING -p tcp --dport 80 -j DNAT --to-destination 10.0.0.5-10.0.0.9",
+            "not supported: a range of inside hosts",
+        ),
+        (
+            "-A PREROUTING -p tcp --dport 80:90 -j DNAT --to-destination 10.0.0.5:80-81",
+            "as many inside ports as outside ports, or one",
+        ),
+        ("-A PREROUTING -j DNAT --to-destination 10.0.0.5", "requires a protocol, `-p`, or one"),
+        ("-A PREROUTING -p tcp --dport 80 -j DNAT", "lacks `--to-destination`"),
     ] {
         let told = told(&iptables(rules));
         assert!(told.len() == 1 && told[0].contains(expected), "{told:?}: {expected}");
@@ -214,11 +248,10 @@ fn built(rules: &str, keys: &str) -> Result<usize, Vec<String>> {
     let table = format!("rules = \"r\"\n{keys}");
     let source = SourceText::new("chain.toml", table.as_str());
     let parsed = toml::de::DeTable::parse(&source.text).unwrap();
-    let (mut found, mut resources) =
-        (warpline_nf::Diagnostics::default(), warpline_nf::Resources::default());
+    let (mut found, mut resources) = (Diagnostics::default(), Resources::default());
     let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
     let folder = Folder::Bundled(&files);
-    let mut section = warpline_nf::Section::new(vec![layer], "nat", folder, &mut found);
+    let mut section = Section::new(vec![layer], "nat", folder, &mut found);
     let function = (DEFINITION.build)(&mut section, &mut resources);
     assert_eq!(function.is_some(), found.is_empty());
     if found.is_empty() {
@@ -296,4 +329,113 @@ fn long_names_of_options_are_read_as_the_short_ones() {
     let long = iptables("-A POSTROUTING --source 10.0.0.0/8 --jump MASQUERADE");
     assert_eq!((told(&long).len(), long.inside), (0, list(&["10.0.0.0/8"])));
     assert_eq!(told(&iptables("-A POSTROUTING --goto other")).len(), 1);
+}
+
+/// The rules of an office's gateway: forwards, hosts with addresses of their own, and packets that
+/// are not translated.
+#[test]
+fn forwards_maps_and_exceptions_are_the_same_in_both_formats() {
+    let from = iptables(
+        "-A PREROUTING -d 203.0.113.1/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination \
+         10.0.0.5:8080\n\
+         -A PREROUTING -d 203.0.113.1/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination \
+         10.0.0.9:8080\n\
+         -A PREROUTING -p udp -m multiport --dports 53,5000:5010 -j DNAT --to-destination \
+         10.0.0.6\n\
+         -A PREROUTING -d 203.0.113.40/32 -j DNAT --to-destination 10.0.0.40\n\
+         -A POSTROUTING -s 10.0.0.40/32 -j SNAT --to-source 203.0.113.40\n\
+         -A POSTROUTING -s 10.0.0.0/8 -d 10.0.0.0/8 -j ACCEPT\n\
+         -A POSTROUTING -s 10.0.0.0/8 -p gre -j RETURN\n\
+         -A POSTROUTING -s 10.0.0.0/8 ! -d 192.168.0.0/16 -j SNAT --to-source 203.0.113.1",
+    );
+    assert_eq!(told(&from), [""; 0]);
+    let forward = |protocol, outside: Option<&str>, ports, inside: &str, to| ForwardRule {
+        protocol,
+        outside: outside.map(|text| text.parse().unwrap()),
+        ports,
+        inside: inside.parse().unwrap(),
+        to,
+    };
+    assert_eq!(
+        from.forwards,
+        [
+            forward(6, Some("203.0.113.1"), (80, 80), "10.0.0.5", (8080, 8080)),
+            forward(17, None, (53, 53), "10.0.0.6", (53, 53)),
+            forward(17, None, (5000, 5010), "10.0.0.6", (5000, 5010)),
+        ]
+    );
+    assert_eq!(from.mapped.len(), 1);
+    let ten = list(&["10.0.0.0/8"]);
+    let rule = |translates| SourceRule { sources: ten.clone(), translates, ..Default::default() };
+    assert_eq!(
+        from.source_rules,
+        [
+            SourceRule { destinations: ten.clone(), ..rule(false) },
+            SourceRule { protocol: Some(47), ..rule(false) },
+            SourceRule { not_destinations: list(&["192.168.0.0/16"]), ..rule(true) },
+        ]
+    );
+    let is = |protocol: &str, field: &str, right: Value| {
+        json!({"match": {"op": "==", "left": {"payload": {"protocol": protocol, "field": field}},
+            "right": right}})
+    };
+    let host = |address: &str| is("ip", "daddr", json!(address));
+    let ten = || json!({"prefix": {"addr": "10.0.0.0", "len": 8}});
+    let not = json!({"match": {"op": "!=", "left": {"payload": {"protocol": "ip",
+        "field": "daddr"}}, "right": {"prefix": {"addr": "192.168.0.0", "len": 16}}}});
+    let gre = json!({"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": "gre"}});
+    let same = nft_hooks(
+        &[
+            json!([host("203.0.113.1"), is("tcp", "dport", json!(80)),
+                {"dnat": {"addr": "10.0.0.5", "port": 8080}}]),
+            json!([is("udp", "dport", json!({"set": [53, {"range": [5000, 5010]}]})),
+                {"dnat": {"addr": "10.0.0.6"}}]),
+            json!([host("203.0.113.40"), {"dnat": {"addr": "10.0.0.40"}}]),
+        ],
+        &[
+            json!([saddr(json!("10.0.0.40")), {"snat": {"addr": "203.0.113.40"}}]),
+            json!([saddr(ten()), is("ip", "daddr", ten()), {"accept": null}]),
+            json!([saddr(ten()), gre, {"return": null}]),
+            json!([saddr(ten()), not, {"snat": {"addr": "203.0.113.1"}}]),
+        ],
+    );
+    assert_eq!(told(&same), [""; 0]);
+    assert_eq!((&same.forwards, &same.mapped), (&from.forwards, &from.mapped));
+    assert_eq!(same.source_rules, from.source_rules);
+    assert_eq!(same.translation, from.translation);
+}
+
+/// Rules that give the table all but nothing: what a packet meets.
+#[test]
+fn a_file_of_rules_makes_a_gateway() {
+    let rules = "*nat\n:PREROUTING ACCEPT\n:POSTROUTING ACCEPT\n\
+        -A PREROUTING -p tcp --dport 80 -j DNAT --to-destination 10.0.0.5:8080\n\
+        -A PREROUTING -d 203.0.113.40 -j DNAT --to-destination 10.9.0.40\n\
+        -A POSTROUTING -s 10.0.0.0/16 -d 10.200.0.0/16 -j ACCEPT\n\
+        -A POSTROUTING -s 10.0.0.0/16 -j SNAT --to-source 203.0.113.1\nCOMMIT\n";
+    let files = [("rules", rules)];
+    let source = SourceText::new("chain.toml", "rules = \"rules\"\n");
+    let parsed = toml::de::DeTable::parse(&source.text).unwrap();
+    let mut mistakes = Diagnostics::default();
+    let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
+    let folder = Folder::Bundled(&files);
+    let mut section = Section::new(vec![layer], "nat", folder, &mut mistakes);
+    let mut resources = Resources::default();
+    let function = (DEFINITION.build)(&mut section, &mut resources);
+    assert!(mistakes.is_empty(), "{mistakes}");
+    let mut nat = Harness::new(function.unwrap(), resources.scratch_words());
+    let tcp = |src: (&str, u16), dst: (&str, u16)| {
+        Datagram::new(ip(src.0), ip(dst.0), Body::Tcp { src: src.1, dst: dst.1, flags: 2 })
+    };
+    let remote = ("198.51.100.1", 5000);
+    let asks = tcp(remote, ("203.0.113.1", 80));
+    assert_sent(&sent(&mut nat, 1, &asks), &asks.to(ip("10.0.0.5"), 8080));
+    let asks = tcp(remote, ("203.0.113.40", 99));
+    assert_sent(&sent(&mut nat, 1, &asks), &asks.to(ip("10.9.0.40"), 99));
+    let out = tcp(("10.9.0.40", 7), remote);
+    assert_sent(&sent(&mut nat, 1, &out), &out.from(ip("203.0.113.40"), 7));
+    let inner = tcp(("10.0.0.7", 7), ("10.200.0.1", 7));
+    assert_sent(&sent(&mut nat, 1, &inner), &inner);
+    let out = sent(&mut nat, 1, &tcp(("10.0.0.7", 7), remote));
+    assert_eq!(out.bytes[26..30], [203, 0, 113, 1]);
 }
