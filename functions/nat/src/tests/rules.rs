@@ -172,7 +172,7 @@ fn what_is_wrong_or_not_supported_is_told() {
         (json!([saddr(json!("10.0.0.x")), {"masquerade": null}]), "not an IPv4 address"),
         (json!([{"snat": {}}]), "snat without an address"),
         (json!([{"jump": {"target": "x"}}]), "not supported: jump"),
-        (json!([{"accept": null}]), "packets that are not translated"),
+        (json!([{"limit": {}}, {"accept": null}]), "packets that are not translated"),
         (json!([{"masquerade": {"port": {"range": [1, 9]}}}]), "fewer than 64 ports"),
     ] {
         let told = told(&nft(std::slice::from_ref(&statements)));
