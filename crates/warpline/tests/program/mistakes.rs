@@ -224,3 +224,57 @@ fn chain_files_that_are_fine() {
         assert!(demo.read("out.pcap").len() == demo.read("capture.pcap").len());
     }
 }
+
+/// Tables of functions, for chains that name some of them.
+const TABLES: [(&str, &str); 6] = [
+    ("firewall", "rules = \"rules\"\nestablished = true\n"),
+    ("plain", "function = \"firewall\"\nrules = \"rules\"\n"),
+    ("nat", "inside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.1\"]\n"),
+    ("load_balancer", "services = \"services.txt\"\n"),
+    ("router", "routes = \"routes.txt\"\n"),
+    ("nids", "rules = \"sensor.rules\"\n"),
+];
+
+/// A chain of these functions over no packets.
+fn chain_of(functions: &[&str]) -> String {
+    let own = TABLES.iter().filter(|(name, _)| functions.contains(name));
+    let own: String = own.map(|(name, keys)| format!("[{name}]\n{keys}")).collect();
+    format!("[chain]\nfunctions = {functions:?}\ninput = \"generate:packets=0\"\n{own}")
+}
+
+/// Orders that packets of both directions can't pass, each with the order to write.
+#[test]
+fn orders_that_can_not_work_say_what_to_write() {
+    let demo = Demo::new();
+    demo.write("rules", "accept from any to any\n");
+    let (outside, before) =
+        ("`firewall` tracks connections", "`router` routes packets before `nat`");
+    let two = "write functions = [\"nat\", \"firewall\", \"router\", \"nat\"]";
+    for (functions, told) in [
+        (&["firewall", "nat", "router"][..], &["bad.toml:2:13: ", outside, two][..]),
+        (&["nat", "firewall", "router"], &[outside, two]),
+        (&["nat", "nat", "firewall", "router"], &[outside, two]),
+        (&["firewall", "nat", "router", "nat"], &[outside, two]),
+        (&["router", "nat"], &[before, "write functions = [\"nat\", \"router\", \"nat\"]"]),
+        (
+            &["firewall", "load_balancer"],
+            &["write functions = [\"load_balancer\", \"firewall\", \"load_balancer\"]"],
+        ),
+        (&["nat", "nat", "nat"], &["bad.toml:2:28: \"nat\" has more than two places", "nat-2"]),
+        (&["nids", "nids"], &["bad.toml:2:22: \"nids\" is in the chain twice", "nids-2"]),
+    ] {
+        let stderr = refused(&demo, chain_of(functions));
+        for told in told {
+            assert!(stderr.contains(told), "{functions:?}: {told:?} is missing from\n{stderr}");
+        }
+    }
+    for functions in [
+        &["nat", "firewall", "router", "nat"][..],
+        &["nat", "router"],
+        &["plain", "nat", "router"],
+        &["load_balancer", "nat", "firewall", "router", "nat", "load_balancer"],
+    ] {
+        demo.write("good.toml", chain_of(functions));
+        demo.warpline("check good.toml").expect(0);
+    }
+}
