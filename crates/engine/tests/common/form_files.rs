@@ -8,6 +8,11 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("sensor-of-hosts", RULES_OF_HOSTS),
     ("sensor-of-words", RULES_OF_WORDS),
     (
+        "ways",
+        "*filter\n:FORWARD ACCEPT\n-A FORWARD -i lan -p udp -j DROP\n-A FORWARD ! -i lan -o wan -p tcp -j DROP\n\
+         -A FORWARD -o lan -p icmp -j ACCEPT\n-A FORWARD -i w+ -j ACCEPT\nCOMMIT\n",
+    ),
+    (
         "stateless",
         "drop tcp from any to any port 22\ndrop udp to 239.0.0.0/8\naccept udp to any port 53\n\
         accept tcp,udp from any to any\naccept icmp,icmpv6 from any to any\n",

@@ -266,6 +266,9 @@ pub(crate) const WIDE: &[Form] = &[
     form("firewall-messages", "firewall", "rules = 'message-rules'\nnon_ip = 'accept'", &[]),
     form("firewall-replies", "firewall", "rules = 'tracking-rules'\nestablished = true", &[]),
     form("firewall-codes", "firewall", "rules = 'code-rules'\nestablished = true", &[]),
+    // Of a chain with two ports.
+    form("firewall-ways", "firewall", "rules = 'ways'\nnon_ip = 'accept'", &[]),
+    form("firewall-ways-replies", "firewall", "rules = 'ways'\nestablished = true", &[]),
     form("balancer-wide", "load_balancer", "services = 'wide-services'", &[]),
     form("balancer-ipip-wide", "load_balancer", "services = 'wide-services'\nmode = 'ipip'", &[]),
     form(

@@ -7,7 +7,7 @@ use toml::de::DeTable;
 use warpline_engine::{Chain, Deployment, Instance, OnDevice, Place, Settings, Site};
 use warpline_functions::definition;
 use warpline_nf::config::{Folder, Layer};
-use warpline_nf::{Diagnostics, Resources, Section, SourceText};
+use warpline_nf::{Diagnostics, Port, Ports, Resources, Section, Side, SourceText};
 use warpline_packet::Seed;
 
 use super::form_files::FILES;
@@ -42,7 +42,10 @@ pub(crate) fn try_deploy_on(
     launches: &[usize],
     device: impl Fn(usize) -> Option<OnDevice>,
 ) -> Result<Deployment, String> {
-    let mut resources = Resources::with_seed(SEED);
+    // Rules may name them. The chain itself sends everything to one sink.
+    let port = |name: &str| Port { name: name.into(), side: Side::Inside };
+    let ports = Ports::new(vec![port("lan"), port("wan")]);
+    let mut resources = Resources::with_seed(SEED).with_ports(ports);
     let (mut instances, mut sites) = (Vec::new(), Vec::new());
     for (place, form) in forms.iter().enumerate() {
         let built = instance(place, form, &mut resources);

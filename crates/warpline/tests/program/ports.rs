@@ -74,6 +74,14 @@ fn packets_come_in_by_time_and_leave_by_the_other_port() {
     // A limit and lanes hold over all ports.
     demo.warpline("run two.toml --count 3 --lanes 2").expect(0);
     assert_eq!(seen(&demo, "out.pcapng"), crossed[..3]);
+    // So do a pace and impairments.
+    let pace =
+        "--set port.lan.device=lan.pcap,pace=1000000 --set port.wan.device=wan.pcap,pace=1000000";
+    demo.warpline(&format!("run two.toml {pace}")).expect(0);
+    assert_eq!(seen(&demo, "out.pcapng"), crossed);
+    demo.warpline("run two.toml --set chain.impair=duplicate=1").expect(0);
+    let twice: Vec<_> = crossed.iter().flat_map(|one| [one.clone(), one.clone()]).collect();
+    assert_eq!(seen(&demo, "out.pcapng"), twice);
 }
 
 #[test]
@@ -351,7 +359,12 @@ fn rules_name_ports_as_interfaces() {
             false => tables.split("[router]").next().unwrap().to_owned(),
         };
         demo.write("c.toml", two(&format!("functions = [{functions}]\n{table}")));
-        for more in ["", "--lanes 3 --set chain.batch_packets=1", "--device host"] {
+        let copies = "--device host --set firewall.in_place=false --set router.in_place=false";
+        let copies = match functions.contains("router") {
+            true => copies,
+            false => copies.split(" --set router").next().unwrap(),
+        };
+        for more in ["", "--lanes 3 --set chain.batch_packets=1", "--device host", copies] {
             demo.warpline(&format!("run c.toml --stats s.json {more}")).expect(0);
             let mut expected = vec![(1, "wan"), (2, "lan"), (4, "lan")];
             if hairpins == 0 && rule_drops == 1 {
