@@ -1,4 +1,5 @@
-//! What tracking costs: `Before` of the firewall over UDP packets of known and of new connections.
+//! The cost of tracking: `Before` of the firewall over UDP and TCP packets of known and of new
+//! connections.
 //!
 //! `firewall_track`: connections of one shard that holds them all, met at random, in both directions.
 //! Only `before` is timed, with what asks for its memory ahead.
@@ -18,17 +19,29 @@ const BATCH: usize = 256;
 const ROUNDS: usize = 4000;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("connections  new-ns  known-ns  counted");
+    println!("connections  protocol  new-ns  known-ns  counted");
     for connections in [1000, 16_000, 250_000] {
-        measure(connections)?;
+        measure(connections, Protocol::Udp)?;
+        measure(connections, Protocol::Tcp)?;
     }
     Ok(())
 }
 
-fn measure(connections: u32) -> Result<(), Box<dyn Error>> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Udp,
+    Tcp,
+}
+
+/// The segments of a connection, as flags: both sides of its handshake, then data.
+const SYN: u8 = 0x02;
+const SYN_ACK: u8 = 0x12;
+const ACK: u8 = 0x10;
+
+fn measure(connections: u32, protocol: Protocol) -> Result<(), Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("warpline-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join("rules"), "accept udp from 10.0.0.0/8 to any\n")?;
+    std::fs::write(folder.join("rules"), "accept tcp,udp from 10.0.0.0/8 to any\n")?;
     let table = "rules = \"rules\"\nestablished = true";
     let (function, scratch_words) = harness::build(&DEFINITION, table, &folder);
     std::fs::remove_dir_all(&folder)?;
@@ -49,11 +62,14 @@ fn measure(connections: u32) -> Result<(), Box<dyn Error>> {
         return Err("two tables were asked for".into());
     };
     let picks: Vec<u16> = (0..BATCH as u16).collect();
-    let mut time = |flows: &mut dyn FnMut() -> (u32, bool)| {
+    let mut time = |flags: u8, flows: &mut dyn FnMut() -> (u32, bool)| {
         batch.clear();
         for _ in 0..BATCH {
             let (flow, back) = flows();
-            let frame = frame(flow, back);
+            let frame = match protocol {
+                Protocol::Udp => udp_frame(flow, back),
+                Protocol::Tcp => tcp_frame(flow, back, flags),
+            };
             let headers = Headers::parse(&frame, LinkType::ETHERNET, frame.len());
             let placed =
                 batch.push(&frame, &headers, &arrival(&frame, &headers), &mut arena.ingress);
@@ -73,17 +89,22 @@ fn measure(connections: u32) -> Result<(), Box<dyn Error>> {
             before.before(&mut batch, &picks, &mut emit);
         })
     };
-    let (mut next, mut opening) = (0, 0.0);
+    let mut opening = 0.0;
     let batches = connections as usize / BATCH;
-    for _ in 0..batches {
-        opening += time(&mut || {
-            next += 1;
-            (next - 1, false)
-        });
+    let next = (batches * BATCH) as u32;
+    for (flags, back) in [(SYN, false), (SYN_ACK, true), (ACK, false)] {
+        let mut flow = 0;
+        for _ in 0..batches {
+            let taken = time(flags, &mut || {
+                flow += 1;
+                (flow - 1, back)
+            });
+            opening += if flags == SYN { taken } else { 0.0 };
+        }
     }
     let (mut x, mut known) = (1u32, 0.0);
     for _ in 0..ROUNDS {
-        known += time(&mut || {
+        known += time(ACK, &mut || {
             x ^= x << 13;
             x ^= x >> 17;
             x ^= x << 5;
@@ -94,7 +115,8 @@ fn measure(connections: u32) -> Result<(), Box<dyn Error>> {
     before.counters(&mut |name, value| counted += if name == "connections" { value } else { 0 });
     let per_packet = |sum: f64, batches: usize| sum * 1e9 / (batches * BATCH) as f64;
     println!(
-        "{connections:11}  {:6.1}  {:8.1}  {counted}",
+        "{connections:11}  {:8}  {:6.1}  {:8.1}  {counted}",
+        if protocol == Protocol::Udp { "UDP" } else { "TCP" },
         per_packet(opening, batches),
         per_packet(known, ROUNDS),
     );
@@ -117,10 +139,30 @@ fn arrival(frame: &[u8], headers: &Headers) -> Arrival {
 }
 
 /// A UDP packet of 64 bytes with its check sequence, of connection `flow`, or back.
-fn frame(flow: u32, back: bool) -> [u8; 60] {
+fn udp_frame(flow: u32, back: bool) -> [u8; 60] {
+    let mut frame = frame(flow, back, 17);
+    frame[38..40].copy_from_slice(&26u16.to_be_bytes());
+    frame
+}
+
+/// A segment of TCP as long: six bytes of data where it is not of the handshake.
+fn tcp_frame(flow: u32, back: bool, flags: u8) -> [u8; 60] {
+    let mut frame = frame(flow, back, 6);
+    let is_syn = flags & SYN != 0;
+    let numbers = [u32::from(!is_syn), u32::from(flags & ACK != 0)].map(u32::to_be_bytes);
+    frame[38..46].copy_from_slice(numbers.as_flattened());
+    frame[46..50].copy_from_slice(&[0x50, flags, 0x40, 0]);
+    if is_syn || !back {
+        // The opener sends no data, so that nothing is acknowledged that was not sent.
+        frame[17] = 40;
+    }
+    frame
+}
+
+fn frame(flow: u32, back: bool, protocol: u8) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[12..18].copy_from_slice(&[8, 0, 0x45, 0, 0, 46]);
-    frame[22..24].copy_from_slice(&[64, 17]);
+    frame[22..24].copy_from_slice(&[64, protocol]);
     let inside = (0x0a00_0000 | flow & 0xffff, 1024 + (flow >> 16) as u16);
     let outside = (0xc000_0201u32, 53u16);
     let (src, dst) = if back { (outside, inside) } else { (inside, outside) };
@@ -128,6 +170,5 @@ fn frame(flow: u32, back: bool) -> [u8; 60] {
     frame[30..34].copy_from_slice(&dst.0.to_be_bytes());
     frame[34..36].copy_from_slice(&src.1.to_be_bytes());
     frame[36..38].copy_from_slice(&dst.1.to_be_bytes());
-    frame[38..40].copy_from_slice(&26u16.to_be_bytes());
     frame
 }
