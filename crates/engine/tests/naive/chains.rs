@@ -120,6 +120,11 @@ pub(crate) fn chain(seed: u64, has_ports: bool) -> Vec<Spec> {
     }
     keep_together(&mut specs);
     flows::draw::divide(&mut specs);
+    for spec in &mut specs {
+        if let Naive::Ipsec(config) = &mut spec.naive {
+            config.is_inside = has_ports;
+        }
+    }
     specs
 }
 

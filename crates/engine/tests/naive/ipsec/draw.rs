@@ -22,6 +22,7 @@ pub(crate) fn gateway(draw: &mut Draw, place: usize) -> Spec {
         sas,
         bypasses: draw.percent(50),
         forwards_non_ip: draw.percent(70),
+        is_inside: false,
         icmp: icmp(draw, place),
     };
     spec(config, place)
@@ -46,6 +47,7 @@ pub(crate) fn gateways(draw: &mut Draw, places: [usize; 2]) -> [Spec; 2] {
         policies: policies.into_iter().chain(rest).collect(),
         bypasses: draw.percent(50),
         forwards_non_ip: draw.percent(70),
+        is_inside: false,
         icmp: icmp(draw, places[0]),
         sas: sas.clone(),
     };
@@ -54,6 +56,7 @@ pub(crate) fn gateways(draw: &mut Draw, places: [usize; 2]) -> [Spec; 2] {
         policies: Vec::new(),
         bypasses: draw.percent(80),
         forwards_non_ip: true,
+        is_inside: false,
         icmp: None,
     };
     [spec(first, places[0]), spec(second, places[1])]

@@ -28,6 +28,8 @@ pub(crate) struct Config {
     pub(crate) policies: Vec<Policy>,
     pub(crate) bypasses: bool,
     pub(crate) forwards_non_ip: bool,
+    /// Whether all packets come from inside ports.
+    pub(crate) is_inside: bool,
     /// The addresses that ICMP errors come from.
     pub(crate) icmp: Option<(Option<Ipv4Addr>, Option<Ipv6Addr>)>,
 }
@@ -142,7 +144,8 @@ impl Gateway {
             let wants = |sa: &Sa| {
                 !sa.is_out && sa.selectors.iter().any(|selector| selector.may_match(&traffic))
             };
-            if self.config.bypasses && !self.config.sas.iter().any(wants) {
+            let wants = !self.config.is_inside && self.config.sas.iter().any(wants);
+            if self.config.bypasses && !wants {
                 self.bypassed += 1;
                 return Fate::Forward;
             }
