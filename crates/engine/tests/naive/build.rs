@@ -108,7 +108,7 @@ pub(crate) fn tcp(src: u16, dst: u16, flags: u8, numbers: &Numbers, payload: &[u
     let ports = [src, dst].map(u16::to_be_bytes).concat();
     let numbers = [seq, ack].map(u32::to_be_bytes).concat();
     let header_len = 20 + options.len() as u8;
-    let rest = [header_len / 4 << 4, flags, (window >> 8) as u8, window as u8, 0, 0, 0, 0];
+    let rest = [(header_len / 4) << 4, flags, (window >> 8) as u8, window as u8, 0, 0, 0, 0];
     [&ports[..], &numbers, &rest, options, payload].concat()
 }
 

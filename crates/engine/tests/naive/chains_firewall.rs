@@ -35,8 +35,8 @@ pub(crate) fn firewall(draw: &mut Draw, place: usize, may_track: bool) -> Spec {
     let tracking = tracked.then(|| {
         let timeouts = keys.map(|key| (key, 1 + draw.below(14) as u64)).into();
         let percent = draw.below(100);
-        let (loose, one_sided) = (percent < 30, percent % 7 == 0);
-        let mode = Mode { loose, one_sided, liberal: percent % 5 == 0 };
+        let (loose, one_sided) = (percent < 30, percent.is_multiple_of(7));
+        let mode = Mode { loose, one_sided, liberal: percent.is_multiple_of(5) };
         connections::Config { timeouts, mode }
     });
     let config = firewall::Config {
