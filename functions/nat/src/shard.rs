@@ -127,7 +127,10 @@ impl NatShard {
         }
         let outside = config.outside.find(version, dst);
         if !config.is_inside(version, src) {
-            return self.course_in(packet, dst, outside);
+            return match self.course_in(packet, dst, outside) {
+                Course::Past if self.is_about_binding(packet, dst) => Course::Out,
+                course => course,
+            };
         }
         let fixed = &config.fixed;
         let is_outside =
@@ -168,6 +171,23 @@ impl NatShard {
             None if outside.is_some() || fixed.has_forwards(version, dst) => Course::In(outside),
             None => Course::Past,
         }
+    }
+
+    /// Whether an ICMP error concerns an inside host that is translated, though its sender is a
+    /// router without an inside address (RFC 5508, REQ-6).
+    fn is_about_binding(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
+        let (config, version) = (&self.config, packet.version());
+        let is_translated = |quote: Quote| {
+            let (host, protocol) = (quote.dst.address, quote.protocol.number());
+            let protocol = protocol.unwrap_or(packet.protocol());
+            let by_rule = config.translates(version, host, dst, protocol);
+            config.is_inside(version, host)
+                && by_rule.unwrap_or_else(|| config.fixed.outside_of(version, host).is_some())
+        };
+        matches!(packet.protocol(), ip_protocol::ICMP | ip_protocol::ICMPV6)
+            && matches!(content(packet), Ok(Content::Error))
+            && Quote::read(packet.payload(), version).is_some_and(is_translated)
+            && self.outbound_error(packet, dst).is_ok()
     }
 
     fn outbound(&mut self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Done {

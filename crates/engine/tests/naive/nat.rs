@@ -62,10 +62,22 @@ impl Nat {
             (true, true) => return Err("hairpin"),
             (true, false) if dst.is_multicast() => return Err("multicast"),
             (true, false) => return self.outward(frame, view, left),
+            (false, false) if self.is_about_binding(frame, view, dst) => {
+                return self.outward(frame, view, left);
+            }
             (false, false) => {}
         }
         self.untranslated += 1;
         Ok(())
+    }
+
+    /// Whether it is an error about a packet to an inside host, with a binding.
+    fn is_about_binding(&self, frame: &Frame, view: &View, dst: IpAddr) -> bool {
+        let holds = |address| self.config.inside.iter().any(|prefix| prefix.holds(address));
+        match content(frame, view) {
+            Ok(Content::Error(quoted)) => holds(quoted.dst) && self.about(&quoted, dst).is_ok(),
+            _ => false,
+        }
     }
 
     fn outward(&mut self, frame: &mut Frame, view: &View, left: Option<&[u8]>) -> Done {

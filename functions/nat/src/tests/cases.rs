@@ -147,6 +147,31 @@ fn errors_quote_echoes_that_went_their_way() {
     }
 }
 
+/// A router between hosts and the translator may have an address of its own that is not inside.
+#[test]
+fn errors_of_routers_without_an_inside_address_leave_translated() {
+    for (host, remote, router) in
+        [("10.0.0.1", "198.51.100.1", "172.16.0.1"), ("fd00::1", "2001:db8:f::1", "2001:db8:e::1")]
+    {
+        let mut nat = nat("");
+        let left = sent(&mut nat, 1, &udp(host, remote, (7, 53)));
+        let (version, address, port) = match left.bytes[14] >> 4 {
+            4 => (4, IpAddr::from(<[u8; 4]>::try_from(&left.bytes[26..30]).unwrap()), 34),
+            _ => (6, IpAddr::from(<[u8; 16]>::try_from(&left.bytes[22..38]).unwrap()), 54),
+        };
+        let port = u16::from_be_bytes([left.bytes[port], left.bytes[port + 1]]);
+        let router = ip(router);
+        let came = udp(remote, host, (53, 7)).with(&[9; 32]);
+        let mut expected = came.clone().to(address, port).error(router, 48);
+        expected.src = address;
+        assert_sent(&sent(&mut nat, 1, &came.error(router, 48)), &expected);
+        // Errors about packets that nothing translates are forwarded as they are.
+        let other = udp(remote, host, (53, 8)).error(router, 48);
+        assert_sent(&sent(&mut nat, 1, &other), &other);
+        assert_eq!(nat.counter("icmp_errors"), 1, "IPv{version}");
+    }
+}
+
 #[test]
 fn fragments_follow_the_first() {
     for v6 in [false, true] {

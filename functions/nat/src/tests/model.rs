@@ -378,7 +378,10 @@ impl Model {
         let remote = normal(kind, (about.src, about.ports().0));
         let key = self.key(kind, (about.dst, about.ports().1), remote);
         let Some(bound) = self.bound.get(&key) else {
-            assert_eq!(dropped(out), Some("no-binding"));
+            match is_inside(router) {
+                true => assert_eq!(dropped(out), Some("no-binding")),
+                false => assert_sent(out, &about.error(router, len)),
+            }
             return;
         };
         let (address, port) = bound.outside;
@@ -394,6 +397,14 @@ impl Model {
             Depends::Address => (kind, inside, Some(remote.0), None),
             Depends::Both => (kind, inside, Some(remote.0), Some(remote.1)),
         }
+    }
+}
+
+/// Whether an address is one that `super::nat` translates.
+fn is_inside(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.octets()[0] == 10,
+        IpAddr::V6(v6) => v6.segments()[0] == 0xfd00,
     }
 }
 

@@ -32,7 +32,7 @@ enum Step {
     ErrorOut {
         about: usize,
         len: usize,
-        router: bool,
+        router: u8,
     },
     Stray {
         port: u16,
@@ -85,7 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (any::<usize>(), 0..4_u8, flags, 0..40_usize)
             .prop_map(|(to, from, flags, len)| Step::Reply { to, from, flags, len }),
         2 => (any::<usize>(), quoted()).prop_map(|(about, len)| Step::ErrorIn { about, len }),
-        2 => (any::<usize>(), quoted(), any::<bool>())
+        2 => (any::<usize>(), quoted(), 0..3_u8)
             .prop_map(|(about, len, router)| Step::ErrorOut { about, len, router }),
         1 => (any::<u16>(), 0..4_u8).prop_map(|(port, kind)| Step::Stray { port, kind }),
         1 => seconds.prop_map(|seconds| Step::Wait { seconds }),
@@ -180,7 +180,7 @@ impl Run {
                 let Some(first) = self.came.get(about % self.came.len().max(1)).cloned() else {
                     return;
                 };
-                let router = if router { host(v6, 250) } else { first.dst };
+                let router = [first.dst, host(v6, 250), remote(v6, 200)][usize::from(router)];
                 let len = if v6 { len + 20 } else { len };
                 // An error goes to who sent the packet: it quotes what came, turned to its source.
                 let out = self.push(&first.error(router, len));
