@@ -46,22 +46,30 @@ pub struct Member<'a> {
     pub on: Option<OnDevice>,
 }
 
-/// A chain of `members`, whose files are in `folder`.
+/// A chain of `members`, whose files are in `folder`. A name that occurs twice is one function at
+/// two places.
 pub fn deploy_members(name: &str, members: &[Member<'_>], folder: &Path) -> Deployment {
     let mut resources = Resources::default();
-    let instance = |member: &Member<'_>| {
+    let mut second_places = Vec::new();
+    let mut instances = Vec::new();
+    for (at, member) in members.iter().enumerate() {
         let definition = definition(member.function).expect("a function of that name");
-        let function = harness::build_with(definition, member.table, folder, &mut resources);
-        let function = function.unwrap_or_else(|mistakes| panic!("{}: {mistakes}", member.name));
-        Instance {
-            name: member.name.into(),
-            definition,
-            function: Arc::from(function),
-            fingerprint: 0,
-            place: Place::Only,
-        }
-    };
-    let instances = members.iter().map(instance).collect();
+        let is_same = |other: &Member<'_>| other.name == member.name;
+        let second = second_places.iter().position(|(name, _)| *name == member.name);
+        let (place, function) = if let Some(second) = second {
+            (Place::Second, second_places.swap_remove(second).1)
+        } else if members[at + 1..].iter().any(is_same) {
+            let pair = harness::build_pair_with(definition, member.table, folder, &mut resources);
+            let [first, second] = pair.unwrap_or_else(|why| panic!("{}: {why}", member.name));
+            second_places.push((member.name, second));
+            (Place::First, first)
+        } else {
+            let built = harness::build_with(definition, member.table, folder, &mut resources);
+            (Place::Only, built.unwrap_or_else(|why| panic!("{}: {why}", member.name)))
+        };
+        let (name, function) = (member.name.into(), Arc::from(function));
+        instances.push(Instance { name, definition, function, fingerprint: 0, place });
+    }
     let chain = Chain::new(name, instances, resources.scratch_words()).expect("a chain of few");
     let sites = members.iter().map(|one| Site { on_device: one.on.clone(), ..Site::default() });
     Deployment::new(Arc::new(chain), sites.collect())

@@ -53,10 +53,20 @@ pub fn try_build_pair(
     table: &str,
     folder: &Path,
 ) -> Result<([Box<dyn Function>; 2], usize), Diagnostics> {
-    let pair = definition.build_pair.expect("a function with two places");
     let mut resources = Resources::default();
-    let built = read(definition, table, folder, &mut |section| pair(section, &mut resources))?;
+    let built = build_pair_with(definition, table, folder, &mut resources)?;
     Ok((built, resources.scratch_words()))
+}
+
+/// Builds both places of an instance that shares `resources` with others, like [`build_with`].
+pub fn build_pair_with(
+    definition: &Definition,
+    table: &str,
+    folder: &Path,
+    resources: &mut Resources,
+) -> Result<[Box<dyn Function>; 2], Diagnostics> {
+    let pair = definition.build_pair.expect("a function with two places");
+    read(definition, table, folder, &mut |section| pair(section, resources))
 }
 
 /// Builds of a table by `make`.

@@ -27,7 +27,7 @@ use warpline_packet::{
     SHARDS, Seed, Shard, Steering, Verdict,
 };
 
-pub use build::{build, build_pair, build_with, try_build, try_build_pair};
+pub use build::{build, build_pair, build_pair_with, build_with, try_build, try_build_pair};
 
 use warpline_nf::{Before, Cause, Emit, Function, Report, State, TICK_NOTES_MAX};
 
