@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DEMO  := target/demo
 
-.PHONY: run test test-long kernel-races fuzz bench tunnels conntrack gpu-pack gpu-test gpu-bench deps deps-test deps-races clean
+.PHONY: run test test-long kernel-races fuzz bench tunnels conntrack gateway-peer gpu-pack gpu-test gpu-bench deps deps-test deps-races clean
 
 # The demo chain over the demo capture; its files stay in target/demo.
 run: deps
@@ -41,6 +41,11 @@ tunnels: deps
 conntrack: deps
 	$(CARGO) build --release -p warpline
 	tools/conntrack/run.sh target/release/warpline
+
+# 100,000 packets through Warpline and the Linux kernel as gateways (root, two minutes).
+gateway-peer: deps-test
+	$(CARGO) build --release -p warpline
+	python3 -B tools/gateway_peer/compare.py target/release/warpline
 
 # A folder for a machine with a GPU, which needs neither a network nor Rust.
 gpu-pack: deps
