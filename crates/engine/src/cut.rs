@@ -55,7 +55,7 @@ fn can_join(chain: &Chain, sites: &[Site], stage: &StagePlan, apart: bool) -> bo
         let (own, own_site) = (&*chain.instances[position].function, &sites[position]);
         runs_on(own_site) == runs_on(site)
             && (own_site.on_device.is_none() || !apart && device::can_follow(own, function))
-            // Answers have rows in launches of second places only.
+            // Packets that pass one of them pass all.
             && (own_site.on_device.is_none() || takes_answers(position) == takes_answers(next))
     };
     !site.own_stage

@@ -90,7 +90,7 @@ impl Stage {
         };
         let then = clock.now();
         slot.enter(&mut flight);
-        slot.begin(&mut flight, rooms);
+        slot.begin_apart(&mut flight, rooms);
         flight.batch.leave_phase();
         launches.push(flight);
         let spent = clock.now() - then;
@@ -130,7 +130,7 @@ impl Stage {
             for (at, slot) in self.slots.iter_mut().enumerate() {
                 if at > 0 {
                     slot.enter(flight);
-                    slot.begin(flight, rooms);
+                    slot.begin_apart(flight, rooms);
                 }
                 let left = returned.as_ref().map(|returned| (returned, found.as_ref()));
                 slot.finish(flight, left, rooms, &mut self.order);

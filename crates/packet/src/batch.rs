@@ -441,6 +441,15 @@ impl Batch {
         }
     }
 
+    /// Makes answers `Forward` and keeps all other packets out of sight, until [`Self::release`]. Says whether there are any; where there are none, nothing changes.
+    pub fn hold_others(&mut self) -> bool {
+        if self.has_answers {
+            self.hold_forward();
+            self.resume_answers();
+        }
+        self.has_answers
+    }
+
     /// Forgets its packets and gives their memory back.
     pub fn clear(&mut self) {
         self.table.clear();

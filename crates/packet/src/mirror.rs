@@ -228,6 +228,15 @@ impl Batch {
         true
     }
 
+    /// Keeps every packet out of sight that is `Forward`, until [`Batch::release`].
+    pub(crate) fn hold_forward(&mut self) {
+        for verdict in self.table.column_mut(VerdictOf) {
+            if *verdict == Verdict::Forward as u8 {
+                *verdict = HELD;
+            }
+        }
+    }
+
     /// Ends [`Batch::hold_done`].
     pub fn release(&mut self) {
         for verdict in self.table.column_mut(VerdictOf) {

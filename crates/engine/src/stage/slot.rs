@@ -139,10 +139,22 @@ impl Slot {
             self.run(flight, rooms);
             flight.batch.release();
         }
+        if self.takes_answers && flight.batch.hold_others() {
+            self.run(flight, rooms);
+            flight.batch.release();
+        }
         self.end(flight, rooms);
         // The CPU alone takes packets that are made here to the end of the stage.
         flight.bench.made.leave_from(self.position + 1);
         self.account(flight, rooms, order);
+    }
+
+    /// Time, and `before`, where a device does the rest. Answers wait: they have no rows in launches.
+    pub(super) fn begin_apart(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
+        self.begin(flight, rooms);
+        if self.takes_answers {
+            flight.batch.suspend_answers();
+        }
     }
 
     /// Time, and `before`.
