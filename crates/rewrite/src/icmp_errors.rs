@@ -107,6 +107,7 @@ impl Errors {
 
     /// Tells the sender of `packet`, where there is something to tell and an error is permitted.
     pub fn answer(&mut self, packet: &Packet<'_>, problem: Option<Problem>, emit: &mut Emit<'_>) {
+        let problem = problem.filter(|_| !emit.is_closed(packet));
         let Some(len) = problem.and_then(|problem| self.write(packet, problem)) else {
             self.withheld += 1;
             return;
