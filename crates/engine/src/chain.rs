@@ -203,14 +203,15 @@ impl Chain {
     pub(crate) fn passage(&self, position: usize) -> Passage {
         let mut passage = Passage::default();
         for (own, instance) in self.instances.iter().enumerate().take(position + 1) {
-            let words = instance.function.change_words();
-            let Some(first) = words.first() else { continue };
-            let is_same = |other: &Instance| other.function.change_words().first() == Some(first);
+            let (carried, change) =
+                (instance.function.carried_words(), instance.function.change_words());
+            let Some(first) = carried.first() else { continue };
+            let is_same = |other: &Instance| other.function.carried_words().first() == Some(first);
             let last = self.instances.iter().rposition(is_same).unwrap_or(own);
-            if last > position && !passage.inherited.contains(first) {
-                passage.inherited.extend_from_slice(words);
+            if last > position {
+                passage.inherited.extend_from_slice(carried);
             } else if last < position && last == own {
-                passage.closed.push(*first);
+                passage.closed.extend(change.first());
             }
         }
         passage

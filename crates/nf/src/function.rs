@@ -61,6 +61,12 @@ pub trait Function: Any + Send + Sync {
         false
     }
 
+    /// The scratch words that its second place reads. Packets that are made between its places take
+    /// them from their cause.
+    fn carried_words(&self) -> &[ScratchWord] {
+        self.change_words()
+    }
+
     /// How it treats addresses and conversations, from which follows where it may stand.
     fn traits(&self) -> Traits {
         Traits::NONE

@@ -94,6 +94,23 @@ FUNCTION int needs_payload(Fields f, u32 action, u32 version, u32 port)
 #endif
 }
 
+#if IS_SECOND
+/* Of IPv6 the four words of the source as one. */
+FUNCTION u32 source_of(Fields f, u32 version)
+{
+    if (version == 4) return src_addr_v4(f);
+    GLOBAL const u8 *at = src_addr_v6(f);
+    return get_be32(at) ^ get_be32(at + 4) ^ get_be32(at + 8) ^ get_be32(at + 12);
+}
+
+FUNCTION int shows_ports(Packet p, u32 version)
+{
+    u32 protocol = ip_protocol(p), icmp = version == 4 ? IP_PROTOCOL_ICMP : IP_PROTOCOL_ICMPV6;
+    if (protocol != IP_PROTOCOL_TCP && protocol != IP_PROTOCOL_UDP && protocol != icmp) return 0;
+    return (header_flags(p) & (FLAG_TRANSPORT | FLAG_LATER_FRAGMENT)) != 0;
+}
+#endif
+
 PACKET_KERNEL(translate)
 {
     ITEMS {
@@ -102,16 +119,19 @@ PACKET_KERNEL(translate)
         if (!is_ours(p)) continue;
         u32 action = tag_of(p), port = port_of(p), version = ip_version(p);
 #if IS_SECOND
-        /* The tag above all actions says that an answer undoes what the first place did to its cause. */
-        if (header_flags(p) & FLAG_ANSWER) {
-            if (action > ACTIONS) leave(p, place);
-            continue;
-        }
         if (action == TAG_HAIRPIN) action = ACTION_SOURCE;
-        if (action == ACTION_SOURCE && (header_flags(p) & FLAG_LATER_FRAGMENT)) action = ACTION_SOURCE_ADDRESS;
 #endif
         if (action == 0 || action > ACTIONS || (version != 4 && version != 6)) continue;
         Fields f = fields_of(p);
+#if IS_SECOND
+        /* Packets that a function changed since are left to the CPU. */
+        int shows = action == ACTION_SOURCE_ADDRESS || shows_ports(p, version);
+        if (!shows || source_of(f, version) != scratch(p, WORD_SOURCE)) {
+            leave(p, place);
+            continue;
+        }
+        if (header_flags(p) & FLAG_LATER_FRAGMENT) action = ACTION_SOURCE_ADDRESS;
+#endif
         if (!is_within(p, version, !is_address_alone(action)) || needs_payload(f, action, version, port)) {
             leave(p, place);
             continue;

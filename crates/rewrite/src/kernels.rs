@@ -2,7 +2,7 @@
 //! written as `run` does.
 
 use warpline_packet::wire::{ip_protocol, ipv4, ipv6, tcp, udp};
-use warpline_packet::{Field, FieldSet, ReadWrite};
+use warpline_packet::{Field, FieldSet, ReadWrite, ScratchWord};
 
 use crate::translate::{self, Action, Words};
 use warpline_nf::kernels::{BYTES, ENDPOINT, KernelStep, Kernels, number_of};
@@ -22,18 +22,20 @@ pub fn words_of(words: &Words) -> Vec<(&'static str, u64)> {
 
 /// `has_echoes`: the identifiers of echoes are written, too.
 pub fn kernels(words: &Words, has_echoes: bool) -> Kernels {
-    kernels_at(words, has_echoes, false)
+    kernels_at(words, has_echoes, None)
 }
 
-/// The same for the second place of a translator with two, which leaves answers to the CPU.
-pub fn second_kernels(words: &Words, has_echoes: bool) -> Kernels {
-    kernels_at(words, has_echoes, true)
+/// The same for the second place of a translator with two, which leaves packets to the CPU whose
+/// source is not what `source` says.
+pub fn second_kernels(words: &Words, source: ScratchWord, has_echoes: bool) -> Kernels {
+    kernels_at(words, has_echoes, Some(source))
 }
 
-fn kernels_at(words: &Words, has_echoes: bool, is_second: bool) -> Kernels {
+fn kernels_at(words: &Words, has_echoes: bool, source: Option<ScratchWord>) -> Kernels {
     let mut defines = words_of(words);
     defines.push(("HAS_ECHOES", has_echoes.into()));
-    defines.push(("IS_SECOND", is_second.into()));
+    defines.push(("IS_SECOND", source.is_some().into()));
+    defines.extend(source.map(|word| ("WORD_SOURCE", number_of(word))));
     defines.extend(ACTIONS.map(|(name, action)| (name, action as u64 + 1)));
     defines.push(("ACTIONS", ACTIONS.len() as u64));
     defines.push(("TAG_HAIRPIN", translate::HAIRPIN.into()));
@@ -60,10 +62,11 @@ const ACTIONS: [(&str, Action); 6] = [
 ];
 
 /// What the text has to know of headers: protocols and lengths.
-const NUMBERS: [(&str, usize); 7] = [
+const NUMBERS: [(&str, usize); 8] = [
     ("IP_PROTOCOL_TCP", ip_protocol::TCP as usize),
     ("IP_PROTOCOL_UDP", ip_protocol::UDP as usize),
     ("IP_PROTOCOL_ICMP", ip_protocol::ICMP as usize),
+    ("IP_PROTOCOL_ICMPV6", ip_protocol::ICMPV6 as usize),
     ("HEADER_LEN_V4", ipv4::HEADER_LEN),
     ("HEADER_LEN_V6", ipv6::HEADER_LEN),
     ("HEADER_LEN_TCP", tcp::HEADER_LEN),

@@ -17,6 +17,6 @@ pub mod translate;
 pub use addresses::{Endpoint, PortRange};
 pub use fixed::{Fixed, Forward, Mapped};
 pub use joint_key::{ClientKey, InsideKey, JointKey};
-pub use places::{PlaceWords, SecondPlace};
+pub use places::{PlaceWords, Refusals, SecondPlace};
 pub use protocol::Protocol;
 pub use translate::{Action, Rewrite, Words};

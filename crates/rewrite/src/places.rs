@@ -2,12 +2,16 @@
 //!
 //! The first place looks every packet up and writes scratch words for both. The second has no state.
 //! It rewrites sources, and undoes the work of the first place in answers to packets.
+//!
+//! A function between the places may give a packet another source, or put it into another packet.
+//! The second place leaves such packets as they are. It drops a packet that still has its source
+//! and no longer shows its ports.
 
 use std::any::Any;
 
 use warpline_nf::{Function, Kernels, Resources, Section};
 use warpline_packet::wire::ip_protocol;
-use warpline_packet::{Access, Batch, FieldSet, PacketMut, ReadWrite, Reason, ScratchWord};
+use warpline_packet::{Access, Batch, Field, FieldSet, PacketMut, ReadWrite, Reason, ScratchWord};
 
 use crate::translate::{self, Action, Rewrite, Words};
 use crate::{Endpoint, icmp, kernels};
@@ -16,8 +20,44 @@ use crate::{Endpoint, icmp, kernels};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceWords {
     first: Words,
-    second: Option<Words>,
+    second: Option<SecondWords>,
     changes: Vec<ScratchWord>,
+}
+
+/// The scratch words that a second place reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SecondWords {
+    pub(crate) words: Words,
+    /// The source at the first place, see [`folded`].
+    pub(crate) source: ScratchWord,
+}
+
+impl SecondWords {
+    fn from(resources: &mut Resources, has_v6: bool, section: &mut Section<'_>) -> Option<Self> {
+        let words = Words::from(resources, has_v6, section)?;
+        let Some([source]) = resources.scratch::<1>() else {
+            section.mistake("function", translate::NO_WORDS);
+            return None;
+        };
+        Some(Self { words, source })
+    }
+
+    fn all(&self) -> impl Iterator<Item = ScratchWord> {
+        self.words.all().chain([self.source])
+    }
+
+    /// Whether the source of `packet` is what it was at the first place.
+    #[inline]
+    pub(crate) fn has_source(&self, packet: &PacketMut<'_>) -> bool {
+        packet.scratch(self.source) == folded(packet.addresses().0)
+    }
+}
+
+/// An IPv4 address, or the four words of an IPv6 address as one.
+#[inline]
+fn folded(address: u128) -> u32 {
+    let halves = address as u64 ^ (address >> 64) as u64;
+    halves as u32 ^ (halves >> 32) as u32
 }
 
 impl PlaceWords {
@@ -30,7 +70,7 @@ impl PlaceWords {
     /// Words of a translator with two places, or a mistake.
     pub fn two(resources: &mut Resources, has_v6: bool, section: &mut Section<'_>) -> Option<Self> {
         let first = Words::from(resources, has_v6, section)?;
-        let second = Words::from(resources, has_v6, section)?;
+        let second = SecondWords::from(resources, has_v6, section)?;
         Some(Self { first, second: Some(second), changes: second.all().collect() })
     }
 
@@ -39,14 +79,9 @@ impl PlaceWords {
         &self.first
     }
 
-    /// The words that the last place applies.
-    pub fn last(&self) -> &Words {
-        self.second.as_ref().unwrap_or(&self.first)
-    }
-
     /// The fields of all words.
     pub fn fields(&self) -> FieldSet {
-        self.second.map_or(FieldSet::EMPTY, |words| words.fields()) | self.first.fields()
+        self.changes.iter().map(|word| word.field()).chain(self.first.fields().iter()).collect()
     }
 
     /// See [`Function::change_words`].
@@ -64,7 +99,8 @@ impl PlaceWords {
     pub fn set_hairpin(&self, packet: &mut PacketMut<'_>, destination: &Rewrite, source: Endpoint) {
         if let Some(second) = &self.second {
             self.first.set(packet, destination);
-            second.put(packet, translate::HAIRPIN, source);
+            second.words.put(packet, translate::HAIRPIN, source);
+            packet.set_scratch(second.source, folded(packet.addresses().0));
         }
     }
 
@@ -74,11 +110,14 @@ impl PlaceWords {
     pub fn set(&self, packet: &mut PacketMut<'_>, rewrite: &Rewrite) {
         match &self.second {
             None => self.first.set(packet, rewrite),
-            Some(second) if rewrite.action.is_source() => second.set(packet, rewrite),
+            Some(second) if rewrite.action.is_source() => {
+                second.words.set(packet, rewrite);
+                packet.set_scratch(second.source, folded(packet.addresses().0));
+            }
             Some(second) => {
                 let destination = destination(packet);
                 self.first.set(packet, rewrite);
-                second.put(packet, translate::UNDO, destination);
+                second.words.put(packet, translate::UNDO, destination);
             }
         }
     }
@@ -96,22 +135,38 @@ fn destination(packet: &PacketMut<'_>) -> Endpoint {
 
 /// The second place of a translator.
 pub struct SecondPlace {
-    words: PlaceWords,
+    words: SecondWords,
+    /// All of `words`.
+    changes: Vec<ScratchWord>,
     has_echoes: bool,
-    /// Why an answer is dropped whose quote can't be read.
-    bad_quote: Reason,
+    refusals: Refusals,
     access: Access,
 }
 
+/// Why a second place drops packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusals {
+    /// An answer whose quote can't be read.
+    pub bad_quote: Reason,
+    /// A packet whose ports another function hid, and whose source it left.
+    pub hidden: Reason,
+}
+
 impl SecondPlace {
-    /// The place that applies the last of `words`. `run` has the fields that rewriting touches;
-    /// `has_echoes`, whether identifiers of echoes are rewritten.
-    pub fn new(words: PlaceWords, run: ReadWrite, has_echoes: bool, bad_quote: Reason) -> Self {
-        let fields = FieldSet::of(&[warpline_packet::Field::Verdict]);
-        let icmp = FieldSet::of(&[warpline_packet::Field::IcmpType]);
-        let reads = run.reads | words.last().fields() | icmp;
-        let access = Access::run_only(ReadWrite::new(reads, run.writes | fields));
-        Self { words, has_echoes, bad_quote, access }
+    /// The place that applies the last of `words`, of a translator with two. `run` has the fields
+    /// that rewriting touches; `has_echoes`, whether identifiers of echoes are rewritten.
+    pub fn new(
+        words: &PlaceWords,
+        run: ReadWrite,
+        has_echoes: bool,
+        refusals: Refusals,
+    ) -> Option<Self> {
+        let changes = words.changes.clone();
+        let words = words.second?;
+        let icmp = FieldSet::of(&[Field::IcmpType]);
+        let reads = run.reads | words.all().map(ScratchWord::field).collect() | icmp;
+        let access = Access::run_only(ReadWrite::new(reads, run.writes.with(Field::Verdict)));
+        Some(Self { words, changes, has_echoes, refusals, access })
     }
 }
 
@@ -121,26 +176,26 @@ impl Function for SecondPlace {
     }
 
     fn run(&self, batch: &mut Batch) {
-        let words = self.words.last();
         batch.for_each_forward(|packet| {
-            if !translate::apply_second(packet, words) {
-                packet.drop(self.bad_quote);
+            if let Some(reason) = translate::apply_second(packet, &self.words, self.refusals) {
+                packet.drop(reason);
             }
         });
     }
 
     fn kernels(&self) -> Option<Kernels> {
-        let kernels = kernels::second_kernels(self.words.last(), self.has_echoes);
+        let SecondWords { words, source } = self.words;
+        let kernels = kernels::second_kernels(&words, source, self.has_echoes);
         Some(kernels.declaring(self.kernel_access()))
     }
 
     fn kernel_access(&self) -> ReadWrite {
         let ReadWrite { reads, writes } = kernels::access(self.access.run);
-        ReadWrite::new(reads, writes & !FieldSet::of(&[warpline_packet::Field::Verdict]))
+        ReadWrite::new(reads, writes & !FieldSet::of(&[Field::Verdict]))
     }
 
     fn change_words(&self) -> &[ScratchWord] {
-        self.words.change_words()
+        &self.changes
     }
 
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {

@@ -3,9 +3,10 @@
 //! Checksums are updated by RFC 1624, never computed over the payload.
 
 use warpline_packet::wire::{checksum, ip_protocol};
-use warpline_packet::{Batch, FieldSet, Flags, PacketMut, ScratchWord};
+use warpline_packet::{Batch, FieldSet, Flags, PacketMut, Reason, ScratchWord};
 
 use crate::Endpoint;
+use crate::places::{Refusals, SecondWords};
 use crate::{icmp, places};
 use warpline_nf::{Resources, Section};
 
@@ -57,6 +58,9 @@ pub struct Rewrite {
     pub to: Endpoint,
 }
 
+/// Why a chain is refused that has no words for a translator.
+pub(crate) const NO_WORDS: &str = "the chain has no scratch words left for it";
+
 /// The scratch words that carry a [`Rewrite`]: action and port, then the address from its low word
 /// on; one word for IPv4, four where there is IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +82,7 @@ impl Words {
         match first {
             Some([head, low]) if high.is_some() == has_v6 => Some(Self { head, low, high }),
             _ => {
-                section.mistake("function", "the chain has no scratch words left for it");
+                section.mistake("function", NO_WORDS);
                 None
             }
         }
@@ -134,26 +138,43 @@ fn action_of(tag: u16) -> Option<Action> {
     ACTIONS.get(usize::from(tag).checked_sub(1)?).copied()
 }
 
-/// Rewrites a packet at the second place. Says whether an answer could be made to hide what the
-/// first place did to its cause.
+/// Rewrites a packet at the second place, or says why it is dropped.
 #[inline]
-pub(crate) fn apply_second(packet: &mut PacketMut<'_>, words: &Words) -> bool {
-    let (tag, to) = words.take(packet);
+pub(crate) fn apply_second(
+    packet: &mut PacketMut<'_>,
+    second: &SecondWords,
+    refusals: Refusals,
+) -> Option<Reason> {
+    let (tag, to) = second.words.take(packet);
     if tag == 0 {
-        return true;
+        return None;
     }
     if packet.has(Flags::ANSWER) {
-        return tag < UNDO || tag == UNDO && undo(packet, to);
+        let is_hidden = tag < UNDO || tag == UNDO && undo(packet, to);
+        return (!is_hidden).then_some(refusals.bad_quote);
     }
-    if tag == HAIRPIN {
-        apply(packet, &Rewrite { action: Action::Source, to });
-    } else if let Some(action) = action_of(tag) {
-        // A fragment that was made of the packet since has no ports.
-        let is_part = action == Action::Source && packet.has(Flags::LATER_FRAGMENT);
-        let action = if is_part { Action::SourceAddress } else { action };
-        apply(packet, &Rewrite { action, to });
+    let action = if tag == HAIRPIN { Some(Action::Source) } else { action_of(tag) };
+    let action = action.filter(|_| second.has_source(packet))?;
+    if action != Action::SourceAddress && !shows_ports(packet) {
+        return Some(refusals.hidden);
     }
-    true
+    // A fragment that was made of the packet since has no ports, and quotes nothing.
+    let is_part = packet.has(Flags::LATER_FRAGMENT);
+    let action = if is_part { Action::SourceAddress } else { action };
+    apply(packet, &Rewrite { action, to });
+    None
+}
+
+/// Whether a packet is one of those that are translated, and no other function's that carries one.
+#[inline]
+fn shows_ports(packet: &PacketMut<'_>) -> bool {
+    let is_ours = match packet.protocol() {
+        ip_protocol::TCP | ip_protocol::UDP => true,
+        ip_protocol::ICMP => packet.version() == 4,
+        ip_protocol::ICMPV6 => packet.version() == 6,
+        _ => false,
+    };
+    is_ours && (packet.has(Flags::TRANSPORT) || packet.has(Flags::LATER_FRAGMENT))
 }
 
 #[cold]

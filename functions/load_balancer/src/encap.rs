@@ -2,7 +2,7 @@
 //! 2473), or as it is, in a frame to the backend's Ethernet address.
 
 use warpline_packet::wire::{checksum, ip_protocol, ipv4, ipv6};
-use warpline_packet::{Batch, PacketMut, Reason};
+use warpline_packet::{Batch, Flags, PacketMut, Reason};
 
 use super::Refusal;
 use warpline_rewrite::Endpoint;
@@ -45,8 +45,12 @@ fn inner_len(packet: &PacketMut<'_>) -> usize {
 }
 
 /// Puts every packet that has a backend in its words in a packet to that: the tag is the IP version.
+/// Answers to such packets stay as they are.
 pub(super) fn tunnel(batch: &mut Batch, words: &Words, source: Source) {
     batch.for_each_forward(|packet| {
+        if packet.has(Flags::ANSWER) {
+            return;
+        }
         let (version, backend) = words.take(packet);
         let done = match version {
             4 => wrap(packet, &outer_v4(packet, source, backend), 4),
@@ -130,11 +134,12 @@ pub(super) fn note_mac(packet: &mut PacketMut<'_>, words: &Words, [a, b, rest @ 
     words.put(packet, TO_MAC, Endpoint { address, port: u16::from_be_bytes([a, b]) });
 }
 
-/// Sends every packet that has a backend in its words to that, from `own`.
+/// Sends every packet that has a backend in its words to that, from `own`. Answers to such packets
+/// stay as they are.
 pub(super) fn readdress(batch: &mut Batch, words: &Words, own: [u8; 6]) {
     batch.for_each_forward(|packet| {
         let (tag, Endpoint { address, port }) = words.take(packet);
-        if tag == TO_MAC {
+        if tag == TO_MAC && !packet.has(Flags::ANSWER) {
             let [a, b] = port.to_be_bytes();
             let [c, d, e, f] = (address as u32).to_be_bytes();
             packet.set_eth_addresses([a, b, c, d, e, f], own);

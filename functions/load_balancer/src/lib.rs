@@ -34,7 +34,7 @@ use warpline_nf::{
     Definition, Function, Growth, Kernels, Resources, Section, State, TableSize, Traits,
 };
 use warpline_rewrite::translate;
-use warpline_rewrite::{JointKey, PlaceWords, SecondPlace};
+use warpline_rewrite::{JointKey, PlaceWords, Refusals, SecondPlace};
 
 /// The function's manual.
 pub const MANUAL: &str = include_str!("manual.md");
@@ -67,6 +67,7 @@ enum Refusal {
     TooLong,
     Link,
     PerSource,
+    UnsupportedProtocol,
 }
 
 impl Refusal {
@@ -83,6 +84,7 @@ impl Refusal {
         "too-long",
         "link",
         "per-source",
+        "unsupported-protocol",
     ];
 }
 
@@ -194,8 +196,11 @@ fn build_pair(
         return Some([Box::new(place(At::First)), Box::new(place(At::Second))]);
     }
     let words = PlaceWords::two(resources, config.has_v6, section)?;
-    let bad_quote = Reason(Refusal::BadQuote as u8);
-    let second = SecondPlace::new(words.clone(), RUN_DNAT, false, bad_quote);
+    let refusals = Refusals {
+        bad_quote: Reason(Refusal::BadQuote as u8),
+        hidden: Reason(Refusal::UnsupportedProtocol as u8),
+    };
+    let second = SecondPlace::new(&words, RUN_DNAT, false, refusals)?;
     Some([Box::new(LoadBalancer::new(&config, words, At::First)), Box::new(second)])
 }
 
@@ -253,6 +258,10 @@ impl Function for LoadBalancer {
             Mode::Mac => &[],
             Mode::Dnat | Mode::Ipip => self.words.change_words(),
         }
+    }
+
+    fn carried_words(&self) -> &[ScratchWord] {
+        self.words.change_words()
     }
 
     fn traits(&self) -> Traits {

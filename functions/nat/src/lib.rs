@@ -38,7 +38,7 @@ pub use warpline_rewrite::PortRange;
 use config::Config;
 use shard::NatShard;
 use warpline_nf::{Definition, Function, Kernels, Resources, Section, State, TableSize, Traits};
-use warpline_rewrite::{JointKey, PlaceWords, SecondPlace, kernels, translate};
+use warpline_rewrite::{JointKey, PlaceWords, Refusals, SecondPlace, kernels, translate};
 
 /// The function's manual.
 pub const MANUAL: &str = include_str!("manual.md");
@@ -163,8 +163,11 @@ fn build_pair(
 ) -> Option<[Box<dyn Function>; 2]> {
     let config = config::read(section, resources)?;
     let words = PlaceWords::two(resources, config.has_v6, section)?;
-    let bad_quote = Reason(Refusal::BadQuote as u8);
-    let second = SecondPlace::new(words.clone(), ACCESS.run, true, bad_quote);
+    let refusals = Refusals {
+        bad_quote: Reason(Refusal::BadQuote as u8),
+        hidden: Reason(Refusal::UnsupportedProtocol as u8),
+    };
+    let second = SecondPlace::new(&words, ACCESS.run, true, refusals)?;
     Some([Box::new(Nat::new(config, words)), Box::new(second)])
 }
 
