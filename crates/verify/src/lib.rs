@@ -17,6 +17,7 @@
 
 mod build;
 pub mod exact;
+mod pair;
 pub mod probes;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use warpline_packet::{
 };
 
 pub use build::{build, build_pair, build_pair_with, build_with, try_build, try_build_pair};
+pub use pair::Carried;
 
 use warpline_nf::{Before, Cause, Emit, Function, Report, State, TICK_NOTES_MAX};
 
@@ -98,6 +100,9 @@ pub struct Harness {
     notes: Vec<Vec<u8>>,
     ingress: u64,
     comes: Comes,
+    scratch_words: usize,
+    /// The first place of the function, which packets pass before they come here.
+    first: Option<Box<Self>>,
 }
 
 /// The interface by which a packet of this number comes, and the next hop that it has.
@@ -136,6 +141,12 @@ impl Harness {
         self
     }
 
+    /// The same where packets come from `first`, the first place of the function, with its words.
+    #[must_use]
+    pub fn with_first(self, first: Self) -> Self {
+        Self { first: Some(Box::new(first)), ..self }
+    }
+
     fn with_room(function: Arc<dyn Function>, scratch_words: usize, room: &Room) -> Self {
         let growth = function.growth();
         let layout = ArenaLayout {
@@ -172,6 +183,8 @@ impl Harness {
             notes: Vec::new(),
             ingress: 0,
             comes: |_| [0, 0],
+            scratch_words,
+            first: None,
         };
         harness.restart();
         harness
@@ -186,6 +199,7 @@ impl Harness {
         });
         self.notes.clear();
         self.ingress = 0;
+        self.first.iter_mut().for_each(|first| first.restart());
     }
 
     /// The function.
@@ -217,9 +231,7 @@ impl Harness {
     ) -> Vec<Outcome> {
         self.fill(inputs);
         self.work_watched(watch);
-        let out = self.outcomes();
-        self.batch.clear();
-        out
+        self.take_outcomes()
     }
 
     /// The batch as it was filled last.
@@ -229,6 +241,15 @@ impl Harness {
 
     /// Places frames in the batch, without working on them.
     pub fn fill(&mut self, inputs: &[Input]) -> &mut Batch {
+        match self.first.as_mut().map(|first| first.leave(inputs)) {
+            Some(carried) => self.fill_carried(&carried),
+            None => self.place(inputs.iter()),
+        }
+        &mut self.batch
+    }
+
+    /// Places frames in the batch.
+    fn place<'a>(&mut self, inputs: impl Iterator<Item = &'a Input>) {
         self.batch.clear();
         for input in inputs {
             let headers = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
@@ -249,7 +270,6 @@ impl Harness {
             let at = placed.expect("a batch that holds the frames");
             self.batch.packet_mut(at).set_next_hop(next_hop);
         }
-        &mut self.batch
     }
 
     /// The three phases on what the batch holds.
@@ -322,6 +342,7 @@ impl Harness {
 
     /// Puts what was made in its place, and keeps the notes.
     fn put_made(&mut self) {
+        self.batch.suspend_answers();
         assert!(self.batch.merge(&mut self.made, &mut self.order), "made packets fit");
         self.made.clear();
         self.batch.notes_mut().sort();
@@ -375,6 +396,7 @@ impl Harness {
 
     /// The results of `work` with every shard's state.
     fn without_packets(&mut self, work: &mut dyn FnMut(&mut State, &mut Emit<'_>)) -> Vec<Outcome> {
+        self.first.iter_mut().for_each(|first| _ = first.without_packets(work));
         let (emits, number) = (self.function.emits(), self.ingress);
         let is_whole = self.steering == Steering::Single;
         for (shard, state) in self.states.iter_mut().enumerate() {
@@ -384,9 +406,7 @@ impl Harness {
         }
         self.batch.clear();
         self.put_made();
-        let out = self.outcomes();
-        self.batch.clear();
-        out
+        self.take_outcomes()
     }
 
     /// The sum over the shards of the counter called `name`.
@@ -405,7 +425,8 @@ impl Harness {
         sums
     }
 
-    fn outcomes(&self) -> Vec<Outcome> {
+    /// What became of the packets of the batch, which is empty then.
+    fn take_outcomes(&mut self) -> Vec<Outcome> {
         let of = |index| {
             let packet = self.batch.packet(index);
             Outcome {
@@ -417,6 +438,8 @@ impl Harness {
                 made: packet.has(warpline_packet::Flags::GENERATED),
             }
         };
-        (0..self.batch.len()).map(of).collect()
+        let outcomes = (0..self.batch.len()).map(of).collect();
+        self.batch.clear();
+        outcomes
     }
 }
