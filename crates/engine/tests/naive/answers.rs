@@ -7,12 +7,18 @@ use crate::router_errors::octets;
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, View, view};
 
 /// `inputs` with answers to some of what they became, each behind what caused it or a little later.
-pub(crate) fn with_answers(draw: &mut Draw, inputs: &[Frame], left: &[Left]) -> Vec<Frame> {
+/// Where they `expire`, some have a TTL of 1, and some come in fragments.
+pub(crate) fn with_answers(
+    draw: &mut Draw,
+    inputs: &[Frame],
+    left: &[Left],
+    expire: bool,
+) -> Vec<Frame> {
     let mut behind = vec![Vec::new(); inputs.len()];
     for sent in left {
-        if draw.percent(30) {
+        if draw.percent(if expire { 60 } else { 30 }) {
             let at = (sent.cause + draw.of(&[0, 0, 1, 3, 8])).min(inputs.len() - 1);
-            behind[at].extend(answer(draw, &sent.frame));
+            behind[at].extend(answer(draw, &sent.frame, expire));
         }
     }
     let mut all = Vec::new();
@@ -23,19 +29,39 @@ pub(crate) fn with_answers(draw: &mut Draw, inputs: &[Frame], left: &[Left]) -> 
     all
 }
 
-fn answer(draw: &mut Draw, frame: &Frame) -> Option<Frame> {
+fn answer(draw: &mut Draw, frame: &Frame, expires: bool) -> Vec<Frame> {
     let view = view(frame);
     if view.lie.is_some() || !view.transport || view.snapped || view.fragment {
-        return None;
+        return Vec::new();
     }
     let (src, dst) = view.addresses(&frame.bytes);
     let packet =
-        if draw.percent(20) { error(draw, frame, &view) } else { reply(draw, frame, &view)? };
-    if octets(src) == octets(dst) {
-        return None;
+        if draw.percent(20) { Some(error(draw, frame, &view)) } else { reply(draw, frame, &view) };
+    let Some(mut packet) = packet.filter(|_| octets(src) != octets(dst)) else {
+        return Vec::new();
+    };
+    if expires && draw.percent(25) {
+        packet.ttl = 1;
     }
-    let bytes = [&frame.bytes[..view.l3], &packet.with_checksum().bytes()].concat();
-    Some(Frame { wire_len: bytes.len(), bytes, ..frame.clone() })
+    let packet = packet.with_checksum();
+    let pieces = match expires && draw.percent(6) {
+        true => packet.fragments(draw.of(&[24, 40])),
+        false => vec![packet.bytes()],
+    };
+    pieces.iter().map(|piece| framed(frame, &view, piece)).collect()
+}
+
+/// A packet with the link header of a frame.
+fn framed(frame: &Frame, view: &View, packet: &[u8]) -> Frame {
+    let bytes = [&frame.bytes[..view.l3], packet].concat();
+    Frame {
+        wire_len: bytes.len(),
+        bytes,
+        nanos: frame.nanos,
+        link: frame.link,
+        interface: frame.interface,
+        ..Frame::default()
+    }
 }
 
 /// From who got the packet, now and then from another host or port.

@@ -6,11 +6,13 @@ use crate::balanced::{At, Balanced, Config, Mode, Service, Talk};
 use crate::function::{Counters, Fate, Function};
 use crate::quote::{Quoted, quoted};
 use crate::rewrite::{Side, rewrite, rewrite_quoted};
-use crate::tunnel::{wrap, wrapped_in};
+use crate::second::{At as Place, Mark};
+use crate::tunnel::wrapped_in;
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, be16, link, view};
 
 /// The function.
 pub(crate) struct Balancer {
+    place: Place,
     config: Config,
     balanced: Balanced,
     to_backends: u64,
@@ -23,9 +25,9 @@ pub(crate) struct Balancer {
 type Done = Result<bool, &'static str>;
 
 impl Balancer {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config, place: Place) -> Self {
         let balanced = Balanced::new(config.clone());
-        Self { config, balanced, to_backends: 0, to_clients: 0, errors: 0, no_vip: 0 }
+        Self { place, config, balanced, to_backends: 0, to_clients: 0, errors: 0, no_vip: 0 }
     }
 
     fn handle(&mut self, frame: &mut Frame, view: &View, left: Option<&[u8]>) -> Done {
@@ -75,7 +77,7 @@ impl Balancer {
         }
         let vip = self.balanced.back((dst, to), (src, from), protocol, flags, now);
         let Some(vip) = vip.filter(|_| self.is_dnat()) else { return Ok(false) };
-        rewrite(frame, view, Side::Source, (vip.0, Some(vip.1)));
+        self.place.last(frame, Mark::Source(vip.0, Some(vip.1), src), None);
         self.to_clients += 1;
         Ok(true)
     }
@@ -138,8 +140,8 @@ impl Balancer {
     ) -> bool {
         let vip = self.balanced.vip_of(client, backend, quoted.protocol);
         let Some(vip) = vip.filter(|_| self.is_dnat()) else { return false };
-        rewrite_quoted(frame, view, quoted, Side::Destination, (vip.0, Some(vip.1)));
-        rewrite(frame, view, Side::Source, (vip.0, None));
+        let src = view.addresses(&frame.bytes).0;
+        self.place.last(frame, Mark::ErrorOut(vip.0, vip.1, src), None);
         true
     }
 
@@ -155,10 +157,12 @@ impl Balancer {
     ) -> Result<(), &'static str> {
         match (&self.config.mode, quoted) {
             (Mode::Dnat, None) => {
+                self.place.readdresses(frame, view);
                 rewrite(frame, view, Side::Destination, (backend.0, Some(backend.1)));
             }
             (Mode::Dnat, Some(quoted)) => {
                 let to = (backend.0, Some(backend.1));
+                self.place.readdresses(frame, view);
                 rewrite_quoted(frame, view, quoted, Side::Source, to);
                 rewrite(frame, view, Side::Destination, (backend.0, None));
             }
@@ -167,13 +171,12 @@ impl Balancer {
                     return Err("link");
                 }
                 let to = service.backends.iter().find(|own| own.address == backend.0);
-                frame.bytes[..6].copy_from_slice(&to.expect("one of the backends").mac);
-                frame.bytes[6..12].copy_from_slice(own);
+                let to = to.expect("one of the backends").mac;
+                self.place.last(frame, Mark::Readdress(to, *own), None);
             }
             (Mode::Ipip(v4, v6), _) => {
-                let own = if backend.0.is_ipv4() { v4.map(IpAddr::V4) } else { v6.map(IpAddr::V6) };
-                let complaint = wrap(frame, view, left, own, backend.0);
-                self.balanced.complaints.extend(complaint);
+                let mark = Mark::Tunnel(backend.0, *v4, *v6);
+                self.balanced.complaints.extend(self.place.last(frame, mark, left));
             }
         }
         Ok(())

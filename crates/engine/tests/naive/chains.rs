@@ -20,6 +20,7 @@ use crate::nids::{self, Nids};
 use crate::prefix::Prefix;
 use crate::router::{self, Router, Target};
 use crate::rules::{self, PORTS};
+use crate::second::{At, Second};
 
 /// A function with all that it is told.
 #[derive(Clone, Debug)]
@@ -42,27 +43,36 @@ pub(crate) enum Naive {
     Balancer(balanced::Config),
     Ipcomp(ipcomp::End),
     Monitor(flows::Config),
+    /// At the first of two places.
+    First(Box<Self>),
+    /// At the second; with the number of the first.
+    Second(usize, Box<Self>),
 }
 
 impl Spec {
     /// Whether the naive function needs to see what the engine's chose.
     pub(crate) fn is_spied_on(&self) -> bool {
-        matches!(
-            self.naive,
-            Naive::Nat(_) | Naive::Balancer(_) | Naive::Ipcomp(ipcomp::End::Compress { .. })
-        )
+        match &self.naive {
+            Naive::Nat(_)
+            | Naive::Balancer(_)
+            | Naive::Ipcomp(ipcomp::End::Compress { .. })
+            | Naive::First(_) => true,
+            // The source of a tunnel.
+            Naive::Second(..) => self.tunnels(),
+            _ => false,
+        }
     }
 }
 
 impl Spec {
     /// Whether what leaves it has other addresses than what came.
     pub(crate) fn moves_addresses(&self) -> bool {
-        matches!(self.naive, Naive::Nat(_) | Naive::Balancer(_) | Naive::Ipsec(_))
+        matches!(self.naive.whole(), Naive::Nat(_) | Naive::Balancer(_) | Naive::Ipsec(_))
     }
 
     /// Whether what leaves it is carried in other packets.
     fn tunnels(&self) -> bool {
-        matches!(&self.naive, Naive::Balancer(config) if matches!(config.mode, Mode::Ipip(..)))
+        matches!(self.naive.whole(), Naive::Balancer(own) if matches!(own.mode, Mode::Ipip(..)))
     }
 }
 
@@ -82,17 +92,35 @@ pub(crate) fn drops_hairpins(specs: &[Spec]) -> bool {
 }
 
 impl Naive {
-    pub(crate) fn build(&self) -> Box<dyn Function> {
+    /// The function, whichever of its places this is.
+    pub(crate) fn whole(&self) -> &Self {
+        match self {
+            Self::First(whole) | Self::Second(_, whole) => whole,
+            whole => whole,
+        }
+    }
+
+    /// The function at `place` of the chain.
+    pub(crate) fn build(&self, place: usize) -> Box<dyn Function> {
+        if let Self::First(whole) = self {
+            return match &**whole {
+                Self::Nat(config) => Box::new(Nat::new(config.clone(), At::First(place))),
+                Self::Balancer(config) => Box::new(Balancer::new(config.clone(), At::First(place))),
+                other => panic!("{other:?} has one place"),
+            };
+        }
         match self.clone() {
             Self::Router(config) => Box::new(Router::new(config)),
             Self::Firewall(config) => Box::new(Firewall::new(config)),
             Self::Digest(on_duplicate, min_len) => Box::new(Digest::new(on_duplicate, min_len)),
-            Self::Nat(config) => Box::new(Nat::new(config)),
+            Self::Nat(config) => Box::new(Nat::new(config, At::Only)),
             Self::Ipsec(config) => Box::new(ipsec::Gateway::new(*config)),
             Self::Nids(rules) => Box::new(Nids::new(rules)),
-            Self::Balancer(config) => Box::new(Balancer::new(config)),
+            Self::Balancer(config) => Box::new(Balancer::new(config, At::Only)),
             Self::Ipcomp(end) => Box::new(Ipcomp::new(end)),
             Self::Monitor(config) => Box::new(Monitor::new(config)),
+            Self::Second(first, _) => Box::new(Second::new(first)),
+            Self::First(_) => unreachable!("it was built"),
         }
     }
 }
@@ -130,11 +158,12 @@ pub(crate) fn chain(seed: u64, has_ports: bool) -> Vec<Spec> {
 
 /// Where gateways divide state, conversations and what functions in front change may be in other shards than their state,
 /// as the gateway's manual says: such chains get a function that has everything in one.
-fn keep_together(specs: &mut Vec<Spec>) {
+pub(crate) fn keep_together(specs: &mut Vec<Spec>) {
     let has_gateway = specs.iter().any(|spec| matches!(spec.naive, Naive::Ipsec(_)));
     let may_part = |spec: &Spec| match &spec.naive {
         Naive::Firewall(config) => config.tracking.is_some(),
         Naive::Router(_) | Naive::Digest(..) | Naive::Ipsec(_) | Naive::Nids(_) => false,
+        Naive::Second(..) => false,
         _ => true,
     };
     if has_gateway && specs.iter().any(may_part) {
@@ -143,7 +172,7 @@ fn keep_together(specs: &mut Vec<Spec>) {
 }
 
 /// The next function behind `before`.
-fn spec(draw: &mut Draw, place: usize, before: &[Spec], has_ports: bool) -> Spec {
+pub(crate) fn spec(draw: &mut Draw, place: usize, before: &[Spec], has_ports: bool) -> Spec {
     let rewritten = before.iter().any(Spec::moves_addresses);
     if has_ports && draw.percent(30) {
         return firewall_by_ways(draw, place);
@@ -172,7 +201,7 @@ const DEPENDENCE: [(Dependence, &str); 3] = [
     (Dependence::AddressAndPort, "address-and-port-dependent"),
 ];
 
-fn nat(draw: &mut Draw) -> Spec {
+pub(crate) fn nat(draw: &mut Draw) -> Spec {
     let prefix = |text: &str, len| Prefix::of(text.parse().expect("an address"), len);
     let (mut inside, mut outside) = (
         vec![draw.of(&[prefix("10.0.0.0", 8), prefix("10.1.0.0", 24)])],
@@ -235,7 +264,7 @@ fn digest_of(on_duplicate: OnDuplicate, min_len: usize) -> Spec {
     Spec { function: "digest", table, files: Vec::new(), naive }
 }
 
-fn router(draw: &mut Draw, place: usize, has_ports: bool) -> Spec {
+pub(crate) fn router(draw: &mut Draw, place: usize, has_ports: bool) -> Spec {
     let hops: Vec<_> =
         [4, 6].iter().flat_map(|&v| (1..4).map(move |n| address(v, [192, 0, 2], n))).collect();
     let mut routes = BTreeMap::new();
@@ -290,7 +319,7 @@ fn router(draw: &mut Draw, place: usize, has_ports: bool) -> Spec {
     router_spec(router::Config { routes, neighbours, icmp, ports, allowed }, place)
 }
 
-fn router_spec(config: router::Config, place: usize) -> Spec {
+pub(crate) fn router_spec(config: router::Config, place: usize) -> Spec {
     let (routes, neighbours) = (format!("routes-{place}"), format!("neighbours-{place}"));
     let mut table = format!("routes = '{routes}'\n");
     let mut text = String::new();

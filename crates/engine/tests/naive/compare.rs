@@ -5,13 +5,16 @@ use std::fmt;
 use warpline_engine::Settings;
 
 use crate::answers::with_answers;
-use crate::chains::{Spec, chain, drops_hairpins};
+use crate::chains::{Naive, Spec, chain, drops_hairpins};
+use crate::chains_pairs;
 use crate::common::ports::Sent;
 use crate::draw::Draw;
 use crate::engine;
 use crate::flows;
 use crate::function::{self, Fate, Hairpins, Outcome, Spied, Tally};
 use crate::ipsec;
+use crate::leaks::Hidden;
+use crate::prefix::Prefix;
 use crate::traffic::{set_clock, traffic};
 use crate::wire::{Frame, view};
 
@@ -37,27 +40,76 @@ impl Case {
         let settings = Settings { lanes, batch_packets, slabs: 4, ..Settings::default() };
         let count = 1 + draw.below(400);
         let mut case = Self { specs, has_ports, settings, frames: traffic(draw.word(), count) };
-        if case.specs.iter().any(|spec| spec.function == "nids") {
-            // It puts fragments together, and looks into datagrams once more.
-            case.frames.retain(|frame| !view(frame).fragment);
-            set_clock(&mut case.frames);
-        }
+        case.keep_whole(&["nids"]);
         ipsec::traffic::add(&mut draw, &mut case.frames, &case.specs);
         for _ in 0..draw.below(3) {
-            case.answer(&mut draw);
+            case.answer(&mut draw, false);
         }
         case
     }
 
+    /// With functions at two places. Hosts on both sides answer at least once.
+    pub(crate) fn paired(seed: u64) -> Self {
+        let mut draw = Draw::new(seed);
+        let specs = chains_pairs::chain(draw.word());
+        let (lanes, batch_packets) = (1 + draw.below(3), 1 + draw.below(100));
+        let settings = Settings { lanes, batch_packets, slabs: 4, ..Settings::default() };
+        let count = 1 + draw.below(300);
+        let frames = traffic(draw.word(), count);
+        let mut case = Self { specs, has_ports: false, settings, frames };
+        case.keep_whole(&["nids", "flow_monitor"]);
+        case.without_hairpins();
+        for _ in 0..1 + draw.below(3) {
+            case.answer(&mut draw, true);
+            case.keep_whole(&["nids", "flow_monitor"]);
+            case.without_hairpins();
+        }
+        case
+    }
+
+    /// Leaves out packets from inside to an outside address of a translator with two places: where
+    /// nothing comes of such a packet, the port that it got is not known.
+    fn without_hairpins(&mut self) {
+        let translators = self.specs.iter().filter_map(|spec| match &spec.naive {
+            Naive::First(own) => match &**own {
+                Naive::Nat(config) => Some(config),
+                _ => None,
+            },
+            _ => None,
+        });
+        for config in translators {
+            let within = |all: &[Prefix], address| all.iter().any(|own| own.holds(address));
+            self.frames.retain(|frame| {
+                let view = view(frame);
+                if view.version == 0 {
+                    return true;
+                }
+                let (src, dst) = view.addresses(&frame.bytes);
+                !within(&config.inside, src) || !within(&config.outside, dst)
+            });
+        }
+        set_clock(&mut self.frames);
+    }
+
+    /// A sensor puts fragments together, and looks into datagrams once more. A monitor sees them
+    /// out of order.
+    fn keep_whole(&mut self, for_functions: &[&str]) {
+        if self.specs.iter().any(|spec| for_functions.contains(&spec.function)) {
+            self.frames.retain(|frame| !view(frame).fragment);
+            set_clock(&mut self.frames);
+        }
+    }
+
     /// Adds answers to what leaves the chain.
-    fn answer(&mut self, draw: &mut Draw) {
+    fn answer(&mut self, draw: &mut Draw, expire: bool) {
         let outcome = self.naive(&self.spied());
-        self.frames = with_answers(draw, &self.frames, &outcome.sent);
+        self.frames = with_answers(draw, &self.frames, &outcome.sent, expire);
         set_clock(&mut self.frames);
     }
 
     fn naive(&self, spied: &[Option<Spied>]) -> Outcome {
-        let mut naive: Vec<_> = self.specs.iter().map(|spec| spec.naive.build()).collect();
+        let specs = self.specs.iter().enumerate();
+        let mut naive: Vec<_> = specs.map(|(place, spec)| spec.naive.build(place)).collect();
         let hairpins = if drops_hairpins(&self.specs) { Hairpins::Dropped } else { Hairpins::Sent };
         function::run(&mut naive, &self.frames, spied, self.has_ports.then_some(hairpins))
     }
@@ -72,6 +124,8 @@ impl Case {
     pub(crate) fn disagreement(&self) -> Option<String> {
         let run = match engine::run(&self.specs, self.has_ports, self.settings, &self.frames) {
             Ok(run) => run,
+            // Pairs take twice as many as one place.
+            Err(why) if why.contains("scratch words left") => return None,
             Err(why) => return Some(format!("there is no such chain: {why}")),
         };
         let own = self.naive(&run.spied);
@@ -87,6 +141,31 @@ impl Case {
                 Some([tallies, packets].into_iter().flatten().collect::<Vec<_>>().join("\n"))
             }
         }
+    }
+
+    /// Answers that leave for the outside and passed second places that had something to undo.
+    pub(crate) fn answers_to_outside(&self) -> usize {
+        let hidden = Hidden::of(&self.specs);
+        let sent = self.naive(&self.spied()).sent;
+        let frames = sent.iter().map(|left| &left.frame);
+        frames
+            .filter(|frame| frame.is_answer && frame.closed && hidden.is_to_outside(frame))
+            .count()
+    }
+
+    /// A packet that shows what a pair hides, and what it shows.
+    pub(crate) fn leak(&self) -> Option<String> {
+        let run = engine::run(&self.specs, self.has_ports, self.settings, &self.frames).ok()?;
+        let own = self.naive(&run.spied);
+        assert_eq!(own.sent.len(), run.outcome.sent.len(), "as many packets as the naive chain");
+        let hidden = Hidden::of(&self.specs);
+        let causes = own.sent.iter().map(|left| &own.inputs[left.cause]);
+        causes.zip(&run.outcome.sent).enumerate().find_map(|(at, (cause, sent))| {
+            let (bytes, wire_len) = (sent.bytes.clone(), sent.wire_len as usize);
+            let frame = Frame { bytes, wire_len, ..cause.clone() };
+            let shown = hidden.shown(cause, &frame)?;
+            Some(format!("packet {at} of the output shows {shown}: {}\n", show(&sent.bytes)))
+        })
     }
 
     /// The first packet that differs.

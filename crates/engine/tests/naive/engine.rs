@@ -11,9 +11,13 @@ use warpline_engine::{Chain, Instance, Place, Settings};
 use warpline_functions::definition;
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostics, Function, Port, Ports, Resources, Section, Side, SourceText};
-use warpline_packet::{Access, Batch, Field, FieldSet, LinkType, Malformed, ReadWrite, Seed};
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, LinkType, Malformed, Packet, ReadWrite, SCRATCH_WORDS,
+    ScratchWord, Seed,
+};
+use warpline_verify::{Carried, Harness};
 
-use crate::chains::Spec;
+use crate::chains::{Naive, Spec};
 use crate::common::DEFINITION;
 use crate::common::frames::Input;
 use crate::common::run::{Outcome, run_whole};
@@ -65,14 +69,25 @@ pub(crate) fn run(
     let ports = Ports::new(ports);
     let mut resources = Resources::with_seed(SEED).with_ports(ports.clone());
     let (mut instances, mut places, mut spies) = (Vec::new(), Vec::new(), Vec::new());
+    let mut seconds: BTreeMap<usize, Instance> = BTreeMap::new();
     // Ticks have numbers of the input, too: what comes in shows which are packets'.
     let door = specs.iter().any(Spec::is_spied_on).then(Spy::new);
     instances.extend(door.as_ref().map(|spy| spy.instance("door")));
     for (place, spec) in specs.iter().enumerate() {
         places.push(instances.len());
-        let built = instance(place, spec, &kept, &mut resources);
-        instances.push(built.map_err(|mistakes| format!("{mistakes}\n{}", spec.table))?);
-        let spy = spec.is_spied_on().then(Spy::new);
+        let mut spy = spec.is_spied_on().then(Spy::new);
+        if let Naive::Second(first, _) = spec.naive {
+            instances.push(seconds.remove(&first).expect("a first place"));
+        } else {
+            let built = instance(place, spec, &kept, &mut resources);
+            let built = built.map_err(|mistakes| format!("{mistakes}\n{}", spec.table))?;
+            let mut built = built.into_iter();
+            instances.extend(built.next());
+            for second in built {
+                spy.iter_mut().for_each(|spy| spy.second = Some(Arc::clone(&second.function)));
+                seconds.insert(place, second);
+            }
+        }
         if let Some(spy) = &spy {
             instances.push(spy.instance(&format!("{place}-spy")));
         }
@@ -112,7 +127,7 @@ fn instance(
     spec: &Spec,
     kept: &Kept,
     resources: &mut Resources,
-) -> Result<Instance, Diagnostics> {
+) -> Result<Vec<Instance>, Diagnostics> {
     let definition = definition(spec.function).expect("a function of that name");
     let table = spec.table.replace("KEPT", &kept.0.to_string_lossy());
     let source = SourceText::new(spec.function, table.as_str());
@@ -123,13 +138,21 @@ fn instance(
     let mut section =
         Section::new(vec![layer], spec.function, Folder::Bundled(&files), &mut mistakes);
     section.refuse_unknown(definition.keys);
-    let function = (definition.build)(&mut section, resources);
-    let function = function.filter(|_| mistakes.is_empty()).ok_or(mistakes)?;
-    Ok(Instance {
-        name: format!("{place}-{}", spec.function),
+    let places = match (&spec.naive, definition.build_pair) {
+        (Naive::First(_), Some(build)) => {
+            let both = build(&mut section, resources).map(Vec::from);
+            both.map(|both| both.into_iter().zip([Place::First, Place::Second]).collect())
+        }
+        _ => (definition.build)(&mut section, resources).map(|one| vec![(one, Place::Only)]),
+    };
+    let places: Vec<_> = places.filter(|_| mistakes.is_empty()).ok_or(mistakes)?;
+    let named = places.into_iter().map(|(function, at)| Instance {
+        name: format!("{place}-{}-{at:?}", spec.function),
         definition,
+        place: at,
         ..own(Arc::from(function))
-    })
+    });
+    Ok(named.collect())
 }
 
 fn own(function: Arc<dyn Function>) -> Instance {
@@ -191,9 +214,11 @@ fn by_input(numbers: &[u64], seen: BTreeMap<u64, Vec<u8>>) -> Spied {
     seen.into_iter().map(|(number, bytes)| (place(number), bytes)).collect()
 }
 
-/// A function that keeps what goes by, and changes nothing.
+/// A function that keeps what goes by, and changes nothing. After a first place it keeps what the
+/// second would make of that right away.
 struct Spy {
     access: Access,
+    second: Option<Arc<dyn Function>>,
     seen: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
 }
 
@@ -202,12 +227,15 @@ impl Spy {
         let fields = FieldSet::FRAME
             .union(FieldSet::HEADERS)
             .union(FieldSet::of(&[Field::Ingress, Field::Len]));
+        let words: FieldSet = words().map(ScratchWord::field).collect();
+        let fields = fields.union(FieldSet::of(&[Field::Timestamp])).union(words);
         let access = Access::run_only(ReadWrite::new(fields, FieldSet::EMPTY));
-        Self { access, seen: Arc::default() }
+        Self { access, second: None, seen: Arc::default() }
     }
 
     fn instance(&self, name: &str) -> Instance {
-        let spy = Self { access: self.access, seen: Arc::clone(&self.seen) };
+        let second = self.second.clone();
+        let spy = Self { access: self.access, second, seen: Arc::clone(&self.seen) };
         Instance { name: name.to_owned(), ..own(Arc::new(spy)) }
     }
 
@@ -222,11 +250,35 @@ impl Function for Spy {
     }
 
     fn run(&self, batch: &mut Batch) {
-        for index in (0..batch.len()).filter(|&index| batch.is_forward(index)) {
-            let packet = batch.packet(index);
-            let mut seen = self.seen.lock().expect("seen");
-            let before = seen.insert(packet.ingress(), packet.frame().to_vec());
-            assert!(before.is_none(), "two packets have one number");
+        let rows: Vec<usize> = batch.forward_rows().collect();
+        let packet = |&row: &usize| batch.packet(row);
+        let numbers: Vec<u64> = rows.iter().map(|row| packet(row).ingress()).collect();
+        let shown: Vec<Vec<u8>> = match &self.second {
+            None => rows.iter().map(|row| packet(row).frame().to_vec()).collect(),
+            Some(second) => {
+                let carried: Vec<Carried> = rows.iter().map(|row| carried(&packet(row))).collect();
+                let mut harness = Harness::small(Arc::clone(second), SCRATCH_WORDS);
+                harness.process_carried(&carried).into_iter().map(|one| one.bytes).collect()
+            }
+        };
+        let mut seen = self.seen.lock().expect("seen");
+        for (number, bytes) in numbers.into_iter().zip(shown) {
+            assert!(seen.insert(number, bytes).is_none(), "two packets have one number");
         }
     }
+}
+
+fn words() -> impl Iterator<Item = ScratchWord> {
+    (0..).map_while(ScratchWord::new)
+}
+
+fn carried(packet: &Packet<'_>) -> Carried {
+    let input = warpline_verify::Input {
+        bytes: packet.frame().to_vec(),
+        timestamp: packet.timestamp(),
+        wire_len: packet.wire_len() as u32,
+        link: packet.link(),
+    };
+    let words = words().map(|word| packet.scratch(word)).collect();
+    Carried { input, words, is_answer: false }
 }

@@ -32,6 +32,11 @@ pub(crate) trait Function {
         false
     }
 
+    /// Whether answers pass it: only second places.
+    fn takes_answers(&self) -> bool {
+        false
+    }
+
     /// What it counted when the last packet came at `now`.
     fn counters(&self, now: u64) -> Counters;
 
@@ -75,6 +80,8 @@ pub(crate) struct Outcome {
     pub(crate) sent: Vec<Left>,
     pub(crate) tallies: Vec<Tally>,
     pub(crate) complaints: Vec<String>,
+    /// The packets as functions got them.
+    pub(crate) inputs: Vec<Frame>,
     /// Of each packet of the input: the place of the function that ended it, and how.
     pub(crate) fates: Vec<(usize, Fate)>,
 }
@@ -98,13 +105,23 @@ pub(crate) fn run(
         let mut end = (chain.len(), Fate::Forward);
         let mut back = Vec::new();
         for (place, function) in chain.iter_mut().enumerate() {
-            let left = spied[place].as_ref().and_then(|all| all.get(&cause));
-            let fate = function.take(&mut frame, left.map(Vec::as_slice), &mut back);
-            outcome.tallies[place].count(fate, back.len() as u64);
-            if fate != Fate::Forward {
-                end = (place, fate);
-                break;
+            let (tally, mut made) = (&mut outcome.tallies[place], Vec::new());
+            if end.1 == Fate::Forward {
+                let left = spied[place].as_ref().and_then(|all| all.get(&cause));
+                let fate = function.take(&mut frame, left.map(Vec::as_slice), &mut made);
+                tally.count(fate, made.len() as u64);
+                if fate != Fate::Forward {
+                    end = (place, fate);
+                }
             }
+            if function.takes_answers() {
+                back.retain_mut(|answer: &mut Frame| {
+                    let fate = function.take(answer, None, &mut Vec::new());
+                    tally.count(fate, 0);
+                    fate == Fate::Forward
+                });
+            }
+            back.extend(made.into_iter().map(|frame| Frame { is_answer: true, ..frame }));
         }
         let own = (end.1 == Fate::Forward).then_some(frame);
         let own = match ports {
@@ -122,6 +139,7 @@ pub(crate) fn run(
         tally.records = function.records(now);
         outcome.complaints.extend(function.complaints());
     }
+    outcome.inputs = inputs;
     outcome
 }
 

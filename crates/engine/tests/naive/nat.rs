@@ -7,12 +7,14 @@ use crate::function::{Counters, Fate, Function};
 use crate::prefix::Prefix;
 use crate::quote::{Quoted, quoted};
 use crate::rewrite::{Side, rewrite, rewrite_quoted};
+use crate::second::{At, Mark};
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, be16, view};
 
 pub(crate) const FRAGMENTS_NANOS: u64 = 60_000_000_000;
 
 /// The function.
 pub(crate) struct Nat {
+    at: At,
     config: Config,
     bindings: Bindings,
     /// The outside address that first fragments got, and when.
@@ -35,9 +37,10 @@ enum Content {
 type Done = Result<(), &'static str>;
 
 impl Nat {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config, at: At) -> Self {
         let bindings = Bindings::new(config.clone());
         Self {
+            at,
             config,
             bindings,
             fragments: Vec::new(),
@@ -84,17 +87,16 @@ impl Nat {
         let (src, dst) = view.addresses(&frame.bytes);
         if view.later() {
             let address = self.first(frame, view).ok_or("fragment")?;
-            rewrite(frame, view, Side::Source, (address, None));
+            self.at.last(frame, Mark::Source(address, None, src), None);
             self.outbound += 1;
             return Ok(());
         }
         match content(frame, view)? {
             Content::Error(quoted) => {
                 let binding = self.about(&quoted, dst)?;
-                let to = (binding.outside.0, Some(binding.outside.1));
-                rewrite_quoted(frame, view, &quoted, Side::Destination, to);
-                rewrite(frame, view, Side::Source, (to.0, None));
-                self.remember(frame, view, (src, dst), to.0);
+                let (address, port) = binding.outside;
+                self.remember(frame, view, (src, dst), address);
+                self.at.last(frame, Mark::ErrorOut(address, port, src), None);
                 self.errors += 1;
             }
             Content::Flow { kind, from, to, flags, opens } => {
@@ -110,7 +112,7 @@ impl Nat {
                     choice,
                 )?;
                 self.remember(frame, view, (src, dst), outside.0);
-                rewrite(frame, view, Side::Source, (outside.0, Some(outside.1)));
+                self.at.last(frame, Mark::Source(outside.0, Some(outside.1), src), None);
                 self.outbound += 1;
             }
         }
@@ -145,6 +147,7 @@ impl Nat {
         let (src, dst) = view.addresses(&frame.bytes);
         if view.later() {
             let address = self.first(frame, view).ok_or("fragment")?;
+            self.at.readdresses(frame, view);
             rewrite(frame, view, Side::Destination, (address, None));
             self.inbound += 1;
             return Ok(());
@@ -158,6 +161,7 @@ impl Nat {
                 let remote = (quoted.dst, if kind == Kind::Echo { 0 } else { to });
                 let inside = self.bindings.permitted(kind, (dst, from), remote, frame.now)?.inside;
                 let to = (inside.0, Some(inside.1));
+                self.at.readdresses(frame, view);
                 rewrite_quoted(frame, view, &quoted, Side::Source, to);
                 self.remember(frame, view, (src, dst), inside.0);
                 rewrite(frame, view, Side::Destination, (inside.0, None));
@@ -168,6 +172,7 @@ impl Nat {
                 let remote = (src, if kind == Kind::Echo { 0 } else { from });
                 let inside = self.bindings.inward(kind, (dst, to), remote, flags, frame.now)?;
                 self.remember(frame, view, (src, dst), inside.0);
+                self.at.readdresses(frame, view);
                 rewrite(frame, view, Side::Destination, (inside.0, Some(inside.1)));
                 self.inbound += 1;
             }

@@ -176,7 +176,9 @@ impl Router {
         let silent = !objections(frame, view).is_empty()
             || forbidden(to).is_some()
             || self.is_broadcast(from)
-            || self.is_broadcast(to);
+            || self.is_broadcast(to)
+            // An answer would show what a function hides.
+            || frame.closed;
         match src.filter(|_| !silent).and_then(|src| error(frame, view, src, message)) {
             Some(error) => {
                 self.sent += 1;

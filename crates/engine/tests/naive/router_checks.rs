@@ -181,9 +181,8 @@ mod tests {
             };
             let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("digits");
             let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
-            let (nanos, now, interface, out, number) = (0, 0, 0, None, 0);
             let (wire_len, link) = (bytes.len(), link::ETHERNET);
-            let mut frame = Frame { bytes, nanos, now, wire_len, link, interface, out, number };
+            let mut frame = Frame { bytes, wire_len, link, ..Frame::default() };
             let expected = if reason == "-" { Fate::Forward } else { Fate::Drop(reason) };
             assert_eq!(router.take(&mut frame, None, &mut Vec::new()), expected, "{name}");
         }

@@ -343,8 +343,7 @@ impl Traffic {
     fn push(&mut self, (link, bytes): (u16, Vec<u8>)) {
         let interface = self.draw.below(2) as u16;
         let (wire_len, nanos) = (bytes.len(), self.nanos);
-        let mut frame =
-            Frame { wire_len, bytes, nanos, now: 0, link, interface, out: None, number: 0 };
+        let mut frame = Frame { wire_len, bytes, nanos, link, interface, ..Frame::default() };
         if self.draw.percent(6) {
             spoil(&mut self.draw, &mut frame);
         }

@@ -3,6 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::second::Marks;
+
 /// Numbers of link types, as the registry of pcap has them.
 pub(crate) mod link {
     pub(crate) const NULL: u16 = 0;
@@ -26,7 +28,7 @@ const EXTENSIONS: [u8; 5] = [HOP_BY_HOP, 43, FRAGMENT, AH, 60];
 const EXTENSIONS_MAX: usize = 16;
 
 /// A frame on its way through the chain.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
     /// The time in the capture, which it is sent with.
@@ -40,6 +42,12 @@ pub(crate) struct Frame {
     pub(crate) out: Option<u16>,
     /// Its number in the input.
     pub(crate) number: usize,
+    /// What second places are to do with it.
+    pub(crate) marks: Marks,
+    /// Whether it was made for the sender of its cause.
+    pub(crate) is_answer: bool,
+    /// Whether a function that hides something changed it and has no place to come: it is not answered.
+    pub(crate) closed: bool,
 }
 
 /// What the headers of a frame say. Places are counted from its first byte.

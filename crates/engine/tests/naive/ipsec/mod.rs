@@ -184,6 +184,7 @@ impl Gateway {
         state.count(len);
         frame.bytes = seal::seal(sa, state.sequence, frame, view);
         frame.wire_len = frame.bytes.len();
+        frame.closed = true;
         Ok(())
     }
 
@@ -230,7 +231,8 @@ impl Gateway {
             return Fate::Drop(why);
         }
         state.count(len);
-        *frame = inner;
+        // An answer would show in the clear what came sealed.
+        *frame = Frame { closed: true, ..inner };
         Fate::Forward
     }
 
@@ -246,6 +248,8 @@ impl Gateway {
             4 => (v4.map(Into::into), (3, 4), mtu & 0xffff),
             _ => (v6.map(Into::into), (2, 0), mtu.max(1280)),
         };
+        // An answer would show what a function hides.
+        let src = src.filter(|_| !frame.closed);
         match src.and_then(|src| error_with(frame, view, src, message, mtu.to_be_bytes())) {
             Some(error) => {
                 self.told += 1;
