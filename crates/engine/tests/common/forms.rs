@@ -1,5 +1,13 @@
 //! The functions there are, each in one or several forms, as chain files have them.
 
+/// Which of its places in a chain a form stands at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    Only,
+    First,
+    Second,
+}
+
 /// A function as a table of a chain file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
@@ -8,6 +16,8 @@ pub(crate) struct Form {
     pub(crate) table: &'static str,
     /// Counters, drops (`!name`) and, by `@name`, tables that the traffic of these tests moves.
     pub(crate) shows: &'static [&'static str],
+    /// Forms with two places that have one name are one function.
+    pub(crate) at: At,
 }
 
 const fn form(
@@ -16,7 +26,7 @@ const fn form(
     table: &'static str,
     shows: &'static [&'static str],
 ) -> Form {
-    Form { name, function, table, shows }
+    Form { name, function, table, shows, at: At::Only }
 }
 
 /// Every function of the program, in forms with room enough.

@@ -11,7 +11,7 @@ use warpline_nf::{Diagnostics, Port, Ports, Resources, Section, Side, SourceText
 use warpline_packet::Seed;
 
 use super::form_files::FILES;
-use super::forms::{FORMS, Form, NARROW};
+use super::forms::{At, FORMS, Form, NARROW};
 use super::frames::Input;
 use super::ports::Sent;
 use super::run::{Outcome, run_whole};
@@ -21,11 +21,16 @@ use super::wire::pieces_of_esp;
 /// Any but 0, which is what functions and chains have that nobody gave one.
 const SEED: Seed = Seed::new(0x5eed);
 
-/// The forms called so.
+/// The forms called so. `NAME:1` and `NAME:2` are the two places of one function.
 pub(crate) fn forms(names: &[&str]) -> Vec<Form> {
     let find = |name: &&str| {
-        let form = FORMS.iter().chain(NARROW).find(|form| form.name == *name);
-        *form.unwrap_or_else(|| panic!("no form is called {name}"))
+        let (name, at) = match name.split_once(':') {
+            Some((name, "1")) => (name, At::First),
+            Some((name, _)) => (name, At::Second),
+            None => (*name, At::Only),
+        };
+        let form = FORMS.iter().chain(NARROW).find(|form| form.name == name);
+        Form { at, ..*form.unwrap_or_else(|| panic!("no form is called {name}")) }
     };
     names.iter().map(find).collect()
 }
@@ -47,9 +52,20 @@ pub(crate) fn try_deploy_on(
     let ports = Ports::new(vec![port("lan"), port("wan")]);
     let mut resources = Resources::with_seed(SEED).with_ports(ports);
     let (mut instances, mut sites) = (Vec::new(), Vec::new());
+    let mut seconds: Vec<(&str, Instance)> = Vec::new();
     for (place, form) in forms.iter().enumerate() {
-        let built = instance(place, form, &mut resources);
-        let instance = built.map_err(|mistakes| format!("{}: {mistakes}", form.name))?;
+        let came_before = seconds.iter().position(|(name, _)| *name == form.name);
+        let instance = match came_before.filter(|_| form.at == At::Second) {
+            Some(own) => seconds.swap_remove(own).1,
+            None => {
+                let built = places(place, form, &mut resources);
+                let built = built.map_err(|mistakes| format!("{}: {mistakes}", form.name))?;
+                let mut built = built.into_iter();
+                let first = built.next().ok_or_else(|| format!("{}: no place", form.name))?;
+                seconds.extend(built.map(|second| (form.name, second)));
+                first
+            }
+        };
         let launch = launches.get(place).copied().unwrap_or(0);
         let on_device = device(place).filter(|_| instance.function.kernels().is_some());
         sites.push(Site { on_device, own_stage: launch > 0, launch_batches: launch.max(1) });
@@ -65,7 +81,12 @@ pub(crate) fn deploy_forms(forms: &[Form]) -> Deployment {
     try_deploy(forms, &[]).unwrap_or_else(|why| panic!("{why}"))
 }
 
-fn instance(place: usize, form: &Form, resources: &mut Resources) -> Result<Instance, Diagnostics> {
+/// The function of a form: its only place, or the first and the second.
+fn places(
+    place: usize,
+    form: &Form,
+    resources: &mut Resources,
+) -> Result<Vec<Instance>, Diagnostics> {
     let definition = definition(form.function).expect("a function of that name");
     let source = SourceText::new(form.name, form.table);
     let parsed = DeTable::parse(&source.text).expect("a table that is TOML");
@@ -73,18 +94,24 @@ fn instance(place: usize, form: &Form, resources: &mut Resources) -> Result<Inst
     let mut mistakes = Diagnostics::default();
     let mut section = Section::new(vec![layer], form.name, Folder::Bundled(FILES), &mut mistakes);
     section.refuse_unknown(definition.keys);
-    let function = (definition.build)(&mut section, resources);
+    let built = match (form.at, definition.build_pair) {
+        (At::First, Some(build)) => build(&mut section, resources).map(Vec::from),
+        _ => (definition.build)(&mut section, resources).map(|one| vec![one]),
+    };
     let fingerprint = section.fingerprint();
-    match function {
-        Some(function) if mistakes.is_empty() => Ok(Instance {
-            name: format!("{place}-{}", form.name),
-            definition,
-            function: Arc::from(function),
-            fingerprint,
-            place: Place::Only,
-        }),
-        _ => Err(mistakes),
-    }
+    let of = match form.at {
+        At::First => [Place::First, Place::Second],
+        _ => [Place::Only; 2],
+    };
+    let built = built.filter(|_| mistakes.is_empty()).ok_or(mistakes)?;
+    let named = built.into_iter().zip(of).map(|(function, of)| Instance {
+        name: format!("{place}-{}{}", form.name, if of == Place::Second { ":2" } else { "" }),
+        definition,
+        function: Arc::from(function),
+        fingerprint,
+        place: of,
+    });
+    Ok(named.collect())
 }
 
 /// The form of a monitor that writes what it finds to two files.
@@ -137,19 +164,29 @@ fn in_pieces(input: &Input) -> Vec<Input> {
     pieces_of_esp(&input.bytes, input.link).into_iter().map(piece).collect()
 }
 
-/// What leaves a function is what the next one gets, but for what is sent back.
+/// What leaves a function is what the next one gets, but for what is sent back. That goes to second
+/// places only.
 pub(crate) fn check_chain(forms: &[Form], outcome: &Outcome) {
     let functions = &outcome.report.part.functions;
     assert_eq!(functions.len(), forms.len());
-    let mut flowing = outcome.report.part.packets.read;
+    let (mut flowing, mut answers) = (outcome.report.part.packets.read, 0);
     for (place, (function, form)) in functions.iter().zip(forms).enumerate() {
-        assert_eq!(function.packets_in, flowing, "what {} got", form.name);
+        let is_second = form.at == At::Second;
+        let all = flowing + if is_second { answers } else { 0 };
+        assert_eq!(function.packets_in, all, "what {} got", form.name);
         let left = function.dropped() + function.rejected() + function.absorbed;
         assert_eq!(function.packets_out, function.packets_in - left, "{}", form.name);
         let counters = ["icmp_sent", "reject_resets", "reject_unreachables"];
         let sent_back: u64 = counters.iter().map(|name| outcome.counter(place, name)).sum();
         assert!(sent_back <= function.generated, "{}", form.name);
         flowing = function.packets_out + function.generated - sent_back;
+        if is_second {
+            let drops = definition(form.function).expect("a function").drops;
+            let of_answers = drops.iter().zip(function.drops).find(|drop| *drop.0 == "bad-quote");
+            answers -= of_answers.map_or(0, |(_, count)| count);
+            flowing -= answers;
+        }
+        answers += sent_back;
     }
 }
 

@@ -22,6 +22,7 @@ mod scripted;
 #[path = "../../../device/tests/stub/mod.rs"]
 mod stub;
 mod told;
+mod two_places;
 mod versions;
 
 /// What asks for the devices of this machine, with stubs of CUDA for one.
@@ -30,7 +31,15 @@ fn chains_are_the_same_over_stubs() {
     let Some(stubs) = stub::Stubs::build() else { return };
     let alone = [("WARPLINE_ONLY_DEVICE", "cuda")];
     stubs.again(
-        &["same::", "carried::", "failures::", "told::", "drops::", "findings::findings"],
+        &[
+            "same::",
+            "carried::",
+            "failures::",
+            "told::",
+            "drops::",
+            "findings::findings",
+            "two_places::",
+        ],
         &alone,
     );
     stubs.again(&["beside::"], &[]);

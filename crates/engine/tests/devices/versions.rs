@@ -72,7 +72,7 @@ const WAYS: [(Mode, usize, usize, u32, FramesBy); 5] = [
     (Mode::PerNf, 1, 64, 64, FramesBy::Copies),
 ];
 
-fn each_way(forms: &[Form], at: &[usize], inputs: &[Input]) {
+pub(crate) fn each_way(forms: &[Form], at: &[usize], inputs: &[Input]) {
     let names: Vec<&str> = forms.iter().map(|form| form.name).collect();
     for (mode, lanes, batch_packets, packet_len, frames_by) in WAYS {
         let plan = PlanOptions { mode, packet_len, frames_by, ..PlanOptions::default() };
