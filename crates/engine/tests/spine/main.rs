@@ -18,3 +18,4 @@ mod random;
 mod random_functions;
 mod reports;
 mod stops;
+mod two_places;
