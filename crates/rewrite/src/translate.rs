@@ -193,8 +193,29 @@ pub fn run(batch: &mut Batch, words: &Words) {
     });
 }
 
-#[inline]
-fn apply(packet: &mut PacketMut<'_>, Rewrite { action, to }: &Rewrite) {
+/// Rewrites a packet. The usual case is inlined into the loop over a batch.
+#[inline(always)]
+fn apply(packet: &mut PacketMut<'_>, rewrite: &Rewrite) {
+    let has_ports = matches!(packet.protocol(), ip_protocol::TCP | ip_protocol::UDP);
+    match rewrite.action {
+        Action::Source if has_ports && packet.version() == 4 => ends_v4(packet, true, rewrite.to),
+        Action::Destination if has_ports && packet.version() == 4 => {
+            ends_v4(packet, false, rewrite.to);
+        }
+        _ => apply_any(packet, rewrite),
+    }
+}
+
+/// Rewrites an address and a port of TCP or UDP.
+#[inline(always)]
+fn ends_v4(packet: &mut PacketMut<'_>, source: bool, to: Endpoint) {
+    let old = set_address_v4(packet, source, to.address as u32);
+    let change = Change { version: 4, old: old.into(), new: to.address };
+    set_port(packet, &change, source, to.port);
+}
+
+#[inline(never)]
+fn apply_any(packet: &mut PacketMut<'_>, Rewrite { action, to }: &Rewrite) {
     let change = Change {
         version: packet.version(),
         old: set_address(packet, action.is_source(), to.address),
@@ -239,7 +260,11 @@ fn set_address(packet: &mut PacketMut<'_>, source: bool, new: u128) -> u128 {
         }
         return old;
     }
-    let new = new as u32;
+    set_address_v4(packet, source, new as u32).into()
+}
+
+#[inline(always)]
+fn set_address_v4(packet: &mut PacketMut<'_>, source: bool, new: u32) -> u32 {
     let old = if source { packet.src_v4() } else { packet.dst_v4() };
     if source {
         packet.set_src_v4(new)
@@ -247,7 +272,7 @@ fn set_address(packet: &mut PacketMut<'_>, source: bool, new: u128) -> u128 {
         packet.set_dst_v4(new)
     }
     packet.set_ip_checksum(checksum::update32(packet.ip_checksum(), old, new));
-    u128::from(old)
+    old
 }
 
 #[inline]
@@ -264,17 +289,23 @@ fn transport(packet: &mut PacketMut<'_>, change: &Change, source: bool, port: u1
             packet.set_icmp_ident(port);
             packet.set_l4_checksum(sum);
         }
-        protocol => {
-            let old = if source { packet.src_port() } else { packet.dst_port() };
-            if source {
-                packet.set_src_port(port)
-            } else {
-                packet.set_dst_port(port)
-            }
-            let new = checksum::update16(change.apply(sum), old, port);
-            packet.set_l4_checksum(if protocol == ip_protocol::UDP { udp(sum, new) } else { new });
-        }
+        _ => set_port(packet, change, source, port),
     }
+}
+
+/// Writes a port of TCP or UDP, and the checksum after that and `change`.
+#[inline(always)]
+fn set_port(packet: &mut PacketMut<'_>, change: &Change, source: bool, port: u16) {
+    let sum = packet.l4_checksum();
+    let old = if source { packet.src_port() } else { packet.dst_port() };
+    if source {
+        packet.set_src_port(port)
+    } else {
+        packet.set_dst_port(port)
+    }
+    let new = checksum::update16(change.apply(sum), old, port);
+    let is_udp = packet.protocol() == ip_protocol::UDP;
+    packet.set_l4_checksum(if is_udp { udp(sum, new) } else { new });
 }
 
 /// What a UDP header carries after its checksum went from `old` to `new`. RFC 768: "If the computed

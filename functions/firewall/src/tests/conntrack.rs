@@ -58,7 +58,7 @@ fn frame(segment: &Segment<'_>) -> Input {
     }
     let mut tcp = ends.map(|(_, port)| port.to_be_bytes()).concat();
     tcp.extend([seq.to_be_bytes(), ack.to_be_bytes()].concat());
-    tcp.extend([(20 + options.len() as u8) / 4 << 4, *flags]);
+    tcp.extend([((20 + options.len() as u8) / 4) << 4, *flags]);
     tcp.extend(window.to_be_bytes());
     tcp.extend([0; 4]);
     tcp.extend(options);

@@ -187,7 +187,7 @@ impl Sent {
                 body.extend(seq.to_be_bytes());
                 body.extend(ack.to_be_bytes());
                 let padded = options.len().next_multiple_of(4);
-                body.extend([(20 + padded as u8) / 4 << 4, self.flags]);
+                body.extend([((20 + padded as u8) / 4) << 4, self.flags]);
                 body.extend(window.to_be_bytes());
                 body.extend([0; 4]);
                 body.extend(options);
