@@ -304,7 +304,7 @@ fn the_summary_is_as_long_as_asked() {
     let usual = demo.warpline("run chain.toml").expect(0).stderr;
     assert!(usual.lines().all(|line| line.chars().count() <= 80), "{usual}");
     assert!(!usual.contains("counted") && !usual.contains("top "), "{usual}");
-    assert!(usual.contains("firewall: default 532") && usual.contains("  alerts "), "{usual}");
+    assert!(usual.contains("firewall: default 550") && usual.contains("  alerts "), "{usual}");
     let verbose = demo.warpline("run chain.toml -v").expect(0).stderr;
     assert!(verbose.contains("counted") && verbose.contains("top flows"), "{verbose}");
     assert_eq!(demo.warpline("run chain.toml -q").expect(0).stderr, "");
