@@ -34,7 +34,7 @@ const CHAINS: &[&[&str]] = &[
     &["nat:1", "balancer-dnat:1", "digest-count", "router", "balancer-dnat:2", "nat:2"],
     &["balancer-ipip:1", "router", "balancer-ipip:2", "digest-count"],
     &["balancer-mac:1", "router", "balancer-mac:2"],
-    &["nat:1", "sensor", "nat:2", "balancer-dnat:1", "router", "balancer-dnat:2"],
+    &["nat:1", "firewall", "nat:2", "balancer-dnat:1", "router", "balancer-dnat:2"],
 ];
 
 /// Traffic of a chain in which every seventh packet expires, those of answers among them.
