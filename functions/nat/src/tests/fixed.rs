@@ -22,7 +22,7 @@ fn datagram(src: (&str, u16), dst: (&str, u16)) -> Datagram {
     Datagram::new(ip(src.0), ip(dst.0), Body::Udp { src: src.1, dst: dst.1, unsummed: false })
 }
 
-/// Each forward, with what comes in, where it goes, and the answer back.
+/// Each forward: a packet from outside, its inside destination, and the answer.
 #[test]
 fn forwarded_ports_lead_in_and_answers_keep_them() {
     let mut nat = nat(TABLE);
