@@ -207,8 +207,10 @@ proptest! {
     ) {
         let source = SourceText::new("f", text.as_str());
         for file in [parse_lines(&source), parse_classbench(&source, Action::Drop)] {
-            let told = file.rules.len() + file.mistakes.count() + file.unsupported.count();
-            prop_assert!(told <= text.lines().count());
+            let lines = text.lines().count();
+            prop_assert!(file.rules.len() + file.mistakes.count() <= lines);
+            // An unsupported rule may leave one that drops its packets.
+            prop_assert!(file.unsupported.count() <= lines);
             prop_assert!(file.mistakes.to_string().len() < 100_000);
         }
     }
