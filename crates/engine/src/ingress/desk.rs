@@ -53,6 +53,8 @@ pub(super) struct Desk {
     /// The times that functions go by, with them.
     times: Box<[Instant; BURST_MAX]>,
     kept: Kept,
+    /// Room for frames that are kept while those before are taken.
+    spare: Kept,
     /// Where functions need the first fragment of a packet before the others.
     fragments: Option<Fragments>,
     /// Frames whose time is not decided: they come behind those that are kept.
@@ -94,6 +96,7 @@ impl Desk {
             found: Box::new([Found::default(); BURST_MAX]),
             times: Box::new([Instant::ZERO; BURST_MAX]),
             kept: Kept::new(),
+            spare: Kept::new(),
             fragments: chain.orders_fragments().then(Fragments::new),
             held: Kept::default(),
             held_since: None,
@@ -305,7 +308,8 @@ impl Desk {
     #[inline(never)]
     pub(super) fn take_kept(&mut self) -> bool {
         while !self.kept.is_empty() {
-            let mut kept = std::mem::take(&mut self.kept);
+            let spare = std::mem::take(&mut self.spare);
+            let mut kept = std::mem::replace(&mut self.kept, spare);
             let (taken, now, count) = {
                 let mut burst = Burst::new();
                 for ((frame, now), time) in kept.frames().zip(self.times.iter_mut()) {
@@ -323,10 +327,12 @@ impl Desk {
             };
             kept.forget(if self.fragments.is_some() { count } else { taken });
             if self.kept.is_empty() {
-                self.kept = kept;
+                std::mem::swap(&mut self.kept, &mut kept);
             } else {
                 kept.frames().for_each(|(frame, now)| self.kept.keep(&frame, now));
+                kept.forget(kept.len());
             }
+            self.spare = kept;
             if taken < now {
                 return false;
             }

@@ -11,8 +11,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use warpline_io::Frame;
-use warpline_packet::{FragmentKey, Instant};
+use warpline_io::{FRAME_LEN_MAX, Frame};
+use warpline_packet::{FragmentKey, Instant, LinkType};
 
 use super::kept::Kept;
 
@@ -22,10 +22,11 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 const KNOWN_MAX: Duration = Duration::from_secs(60);
 /// Packets whose shard is remembered. The oldest makes room.
 const KNOWN: usize = 16_384;
-/// Fragments that wait, their bytes, and how many of one source.
+/// Fragments that wait, how many of one source, and bytes of the longest. Their memory is taken at
+/// the start.
 const WAITING: usize = 4096;
-const WAITING_BYTES: usize = 8 << 20;
 const WAITING_OF_SOURCE: usize = 256;
+const WAITING_LEN: usize = 2048;
 
 /// The next step of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,9 @@ pub(super) struct Fragments {
     /// The same packets in the order in which they came.
     order: VecDeque<FragmentKey>,
     waiting: VecDeque<Waiting>,
-    bytes: usize,
+    /// The bytes of those that wait, by slot, and slots without any.
+    bytes: Vec<u8>,
+    free: Vec<usize>,
     of_source: HashMap<u128, usize>,
     /// Fragments that go on now, after the frames at hand.
     ready: Kept,
@@ -54,19 +57,26 @@ pub(super) struct Fragments {
 struct Waiting {
     key: FragmentKey,
     until: Instant,
-    frame: Kept,
+    since: Instant,
+    slot: usize,
     len: usize,
+    timestamp: Instant,
+    wire_len: u32,
+    link: LinkType,
+    interface: u16,
 }
 
 impl Fragments {
     pub(super) fn new() -> Self {
         Self {
-            known: HashMap::with_capacity(KNOWN),
+            // Maps that are at most half full never grow.
+            known: HashMap::with_capacity(2 * KNOWN),
             order: VecDeque::with_capacity(KNOWN),
-            waiting: VecDeque::new(),
-            bytes: 0,
-            of_source: HashMap::new(),
-            ready: Kept::default(),
+            waiting: VecDeque::with_capacity(WAITING),
+            bytes: vec![0; WAITING * WAITING_LEN],
+            free: (0..WAITING).collect(),
+            of_source: HashMap::with_capacity(2 * WAITING),
+            ready: Kept::with_capacity(WAITING, FRAME_LEN_MAX),
         }
     }
 
@@ -103,15 +113,31 @@ impl Fragments {
             return Course::On(None);
         }
         let len = frame.bytes.len();
-        while self.waiting.len() == WAITING || self.bytes + len > WAITING_BYTES {
-            let Some(oldest) = self.waiting.pop_front() else { return Course::On(None) };
+        if len > WAITING_LEN {
+            return Course::On(None);
+        }
+        if self.waiting.len() == WAITING
+            && let Some(oldest) = self.waiting.pop_front()
+        {
             self.give_up(oldest, now);
         }
-        let mut kept = Kept::default();
-        kept.keep(frame, now);
+        let Some(slot) = self.free.pop() else { return Course::On(None) };
+        self.bytes[slot * WAITING_LEN..][..len].copy_from_slice(frame.bytes);
         *self.of_source.entry(key.src).or_default() += 1;
-        self.bytes += len;
-        self.waiting.push_back(Waiting { key, until: now.after(WAIT_MAX), frame: kept, len });
+        let Frame { timestamp, wire_len, link, interface, .. } = *frame;
+        let until = now.after(WAIT_MAX);
+        let since = now;
+        self.waiting.push_back(Waiting {
+            key,
+            until,
+            since,
+            slot,
+            len,
+            timestamp,
+            wire_len,
+            link,
+            interface,
+        });
         Course::Waits
     }
 
@@ -129,7 +155,7 @@ impl Fragments {
 
     /// No more frames come: all that wait are ready.
     pub(super) fn end(&mut self, now: Instant) {
-        for waiting in std::mem::take(&mut self.waiting) {
+        while let Some(waiting) = self.waiting.pop_front() {
             self.give_up(waiting, now);
         }
     }
@@ -144,7 +170,8 @@ impl Fragments {
         if !self.waiting.iter().any(&which) {
             return false;
         }
-        for waiting in std::mem::take(&mut self.waiting) {
+        for _ in 0..self.waiting.len() {
+            let Some(waiting) = self.waiting.pop_front() else { break };
             match which(&waiting) {
                 true => self.is_ready(waiting, now),
                 false => self.waiting.push_back(waiting),
@@ -154,16 +181,17 @@ impl Fragments {
     }
 
     fn is_ready(&mut self, waiting: Waiting, now: Instant) {
-        self.bytes -= waiting.len;
-        if let Some(count) = self.of_source.get_mut(&waiting.key.src) {
+        let Waiting { key, since, slot, len, timestamp, wire_len, link, interface, .. } = waiting;
+        if let Some(count) = self.of_source.get_mut(&key.src) {
             *count -= 1;
             if *count == 0 {
-                self.of_source.remove(&waiting.key.src);
+                self.of_source.remove(&key.src);
             }
         }
-        for (frame, since) in waiting.frame.frames() {
-            self.ready.keep(&frame, now.max(since));
-        }
+        let bytes = &self.bytes[slot * WAITING_LEN..][..len];
+        let frame = Frame { bytes, timestamp, wire_len, link, interface };
+        self.ready.keep(&frame, now.max(since));
+        self.free.push(slot);
     }
 
     /// Adds the fragments that are ready to those that are kept for the next turn.
@@ -180,7 +208,6 @@ impl Fragments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpline_packet::LinkType;
 
     fn key(src: u128, ident: u32) -> FragmentKey {
         FragmentKey { src, dst: 9, ident, version: 4, protocol: 17 }
@@ -217,7 +244,7 @@ mod tests {
         assert_eq!(ready(&mut own), [[0; 0]; 0]);
         assert!(own.expire(NOW.after(WAIT_MAX)));
         assert_eq!(ready(&mut own), [b"2b".to_vec()]);
-        assert_eq!((own.bytes, own.of_source.len(), own.waiting.len()), (0, 0, 0));
+        assert_eq!((own.free.len(), own.of_source.len(), own.waiting.len()), (WAITING, 0, 0));
         let late = NOW.after(KNOWN_MAX);
         assert_eq!(own.later(key(7, 2), &frame(b"2c"), late), Course::On(None), "given up");
         assert_eq!(own.later(key(7, 1), &frame(b"1e"), late), Course::Waits, "forgotten");

@@ -29,6 +29,11 @@ impl Kept {
         Self { bytes: Vec::with_capacity(FRAME_LEN_MAX), heads: VecDeque::with_capacity(BURST_MAX) }
     }
 
+    /// Room for so many frames of so many bytes together.
+    pub(super) fn with_capacity(frames: usize, bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), heads: VecDeque::with_capacity(frames) }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
