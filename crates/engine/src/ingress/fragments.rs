@@ -37,33 +37,61 @@ pub(super) enum Course {
     Waits,
 }
 
-/// Packets whose first fragment came, and fragments that wait for theirs.
+/// Packets whose first fragment came, and fragments that wait for theirs. Each step takes a time
+/// that does not depend on how many wait.
 pub(super) struct Fragments {
     /// Shards of packets, with the time until which they are remembered. A packet without a shard
     /// lost its first fragment.
     known: HashMap<FragmentKey, (Option<u8>, Instant)>,
     /// The same packets in the order in which they came.
     order: VecDeque<FragmentKey>,
-    waiting: VecDeque<Waiting>,
-    /// The bytes of those that wait, by slot, and slots without any.
-    bytes: Vec<u8>,
+    slots: Vec<Waiting>,
     free: Vec<usize>,
+    /// The bytes of those that wait, by slot.
+    bytes: Vec<u8>,
+    /// The slots that have waited longest and shortest.
+    oldest: usize,
+    newest: usize,
+    /// The first and the last slot of each packet.
+    of_packet: HashMap<FragmentKey, (usize, usize)>,
     of_source: HashMap<u128, usize>,
     /// Fragments that go on now, after the frames at hand.
     ready: Kept,
 }
 
+/// No slot.
+const NONE: usize = usize::MAX;
+
 /// A fragment that waits.
+#[derive(Clone, Copy)]
 struct Waiting {
     key: FragmentKey,
-    until: Instant,
     since: Instant,
-    slot: usize,
     len: usize,
     timestamp: Instant,
     wire_len: u32,
     link: LinkType,
     interface: u16,
+    /// Its neighbours in the order in which fragments came.
+    older: usize,
+    newer: usize,
+    /// The next of its packet.
+    next: usize,
+}
+
+impl Waiting {
+    const UNUSED: Self = Self {
+        key: FragmentKey { src: 0, dst: 0, ident: 0, version: 0, protocol: 0 },
+        since: Instant::ZERO,
+        len: 0,
+        timestamp: Instant::ZERO,
+        wire_len: 0,
+        link: LinkType::ETHERNET,
+        interface: 0,
+        older: NONE,
+        newer: NONE,
+        next: NONE,
+    };
 }
 
 impl Fragments {
@@ -72,33 +100,38 @@ impl Fragments {
             // Maps that are at most half full never grow.
             known: HashMap::with_capacity(2 * KNOWN),
             order: VecDeque::with_capacity(KNOWN),
-            waiting: VecDeque::with_capacity(WAITING),
-            bytes: vec![0; WAITING * WAITING_LEN],
+            slots: vec![Waiting::UNUSED; WAITING],
             free: (0..WAITING).collect(),
+            bytes: vec![0; WAITING * WAITING_LEN],
+            oldest: NONE,
+            newest: NONE,
+            of_packet: HashMap::with_capacity(2 * WAITING),
             of_source: HashMap::with_capacity(2 * WAITING),
             ready: Kept::with_capacity(WAITING, FRAME_LEN_MAX),
         }
     }
 
-    /// A first fragment goes to `shard`. Says whether others waited for it, which are ready now.
+    /// A first fragment goes to `shard`. Returns whether others waited for it, which are ready now.
     pub(super) fn first(&mut self, key: FragmentKey, shard: u8, now: Instant) -> bool {
         self.know(key, Some(shard), now);
-        self.release(now, |waiting| waiting.key == key)
+        let Some((mut slot, _)) = self.of_packet.remove(&key) else { return false };
+        while let Some(waiting) = self.slots.get(slot) {
+            let next = waiting.next;
+            self.leave(slot, now);
+            slot = next;
+        }
+        true
     }
 
     fn know(&mut self, key: FragmentKey, shard: Option<u8>, now: Instant) {
         let until = now.after(KNOWN_MAX);
         if self.known.insert(key, (shard, until)).is_none() {
-            if self.order.len() == KNOWN {
-                self.forget_oldest();
+            if self.order.len() == KNOWN
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.known.remove(&oldest);
             }
             self.order.push_back(key);
-        }
-    }
-
-    fn forget_oldest(&mut self) {
-        if let Some(key) = self.order.pop_front() {
-            self.known.remove(&key);
         }
     }
 
@@ -109,85 +142,96 @@ impl Fragments {
         {
             return Course::On(shard);
         }
-        if self.of_source.get(&key.src).is_some_and(|&n| n >= WAITING_OF_SOURCE) {
+        let is_full = self.of_source.get(&key.src).is_some_and(|&n| n >= WAITING_OF_SOURCE);
+        if is_full || frame.bytes.len() > WAITING_LEN {
             return Course::On(None);
         }
-        let len = frame.bytes.len();
-        if len > WAITING_LEN {
-            return Course::On(None);
-        }
-        if self.waiting.len() == WAITING
-            && let Some(oldest) = self.waiting.pop_front()
-        {
-            self.give_up(oldest, now);
+        if self.free.is_empty() {
+            self.give_up_oldest(now);
         }
         let Some(slot) = self.free.pop() else { return Course::On(None) };
-        self.bytes[slot * WAITING_LEN..][..len].copy_from_slice(frame.bytes);
-        *self.of_source.entry(key.src).or_default() += 1;
-        let Frame { timestamp, wire_len, link, interface, .. } = *frame;
-        let until = now.after(WAIT_MAX);
-        let since = now;
-        self.waiting.push_back(Waiting {
+        self.enter(slot, key, frame, now);
+        Course::Waits
+    }
+
+    fn enter(&mut self, slot: usize, key: FragmentKey, frame: &Frame<'_>, now: Instant) {
+        let &Frame { bytes, timestamp, wire_len, link, interface } = frame;
+        let (len, older) = (bytes.len(), self.newest);
+        self.bytes[slot * WAITING_LEN..][..len].copy_from_slice(bytes);
+        self.slots[slot] = Waiting {
             key,
-            until,
-            since,
-            slot,
+            since: now,
             len,
             timestamp,
             wire_len,
             link,
             interface,
-        });
-        Course::Waits
+            older,
+            ..Waiting::UNUSED
+        };
+        match self.slots.get_mut(older) {
+            Some(older) => older.newer = slot,
+            None => self.oldest = slot,
+        }
+        self.newest = slot;
+        let (_, last) = self.of_packet.entry(key).or_insert((slot, NONE));
+        if let Some(last) = self.slots.get_mut(*last) {
+            last.next = slot;
+        }
+        *last = slot;
+        *self.of_source.entry(key.src).or_default() += 1;
     }
 
-    /// Fragments that waited too long at `now` are ready without their first one. Says whether
+    /// Fragments that waited too long at `now` are ready without their first one. Returns whether
     /// there are any.
     pub(super) fn expire(&mut self, now: Instant) -> bool {
-        let before = self.waiting.len();
-        while self.waiting.front().is_some_and(|oldest| oldest.until <= now)
-            && let Some(oldest) = self.waiting.pop_front()
-        {
-            self.give_up(oldest, now);
+        let mut any = false;
+        while self.slots.get(self.oldest).is_some_and(|one| one.since.after(WAIT_MAX) <= now) {
+            self.give_up_oldest(now);
+            any = true;
         }
-        self.waiting.len() < before
+        any
     }
 
     /// No more frames come: all that wait are ready.
     pub(super) fn end(&mut self, now: Instant) {
-        while let Some(waiting) = self.waiting.pop_front() {
-            self.give_up(waiting, now);
+        while self.oldest != NONE {
+            self.give_up_oldest(now);
         }
     }
 
-    /// A fragment continues without its first one.
-    fn give_up(&mut self, waiting: Waiting, now: Instant) {
-        self.know(waiting.key, None, now);
-        self.is_ready(waiting, now);
+    /// The fragment that waited longest continues without its first one. It is the first that waits
+    /// of its packet.
+    fn give_up_oldest(&mut self, now: Instant) {
+        let slot = self.oldest;
+        let Some(&Waiting { key, next, .. }) = self.slots.get(slot) else { return };
+        self.know(key, None, now);
+        match (next, self.of_packet.get_mut(&key)) {
+            (NONE, _) => _ = self.of_packet.remove(&key),
+            (next, Some((first, _))) => *first = next,
+            (_, None) => {}
+        }
+        self.leave(slot, now);
     }
 
-    fn release(&mut self, now: Instant, which: impl Fn(&Waiting) -> bool) -> bool {
-        if !self.waiting.iter().any(&which) {
-            return false;
+    /// The fragment in `slot`, which its packet has forgotten, is ready.
+    fn leave(&mut self, slot: usize, now: Instant) {
+        let Waiting { key, since, len, older, newer, .. } = self.slots[slot];
+        match self.slots.get_mut(older) {
+            Some(older) => older.newer = newer,
+            None => self.oldest = newer,
         }
-        for _ in 0..self.waiting.len() {
-            let Some(waiting) = self.waiting.pop_front() else { break };
-            match which(&waiting) {
-                true => self.is_ready(waiting, now),
-                false => self.waiting.push_back(waiting),
-            }
+        match self.slots.get_mut(newer) {
+            Some(newer) => newer.older = older,
+            None => self.newest = older,
         }
-        true
-    }
-
-    fn is_ready(&mut self, waiting: Waiting, now: Instant) {
-        let Waiting { key, since, slot, len, timestamp, wire_len, link, interface, .. } = waiting;
         if let Some(count) = self.of_source.get_mut(&key.src) {
             *count -= 1;
             if *count == 0 {
                 self.of_source.remove(&key.src);
             }
         }
+        let Waiting { timestamp, wire_len, link, interface, .. } = self.slots[slot];
         let bytes = &self.bytes[slot * WAITING_LEN..][..len];
         let frame = Frame { bytes, timestamp, wire_len, link, interface };
         self.ready.keep(&frame, now.max(since));
@@ -244,7 +288,7 @@ mod tests {
         assert_eq!(ready(&mut own), [[0; 0]; 0]);
         assert!(own.expire(NOW.after(WAIT_MAX)));
         assert_eq!(ready(&mut own), [b"2b".to_vec()]);
-        assert_eq!((own.free.len(), own.of_source.len(), own.waiting.len()), (WAITING, 0, 0));
+        assert_eq!((own.free.len(), own.of_source.len(), own.of_packet.len()), (WAITING, 0, 0));
         let late = NOW.after(KNOWN_MAX);
         assert_eq!(own.later(key(7, 2), &frame(b"2c"), late), Course::On(None), "given up");
         assert_eq!(own.later(key(7, 1), &frame(b"1e"), late), Course::Waits, "forgotten");
@@ -259,7 +303,7 @@ mod tests {
         for src in 3..3 + 2 * WAITING as u128 {
             assert!(waits(src, 1));
         }
-        assert_eq!(own.waiting.len(), WAITING);
+        assert!(own.free.is_empty());
         own.end(NOW);
         assert_eq!(ready(&mut own).len(), WAITING_OF_SOURCE + 1 + 2 * WAITING);
         for ident in 0..2 * KNOWN as u32 {
