@@ -1,7 +1,9 @@
 //! The key of a fragmented packet, which all its fragments have.
 
+use core::ops::Deref;
+
 use crate::wire::{Ipv4, Ipv6, ip_protocol, ipv4, ipv6, ipv6_ext};
-use crate::{Flags, Headers};
+use crate::{Batch, Flags, Headers, PacketView};
 
 /// The key that all fragments of a packet share (RFC 791, 3.2; RFC 8200, 4.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -14,11 +16,21 @@ pub struct FragmentKey {
     pub ident: u32,
     /// The IP version.
     pub version: u8,
-    /// The protocol. RFC 8200 does not tell packets apart by it, so it is 0 for IPv6.
+    /// The protocol; 0 for IPv6, which does not tell packets apart by it (RFC 8200, 4.5).
     pub protocol: u8,
 }
 
 impl FragmentKey {
+    /// The key of a packet of a batch that is a fragment.
+    pub fn of_packet<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> Option<Self> {
+        let (version, (src, dst)) = (packet.version(), packet.addresses());
+        let (ident, protocol) = match version {
+            4 => (u32::from(packet.ip_ident()), packet.protocol()),
+            _ => (ident_v6(packet.ip_protocol(), packet.ip_options())?, 0),
+        };
+        Some(Self { src, dst, ident, version, protocol })
+    }
+
     /// The key of a frame with these headers, if it is a fragment with headers that can be believed.
     pub fn of(frame: &[u8], headers: &Headers) -> Option<Self> {
         if !headers.flags.has(Flags::FRAGMENT) || headers.malformed().is_some() {
@@ -51,7 +63,7 @@ impl FragmentKey {
     }
 }
 
-/// The identification in the fragment header. `headers` starts with the extension headers, of which
+/// The identification in the fragment header of IPv6. `headers` starts with the extension headers, of which
 /// `next` names the first.
 fn ident_v6(mut next: u8, mut headers: &[u8]) -> Option<u32> {
     while next != ip_protocol::FRAGMENT {
