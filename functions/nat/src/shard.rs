@@ -1,11 +1,16 @@
 //! A shard's state: `before` finds or makes the binding of each packet.
 
+mod course;
+mod fixed;
+
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use warpline_packet::wire::ip_protocol;
 use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Reason, Shard};
 
+use self::course::Course;
+use self::fixed::mapped;
 use super::Refusal;
 use super::binding::{Class, Outside};
 use super::bindings::{Bindings, Sought};
@@ -17,7 +22,6 @@ use warpline_nf::{Before, Emit, StateHalf};
 use warpline_rewrite::Endpoint;
 use warpline_rewrite::PlaceWords;
 use warpline_rewrite::Protocol;
-use warpline_rewrite::fixed::Target;
 use warpline_rewrite::fragments::Fragments;
 use warpline_rewrite::icmp::Quote;
 use warpline_rewrite::translate::{Action, Rewrite};
@@ -47,23 +51,6 @@ struct Counts {
     errors: u64,
     untranslated: u64,
     hairpins: u64,
-}
-
-/// Where a packet goes, seen from the translator.
-enum Course {
-    Out,
-    /// To an outside address: its number in the pool, where it is of that.
-    In(Option<u64>),
-    /// To a forwarded port.
-    Forwarded(Target),
-    /// From a mapped inside host: its outside address.
-    MappedOut(u128),
-    /// To a mapped outside address: its inside host.
-    MappedIn(u128),
-    /// From inside to an outside address.
-    Hairpin,
-    Past,
-    Refused(Refusal),
 }
 
 impl NatShard {
@@ -116,80 +103,6 @@ impl NatShard {
         }
     }
 
-    fn course(&self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Course {
-        let (config, version) = (&self.config, packet.version());
-        if version == 0 {
-            return if packet.has(Flags::IP_CUT) {
-                Course::Refused(Refusal::Snapped)
-            } else {
-                Course::Past
-            };
-        }
-        let outside = config.outside.find(version, dst);
-        if !config.is_inside(version, src) {
-            return match self.course_in(packet, dst, outside) {
-                Course::Past if self.is_about_binding(packet, dst) => Course::Out,
-                course => course,
-            };
-        }
-        let fixed = &config.fixed;
-        let is_outside =
-            || fixed.has_forwards(version, dst) || fixed.inside_of(version, dst).is_some();
-        if config.is_inside(version, dst) || stays_on_link(version, dst) {
-            Course::Past
-        } else if outside.is_some() || is_outside() {
-            match self.words.has_two() {
-                true => Course::Hairpin,
-                false => Course::Refused(Refusal::Hairpin),
-            }
-        } else if is_multicast(version, dst) {
-            Course::Refused(Refusal::Multicast)
-        } else {
-            let own = || fixed.outside_of(version, src).map(Course::MappedOut);
-            match config.translates(version, src, dst, packet.protocol()) {
-                Some(true) => own().unwrap_or(Course::Out),
-                Some(false) => Course::Past,
-                None => own().unwrap_or(Course::Past),
-            }
-        }
-    }
-
-    /// The same of a packet from outside; `outside` is the number of its destination in the pool.
-    fn course_in(&self, packet: &PacketMut<'_>, dst: u128, outside: Option<u64>) -> Course {
-        let (fixed, version) = (&self.config.fixed, packet.version());
-        if fixed.is_empty() {
-            return outside.map_or(Course::Past, |number| Course::In(Some(number)));
-        }
-        if packet.has(Flags::TRANSPORT) {
-            let to = Endpoint { address: dst, port: packet.dst_port() };
-            if let Some(target) = fixed.forward(version, packet.protocol(), to) {
-                return Course::Forwarded(target);
-            }
-        }
-        match fixed.inside_of(version, dst) {
-            Some(inside) => Course::MappedIn(inside),
-            None if outside.is_some() || fixed.has_forwards(version, dst) => Course::In(outside),
-            None => Course::Past,
-        }
-    }
-
-    /// Whether an ICMP error concerns an inside host that is translated, though its sender is a
-    /// router without an inside address (RFC 5508, REQ-6).
-    fn is_about_binding(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
-        let (config, version) = (&self.config, packet.version());
-        let is_translated = |quote: Quote| {
-            let (host, protocol) = (quote.dst.address, quote.protocol.number());
-            let protocol = protocol.unwrap_or(packet.protocol());
-            let by_rule = config.translates(version, host, dst, protocol);
-            config.is_inside(version, host)
-                && by_rule.unwrap_or_else(|| config.fixed.outside_of(version, host).is_some())
-        };
-        matches!(packet.protocol(), ip_protocol::ICMP | ip_protocol::ICMPV6)
-            && matches!(content(packet), Ok(Content::Error))
-            && Quote::read(packet.payload(), version).is_some_and(is_translated)
-            && self.outbound_error(packet, dst).is_ok()
-    }
-
     fn outbound(&mut self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Done {
         let version = packet.version();
         let (to, action) = match content(packet)? {
@@ -213,13 +126,13 @@ impl NatShard {
     fn remember(&mut self, packet: &PacketMut<'_>, to: Endpoint) {
         if packet.has(Flags::FRAGMENT) {
             let now = self.bindings.now();
-            self.fragments.remember(packet, packet.addresses(), to.address, now);
+            self.fragments.remember(packet, to.address, now);
         }
     }
 
     /// The address that the first fragment got for which this later one has to follow it.
     fn followed(&self, packet: &PacketMut<'_>) -> Result<Endpoint, Refusal> {
-        let found = self.fragments.find(packet, packet.addresses(), self.bindings.now());
+        let found = self.fragments.find(packet, self.bindings.now());
         Ok(Endpoint { address: found.ok_or(Refusal::Fragment)?, port: 0 })
     }
 
@@ -242,21 +155,6 @@ impl NatShard {
         Ok(self.outside_of(version, number))
     }
 
-    /// The binding of a connection to a forwarded port, by its inside end.
-    fn connection(
-        &self,
-        version: u8,
-        protocol: Protocol,
-        inside: Endpoint,
-        remote: Endpoint,
-    ) -> Option<u32> {
-        if !self.config.fixed.is_host(version, inside.address) {
-            return None;
-        }
-        let found = self.bindings.find(&Key::of(version, protocol, inside, remote));
-        found.filter(|&number| self.bindings.get(number).is_forwarded())
-    }
-
     /// The outside endpoint of a binding.
     fn outside_of(&self, version: u8, number: u32) -> Endpoint {
         let (config, binding) = (&self.config, self.bindings.get(number));
@@ -265,70 +163,6 @@ impl NatShard {
             false => config.outside.address(version, binding.outside),
         };
         Endpoint { address, port: binding.port }
-    }
-
-    /// A packet to a forwarded port.
-    fn forwarded(&mut self, packet: &PacketMut<'_>, src: u128, target: Target) -> Done {
-        let Content::Flow(flow) = content(packet)? else { return Err(Refusal::NoBinding) };
-        let remote = Endpoint { address: src, port: flow.src_port };
-        self.forward(packet.version(), &flow, remote, target)?;
-        self.remember(packet, target.inside);
-        Ok(Rewrite { action: Action::Destination, to: target.inside })
-    }
-
-    /// Finds or makes the binding of a connection from `remote` to a forwarded port.
-    fn forward(
-        &mut self,
-        version: u8,
-        flow: &Flow,
-        remote: Endpoint,
-        target: Target,
-    ) -> Result<(), Refusal> {
-        let key = Key::of(version, flow.protocol, target.inside, remote);
-        let number = match self.bindings.find(&key) {
-            Some(number) => number,
-            None if !flow.opens => return Err(Refusal::NoBinding),
-            None => {
-                let (address, port) = (target.address, flow.dst_port);
-                let outside = Outside { version, protocol: flow.protocol, address, port };
-                let class = Class::first(flow.protocol, remote.port);
-                let number = self.bindings.create_forwarded(key, class, &outside)?;
-                let (now, expiry) = (self.bindings.now().as_nanos(), self.bindings.expiry(class));
-                self.bindings.remotes(number).remember(remote, now, expiry);
-                number
-            }
-        };
-        match flow.protocol {
-            Protocol::Tcp => self.follow(number, remote, flow.tcp_flags, Way::In),
-            protocol => self.keep(number, protocol, remote),
-        }
-        Ok(())
-    }
-
-    /// A packet from inside to an outside address (RFC 4787, REQ-9): it gets an outside source, and
-    /// the inside host that the address and port stand for. Its state is in the shard of that port.
-    fn hairpin(&mut self, packet: &mut PacketMut<'_>, src: u128, dst: u128) -> Result<(), Refusal> {
-        let Content::Flow(flow) = content(packet)? else { return Err(Refusal::Hairpin) };
-        let (config, version) = (Arc::clone(&self.config), packet.version());
-        let number = flow.protocol.number().ok_or(Refusal::Hairpin)?;
-        let own = Endpoint { address: src, port: flow.src_port };
-        let to = Endpoint { address: dst, port: flow.dst_port };
-        let from = match config.fixed.outside_of(version, src) {
-            Some(address) => Endpoint { address, ..own },
-            None => self.source(version, &flow, own, to)?,
-        };
-        let inside = if let Some(target) = config.fixed.forward(version, number, to) {
-            self.forward(version, &flow, from, target)?;
-            target.inside
-        } else if let Some(address) = config.fixed.inside_of(version, dst) {
-            Endpoint { address, ..to }
-        } else {
-            let address = config.outside.find(version, dst).ok_or(Refusal::NoBinding)?;
-            self.destination(version, &flow, address, from)?
-        };
-        let rewrite = Rewrite { action: Action::Destination, to: inside };
-        self.words.set_hairpin(packet, &rewrite, from);
-        Ok(())
     }
 
     /// What a packet of TCP or UDP will be looked for by; others are rare.
@@ -525,35 +359,6 @@ impl NatShard {
 
 type Done = Result<Rewrite, Refusal>;
 
-/// A packet of a mapped host, to its other address: ports stay.
-fn mapped(packet: &PacketMut<'_>, address: u128, way: Way) -> Done {
-    let (whole, alone, error) = match way {
-        Way::Out => (Action::Source, Action::SourceAddress, Action::ErrorOut),
-        Way::In => (Action::Destination, Action::DestinationAddress, Action::ErrorIn),
-    };
-    let (action, port) = match content(packet) {
-        Ok(Content::Flow(flow)) if way == Way::Out => (whole, flow.src_port),
-        Ok(Content::Flow(flow)) => (whole, flow.dst_port),
-        Ok(Content::LaterFragment) => (alone, 0),
-        Ok(Content::Error) => {
-            let (src, dst) = packet.addresses();
-            let quote = quote(packet)?;
-            let (own, port) = match way {
-                Way::Out => (quote.dst.address == src, quote.dst.port),
-                Way::In => (quote.src.address == dst, quote.src.port),
-            };
-            if !own {
-                return Err(Refusal::BadQuote);
-            }
-            (error, port)
-        }
-        // The checksums of other protocols cover no addresses, but for ICMPv6.
-        Err(Refusal::UnsupportedProtocol) if packet.protocol() != ip_protocol::ICMPV6 => (alone, 0),
-        Err(refusal) => return Err(refusal),
-    };
-    Ok(Rewrite { action, to: Endpoint { address, port } })
-}
-
 impl Before for NatShard {
     fn fetch_next(&self, _batch: &Batch, _picks: &[u16]) {
         self.asked.borrow().iter().for_each(|sought| self.bindings.fetch_next(sought));
@@ -605,18 +410,4 @@ fn remote(protocol: Protocol, address: u128, port: u16) -> Endpoint {
 fn quote(packet: &PacketMut<'_>) -> Result<Quote, Refusal> {
     let quote = Quote::read(packet.payload(), packet.version());
     quote.ok_or(if packet.has(Flags::SNAPPED) { Refusal::Snapped } else { Refusal::BadQuote })
-}
-
-/// Link-local addresses, the limited broadcast, and groups of link scope.
-fn stays_on_link(version: u8, dst: u128) -> bool {
-    if version == 4 {
-        let dst = dst as u32;
-        return dst >> 8 == 0x00e0_0000 || dst >> 16 == 0xa9fe || dst == u32::MAX;
-    }
-    let scope = dst >> 112 & 0xf;
-    dst >> 118 == 0xfe80 >> 6 || (is_multicast(6, dst) && scope <= 2)
-}
-
-fn is_multicast(version: u8, dst: u128) -> bool {
-    if version == 4 { dst as u32 >> 28 == 0xe } else { dst >> 120 == 0xff }
 }

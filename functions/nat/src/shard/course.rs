@@ -1,0 +1,118 @@
+//! Where a packet goes, seen from the translator: decided by its addresses, before any state.
+
+use warpline_packet::wire::ip_protocol;
+use warpline_packet::{Flags, PacketMut};
+
+use super::super::Refusal;
+use super::super::content::{Content, content};
+use super::NatShard;
+use warpline_rewrite::Endpoint;
+use warpline_rewrite::fixed::Target;
+use warpline_rewrite::icmp::Quote;
+
+/// The course of a packet.
+pub(super) enum Course {
+    Out,
+    /// To an outside address: its number in the pool, where it is of that.
+    In(Option<u64>),
+    /// To a forwarded port.
+    Forwarded(Target),
+    /// From a mapped inside host: its outside address.
+    MappedOut(u128),
+    /// To a mapped outside address: its inside host.
+    MappedIn(u128),
+    /// From inside to an outside address.
+    Hairpin,
+    Past,
+    Refused(Refusal),
+}
+
+impl NatShard {
+    pub(super) fn course(&self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Course {
+        let (config, version) = (&self.config, packet.version());
+        if version == 0 {
+            return if packet.has(Flags::IP_CUT) {
+                Course::Refused(Refusal::Snapped)
+            } else {
+                Course::Past
+            };
+        }
+        let outside = config.outside.find(version, dst);
+        if !config.is_inside(version, src) {
+            return match self.course_in(packet, dst, outside) {
+                Course::Past if self.is_about_binding(packet, dst) => Course::Out,
+                course => course,
+            };
+        }
+        let fixed = &config.fixed;
+        let is_outside =
+            || fixed.has_forwards(version, dst) || fixed.inside_of(version, dst).is_some();
+        if config.is_inside(version, dst) || stays_on_link(version, dst) {
+            Course::Past
+        } else if outside.is_some() || is_outside() {
+            match self.words.has_two() {
+                true => Course::Hairpin,
+                false => Course::Refused(Refusal::Hairpin),
+            }
+        } else if is_multicast(version, dst) {
+            Course::Refused(Refusal::Multicast)
+        } else {
+            let own = || fixed.outside_of(version, src).map(Course::MappedOut);
+            match config.translates(version, src, dst, packet.protocol()) {
+                Some(true) => own().unwrap_or(Course::Out),
+                Some(false) => Course::Past,
+                None => own().unwrap_or(Course::Past),
+            }
+        }
+    }
+
+    /// The same of a packet from outside; `outside` is the number of its destination in the pool.
+    fn course_in(&self, packet: &PacketMut<'_>, dst: u128, outside: Option<u64>) -> Course {
+        let (fixed, version) = (&self.config.fixed, packet.version());
+        if fixed.is_empty() {
+            return outside.map_or(Course::Past, |number| Course::In(Some(number)));
+        }
+        if packet.has(Flags::TRANSPORT) {
+            let to = Endpoint { address: dst, port: packet.dst_port() };
+            if let Some(target) = fixed.forward(version, packet.protocol(), to) {
+                return Course::Forwarded(target);
+            }
+        }
+        match fixed.inside_of(version, dst) {
+            Some(inside) => Course::MappedIn(inside),
+            None if outside.is_some() || fixed.has_forwards(version, dst) => Course::In(outside),
+            None => Course::Past,
+        }
+    }
+
+    /// Whether an ICMP error concerns an inside host that is translated, though its sender is a
+    /// router without an inside address (RFC 5508, REQ-6).
+    pub(super) fn is_about_binding(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
+        let (config, version) = (&self.config, packet.version());
+        let is_translated = |quote: Quote| {
+            let (host, protocol) = (quote.dst.address, quote.protocol.number());
+            let protocol = protocol.unwrap_or(packet.protocol());
+            let by_rule = config.translates(version, host, dst, protocol);
+            config.is_inside(version, host)
+                && by_rule.unwrap_or_else(|| config.fixed.outside_of(version, host).is_some())
+        };
+        matches!(packet.protocol(), ip_protocol::ICMP | ip_protocol::ICMPV6)
+            && matches!(content(packet), Ok(Content::Error))
+            && Quote::read(packet.payload(), version).is_some_and(is_translated)
+            && self.outbound_error(packet, dst).is_ok()
+    }
+}
+
+/// Link-local addresses, the limited broadcast, and groups of link scope.
+fn stays_on_link(version: u8, dst: u128) -> bool {
+    if version == 4 {
+        let dst = dst as u32;
+        return dst >> 8 == 0x00e0_0000 || dst >> 16 == 0xa9fe || dst == u32::MAX;
+    }
+    let scope = dst >> 112 & 0xf;
+    dst >> 118 == 0xfe80 >> 6 || (is_multicast(6, dst) && scope <= 2)
+}
+
+fn is_multicast(version: u8, dst: u128) -> bool {
+    if version == 4 { dst as u32 >> 28 == 0xe } else { dst >> 120 == 0xff }
+}

@@ -1,0 +1,132 @@
+//! Packets of translations that the configuration fixes: forwarded ports, mapped hosts, and packets
+//! from inside to inside by an outside address.
+
+use std::sync::Arc;
+
+use warpline_packet::PacketMut;
+use warpline_packet::wire::ip_protocol;
+
+use super::super::Refusal;
+use super::super::binding::{Class, Outside};
+use super::super::content::{Content, Flow, content};
+use super::super::key::Key;
+use super::super::remotes::Way;
+use super::{Done, NatShard, quote};
+use warpline_rewrite::fixed::Target;
+use warpline_rewrite::translate::{Action, Rewrite};
+use warpline_rewrite::{Endpoint, Protocol};
+
+impl NatShard {
+    /// The binding of a connection to a forwarded port, by its inside end.
+    pub(super) fn connection(
+        &self,
+        version: u8,
+        protocol: Protocol,
+        inside: Endpoint,
+        remote: Endpoint,
+    ) -> Option<u32> {
+        if !self.config.fixed.is_host(version, inside.address) {
+            return None;
+        }
+        let found = self.bindings.find(&Key::of(version, protocol, inside, remote));
+        found.filter(|&number| self.bindings.get(number).is_forwarded())
+    }
+
+    /// A packet to a forwarded port.
+    pub(super) fn forwarded(&mut self, packet: &PacketMut<'_>, src: u128, target: Target) -> Done {
+        let Content::Flow(flow) = content(packet)? else { return Err(Refusal::NoBinding) };
+        let remote = Endpoint { address: src, port: flow.src_port };
+        self.forward(packet.version(), &flow, remote, target)?;
+        self.remember(packet, target.inside);
+        Ok(Rewrite { action: Action::Destination, to: target.inside })
+    }
+
+    /// Finds or makes the binding of a connection from `remote` to a forwarded port.
+    fn forward(
+        &mut self,
+        version: u8,
+        flow: &Flow,
+        remote: Endpoint,
+        target: Target,
+    ) -> Result<(), Refusal> {
+        let key = Key::of(version, flow.protocol, target.inside, remote);
+        let number = match self.bindings.find(&key) {
+            Some(number) => number,
+            None if !flow.opens => return Err(Refusal::NoBinding),
+            None => {
+                let (address, port) = (target.address, flow.dst_port);
+                let outside = Outside { version, protocol: flow.protocol, address, port };
+                let class = Class::first(flow.protocol, remote.port);
+                let number = self.bindings.create_forwarded(key, class, &outside)?;
+                let (now, expiry) = (self.bindings.now().as_nanos(), self.bindings.expiry(class));
+                self.bindings.remotes(number).remember(remote, now, expiry);
+                number
+            }
+        };
+        match flow.protocol {
+            Protocol::Tcp => self.follow(number, remote, flow.tcp_flags, Way::In),
+            protocol => self.keep(number, protocol, remote),
+        }
+        Ok(())
+    }
+
+    /// A packet from inside to an outside address (RFC 4787, REQ-9): it gets an outside source, and
+    /// the inside host that the address and port stand for. Its state is in the shard of that port.
+    pub(super) fn hairpin(
+        &mut self,
+        packet: &mut PacketMut<'_>,
+        src: u128,
+        dst: u128,
+    ) -> Result<(), Refusal> {
+        let Content::Flow(flow) = content(packet)? else { return Err(Refusal::Hairpin) };
+        let (config, version) = (Arc::clone(&self.config), packet.version());
+        let number = flow.protocol.number().ok_or(Refusal::Hairpin)?;
+        let own = Endpoint { address: src, port: flow.src_port };
+        let to = Endpoint { address: dst, port: flow.dst_port };
+        let from = match config.fixed.outside_of(version, src) {
+            Some(address) => Endpoint { address, ..own },
+            None => self.source(version, &flow, own, to)?,
+        };
+        let inside = if let Some(target) = config.fixed.forward(version, number, to) {
+            self.forward(version, &flow, from, target)?;
+            target.inside
+        } else if let Some(address) = config.fixed.inside_of(version, dst) {
+            Endpoint { address, ..to }
+        } else {
+            let address = config.outside.find(version, dst).ok_or(Refusal::NoBinding)?;
+            self.destination(version, &flow, address, from)?
+        };
+        let rewrite = Rewrite { action: Action::Destination, to: inside };
+        self.words.set_hairpin(packet, &rewrite, from);
+        Ok(())
+    }
+}
+
+/// A packet of a mapped host, to its other address: ports stay.
+pub(super) fn mapped(packet: &PacketMut<'_>, address: u128, way: Way) -> Done {
+    let (whole, alone, error) = match way {
+        Way::Out => (Action::Source, Action::SourceAddress, Action::ErrorOut),
+        Way::In => (Action::Destination, Action::DestinationAddress, Action::ErrorIn),
+    };
+    let (action, port) = match content(packet) {
+        Ok(Content::Flow(flow)) if way == Way::Out => (whole, flow.src_port),
+        Ok(Content::Flow(flow)) => (whole, flow.dst_port),
+        Ok(Content::LaterFragment) => (alone, 0),
+        Ok(Content::Error) => {
+            let (src, dst) = packet.addresses();
+            let quote = quote(packet)?;
+            let (own, port) = match way {
+                Way::Out => (quote.dst.address == src, quote.dst.port),
+                Way::In => (quote.src.address == dst, quote.src.port),
+            };
+            if !own {
+                return Err(Refusal::BadQuote);
+            }
+            (error, port)
+        }
+        // The checksums of other protocols cover no addresses, but for ICMPv6.
+        Err(Refusal::UnsupportedProtocol) if packet.protocol() != ip_protocol::ICMPV6 => (alone, 0),
+        Err(refusal) => return Err(refusal),
+    };
+    Ok(Rewrite { action, to: Endpoint { address, port } })
+}
