@@ -13,7 +13,7 @@ use crate::reach::Reach;
 /// A function of a chain under its own name.
 #[derive(Clone)]
 pub struct Instance {
-    /// The name of its table in the chain file; of two places with `:1` or `:2` behind it.
+    /// The name of its table in the chain file; with `:1` or `:2` for one of two places.
     pub name: String,
     /// What is known of its function.
     pub definition: &'static Definition,

@@ -49,7 +49,7 @@ pub trait Function: Any + Send + Sync {
         State::NONE
     }
 
-    /// The scratch words that say how it changes a packet for which an answer must undo the change.
+    /// The scratch words of its change to a packet, if an answer to the packet must undo the change.
     /// The first of them is 0 in other packets. Both places of an instance give the same words.
     fn change_words(&self) -> &[ScratchWord] {
         &[]

@@ -207,7 +207,7 @@ impl Function for SecondPlace {
     }
 }
 
-/// What an action does at the second place in an answer to a packet that was sent to `to`.
+/// The rewrite of an answer at the second place. Its cause was sent to `to`.
 pub(crate) fn undoing(packet: &PacketMut<'_>, to: Endpoint) -> Option<Rewrite> {
     let version = packet.version();
     let action = match packet.protocol() {

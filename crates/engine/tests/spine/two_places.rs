@@ -1,5 +1,5 @@
 //! Answers pass second places only, made packets take the words of their cause, and no answer is
-//! made that would show what a function hides. A model of a few lines says what leaves each chain.
+//! made that would show what a function hides. A model of a few lines predicts the output of each chain.
 
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ const MARKS: usize = 4;
 const OWN_MARK: usize = MARKS - 1;
 const LEN_MAX: usize = 1600;
 
-/// What a translator does to a packet; 0 for nothing.
+/// The change that a translator makes to a packet; 0 for none.
 fn change(frame: &[u8]) -> u32 {
     fnv(&frame[..frame.len() - MARKS]) / 8 % 4
 }
 
-/// What is made of a packet: answers, packets that go on, and whether it ends.
+/// The answers and onward packets that a packet causes, and whether it ends.
 fn makes(frame: &[u8]) -> (usize, usize, bool) {
     let all = [(0, 0, false), (1, 0, false), (0, 2, false), (1, 1, false), (1, 0, true)];
     all[fnv(&frame[..frame.len() - MARKS]) as usize % 7 % 5]
@@ -341,7 +341,7 @@ fn answers_pass_second_places_only_and_made_packets_take_words() {
     }
 }
 
-/// What the table shows at all: answers with marks, pieces with marks, and answers withheld.
+/// The table shows something: answers with marks, pieces with marks, and answers withheld.
 #[test]
 fn the_chains_show_answers_pieces_and_withheld_answers() {
     let inputs = inputs(600);

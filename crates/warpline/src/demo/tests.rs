@@ -120,7 +120,7 @@ fn conversations_have_no_gap() {
     assert!(two_way > 4_000 && data_bytes > 2_500_000, "{two_way} {data_bytes}");
 }
 
-/// What comes from outside goes to the NAT's address: answers to ports that it assigns, backscatter
+/// Packets to inside hosts go to the NAT's address: answers to ports that it assigns, backscatter
 /// to others.
 #[test]
 fn answers_to_inside_hosts_go_to_the_nat() {

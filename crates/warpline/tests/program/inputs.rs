@@ -41,7 +41,11 @@ fn every_packet_ends_where_the_manuals_say() {
         ("snapped in the link header", snapped(10), ["nat:1", "snapped"]),
         ("version 6 that is not", set(0, &[0x65]), ["nat:1", "ipv4-version"]),
         ("header of 16 bytes", set(0, &[0x44]), ["nat:1", "ipv4-header-len"]),
-        ("header behind the end", plain(udp(0, |ip| ip[0] = 0x4f)), ["nat:1", "ipv4-total-len"]),
+        (
+            "header longer than the packet",
+            plain(udp(0, |ip| ip[0] = 0x4f)),
+            ["nat:1", "ipv4-total-len"],
+        ),
         ("total length too long", set(2, &[0xff, 0xff]), ["nat:1", "ipv4-total-len"]),
         ("total length too short", set(2, &[0, 19]), ["nat:1", "ipv4-total-len"]),
         ("UDP longer than the packet", set(24, &[0xff, 0xff]), ["nat:1", "udp-length"]),

@@ -27,7 +27,7 @@ pub(super) struct Source {
     skips: bool,
 }
 
-/// Reads the file that `key` names; with `is_secret` only if nobody except its owner may.
+/// Reads the file that `key` names; with `is_secret` only if its owner alone may read it.
 pub(super) fn load(section: &mut Section<'_>, key: &str, is_secret: bool) -> Option<Source> {
     let path = section.output(key)?;
     // Files that come with the program are not on disk, and what can't be looked at can't be read.
