@@ -2,8 +2,8 @@
 //!
 //! `chains_run [--packets N] [CHAIN...]`: a CHAIN is names of functions with commas between them. A
 //! name that occurs twice is one function at two places. Each line shows the best of some rounds.
-//! `chains_run --once CHAIN` does one round, to count instructions:
-//! `valgrind --tool=callgrind target/release/chains_run --packets 500000 --once firewall,nat,router`.
+//! `chains_run --once CHAIN` does one round, to count instructions: `valgrind --tool=callgrind
+//! target/release/chains_run --packets 500000 --once firewall,nat,router`.
 
 use std::fmt::Write as _;
 use std::path::Path;

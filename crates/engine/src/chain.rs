@@ -164,8 +164,8 @@ impl Chain {
         self.seed
     }
 
-    /// The same with the ports that its functions were built with. `presumes_crossing` drops packets
-    /// that would leave by the port that they came by
+    /// The same with the ports that its functions were built with. `presumes_crossing` drops
+    /// packets that would leave by the port that they came by
     /// ([`warpline_nf::Resources::presume_crossing`]).
     #[must_use]
     pub fn with_ports(self, ports: Ports, presumes_crossing: bool) -> Self {
@@ -240,7 +240,8 @@ impl Chain {
         self.instances.iter().map(|i| i.function.emits().len_max).max().unwrap_or(0)
     }
 
-    /// Bytes of the longest frame that each of its functions may give a packet, of those that give any.
+    /// Bytes of the longest frame that each of its functions may give a packet, of those that give
+    /// any.
     pub fn replace_lens(&self) -> impl Iterator<Item = usize> {
         self.instances.iter().map(|i| i.function.emits().replace_len_max).filter(|&len| len > 0)
     }

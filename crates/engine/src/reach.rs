@@ -3,8 +3,8 @@
 //! A function that gets `p` packets may make `p * per_packet` more ([`Emits::per_packet`]), and
 //! each becomes a row of the batch. `p * forward_per_packet` of them continue to the next function
 //! with the `p`. The others skip all remaining functions except second places, which get all. The
-//! rows are thus a sum along the chain, `p + p * per_packet + ...`, where only packets that continue
-//! increase `p`.
+//! rows are thus a sum along the chain, `p + p * per_packet + ...`, where only packets that
+//! continue increase `p`.
 //!
 //! A batch of packets starts with the packets it was filled with. The batch of a tick or of the end
 //! starts with none. There each function that makes packets may make [`TICK_PACKETS`] more. These
@@ -44,8 +44,8 @@ impl Reach {
         [Self::from(chain, packets, 0, 0), Self::from(chain, 0, TICK_PACKETS, TICK_NOTES)]
     }
 
-    /// Of a batch that begins with `first` packets, of which each function may make `timed`, with `timed_notes`, besides those for
-    /// packets.
+    /// The reach of a batch that begins with `first` packets. Besides packets and notes for those,
+    /// each function may make `timed` packets and `timed_notes` notes.
     fn from(chain: &Chain, first: usize, timed: usize, timed_notes: usize) -> Self {
         let (mut packets, mut rows) = (first, first);
         let turn = |one: &Instance| {

@@ -323,7 +323,8 @@ pub struct Part {
     pub bytes_sent: u64,
     /// By port, in a chain with ports.
     pub ports: Vec<PortStats>,
-    /// Packets that were dropped after the last function as they had no port to leave by, by reason.
+    /// Packets that were dropped after the last function as they had no port to leave by, by
+    /// reason.
     pub egress_drops: BTreeMap<&'static str, u64>,
     /// Packets without room, by queue.
     pub overload: BTreeMap<&'static str, u64>,

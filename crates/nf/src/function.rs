@@ -1,8 +1,9 @@
 //! What a network function is: the interface between functions and the engine.
 //!
-//! A [`Function`] is built once from its configuration and shared, read-only, by all lanes. Its work on a
-//! batch has three phases: [`Before`] (state), [`Function::run`] (pure), [`After`] (state). What may be
-//! divided among lanes is the state, by [`Shard`]; results never depend on which lane holds one.
+//! A [`Function`] is built once from its configuration and shared, read-only, by all lanes. Its
+//! work on a batch has three phases: [`Before`] (state), [`Function::run`] (pure), [`After`]
+//! (state). What may be divided among lanes is the state, by [`Shard`]; results never depend on
+//! which lane holds one.
 
 use core::any::Any;
 use core::time::Duration;
@@ -22,8 +23,8 @@ pub trait Function: Any + Send + Sync {
         core::any::type_name::<Self>()
     }
 
-    /// The work on every packet that is still `Forward`. Pure: it depends on the function's tables and
-    /// the batch alone, so it can be repeated, or done on a device.
+    /// The work on every packet that is still `Forward`. Pure: it depends on the function's tables
+    /// and the batch alone, so it can be repeated, or done on a device.
     fn run(&self, batch: &mut Batch);
 
     /// The same work as kernels for a device, if there is such a form of it.
@@ -31,9 +32,9 @@ pub trait Function: Any + Send + Sync {
         None
     }
 
-    /// What kernels touch of packets that they don't leave to the CPU: of what `run` declares, as few fields as they get along with,
-    /// since all of these cross. A payload that `run` writes and they don't it writes through
-    /// [`warpline_packet::PacketMut::payload_mut`], in few packets.
+    /// The fields that kernels touch, in packets that they don't leave to the CPU. They are among
+    /// those that `run` declares, and few, since all of them cross. A payload that only `run` writes
+    /// it writes in few packets, through [`warpline_packet::PacketMut::payload_mut`].
     fn kernel_access(&self) -> ReadWrite {
         self.access().run
     }
@@ -43,14 +44,16 @@ pub trait Function: Any + Send + Sync {
         StateKey::None
     }
 
-    /// Its state for one shard. Built before any packet flows; all memory it will use is taken here.
+    /// Its state for one shard. Built before any packet flows; all memory it will use is taken
+    /// here.
     fn state(&self, shard: Shard) -> State {
         let _ = shard;
         State::NONE
     }
 
-    /// The scratch words of its change to a packet, if an answer to the packet must undo the change.
-    /// The first of them is 0 in other packets. Both places of an instance give the same words.
+    /// The scratch words of its change to a packet, if an answer to the packet must undo the
+    /// change. The first of them is 0 in other packets. Both places of an instance give the same
+    /// words.
     fn change_words(&self) -> &[ScratchWord] {
         &[]
     }
@@ -77,8 +80,8 @@ pub trait Function: Any + Send + Sync {
         Growth::NONE
     }
 
-    /// Bytes by which it makes most frames of `frame_len` bytes longer at their head and tail, as plans
-    /// expect it; shorter where they are below 0.
+    /// Bytes by which it makes most frames of `frame_len` bytes longer at their head and tail, as
+    /// plans expect it; shorter where they are below 0.
     fn lengthens(&self, frame_len: usize) -> [i32; 2] {
         let _ = frame_len;
         [0; 2]
@@ -99,8 +102,8 @@ pub trait Function: Any + Send + Sync {
         Vec::new()
     }
 
-    /// What takes its notes: opened when a run starts, the files and sockets that it writes to with it;
-    /// `outputs` is what it shares with others. The error says what could not be opened.
+    /// The report that takes its notes. It is opened when a run starts, with the files and sockets
+    /// that it writes to. Functions share `outputs`. The error names what could not be opened.
     fn report(&self, outputs: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
         let _ = outputs;
         Ok(None)
@@ -116,13 +119,15 @@ pub trait Function: Any + Send + Sync {
         false
     }
 
-    /// The files that [`Function::report`] will create, so that none of them is written over an input.
+    /// The files that [`Function::report`] will create, so that none of them is written over an
+    /// input.
     fn writes(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// The files that go on from run to run: [`Function::report`] reads them, or makes them where there are none,
-    /// and they are written while packets flow. None of them is anything else, and none is emptied.
+    /// The files that go on from run to run: [`Function::report`] reads them, or makes them where
+    /// there are none, and they are written while packets flow. None of them is anything else, and
+    /// none is emptied.
     fn keeps(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -132,15 +137,16 @@ pub trait Function: Any + Send + Sync {
         None
     }
 
-    /// Whether it can take the place of `old`, a function of its own kind, while packets flow, and if not,
-    /// why. Where it can, each half of the old one's state gets the new function ([`StateHalf::reload`]).
+    /// Whether it can take the place of `old`, a function of its own kind, while packets flow, and
+    /// if not, why. Where it can, each half of the old one's state gets the new function
+    /// ([`StateHalf::reload`]).
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
         let _ = old;
         Err("it can't be changed while packets flow".into())
     }
 
-    /// How often its state needs the time ([`StateHalf::handle_timeout`]), in packet time; `None` for
-    /// never.
+    /// How often its state needs the time ([`StateHalf::handle_timeout`]), in packet time; `None`
+    /// for never.
     fn tick(&self) -> Option<Duration> {
         None
     }
@@ -177,8 +183,8 @@ impl Traits {
     };
 }
 
-/// Bytes by which a frame may grow where it lies. Every packet's room is larger by them; what only few need is asked
-/// for by [`Emit::replace`].
+/// Bytes by which a frame may grow where it lies. Every packet's room is larger by them; what only
+/// few need is asked for by [`Emit::replace`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Growth {
     /// At the front.
@@ -197,7 +203,8 @@ impl Growth {
 pub struct Emits {
     /// Packets for each packet that it gets, in `before` and `after` together.
     pub per_packet: usize,
-    /// How many of these may go on to the next function ([`Emit::forward`]); the others are sent past the rest.
+    /// How many of these may go on to the next function ([`Emit::forward`]); the others are sent
+    /// past the rest.
     pub forward_per_packet: usize,
     /// Bytes of the longest frame.
     pub len_max: usize,
@@ -205,10 +212,11 @@ pub struct Emits {
     pub notes_per_packet: usize,
     /// Bytes of the longest note; at most [`warpline_packet::NOTE_LEN_MAX`].
     pub note_len_max: usize,
-    /// Numbers that `run` may leave for `after` ([`warpline_packet::Findings`]), for each packet of a batch on
-    /// average; each list takes one more.
+    /// Numbers that `run` may leave for `after` ([`warpline_packet::Findings`]), for each packet of
+    /// a batch on average; each list takes one more.
     pub findings_per_packet: usize,
-    /// Bytes of the longest frame that a packet may be given by [`Emit::replace`], in `before` and once; 0: none is.
+    /// Bytes of the longest frame that a packet may be given by [`Emit::replace`], in `before` and
+    /// once; 0: none is.
     pub replace_len_max: usize,
 }
 
@@ -224,12 +232,14 @@ impl Emits {
         replace_len_max: 0,
     };
 
-    /// `per_packet` packets of at most `len_max` bytes for each packet, all of which may go on, and no notes.
+    /// `per_packet` packets of at most `len_max` bytes for each packet, all of which may go on, and
+    /// no notes.
     pub const fn packets(per_packet: usize, len_max: usize) -> Self {
         Self { per_packet, forward_per_packet: per_packet, len_max, ..Self::NONE }
     }
 
-    /// `per_packet` packets of at most `len_max` bytes for each packet, all of them sent past the functions that remain, and no notes.
+    /// `per_packet` packets of at most `len_max` bytes for each packet, all of them sent past the
+    /// functions that remain, and no notes.
     pub const fn answers(per_packet: usize, len_max: usize) -> Self {
         Self { per_packet, len_max, ..Self::NONE }
     }
@@ -267,28 +277,29 @@ impl State {
 
 /// The half of a shard's state that works before `run`.
 pub trait Before: StateHalf {
-    /// Asks for memory to which that of [`StateHalf::fetch`] leads, which is there by now: all shards are
-    /// asked once more.
+    /// Asks for memory to which that of [`StateHalf::fetch`] leads, which is there by now: all
+    /// shards are asked once more.
     fn fetch_next(&self, batch: &Batch, picks: &[u16]) {
         let _ = (batch, picks);
     }
 
-    /// The work on the packets of this shard: `picks` are their places in the batch, in ingress order,
-    /// all of them `Forward` when the function's turn began.
+    /// The work on the packets of this shard: `picks` are their places in the batch, in ingress
+    /// order, all of them `Forward` when the function's turn began.
     fn before(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>);
 }
 
 /// The half of a shard's state that works after `run`.
 pub trait After: StateHalf {
-    /// The work on the packets of this shard: `picks` are those that were `Forward` when the function's
-    /// turn began, those that `run` dropped among them; ask each for its verdict.
+    /// The work on the packets of this shard: `picks` are those that were `Forward` when the
+    /// function's turn began, those that `run` dropped among them; ask each for its verdict.
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>);
 }
 
 /// The calls that either half of a shard's state gets beside its work on packets.
 pub trait StateHalf: Send {
-    /// Asks for the memory that the half's work will read for these packets, where its table is larger
-    /// than the caches: all shards are asked before the first works, so that their misses overlap.
+    /// Asks for the memory that the half's work will read for these packets, where its table is
+    /// larger than the caches: all shards are asked before the first works, so that their misses
+    /// overlap.
     fn fetch(&self, batch: &Batch, picks: &[u16]) {
         let _ = (batch, picks);
     }
@@ -304,15 +315,16 @@ pub trait StateHalf: Send {
         let _ = emit;
     }
 
-    /// `function`, whose [`Function::succeeds`] agreed, took the place of the one that this state was made
-    /// by. Called between batches, at the same place of the input on every lane; it neither allocates nor
-    /// frees more than a handle.
+    /// `function`, whose [`Function::succeeds`] agreed, took the place of the one that this state
+    /// was made by. Called between batches, at the same place of the input on every lane; it
+    /// neither allocates nor frees more than a handle.
     fn reload(&mut self, function: &dyn Function) {
         let _ = function;
     }
 
-    /// The run is over, for every shard: gives the notes that are still to be given, as many as there are,
-    /// straight to the function's report. Called shard by shard, first for the half before `run`.
+    /// The run is over, for every shard: gives the notes that are still to be given, as many as
+    /// there are, straight to the function's report. Called shard by shard, first for the half
+    /// before `run`.
     fn close(&mut self, report: &mut dyn Report) {
         let _ = report;
     }

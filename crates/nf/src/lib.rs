@@ -53,8 +53,8 @@ pub struct Definition {
     pub access: Access,
     /// Builds an instance. `None` only when mistakes were noted in the section.
     pub build: fn(&mut Section<'_>, &mut Resources) -> Option<Box<dyn Function>>,
-    /// Builds an instance for two places of a chain, the first and the second; `None` for a function
-    /// that has one place only.
+    /// Builds an instance for two places of a chain, the first and the second; `None` for a
+    /// function that has one place only.
     pub build_pair: Option<BuildPair>,
 }
 

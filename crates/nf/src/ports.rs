@@ -1,6 +1,7 @@
 //! The ports of a chain: where its packets come in and leave, by name.
 //!
-//! A port's number is its place in the chain file. It is the interface number of a packet that comes in there.
+//! A port's number is its place in the chain file. It is the interface number of a packet that
+//! comes in there.
 
 use std::sync::Arc;
 

@@ -441,7 +441,8 @@ impl Batch {
         }
     }
 
-    /// Makes answers `Forward` and keeps all other packets out of sight, until [`Self::release`]. Says whether there are any; where there are none, nothing changes.
+    /// Makes answers `Forward` and keeps all other packets out of sight, until [`Self::release`].
+    /// Says whether there are any; where there are none, nothing changes.
     pub fn hold_others(&mut self) -> bool {
         if self.has_answers {
             self.hold_forward();

@@ -31,7 +31,8 @@ impl FragmentKey {
         Some(Self { src, dst, ident, version, protocol })
     }
 
-    /// The key of a frame with these headers, if it is a fragment with headers that can be believed.
+    /// The key of a frame with these headers, if it is a fragment with headers that can be
+    /// believed.
     pub fn of(frame: &[u8], headers: &Headers) -> Option<Self> {
         if !headers.flags.has(Flags::FRAGMENT) || headers.malformed().is_some() {
             return None;
@@ -63,8 +64,8 @@ impl FragmentKey {
     }
 }
 
-/// The identification in the fragment header of IPv6. `headers` starts with the extension headers, of which
-/// `next` names the first.
+/// The identification in the fragment header of IPv6. `headers` starts with the extension headers,
+/// of which `next` names the first.
 fn ident_v6(mut next: u8, mut headers: &[u8]) -> Option<u32> {
     while next != ip_protocol::FRAGMENT {
         let header = headers.get(..ipv6_ext::HEADER_LEN)?;

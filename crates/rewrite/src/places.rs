@@ -1,7 +1,7 @@
 //! Translation at one place of a chain or at two: destinations at the first, sources at the second.
 //!
-//! The first place looks every packet up and writes scratch words for both. The second has no state.
-//! It rewrites sources, and undoes the work of the first place in answers to packets.
+//! The first place looks every packet up and writes scratch words for both. The second has no
+//! state. It rewrites sources, and undoes the work of the first place in answers to packets.
 //!
 //! A function between the places may give a packet another source, or put it into another packet.
 //! The second place leaves such packets as they are. It drops a packet that still has its source

@@ -39,8 +39,8 @@ const ACTIONS: [Action; 6] = [
 /// The tag of a packet that is rewritten at the first place. The words of the second hold where it
 /// was sent to.
 pub(crate) const UNDO: u16 = ACTIONS.len() as u16 + 1;
-/// The tag of a packet from inside to inside by an outside address: it gets a new destination at the
-/// first place and a new source at the second. No answer can undo both, so it has none.
+/// The tag of a packet from inside to inside by an outside address: it gets a new destination at
+/// the first place and a new source at the second. No answer can undo both, so it has none.
 pub(crate) const HAIRPIN: u16 = UNDO + 1;
 
 impl Action {

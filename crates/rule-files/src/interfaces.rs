@@ -62,8 +62,8 @@ impl Interfaces {
         }
     }
 
-    /// The way and the ports that a condition is about. For packets that leave across, these are the
-    /// ports that they come by. The error is the reason why a rule can't ask for it.
+    /// The way and the ports that a condition is about. For packets that leave across, these are
+    /// the ports that they come by. The error is the reason why a rule can't ask for it.
     pub(crate) fn seen(&self, way: Way, ports: NumberSet) -> Result<(Way, NumberSet), String> {
         match (way, self.leaves) {
             (Way::In, _) => Ok((Way::In, ports)),

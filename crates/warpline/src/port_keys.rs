@@ -1,4 +1,5 @@
-//! The keys of a `[chain]` table for input and output: read as what it means, every mistake noted at its key.
+//! The keys of a `[chain]` table for input and output: read as what it means, every mistake noted
+//! at its key.
 
 use std::path::{Path, PathBuf};
 

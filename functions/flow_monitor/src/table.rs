@@ -1,10 +1,10 @@
 //! The flows of one shard in fixed memory: a hash table of records of one cache line each.
 //!
-//! Records lie where their hash says or close behind (linear probing, two in three places taken at most,
-//! backward-shift deletion), so that nearly every look-up waits for one line alone: an index beside
-//! the records would be another wait, for the records' line isn't known before. What an IPv6 address has
-//! beyond 32 bits lies apart, so that IPv4 never touches it. A hand goes round over the records for those that
-//! look for flows to end.
+//! Records lie where their hash says or close behind (linear probing, two in three places taken at
+//! most, backward-shift deletion), so that nearly every look-up waits for one line alone: an index
+//! beside the records would be another wait, for the records' line isn't known before. The upper
+//! bits of an IPv6 address lie apart, so that IPv4 never touches it. A hand goes round over the
+//! records for those that look for flows to end.
 
 use super::key::{FlowKey, Seen, Way};
 use super::record::{Direction, End, FlowRecord, Half};
@@ -94,7 +94,8 @@ impl Record {
         self.packets[0].max(self.packets[1]) == u32::MAX
     }
 
-    /// Whether a packet is none but the next one: no end of the record is near, and no time differs from another.
+    /// Whether a packet is none but the next one: no end of the record is near, and no time differs
+    /// from another.
     #[inline(always)]
     fn is_next(&self, seen: &Seen, idle_us: u64, active_us: u64) -> bool {
         // Where it is earlier than the last one, the difference is larger than any limit.
@@ -120,7 +121,8 @@ impl Record {
         self.tcp_flags[at] |= seen.tcp_flags;
     }
 
-    /// Counts a packet, whose own time is less than 2^32 microseconds from all others' of the record.
+    /// Counts a packet, whose own time is less than 2^32 microseconds from all others' of the
+    /// record.
     #[inline(always)]
     fn count(&mut self, way: Way, seen: &Seen) {
         if seen.own_us < self.first_us {
@@ -187,14 +189,16 @@ fn whole(upper: &[u32], low: u32) -> u128 {
     upper.iter().chain([&low]).fold(0, |bits, &word| bits << 32 | u128::from(word))
 }
 
-/// How far from where its hash says a record may lie, so that no look-up is long, whatever packets come.
+/// How far from where its hash says a record may lie, so that no look-up is long, whatever packets
+/// come.
 const REACH: usize = 128;
 
 /// The flows of one shard.
 pub(super) struct FlowTable {
     records: Vec<Record>,
     uppers: Vec<Upper>,
-    /// When the last packet came by the time that flows age by, in microseconds, where that is not the latest packet's own.
+    /// When the last packet came by the time that flows age by, in microseconds, where that is not
+    /// the latest packet's own.
     aged_us: Vec<u64>,
     capacity: usize,
     len: usize,
@@ -205,8 +209,8 @@ impl FlowTable {
     /// With room for `capacity` flows and no more.
     pub(super) fn new(capacity: usize) -> Self {
         let places = 2 * (capacity * 3 / 4 + 1);
-        // A look-up waits for one line, which is asked for ahead. With a million flows huge pages make that slower: 7.9
-        // Mpps instead of 9.5 (`bench/record/whole-program-2026-11-25.md`).
+        // A look-up waits for one line, which is asked for ahead. With a million flows huge pages
+        // make that slower: 7.9 Mpps instead of 9.5 (`bench/record/whole-program-2026-11-25.md`).
         let (records, uppers) = in_small_pages(|| (vec![UNUSED; places], vec![[0; 6]; places]));
         Self { records, uppers, aged_us: vec![0; places], capacity, len: 0, hand: 0 }
     }
@@ -224,8 +228,8 @@ impl FlowTable {
         self.records.len()
     }
 
-    /// The place that a hash names: an even one, so that nearly all records are in one of two places whose
-    /// lines are fetched together.
+    /// The place that a hash names: an even one, so that nearly all records are in one of two
+    /// places whose lines are fetched together.
     #[inline(always)]
     fn home(&self, hash: u32) -> usize {
         ((u64::from(hash) * (self.records.len() as u64 / 2)) >> 32) as usize * 2
@@ -270,7 +274,8 @@ impl FlowTable {
         is_next
     }
 
-    /// Counts a packet, whose own time is less than 2^32 microseconds from all others' of the record.
+    /// Counts a packet, whose own time is less than 2^32 microseconds from all others' of the
+    /// record.
     pub(super) fn count(&mut self, number: u32, way: Way, seen: &Seen) {
         let record = &mut self.records[number as usize];
         record.count(way, seen);
@@ -281,7 +286,8 @@ impl FlowTable {
         }
     }
 
-    /// Starts the next record of the same flow at a packet that goes this way, and counts the packet.
+    /// Starts the next record of the same flow at a packet that goes this way, and counts the
+    /// packet.
     pub(super) fn restart(&mut self, number: u32, way: Way, seen: &Seen) {
         self.records[number as usize].restart(way, seen.own_us);
         self.count(number, way, seen);
@@ -361,8 +367,8 @@ impl FlowTable {
         }
     }
 
-    /// Starts a new flow in a place that the packet's flow may have, and counts the packet. Who answers is not
-    /// the initiator.
+    /// Starts a new flow in a place that the packet's flow may have, and counts the packet. Who
+    /// answers is not the initiator.
     pub(super) fn begin(&mut self, number: u32, seen: &Seen) {
         let (way, key) = match seen.answers {
             true => (Way::Reverse, seen.key.reversed()),

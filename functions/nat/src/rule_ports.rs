@@ -1,4 +1,5 @@
-//! Interfaces in rules of translation: conditions that every translated packet meets have no effect.
+//! Interfaces in rules of translation: conditions that every translated packet meets have no
+//! effect.
 //!
 //! Packets of inside hosts come in at inside ports. With one inside port they leave by outside
 //! ports. A condition that not all of them meet is unsupported, since each is translated.

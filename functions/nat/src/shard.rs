@@ -301,7 +301,8 @@ impl NatShard {
         }
     }
 
-    /// The inside endpoint of a packet from `remote` to a port of an outside address, by its number.
+    /// The inside endpoint of a packet from `remote` to a port of an outside address, by its
+    /// number.
     fn destination(
         &mut self,
         version: u8,

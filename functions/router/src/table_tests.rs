@@ -146,7 +146,8 @@ proptest! {
     fn readers_take_any_text(text in "([0-9a-f:./# \t\nx]|via|dev|default|nexthop|lladdr){0,60}") {
         let source = SourceText::new("f", text);
         let mut mistakes = 0;
-        let found = routes::read(&source, Unsupported::Error, &Ports::default(), &mut |_| mistakes += 1);
+        let (ports, mut note) = (Ports::default(), |_| mistakes += 1);
+        let found = routes::read(&source, Unsupported::Error, &ports, &mut note);
         prop_assert!(found.routes.len() + mistakes <= 2 * source.text.lines().count());
         warpline_rule_files::neighbours::read(&source, &mut |_| ());
     }
@@ -287,7 +288,8 @@ fn a_route_that_is_not_supported_holds_its_prefix() {
         ),
         ("broadcast 10.2.0.255 dev a table 255 scope link", &["10.2.0.255/32 Unsupported"]),
         ("10.2.0.0/16 via 192.0.2.2 table 100", &[]),
-        // Of two routes to a prefix the one that can't be done holds, but for one of a lower metric.
+        // Of two routes to a prefix the one that can't be done holds, but for one of a lower
+        // metric.
         (
             "10.2.0.0/16 via 192.0.2.2\n10.2.0.0/16 tos 8 via 192.0.2.3 metric 9",
             &["10.2.0.0/16 Unsupported"],

@@ -149,7 +149,8 @@ impl Slot {
         self.account(flight, rooms, order);
     }
 
-    /// Time, and `before`, where a device does the rest. Answers wait: they have no rows in launches.
+    /// Time, and `before`, where a device does the rest. Answers wait: they have no rows in
+    /// launches.
     pub(super) fn begin_apart(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
         self.begin(flight, rooms);
         if self.takes_answers {

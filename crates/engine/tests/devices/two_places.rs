@@ -1,5 +1,5 @@
-//! Functions at two places of a chain, either of them on a device: packets, answers and made packets
-//! are as on the CPU, whatever fails or is reloaded between the places.
+//! Functions at two places of a chain, either of them on a device: packets, answers and made
+//! packets are as on the CPU, whatever fails or is reloaded between the places.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,7 +114,8 @@ fn no_field_is_stale_at_either_place() {
 }
 
 /// A device that is lost while one of the places is there, or a function between them: the CPU goes
-/// on where the device had nothing written, and what it had is lost and counted. Nothing else changes.
+/// on where the device had nothing written, and what it had is lost and counted. Nothing else
+/// changes.
 #[test]
 fn a_device_lost_at_a_place_or_between_them_loses_what_it_had() {
     let (mut runs, mut fell_back) = (0, 0);
@@ -254,8 +255,8 @@ fn a_reload_between_places_is_at_one_place_of_the_input() {
     }
 }
 
-/// A router that knows no neighbours, whose routes may be others later, and that answers whatever it
-/// answered before.
+/// A router that knows no neighbours, whose routes may be others later, and that answers whatever
+/// it answered before.
 fn steady(form: Form) -> Form {
     let table = "routes = 'routes'\nicmp = 'on'\nicmp_src_v4 = '192.0.2.254'\n\
                  icmp_rate_pps = 1000000\n";
@@ -307,7 +308,8 @@ proptest! {
     ) {
         let devices = devices();
         let streams = Streams::Count(streams);
-        let launches = LaunchOptions { bytes, streams, timeout: PATIENCE, ..LaunchOptions::default() };
+        let timeout = PATIENCE;
+        let launches = LaunchOptions { bytes, streams, timeout, ..LaunchOptions::default() };
         let on = |place: usize| {
             let device = Arc::clone(devices.get(at[place])?);
             Some(OnDevice { device, launches, is_required: true })

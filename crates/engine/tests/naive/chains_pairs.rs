@@ -1,4 +1,5 @@
-//! Random chains in which translators and balancers stand at two places, one pair within another or after it.
+//! Random chains in which translators and balancers stand at two places, one pair within another or
+//! after it.
 
 use crate::chains::{Naive, Spec, keep_together, nat, router, router_spec, spec};
 use crate::draw::Draw;

@@ -1,5 +1,5 @@
-//! Addresses that no packet for the outside may show: inside addresses of a translator with two places, and backends of
-//! a balancer with two.
+//! Addresses that no packet for the outside may show: inside addresses of a translator with two
+//! places, and backends of a balancer with two.
 
 use std::net::IpAddr;
 
@@ -45,7 +45,8 @@ impl Hidden {
         self.is_inside(address) || self.backends.contains(&address)
     }
 
-    /// A hidden address that `sent` shows to the outside, and that its cause did not bring from there.
+    /// A hidden address that `sent` shows to the outside, and that its cause did not bring from
+    /// there.
     pub(crate) fn shown(&self, cause: &Frame, sent: &Frame) -> Option<IpAddr> {
         let seen = seen(sent)?;
         if self.holds(seen.dst) || stays(seen.dst) {

@@ -1,8 +1,9 @@
-//! Second places: what the first place of a function left to do is done here, to the packet as it is now.
+//! Second places: what the first place of a function left to do is done here, to the packet as it
+//! is now.
 //!
-//! A frame carries a mark for each pair whose first place did something to it. Packets that are made of it inherit its
-//! marks. An answer to it is not treated like it: what the first place did is undone, so that it shows what its cause was
-//! sent to.
+//! A frame carries a mark for each pair whose first place did something to it. Packets that are
+//! made of it inherit its marks. An answer to it is not treated like it: what the first place did
+//! is undone, so that it shows what its cause was sent to.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,21 +20,24 @@ pub(crate) type Marks = BTreeMap<usize, Mark>;
 /// The work of a second place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// Gives a packet that is still from the last address this source; a fragment without ports only the address.
+    /// Gives a packet that is still from the last address this source; a fragment without ports
+    /// only the address.
     Source(IpAddr, Option<u16>, IpAddr),
-    /// Gives an ICMP error that is still from the last address this source, and the packet that it quotes this
-    /// destination.
+    /// Gives an ICMP error that is still from the last address this source, and the packet that it
+    /// quotes this destination.
     ErrorOut(IpAddr, u16, IpAddr),
     /// In an answer: shows this as what its cause was sent to.
     Undo(IpAddr, u16),
-    /// Puts a packet into one to this address, from one of these where it is not the engine's choice.
+    /// Puts a packet into one to this address, from one of these where it is not the engine's
+    /// choice.
     Tunnel(IpAddr, Option<Ipv4Addr>, Option<Ipv6Addr>),
     /// Sends a frame to the first address, from the second.
     Readdress([u8; 6], [u8; 6]),
 }
 
 impl Mark {
-    /// Whether an answer to a packet with this mark would show what its function hides, once it is done.
+    /// Whether an answer to a packet with this mark would show what its function hides, once it is
+    /// done.
     fn hides(self) -> bool {
         !matches!(self, Self::Readdress(..))
     }
@@ -61,7 +65,8 @@ pub(crate) enum At {
 }
 
 impl At {
-    /// Does the work of the only place, or leaves it to the second. Gives a complaint about the engine's choice.
+    /// Does the work of the only place, or leaves it to the second. Gives a complaint about the
+    /// engine's choice.
     pub(crate) fn last(self, frame: &mut Frame, mark: Mark, left: Option<&[u8]>) -> Option<String> {
         if let Self::First(place) = self {
             frame.marks.insert(place, mark);

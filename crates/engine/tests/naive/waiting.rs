@@ -1,4 +1,5 @@
-//! The order in which fragments reach functions: the first of a packet before all others, which wait for it.
+//! The order in which fragments reach functions: the first of a packet before all others, which
+//! wait for it.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Frames as the naive chain sees them: read anew by every function, byte by byte, from the RFCs and from what the program
-//! says of malformed headers. None of it is the packet crate's code.
+//! Frames as the naive chain sees them. Every function reads them anew, byte by byte, by the RFCs
+//! and the documented names of malformed headers. None of it is the packet crate's code.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -46,7 +46,8 @@ pub(crate) struct Frame {
     pub(crate) marks: Marks,
     /// Whether it was made for the sender of its cause.
     pub(crate) is_answer: bool,
-    /// Whether a function that hides something changed it and has no place to come: it is not answered.
+    /// Whether a function that hides something changed it and has no place to come: it is not
+    /// answered.
     pub(crate) closed: bool,
 }
 

@@ -1,5 +1,6 @@
 //! Answers pass second places only, made packets take the words of their cause, and no answer is
-//! made that would show what a function hides. A model of a few lines predicts the output of each chain.
+//! made that would show what a function hides. A model of a few lines predicts the output of each
+//! chain.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The files that chains read and write: what is refused of them, by `check` as by `run`, each at its place in the chain file.
+//! The files that chains read and write: what is refused of them, by `check` as by `run`, each at
+//! its place in the chain file.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -55,8 +56,8 @@ pub(super) struct Others<'a> {
     pub(super) drawing: Option<&'a Path>,
 }
 
-/// Refuses what `run` would of the files that these chains name, with `input` in place of theirs where it is given, and
-/// touches none.
+/// Refuses what `run` would of the files that these chains name, with `input` in place of theirs
+/// where it is given, and touches none.
 pub(super) fn check_ports(
     chain: &Path,
     loaded: Vec<Loaded>,

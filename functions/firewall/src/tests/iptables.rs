@@ -96,8 +96,8 @@ pub(super) fn firewall_in(crossing: Crossing, rules: &str, table: &str) -> Harne
     harness
 }
 
-/// Random packets through random chains: whole ones leave as a walk says; one with something hidden is
-/// accepted only if it would be whatever is hidden.
+/// Random packets through random chains: whole ones leave as a walk says; one with something hidden
+/// is accepted only if it would be whatever is hidden.
 pub(super) fn packets_leave_as_a_walk_says(
     rounds: u64,
     crossing: Crossing,
@@ -320,7 +320,8 @@ fn what_is_left_out_never_opens() {
     assert!(mistakes(fine, "").is_empty(), "chains that forwarding never meets are left alone");
 }
 
-/// What Linux does with the fragments of an accepted protocol, but for what is refused before the rules.
+/// What Linux does with the fragments of an accepted protocol, but for what is refused before the
+/// rules.
 #[test]
 fn a_match_that_reads_a_header_has_no_later_fragment() {
     let cases = [

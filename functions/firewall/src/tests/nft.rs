@@ -1,4 +1,4 @@
-//! Rules of `nft -j list ruleset`: as chains that packets walk through, and what is told of documents.
+//! Rules of `nft -j list ruleset`: chains that packets walk through, and messages about documents.
 
 use serde_json::{Value, json};
 
