@@ -3,6 +3,7 @@
 //! every call.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ const ROLES: &[Case] = &[
     ("what is dropped waits for streams", &[], dropped_while_busy),
     ("a busy stream is dropped", &[], busy_stream_dropped),
     ("memory that is not given back yet", &[], memory_runs_out),
+    ("memory is given back beside busy streams", &[], memory_beside_busy_streams),
     ("a loss of a kind that is not known", &[], unknown_loss),
     ("every call fails once", &[], every_call_fails),
 ];
@@ -263,6 +265,37 @@ fn memory_runs_out() {
     fail("cuMemAlloc_v2", 2);
     let why = device.allocate(1 << 20).unwrap_err();
     assert!(matches!(why, Failure::OutOfMemory { wanted: 1_048_576, free: Some(_) }), "{why:?}");
+}
+
+/// A buffer that was dropped is freed although some stream always has work.
+fn memory_beside_busy_streams() {
+    let device = open("cuda:0").unwrap();
+    let buffer = device.allocate(1 << 20).unwrap();
+    let is_over = AtomicBool::new(false);
+    let keep_busy = || {
+        let (mut stream, busy) = (device.stream().unwrap(), device.allocate(256).unwrap());
+        while !is_over.load(Ordering::Relaxed) {
+            let pieces = vec![piece_of(&*device, &[1; 256])];
+            let copy = || Step::CopyIn { from: part(0, 0..256), to: busy.whole() };
+            let steps = (0..64).map(|_| copy()).collect();
+            stream.submit(Work { pieces, steps }).expect("taken");
+            if stream.in_flight() > 8 {
+                assert_eq!(stream.wait().unwrap().outcome, Ok(()));
+            }
+        }
+        while stream.in_flight() > 0 {
+            stream.wait().unwrap();
+        }
+    };
+    thread::scope(|scope| {
+        (0..3).for_each(|_| _ = scope.spawn(keep_busy));
+        thread::sleep(Duration::from_millis(50));
+        drop(buffer);
+        fail("cuMemAlloc_v2", 2);
+        let found = device.allocate(1 << 20);
+        is_over.store(true, Ordering::Relaxed);
+        assert!(found.is_ok(), "{:?}", found.err());
+    });
 }
 
 fn unknown_loss() {

@@ -12,8 +12,8 @@
 
 struct event { struct object object; int recorded, done; };
 
-/* A node, or an event to be marked done. */
-struct op { struct node node; struct event *event; int number; struct op *next; };
+/* A node, or an event to be marked done; `age` counts all of them. */
+struct op { struct node node; struct event *event; int number; unsigned long age; struct op *next; };
 
 struct stream {
     struct object object;
@@ -27,6 +27,7 @@ struct stream {
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct stream *streams;
 static int is_held;
+static unsigned long ages;
 static unsigned seed;
 /* Whether this thread ever gave a stream packets' work: copies, calls or events. */
 static __thread int gives;
@@ -138,6 +139,7 @@ static void put(struct stream *stream, const struct node *node, struct event *ev
     gives |= !node || node->kind != SET;
     pthread_mutex_lock(&stub_lock);
     if (event) op->number = ++event->recorded;
+    op->age = ++ages;
     *stream->last = op;
     stream->last = &op->next;
     stream->object.context->pending++;
@@ -181,13 +183,23 @@ int stream_give(const char *name, struct stream *stream, const struct node *node
     return 0;
 }
 
+/* Whether a stream of the context has something that it was given by then. */
+static int has_older(const struct context *context, unsigned long age)
+{
+    for (struct stream *one = streams; one; one = one->next)
+        if (one->object.context == context && one->first && one->first->age <= age) return 1;
+    return 0;
+}
+
+/* Work that comes later is not waited for: there may always be some. */
 void stream_wait_idle(const char *name, struct context *context)
 {
     pthread_mutex_lock(&stub_lock);
     int is_busy = context->pending > 0;
+    unsigned long now = ages;
     while (context->null && context->null->first) pthread_cond_wait(&changed, &stub_lock);
     /* While streams are held it would wait for ever. */
-    while (context->pending > 0 && !is_held) pthread_cond_wait(&changed, &stub_lock);
+    while (has_older(context, now) && !is_held) pthread_cond_wait(&changed, &stub_lock);
     pthread_mutex_unlock(&stub_lock);
     if (is_busy && gives) stalled(name);
 }

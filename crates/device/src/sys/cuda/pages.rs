@@ -98,10 +98,10 @@ impl Drop for RegisteredPages {
         let mut all = locked();
         let Some(own) = all.iter_mut().find(|one| one.base == self.base) else { return };
         own.uses -= 1;
-        let unused = (own.uses == 0).then(|| Arc::clone(&own.context));
+        let unused = (own.uses == 0).then(|| (Arc::clone(&own.context), own.len));
         drop(all);
-        if let Some(context) = unused {
-            context.retired.push(&context, Item::Pages(self.base));
+        if let Some((context, bytes)) = unused {
+            context.retired.push(&context, Item::Pages { base: self.base, bytes });
         }
     }
 }

@@ -25,7 +25,10 @@ pub(super) enum Item {
         bytes: usize,
     },
     /// Host pages that may be locked no more, by the address of the first.
-    Pages(usize),
+    Pages {
+        base: usize,
+        bytes: usize,
+    },
     Module(Handle),
     Stream(Line),
 }
@@ -34,7 +37,7 @@ pub(super) enum Item {
 /// driver.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 const WAITING_MAX: usize = 4096;
-/// Bytes of the device's memory that wait at most.
+/// Bytes of the device's memory and of locked pages that wait at most.
 const WAITING_BYTES_MAX: usize = 1 << 30;
 /// Time between two looks, and after many looks in vain.
 const REST: Duration = Duration::from_millis(1);
@@ -134,8 +137,8 @@ fn give_back(context: &Arc<Context>) {
 
 fn bytes(items: &[(Item, Instant)]) -> usize {
     let of_one = |(item, _): &(Item, Instant)| match item {
-        Item::Memory { bytes, .. } => *bytes,
-        _ => 0,
+        Item::Memory { bytes, .. } | Item::Pages { bytes, .. } => *bytes,
+        Item::Module(_) | Item::Stream(_) => 0,
     };
     items.iter().map(of_one).sum()
 }
@@ -163,7 +166,7 @@ fn try_one(
 }
 
 fn release(context: &Context, item: &Item) {
-    if let Item::Pages(base) = item {
+    if let Item::Pages { base, .. } = item {
         return pages::unlock(context, *base);
     }
     // On a device that is lost it never ends.
@@ -179,7 +182,7 @@ fn release(context: &Context, item: &Item) {
                 (driver.free)(address)
             }
             Item::Module(module) => (driver.unload_module)(module),
-            Item::Pages(_) | Item::Stream(_) => 0,
+            Item::Pages { .. } | Item::Stream(_) => 0,
         }
     });
 }
