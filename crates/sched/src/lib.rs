@@ -8,15 +8,20 @@
 //! This crate has no clock, threads, I/O or randomness; `clippy.toml` lists what is forbidden.
 //!
 //! [`Batcher`] collects batches into launches for a device. [`StreamCount`] decides how many
-//! launches are in flight.
+//! launches are in flight. [`Arbiter`] shares a device between tenants.
 
 #![forbid(unsafe_code)]
 
+mod arbiter;
 mod batcher;
 mod plan;
 mod profile;
 mod stream_count;
 
+pub use arbiter::{
+    Arbiter, Evidence, Grant, GrantId, MemoryQuota, Policy, QuotaExceeded, Sharing, SharingError,
+    Spent, TenantEvidence,
+};
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
 pub use plan::{
     Crossing, Dearer, Event, FieldCosts, Kept, Leftover, LinkCosts, Misfit, Mode, Plan,

@@ -1,11 +1,11 @@
-//! I6: once made, the batcher allocates nothing, also where every bound is reached.
+//! I6: once made, batcher and arbiter allocate nothing, also where every bound is reached.
 
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use warpline_sched::{Batcher, Launch, LaunchLimits, Load};
+use warpline_sched::{Arbiter, Batcher, Grant, Launch, LaunchLimits, Load, Policy, Sharing, Spent};
 
 thread_local! {
     // Of the thread that asks: the test harness has others.
@@ -58,4 +58,41 @@ fn nothing_is_allocated_after_construction() {
         fill_and_empty(&mut batcher, &mut given);
     }
     assert_eq!(ALLOCATIONS.get() - before, 0);
+}
+
+/// Has every tenant of `arbiter` request launches, and ends all that are granted.
+fn share(arbiter: &mut Arbiter, granted: &mut Vec<Grant>, now_ns: &mut u64) {
+    for tenant in 0..Sharing::TENANTS_MAX {
+        arbiter.handle_present(tenant, true, *now_ns);
+        arbiter.handle_arrivals(tenant, 10, *now_ns);
+        for _ in 0..100 {
+            arbiter.handle_request(tenant, *now_ns);
+        }
+    }
+    while let Some(timeout_ns) = arbiter.poll_timeout() {
+        *now_ns = timeout_ns.max(*now_ns + 100_000);
+        granted.extend(std::iter::from_fn(|| arbiter.poll_grant(*now_ns)));
+        *now_ns += 300_000;
+        for grant in granted.drain(..) {
+            let spent = Spent { packets: 10, device_ns: Some(200_000) };
+            arbiter.handle_done(grant.id, &spent, *now_ns);
+        }
+    }
+}
+
+#[test]
+fn the_arbiter_allocates_nothing_after_construction() {
+    for policy in Policy::ALL {
+        let in_flight_max = Sharing::IN_FLIGHT_MAX;
+        let slots = Sharing::SLOTS_MAX;
+        let sharing = Sharing { policy, in_flight_max, slots, ..Sharing::default() };
+        let mut arbiter = Arbiter::new(&sharing, &[2; Sharing::TENANTS_MAX]).unwrap();
+        let mut granted = Vec::with_capacity(in_flight_max);
+        let (before, mut now_ns) = (ALLOCATIONS.get(), 0);
+        for _ in 0..3 {
+            share(&mut arbiter, &mut granted, &mut now_ns);
+        }
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{policy:?}");
+        assert_eq!(arbiter.evidence(now_ns).tenants[0].grants, 300);
+    }
 }
