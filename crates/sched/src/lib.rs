@@ -8,11 +8,13 @@
 //! This crate has no clock, threads, I/O or randomness; `clippy.toml` lists what is forbidden.
 //!
 //! [`Batcher`] collects batches into launches for a device. [`StreamCount`] decides how many
-//! launches are in flight. [`Arbiter`] shares a device between tenants.
+//! launches are in flight. [`Arbiter`] shares a device between tenants. [`Backpressure`] pauses the
+//! stages before a queue that is nearly full.
 
 #![forbid(unsafe_code)]
 
 mod arbiter;
+mod backpressure;
 mod batcher;
 mod plan;
 mod profile;
@@ -21,6 +23,10 @@ mod stream_count;
 pub use arbiter::{
     Arbiter, Evidence, Grant, GrantId, MemoryQuota, Policy, QuotaExceeded, Sharing, SharingError,
     Spent, TenantEvidence,
+};
+pub use backpressure::{
+    Admission, Backpressure, EdgeEvidence, EdgeId, GraphError, Inflow, NodeEvidence, NodeId,
+    PauseEvidence, PauseMode, Signal, StageGraph, WatermarkError, Watermarks, required_capacity,
 };
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
 pub use plan::{

@@ -1,11 +1,14 @@
-//! I6: once made, batcher and arbiter allocate nothing, also where every bound is reached.
+//! I6: once made, machines allocate nothing, also where every bound is reached.
 
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use warpline_sched::{Arbiter, Batcher, Grant, Launch, LaunchLimits, Load, Policy, Sharing, Spent};
+use warpline_sched::{
+    Arbiter, Backpressure, Batcher, EdgeId, Grant, Launch, LaunchLimits, Load, NodeId, PauseMode,
+    Policy, Sharing, Spent, StageGraph, Watermarks,
+};
 
 thread_local! {
     // Of the thread that asks: the test harness has others.
@@ -95,4 +98,33 @@ fn the_arbiter_allocates_nothing_after_construction() {
         assert_eq!(ALLOCATIONS.get() - before, 0, "{policy:?}");
         assert_eq!(arbiter.evidence(now_ns).tenants[0].grants, 300);
     }
+}
+
+/// Two branches: each queue fills and empties, with and without polls in between.
+fn pause_and_resume(machine: &mut Backpressure, edges: usize) {
+    for milli in [4_000, 0, 4_000] {
+        for edge in (0..edges).map(EdgeId) {
+            machine.handle_occupancy(edge, milli, 0);
+        }
+        machine.handle_repeat();
+        machine.handle_occupancy(EdgeId(edges - 1), 0, 0);
+        machine.handle_join_waits(NodeId(4), EdgeId(edges - 1), 0);
+        machine.handle_operator(NodeId(3), milli > 0, 0);
+    }
+    while machine.poll_signal().is_some() {}
+    while machine.poll_flush().is_some() {}
+}
+
+#[test]
+fn pauses_allocate_nothing() {
+    let edges = [(0, 1), (1, 2), (1, 3), (2, 4), (3, 4)];
+    let graph = StageGraph::checked(5, &edges).unwrap();
+    let mut machine = Backpressure::new(&graph, PauseMode::On(Watermarks::default()), 0);
+    let mut evidence = machine.evidence(0);
+    let before = ALLOCATIONS.get();
+    for _ in 0..3 {
+        pause_and_resume(&mut machine, edges.len());
+        machine.add_evidence(&mut evidence, 0);
+    }
+    assert_eq!(ALLOCATIONS.get() - before, 0);
 }

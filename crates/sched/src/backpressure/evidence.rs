@@ -1,0 +1,214 @@
+//! Evidence of a run: how full queues were, who paused whom, and the bottleneck.
+
+use super::{EdgeId, NodeId, StageGraph};
+
+/// How queues and pauses went, over one lane or over several of the same graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PauseEvidence {
+    /// The time observed, added over lanes.
+    pub elapsed_ns: u64,
+    /// By node; the first is the source.
+    pub nodes: Vec<NodeEvidence>,
+    /// By edge.
+    pub edges: Vec<EdgeEvidence>,
+}
+
+/// The pauses of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeEvidence {
+    /// How long it was paused, by edges or the operator.
+    pub paused_ns: u64,
+    /// How often it was paused.
+    pub pauses: u64,
+    /// How long the operator held it.
+    pub operator_ns: u64,
+}
+
+/// The queue of an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EdgeEvidence {
+    /// The node it may pause.
+    pub from: NodeId,
+    /// The node that takes from it.
+    pub to: NodeId,
+    /// Its occupancy integrated over time: thousandths of a launch times nanoseconds.
+    pub area: u128,
+    /// The highest occupancy, in thousandths of a launch.
+    pub peak: u32,
+    /// How long it held its feeder. Several edges may hold one feeder together.
+    pub held_ns: u64,
+    /// How often it did so.
+    pub holds: u64,
+    /// The part of `held_ns` in which its join waited for another branch.
+    pub excused_ns: u64,
+    /// How long its join waited for it while another branch was held.
+    pub awaited_ns: u64,
+    /// Batches that found it full. With pauses, each try of a waiting batch counts.
+    pub refused: u64,
+}
+
+impl PauseEvidence {
+    /// That of no time at all.
+    pub fn new(graph: &StageGraph) -> Self {
+        let edge = |&(from, to)| EdgeEvidence {
+            from,
+            to,
+            area: 0,
+            peak: 0,
+            held_ns: 0,
+            holds: 0,
+            excused_ns: 0,
+            awaited_ns: 0,
+            refused: 0,
+        };
+        Self {
+            elapsed_ns: 0,
+            nodes: vec![NodeEvidence::default(); graph.nodes()],
+            edges: graph.edges().iter().map(edge).collect(),
+        }
+    }
+
+    /// Adds that of another lane with the same graph.
+    pub fn add(&mut self, other: &Self) {
+        self.elapsed_ns = self.elapsed_ns.saturating_add(other.elapsed_ns);
+        self.nodes.iter_mut().zip(&other.nodes).for_each(|(own, other)| own.add(other));
+        self.edges.iter_mut().zip(&other.edges).for_each(|(own, other)| own.add(other));
+    }
+
+    /// The mean occupancy of `edge` over time, in thousandths of a launch.
+    pub fn mean(&self, edge: EdgeId) -> u32 {
+        let mean = self.edges[edge.0].area / u128::from(self.elapsed_ns.max(1));
+        u32::try_from(mean).unwrap_or(u32::MAX)
+    }
+
+    /// The edges that paused `node` and for how long.
+    pub fn paused_by(&self, node: NodeId) -> impl Iterator<Item = (EdgeId, u64)> {
+        let by_node = move |(edge, one): (usize, &EdgeEvidence)| {
+            (one.from == node && one.held_ns > 0).then_some((EdgeId(edge), one.held_ns))
+        };
+        self.edges.iter().enumerate().filter_map(by_node)
+    }
+
+    /// The node that limits the others, if any paused another.
+    ///
+    /// It is the one that held others longest, among those that no later node held much: at most an
+    /// eighth of that time. A node before the bottleneck holds its own feeders too, but only since
+    /// it is paused itself. Time in which a join waits for a branch counts for the last node of
+    /// that branch, not for the join. Of equal nodes the later one is named.
+    ///
+    /// Where branches part, nodes are comparable only if launches have equal sizes.
+    pub fn bottleneck(&self) -> Option<NodeId> {
+        let candidates = (0..self.nodes.len()).map(NodeId);
+        let held = candidates.map(|node| (self.held_others_ns(node), node));
+        let is_limit = |&(held_ns, node): &(u64, NodeId)| {
+            held_ns > 0 && self.was_held_ns(node).saturating_mul(LITTLE) <= held_ns
+        };
+        held.filter(is_limit).max().map(|(_, node)| node)
+    }
+
+    fn held_others_ns(&self, node: NodeId) -> u64 {
+        let of_edge = |edge: &EdgeEvidence| match (edge.from == node, edge.to == node) {
+            (true, _) => edge.awaited_ns,
+            (_, true) => edge.held_ns.saturating_sub(edge.excused_ns),
+            _ => 0,
+        };
+        self.edges.iter().map(of_edge).max().unwrap_or(0)
+    }
+
+    fn was_held_ns(&self, node: NodeId) -> u64 {
+        self.paused_by(node).map(|(_, ns)| ns).max().unwrap_or(0)
+    }
+}
+
+/// A node was held little if a later one held it for at most one part in so many of the time for
+/// which it held others. A node before the bottleneck that is faster by a seventh is held more.
+const LITTLE: u64 = 8;
+
+impl NodeEvidence {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.paused_ns = self.paused_ns.saturating_add(other.paused_ns);
+        self.pauses = self.pauses.saturating_add(other.pauses);
+        self.operator_ns = self.operator_ns.saturating_add(other.operator_ns);
+    }
+}
+
+impl EdgeEvidence {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.area = self.area.saturating_add(other.area);
+        self.peak = self.peak.max(other.peak);
+        self.held_ns = self.held_ns.saturating_add(other.held_ns);
+        self.holds = self.holds.saturating_add(other.holds);
+        self.excused_ns = self.excused_ns.saturating_add(other.excused_ns);
+        self.awaited_ns = self.awaited_ns.saturating_add(other.awaited_ns);
+        self.refused = self.refused.saturating_add(other.refused);
+    }
+}
+
+/// How long something was so, and how often.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stopwatch {
+    runs: bool,
+    since_ns: u64,
+    total_ns: u64,
+    starts: u64,
+}
+
+impl Stopwatch {
+    pub(super) fn runs(&self) -> bool {
+        self.runs
+    }
+
+    pub(super) fn starts(&self) -> u64 {
+        self.starts
+    }
+
+    pub(super) fn set(&mut self, runs: bool, now_ns: u64) {
+        match (self.runs, runs) {
+            (false, true) => (self.since_ns, self.starts) = (now_ns, self.starts + 1),
+            (true, false) => self.total_ns = self.total_ns(now_ns),
+            _ => {}
+        }
+        self.runs = runs;
+    }
+
+    pub(super) fn total_ns(&self, now_ns: u64) -> u64 {
+        let open_ns = if self.runs { now_ns.saturating_sub(self.since_ns) } else { 0 };
+        self.total_ns.saturating_add(open_ns)
+    }
+}
+
+/// An occupancy over time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Occupancy {
+    milli: u32,
+    peak: u32,
+    since_ns: u64,
+    area: u128,
+}
+
+impl Occupancy {
+    /// Empty from `now_ns` on.
+    pub(super) fn new(now_ns: u64) -> Self {
+        Self { since_ns: now_ns, ..Self::default() }
+    }
+
+    pub(super) fn milli(&self) -> u32 {
+        self.milli
+    }
+
+    pub(super) fn peak(&self) -> u32 {
+        self.peak
+    }
+
+    pub(super) fn set(&mut self, milli: u32, now_ns: u64) {
+        self.area = self.area(now_ns);
+        self.since_ns = now_ns;
+        self.milli = milli;
+        self.peak = self.peak.max(milli);
+    }
+
+    pub(super) fn area(&self, now_ns: u64) -> u128 {
+        let open_ns = now_ns.saturating_sub(self.since_ns);
+        self.area + u128::from(self.milli) * u128::from(open_ns)
+    }
+}
