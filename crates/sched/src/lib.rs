@@ -8,8 +8,8 @@
 //! This crate has no clock, threads, I/O or randomness; `clippy.toml` lists what is forbidden.
 //!
 //! [`Batcher`] collects batches into launches for a device. [`StreamCount`] decides how many
-//! launches are in flight. [`Arbiter`] shares a device between tenants. [`Backpressure`] pauses the
-//! stages before a queue that is nearly full.
+//! launches are in flight. [`Arbiter`] shares a device between tenants, and [`VgpuProfile`] checks
+//! how many it has room for. [`Backpressure`] pauses the stages before a queue that is nearly full.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ mod batcher;
 mod plan;
 mod profile;
 mod stream_count;
+mod vgpu_profile;
 
 pub use arbiter::{
     Arbiter, Evidence, Grant, GrantId, MemoryQuota, Policy, QuotaExceeded, Sharing, SharingError,
@@ -35,3 +36,4 @@ pub use plan::{
 };
 pub use profile::{FieldSpeeds, GatherSpeeds, LinkSpeeds, Profile};
 pub use stream_count::StreamCount;
+pub use vgpu_profile::{Admitted, Division, Gpu, ProfileError, VgpuProfile};

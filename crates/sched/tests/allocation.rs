@@ -34,7 +34,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Fills it to its bounds with launches of one batch, as many as there can be, and completes them from the last.
+/// Fills it to its bounds with launches of one batch, as many as there can be, and completes them
+/// from the last.
 fn fill_and_empty(batcher: &mut Batcher, given: &mut Vec<Launch>) {
     while batcher.has_room() {
         batcher.handle_batch(&Load { packets: 1, bytes: 1, oldest_ns: 0 });

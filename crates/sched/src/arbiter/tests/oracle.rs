@@ -32,8 +32,8 @@ pub(super) fn shares(policy: Policy, slots: usize, wishes: &[Wish]) -> Vec<f64> 
     }
 }
 
-/// Water filling: raises a common level until the device is full or each demand is satisfied. A tenant
-/// gets the level times its weight, at most its demand.
+/// Water filling: raises a common level until the device is full or each demand is satisfied. A
+/// tenant gets the level times its weight, at most its demand.
 fn fill(tenants: &[(f64, f64)]) -> Vec<f64> {
     let at = |level: f64| tenants.iter().map(move |&(demand, weight)| demand.min(level * weight));
     let (mut low, mut high) = (0.0, 1e9);
