@@ -252,6 +252,23 @@ fn time_never_runs_backwards() {
 }
 
 #[test]
+fn the_end_of_time_is_like_any_moment() {
+    for policy in Policy::ALL {
+        for slots in [[1, 1], [2, 1]] {
+            let mut arbiter = attended(&sharing(policy, &slots), &slots);
+            request(&mut arbiter, &[0, 0], u64::MAX - MS);
+            let grant = arbiter.poll_grant(u64::MAX - MS).unwrap();
+            arbiter.handle_arrivals(0, u64::MAX, u64::MAX);
+            let spent = Spent { packets: u64::MAX, device_ns: Some(u64::MAX) };
+            assert!(arbiter.handle_done(grant.id, &spent, u64::MAX));
+            assert!(arbiter.poll_grant(u64::MAX).is_some(), "{policy:?}");
+            let evidence = arbiter.evidence(u64::MAX);
+            assert!(evidence.elapsed_ns <= u64::MAX / 2 && evidence.share_ppm(0) == 0);
+        }
+    }
+}
+
+#[test]
 fn limits_are_checked_and_errors_name_what_is_allowed() {
     let fit = Sharing { slots: 4, ..sharing(Policy::FixedShare, &[4]) };
     let error = |sharing: Sharing, slots: &[usize]| {

@@ -6,6 +6,9 @@
 
 use super::{Arbiter, Policy};
 
+/// Later moments count as this one, 292 years. So the end of a slice is always later than its start.
+const TIME_MAX_NS: u64 = u64::MAX / 2;
+
 /// A turn of a tenant, or of a slot without a tenant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
@@ -18,7 +21,7 @@ pub(super) struct Slice {
 impl Arbiter {
     /// Brings the state to `now_ns`, or leaves it where it is if that is earlier.
     pub(super) fn advance(&mut self, now_ns: u64) {
-        let now_ns = now_ns.max(self.now_ns);
+        let now_ns = now_ns.min(TIME_MAX_NS).max(self.now_ns);
         self.begin(now_ns);
         self.end_windows(now_ns);
         loop {
