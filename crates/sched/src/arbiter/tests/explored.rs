@@ -21,6 +21,8 @@ struct Small {
     /// Tenants that may leave and come.
     restless: &'static [usize],
     units_per_slice: u64,
+    /// Measured demand of each tenant, if there is any.
+    needs: &'static [u64],
 }
 
 impl Small {
@@ -62,7 +64,14 @@ struct Node {
 
 impl Node {
     fn new(small: &Small) -> Self {
-        let arbiter = attended(&small.sharing(), small.slots);
+        let mut arbiter = attended(&small.sharing(), small.slots);
+        for (tenant, &need) in arbiter.tenants.iter_mut().zip(small.needs) {
+            tenant.demand.add_launch(1, MS);
+            tenant.demand.add_arrivals(need);
+            tenant.demand.end_windows(1);
+        }
+        // The demand stays, so there are finitely many states.
+        arbiter.window_end_ns = u64::MAX;
         let tenants = small.slots.len();
         let (waiting, present) = (vec![0; tenants], vec![true; tenants]);
         Self { arbiter, running: Vec::new(), waiting, present, units: 0 }
@@ -259,9 +268,17 @@ impl Node {
 /// Explores and returns the longest wait of any tenant, in slices.
 fn explore(small: &Small) -> u64 {
     let graph = Graph::explore(small);
-    // The debt is three slices at most. Each round in debt takes a slice and three slices of
-    // overrun from each other slot. The own launches may take a slice and three more.
-    let bound = 4 * 4 * (small.device_slots as u64 - 1) + 4;
+    // Turns last from `shortest` to `longest` units.
+    let units = small.units_per_slice;
+    let turn =
+        |need: u64| need * units * small.needs.len() as u64 / small.needs.iter().sum::<u64>();
+    let shortest = small.needs.iter().copied().min().map_or(units, turn);
+    let longest = small.needs.iter().copied().max().map_or(units, turn);
+    // The debt is three slices at most, paid in as many rounds. In each round every other slot
+    // takes a turn and three slices of overrun. The own launches may take a turn and three slices.
+    let rounds = small.age_max().div_ceil(shortest) + 1;
+    let others = small.device_slots as u64 - 1;
+    let bound = (rounds * others + 1) * (longest + small.age_max()) / units;
     let most = (bound + 1) * small.units_per_slice;
     let waits = (0..small.slots.len()).map(|tenant| graph.longest_wait(tenant, most));
     let longest = waits.max().unwrap_or(0).div_ceil(small.units_per_slice);
@@ -279,6 +296,7 @@ fn pair(policy: Policy) -> Small {
         waiting_max: 2,
         restless: &[0, 1],
         units_per_slice: 2,
+        needs: &[],
     }
 }
 
@@ -299,6 +317,15 @@ fn two_tenants_never_starve() {
         explore(&pair(policy));
         explore(&Small { slots: &[2, 1], device_slots: 4, waiting_max: 1, ..pair(policy) });
     }
+}
+
+#[test]
+fn a_tenant_with_short_turns_never_starves() {
+    // None leaves: with all present, turns are whole units.
+    let stays = Small { restless: &[], ..pair(Policy::RateProportional) };
+    explore(&Small { needs: &[1, 3], ..stays });
+    let stays = Small { restless: &[], ..triple(Policy::RateProportional) };
+    explore(&Small { needs: &[1, 1, 4], units_per_slice: 2, ..stays });
 }
 
 #[test]
