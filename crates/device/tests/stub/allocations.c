@@ -69,8 +69,7 @@ int cuMemFree_v2(address at)
     if (!gone) REFUSE(INVALID_VALUE, "no allocation starts there");
     if (gone->context != context) REFUSE(INVALID_VALUE, "another context's memory");
     if (stream_uses(gone->at, gone->bytes)) misused(__func__, 0, "queued work uses the memory");
-    const unsigned char *bytes = memory_backing(gone->at);
-    unwiped += bytes[0] || memcmp(bytes, bytes + 1, gone->bytes - 1);
+    unwiped += !memory_is_zero(gone->at, gone->bytes);
     memory_free(at);
     free(gone);
     return 0;

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-enum { ALIGNMENT = MEMORY_ALIGNMENT };
+enum { ALIGNMENT = MEMORY_ALIGNMENT, PAGE = 4096, BLOCK = 16 << 20, MAPPED_LEAST = 1 << 18 };
 
 /* An allocation with the gap that follows it, or host memory. Allocations are in the order of their
  * addresses. */
@@ -18,6 +19,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct extent *allocations, *mapped;
 static address first, roving;
 static unsigned char *bytes_of, *states_of;
+/* A file with a block of each state. States of whole pages are private mappings of it, so most are
+ * never written. */
+static int blocks;
 static size_t used;
 
 static void *reserve(int access)
@@ -28,8 +32,23 @@ static void *reserve(int access)
     return at;
 }
 
+/* The place of the block of a state. */
+static size_t block(int state) { return state == WRITTEN ? BLOCK : 0; }
+
+static void fill_block(int state)
+{
+    unsigned char *at = mmap(0, BLOCK, PROT_WRITE, MAP_SHARED, blocks, block(state));
+    if (at == MAP_FAILED) abort();
+    memset(at, state, BLOCK);
+    munmap(at, BLOCK);
+}
+
 static void start(void)
 {
+    blocks = memfd_create("states", MFD_CLOEXEC);
+    if (blocks < 0 || ftruncate(blocks, 2 * (off_t)BLOCK)) abort();
+    fill_block(UNWRITTEN);
+    fill_block(WRITTEN);
     first = roving = (address)reserve(PROT_NONE);
     bytes_of = reserve(PROT_READ | PROT_WRITE);
     states_of = reserve(PROT_READ | PROT_WRITE);
@@ -53,6 +72,52 @@ address memory_first(void)
 
 void *memory_backing(address at) { return bytes_of + (at - first); }
 unsigned char *memory_states(address at) { return states_of + (at - first); }
+
+/* Splits bytes into those before the first whole page, whole pages, and the rest. */
+static void split(const void *at, size_t bytes, size_t *before, size_t *pages)
+{
+    size_t to_page = -(size_t)at % PAGE;
+    *before = to_page < bytes ? to_page : bytes;
+    *pages = (bytes - *before) / PAGE * PAGE;
+}
+
+void memory_set_states(address at, size_t bytes, int state)
+{
+    unsigned char *states = memory_states(at);
+    size_t before, pages;
+    split(states, bytes, &before, &pages);
+    if (pages < MAPPED_LEAST) {
+        memset(states, state, bytes);
+        return;
+    }
+    memset(states, state, before);
+    for (size_t done = 0; done < pages; done += BLOCK) {
+        size_t len = pages - done < BLOCK ? pages - done : BLOCK;
+        void *to = states + before + done;
+        int access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+        if (mmap(to, len, access, flags, blocks, block(state)) != to) abort();
+    }
+    memset(states + before + pages, state, bytes - before - pages);
+}
+
+int memory_is_zero(address at, size_t bytes)
+{
+    enum { AT_ONCE = 1024 };
+    const unsigned char *from = memory_backing(at), *end = from + bytes;
+    unsigned char are_there[AT_ONCE];
+    while (from < end) {
+        const unsigned char *page = from - (size_t)from % PAGE;
+        size_t len = end - page < (long)PAGE * AT_ONCE ? end - page : (long)PAGE * AT_ONCE;
+        if (mincore((void *)page, len, are_there)) abort();
+        for (size_t one = 0; one * PAGE < len; one++) {
+            const unsigned char *next = page + (one + 1) * PAGE < end ? page + (one + 1) * PAGE : end;
+            int is_there = are_there[one] & 1;
+            if (is_there && (*from || memcmp(from, from + 1, next - from - 1))) return 0;
+            from = next;
+        }
+    }
+    return 1;
+}
 
 /* The link at which an extent of `wanted` bytes fits at `from` or later. */
 static struct extent **gap(address *from, size_t wanted)
@@ -81,7 +146,7 @@ enum memory_outcome memory_allocate(address *to, size_t bytes)
         *link = own;
         roving = at + room(bytes);
         used += bytes;
-        memset(memory_states(at), UNWRITTEN, bytes);
+        memory_set_states(at, bytes, UNWRITTEN);
         *to = at;
     }
     pthread_mutex_unlock(&lock);
@@ -91,16 +156,13 @@ enum memory_outcome memory_allocate(address *to, size_t bytes)
 /* Clears bytes, and gives their pages back to the host. */
 static void give_back(unsigned char *at, size_t bytes)
 {
-    const size_t page = 4096;
-    size_t before = -(size_t)at % page;
-    if (bytes >= before + page) {
-        size_t pages = (bytes - before) / page * page;
-        madvise(at + before, pages, MADV_DONTNEED);
-        memset(at, 0, before);
-        at += before + pages;
-        bytes -= before + pages;
-    }
-    memset(at, 0, bytes);
+    size_t before, pages;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+    split(at, bytes, &before, &pages);
+    memset(at, 0, before);
+    if (pages && mmap(at + before, pages, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+        abort();
+    memset(at + before + pages, 0, bytes - before - pages);
 }
 
 enum memory_outcome memory_free(address at)
@@ -151,7 +213,7 @@ enum memory_outcome memory_write(address to, const void *from, size_t bytes)
     if (look(to, bytes) == MEMORY_OUT_OF_BOUNDS) return MEMORY_OUT_OF_BOUNDS;
     if (!bytes) return MEMORY_FINE;
     memcpy(memory_backing(to), from, bytes);
-    memset(memory_states(to), WRITTEN, bytes);
+    memory_set_states(to, bytes, WRITTEN);
     return MEMORY_FINE;
 }
 
@@ -170,7 +232,7 @@ void memory_assume_written(address at)
 {
     pthread_mutex_lock(&lock);
     for (struct extent *own = allocations; own; own = own->next)
-        if (at - own->at < own->bytes) memset(memory_states(own->at), WRITTEN, own->bytes);
+        if (at - own->at < own->bytes) memory_set_states(own->at, own->bytes, WRITTEN);
     pthread_mutex_unlock(&lock);
 }
 

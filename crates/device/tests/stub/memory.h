@@ -43,6 +43,9 @@ int memory_is_device(address at);
 void *memory_backing(address at);
 /* The states of these bytes, one after another. */
 unsigned char *memory_states(address at);
+void memory_set_states(address at, size_t bytes, int state);
+/* Whether all of these bytes are zero; those that were never touched are. */
+int memory_is_zero(address at, size_t bytes);
 /* Declares all bytes of the allocation that holds `at` written: after a kernel whose stores are not
  * seen. */
 void memory_assume_written(address at);

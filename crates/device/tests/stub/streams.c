@@ -60,7 +60,7 @@ static int memory_set(address to, unsigned char value, size_t bytes)
         memset(at, 0, edge);
         memset(at + edge + pages, 0, bytes - edge - pages);
     }
-    memset(memory_states(to), WRITTEN, bytes);
+    memory_set_states(to, bytes, WRITTEN);
     return 0;
 }
 
