@@ -158,7 +158,7 @@ pub fn run_to(
     // Lanes tell the same.
     ended.part.warnings.retain(|warning| seen.insert(warning.clone()));
     // The state and the arenas are still there.
-    let huge_pages = huge_pages(&arenas);
+    let huge_pages = settings.counts_huge_pages.then(|| huge_pages(&arenas)).flatten();
     let mut part = ended.close(chain);
     if !part.errors.is_empty() {
         part.ended_by = EndedBy::Error;

@@ -31,6 +31,9 @@ pub struct Settings {
     /// Whether versions of fields are followed ([`crate::stats::Part::versions`]). A run then takes
     /// many times as long.
     pub follows_versions: bool,
+    /// Whether the report has the huge pages of the run ([`crate::Report::huge_pages`]). Linux takes
+    /// milliseconds to count them in a process with much memory.
+    pub counts_huge_pages: bool,
 }
 
 impl Default for Settings {
@@ -43,6 +46,7 @@ impl Default for Settings {
             slabs: 48,
             alone: false,
             follows_versions: false,
+            counts_huge_pages: false,
         }
     }
 }

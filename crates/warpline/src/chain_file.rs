@@ -307,6 +307,7 @@ impl<'a> File<'a> {
         let settings = Settings {
             lanes,
             cores,
+            counts_huge_pages: true,
             batch_packets: number("batch_packets", 1024, default.batch_packets),
             queue_batches: number("queue_batches", 1024, default.queue_batches),
             slabs: number("arena_mib", 2048, default.slabs).max(2),
