@@ -4,6 +4,7 @@ mod explore;
 mod lane;
 mod model;
 mod random;
+mod signals;
 mod simulation;
 
 use super::*;

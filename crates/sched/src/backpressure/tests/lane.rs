@@ -23,6 +23,8 @@ pub(super) struct Shape {
     pub(super) has_deadline: bool,
     /// Signals travel, and a feeder may take so many batches until one arrives.
     pub(super) delay: Option<usize>,
+    /// How often the operator may hold a node.
+    pub(super) operator: usize,
     /// The queues hold so many batches less than they should.
     pub(super) short: usize,
     pub(super) is_on: bool,
@@ -52,6 +54,8 @@ pub(super) struct Lane {
     flying: Vec<Vec<usize>>,
     /// By edge: whether it should hold its feeder.
     holds: Vec<bool>,
+    /// Holds that the operator has left, and the node that it holds.
+    operator: (usize, Option<usize>),
     lost: usize,
 }
 
@@ -61,6 +65,8 @@ pub(super) enum Step {
     Take(usize),
     Start(usize),
     Complete(usize),
+    Hold(usize),
+    Release(usize),
     /// The signal at this place in the network arrives.
     Deliver(usize),
 }
@@ -71,6 +77,7 @@ type Key = (
     (Vec<usize>, Vec<usize>, Vec<Vec<usize>>),
     (Vec<bool>, Vec<bool>),
     (Vec<usize>, Vec<(usize, bool, Option<u64>)>),
+    (usize, Option<usize>),
 );
 
 impl Lane {
@@ -99,6 +106,7 @@ impl Lane {
             forming: vec![0; nodes],
             flying: vec![Vec::new(); nodes],
             holds: vec![false; shape.edges.len()],
+            operator: (shape.operator, None),
             lost: 0,
         }
     }
@@ -253,6 +261,13 @@ impl Lane {
         *arrived = (*arrived).max(signal.sequence);
     }
 
+    fn operate(&mut self, node: usize, pause: bool) {
+        let machine = self.far.as_mut().unwrap_or(&mut self.machine);
+        machine.handle_operator(NodeId(node), pause, 0);
+        self.operator.0 -= usize::from(pause);
+        self.operator.1 = pause.then_some(node);
+    }
+
     /// Whether batches are missing on a way from the source to the end.
     fn unbalanced(&self, node: usize, before: usize) -> bool {
         let here = before + self.held(node);
@@ -266,7 +281,8 @@ impl Lane {
     /// Whether nodes are paused that should not be, or the other way round.
     fn wrong_pause(&self) -> bool {
         let settled = self.far.is_none() || self.sent == self.arrived;
-        let should = |node| self.outputs(node).any(|edge| self.holds[edge]);
+        let by_operator = |node| self.operator.1 == Some(node);
+        let should = |node| by_operator(node) || self.outputs(node).any(|edge| self.holds[edge]);
         let nodes = 0..self.shape.launch.len();
         settled && nodes.into_iter().any(|node| self.is_paused(node) != should(node))
     }
@@ -277,7 +293,8 @@ impl Lane {
             let launch = self.shape.launch[self.shape.edges[edge].1];
             self.queues[edge] * 1_000 <= self.shape.low as usize * launch
         };
-        let low_after = |node: usize| self.outputs(node).all(is_low);
+        let by_operator = |node| self.operator.1 == Some(node);
+        let low_after = |node: usize| !by_operator(node) && self.outputs(node).all(is_low);
         let settled = self.far.is_none() || self.sent == self.arrived;
         let equal_marks = self.shape.low == self.shape.high;
         let nodes = 0..self.shape.launch.len();
@@ -305,6 +322,7 @@ impl Model for Lane {
             (self.queues.clone(), self.forming.clone(), self.flying.clone()),
             (self.holds.clone(), nodes.map(|node| self.is_paused(node)).collect()),
             (self.late.clone(), network),
+            self.operator,
         )
     }
 
@@ -324,6 +342,11 @@ impl Model for Lane {
             if !self.flying[node].is_empty() {
                 steps.push(Step::Complete(node));
             }
+        }
+        match self.operator {
+            (_, Some(node)) => steps.push(Step::Release(node)),
+            (0, None) => {}
+            (_, None) => steps.extend((0..self.shape.launch.len()).map(Step::Hold)),
         }
         steps.extend((0..self.network.len()).map(Step::Deliver));
         steps
@@ -349,13 +372,16 @@ impl Model for Lane {
                 self.start_full(node);
                 self.pass_on(node, batches);
             }
+            Step::Hold(node) => self.operate(node, true),
+            Step::Release(node) => self.operate(node, false),
             Step::Deliver(place) => self.deliver(place),
         }
         self.drain();
     }
 
     fn is_end(&self) -> bool {
-        self.done + self.lost == self.shape.batches && self.network.is_empty()
+        let is_settled = self.network.is_empty() && self.operator.1.is_none();
+        self.done + self.lost == self.shape.batches && is_settled
     }
 
     fn violation(&self) -> Option<String> {

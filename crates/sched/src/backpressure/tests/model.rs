@@ -23,6 +23,7 @@ const LIST: Shape = Shape {
     pool: 8,
     has_deadline: true,
     delay: None,
+    operator: 0,
     short: 0,
     is_on: true,
 };
@@ -64,6 +65,16 @@ fn lists_with_two_launches_in_flight_neither() {
 }
 
 #[test]
+fn an_operator_changes_nothing_in_the_end() {
+    let operator = 2;
+    states(Shape { operator, ..LIST });
+    states(Shape { operator, launch: &[1, 2, 1], high: 2_000, low: 1_000, ..LIST });
+    let diamond = Shape { edges: DIAMOND, launch: &[1, 1, 1, 2, 1], ..LIST };
+    states(Shape { operator, batches: 4, ..diamond });
+    states(Shape { operator, delay: Some(0), batches: 3, ..LIST });
+}
+
+#[test]
 fn late_double_and_reordered_signals_change_nothing_in_the_end() {
     for ((high, low), delay) in each(&[(1_000, 500), (2_000, 1_000)], &[0, 2]) {
         for launch in [LIST.launch, &[1, 2, 1]] {
@@ -86,7 +97,7 @@ fn joins_continue_without_a_deadline() {
         states(Shape { high, low, batches, pool: 10, has_deadline, ..shortcut });
         let diamond = Shape { edges: DIAMOND, launch: &[1, 1, 1, 3, 1], ..LIST };
         states(Shape { high, low, batches, pool: 10, has_deadline, ..diamond });
-        let three = Shape { edges: THREE, launch: &[1, 1, 1, 2, 1], ..LIST };
+        let three = Shape { edges: THREE, launch: &[1, 1, 2, 2, 1], ..LIST };
         states(Shape { high, low, batches, pool: 10, has_deadline, ..three });
     }
 }

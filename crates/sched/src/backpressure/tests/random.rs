@@ -126,10 +126,19 @@ proptest! {
     }
 }
 
+/// Checks the name of the bottleneck. In a list or a tree it also never waits for input for long.
 fn check_bottleneck(setup: Setup, load: u64, slow: &Index) -> Result<(), TestCaseError> {
     let (setup, slow) = with_bottleneck(setup, load, slow);
     let ran = ran(&setup);
     let evidence = ran.machine.evidence(ran.now_ns);
     prop_assert_eq!(evidence.bottleneck(), Some(NodeId(slow)), "{:?} {:?}", setup, evidence);
+    let has_join = setup.edges.windows(2).any(|edges| edges[0].1 == edges[1].1);
+    if setup.source_waits && !has_join {
+        let work_ns = setup.cost_ns[slow] * setup.batches as u64;
+        let launches = setup.cost_ns.iter().zip(&setup.launch);
+        let launches_ns: u64 = launches.map(|(cost_ns, &launch)| cost_ns * launch as u64).sum();
+        let within_ns = work_ns * 105 / 100 + 2 * launches_ns + setup.deadline_ns;
+        prop_assert!(ran.now_ns <= within_ns, "{} > {} {:?}", ran.now_ns, within_ns, setup);
+    }
     Ok(())
 }
