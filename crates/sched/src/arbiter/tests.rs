@@ -132,6 +132,23 @@ fn a_debt_of_a_tenant_that_is_alone_is_paid_at_once() {
 }
 
 #[test]
+fn a_debt_becomes_smaller_while_the_device_has_no_work() {
+    for (idle_ns, expected) in [(0, [1, 1, 0, 1]), (MS, [1, 0, 1, 0])] {
+        let mut arbiter = attended(&sharing(Policy::BestEffort, &[1, 1]), &[1, 1]);
+        request(&mut arbiter, &[0, 1], 0);
+        let mut now_ns = 0;
+        assert_eq!(run(&mut arbiter, &mut now_ns, 3 * MS), Some(0));
+        assert!(arbiter.handle_withdraw(1, now_ns));
+        assert_eq!(arbiter.poll_grant(now_ns), None);
+        now_ns += idle_ns;
+        request(&mut arbiter, &[1, 0, 1, 0, 1, 0], now_ns);
+        let owners: Vec<_> =
+            std::iter::from_fn(|| run(&mut arbiter, &mut now_ns, MS)).take(4).collect();
+        assert_eq!(owners, expected, "idle for {idle_ns} ns");
+    }
+}
+
+#[test]
 fn an_idle_slot_passes_in_time_and_a_late_request_uses_the_rest() {
     let mut arbiter = attended(&sharing(Policy::EqualShare, &[1; 3]), &[1; 3]);
     request(&mut arbiter, &[2], 0);
@@ -148,8 +165,8 @@ fn a_tenant_that_polls_late_keeps_its_slice() {
     let mut arbiter = attended(&sharing(Policy::EqualShare, &[1, 1]), &[1, 1]);
     request(&mut arbiter, &[1], 0);
     assert_eq!(arbiter.poll_grant(0), None);
-    // Slices of both would be over by the clock.
-    assert_eq!(arbiter.poll_grant(7 * MS).map(|grant| grant.tenant), Some(1));
+    // By the clock it is a slice of the other tenant.
+    assert_eq!(arbiter.poll_grant(6 * MS + MS / 2).map(|grant| grant.tenant), Some(1));
 }
 
 #[test]
