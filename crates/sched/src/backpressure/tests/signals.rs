@@ -74,7 +74,7 @@ proptest! {
         events.iter().for_each(|event| hosts.handle(event));
         hosts.near.handle_repeat();
         hosts.network.extend(std::iter::from_fn(|| hosts.near.poll_signal()));
-        // What is left arrives in any order, so old signals also come last.
+        // The rest arrives in any order, so old signals also come last.
         while !hosts.network.is_empty() {
             hosts.handle(&Event::Deliver(order));
         }
