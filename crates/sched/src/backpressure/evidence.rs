@@ -11,6 +11,8 @@ pub struct PauseEvidence {
     pub nodes: Vec<NodeEvidence>,
     /// By edge.
     pub edges: Vec<EdgeEvidence>,
+    /// By edge: the nodes for which its join may wait.
+    branches: Vec<Vec<NodeId>>,
 }
 
 /// The pauses of a node.
@@ -65,6 +67,7 @@ impl PauseEvidence {
             elapsed_ns: 0,
             nodes: vec![NodeEvidence::default(); graph.nodes()],
             edges: graph.edges().iter().map(edge).collect(),
+            branches: graph.branches().to_vec(),
         }
     }
 
@@ -93,10 +96,11 @@ impl PauseEvidence {
     ///
     /// It is the one that held others longest, among those that no later node held much: at most an
     /// eighth of that time. A node before the bottleneck holds its own feeders too, but only since
-    /// it is paused itself. Time in which a join waits for a branch counts for the last node of
-    /// that branch, not for the join. Of equal nodes the later one is named.
+    /// it is paused itself. Time in which a join waits for a branch counts for the node of that
+    /// branch with the fullest queues, not for the join. Of equal nodes the later one is named.
     ///
-    /// Where branches part, nodes are comparable only if launches have equal sizes.
+    /// Where branches part, nodes are comparable only if launches have equal sizes. Where joins
+    /// overlap, the name may be that of another node of the awaited branch.
     pub fn bottleneck(&self) -> Option<NodeId> {
         let candidates = (0..self.nodes.len()).map(NodeId);
         let held = candidates.map(|node| (self.held_others_ns(node), node));
@@ -107,12 +111,21 @@ impl PauseEvidence {
     }
 
     fn held_others_ns(&self, node: NodeId) -> u64 {
-        let of_edge = |edge: &EdgeEvidence| match (edge.from == node, edge.to == node) {
-            (true, _) => edge.awaited_ns,
-            (_, true) => edge.held_ns.saturating_sub(edge.excused_ns),
-            _ => 0,
+        let by_queue = self.edges.iter().filter(|edge| edge.to == node);
+        let by_queue = by_queue.map(|edge| edge.held_ns.saturating_sub(edge.excused_ns));
+        let awaited = self.edges.iter().zip(&self.branches);
+        let awaited = awaited.filter(|(_, branch)| self.fullest(branch) == Some(node));
+        by_queue.chain(awaited.map(|(edge, _)| edge.awaited_ns)).max().unwrap_or(0)
+    }
+
+    /// A join works only if it has all its inputs, so its emptiest one counts.
+    fn fullest(&self, branch: &[NodeId]) -> Option<NodeId> {
+        let inputs = |node| {
+            let edges = (0..self.edges.len()).map(EdgeId);
+            edges.filter(move |edge| self.edges[edge.0].to == node)
         };
-        self.edges.iter().map(of_edge).max().unwrap_or(0)
+        let mean = |node| inputs(node).map(|edge| self.mean(edge)).min().unwrap_or(0);
+        branch.iter().copied().max_by_key(|&node| (mean(node), node))
     }
 
     fn was_held_ns(&self, node: NodeId) -> u64 {

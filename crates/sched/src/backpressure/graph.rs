@@ -44,7 +44,7 @@ impl StageGraph {
         }
         let edges: Vec<(NodeId, NodeId)> =
             edges.iter().map(|&(from, to)| (NodeId(from), NodeId(to))).collect();
-        Ok(Self { nodes, branches: branches(&edges, &inputs), edges, inputs })
+        Ok(Self { nodes, branches: branches_of(&edges, &inputs), edges, inputs })
     }
 
     /// A list: the source feeds node 1, node 1 feeds node 2, and so on.
@@ -77,9 +77,13 @@ impl StageGraph {
     pub(super) fn branch(&self, edge: EdgeId) -> &[NodeId] {
         &self.branches[edge.0]
     }
+
+    pub(super) fn branches(&self) -> &[Vec<NodeId>] {
+        &self.branches
+    }
 }
 
-fn branches(edges: &[(NodeId, NodeId)], inputs: &[Vec<EdgeId>]) -> Vec<Vec<NodeId>> {
+fn branches_of(edges: &[(NodeId, NodeId)], inputs: &[Vec<EdgeId>]) -> Vec<Vec<NodeId>> {
     let before = nodes_before(edges, inputs);
     let branch = |edge: usize| {
         let (feeder, join) = edges[edge];

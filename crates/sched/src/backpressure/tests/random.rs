@@ -47,6 +47,14 @@ fn with_bottleneck(mut setup: Setup, load: u64, which: &Index) -> (Setup, usize)
     (setup, slow)
 }
 
+/// Two branches: of one stage each, one of them a queue alone, and one of two stages.
+const BRANCHES: [&[(usize, usize)]; 4] = [
+    &[(0, 1), (1, 2), (1, 3), (2, 4), (3, 4), (4, 5)],
+    &[(0, 1), (1, 2), (1, 3), (2, 3), (3, 4)],
+    &[(0, 1), (1, 2), (1, 3), (2, 4), (3, 5), (4, 5)],
+    &[(0, 1), (0, 3), (1, 2), (2, 3)],
+];
+
 fn ran(setup: &Setup) -> Simulation {
     let mut simulation = Simulation::new(setup);
     simulation.run();
@@ -112,13 +120,10 @@ proptest! {
         costs in prop::collection::vec(100..1_000_u64, 6),
         load in 125..400_u64,
         launch in 1..5_usize,
-        is_shortcut: bool,
+        shape in 0..BRANCHES.len(),
         slow: Index,
     ) {
-        setup.edges = match is_shortcut {
-            true => vec![(0, 1), (1, 2), (1, 3), (2, 3), (3, 4)],
-            false => vec![(0, 1), (1, 2), (1, 3), (2, 4), (3, 4), (4, 5)],
-        };
+        setup.edges = BRANCHES[shape].to_vec();
         let nodes = setup.edges.last().map_or(0, |edge| edge.1 + 1);
         setup.cost_ns = costs[..nodes].to_vec();
         setup.launch = vec![launch; nodes];
