@@ -19,12 +19,13 @@ mod writes;
 use core::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use warpline_packet::{Field, FieldSet, Instant, Phase};
+use warpline_packet::{Field, FieldSet, Phase};
 
 use self::kept::Kept;
 use self::reads::Reads;
 use self::writes::Writes;
-use super::{Harness, Input, Moment, Outcome};
+use super::pair::Clock;
+use super::{Carried, Harness, Moment, Outcome};
 use warpline_nf::Report;
 
 /// Packets of a batch.
@@ -71,7 +72,7 @@ pub struct Looked {
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn look(make: &dyn Fn() -> Harness, inputs: &[Input]) -> Result<Looked, Wrong> {
+pub fn look(make: &dyn Fn() -> Harness, inputs: &[Carried]) -> Result<Looked, Wrong> {
     let mut looked = Looked::default();
     match compare(make, inputs, &Others::all(inputs.len()), &mut looked) {
         None => Ok(looked),
@@ -86,7 +87,7 @@ pub fn look(make: &dyn Fn() -> Harness, inputs: &[Input]) -> Result<Looked, Wron
 /// It is.
 pub fn look_at(
     make: &dyn Fn() -> Harness,
-    inputs: &[Input],
+    inputs: &[Carried],
     phase: Phase,
     field: Field,
 ) -> Result<Looked, Undeclared> {
@@ -134,22 +135,17 @@ enum Seen {
 /// fields.
 fn compare(
     make: &dyn Fn() -> Harness,
-    inputs: &[Input],
+    inputs: &[Carried],
     others: &Others,
     looked: &mut Looked,
 ) -> Option<Seen> {
     let mut pair = Pair { plain: make(), other: make(), writes: Writes::default(), unread: 0 };
-    let (tick, mut told, mut clock) = (pair.plain.function().tick(), Instant::ZERO, Instant::ZERO);
+    let mut clock = Clock::of(&pair.plain);
     for (number, batch) in inputs.chunks(BATCH).enumerate() {
         let first = number * BATCH;
         let end = first + batch.len();
-        clock = clock.max(batch[0].timestamp);
-        if number == 0 {
-            told = clock;
-        }
-        if tick.is_some_and(|tick| clock.since(told) >= tick) {
-            told = clock;
-            let outcomes = pair.beside(&mut |harness| harness.tick(clock));
+        if let Some(now) = clock.tick(batch) {
+            let outcomes = pair.beside(&mut |harness| harness.tick(now));
             let Some(outcomes) = outcomes else { return Some(Seen::Read { packet: first, end }) };
             looked.outcomes.extend(outcomes);
         }
@@ -191,7 +187,7 @@ impl Pair {
     /// Processes a batch whose first packet is number `first` of the input.
     fn process(
         &mut self,
-        batch: &[Input],
+        batch: &[Carried],
         first: usize,
         others: &Others,
     ) -> Result<Vec<Outcome>, Row> {
@@ -266,7 +262,7 @@ impl Report for Notes {
 
 /// Finds the undeclared field, packet and phase that affect the outcome of `inputs`; it was seen
 /// with `packet`.
-fn culprit(make: &dyn Fn() -> Harness, inputs: &[Input], packet: usize) -> Wrong {
+fn culprit(make: &dyn Fn() -> Harness, inputs: &[Carried], packet: usize) -> Wrong {
     let is_seen = |others: &Others| {
         matches!(compare(make, inputs, others, &mut Looked::default()), Some(Seen::Read { .. }))
     };

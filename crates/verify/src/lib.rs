@@ -101,8 +101,6 @@ pub struct Harness {
     ingress: u64,
     comes: Comes,
     scratch_words: usize,
-    /// The first place of the function, which packets pass before they come here.
-    first: Option<Box<Self>>,
 }
 
 /// The interface by which a packet of this number comes, and the next hop that it has.
@@ -139,12 +137,6 @@ impl Harness {
     pub fn with_seed(mut self, seed: Seed) -> Self {
         self.hasher = FlowHasher::new(seed);
         self
-    }
-
-    /// The same where packets come from `first`, the first place of the function, with its words.
-    #[must_use]
-    pub fn with_first(self, first: Self) -> Self {
-        Self { first: Some(Box::new(first)), ..self }
     }
 
     fn with_room(function: Arc<dyn Function>, scratch_words: usize, room: &Room) -> Self {
@@ -184,7 +176,6 @@ impl Harness {
             ingress: 0,
             comes: |_| [0, 0],
             scratch_words,
-            first: None,
         };
         harness.restart();
         harness
@@ -199,7 +190,6 @@ impl Harness {
         });
         self.notes.clear();
         self.ingress = 0;
-        self.first.iter_mut().for_each(|first| first.restart());
     }
 
     /// The function.
@@ -220,16 +210,19 @@ impl Harness {
 
     /// Sends up to 1024 frames through the function as one batch.
     pub fn process(&mut self, inputs: &[Input]) -> Vec<Outcome> {
-        self.process_watched(inputs, &mut |_, _, _| {})
+        self.fill(inputs);
+        self.work();
+        self.take_outcomes()
     }
 
-    /// The same, with `watch` around the phases: see [`Harness::work_watched`].
+    /// Sends packets through the function as one batch, with `watch` around the phases: see
+    /// [`Harness::work_watched`].
     pub fn process_watched(
         &mut self,
-        inputs: &[Input],
+        carried: &[Carried],
         watch: &mut dyn FnMut(Phase, Moment, &mut Batch),
     ) -> Vec<Outcome> {
-        self.fill(inputs);
+        self.fill_carried(carried);
         self.work_watched(watch);
         self.take_outcomes()
     }
@@ -241,10 +234,7 @@ impl Harness {
 
     /// Places frames in the batch, without working on them.
     pub fn fill(&mut self, inputs: &[Input]) -> &mut Batch {
-        match self.first.as_mut().map(|first| first.leave(inputs)) {
-            Some(carried) => self.fill_carried(&carried),
-            None => self.place(inputs.iter()),
-        }
+        self.place(inputs.iter());
         &mut self.batch
     }
 
@@ -396,7 +386,6 @@ impl Harness {
 
     /// The results of `work` with every shard's state.
     fn without_packets(&mut self, work: &mut dyn FnMut(&mut State, &mut Emit<'_>)) -> Vec<Outcome> {
-        self.first.iter_mut().for_each(|first| _ = first.without_packets(work));
         let (emits, number) = (self.function.emits(), self.ingress);
         let is_whole = self.steering == Steering::Single;
         for (shard, state) in self.states.iter_mut().enumerate() {

@@ -7,7 +7,7 @@ use warpline_packet::wire::Malformed;
 use warpline_packet::{Instant, LinkType, Verdict};
 
 use super::*;
-use warpline_verify::{Harness, Input, Outcome, build as build_function, try_build};
+use warpline_verify::{Carried, Harness, Input, Outcome, build as build_function, try_build};
 
 pub(super) const ROUTES: &str = "10.0.0.0/8 192.0.2.1\n10.1.0.0/16 192.0.2.2\n10.1.2.3/32 192.0.2.3\n\
     192.0.2.0/24 direct\nblackhole 10.66.0.0/16\nunreachable 10.67.0.0/16\nprohibit 10.68.0.0/16\n\
@@ -461,10 +461,9 @@ fn the_second_place_routes_packets_that_were_wrapped() {
     let inputs: Vec<Input> = frames.iter().map(|frame| Input::at(0, frame)).collect();
     let of_first = first.process(&inputs);
     for wrapped in [false, true] {
-        let mut mark = |_, _, batch: &mut Batch| {
-            (0..batch.len()).for_each(|row| batch.packet_mut(row).set_wrapped(wrapped));
-        };
-        let out = second.process_watched(&inputs, &mut mark);
+        let carried = |input: &Input| Carried { is_wrapped: wrapped, ..input.clone().into() };
+        let carried: Vec<Carried> = inputs.iter().map(carried).collect();
+        let out = second.process_carried(&carried);
         for (at, (out, input)) in out.iter().zip(&inputs).enumerate() {
             if !wrapped {
                 let passed = (out.verdict, out.next_hop, &out.bytes);

@@ -42,6 +42,17 @@ pub(crate) const FILES: &[(&str, &str)] = &[
         vip 2001:db8::10 tcp 80\n backend fd00:2::1\n backend fd00:2::2\n",
     ),
     (
+        "turned-services",
+        "vip 2001:db8::10 tcp 80\n backend fd00:2::2\n backend fd00:2::1\nvip 192.0.2.10 udp 53\n\
+        backend 172.16.0.1\nvip 192.0.2.10 tcp 80,443\n backend 172.16.0.3\n\
+        backend 172.16.0.2 port 8080 weight 3\n backend 172.16.0.1\n",
+    ),
+    (
+        "turned-services-of-hosts",
+        "vip 2001:db8::10 tcp 80\n backend fd00:2::1\nvip 192.0.2.10 udp 53\n backend fd00:2::1\n\
+        vip 192.0.2.10 tcp 80,443\n backend 172.16.0.2 weight 3\n backend 172.16.0.1\n",
+    ),
+    (
         "services-of-hosts",
         "vip 192.0.2.10 tcp 80,443\n backend 172.16.0.1\n backend 172.16.0.2\n\
         vip 192.0.2.10 udp 53\n backend fd00:2::1\nvip 2001:db8::10 tcp 80\n backend fd00:2::1\n",
@@ -96,6 +107,48 @@ pub(crate) const FILES: &[(&str, &str)] = &[
         "[[sa]]\nname = 'e'\ndirection = 'in'\nspi = 4100\nsrc = '203.0.113.1'\ndst = '203.0.113.103'\nmode = 'tunnel'\n\
         cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nesn = true\nreplay_window = 64\n",
+    ),
+    // The other end of "sas-out", with an SA to that end.
+    (
+        "sas-both",
+        "[[sa]]\nname = 'a'\ndirection = 'in'\nspi = 4097\nsrc = '203.0.113.1'\ndst = '203.0.113.101'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
+        selectors = [{ src = '10.0.0.0/8', dst = '0.0.0.0/0' }]\n\
+        [[sa]]\nname = 'c'\ndirection = 'in'\nspi = 4099\nsrc = '2001:db8:f::1'\ndst = '2001:db8:f::2'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
+        selectors = [{ src = 'fd00:1::/64', dst = '::/0' }]\n\
+        [[sa]]\nname = 'back'\ndirection = 'out'\nspi = 4103\nsrc = '203.0.113.101'\ndst = '203.0.113.1'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nmtu = 576\n\
+        [[sa]]\nname = 'back-c'\ndirection = 'out'\nspi = 4104\nsrc = '2001:db8:f::2'\ndst = '2001:db8:f::1'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n",
+    ),
+    // The same in another order.
+    (
+        "turned-sas-both",
+        "[[sa]]\nname = 'back-c'\ndirection = 'out'\nspi = 4104\nsrc = '2001:db8:f::2'\ndst = '2001:db8:f::1'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
+        [[sa]]\nname = 'back'\ndirection = 'out'\nspi = 4103\nsrc = '203.0.113.101'\ndst = '203.0.113.1'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nmtu = 576\n\
+        [[sa]]\nname = 'c'\ndirection = 'in'\nspi = 4099\nsrc = '2001:db8:f::1'\ndst = '2001:db8:f::2'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
+        selectors = [{ src = 'fd00:1::/64', dst = '::/0' }]\n\
+        [[sa]]\nname = 'a'\ndirection = 'in'\nspi = 4097\nsrc = '203.0.113.1'\ndst = '203.0.113.101'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
+        selectors = [{ src = '10.0.0.0/8', dst = '0.0.0.0/0' }]\n",
+    ),
+    (
+        "policies-both",
+        "[[policy]]\nsrc = '198.51.100.0/25'\ndst = '10.0.0.0/8'\nprotocol = 'udp'\naction = 'bypass'\n\
+        [[policy]]\nsrc = '0.0.0.0/0'\ndst = '10.0.0.0/8'\naction = 'protect'\nsa = 'back'\n\
+        [[policy]]\nsrc = '::/0'\ndst = 'fd00:1::/64'\naction = 'protect'\nsa = 'back-c'\n",
     ),
     (
         "policies-esn",

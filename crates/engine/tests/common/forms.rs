@@ -257,6 +257,39 @@ pub(crate) const FORMS: &[Form] = &[
     form("router-plain", "router", "routes = 'routes'", &["!no-route", "!ttl-exceeded"]),
 ];
 
+/// Forms for two places only.
+pub(crate) const BOTH: &[Form] = &[
+    form(
+        "gateway",
+        "ipsec",
+        "sas = 'sas-both'\npolicies = 'policies-both'\ndefault = 'bypass'\nicmp = 'on'\n\
+         icmp_src_v4 = '192.0.2.253'\nicmp_src_v6 = '2001:db8::fd'\nicmp_rate_pps = 1000000",
+        &[],
+    ),
+    form("recompress", "ipcomp", "adaptive = false\nlen_max = 1000", &[]),
+];
+
+/// Forms that may have two places.
+pub(crate) const PAIRS: &[&str] = &[
+    "nat",
+    "nat-dependent",
+    "balancer-dnat",
+    "balancer-ipip",
+    "balancer-mac",
+    "gateway",
+    "recompress",
+    "router",
+    "router-plain",
+];
+
+/// The other end of "gateway", which leaves other packets as they are.
+pub(crate) const SEAL_OTHERS: Form = form(
+    "seal-others",
+    "ipsec",
+    "sas = 'sas-out'\npolicies = 'policies'\ndefault = 'bypass'\nreassembly = 0",
+    &[],
+);
+
 /// Sends what [`ESN`] opens, from shortly before the half that is sent begins anew.
 pub(crate) const SEAL_ESN_EDGE: Form = form(
     "seal-esn-edge",

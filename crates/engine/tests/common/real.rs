@@ -11,7 +11,7 @@ use warpline_nf::{Diagnostics, Port, Ports, Resources, Section, Side, SourceText
 use warpline_packet::Seed;
 
 use super::form_files::FILES;
-use super::forms::{At, FORMS, Form, NARROW};
+use super::forms::{At, BOTH, FORMS, Form, NARROW, SEAL_OTHERS};
 use super::frames::Input;
 use super::ports::Sent;
 use super::run::{Outcome, run_whole};
@@ -29,7 +29,7 @@ pub(crate) fn forms(names: &[&str]) -> Vec<Form> {
             Some((name, _)) => (name, At::Second),
             None => (*name, At::Only),
         };
-        let form = FORMS.iter().chain(NARROW).find(|form| form.name == name);
+        let form = FORMS.iter().chain(NARROW).chain(BOTH).find(|form| form.name == name);
         Form { at, ..*form.unwrap_or_else(|| panic!("no form is called {name}")) }
     };
     names.iter().map(find).collect()
@@ -67,7 +67,12 @@ pub(crate) fn try_deploy_on(
             }
         };
         let launch = launches.get(place).copied().unwrap_or(0);
-        let on_device = device(place).filter(|_| instance.function.kernels().is_some());
+        // An only place has kernels where its function has. They are large, so they aren't made to see.
+        let has_kernels = || match form.at {
+            At::Only => instance.definition.has_kernels,
+            _ => instance.function.kernels().is_some(),
+        };
+        let on_device = device(place).filter(|_| has_kernels());
         sites.push(Site { on_device, own_stage: launch > 0, launch_batches: launch.max(1) });
         instances.push(instance);
     }
@@ -141,13 +146,14 @@ pub(crate) fn traffic(forms: &[Form], inputs: Vec<Input>, seed: u64, odd: usize)
     let mut inputs = converse(inputs, 3, |inputs| through(forms, inputs));
     let mut copies = without_flows(&inputs);
     let other_end = match forms.first().map(|form| form.name) {
-        Some("decompress") => Some("compress-all"),
-        Some("open" | "open-pieces") => Some("seal"),
+        Some("decompress" | "recompress") => Some(self::forms(&["compress-all"])[0]),
+        Some("open" | "open-pieces") => Some(self::forms(&["seal"])[0]),
+        Some("gateway") => Some(SEAL_OTHERS),
         _ => None,
     };
-    if let Some(name) = other_end {
+    if let Some(form) = other_end {
         for inputs in [&mut inputs, &mut copies] {
-            let sent = through(&self::forms(&[name]), inputs);
+            let sent = through(&[form], inputs);
             *inputs = sent.into_iter().map(Input::from).collect();
         }
     }

@@ -15,7 +15,7 @@ use warpline_io::{Next, Source, SourceError};
 use warpline_packet::wire::checksum;
 use warpline_sched::Mode;
 
-use crate::common::forms::{FORMS, Form};
+use crate::common::forms::{FORMS, Form, PAIRS};
 use crate::common::frames::Input;
 use crate::common::ports::{Frames, Kept};
 use crate::common::random::config;
@@ -45,7 +45,7 @@ fn expiring(forms: &[Form], count: usize) -> Vec<Input> {
 }
 
 /// Gives a packet in Ethernet a TTL or hop limit of 1.
-fn expire(input: &mut Input) {
+pub(crate) fn expire(input: &mut Input) {
     match input.bytes.get(12..15) {
         Some([8, 0, 0x45]) if input.bytes.len() >= 34 => {
             let old = u16::from_be_bytes([input.bytes[22], input.bytes[23]]);
@@ -83,6 +83,8 @@ fn both_places_are_the_same_on_every_device() {
             {
                 let mut deployment = on_one(&forms, &device, launches);
                 deployment.set_plan(plan);
+                // Each stage has tables for all of its launches on each lane.
+                let lanes = lanes.min(2);
                 let settings = Settings { lanes, batch_packets, slabs: 6, ..Settings::default() };
                 let settings = settings.fit(&deployment);
                 let what = format!("{names:?} on {}, {lanes}, {batch_packets}, {plan:?}", about.id);
@@ -186,7 +188,7 @@ impl Source for Reloading {
 }
 
 /// Runs `deployment` with a reload to `next` before frame `at`.
-fn run_reloading(
+pub(crate) fn run_reloading(
     deployment: Deployment,
     next: Deployment,
     (at, settings): (usize, Settings),
@@ -257,19 +259,16 @@ fn a_reload_between_places_is_at_one_place_of_the_input() {
 
 /// A router that knows no neighbours, whose routes may be others later, and that answers whatever
 /// it answered before.
-fn steady(form: Form) -> Form {
+pub(crate) fn steady(form: Form) -> Form {
     let table = "routes = 'routes'\nicmp = 'on'\nicmp_src_v4 = '192.0.2.254'\n\
                  icmp_rate_pps = 1000000\n";
     if form.function == "router" { Form { table, ..form } } else { form }
 }
 
-/// Forms that may have two places.
-const PAIRS: [&str; 5] = ["nat", "nat-dependent", "balancer-dnat", "balancer-ipip", "balancer-mac"];
-
 /// Up to four functions, with a pair around some of them and maybe another within.
 fn chains() -> impl Strategy<Value = Vec<Form>> {
     let form = (0..FORMS.len()).prop_map(|at| FORMS[at]);
-    let pair = prop::sample::select(&PAIRS[..]);
+    let pair = prop::sample::select(PAIRS);
     let span = || (0usize..100, 0usize..100);
     (prop::collection::vec(form, 1..5), pair.clone(), prop::option::of(pair), span(), span())
         .prop_map(|(mut all, outer, inner, outside, within)| {

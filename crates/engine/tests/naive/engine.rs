@@ -280,5 +280,5 @@ fn carried(packet: &Packet<'_>) -> Carried {
         link: packet.link(),
     };
     let words = words().map(|word| packet.scratch(word)).collect();
-    Carried { input, words, is_answer: false }
+    Carried { words, ..Carried::from(input) }
 }

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use warpline_engine::Chain;
 use warpline_nf::{After, Emit, Emits, Function, Growth, Report, State, StateHalf};
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Instant, PacketMut, Phase, ReadWrite, Reason, ScratchWord,
     Shard,
 };
-use warpline_verify::Harness;
-use warpline_verify::exact::{Wrong, look};
+use warpline_verify::exact::{BATCH, Wrong, look};
+use warpline_verify::{Carried, Harness};
 
-use crate::common::forms::{ESN, FORMS, Form, NARROW};
+use crate::common::forms::{At, ESN, FORMS, Form, NARROW, PAIRS};
 use crate::common::frames::Input;
-use crate::common::real::{deploy_forms, traffic};
+use crate::common::real::{deploy_forms, forms, traffic};
 use crate::common::talk::Talk;
 
 fn harness_input(input: &Input) -> warpline_verify::Input {
@@ -27,28 +28,66 @@ fn harness_input(input: &Input) -> warpline_verify::Input {
     }
 }
 
-fn harness(form: &Form) -> Harness {
-    let deployment = deploy_forms(&[*form]);
-    let function: Arc<dyn Function> = deployment.chain().instances[0].function.clone();
+/// A form of every place of its function; of an only place that alone.
+pub(super) fn places(form: &Form) -> Vec<Form> {
+    match form.at {
+        At::Only => vec![*form],
+        _ => [At::First, At::Second].map(|at| Form { at, ..*form }).to_vec(),
+    }
+}
+
+/// The function of a form, made anew, and its chain.
+pub(super) fn function(form: &Form) -> (Arc<dyn Function>, Arc<Chain>) {
+    let chain = Arc::clone(deploy_forms(&places(form)).chain());
+    let function = chain.instances[usize::from(form.at == At::Second)].function.clone();
     // Files of numbers that were used are opened here.
     let _ = function.report(&warpline_nf::Outputs::default()).expect("a report");
-    Harness::new(function, deployment.chain().scratch_words).with_seed(deployment.chain().seed())
+    (function, chain)
+}
+
+fn harness(form: &Form) -> Harness {
+    let (function, chain) = function(form);
+    Harness::new(function, chain.scratch_words).with_seed(chain.seed())
 }
 
 pub(super) fn inputs(forms: &[Form]) -> Vec<warpline_verify::Input> {
     traffic(forms, Talk::new(71, 60, 1400).take(800), 73, 15).iter().map(harness_input).collect()
 }
 
+fn carried(forms: &[Form]) -> Vec<Carried> {
+    inputs(forms).into_iter().map(Carried::from).collect()
+}
+
 #[test]
 fn no_phase_touches_what_it_does_not_declare() {
     for form in FORMS.iter().chain(NARROW).chain(&ESN) {
-        let inputs = inputs(&[*form]);
-        let looked = look(&|| harness(form), &inputs);
-        let looked = looked.unwrap_or_else(|why| panic!("{}: {why:?}", form.name));
-        assert!(looked.outcomes.len() >= inputs.len(), "{}", form.name);
-        let seen = looked.unwritten + looked.unread;
-        assert!(seen > 1000, "{}: {seen}", form.name);
+        check(form, &carried(&[*form]));
     }
+}
+
+/// Second places get the words of the first, and answers.
+#[test]
+fn no_phase_of_two_places_touches_what_it_does_not_declare() {
+    for name in PAIRS {
+        let [first, second] = [1, 2].map(|place| forms(&[&format!("{name}:{place}")])[0]);
+        let came = carried(&[first, second]);
+        check(&first, &came);
+        let left = harness(&first).pass_first(&came, BATCH);
+        let changed = left.iter().filter(|one| one.words.iter().any(|word| *word != 0)).count();
+        let answers = left.iter().filter(|one| one.is_answer).count();
+        // Compression and routing change nothing that an answer must undo.
+        let is_undone = !function(&first).0.change_words().is_empty();
+        assert!(!is_undone || changed > 50 && answers > 10, "{name}: {changed}, {answers}");
+        check(&second, &left);
+    }
+}
+
+fn check(form: &Form, inputs: &[Carried]) {
+    let looked = look(&|| harness(form), inputs);
+    let looked = looked.unwrap_or_else(|why| panic!("{}, {:?}: {why:?}", form.name, form.at));
+    assert!(looked.outcomes.len() >= inputs.len(), "{}", form.name);
+    let seen = looked.unwritten + looked.unread;
+    assert!(seen > 1000, "{}: {seen}", form.name);
 }
 
 /// Does what it doesn't declare, from one packet on, behind the accessors and their checks.
@@ -260,7 +299,7 @@ impl StateHalf for Memory {
 
 #[test]
 fn what_is_not_declared_is_named() {
-    let inputs = inputs(&[]);
+    let inputs = carried(&[]);
     assert_eq!(look(&|| Liar::harness(Lie::Moves), &inputs).err(), None, "is carried along");
     for (lie, phase, field, is_written) in [
         (Lie::WritesTtl, Phase::Run, Field::Ttl, true),
@@ -296,6 +335,6 @@ fn what_is_not_declared_is_named() {
 fn what_is_not_the_same_twice_is_told() {
     let drawing = Arc::new(Liar::new(Lie::Draws));
     let make = || Harness::new(Arc::clone(&drawing) as Arc<dyn Function>, 2);
-    let found = look(&make, &inputs(&[])).err();
+    let found = look(&make, &carried(&[])).err();
     assert!(matches!(found, Some(Wrong::Unrepeatable(300..=320))), "{found:?}");
 }

@@ -13,12 +13,12 @@ use warpline_packet::{
 };
 use warpline_verify::exact::{BATCH, look_at};
 use warpline_verify::probes::{Hosts, answers, probes};
-use warpline_verify::{Harness, Outcome};
+use warpline_verify::{Carried, Harness, Outcome};
 
-use super::exact_access::inputs;
+use super::exact_access::{function, inputs, places};
 use crate::common::form_files::FILES;
-use crate::common::forms::{ESN, FORMS, Form, SEAL_ESN_EDGE, WIDE};
-use crate::common::real::deploy_forms;
+use crate::common::forms::{At, ESN, FORMS, Form, SEAL_ESN_EDGE, SEAL_OTHERS, WIDE};
+use crate::common::real::forms;
 
 /// A function that says less of itself than it does; no accessor checks it.
 struct Silent {
@@ -165,17 +165,17 @@ fn without(access: &Access, (part, field, is_written): Unit) -> Access {
 }
 
 fn silent(form: &Form, access: impl Fn(&Access) -> Access) -> Harness {
-    let deployment = deploy_forms(&[*form]);
-    let inner = deployment.chain().instances[0].function.clone();
-    let _ = inner.report(&warpline_nf::Outputs::default()).expect("a report");
+    let (inner, chain) = function(form);
     let access = access(inner.access());
     let function: Arc<dyn Function> = Arc::new(Silent { inner, access });
-    Harness::new(function, deployment.chain().scratch_words).with_seed(deployment.chain().seed())
+    Harness::new(function, chain.scratch_words).with_seed(chain.seed())
 }
 
-/// The packets that `check --strict` makes for a function of this form, after those of conversations through it.
-fn exercised(form: &Form) -> Vec<warpline_verify::Input> {
-    let mut all = inputs(&[*form]);
+/// The packets that `check --strict` makes for a function of this form, after those of conversations
+/// through it. At a second place they come from the first.
+fn exercised(form: &Form) -> Vec<Carried> {
+    let places = places(form);
+    let all = inputs(&places);
     let mut hosts = Hosts::default();
     hosts.read(form.table);
     let named = FILES.iter().filter(|(name, _)| form.table.contains(name));
@@ -189,16 +189,22 @@ fn exercised(form: &Form) -> Vec<warpline_verify::Input> {
     let len = (all.len() + made.len()).next_multiple_of(BATCH) - all.len();
     made.resize(len, filler);
     made.extend(sealed);
-    let back = answers(&made, &outcomes_of(form, &made));
-    all.extend(made);
-    all.extend(back);
-    all
+    let plain = |place| silent(place, |access| *access);
+    let mut harnesses: Vec<Harness> = places.iter().map(plain).collect();
+    let back = answers(&mut harnesses, &made, BATCH);
+    let all = [all, made, back].concat();
+    let all: Vec<Carried> = all.into_iter().map(Carried::from).collect();
+    match form.at {
+        At::Second => plain(&places[0]).pass_first(&all, BATCH),
+        _ => all,
+    }
 }
 
 /// The packets of `made` as the other end of a tunnel sends them to a function of this form.
 fn sealed_for(form: &Form, made: &[warpline_verify::Input]) -> Vec<warpline_verify::Input> {
     let by = |name| WIDE.iter().find(|form| form.name == name).expect("its other end");
     match form.name {
+        "gateway" => sealed_by(&SEAL_OTHERS, made),
         "open-natt" => sealed_by(by("seal-natt"), made),
         "open-natt-pieces" => sealed_by(by("seal-natt"), made).iter().flat_map(cut).collect(),
         // Numbers just before the sent half wraps, and numbers long after. All are in one batch,
@@ -273,15 +279,26 @@ fn may_be_unseen(function: &str, (part, field, is_written): Unit) -> bool {
     })
 }
 
-/// Takes away each declaration of the functions called so; gives how many were named, and those that
-/// were not and are not listed. None that is named may be listed.
-fn take_each(functions: &[&str]) -> (usize, Vec<(&'static str, Unit)>) {
+/// Takes away each declaration of the functions called so, at `at`; gives how many were named, and
+/// those that were not and are not listed. None that is named may be listed.
+fn take_each(functions: &[&str], at: At) -> (usize, Vec<(&'static str, Unit)>) {
     let mut named: BTreeMap<&str, BTreeSet<Unit>> = BTreeMap::new();
     let mut missed = BTreeSet::new();
-    let forms = FORMS.iter().chain(WIDE).chain(&ESN).chain([&SEAL_ESN_EDGE]);
-    for form in forms.filter(|form| functions.contains(&form.function)) {
+    let of_one = FORMS.iter().chain(WIDE).chain(&ESN).chain([&SEAL_ESN_EDGE]).copied();
+    let all: Vec<Form> = match at {
+        At::Only => of_one.collect(),
+        _ => forms(&[
+            "nat:2",
+            "balancer-dnat:2",
+            "balancer-ipip:2",
+            "gateway:2",
+            "recompress:2",
+            "router:2",
+        ]),
+    };
+    for form in all.iter().filter(|form| functions.contains(&form.function)) {
         let inputs = exercised(form);
-        let access = *deploy_forms(&[*form]).chain().instances[0].function.access();
+        let access = *function(form).0.access();
         let seen = named.entry(form.function).or_default();
         for unit in units(&access) {
             if seen.contains(&unit) {
@@ -294,7 +311,7 @@ fn take_each(functions: &[&str]) -> (usize, Vec<(&'static str, Unit)>) {
         }
     }
     missed.retain(|(name, unit)| !named[name].contains(unit) && !may_be_unseen(name, *unit));
-    for (name, units) in &named {
+    for (name, units) in named.iter().filter(|_| at == At::Only) {
         let listed: Vec<_> = units.iter().filter(|unit| may_be_unseen(name, **unit)).collect();
         assert!(listed.is_empty(), "{name}: these are seen, and listed as unseen: {listed:?}");
     }
@@ -302,7 +319,7 @@ fn take_each(functions: &[&str]) -> (usize, Vec<(&'static str, Unit)>) {
 }
 
 /// Whether a look at a function of this form without `unit` names it.
-fn is_named(form: &Form, inputs: &[warpline_verify::Input], unit: Unit) -> bool {
+fn is_named(form: &Form, inputs: &[Carried], unit: Unit) -> bool {
     let (part, field, is_written) = unit;
     let make = || silent(form, |access| without(access, unit));
     let Err(what) = look_at(&make, inputs, part.phase(), field) else { return false };
@@ -313,7 +330,7 @@ fn is_named(form: &Form, inputs: &[warpline_verify::Input], unit: Unit) -> bool 
 
 /// Of each of these functions all but those listed are named, and at least so many.
 fn all_are_named(functions: &[&str], least: usize) {
-    let (named, missed) = take_each(functions);
+    let (named, missed) = take_each(functions, At::Only);
     assert_eq!(missed, []);
     assert!(named >= least, "{named}");
 }
@@ -336,4 +353,16 @@ fn a_missing_declaration_of_a_balancer_or_of_compression_is_named() {
 #[test]
 fn a_missing_declaration_of_a_sensor_is_named() {
     all_are_named(&["digest", "flow_monitor", "nids"], 60);
+}
+
+/// A second place may declare more than it does, so only a number of each function's declarations is
+/// asked for.
+#[test]
+fn missing_declarations_of_second_places_are_named() {
+    for (function, least) in
+        [("nat", 18), ("load_balancer", 57), ("ipsec", 100), ("ipcomp", 45), ("router", 15)]
+    {
+        let (named, _) = take_each(&[function], At::Second);
+        assert!(named >= least, "{function}: {named}");
+    }
 }

@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpline_packet::wire::{checksum, ip_protocol as ip};
-use warpline_packet::{Flags, Headers, Instant, LinkType};
+use warpline_packet::{Flags, Headers, Instant, LinkType, Verdict};
 
 use super::STEP_NANOS;
 use super::build::{Packet, framed, icmp};
-use crate::{Input, Outcome};
+use crate::{Carried, Harness, Input, Outcome};
 
 /// The ends of an IP packet in a frame.
 pub(super) struct Ends {
@@ -31,10 +31,23 @@ impl Ends {
     }
 }
 
-/// Packets that return for those that went through: a reply to each that has ports or is an echo,
-/// and an error about every third.
-pub fn answers(inputs: &[Input], outcomes: &[Outcome]) -> Vec<Input> {
-    let mut nanos = inputs.last().map_or(0, |input| input.timestamp.as_nanos());
+/// Packets that return for those of `inputs` that pass `places`, one after the other, in batches of
+/// `batch`: a reply to each that has ports or is an echo, and an error about every third.
+pub fn answers(places: &mut [Harness], inputs: &[Input], batch: usize) -> Vec<Input> {
+    let Some((last, before)) = places.split_last_mut() else { return Vec::new() };
+    let came: Vec<Carried> = inputs.iter().cloned().map(Carried::from).collect();
+    let came = before.iter_mut().fold(came, |came, place| place.pass(&came, batch));
+    let first = last.ingress;
+    let outcomes = came.chunks(batch).flat_map(|batch| last.process_carried(batch));
+    let sent = outcomes.filter(|one| one.verdict == Verdict::Forward && !one.made);
+    let sent: Vec<Outcome> =
+        sent.map(|one| Outcome { ingress: one.ingress - first, ..one }).collect();
+    let came: Vec<Input> = came.into_iter().map(|one| one.input).collect();
+    returned(&came, &sent, inputs.last().map_or(0, |input| input.timestamp.as_nanos()))
+}
+
+/// Those that return for `outcomes` of `inputs`, after time `nanos`.
+fn returned(inputs: &[Input], outcomes: &[Outcome], mut nanos: u64) -> Vec<Input> {
     let mut made = Vec::new();
     for (number, outcome) in outcomes.iter().enumerate() {
         let Some(input) = inputs.get(outcome.ingress as usize) else { continue };

@@ -1,8 +1,9 @@
 //! `warpline check --strict`: runs a chain over a capture to prove that its functions touch what they declare and nothing else, and
 //! that devices, with what the plan sends them, make of the packets what the CPU makes of them.
 //!
-//! Each function gets the packets that those before it let through, and ticks as the packets' own time goes on. Fields that a phase does
-//! not declare as read hold other values while it lasts; those that it does not declare as written must stay.
+//! Each function gets the packets that those before it let through, with their scratch words, and
+//! ticks as packet time passes. Fields that a phase does not declare as read hold other values while
+//! it lasts; those that it does not declare as written must stay.
 
 mod devices;
 mod private;
@@ -10,13 +11,14 @@ mod private;
 use std::path::Path;
 use std::sync::Arc;
 
-use warpline_engine::Chain;
+use warpline_engine::{Chain, Instance, Place};
 use warpline_io::{Next, Source};
+use warpline_nf::Function;
 use warpline_nf::config::read_text;
-use warpline_packet::{Headers, Instant, Phase, Verdict};
-use warpline_verify::exact::{Undeclared, Wrong, look};
+use warpline_packet::{Headers, Instant, Phase};
+use warpline_verify::exact::{BATCH, Undeclared, Wrong, look};
 use warpline_verify::probes::{Hosts, answers, probes};
-use warpline_verify::{Harness, Input as Packet, Outcome};
+use warpline_verify::{Carried, Harness, Input as Packet};
 
 use self::devices::compare;
 use self::private::Private;
@@ -112,61 +114,95 @@ fn with_probes(mut packets: Vec<Packet>, hosts: &Hosts) -> Vec<Packet> {
     packets
 }
 
-/// The same with replies to the packets that were made and that a function let through.
-fn with_answers(packets: &[Packet], hosts: &Hosts, mut harness: Harness) -> Vec<Packet> {
-    let mut all = with_probes(packets.to_vec(), hosts);
-    let outcomes = all.chunks(256).flat_map(|batch| harness.process(batch));
-    let is_sent =
-        |one: &Outcome| one.verdict == Verdict::Forward && one.ingress as usize >= packets.len();
-    let sent: Vec<Outcome> = outcomes.filter(is_sent).collect();
-    let back = answers(&all, &sent);
-    all.extend(back);
-    all
-}
-
-/// Every function, over what those before it let through, and over packets that are made for it.
+/// Every function, over the packets that reach it, and over packets that are made for it.
 fn prove_access(
     private: &Private<'_>,
     number: usize,
     chain: &Chain,
-    mut packets: Vec<Packet>,
+    packets: Vec<Packet>,
     hosts: &Hosts,
 ) -> Result<(), Failure> {
+    let mut packets: Vec<Carried> = packets.into_iter().map(Carried::from).collect();
     for (position, instance) in chain.instances.iter().enumerate() {
         let wrong = |why: String| Failure::Run(format!("[{}]: {why}", instance.name));
-        let harness = |function| {
-            let mut harness = Harness::new(function, chain.scratch_words).with_seed(chain.seed());
-            if !chain.ports().is_empty() {
-                harness.set_comes(|number| [(number % 2) as u16, (number % 7) as u16]);
-            }
-            harness
+        let make_at = |position| -> Result<Harness, String> {
+            let function = private.function(number, position, &chain.instances[position])?;
+            Ok(harness(chain, function))
         };
-        private.function(number, position, instance).map(harness).map_err(wrong)?;
+        make_at(position).map_err(wrong)?;
         // Once it could be made it can be made again: only the disk could be full.
         let make = || {
-            let function = private.function(number, position, instance);
-            harness(function.unwrap_or_else(|_| Arc::clone(&instance.function)))
+            let made = make_at(position);
+            made.unwrap_or_else(|_| harness(chain, Arc::clone(&instance.function)))
         };
-        let all = with_answers(&packets, hosts, make());
-        let looked = look(&make, &all).map_err(|why| wrong(in_words(&why, &all, packets.len())))?;
+        let is_second = instance.place == Place::Second;
+        // Answers pass second places only.
+        let (came, beside): (Vec<_>, Vec<_>) =
+            packets.into_iter().partition(|one| is_second || !one.is_answer);
+        let made = made_for(chain, position, &came, hosts, &make_at).map_err(wrong)?;
+        let all = [&came[..], &made].concat();
+        let looked = look(&make, &all).map_err(|why| wrong(in_words(&why, &all, came.len())))?;
         say(&format!(
             "  {:<14} as declared, over {} packets and {} made: {} fields seen not to be read, {} not to be written",
             instance.name,
-            packets.len(),
-            all.len() - packets.len(),
+            came.len(),
+            made.len(),
             looked.unread,
             looked.unwritten
         ))?;
-        packets = let_through(&packets, looked.outcomes);
+        packets = make().pass(&came, BATCH);
+        packets.extend(beside);
+        packets.sort_by_key(|one| one.input.timestamp);
     }
     Ok(())
 }
 
+/// A function of `chain`, alone.
+fn harness(chain: &Chain, function: Arc<dyn Function>) -> Harness {
+    let mut harness = Harness::new(function, chain.scratch_words).with_seed(chain.seed());
+    if !chain.ports().is_empty() {
+        harness.set_comes(|number| [(number % 2) as u16, (number % 7) as u16]);
+    }
+    harness
+}
+
+/// Packets for the function at `position`, after those that came: probes and packets that return for
+/// them. Those of a second place come from its first place, with the words of that.
+fn made_for(
+    chain: &Chain,
+    position: usize,
+    came: &[Carried],
+    hosts: &Hosts,
+    make_at: &dyn Fn(usize) -> Result<Harness, String>,
+) -> Result<Vec<Carried>, String> {
+    let places = places_of(chain, position);
+    let start = came.last().map_or(Instant::ZERO, |last| last.input.timestamp);
+    let mut made = probes(hosts, ROUNDS, start);
+    let mut harnesses = places.iter().map(|&at| make_at(at)).collect::<Result<Vec<_>, _>>()?;
+    made.extend(answers(&mut harnesses, &made, BATCH));
+    let made: Vec<Carried> = made.into_iter().map(Carried::from).collect();
+    match places[..] {
+        [first, second] if second == position => Ok(make_at(first)?.pass_first(&made, BATCH)),
+        _ => Ok(made),
+    }
+}
+
+/// The positions of the function at `position`: of its only place, or of both.
+fn places_of(chain: &Chain, position: usize) -> Vec<usize> {
+    let own = &chain.instances[position];
+    let is_own = |other: &&Instance| other.place != Place::Only && other.table() == own.table();
+    if own.place == Place::Only {
+        return vec![position];
+    }
+    let all = chain.instances.iter().enumerate();
+    all.filter(|(_, other)| is_own(other)).map(|(at, _)| at).collect()
+}
+
 /// Of `all` packets the first `own` came to the function, the others were made for it.
-fn in_words(wrong: &Wrong, all: &[Packet], own: usize) -> String {
+fn in_words(wrong: &Wrong, all: &[Carried], own: usize) -> String {
     let whose = |packet: usize| match (packet < own, all.get(packet)) {
         (false, Some(made)) => {
-            format!("generated packet {} ({})", packet - own, shape(made))
+            format!("generated packet {} ({})", packet - own, shape(&made.input))
         }
         _ => format!("received packet {packet}"),
     };
@@ -225,29 +261,6 @@ fn read(input: &Input) -> Result<(Vec<Packet>, bool), Failure> {
             Err(why) => return Err(Failure::Usage(format!("{}: {why}", input.name()))),
         }
     }
-}
-
-/// The packets that go on to the next function.
-fn let_through(packets: &[Packet], outcomes: Vec<Outcome>) -> Vec<Packet> {
-    // Packets that were made for this function end here.
-    let goes_on = |outcome: &Outcome| {
-        outcome.verdict == Verdict::Forward && (outcome.ingress as usize) < packets.len()
-    };
-    let next = |outcome: Outcome| {
-        let cause = packets.get(outcome.ingress as usize)?;
-        // What the capture cut of a frame is still cut.
-        let cut = match outcome.made {
-            true => 0,
-            false => cause.wire_len.saturating_sub(cause.bytes.len() as u32),
-        };
-        Some(Packet {
-            wire_len: outcome.bytes.len() as u32 + cut,
-            bytes: outcome.bytes,
-            timestamp: cause.timestamp,
-            link: cause.link,
-        })
-    };
-    outcomes.into_iter().filter(goes_on).filter_map(next).collect()
 }
 
 #[cfg(test)]
