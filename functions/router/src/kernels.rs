@@ -89,14 +89,16 @@ fn node_bytes(node: &Node) -> [u8; NODE_LEN] {
 }
 
 fn shorts(numbers: &[u16]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(size_of_val(numbers));
-    numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+    let mut bytes = vec![0; size_of_val(numbers)];
+    let both = bytes.as_chunks_mut().0.iter_mut().zip(numbers);
+    both.for_each(|(to, number)| *to = number.to_le_bytes());
     bytes
 }
 
 fn words(numbers: &[u32]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(size_of_val(numbers));
-    numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+    let mut bytes = vec![0; size_of_val(numbers)];
+    let both = bytes.as_chunks_mut().0.iter_mut().zip(numbers);
+    both.for_each(|(to, number)| *to = number.to_le_bytes());
     bytes
 }
 

@@ -38,7 +38,7 @@ int cuMemGetInfo_v2(size_t *free, size_t *total)
 {
     ENTER;
     *free = memory_free_bytes();
-    *total = 1ull << 32;
+    *total = 1ull << CAPACITY_BITS;
     return 0;
 }
 

@@ -59,7 +59,7 @@ int cuDriverGetVersion(int *version)
 int cuDeviceGetCount(int *count) { STARTED; *count = device_count; return 0; }
 int cuDeviceGet(int *device, int ordinal) { STARTED; KNOWN(ordinal); *device = ordinal; return 0; }
 int cuDeviceGetName(char *name, int size, int device) { STARTED; KNOWN(device); snprintf(name, size, "stub"); return 0; }
-int cuDeviceTotalMem_v2(size_t *bytes, int device) { STARTED; KNOWN(device); *bytes = 1ull << 32; return 0; }
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { STARTED; KNOWN(device); *bytes = 1ull << CAPACITY_BITS; return 0; }
 
 int cuDeviceGetPCIBusId(char *name, int size, int device)
 {

@@ -21,7 +21,7 @@ enum memory_outcome { MEMORY_FINE, MEMORY_FULL, MEMORY_UNKNOWN, MEMORY_OUT_OF_BO
 /* Log2 of the bytes of the addresses' range, and of the device's capacity. */
 #ifndef MEMORY_BITS
 #define MEMORY_BITS 36
-#define CAPACITY_BITS 32
+#define CAPACITY_BITS 33
 #endif
 enum { MEMORY_ALIGNMENT = 256 };
 

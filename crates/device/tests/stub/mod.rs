@@ -48,6 +48,12 @@ const LIBRARIES: [(&str, Files); 2] = [
     ("libnvrtc.so", files!["nvrtc.c"]),
 ];
 
+/// Whether this program runs over the stubs.
+#[allow(dead_code, reason = "not every test program asks")]
+pub(crate) fn is_over_stubs() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
 /// A folder with both stubs and what they make, removed in the end.
 pub(crate) struct Stubs {
     folder: PathBuf,
@@ -62,7 +68,7 @@ impl Stubs {
     /// The same, with a flag for the compiler.
     #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
     pub(crate) fn build_with(flag: &str) -> Option<Self> {
-        if std::env::var_os(INSIDE).is_some() {
+        if is_over_stubs() {
             return None;
         }
         static BUILT: AtomicUsize = AtomicUsize::new(0);
