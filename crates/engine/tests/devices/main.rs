@@ -4,6 +4,7 @@
 mod common;
 
 mod beside;
+mod between;
 mod carried;
 mod crossings;
 mod cuda;
