@@ -1,8 +1,9 @@
-//! Remembers how a function changed the first fragment of a packet, for those that follow it.
+//! Remembers how a function treated the first fragment of a packet, for those that follow it.
 
+use core::ops::Deref;
 use std::time::Duration;
 
-use warpline_packet::{FragmentKey, Instant, PacketMut, Shard};
+use warpline_packet::{Batch, FragmentKey, Instant, PacketView, Shard};
 
 use warpline_tables::index::scale;
 use warpline_tables::keyed::HashKey;
@@ -19,7 +20,7 @@ struct Place<T> {
     done: T,
 }
 
-/// The fragmented packets of a shard, each with the change of its first fragment.
+/// The fragmented packets of a shard, each with the treatment of its first fragment.
 pub struct Fragments<T> {
     places: Vec<Place<T>>,
     hash_key: HashKey,
@@ -31,15 +32,33 @@ impl<T: Copy + Default> Fragments<T> {
         Self { places: vec![Place::default(); shard.share(PLACES)], hash_key }
     }
 
-    /// Remembers the change of a first fragment.
-    pub fn remember(&mut self, packet: &PacketMut<'_>, done: T, now: Instant) {
+    /// Remembers the treatment of a first fragment.
+    pub fn remember<B: Deref<Target = Batch>>(
+        &mut self,
+        packet: &PacketView<B>,
+        done: T,
+        now: Instant,
+    ) {
         let Some(key) = FragmentKey::of_packet(packet) else { return };
         let at = self.place(&key);
         self.places[at] = Place { key, done, expires: now.after(LIFETIME).as_nanos() };
     }
 
-    /// The change of the first fragment of a packet, if that one was seen.
-    pub fn find(&self, packet: &PacketMut<'_>, now: Instant) -> Option<T> {
+    /// Forgets an earlier packet with the key of a first fragment that was dropped.
+    pub fn forget<B: Deref<Target = Batch>>(&mut self, packet: &PacketView<B>) {
+        let Some(key) = FragmentKey::of_packet(packet) else { return };
+        let at = self.place(&key);
+        if self.places[at].key == key {
+            self.places[at].expires = 0;
+        }
+    }
+
+    /// The treatment of the first fragment of a packet, if that one was seen.
+    pub fn find<B: Deref<Target = Batch>>(
+        &self,
+        packet: &PacketView<B>,
+        now: Instant,
+    ) -> Option<T> {
         let key = FragmentKey::of_packet(packet)?;
         let place = &self.places[self.place(&key)];
         (place.key == key && place.expires > now.as_nanos()).then_some(place.done)

@@ -99,7 +99,12 @@ impl NatShard {
                 }
                 self.words.set(packet, &rewrite);
             }
-            Err(refusal) => packet.drop(Reason(refusal as u8)),
+            Err(refusal) => {
+                if packet.has(Flags::FRAGMENT) && !packet.has(Flags::LATER_FRAGMENT) {
+                    self.fragments.forget(packet);
+                }
+                packet.drop(Reason(refusal as u8));
+            }
         }
     }
 

@@ -190,7 +190,13 @@ impl Function for Nat {
         }
         match self.handle(frame, &view, left) {
             Ok(()) => Fate::Forward,
-            Err(why) => Fate::Drop(why),
+            Err(why) => {
+                if view.fragment && !view.later() {
+                    let key = fragment_key(frame, &view);
+                    self.fragments.retain(|(known, ..)| *known != key);
+                }
+                Fate::Drop(why)
+            }
         }
     }
 

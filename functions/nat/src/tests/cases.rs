@@ -205,6 +205,17 @@ fn fragments_follow_the_first() {
     }
 }
 
+/// Also if an earlier packet had the same identification.
+#[test]
+fn fragments_of_a_refused_packet_are_refused() {
+    let mut nat = nat("per_source_max = 1");
+    let fragments = |port| udp("10.0.0.1", "198.51.100.1", (port, 53)).with(&[7; 64]).fragments(24);
+    for (port, reasons) in [(5000, [None, None]), (5001, [Some("per-source"), Some("fragment")])] {
+        let out = fragments(port).map(|bytes| dropped(&send(&mut nat, 1, &bytes)));
+        assert_eq!(out, reasons, "{port}");
+    }
+}
+
 #[test]
 fn what_cannot_be_translated_is_dropped_by_name() {
     let mut nat = nat("");
