@@ -1,5 +1,6 @@
 //! Numbers frames, gives them times, and hands them to the lanes that have their state.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame};
@@ -57,6 +58,8 @@ pub(super) struct Desk {
     spare: Kept,
     /// Where functions need the first fragment of a packet before the others.
     fragments: Option<Fragments>,
+    /// Whether a frame of the burst at hand waits.
+    has_waiting: bool,
     /// Frames whose time is not decided: they come behind those that are kept.
     held: Kept,
     /// When the source had none for the first time since there are such.
@@ -98,6 +101,7 @@ impl Desk {
             kept: Kept::new(),
             spare: Kept::new(),
             fragments: chain.orders_fragments().then(Fragments::new),
+            has_waiting: false,
             held: Kept::default(),
             held_since: None,
             ending: false,
@@ -199,19 +203,18 @@ impl Desk {
     /// Keeps those of the first `now` frames which found no room, fragments that are ready, and the
     /// frames after them.
     fn keep(&mut self, frames: &[Frame<'_>], taken: usize, now: usize) {
-        if taken == frames.len() && self.fragments.is_none() {
-            return;
-        }
-        let all = || frames.iter().zip(&*self.times).zip(&*self.found).enumerate();
-        for (_, ((frame, now), _)) in all().take(now).skip(taken).filter(|(_, (_, own))| !own.waits)
-        {
-            self.kept.keep(frame, *now);
+        let each = |some: Range<usize>| {
+            let found = self.times[some.clone()].iter().zip(&self.found[some.clone()]);
+            frames[some].iter().zip(found)
+        };
+        for (frame, (time, _)) in each(taken..now).filter(|(_, (_, own))| !own.waits) {
+            self.kept.keep(frame, *time);
         }
         if let Some(fragments) = &mut self.fragments {
             fragments.move_ready(&mut self.kept);
         }
-        for (_, ((frame, now), _)) in all().skip(now) {
-            self.kept.keep(frame, *now);
+        for (frame, (time, _)) in each(now..frames.len()) {
+            self.kept.keep(frame, *time);
         }
     }
 
@@ -219,9 +222,17 @@ impl Desk {
     /// the frames come before fragments that waited.
     #[inline]
     fn order_fragments(&mut self, frames: &[Frame<'_>]) -> usize {
+        if self.fragments.is_none() {
+            return frames.len();
+        }
+        if let Some(&last) = self.times[..frames.len()].last() {
+            self.last_time = last;
+        }
         let found = &self.found[..frames.len()];
         let is_fragment = |found: &Found| found.headers.flags.has(Flags::FRAGMENT);
-        match self.fragments.is_some() && found.iter().any(is_fragment) {
+        self.has_waiting = false;
+        // Without an early end the loop is shorter for bursts that have none.
+        match found.iter().fold(false, |any, found| any | is_fragment(found)) {
             true => self.order_all_fragments(frames),
             false => frames.len(),
         }
@@ -235,7 +246,6 @@ impl Desk {
         let all = frames.iter().zip(&mut *self.found).zip(&*self.times).enumerate();
         for (at, ((frame, found), &now)) in all {
             let Some(key) = FragmentKey::of(frame.bytes, &found.headers) else { continue };
-            self.last_time = self.last_time.max(now);
             if fragments.expire(now) {
                 return at;
             }
@@ -246,7 +256,7 @@ impl Desk {
                 continue;
             }
             match fragments.later(key, frame, now) {
-                Course::Waits => found.waits = true,
+                Course::Waits => (found.waits, self.has_waiting) = (true, true),
                 Course::On(None) => {}
                 Course::On(Some(shard)) => {
                     found.steered.shard = shard;
@@ -408,7 +418,7 @@ impl Desk {
     /// Returns `at` itself if an announcement was started that comes first.
     fn run_end(&mut self, frames: &[Frame<'_>], at: usize) -> usize {
         let mut end = frames.len();
-        if self.fragments.is_some() {
+        if self.has_waiting {
             let waits = self.found[at..end].iter().position(|found| found.waits);
             end = waits.map_or(end, |count| at + count);
         }

@@ -13,12 +13,12 @@ pub(crate) fn in_order(frames: &[Frame]) -> Vec<Frame> {
     let mut last = 0;
     for frame in frames {
         let view = view(frame);
+        last = last.max(frame.now);
         if !view.fragment || view.lie.is_some() {
             out.push(frame.clone());
             continue;
         }
         let (key, now) = (fragment_key(frame, &view), frame.now);
-        last = last.max(now);
         let (late, others) = waiting.into_iter().partition(|(_, until, _)| *until <= now);
         waiting = others;
         for (key, _, frame) in late {
