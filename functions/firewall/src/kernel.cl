@@ -194,7 +194,8 @@ FUNCTION u32 refusal(u32 standing)
 {
     if (standing == STANDING_INVALID) return REASON_INVALID;
     if (standing == STANDING_TABLE_FULL) return REASON_TABLE_FULL;
-    return standing == STANDING_PER_SOURCE ? REASON_PER_SOURCE : REASONS;
+    if (standing == STANDING_PER_SOURCE) return REASON_PER_SOURCE;
+    return standing == STANDING_FIRST_REFUSED ? REASON_FRAGMENT : REASONS;
 }
 
 #if HAS_WAYS
@@ -230,7 +231,8 @@ PACKET_KERNEL(filter)
         if (!(header_flags(p) & FLAG_TRANSPORT)) reason = hidden_reason(f);
         if (reason != REASONS) { drop(p, reason, place); continue; }
         u32 is_established = standing == STANDING_ESTABLISHED;
-        if (is_established && ACCEPTS_ESTABLISHED) continue;
+        u32 follows = header_flags(p) & FLAG_LATER_FRAGMENT;
+        if (is_established && (ACCEPTS_ESTABLISHED || follows)) continue;
         Key key;
         find_transport(f, &key);
         if (is_established) key.kind += KIND_ESTABLISHED;

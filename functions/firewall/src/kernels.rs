@@ -30,6 +30,7 @@ const NUMBERS: &[(&str, u64)] = &[
     ("STANDING_INVALID", Standing::Invalid as u64),
     ("STANDING_TABLE_FULL", Standing::TableFull as u64),
     ("STANDING_PER_SOURCE", Standing::PerSource as u64),
+    ("STANDING_FIRST_REFUSED", Standing::FirstRefused as u64),
     ("REASON_RULE", super::RULE.0 as u64),
     ("REASON_DEFAULT", super::DEFAULT.0 as u64),
     ("REASON_NON_IP", super::NON_IP.0 as u64),

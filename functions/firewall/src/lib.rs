@@ -28,7 +28,9 @@ use self::tracker::{Standing, Tracker};
 use warpline_nf::{
     Definition, Function, Kernels, Key, Resources, Section, State, TableSize, Traits,
 };
+use warpline_rewrite::fragments::Fragments;
 use warpline_rule_files::Action;
+use warpline_tables::keyed::HashKey;
 use warpline_tables::tcp::{self, PickUp, Windows};
 
 pub use self::rule_set::{Decision, Policy, RuleSet};
@@ -86,16 +88,18 @@ const READS: FieldSet = FieldSet::of(&[
 ]);
 const STATELESS: Access =
     Access::run_only(ReadWrite::new(READS, FieldSet::EMPTY.with(Field::Verdict)));
-/// Fields that give a later fragment's offset. Only `run` reads them.
-const PLACED: FieldSet = FieldSet::of(&[Field::IpFragment, Field::IpOptions]);
-/// Tracking reads the numbers of TCP, the identifier of an echo and the packet that an error
-/// quotes. The IP header has the length of a segment that the capture cut.
+/// The field that gives a later fragment's offset in IPv4. Only `run` reads it.
+const PLACED: FieldSet = FieldSet::of(&[Field::IpFragment]);
+/// Tracking reads the numbers of TCP, the identifier of an echo, the packet that an error quotes
+/// and the key of a fragment. The IP header has the length of a segment that the capture cut.
 const TRACKED: Access = Access {
     before: ReadWrite::new(
         READS.without(PLACED).union(FieldSet::of(&[
             Field::Timestamp,
             Field::PayloadOffset,
             Field::IpLen,
+            Field::IpIdent,
+            Field::IpProtocol,
             Field::TcpSeq,
             Field::TcpAck,
             Field::TcpWindow,
@@ -111,6 +115,8 @@ const TRACKED: Access = Access {
 struct Firewall {
     rules: Arc<RuleSet>,
     tracking: Option<Tracking>,
+    /// Decides which of two fragmented packets is remembered.
+    fragment_key: HashKey,
     access: Access,
 }
 
@@ -162,7 +168,13 @@ impl Function for Firewall {
         let Tracking { per_source, timeouts, .. } = *tracking;
         let connections = Connections::new(shard.share(tracking.connections), per_source, timeouts);
         let rules = Arc::clone(&self.rules);
-        State::before(Tracker::new(rules, connections, tracking.word, tracking.tcp))
+        let fragments = Fragments::new(shard, self.fragment_key);
+        State::before(Tracker::new(rules, connections, fragments, *tracking))
+    }
+
+    fn follows_first_fragment(&self) -> bool {
+        // Whatever `fragments` says, which a reload may change.
+        self.tracking.is_some()
     }
 
     fn tables(&self) -> Vec<TableSize> {
@@ -197,6 +209,7 @@ fn settle(batch: &mut Batch, index: usize, decision: Decision, standing: Standin
         (_, Standing::Invalid) => INVALID,
         (_, Standing::TableFull) => TABLE_FULL,
         (_, Standing::PerSource) => PER_SOURCE,
+        (_, Standing::FirstRefused) => FRAGMENT,
         (Decision::NonIp, _) => NON_IP,
         (Decision::Fragment, _) => FRAGMENT,
         (Decision::Snapped, _) => SNAPPED,
@@ -215,8 +228,7 @@ impl Firewall {
             let packet = batch.packet(index);
             let standing = standing(&packet);
             let decision = self.rules.decide(&packet, standing == Standing::Established);
-            let refused = !matches!(standing, Standing::New | Standing::Established);
-            if decision != Decision::Accept || refused {
+            if decision != Decision::Accept || !standing.is_judged() {
                 settle(batch, index, decision, standing);
             }
         }
@@ -241,7 +253,8 @@ impl Firewall {
                 access.before.reads = access.before.reads | ways.reads();
             }
         }
-        Some(Self { rules, tracking, access })
+        let fragment_key = HashKey::of_seed(resources.seed(), 2);
+        Some(Self { rules, tracking, fragment_key, access })
     }
 }
 

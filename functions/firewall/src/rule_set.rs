@@ -183,7 +183,7 @@ impl RuleSet {
             return Decision::Malformed;
         }
         if !packet.has(Flags::TRANSPORT)
-            && let Some(decision) = self.without_transport(packet)
+            && let Some(decision) = self.without_transport(packet, established)
         {
             return decision;
         }
@@ -214,9 +214,10 @@ impl RuleSet {
     }
 
     /// What is decided of a packet without a transport header that could be read, before or instead
-    /// of asking the rules; `None` where the rules are asked.
+    /// of asking the rules; `None` where the rules are asked. A later fragment that is established
+    /// follows its first one.
     #[cold]
-    pub fn without_transport(&self, packet: &Packet<'_>) -> Option<Decision> {
+    pub fn without_transport(&self, packet: &Packet<'_>, established: bool) -> Option<Decision> {
         let version = packet.version();
         if version == 0 {
             return Some(self.non_ip(packet));
@@ -226,7 +227,8 @@ impl RuleSet {
             // In IPv6 what follows may be one more header, and what it carries is hidden.
             let hidden = version == 6 && ip_protocol::is_extension(protocol);
             let dropped = self.policy.drop_fragments || hidden || overlaps_tcp_header(packet);
-            return dropped.then_some(Decision::Fragment);
+            let decision = if dropped { Decision::Fragment } else { Decision::Accept };
+            return (dropped || established).then_some(decision);
         }
         let due = match protocol {
             ip_protocol::TCP | ip_protocol::UDP => true,

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use warpline_packet::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv6_ext};
 use warpline_packet::{Batch, Flags, Instant, Packet, ScratchWord};
 
-use super::Firewall;
 use super::connections::{Connections, Found, NoPlace, Opened};
 use super::flow_key::FlowKey;
 use super::progress::Progress;
 use super::rule_set::{Decision, RuleSet};
+use super::{Firewall, Tracking};
 use warpline_nf::{Before, Emit, Function, StateHalf};
+use warpline_rewrite::fragments::Fragments;
 use warpline_tables::tcp::{Conversation, Phase, Policy, Segment, Verdict};
 
 /// Expired connections that are reclaimed with each packet, at most: more than one can be added.
@@ -31,7 +32,8 @@ const NEAR: u64 = 64;
 pub(super) enum Standing {
     /// Not part of a connection, or the packet that opens one: the rules decide.
     New = 0,
-    /// Part of a connection, or an error about one.
+    /// Part of a connection, or an error about one, or a later fragment whose first one was
+    /// accepted.
     Established = 1,
     /// TCP that is neither part of a connection nor opens one.
     Invalid = 2,
@@ -39,9 +41,16 @@ pub(super) enum Standing {
     TableFull = 3,
     /// It would open a connection, and its source has as many as it may.
     PerSource = 4,
+    /// A later fragment whose first one was dropped.
+    FirstRefused = 5,
 }
 
 impl Standing {
+    /// Whether the rules decide about the packet.
+    pub(super) const fn is_judged(self) -> bool {
+        matches!(self, Self::New | Self::Established)
+    }
+
     /// What a scratch word says.
     pub(super) const fn from_word(word: u32) -> Self {
         match word {
@@ -49,6 +58,7 @@ impl Standing {
             2 => Self::Invalid,
             3 => Self::TableFull,
             4 => Self::PerSource,
+            5 => Self::FirstRefused,
             _ => Self::New,
         }
     }
@@ -58,6 +68,8 @@ impl Standing {
 pub(super) struct Tracker {
     rules: Arc<RuleSet>,
     connections: Connections,
+    /// Whether the first fragment of a packet was accepted.
+    fragments: Fragments<bool>,
     word: ScratchWord,
     tcp: Policy,
     /// Segments that were dropped for their numbers.
@@ -71,7 +83,11 @@ impl Before for Tracker {
 
     fn before(&mut self, batch: &mut Batch, picks: &[u16], _: &mut Emit<'_>) {
         for &index in picks {
-            let standing = self.standing(&batch.packet(index.into()));
+            let packet = batch.packet(index.into());
+            let standing = match packet.has(Flags::FRAGMENT) {
+                false => self.standing(&packet),
+                true => self.standing_of_fragment(&packet),
+            };
             batch.packet_mut(index.into()).set_scratch(self.word, standing as u32);
         }
     }
@@ -108,10 +124,10 @@ impl Tracker {
     pub(super) fn new(
         rules: Arc<RuleSet>,
         connections: Connections,
-        word: ScratchWord,
-        tcp: Policy,
+        fragments: Fragments<bool>,
+        Tracking { word, tcp, .. }: Tracking,
     ) -> Self {
-        Self { rules, connections, word, tcp, out_of_window: 0 }
+        Self { rules, connections, fragments, word, tcp, out_of_window: 0 }
     }
 
     /// The keys by which packets of TCP and UDP will be looked for, where there are so many connections that they lie far away.
@@ -128,11 +144,12 @@ impl Tracker {
         }
     }
 
+    /// Inlined into the loop over a batch, though fragments need it too.
+    #[inline(always)]
     fn standing(&mut self, packet: &Packet<'_>) -> Standing {
         self.connections.reclaim(RECLAIMED_PER_PACKET, packet.timestamp());
         let transport = packet.has(Flags::TRANSPORT);
-        let hidden = packet.has(Flags::LATER_FRAGMENT)
-            || (!transport && self.rules.without_transport(packet).is_some());
+        let hidden = !transport && self.rules.without_transport(packet, false).is_some();
         if packet.malformed().is_some() || hidden {
             return Standing::New;
         }
@@ -142,6 +159,28 @@ impl Tracker {
             ip_protocol::ICMP | ip_protocol::ICMPV6 if transport => self.icmp(packet),
             _ => self.either_way(packet, [0, 0]),
         }
+    }
+
+    /// The first fragment of a packet is like a whole packet, and the others follow it.
+    #[cold]
+    #[inline(never)]
+    fn standing_of_fragment(&mut self, packet: &Packet<'_>) -> Standing {
+        let now = packet.timestamp();
+        if packet.malformed().is_some() {
+            return Standing::New;
+        }
+        if packet.has(Flags::LATER_FRAGMENT) {
+            return match self.fragments.find(packet, now) {
+                Some(true) => Standing::Established,
+                Some(false) => Standing::FirstRefused,
+                None => Standing::New,
+            };
+        }
+        let standing = self.standing(packet);
+        let decided = self.rules.decide(packet, standing == Standing::Established);
+        let is_accepted = standing.is_judged() && decided == Decision::Accept;
+        self.fragments.remember(packet, is_accepted, now);
+        standing
     }
 
     fn tcp(&mut self, packet: &Packet<'_>) -> Standing {

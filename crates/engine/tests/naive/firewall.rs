@@ -1,7 +1,10 @@
 //! The firewall, from its manual.
 
+use std::collections::BTreeMap;
+
 use crate::connections::{Config as Tracking, Connections, Standing};
 use crate::function::{Counters, Fate, Function};
+use crate::nat::{FRAGMENTS_NANOS, Whole, fragment_key};
 use crate::rules::Rule;
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, be16, view};
 
@@ -19,6 +22,8 @@ pub(crate) struct Config {
 pub(crate) struct Firewall {
     policy: Policy,
     connections: Option<Connections>,
+    /// How first fragments left, and until when that is remembered.
+    firsts: BTreeMap<Whole, (Fate, u64)>,
 }
 
 /// What the rules say.
@@ -27,7 +32,27 @@ pub(crate) struct Policy(Config);
 impl Firewall {
     pub(crate) fn new(config: Config) -> Self {
         let connections = config.tracking.clone().map(Connections::new);
-        Self { policy: Policy(config), connections }
+        Self { policy: Policy(config), connections, firsts: BTreeMap::new() }
+    }
+
+    /// With connections, the fragments of a packet share the fate of the first one.
+    fn judge_any(&mut self, frame: &Frame, view: &View) -> Fate {
+        if self.connections.is_none() || !view.fragment || view.version == 0 {
+            return self.judge(frame, view);
+        }
+        let key = fragment_key(frame, view);
+        if !view.later() {
+            let fate = self.judge(frame, view);
+            self.firsts.insert(key, (fate, frame.now + FRAGMENTS_NANOS));
+            return fate;
+        }
+        let known = self.firsts.get(&key).filter(|(_, until)| frame.now < *until);
+        match (self.policy.hidden(frame, view), known) {
+            (Some(why), _) => Fate::Drop(why),
+            (None, Some((Fate::Forward, _))) => Fate::Forward,
+            (None, Some(_)) => Fate::Drop("fragment"),
+            (None, None) => self.judge(frame, view),
+        }
     }
 
     fn judge(&mut self, frame: &Frame, view: &View) -> Fate {
@@ -97,8 +122,12 @@ impl Function for Firewall {
         let view = view(frame);
         match view.lie {
             Some(what) => Fate::Malformed(what),
-            None => self.judge(frame, &view),
+            None => self.judge_any(frame, &view),
         }
+    }
+
+    fn follows_first_fragment(&self) -> bool {
+        self.connections.is_some()
     }
 
     fn counters(&self, now: u64) -> Counters {

@@ -121,6 +121,8 @@ pub(super) struct Model<'a> {
     /// How many gave way or were out of the window, by counter.
     pub(super) counted: HashMap<&'static str, u64>,
     tracked: HashMap<Name, Tracked>,
+    /// Whether first fragments were accepted, and until when that is remembered.
+    firsts: HashMap<(u8, u128, u128, u8), (bool, u64)>,
     events: u64,
 }
 
@@ -140,11 +142,13 @@ const SECOND: u64 = 1_000_000_000;
 
 impl<'a> Model<'a> {
     pub(super) fn new(rules: &'a [Rule], mode: Mode, places: fn(usize) -> usize) -> Self {
-        let (tracked, counted) = (HashMap::new(), HashMap::new());
-        Self { rules, mode, places, per_source: usize::MAX, counted, tracked, events: 0 }
+        let (tracked, counted, firsts) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let per_source = usize::MAX;
+        Self { rules, mode, places, per_source, counted, tracked, firsts, events: 0 }
     }
 
-    /// How a packet leaves; `about` is the packet that an ICMP error quotes.
+    /// How a packet leaves; `about` is the packet that an ICMP error quotes. The fragments of a
+    /// packet leave like the first one.
     pub(super) fn send(
         &mut self,
         sent: &Sent,
@@ -152,9 +156,36 @@ impl<'a> Model<'a> {
         shard: usize,
         now: u64,
     ) -> &'static str {
+        let protocol = if sent.version == 4 { sent.protocol } else { 0 };
+        let packet = (sent.version, sent.src, sent.dst, protocol);
+        match sent.shape {
+            Shape::LaterFragment(_) => {
+                let alone = decide(self.rules, sent, false);
+                let known = self.firsts.get(&packet).filter(|(_, until)| now < *until);
+                match known {
+                    Some((true, _)) if alone != "fragment" => "accept",
+                    Some((false, _)) => "fragment",
+                    _ => alone,
+                }
+            }
+            Shape::FirstFragment => {
+                let told = self.send_whole(sent, about, shard, now);
+                self.firsts.insert(packet, (told == "accept", now + 60 * SECOND));
+                told
+            }
+            _ => self.send_whole(sent, about, shard, now),
+        }
+    }
+
+    fn send_whole(
+        &mut self,
+        sent: &Sent,
+        about: Option<&Sent>,
+        shard: usize,
+        now: u64,
+    ) -> &'static str {
         let alone = decide(self.rules, sent, false);
-        let fragment = matches!(sent.shape, Shape::LaterFragment(_));
-        if fragment || matches!(alone, "malformed" | "snapped" | "non-ip" | "fragment") {
+        if matches!(alone, "malformed" | "snapped" | "non-ip" | "fragment") {
             return alone;
         }
         self.tracked.retain(|_, t| now < used(t.last) + timeout(t.state) * SECOND);

@@ -13,6 +13,12 @@ const SECOND: u64 = 1_000_000_000;
 
 /// A packet of few hosts, so that connections are met again.
 fn drawn(draw: &mut Draw, before: &[Sent]) -> (Sent, Option<Sent>) {
+    if let Some(first) = before.last().filter(|last| last.shape == Shape::FirstFragment)
+        && !draw.one_in(4)
+    {
+        let shape = Shape::LaterFragment(draw.pick(&[1, 3, 100]));
+        return (Sent { shape, ..first.clone() }, None);
+    }
     let version = draw.pick(&[4, 4, 6]);
     let icmp = if version == 4 { 1 } else { 58 };
     let (hosts, icmp_types): ([u128; 3], [u8; 4]) = match version {
@@ -502,4 +508,63 @@ fn many_connections_of_a_shard_are_all_known() {
     assert_eq!(harness.counter("connections"), 200);
     let stray = harness.process(&[segment(201, ACK, false, 1)]);
     assert_eq!(told(&stray[0]), "invalid");
+}
+
+/// A fragment of a datagram from 10.0.0.1 to port `port` of 10.0.0.2.
+fn piece(port: u16, shape: Shape, seconds: u64) -> Input {
+    let sent = Sent {
+        version: 4,
+        protocol: 17,
+        src: 0x0a00_0001,
+        dst: 0x0a00_0002,
+        src_port: 9,
+        dst_port: port,
+        vlan: false,
+        shape,
+        ..Sent::drawn(&mut Draw::new(0))
+    };
+    sent.input(seconds * SECOND)
+}
+
+#[test]
+fn later_fragments_follow_the_first_one() {
+    let (first, later) = (Shape::FirstFragment, Shape::LaterFragment(3));
+    let mut harness = firewall("accept udp to any port 53\n", "established = true");
+    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    assert_eq!(send(piece(53, later, 1)), "default", "unknown: the rules decide");
+    assert_eq!(send(piece(53, first, 1)), "accept");
+    assert_eq!(send(piece(53, later, 1)), "accept");
+    assert_eq!(send(piece(54, first, 2)), "default");
+    assert_eq!(send(piece(54, later, 2)), "fragment", "the first one was dropped");
+    assert_eq!(send(piece(53, first, 3)), "accept");
+    assert_eq!(send(piece(53, later, 62)), "accept");
+    assert_eq!(send(piece(53, later, 63)), "default", "forgotten");
+    let keys = "established = true\nfragments = \"drop\"";
+    let mut harness = firewall("accept udp to any port 53\n", keys);
+    let out = [first, later].map(|shape| told(&harness.process(&[piece(53, shape, 1)])[0]));
+    assert_eq!(out, ["accept", "fragment"]);
+}
+
+/// A rule that would accept any fragment does not accept one whose first one was refused for
+/// another reason than rules.
+#[test]
+fn the_rest_of_a_refused_packet_is_refused() {
+    let keys = "established = true\nper_source_max = 1";
+    let mut harness = firewall("accept any\n", keys);
+    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    let (first, later) = (Shape::FirstFragment, Shape::LaterFragment(3));
+    assert_eq!(send(piece(1, later, 1)), "accept", "unknown: the rules decide");
+    assert_eq!(send(piece(1, first, 1)), "accept");
+    assert_eq!(send(piece(2, first, 1)), "per-source");
+    assert_eq!(send(piece(2, later, 1)), "fragment");
+}
+
+/// The ports of a rule hold for the whole packet, also if the rule asks for a connection.
+#[test]
+fn fragments_follow_where_rules_ask_for_connections() {
+    let rules = "accept established udp to any port 53\naccept udp to any port 53\n";
+    let mut harness = firewall(rules, "established = true");
+    for shape in [Shape::Whole, Shape::FirstFragment, Shape::LaterFragment(3)] {
+        assert_eq!(told(&harness.process(&[piece(53, shape, 1)])[0]), "accept", "{shape:?}");
+    }
 }
