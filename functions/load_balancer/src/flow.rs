@@ -19,12 +19,18 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// That of a packet of TCP or UDP with its ports; `None` of other packets.
+    /// That of a whole packet of TCP or UDP with its ports; `None` of other packets.
     #[inline]
     pub(super) fn of(packet: &Packet<'_>) -> Option<Self> {
+        if packet.has(Flags::FRAGMENT) { None } else { Self::shown(packet) }
+    }
+
+    /// The same, also of a first fragment.
+    #[inline]
+    pub(super) fn shown<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> Option<Self> {
         let (version, protocol) = (packet.version(), packet.protocol());
         let is_flow = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP);
-        if !is_flow || !is_whole(packet) {
+        if !is_flow || !packet.has(Flags::TRANSPORT) {
             return None;
         }
         let (src, dst) = packet.addresses();
@@ -57,10 +63,4 @@ impl Flow {
             Some(progress) => progress,
         }
     }
-}
-
-/// Whether a packet is no fragment and has its transport header.
-#[inline]
-pub(super) fn is_whole<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> bool {
-    packet.has(Flags::TRANSPORT) && !packet.has(Flags::FRAGMENT)
 }

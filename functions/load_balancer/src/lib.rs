@@ -9,6 +9,7 @@ mod connections;
 mod directory;
 mod encap;
 mod flow;
+mod fragments;
 mod hash;
 mod kernels;
 mod maglev;
@@ -35,6 +36,7 @@ use warpline_nf::{
 };
 use warpline_rewrite::translate;
 use warpline_rewrite::{JointKey, PlaceWords, Refusals, SecondPlace};
+use warpline_tables::keyed::HashKey;
 
 /// The function's manual.
 pub const MANUAL: &str = include_str!("manual.md");
@@ -94,6 +96,7 @@ const fn access(run: ReadWrite) -> Access {
             Field::SrcAddr,
             Field::DstAddr,
             Field::IpLen,
+            Field::IpIdent,
             // Where a header says no length.
             Field::Len,
             Field::IpProtocol,
@@ -156,11 +159,13 @@ struct LoadBalancer {
     config: Arc<Config>,
     at: At,
     words: PlaceWords,
+    /// Decides which of two fragmented packets is remembered.
+    fragment_key: HashKey,
     access: Access,
 }
 
 impl LoadBalancer {
-    fn new(config: &Arc<Config>, words: PlaceWords, at: At) -> Self {
+    fn new(config: &Arc<Config>, words: PlaceWords, at: At, fragment_key: HashKey) -> Self {
         let run = match config.fixed.mode {
             Mode::Dnat => RUN_DNAT,
             _ if at == At::First => ReadWrite::NONE,
@@ -175,14 +180,18 @@ impl LoadBalancer {
         if at == At::Second {
             access.before = ReadWrite::NONE;
         }
-        Self { config: Arc::clone(config), at, words, access }
+        Self { config: Arc::clone(config), at, words, fragment_key, access }
     }
 }
 
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
     let config = Arc::new(config::read(section)?);
     let words = PlaceWords::one(resources, config.has_v6, section)?;
-    Some(Box::new(LoadBalancer::new(&config, words, At::Only)))
+    Some(Box::new(LoadBalancer::new(&config, words, At::Only, fragment_key(resources))))
+}
+
+fn fragment_key(resources: &Resources) -> HashKey {
+    HashKey::of_seed(resources.seed(), 3)
 }
 
 fn build_pair(
@@ -192,7 +201,7 @@ fn build_pair(
     let config = Arc::new(config::read(section)?);
     if config.fixed.mode != Mode::Dnat {
         let words = PlaceWords::one(resources, config.has_v6, section)?;
-        let place = |at| LoadBalancer::new(&config, words.clone(), at);
+        let place = |at| LoadBalancer::new(&config, words.clone(), at, fragment_key(resources));
         return Some([Box::new(place(At::First)), Box::new(place(At::Second))]);
     }
     let words = PlaceWords::two(resources, config.has_v6, section)?;
@@ -201,7 +210,8 @@ fn build_pair(
         hidden: Reason(Refusal::UnsupportedProtocol as u8),
     };
     let second = SecondPlace::new(&words, RUN_DNAT, false, refusals)?;
-    Some([Box::new(LoadBalancer::new(&config, words, At::First)), Box::new(second)])
+    let first = LoadBalancer::new(&config, words, At::First, fragment_key(resources));
+    Some([Box::new(first), Box::new(second)])
 }
 
 impl Function for LoadBalancer {
@@ -247,9 +257,14 @@ impl Function for LoadBalancer {
         match self.at {
             At::Second => State::NONE,
             At::Only | At::First => {
-                State::before(BalancerShard::new(&self.config, self.words.clone(), shard))
+                let (words, key) = (self.words.clone(), self.fragment_key);
+                State::before(BalancerShard::new(&self.config, words, shard, key))
             }
         }
+    }
+
+    fn follows_first_fragment(&self) -> bool {
+        self.at != At::Second
     }
 
     /// A packet that got another Ethernet address shows nothing of it in a quote.

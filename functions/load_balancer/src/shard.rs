@@ -8,13 +8,14 @@ use warpline_packet::{Batch, Flags, Instant, LinkType, Packet, PacketMut, Reason
 
 use super::balance::{Balance, End};
 use super::config::{Config, Mode, NoVip};
-use super::flow::{Flow, is_whole};
+use super::flow::Flow;
 use super::{LoadBalancer, Refusal, encap};
 use warpline_nf::{Before, Emit, Function, StateHalf};
-use warpline_rewrite::PlaceWords;
-use warpline_rewrite::Protocol;
+use warpline_rewrite::fragments::Fragments;
 use warpline_rewrite::icmp::Quote;
 use warpline_rewrite::translate::{Action, Rewrite};
+use warpline_rewrite::{Endpoint, PlaceWords, Protocol};
+use warpline_tables::keyed::HashKey;
 
 /// Connections that a tick takes out at most, so that none takes long.
 const RECLAIMED_MAX: usize = 4096;
@@ -24,15 +25,17 @@ const GLANCES: usize = 32;
 
 /// The state of one shard.
 pub(super) struct BalancerShard {
-    balance: Balance,
+    pub(super) balance: Balance,
     words: PlaceWords,
-    counts: Counts,
+    /// The changes of first fragments; `None` of those that passed as they were.
+    pub(super) fragments: Fragments<Option<Change>>,
+    pub(super) counts: Counts,
 }
 
 #[derive(Default)]
-struct Counts {
-    to_backends: u64,
-    to_clients: u64,
+pub(super) struct Counts {
+    pub(super) to_backends: u64,
+    pub(super) to_clients: u64,
     errors: u64,
     no_vip: u64,
 }
@@ -51,16 +54,26 @@ enum Glance {
 /// What is done to a packet; `None` to let it pass as it is.
 type Done = Result<Option<Step>, Refusal>;
 
-enum Step {
+pub(super) enum Step {
     /// To the backend that is the target of this number.
     ToBackend(usize, Action),
     /// To the client, from the VIP of this number.
     ToClient(usize, Action),
 }
 
+/// What `run` does to a packet, by value: the numbers of a step change with a reload.
+#[derive(Clone, Copy)]
+pub(super) enum Change {
+    Rewrite(Rewrite),
+    /// It goes into a packet of this IP version to a backend.
+    Tunnel(u8, Endpoint),
+    /// It goes to this Ethernet address.
+    Mac([u8; 6]),
+}
+
 impl Counts {
     /// A packet goes on.
-    fn add(&mut self, step: &Step) {
+    pub(super) fn add(&mut self, step: &Step) {
         match step {
             Step::ToBackend(_, Action::Destination) => self.to_backends += 1,
             Step::ToClient(_, Action::Source) => self.to_clients += 1,
@@ -70,8 +83,18 @@ impl Counts {
 }
 
 impl BalancerShard {
-    pub(super) fn new(config: &Arc<Config>, words: PlaceWords, shard: Shard) -> Self {
-        Self { balance: Balance::new(config, shard), words, counts: Counts::default() }
+    pub(super) fn new(
+        config: &Arc<Config>,
+        words: PlaceWords,
+        shard: Shard,
+        fragment_key: HashKey,
+    ) -> Self {
+        Self {
+            balance: Balance::new(config, shard),
+            words,
+            fragments: Fragments::new(shard, fragment_key),
+            counts: Counts::default(),
+        }
     }
 
     /// What can be told of a packet without its connection.
@@ -108,10 +131,19 @@ impl BalancerShard {
         }
         let done = match glance {
             Glance::Flow { flow, end, key } => self.flow(flow, end, *key),
+            Glance::Other if packet.has(Flags::FRAGMENT) => {
+                if let Err(refusal) = self.fragment(packet) {
+                    packet.drop(Reason(refusal as u8));
+                }
+                return;
+            }
             Glance::Other => self.other(packet),
         };
         let done = match done {
-            Ok(Some(step)) => self.prepare(packet, &step).inspect(|()| self.counts.add(&step)),
+            Ok(Some(step)) => {
+                let change = self.change(&step);
+                self.prepare(packet, &change).inspect(|()| self.counts.add(&step))
+            }
             Ok(None) => Ok(()),
             Err(refusal) => Err(refusal),
         };
@@ -120,7 +152,7 @@ impl BalancerShard {
         }
     }
 
-    fn other(&mut self, packet: &PacketMut<'_>) -> Done {
+    pub(super) fn other(&mut self, packet: &PacketMut<'_>) -> Done {
         let protocol = packet.protocol();
         let (src, dst) = packet.addresses();
         // Each version's own: the other's number is a protocol like any other.
@@ -129,27 +161,28 @@ impl BalancerShard {
         let ports = matches!(protocol, ip_protocol::TCP | ip_protocol::UDP);
         // An extension header is the last thing seen only where the capture cut the others.
         let cut = ip_protocol::is_extension(protocol) && packet.has(Flags::SNAPPED);
-        if is_icmp && is_whole(packet) {
+        if is_icmp && packet.has(Flags::TRANSPORT) {
             self.icmp(packet, dst)
         } else if ports || is_icmp || cut {
-            self.without_ports(packet, src, dst)
+            match self.is_near(packet.version(), src, dst) {
+                true => Err(Refusal::Snapped),
+                false => self.pass(),
+            }
         } else {
             self.pass()
         }
     }
 
-    /// A packet without ports, or only a part of one, that could be a VIP's.
-    fn without_ports(&mut self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Done {
-        let (directory, version) = (&self.balance.config.directory, packet.version());
-        let comes_back = || self.balance.is_dnat() && directory.has_backend_address(version, src);
-        if !directory.has_vip_address(version, dst) && !comes_back() {
-            return self.pass();
-        }
-        Err(if packet.has(Flags::FRAGMENT) { Refusal::Fragment } else { Refusal::Snapped })
+    /// Whether a packet is to a VIP's address, or from that of a backend whose packets come back
+    /// this way.
+    pub(super) fn is_near(&self, version: u8, src: u128, dst: u128) -> bool {
+        let directory = &self.balance.config.directory;
+        directory.has_vip_address(version, dst)
+            || (self.balance.is_dnat() && directory.has_backend_address(version, src))
     }
 
     /// A packet that is no VIP's.
-    fn pass(&mut self) -> Done {
+    pub(super) fn pass(&mut self) -> Done {
         match self.balance.config.no_vip {
             NoVip::Forward => {
                 self.counts.no_vip += 1;
@@ -159,7 +192,7 @@ impl BalancerShard {
         }
     }
 
-    fn flow(&mut self, flow: &Flow, end: &End, key: u32) -> Done {
+    pub(super) fn flow(&mut self, flow: &Flow, end: &End, key: u32) -> Done {
         match *end {
             End::Vip(vip) => {
                 let target = self.balance.forward(vip, flow, key)?;
@@ -218,27 +251,43 @@ impl BalancerShard {
         Ok(Some(step))
     }
 
-    /// Tells `run` what to do.
-    fn prepare(&self, packet: &mut PacketMut<'_>, step: &Step) -> Result<(), Refusal> {
+    /// The change of a packet that takes `step`.
+    #[inline]
+    pub(super) fn change(&self, step: &Step) -> Change {
         let directory = &self.balance.config.directory;
         match (self.balance.config.fixed.mode, step) {
-            (Mode::Dnat, &Step::ToBackend(target, action)) => {
-                let to = directory.target(target).at;
-                self.words.set(packet, &Rewrite { action, to });
-            }
             (_, &Step::ToClient(vip, action)) => {
-                self.words.set(packet, &Rewrite { action, to: directory.vip(vip).at });
+                Change::Rewrite(Rewrite { action, to: directory.vip(vip).at })
+            }
+            (Mode::Dnat, &Step::ToBackend(target, action)) => {
+                Change::Rewrite(Rewrite { action, to: directory.target(target).at })
             }
             (Mode::Ipip, &Step::ToBackend(target, _)) => {
                 let target = directory.target(target);
-                encap::check(packet, target.version)?;
-                self.words.first().put(packet, target.version.into(), target.at);
+                Change::Tunnel(target.version, target.at)
             }
-            (Mode::Mac, &Step::ToBackend(target, _)) => {
+            (Mode::Mac, &Step::ToBackend(target, _)) => Change::Mac(directory.target(target).mac),
+        }
+    }
+
+    /// Writes a packet's change into its words.
+    #[inline]
+    pub(super) fn prepare(
+        &self,
+        packet: &mut PacketMut<'_>,
+        change: &Change,
+    ) -> Result<(), Refusal> {
+        match *change {
+            Change::Rewrite(rewrite) => self.words.set(packet, &rewrite),
+            Change::Tunnel(version, to) => {
+                encap::check(packet, version)?;
+                self.words.first().put(packet, version.into(), to);
+            }
+            Change::Mac(mac) => {
                 if packet.link() != LinkType::ETHERNET {
                     return Err(Refusal::Link);
                 }
-                encap::note_mac(packet, self.words.first(), directory.target(target).mac);
+                encap::note_mac(packet, self.words.first(), mac);
             }
         }
         Ok(())

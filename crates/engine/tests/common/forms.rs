@@ -160,14 +160,13 @@ pub(crate) const FORMS: &[Form] = &[
             "to_clients",
             "icmp_errors",
             "no_vip",
-            "!fragment",
         ],
     ),
     form(
         "balancer-ipip",
         "load_balancer",
         "services = 'services-of-hosts'\nmode = 'ipip'",
-        &["created", "expired", "to_backends", "no_vip", "!fragment"],
+        &["created", "expired", "to_backends", "no_vip"],
     ),
     form(
         "balancer-mac",

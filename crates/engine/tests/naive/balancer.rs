@@ -1,9 +1,11 @@
 //! The load balancer, from its manual. Which backend a connection gets is the engine's choice, and checked.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::balanced::{At, Balanced, Config, Mode, Service, Talk};
 use crate::function::{Counters, Fate, Function};
+use crate::nat::{FRAGMENTS_NANOS, Whole, fragment_key};
 use crate::quote::{Quoted, quoted};
 use crate::rewrite::{Side, rewrite, rewrite_quoted};
 use crate::second::{At as Place, Mark};
@@ -15,10 +17,22 @@ pub(crate) struct Balancer {
     place: Place,
     config: Config,
     balanced: Balanced,
+    /// Where the packet at hand went.
+    way: Option<Way>,
+    /// Where first fragments went, if anywhere, and until when that is remembered.
+    firsts: BTreeMap<Whole, (Option<Way>, u64)>,
     to_backends: u64,
     to_clients: u64,
     errors: u64,
     no_vip: u64,
+}
+
+/// Where a packet goes.
+#[derive(Clone)]
+enum Way {
+    ToBackend(Service, At),
+    /// To the client, from this VIP.
+    ToClient(IpAddr),
 }
 
 /// Whether the packet is one that the balancer has to do with.
@@ -27,31 +41,82 @@ type Done = Result<bool, &'static str>;
 impl Balancer {
     pub(crate) fn new(config: Config, place: Place) -> Self {
         let balanced = Balanced::new(config.clone());
-        Self { place, config, balanced, to_backends: 0, to_clients: 0, errors: 0, no_vip: 0 }
+        Self {
+            place,
+            config,
+            balanced,
+            way: None,
+            firsts: BTreeMap::new(),
+            to_backends: 0,
+            to_clients: 0,
+            errors: 0,
+            no_vip: 0,
+        }
+    }
+
+    /// A later fragment goes where the first one went.
+    fn handle_any(&mut self, frame: &mut Frame, view: &View, left: Option<&[u8]>) -> Done {
+        if !view.fragment {
+            return self.handle(frame, view, left);
+        }
+        let (key, until) = (fragment_key(frame, view), frame.now + FRAGMENTS_NANOS);
+        let is_near = self.is_near(frame, view);
+        if view.later() {
+            return self.follow(frame, view, left, is_near);
+        }
+        self.way = None;
+        self.firsts.remove(&key);
+        let done = self.handle(frame, view, left)?;
+        let way = self.way.take();
+        let is_dropped = !done && self.config.drops_others;
+        if (is_near || way.is_some()) && !is_dropped {
+            self.firsts.insert(key, (way, until));
+        }
+        Ok(done)
+    }
+
+    fn follow(
+        &mut self,
+        frame: &mut Frame,
+        view: &View,
+        left: Option<&[u8]>,
+        is_near: bool,
+    ) -> Done {
+        let found = self.firsts.get(&fragment_key(frame, view));
+        match found.filter(|(_, until)| frame.now < *until).cloned() {
+            Some((Some(Way::ToBackend(service, backend)), _)) => {
+                self.send(frame, view, left, &service, backend, None)?;
+                self.to_backends += 1;
+            }
+            Some((Some(Way::ToClient(vip)), _)) => {
+                let src = view.addresses(&frame.bytes).0;
+                self.place.last(frame, Mark::Source(vip, None, src), None);
+                self.to_clients += 1;
+            }
+            None if is_near && may_be_balanced(view) => return Err("fragment"),
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     fn handle(&mut self, frame: &mut Frame, view: &View, left: Option<&[u8]>) -> Done {
         let own = if view.version == 4 { ICMP } else { ICMPV6 };
-        let is_whole = view.transport && !view.fragment;
         let hidden = view.version == 6 && [0, 43, 44, 51, 60].contains(&view.protocol);
         match view.protocol {
-            TCP | UDP if is_whole => self.flow(frame, view, left),
-            protocol if protocol == own && is_whole => self.message(frame, view, left),
+            TCP | UDP if view.transport => self.flow(frame, view, left),
+            protocol if protocol == own && view.transport => self.message(frame, view, left),
             protocol if [TCP, UDP, own].contains(&protocol) || hidden && view.snapped => {
-                self.without_ports(frame, view)
+                if self.is_near(frame, view) { Err("snapped") } else { Ok(false) }
             }
             _ => Ok(false),
         }
     }
 
-    /// What shows no ports, and may be for a VIP or from a backend.
-    fn without_ports(&self, frame: &Frame, view: &View) -> Done {
+    /// Whether a packet may be for a VIP or from a backend, by its addresses.
+    fn is_near(&self, frame: &Frame, view: &View) -> bool {
         let (src, dst) = view.addresses(&frame.bytes);
         let from_backend = self.is_dnat() && self.config.backends().any(|own| own.address == src);
-        if !self.has_vip(dst) && !from_backend {
-            return Ok(false);
-        }
-        Err(if view.fragment { "fragment" } else { "snapped" })
+        self.has_vip(dst) || from_backend
     }
 
     fn is_dnat(&self) -> bool {
@@ -78,6 +143,7 @@ impl Balancer {
         let vip = self.balanced.back((dst, to), (src, from), protocol, flags, now);
         let Some(vip) = vip.filter(|_| self.is_dnat()) else { return Ok(false) };
         self.place.last(frame, Mark::Source(vip.0, Some(vip.1), src), None);
+        self.way = Some(Way::ToClient(vip.0));
         self.to_clients += 1;
         Ok(true)
     }
@@ -142,6 +208,7 @@ impl Balancer {
         let Some(vip) = vip.filter(|_| self.is_dnat()) else { return false };
         let src = view.addresses(&frame.bytes).0;
         self.place.last(frame, Mark::ErrorOut(vip.0, vip.1, src), None);
+        self.way = Some(Way::ToClient(vip.0));
         true
     }
 
@@ -179,6 +246,7 @@ impl Balancer {
                 self.balanced.complaints.extend(self.place.last(frame, mark, left));
             }
         }
+        self.way = Some(Way::ToBackend(service.clone(), backend));
         Ok(())
     }
 
@@ -217,7 +285,7 @@ impl Function for Balancer {
         if view.version == 0 {
             return Fate::Forward;
         }
-        match self.handle(frame, &view, left) {
+        match self.handle_any(frame, &view, left) {
             Ok(false) if self.config.drops_others => Fate::Drop("no-vip"),
             Ok(done) => {
                 self.no_vip += u64::from(!done);
@@ -225,6 +293,10 @@ impl Function for Balancer {
             }
             Err(why) => Fate::Drop(why),
         }
+    }
+
+    fn follows_first_fragment(&self) -> bool {
+        true
     }
 
     fn counters(&self, now: u64) -> Counters {
@@ -241,5 +313,13 @@ impl Function for Balancer {
 
     fn complaints(&mut self) -> Vec<String> {
         std::mem::take(&mut self.balanced.complaints)
+    }
+}
+
+/// Whether a later fragment's packet may have ports, or be an error about one.
+fn may_be_balanced(view: &View) -> bool {
+    match view.version {
+        4 => [TCP, UDP, ICMP].contains(&view.protocol),
+        _ => [TCP, UDP, ICMPV6, 0, 43, 44, 51, 60].contains(&view.protocol),
     }
 }

@@ -113,6 +113,13 @@ fn from(mut packet: Vec<u8>, source: &[u8]) -> Vec<u8> {
     packet
 }
 
+/// A first and a later fragment of a packet of IPv4.
+fn fragments(packet: &[u8]) -> [Vec<u8>; 2] {
+    let [mut first, mut later] = [packet.to_vec(), packet.to_vec()];
+    (first[6], later[7]) = (0x20, 3);
+    [first, later]
+}
+
 /// Clients' packets with every checksum that is near an edge, and what a backend answers to each.
 fn both_ways() -> Vec<Input> {
     let mut inputs = Vec::new();
@@ -121,8 +128,12 @@ fn both_ways() -> Vec<Input> {
             let asks = ipv4(VIP, 64, protocol, &[], &body);
             inputs.push(ethernet(&[], &asks));
             inputs.push(on_link(LinkType::RAW, &ipv4(VIP, 64, protocol, &[1; 40], &body)));
+            let [first, later] = fragments(&asks);
+            inputs.extend([&first, &later].map(|packet| ethernet(&[], packet)));
             for backend in [[10, 0, 0, 1], [10, 0, 0, 2]] {
-                inputs.push(ethernet(&[], &from(turned(asks.clone(), 20), &backend)));
+                for packet in [&asks, &first, &later] {
+                    inputs.push(ethernet(&[], &from(turned(packet.clone(), 20), &backend)));
+                }
             }
             let asks = ipv6(VIP_V6, 64, protocol, &body);
             inputs.push(ethernet(&[0x81, 0, 0, 9], &asks));
@@ -195,6 +206,7 @@ fn carried() -> Vec<Input> {
                 let mut packet = ipv4(dst, 64, 17, &[], &udp(&[class; 30]));
                 (packet[1], packet[6]) = (class, fragment);
                 push_all(&packet);
+                fragments(&packet).iter().for_each(|fragment| push_all(fragment));
             }
             push_all(&ipv4(dst, 64, 6, &[1; 8], &tcp_of(3)));
         }

@@ -63,13 +63,10 @@ fn everything_else_passes_or_is_dropped_by_its_name() {
 #[test]
 fn parts_of_packets_have_names() {
     let mut harness = balancer("", SERVICES);
-    let datagram = udp(CLIENT, ("192.0.2.10", 53)).with(&[1; 64]);
-    for bytes in datagram.fragments(32) {
-        assert_eq!(reason(&harness.process(&[Input::at(0, &bytes)])[0]), "fragment");
-    }
+    let to_vip = udp(CLIENT, ("192.0.2.10", 53)).with(&[1; 64]);
     let back = udp(("10.0.0.1", 53), CLIENT).with(&[1; 64]);
-    for bytes in back.fragments(32) {
-        assert_eq!(reason(&harness.process(&[Input::at(0, &bytes)])[0]), "fragment");
+    for [_, later] in [to_vip.fragments(32), back.fragments(32)] {
+        assert_eq!(reason(&harness.process(&[Input::at(0, &later)])[0]), "fragment");
     }
     for bytes in udp(CLIENT, ("192.0.2.11", 53)).with(&[1; 64]).fragments(32) {
         assert_eq!(reason(&harness.process(&[Input::at(0, &bytes)])[0]), "", "no VIP's");
@@ -80,6 +77,68 @@ fn parts_of_packets_have_names() {
         input.wire_len = frame.len() as u32;
         assert_eq!(reason(&harness.process(&[input])[0]), told, "{len}");
     }
+}
+
+/// How the fragments of a packet leave.
+fn pieces(harness: &mut Harness, datagram: &Datagram) -> [Outcome; 2] {
+    let [first, later] = datagram.fragments(32).map(|bytes| Input::at(SECOND, &bytes));
+    [harness.process(&[first]).remove(0), harness.process(&[later]).remove(0)]
+}
+
+#[test]
+fn fragments_follow_the_first_one_both_ways() {
+    let mut harness = balancer("", SERVICES);
+    for (client, vip) in [("198.51.100.7", "192.0.2.10"), ("2001:db8:f::7", "2001:db8::10")] {
+        let asked = tcp((client, 4000), (vip, 80), SYN).with(&[7; 64]);
+        let out = pieces(&mut harness, &asked);
+        let (address, port) = destination(&out[0].bytes);
+        let expected = asked.to(address, port).fragments(32);
+        assert_eq!(out.map(|out| out.bytes), expected);
+        let answer = tcp((&address.to_string(), port), (client, 4000), ACK).with(&[8; 64]);
+        let out = pieces(&mut harness, &answer);
+        assert_eq!(out.map(|out| out.bytes), answer.from(ip(vip), 80).fragments(32));
+    }
+    assert_eq!((harness.counter("to_backends"), harness.counter("to_clients")), (4, 4));
+}
+
+#[test]
+fn fragments_of_packets_that_pass_or_are_dropped_share_their_fate() {
+    let mut harness = balancer("", "vip 192.0.2.10 tcp 80\n backend 10.0.0.1 drain\n");
+    let ping = Body::Echo { reply: false, ident: 3, seq: 1 };
+    for passes in [
+        Datagram::new(ip(CLIENT.0), ip(WEB.0), ping).with(&[7; 64]),
+        tcp(CLIENT, (WEB.0, 81), SYN).with(&[7; 64]),
+        tcp(("10.0.0.1", 80), CLIENT, ACK).with(&[7; 64]),
+        Datagram::new(ip(CLIENT.0), ip(WEB.0), Body::Other { protocol: 47 }).with(&[7; 64]),
+    ] {
+        let out = pieces(&mut harness, &passes).map(|out| (reason(&out), out.bytes));
+        assert_eq!(out, passes.fragments(32).map(|bytes| ("", bytes)));
+    }
+    // The same identification again, in a packet that is refused.
+    let out = pieces(&mut harness, &tcp(CLIENT, WEB, SYN).with(&[7; 64]));
+    assert_eq!(out.map(|out| reason(&out)), ["no-backend", "fragment"]);
+    assert_eq!(harness.counter("no_vip"), 8);
+}
+
+/// The rest of a packet follows its first fragment when that backend is down.
+#[test]
+fn fragments_keep_their_backend_over_a_reload() {
+    let services = |down: &str| {
+        let line = |n| format!(" backend 10.0.0.{n} {}\n", if down == n { "down" } else { "" });
+        format!("vip 192.0.2.10 tcp 80\n{}{}", line("1"), line("2"))
+    };
+    let keys = "addresses = [\"10.0.0.0/24\", \"192.0.2.0/24\"]";
+    let mut harness = balancer(keys, &services(""));
+    let asked = tcp(CLIENT, WEB, SYN).with(&[7; 64]);
+    let [first, later] = asked.fragments(32).map(|bytes| Input::at(SECOND, &bytes));
+    let (address, port) = destination(&harness.process(&[first]).remove(0).bytes);
+    let down = if address == ip("10.0.0.1") { "1" } else { "2" };
+    harness.reload(function(keys, &services(down))).unwrap();
+    let out = harness.process(&[later]).remove(0);
+    assert_eq!(out.bytes, asked.clone().to(address, port).fragments(32)[1]);
+    let out = pieces(&mut harness, &Datagram { ident: 78, ..asked });
+    assert_ne!(destination(&out[0].bytes).0, address, "a new packet");
+    assert_eq!(out[0].bytes[30..34], out[1].bytes[30..34]);
 }
 
 #[test]

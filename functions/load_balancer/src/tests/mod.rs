@@ -95,11 +95,15 @@ fn udp(src: (&str, u16), dst: (&str, u16)) -> Datagram {
     Datagram::new(ip(src.0), ip(dst.0), Body::Udp { src: src.1, dst: dst.1, unsummed: false })
 }
 
-/// The destination of a frame with a plain IP header and ports: address and port.
+/// The destination of a frame with a plain IP header, or of a first fragment, with ports: address
+/// and port.
 fn destination(frame: &[u8]) -> (IpAddr, u16) {
     let port = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
     match frame[14] >> 4 {
         4 => (IpAddr::from(<[u8; 4]>::try_from(&frame[30..34]).unwrap()), port(36)),
-        _ => (IpAddr::from(<[u8; 16]>::try_from(&frame[38..54]).unwrap()), port(56)),
+        _ => {
+            let l4 = if frame[20] == 44 { 62 } else { 54 };
+            (IpAddr::from(<[u8; 16]>::try_from(&frame[38..54]).unwrap()), port(l4 + 2))
+        }
     }
 }

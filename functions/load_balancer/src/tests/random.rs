@@ -125,8 +125,8 @@ impl Run {
         Self { harness, keys, model, steering, v6, now, went, events, outcomes }
     }
 
-    fn push(&mut self, datagram: &Datagram) -> (Outcome, u8) {
-        let input = Input::at(self.now, &datagram.frame());
+    fn push(&mut self, frame: &[u8]) -> (Outcome, u8) {
+        let input = Input::at(self.now, frame);
         let headers = Headers::parse(&input.bytes, LinkType::ETHERNET, input.bytes.len());
         let shard = self.steering.steer(&FlowHasher::SEED_0, &input.bytes, &headers).shard;
         let out = self.harness.process(std::slice::from_ref(&input)).remove(0);
@@ -146,11 +146,13 @@ impl Run {
                 let from = (&src[..], 5000 + u16::from(port));
                 let vip = (vip_address(self.v6), [80, 443, 53][usize::from(vip)]);
                 let datagram = if vip.1 == 53 { udp(from, vip) } else { tcp(from, vip, flags) };
+                let datagram = self.numbered(datagram);
                 self.client(&datagram.with(&vec![port; len]));
             }
             Step::Answer { to, flags, len } if !self.went.is_empty() => {
                 let (asked, at) = self.went[to % self.went.len()].clone();
-                self.answer(&reply(&asked, at, flags).with(&vec![9; len]));
+                let datagram = self.numbered(reply(&asked, at, flags));
+                self.answer(&datagram.with(&vec![9; len]));
             }
             Step::ErrorIn { about, len } if !self.went.is_empty() => {
                 self.error_in(about % self.went.len(), len.max(if self.v6 { 48 } else { 28 }));
@@ -170,15 +172,24 @@ impl Run {
         self.now += 1_000_000;
     }
 
+    /// Each packet has an identification of its own.
+    fn numbered(&self, datagram: Datagram) -> Datagram {
+        Datagram { ident: self.outcomes.len() as u16, ..datagram }
+    }
+
     fn client(&mut self, datagram: &Datagram) {
-        let (out, shard) = self.push(datagram);
+        let frames = frames(datagram);
+        let (out, shard) = self.push(&frames[0]);
         let got = reason(&out).is_empty().then(|| destination(&out.bytes));
         let expected = self.model.client(datagram, shard, self.now, got);
         match expected {
             Ok(at) => {
                 assert_eq!(reason(&out), "", "should go to {at:?}");
-                assert_eq!(out.bytes, datagram.clone().to(at.0, at.1).frame());
+                let expected = self::frames(&datagram.clone().to(at.0, at.1));
+                assert_eq!(out.bytes, expected[0]);
                 self.went.push((datagram.clone(), at));
+                self.rest(&frames, &expected);
+                return;
             }
             // A full table may hide a conflict, and the other way round: the function knows the server.
             Err(told @ ("table-full" | "per-source")) => {
@@ -186,15 +197,28 @@ impl Run {
             }
             Err(why) => assert_eq!(reason(&out), why),
         }
+        for frame in &frames[1..] {
+            assert_eq!(reason(&self.push(frame).0), "fragment");
+        }
+    }
+
+    /// The frames after the first one.
+    fn rest(&mut self, frames: &[Vec<u8>], expected: &[Vec<u8>]) {
+        for (frame, expected) in frames.iter().zip(expected).skip(1) {
+            let (out, _) = self.push(frame);
+            assert_eq!((reason(&out), &out.bytes), ("", expected));
+        }
     }
 
     fn answer(&mut self, datagram: &Datagram) {
-        let (out, _) = self.push(datagram);
+        let frames = frames(datagram);
+        let (out, _) = self.push(&frames[0]);
         let expected = match self.model.server(datagram, self.now) {
-            Some(vip) => datagram.clone().from(vip.0, vip.1),
-            None => datagram.clone(),
+            Some(vip) => self::frames(&datagram.clone().from(vip.0, vip.1)),
+            None => frames.clone(),
         };
-        assert_eq!((reason(&out), &out.bytes), ("", &expected.frame()));
+        assert_eq!((reason(&out), &out.bytes), ("", &expected[0]));
+        self.rest(&frames, &expected);
     }
 
     /// From the client's side, about what the VIP sent.
@@ -202,7 +226,7 @@ impl Run {
         let (asked, _) = self.went[about].clone();
         let ((src, dst), ports) = ((asked.src, asked.dst), asked.ports());
         let answered = reply(&asked, (dst, ports.1), ACK);
-        let (out, _) = self.push(&answered.error(src, len));
+        let (out, _) = self.push(&answered.error(src, len).frame());
         let tcp = matches!(asked.body, Body::Tcp { .. });
         match self.model.known((src, ports.0), (dst, ports.1), tcp, self.now) {
             Some(at) => {
@@ -217,7 +241,7 @@ impl Run {
     fn error_out(&mut self, about: usize, len: usize) {
         let (asked, at) = self.went[about].clone();
         let error = asked.clone().to(at.0, at.1).error(at.0, len);
-        let (out, _) = self.push(&error);
+        let (out, _) = self.push(&error.frame());
         let ends = self.model.peek(&reply(&asked, at, ACK), self.now);
         let expected = match ends {
             Some(vip) => asked.to(vip.0, vip.1).error(vip.0, len),
@@ -251,6 +275,18 @@ impl Run {
         flush(&mut harness, &mut waiting);
         out
     }
+}
+
+/// A packet, or its fragments.
+fn frames(datagram: &Datagram) -> Vec<Vec<u8>> {
+    match datagram.payload.len() % 3 == 1 && datagram.payload.len() > 8 {
+        true => datagram.fragments(if is_tcp(datagram) { 24 } else { 16 }).to_vec(),
+        false => vec![datagram.frame()],
+    }
+}
+
+fn is_tcp(datagram: &Datagram) -> bool {
+    matches!(datagram.body, Body::Tcp { .. })
 }
 
 /// The answer to what a client sent, from `at`.

@@ -211,3 +211,29 @@ fn by_mac_only_the_ethernet_addresses_change() {
     }
     assert_eq!(harness.counter("to_backends"), 2);
 }
+
+/// Fragments are carried one by one, each to the backend of the first one.
+#[test]
+fn fragments_go_to_one_backend() {
+    let backends: String = (1..6).map(|n| format!("backend 10.0.0.{n}\n")).collect();
+    let macs: String =
+        (1..6).map(|n| format!("backend 10.0.0.{n} mac 02:00:00:00:00:0{n}\n")).collect();
+    for (keys, backends, to) in [
+        ("mode = \"ipip\"", backends, 30..34),
+        ("mode = \"mac\"\nmac = \"02:00:00:00:00:ff\"", macs, 0..6),
+    ] {
+        let mut harness = balancer(keys, &format!("vip 192.0.2.10 udp 53\n{backends}"));
+        for port in 1000..1050 {
+            let asked = udp(("198.51.100.7", port), ("192.0.2.10", 53)).with(&[7; 64]);
+            let asked = Datagram { ident: port, ..asked };
+            let whole = send(&mut harness, 1, &asked);
+            for bytes in asked.fragments(32) {
+                let out = harness.process(&[Input::at(SECOND, &bytes)]).remove(0);
+                assert_eq!(reason(&out), "");
+                assert_eq!(out.bytes[to.clone()], whole.bytes[to.clone()]);
+                assert!(out.bytes.ends_with(&bytes[14..]));
+            }
+        }
+        assert_eq!(harness.counter("to_backends"), 150);
+    }
+}
