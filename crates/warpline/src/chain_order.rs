@@ -28,7 +28,7 @@ pub(crate) fn objections(instances: &[Instance]) -> Vec<Objection> {
     let all = members(instances);
     let help = format!("write functions = {}", better(&all));
     let object = |text: String| Objection { text, help: help.clone() };
-    let mut found = Vec::new();
+    let mut found: Vec<Objection> = crossed(&all).into_iter().map(object).collect();
     for (at, own) in all.iter().enumerate() {
         if own.traits.routes && own.place == Place::Second && !has_wrapped(&all, at) {
             let name = own.name;
@@ -55,6 +55,31 @@ pub(crate) fn objections(instances: &[Instance]) -> Vec<Objection> {
                 )));
             }
         }
+    }
+    found
+}
+
+/// Pairs of translators of which neither is within the other. An answer is translated back in the
+/// reverse order.
+fn crossed(all: &[Member<'_>]) -> Vec<String> {
+    let place =
+        |name: &str, place| all.iter().position(|one| one.name == name && one.place == place);
+    let pairs: Vec<(&str, usize, usize)> = all
+        .iter()
+        .enumerate()
+        .filter(|(_, one)| one.traits.translates && one.place == Place::First)
+        .filter_map(|(first, one)| Some((one.name, first, place(one.name, Place::Second)?)))
+        .collect();
+    let mut found = Vec::new();
+    for &(name, first, second) in &pairs {
+        let is_crossed =
+            |other: &&(&str, usize, usize)| (first..second).contains(&other.1) && other.2 > second;
+        found.extend(pairs.iter().filter(is_crossed).map(|(other, ..)| {
+            format!(
+                "the places of `{name}` and `{other}` alternate, so answers would be translated \
+                 back in the wrong order"
+            )
+        }));
     }
     found
 }

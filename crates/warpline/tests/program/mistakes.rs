@@ -260,6 +260,21 @@ fn orders_that_can_not_work_say_what_to_write() {
             &["firewall", "load_balancer"],
             &["write functions = [\"load_balancer\", \"firewall\", \"load_balancer\"]"],
         ),
+        (
+            &["nat", "load_balancer", "nat", "load_balancer"],
+            &[
+                "the places of `nat` and `load_balancer` alternate",
+                "write functions = [\"nat\", \"load_balancer\", \"load_balancer\", \"nat\"]",
+            ],
+        ),
+        (
+            &["load_balancer", "nat", "firewall", "router", "load_balancer", "nat"],
+            &[
+                "the places of `load_balancer` and `nat` alternate",
+                "write functions = [\"load_balancer\", \"nat\", \"firewall\", \"router\", \
+                 \"nat\", \"load_balancer\"]",
+            ],
+        ),
         (&["nat", "nat", "nat"], &["bad.toml:2:28: \"nat\" has more than two places", "nat-2"]),
         (&["nids", "nids"], &["bad.toml:2:22: \"nids\" is in the chain twice", "nids-2"]),
     ] {
