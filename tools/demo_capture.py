@@ -36,6 +36,7 @@ LAST_START_US = 18_500_000
 OUTSIDE = "203.0.113.1"
 GATEWAY, PROVIDER, LEASED_LINE = (f"02:00:00:00:00:{n:02x}" for n in (1, 2, 4))
 WEB, NAME_SERVER, TELEPHONY, CLOCK = SERVERS = [f"203.0.113.{n}" for n in range(17, 21)]
+INTRANET, FORWARDED_PORT = "10.1.0.5", 8443
 FILE_SERVER, VIP, BACKENDS = "203.0.113.21", "203.0.113.24", ["203.0.113.25", "203.0.113.26"]
 # The backend that the balancer chooses for each of the shop's clients, in turn, by services.txt.
 CHOSEN = [int(n) for n in "011011000001111010001010101001100001"]
@@ -373,12 +374,25 @@ def lies():
         for frame, cut in spoilt:
             add("malformed", some_time(), frame, cut)
 
+def forwarded():
+    """Partners at the forwarded port, and someone else who tries it and those beside it."""
+    for number in range(10):
+        says = greeting() + [(0, sealed(between(120, 500))), (1, sealed(between(300, 2_500)))]
+        talk("forward", f"192.0.2.{100 + number}", OUTSIDE, FORWARDED_PORT, some_time(), says,
+             end="R" if number == 9 else "F", by=number % 2, backend=(INTRANET, 443))
+    at = 9_000_000
+    for number in range(12):
+        at += between(200_000, 700_000)
+        port = FORWARDED_PORT + (0, 0, 1)[number % 3]
+        upper = bare(62_000 + number, port, "SAR"[number // 3 % 3])
+        send("intruder", at, "198.51.100.141", OUTSIDE, upper)
+
 def make():
     """The bytes of the capture, and its summary."""
     RNG.seed(0x77617270)
     FRAMES.clear()
     new_port.__defaults__[0][0] = 49_152
-    for part in (conversations, short_messages, unwanted, unusual_headers, lies):
+    for part in (conversations, short_messages, unwanted, unusual_headers, lies, forwarded):
         part()
     pcap, kinds, last = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1), {}, 0
     for at, kind, raw in sorted(FRAMES, key=lambda frame: frame[0]):
@@ -393,7 +407,9 @@ def assigned(warpline, pcap):
     with tempfile.TemporaryDirectory() as folder:
         before, after, chain = (Path(folder) / name for name in ("in.pcap", "out.pcap", "nat.toml"))
         before.write_bytes(pcap)
-        chain.write_text('[chain]\nfunctions = ["nat"]\n[nat]\ninside = ["10.1.0.0/16"]\noutside = ["203.0.113.1"]\n')
+        forward = f"tcp {OUTSIDE} {FORWARDED_PORT} to {INTRANET} 443"
+        chain.write_text('[chain]\nfunctions = ["nat"]\n[nat]\ninside = ["10.1.0.0/16"]\n'
+                         f'outside = ["{OUTSIDE}"]\nforwards = ["{forward}"]\n')
         stats = Path(folder) / "stats.json"
         subprocess.run([warpline, "run", chain, "--input", before, "--output", after, "--stats", stats, "-q"], check=True)
         assert json.loads(stats.read_text())["chains"][0]["packets"]["balanced"]

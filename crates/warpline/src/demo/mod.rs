@@ -12,6 +12,9 @@
 //! answers go to 203.0.113.1 and the port that the NAT assigned. `tools/demo_ports.txt` lists
 //! these ports; the script makes the list with the program itself.
 //!
+//! Partners use an inside web server by a forwarded port of the NAT. Others try that port and the
+//! next one.
+//!
 //! The shop's clients send to its VIP, and its backends send to the clients: which backend a client
 //! gets follows from the balancer's file alone. The script lists the choices.
 //!
@@ -22,6 +25,7 @@
 //! | gateway (the chain) | 10.1.0.1, 203.0.113.1, 203.0.113.30 | 02:00:00:00:00:01 | answers ARP only |
 //! | NAT, outside | 203.0.113.1 | gateway's | answers to inside hosts; backscatter: TCP from port 80 to 500-745, SYN+ACK or RST+ACK |
 //! | inside hosts, IPv4 | 10.1.0.0/16: 10.1.0-3.10-49, guests 10.1.20.10-30 | 02:00:0a:01:xx:yy for 10.1.x.y | pass the NAT; never talk to the DMZ or to each other |
+//! | - intranet | 10.1.0.5 | | a web server, TCP 443; 203.0.113.1 TCP 8443 leads to it |
 //! | inside hosts, IPv6 | 2001:db8:1::/48: 2001:db8:1:S::H for 10.1.S.H, tenants 2001:db8:1:28::/64 | as 10.1.S.H | not translated; two-way with 2001:db8:ffff::/48 only |
 //! | DMZ | 203.0.113.16/28 | 02:00:cb:00:71:zz for 203.0.113.z | not translated; two-way |
 //! | - web | 203.0.113.17 | | TCP 80 and 443 |
@@ -34,6 +38,8 @@
 //! | branch office | 10.2.0.0/16 | leased line's router, 02:00:00:00:00:04 | not translated; two-way with the file server; the far end of the line decompresses |
 //! | Internet, IPv4 | 192.0.2.0/24, 198.51.100.0/24 | provider's router, 02:00:00:00:00:02 | clients of the DMZ below .130, servers for the inside from .150 on |
 //! | Internet, IPv6 | 2001:db8:ffff::/48 | provider's | servers: TCP 80 and 443, UDP 53, 123 and 16384-32767, ICMPv6 echo |
+//! | partners | 192.0.2.100-109 | provider's | clients of the intranet server |
+//! | intruder | 198.51.100.141 | provider's | TCP to 203.0.113.1, ports 8443 and 8444: SYN, ACK, RST |
 //! | scanner | 198.51.100.140 | provider's | probes 203.0.113.17-30, TCP and UDP ports where nothing listens |
 //! | no route | 100.64.0.0/10, 2001:db8:dead::/48 | | so no default route, or these as unreachable |
 //!

@@ -121,10 +121,10 @@ fn conversations_have_no_gap() {
 }
 
 /// Packets to inside hosts go to the NAT's address: answers to ports that it assigns, backscatter
-/// to others.
+/// and what is for the inside web server to others.
 #[test]
 fn answers_to_inside_hosts_go_to_the_nat() {
-    let (mut answers, mut backscatter) = (0, 0);
+    let (mut answers, mut backscatter, mut forwarded) = (0, 0, 0);
     for (_, frame) in frames().iter().filter(|(_, frame)| malformed(frame).is_none()) {
         let Some(packet) = packet(frame).filter(|packet| packet.addresses.len() == 8) else {
             continue;
@@ -133,11 +133,13 @@ fn answers_to_inside_hosts_go_to_the_nat() {
         if packet.addresses[4..] != [203, 0, 113, 1] {
             continue;
         }
-        match packet.protocol == 6 && packet.message[2] < 4 {
-            true => backscatter += 1,
-            false => answers += 1,
+        match u16::from_be_bytes([packet.message[2], packet.message[3]]) {
+            8443 | 8444 if packet.protocol == 6 => forwarded += 1,
+            ..1024 if packet.protocol == 6 => backscatter += 1,
+            _ => answers += 1,
         }
     }
+    assert!(forwarded > 80, "{forwarded}");
     assert_eq!(backscatter, 36);
     assert!(answers > 1_500, "{answers}");
 }

@@ -62,6 +62,28 @@ fn what_the_shop_s_backends_answer_goes_out_as_the_shop_s() {
     assert!(each.iter().all(|&packets| packets > 50) && each.iter().sum::<u64>() == asked);
 }
 
+/// Whoever else tries the port of the inside server gets no packet to any inside host.
+#[test]
+fn partners_reach_the_inside_server_by_its_forward() {
+    let demo = Demo::new();
+    demo.warpline("run chain.toml --stats s.json").expect(0);
+    let is_partner = |a: [u8; 4]| a[..3] == [192, 0, 2] && (100..=109).contains(&a[3]);
+    let sent = |src: [u8; 4], dst| is_partner(src) && dst == NAT;
+    let asked = count(&demo, "capture.pcap", sent);
+    let answered = count(&demo, "capture.pcap", |src, _| src == SERVER);
+    assert!(asked > 70 && answered > 70, "{asked} {answered}");
+    assert_eq!(count(&demo, "out.pcap", |src, dst| is_partner(src) && dst == SERVER), asked);
+    assert_eq!(count(&demo, "out.pcap", |src, dst| src == NAT && is_partner(dst)), answered);
+    let tries = count(&demo, "capture.pcap", |src, _| src == INTRUDER);
+    assert_eq!((tries, count(&demo, "out.pcap", |src, _| src == INTRUDER)), (12, 0));
+    let functions = &stats::read(&demo, "s.json")["chains"][0]["functions"];
+    assert!(whole(&functions[0]["drops"]["no-binding"]) >= 4);
+    assert!(whole(&functions[4]["drops"]["invalid"]) >= 2);
+}
+
+const NAT: [u8; 4] = [203, 0, 113, 1];
+const SERVER: [u8; 4] = [10, 1, 0, 5];
+const INTRUDER: [u8; 4] = [198, 51, 100, 141];
 const VIP: [u8; 4] = [203, 0, 113, 24];
 
 fn is_backend(address: [u8; 4]) -> bool {
