@@ -7,7 +7,7 @@
 //! ([`FlowHasher`]).
 
 use crate::hash::{FlowHasher, PairHash};
-use crate::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv4, ipv6};
+use crate::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, ipv6_ext};
 use crate::{Flags, Headers, OwnKey, StateKey};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -143,6 +143,17 @@ pub struct Steered {
     pub flow_hash: u32,
 }
 
+/// The protocol that a quoted IPv6 packet carries after its extension headers, and its place. A later
+/// fragment shows none; nor does a quote that ends within these headers.
+fn upper_of_quoted(next_header: u8, quoted: &[u8]) -> (u8, usize) {
+    match ipv6_ext::walk(next_header, quoted, quoted.len()) {
+        Ok(chain) if !chain.cut && !ipv6_ext::is_later_fragment(chain.fragment) => {
+            (chain.protocol, chain.offset)
+        }
+        _ => (0, ipv6::HEADER_LEN),
+    }
+}
+
 /// Addresses and ports of a packet, the input of keys. Those of an ICMP error come from the quoted
 /// packet, reversed, so that they have the error's own direction.
 pub struct Tuple {
@@ -231,7 +242,7 @@ impl Tuple {
         } else {
             let ip = Ipv6::new_unchecked(quoted);
             ip.check_start().ok()?;
-            (ip.next_header(), ipv6::HEADER_LEN)
+            upper_of_quoted(ip.next_header(), quoted)
         };
         let body = quoted.get(header_len..).unwrap_or(&[]);
         let mut tuple = Self::of_ip(hasher, quoted, version, protocol, body);
@@ -333,5 +344,37 @@ mod tests {
             both += usize::from(Flow::of(&hasher, &frame, &headers).is_some());
         }
         assert!(both > 5_000, "{both}");
+    }
+    /// The packet that an error quotes has extension headers (RFC 8200, 4), and its ports are those
+    /// of the others of its flow.
+    #[test]
+    fn errors_are_steered_by_quotes_with_extension_headers() {
+        let hasher = FlowHasher::new(Seed::new(7));
+        let addresses = [[0x20; 16], [0x30; 16]].concat();
+        let packet = |next: u8, [src, dst]: [&[u8]; 2], body: &[u8]| {
+            let len = body.len() as u8;
+            [&[0x60, 0, 0, 0, 0, len, next, 64][..], src, dst, body].concat()
+        };
+        let (inside, outside) = addresses.split_at(16);
+        let udp = [0x12, 0x34, 0, 53, 0, 8, 0, 0];
+        let error = |next, body: &[u8]| {
+            let quote = packet(next, [inside, outside], body);
+            packet(58, [outside, inside], &[&[1, 0, 0, 0, 0, 0, 0, 0][..], &quote].concat())
+        };
+        let flow_hash = |frame: &[u8]| {
+            let headers = Headers::parse(frame, LinkType::RAW, frame.len());
+            assert!(headers.malformed().is_none());
+            Steering::AddressPair.steer(&hasher, frame, &headers).flow_hash
+        };
+        let own = flow_hash(&packet(17, [inside, outside], &udp));
+        assert_eq!(flow_hash(&error(17, &udp)), own);
+        let routing = [17, 0, 4, 1, 0, 0, 0, 0];
+        assert_eq!(flow_hash(&error(43, &[routing, udp].concat())), own);
+        let options = [43, 0, 1, 4, 0, 0, 0, 0];
+        assert_eq!(flow_hash(&error(60, &[options, routing, udp].concat())), own);
+        // A later fragment has no ports, nor has a quote that ends before them.
+        let later = [17, 0, 0, 8, 0, 0, 0, 1];
+        assert_ne!(flow_hash(&error(43, &routing)), own);
+        assert_ne!(flow_hash(&error(44, &[later, udp].concat())), own);
     }
 }

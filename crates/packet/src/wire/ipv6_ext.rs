@@ -162,7 +162,7 @@ fn fragment(at: usize, header: &[u8], total_len: usize) -> Result<Fragment, Malf
 }
 
 /// What follows the fragment header of a later fragment is the middle of something.
-fn is_later_fragment(fragment: Option<Fragment>) -> bool {
+pub(crate) fn is_later_fragment(fragment: Option<Fragment>) -> bool {
     fragment.is_some_and(|fragment| fragment.offset != 0)
 }
 
