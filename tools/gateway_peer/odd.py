@@ -86,6 +86,8 @@ def parts(t):
     yield [cut(reply, size if size > 8 else 512, order)]
     tiny = t.udp_out("fragments of 8 bytes", 53, t.data(30, 40), flow=1, fragment=0)
     yield [cut(tiny, 8, "")]
+    refused = t.udp_out("fragments refused by a rule", 161, t.data(1500, 3000), flow=2, fragment=0)
+    yield [cut(refused, 512, order)]
 
 
 def cut(packet, size, order):

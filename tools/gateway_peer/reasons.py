@@ -5,13 +5,6 @@ import re
 # By the kind of packet, what Linux did and what Warpline did, as patterns.
 REASONS = [
     (
-        r"fragments.*",
-        r"forwards",
-        r"forwards the first fragment",
-        "Linux reassembles before its rules. For `firewall` a later fragment has no ports and "
-        "belongs to no connection",
-    ),
-    (
         r"ttl 1, refused by a rule|to an inside address, ttl 1",
         r"answers 11/0",
         r"drops",
