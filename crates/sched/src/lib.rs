@@ -18,6 +18,7 @@ mod backpressure;
 mod batcher;
 mod plan;
 mod profile;
+mod routes;
 mod stream_count;
 mod vgpu_profile;
 
@@ -35,5 +36,9 @@ pub use plan::{
     PlannedFunction, Problem, RowBytes, Step, Touch, Way, WholeBytes, Widths,
 };
 pub use profile::{FieldSpeeds, GatherSpeeds, LinkSpeeds, Profile};
+pub use routes::{
+    Destination, Entry, From as RouteFrom, PATHS_MAX, Route, RouteError, RouteMistake, RouteTable,
+    RoutedFunction, Routes, To as RouteTo,
+};
 pub use stream_count::StreamCount;
 pub use vgpu_profile::{Admitted, Division, Gpu, ProfileError, VgpuProfile};

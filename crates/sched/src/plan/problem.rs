@@ -88,6 +88,8 @@ pub struct PlannedFunction {
     pub flagged_share: f64,
     /// Bytes of a frame that goes to it whole; all of its room where they are not known.
     pub whole: Option<WholeBytes>,
+    /// Whether some packets skip the functions after it: routes part here.
+    pub parts: bool,
 }
 
 impl PlannedFunction {
@@ -104,6 +106,7 @@ impl PlannedFunction {
             after_flagged: Touch::of(access.after_flagged),
             flagged_share: f64::from(access.flagged_share).clamp(0.0, 1.0),
             whole: None,
+            parts: false,
         }
     }
 
@@ -120,6 +123,7 @@ impl PlannedFunction {
             after_flagged: Touch::NONE,
             flagged_share: 0.0,
             whole: None,
+            parts: false,
         }
     }
 
@@ -184,6 +188,16 @@ impl Problem {
     pub fn whole(&self, position: usize) -> WholeBytes {
         let room = self.widths.room;
         self.functions[position].whole.unwrap_or(WholeBytes { there: room, back: room })
+    }
+
+    /// Whether the host has all needed fields after the step of function `position`. Otherwise a
+    /// packet that is routed past the device's next function would end with fields in a mirror
+    /// alone.
+    pub(super) fn settles(&self, position: usize) -> bool {
+        let own = self.functions[position].device;
+        let next = self.functions[position + 1..].iter().position(|next| next.device == own);
+        let end = next.map_or(self.functions.len(), |next| position + 1 + next);
+        self.is_recoverable || self.functions[position..end].iter().any(|one| one.parts)
     }
 
     /// Looks whether there can be a plan.

@@ -229,7 +229,10 @@ impl State {
         let function = &problem.functions[position];
         let device = function.device?;
         let live = outlook.live(position);
-        let elsewhere = if problem.is_recoverable { live } else { outlook.elsewhere(position) };
+        let elsewhere = match problem.settles(position) {
+            true => live,
+            false => outlook.elsewhere(position),
+        };
         let writes = function.run.writes;
         let has = if is_direct { writes & FieldSet::FRAME } else { self.mirrors[device]? };
         let dirty = has & !self.host;
