@@ -6,7 +6,9 @@
 
 use core::iter;
 
-use crate::arena::{Flagged, HeadersOf, Ingress, Link, Row, ShardOf, VerdictOf, WireLen, prefetch};
+use crate::arena::{
+    DroppedBy, Flagged, HeadersOf, Ingress, Link, Row, ShardOf, VerdictOf, WireLen, prefetch,
+};
 use crate::{
     Allowed, Field, FieldSet, Findings, Flags, Full, Headers, Instant, LinkType, Notes, Packet,
     PacketMut, Placer, ScratchWord, Table, Verdict,
@@ -90,6 +92,10 @@ pub struct Batch {
     pub(crate) has_flagged: bool,
     /// Whether a packet was sent back since the batch was cleared.
     pub(crate) has_answers: bool,
+    /// Whether a packet was routed past a function since the batch was cleared.
+    pub(crate) has_bypass: bool,
+    /// The scratch word with the ways of its packets, if the chain has routes.
+    pub(crate) way: Option<ScratchWord>,
     notes: Notes,
     findings: Findings,
     #[cfg(debug_assertions)]
@@ -108,6 +114,8 @@ impl Batch {
             settled: 0,
             has_flagged: false,
             has_answers: false,
+            has_bypass: false,
+            way: None,
             notes: Notes::default(),
             findings: Findings::default(),
             #[cfg(debug_assertions)]
@@ -424,6 +432,9 @@ impl Batch {
         if !self.has_answers {
             return;
         }
+        if self.way.is_some() {
+            return self.resume_routed_answers();
+        }
         let (answer, forward) = (Verdict::Return as u8, Verdict::Forward as u8);
         let verdicts = self.table.column_mut(VerdictOf).iter_mut();
         verdicts.filter(|verdict| **verdict == answer).for_each(|verdict| *verdict = forward);
@@ -451,6 +462,20 @@ impl Batch {
         self.has_answers
     }
 
+    /// Drops the packets that still go to the next function: function `next` has no room for them.
+    /// Returns how many.
+    pub fn overload(&mut self, next: u8) -> u64 {
+        let mut dropped = 0;
+        for index in 0..self.len() {
+            if self.is_forward(index) {
+                self.table.column_mut(VerdictOf)[index] = Verdict::Overload as u8;
+                self.table.column_mut(DroppedBy)[index] = next;
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
     /// Forgets its packets and gives their memory back.
     pub fn clear(&mut self) {
         self.table.clear();
@@ -460,17 +485,21 @@ impl Batch {
         self.settled = 0;
         self.has_flagged = false;
         self.has_answers = false;
+        self.has_bypass = false;
         self.notes.clear();
         self.leave_phase();
     }
 
-    /// Sets the function whose verdicts follow, by its position in the chain. Flags of the previous
-    /// function are cleared.
+    /// Begins the turn of a function, by its position in the chain: verdicts are its own, flags of
+    /// the previous function are cleared, and packets routed to it are `Forward`.
     pub fn enter(&mut self, function: u8) {
         self.function = function;
         self.findings.clear();
         if core::mem::take(&mut self.has_flagged) {
             self.table.column_mut(Flagged).fill(0);
+        }
+        if self.has_bypass {
+            self.resume_bypass();
         }
     }
 

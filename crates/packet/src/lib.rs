@@ -63,6 +63,7 @@ mod steering;
 mod time;
 pub mod upper;
 mod verdict;
+mod ways;
 pub mod wire;
 
 pub use access::{Access, Allowed, Phase, ReadWrite};
@@ -97,4 +98,5 @@ pub use state_key::{Division, OwnKey, StateKey};
 pub use steering::{Steered, Steering, Tuple};
 pub use time::Instant;
 pub use verdict::{REASONS_MAX, Reason, SHARDS, Shard, Verdict};
+pub use ways::Hop;
 pub use wire::Malformed;

@@ -20,6 +20,8 @@ pub enum Verdict {
     Malformed = 4,
     /// Found no room at a named queue.
     Overload = 5,
+    /// Goes on to a later function: routes lead past the ones before it.
+    Bypass = 6,
 }
 
 impl Verdict {
@@ -36,6 +38,7 @@ impl Verdict {
             3 => Self::Absorbed,
             4 => Self::Malformed,
             5 => Self::Overload,
+            6 => Self::Bypass,
             _ => Self::Dropped,
         }
     }
@@ -115,6 +118,7 @@ mod tests {
             Verdict::Absorbed,
             Verdict::Malformed,
             Verdict::Overload,
+            Verdict::Bypass,
         ] {
             assert_eq!(Verdict::from_u8(verdict as u8), verdict);
         }
