@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_nf::{Definition, Function, Growth, HopPorts, Passage, Ports};
-use warpline_packet::{ALIGN, REASONS_MAX, Seed, Shard, StateKey, Steering, frame_start};
+use warpline_packet::{ALIGN, ScratchWord, Seed, Shard, StateKey, Steering, frame_start};
+use warpline_sched::Routes;
 
 use crate::device::{DEVICE_LOST, DEVICE_LOST_NAME};
 use crate::reach::Reach;
+use crate::routing::NO_CHAIN_ROUTE_NAME;
+use crate::stats::FunctionStats;
 
 /// A function of a chain under its own name.
 #[derive(Clone)]
@@ -48,14 +51,12 @@ impl Instance {
         self.name.strip_suffix(number).unwrap_or(&self.name)
     }
 
-    /// What it dropped, by the names of the reasons; what devices lost only where they did.
-    pub fn named_drops(
-        &self,
-        drops: &[u64; REASONS_MAX],
-    ) -> impl Iterator<Item = (&'static str, u64)> {
-        let lost = drops[usize::from(DEVICE_LOST.0)];
-        let lost = (lost > 0).then_some((DEVICE_LOST_NAME, lost));
-        self.definition.drops.iter().copied().zip(*drops).chain(lost)
+    /// Packets that it dropped, by reason. Reasons of the engine are listed only if there are any.
+    pub fn named_drops(&self, stats: &FunctionStats) -> impl Iterator<Item = (&'static str, u64)> {
+        let own = self.definition.drops.iter().copied().zip(stats.drops);
+        let lost = (DEVICE_LOST_NAME, stats.drops[usize::from(DEVICE_LOST.0)]);
+        let unrouted = (NO_CHAIN_ROUTE_NAME, stats.unrouted);
+        own.chain([lost, unrouted].into_iter().filter(|(_, count)| *count > 0))
     }
 }
 
@@ -76,6 +77,7 @@ pub struct Chain {
     seed: Seed,
     ports: Ports,
     presumes_crossing: bool,
+    routes: Option<Arc<Routes>>,
 }
 
 /// Most instances of a chain.
@@ -94,6 +96,8 @@ pub enum ChainError {
     Multiplies(usize),
     /// A frame could grow by more bytes than [`GROWTH_MAX`].
     Grows(usize),
+    /// Its functions left no scratch word for routes.
+    NoWord,
 }
 
 impl std::fmt::Display for ChainError {
@@ -109,6 +113,7 @@ impl std::fmt::Display for ChainError {
             Self::Grows(n) => {
                 write!(f, "a frame could grow by {n} bytes; at most {GROWTH_MAX} are handled")
             }
+            Self::NoWord => f.write_str("its functions leave no scratch word for routes"),
         }
     }
 }
@@ -143,6 +148,7 @@ impl Chain {
             seed,
             ports,
             presumes_crossing,
+            routes: None,
         };
         let Growth { head, tail } = chain.growth();
         match (chain.multiply(), head.max(tail)) {
@@ -170,6 +176,35 @@ impl Chain {
     #[must_use]
     pub fn with_ports(self, ports: Ports, presumes_crossing: bool) -> Self {
         Self { ports, presumes_crossing, ..self }
+    }
+
+    /// The same, with routes between its functions.
+    ///
+    /// # Errors
+    /// There is no scratch word left for them.
+    pub fn with_routes(mut self, routes: Arc<Routes>) -> Result<Self, ChainError> {
+        ScratchWord::new(self.scratch_words).ok_or(ChainError::NoWord)?;
+        self.scratch_words += 1;
+        self.routes = Some(routes);
+        Ok(self)
+    }
+
+    /// Its routes; none if every packet passes all functions.
+    pub fn routes(&self) -> Option<&Arc<Routes>> {
+        self.routes.as_ref()
+    }
+
+    /// The scratch word with the ways of packets on its routes.
+    pub(crate) fn way_word(&self) -> Option<ScratchWord> {
+        self.routes.as_ref()?;
+        ScratchWord::new(self.scratch_words.checked_sub(1)?)
+    }
+
+    /// Whether the functions at two successive positions get the same packets: all that pass the
+    /// first continue with the second, and no others come to it.
+    pub(crate) fn is_straight(&self, position: usize) -> bool {
+        let own = position as u8;
+        self.routes.as_ref().is_none_or(|all| all.exit(own).is_none() && !all.is_join(own + 1))
     }
 
     /// Its ports; none where it has one input and one output.
@@ -202,6 +237,7 @@ impl Chain {
     /// How packets that the function at `position` makes pass the rest of the chain.
     pub(crate) fn passage(&self, position: usize) -> Passage {
         let mut passage = Passage::default();
+        passage.inherited.extend(self.way_word());
         for (own, instance) in self.instances.iter().enumerate().take(position + 1) {
             let (carried, change) =
                 (instance.function.carried_words(), instance.function.change_words());

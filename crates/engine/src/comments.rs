@@ -5,6 +5,7 @@ use warpline_packet::{Malformed, Packet, Verdict};
 
 use crate::Chain;
 use crate::device::DEVICE_LOST;
+use crate::routing::NO_CHAIN_ROUTE;
 
 /// The comments of a chain.
 pub(crate) struct Comments {
@@ -39,10 +40,13 @@ impl Comments {
         let function = self.functions.get(usize::from(packet.settled_by()));
         let reason = usize::from(packet.reason().0);
         match packet.verdict() {
-            Verdict::Forward | Verdict::Return | Verdict::Absorbed => None,
+            Verdict::Forward | Verdict::Bypass | Verdict::Return | Verdict::Absorbed => None,
             Verdict::Dropped => {
                 if packet.reason() == DEVICE_LOST {
                     return Some("lost with a device");
+                }
+                if packet.reason() == NO_CHAIN_ROUTE {
+                    return Some("dropped: no route in the chain");
                 }
                 let comment = function.and_then(|function| function.dropped.get(reason));
                 Some(comment.map_or("dropped", String::as_str))

@@ -50,11 +50,13 @@ fn can_join(chain: &Chain, sites: &[Site], stage: &StagePlan, apart: bool) -> bo
     let (function, site) = (&*chain.instances[next].function, &sites[next]);
     let takes_answers = |position: usize| chain.instances[position].place == Place::Second;
     let options = |on: &OnDevice| (on.launches, on.is_required);
+    let is_straight = chain.is_straight(next - 1);
     let runs_on = |one: &Site| (one.device_id().to_owned(), one.on_device.as_ref().map(options));
     let can_follow = |position: usize| {
         let (own, own_site) = (&*chain.instances[position].function, &sites[position]);
         runs_on(own_site) == runs_on(site)
-            && (own_site.on_device.is_none() || !apart && device::can_follow(own, function))
+            && (own_site.on_device.is_none()
+                || is_straight && !apart && device::can_follow(own, function))
             // Packets that pass one of them pass all.
             && (own_site.on_device.is_none() || takes_answers(position) == takes_answers(next))
     };

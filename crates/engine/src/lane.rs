@@ -4,20 +4,58 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use warpline_packet::{Batch, Kind};
+use warpline_sched::{PauseMode, Watermarks};
 
 use crate::clock::Clock;
 use crate::device::Launches;
 use crate::memory::StageRoom;
+use crate::pressure::{Pressure, Waiting};
 use crate::queue::Queue;
 use crate::reports::Ended;
+use crate::routing::Routing;
 use crate::stage::{Bench, Flight, Rooms, Stage};
 use crate::{Chain, Control, Deployment, Settings};
+
+/// Batches that wait before a stage.
+struct StageQueue {
+    batches: VecDeque<(Box<Batch>, usize)>,
+    /// Packets of them that are not dropped.
+    packets: usize,
+}
+
+impl StageQueue {
+    fn with_capacity(batches: usize) -> Self {
+        Self { batches: VecDeque::with_capacity(batches), packets: 0 }
+    }
+
+    fn push(&mut self, batch: Box<Batch>) {
+        let packets = batch.forward_count();
+        self.packets += packets;
+        self.batches.push_back((batch, packets));
+    }
+
+    fn pop(&mut self) -> Option<Box<Batch>> {
+        let (batch, packets) = self.batches.pop_front()?;
+        self.packets -= packets;
+        Some(batch)
+    }
+}
+
+/// Packets of a launch of a lane's first stage at least, so that the high mark of its queue is
+/// [`Settings::queue_batches`].
+fn first_launch(settings: &Settings) -> usize {
+    let packets = settings.queue_batches * settings.batch_packets;
+    match settings.pressure.mode {
+        PauseMode::On(marks) => packets * 1_000 / marks.high().max(1) as usize,
+        PauseMode::Off => packets * 1_000 / Watermarks::default().high() as usize,
+    }
+}
 
 /// A lane's stages and the queues between them.
 pub(crate) struct Lane {
     stages: Vec<Stage>,
     /// `queues[i]` stands before stage `i + 1`.
-    queues: Vec<VecDeque<Box<Batch>>>,
+    queues: Vec<StageQueue>,
     queue_batches: usize,
     input: Queue,
     output: Queue,
@@ -33,6 +71,15 @@ pub(crate) struct Lane {
     benches: Vec<Box<Bench>>,
     flights: Vec<Flight>,
     clock: Clock,
+    pressure: Pressure,
+    /// By stage, the packets of a launch if it is not on a device.
+    launch_packets: Vec<usize>,
+    /// Routes from ingress, in a chain with routes.
+    routing: Option<Routing>,
+    /// Packets that had none.
+    unrouted: u64,
+    /// Packets that left, by the number of their path.
+    paths: Vec<u64>,
     finished: bool,
 }
 
@@ -52,7 +99,17 @@ impl Lane {
         let stage = |(plan, launches)| Stage::new(chain, plan, &shards, slots, launches);
         let stages: Vec<Stage> = deployment.stages().iter().zip(launches).map(stage).collect();
         let keeps = rooms.kept.is_some();
-        let queue = || VecDeque::with_capacity(settings.queue_batches);
+        let routing = Routing::of(chain);
+        let launch = |stage: &Stage| stage.launch_batches * settings.batch_packets;
+        let mut launch_packets: Vec<usize> = stages.iter().map(launch).collect();
+        if let Some(first) = launch_packets.first_mut() {
+            *first = (*first).max(first_launch(settings));
+        }
+        let capacity = match settings.pressure.is_off() {
+            true => settings.batches(deployment),
+            false => settings.queue_batches,
+        };
+        let queue = || StageQueue::with_capacity(capacity);
         Self {
             queues: stages.iter().skip(1).map(|_| queue()).collect(),
             queue_batches: settings.queue_batches,
@@ -65,7 +122,12 @@ impl Lane {
             rooms,
             stage_rooms: settings.placed(deployment).stages,
             promised: 0,
+            pressure: Pressure::new(deployment, settings, clock.now()),
+            launch_packets,
             clock,
+            paths: routing.as_ref().map_or_else(Vec::new, Routing::counters),
+            routing,
+            unrouted: 0,
             finished: false,
         }
     }
@@ -74,19 +136,27 @@ impl Lane {
     /// is room downstream. Returns whether any did.
     pub(crate) fn breathe(&mut self, control: &Control) -> bool {
         let mut worked = false;
+        self.gauge(0);
         for stage in (0..self.stages.len()).rev() {
             worked |= self.advance(stage, control);
             while self.may_take(stage) && self.take(stage) {
                 worked = true;
                 if self.is_for_device(stage) {
                     self.admit(stage);
+                    self.gauge(stage);
                     continue;
                 }
                 if self.flights[0].batch.kind() == Kind::Reload {
                     self.stages[stage].reload(control);
                 }
                 self.stages[stage].work(&mut self.flights, &mut self.rooms, &self.clock);
+                self.pressure.counts[stage].launches += 1;
+                self.gauge(stage);
                 self.pass_on(stage);
+                // Without pauses stages take turns.
+                if self.pressure.is_off() {
+                    break;
+                }
             }
         }
         worked
@@ -102,9 +172,12 @@ impl Lane {
     /// Polls the launches of a stage on a device, and passes finished ones on. There is room
     /// downstream for all that it has.
     fn advance(&mut self, stage: usize, control: &Control) -> bool {
-        let own = &mut self.stages[stage];
-        let Some(launches) = &mut own.launches else { return false };
+        let Some(launches) = &mut self.stages[stage].launches else { return false };
         let mut worked = launches.advance(&self.clock);
+        if worked {
+            self.gauge(stage);
+        }
+        let Some(launches) = &mut self.stages[stage].launches else { return false };
         if let Some(news) = launches.take_news() {
             control.tell(news);
         }
@@ -146,7 +219,7 @@ impl Lane {
 
     /// Whether `stage` may take a batch. If that waits for launches, these stop waiting for more.
     fn may_take(&mut self, stage: usize) -> bool {
-        if !self.has_room_behind(stage) {
+        if self.pressure.is_paused(stage) || !self.has_room_after(stage) {
             return false;
         }
         if !self.benches.is_empty() && self.has_slabs(stage, 0) {
@@ -163,14 +236,16 @@ impl Lane {
     fn is_waited_for(&self, stage: usize) -> bool {
         let queued = match stage.checked_sub(1) {
             None => self.input.len(),
-            Some(before) => self.queues[before].len(),
+            Some(before) => self.queues[before].batches.len(),
         };
         queued > 0 || self.held[stage].is_some()
     }
 
-    fn has_room_behind(&self, stage: usize) -> bool {
+    fn has_room_after(&self, stage: usize) -> bool {
         let room = match self.queues.get(stage) {
-            Some(queue) => self.queue_batches - queue.len(),
+            // It drops, so nobody waits for it.
+            Some(_) if self.pressure.is_off() => usize::MAX,
+            Some(queue) => self.queue_batches.saturating_sub(queue.batches.len()),
             None => self.output.room(),
         };
         let has = self.stages[stage].launches.as_ref();
@@ -223,26 +298,70 @@ impl Lane {
     fn pop(&mut self, stage: usize) -> Option<Box<Batch>> {
         match stage.checked_sub(1) {
             None => {
-                let batch = self.input.pop()?;
+                let mut batch = self.input.pop()?;
                 self.rooms.versions.iter_mut().for_each(|versions| versions.arrive(&batch));
+                if let Some(routing) = &self.routing {
+                    self.unrouted += routing.enter(&mut batch);
+                }
                 Some(batch)
             }
-            Some(before) => self.queues[before].pop_front(),
+            Some(before) => self.queues[before].pop(),
         }
     }
 
     fn pass_on(&mut self, stage: usize) {
-        for Flight { batch, bench } in self.flights.drain(..) {
+        let next = stage + 1;
+        let mut flights = std::mem::take(&mut self.flights);
+        for Flight { mut batch, bench } in flights.drain(..) {
             self.benches.push(bench);
+            let waiting = self.waiting(next);
             match self.queues.get_mut(stage) {
-                Some(queue) => queue.push_back(batch),
+                Some(queue) => {
+                    if batch.kind() == Kind::Packets && self.pressure.drops(next, waiting) {
+                        let dropped = batch.overload(self.stages[next].first());
+                        self.pressure.count_drops(next, dropped);
+                    }
+                    queue.push(batch);
+                }
                 None => {
+                    if self.routing.is_some() {
+                        batch.end_ways(|path| self.paths[path as usize] += 1);
+                    }
                     self.rooms.versions.iter_mut().for_each(|versions| versions.leave(&batch));
                     self.finished |= batch.kind() == Kind::Finish;
                     let pushed = self.output.push(batch);
                     debug_assert!(pushed.is_ok(), "room was asked for");
                 }
             }
+        }
+        self.flights = flights;
+        if next < self.stages.len() {
+            self.gauge(next);
+        }
+    }
+
+    /// Packets that wait for `stage`; of none where there is no such stage.
+    fn waiting(&self, stage: usize) -> Waiting {
+        let Some(own) = self.stages.get(stage) else { return Waiting { packets: 0, launch: 1 } };
+        let queued = match stage.checked_sub(1) {
+            None => self.input.packets(),
+            Some(before) => self.queues[before].packets,
+        };
+        match &own.launches {
+            None => Waiting { packets: queued, launch: self.launch_packets[stage] },
+            Some(launches) => {
+                let (collected, launch) = launches.load();
+                Waiting { packets: queued + collected, launch }
+            }
+        }
+    }
+
+    /// Reports how much waits for `stage`.
+    fn gauge(&mut self, stage: usize) {
+        let waiting = self.waiting(stage);
+        let is_feeder_paused = self.pressure.set(stage, waiting, self.clock.now());
+        if stage == 0 {
+            self.input.hold(is_feeder_paused);
         }
     }
 
@@ -252,13 +371,21 @@ impl Lane {
         if let Some(versions) = self.rooms.versions.take() {
             ended.part.versions = versions.into_followed();
         }
-        for stage in &mut self.stages {
+        (ended.part.unrouted, ended.part.paths) = (self.unrouted, std::mem::take(&mut self.paths));
+        for (stage, counts) in self.stages.iter_mut().zip(&mut self.pressure.counts) {
+            counts.device_ns = match &stage.launches {
+                Some(launches) => launches.busy_ns(),
+                None => stage.busy_ns(),
+            };
             if let Some((transfers, failed)) = stage.launches.take().map(Launches::finish) {
                 ended.part.transfers.add(&transfers);
+                counts.launches += transfers.launches;
                 ended.part.warnings.extend(failed);
                 stage.set_transfers(transfers);
             }
         }
+        ended.part.pressure = Some(self.pressure.evidence(self.clock.now()));
+        ended.part.stages = self.pressure.counts;
         for (position, stats, states) in self.stages.into_iter().flat_map(Stage::finish) {
             ended.part.packets.generated += stats.generated;
             ended.part.functions[position] = stats;

@@ -300,7 +300,7 @@ impl Merge {
             let (packets, verdict) = (&mut self.part.packets, packet.verdict());
             let mut why = None;
             match verdict {
-                Verdict::Forward | Verdict::Return => match self.exit(packet) {
+                Verdict::Forward | Verdict::Bypass | Verdict::Return => match self.exit(packet) {
                     WayOut::Port(port) => {
                         let frame = Frame { interface: port, ..frame_of(packet) };
                         // By the time the burst is full it is at hand.

@@ -110,6 +110,13 @@ pub fn planned(deployment: &Deployment, options: PlanOptions) -> Planned {
         let falls_back_beside_others = on.is_some() && is_beside_others;
         let (mut function, access) = function_of(members, device, falls_back_beside_others);
         function.whole = Some(frames.pass(members));
+        let last = own.end.saturating_sub(1);
+        function.parts =
+            deployment.chain().routes().is_some_and(|all| all.exit(last as u8).is_some());
+        if function.parts {
+            // The lane looks the next function up.
+            function.after.needs = function.after.needs | FieldSet::of(&[Field::DstAddr]);
+        }
         functions.push(function);
         declared.push(access);
     }

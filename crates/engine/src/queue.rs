@@ -2,7 +2,7 @@
 //! are not full.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 use warpline_packet::Batch;
@@ -18,6 +18,8 @@ pub(crate) struct BatchQueue {
     /// Packets that wait.
     packets: AtomicUsize,
     packets_max: usize,
+    /// Whether the taker paused the giver.
+    is_held: AtomicBool,
 }
 
 impl BatchQueue {
@@ -29,15 +31,29 @@ impl BatchQueue {
     /// For `batches` batches, at least one, while they have less than `packets_max` packets.
     pub(crate) fn holding(batches: usize, packets_max: usize) -> Self {
         let batches = ArrayQueue::new(batches.max(1));
-        Self { batches, packets: AtomicUsize::new(0), packets_max }
+        let is_held = AtomicBool::new(false);
+        Self { batches, packets: AtomicUsize::new(0), packets_max, is_held }
     }
 
     /// How many batches it has room for: those are taken, however many packets they hold.
     pub(crate) fn room(&self) -> usize {
-        match self.packets.load(Ordering::Relaxed) >= self.packets_max {
+        let is_full = self.packets.load(Ordering::Relaxed) >= self.packets_max;
+        match is_full || self.is_held.load(Ordering::Relaxed) {
             true => 0,
             false => self.batches.capacity() - self.batches.len(),
         }
+    }
+
+    /// Pauses the giver, which then finds no room, or resumes it.
+    pub(crate) fn hold(&self, is_held: bool) {
+        if self.is_held.load(Ordering::Relaxed) != is_held {
+            self.is_held.store(is_held, Ordering::Relaxed);
+        }
+    }
+
+    /// Packets that wait.
+    pub(crate) fn packets(&self) -> usize {
+        self.packets.load(Ordering::Relaxed)
     }
 
     /// How many batches are in it.

@@ -74,6 +74,9 @@ impl Successor {
         if was.seed() != is.seed() {
             refused.push("`seed` can't change while packets flow".into());
         }
+        if was.routes() != is.routes() {
+            refused.push("`[[route]]` can't change while packets flow".into());
+        }
         if was.ports() != is.ports() {
             refused.push("`[[port]]` can't change while packets flow".into());
         }

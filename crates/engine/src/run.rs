@@ -28,7 +28,7 @@ use crate::stage::Rooms;
 use crate::stats::{EndedBy, Part};
 use crate::sys::lane_memory::LaneMemory;
 use crate::versions::Versions;
-use crate::{Chain, Control, Cores, Deployment, LaneNeed, Settings, StagePlan};
+use crate::{Chain, Control, Cores, Deployment, LaneNeed, PressureOptions, Settings, StagePlan};
 
 /// Where a chain's packets come from and go to.
 pub enum Ports {
@@ -47,6 +47,8 @@ pub struct Report {
     pub lanes: usize,
     /// The cores that they were put on.
     pub cores: Cores,
+    /// How its queues paused stages.
+    pub pressure: PressureOptions,
     /// Memory in huge pages at the end, where the system reports it.
     pub huge_pages: Option<HugePages>,
 }
@@ -166,7 +168,8 @@ pub fn run_to(
     if control.is_aborted() {
         part.abort();
     }
-    Ok(Report { part, lanes: settings.lanes, cores: settings.cores, huge_pages })
+    let Settings { lanes, cores, pressure, .. } = settings;
+    Ok(Report { part, lanes, cores, pressure, huge_pages })
 }
 
 fn build(
@@ -198,6 +201,9 @@ fn build(
     let mut batches: Vec<Batch> = arena.tables.into_iter().map(Batch::new).collect();
     let (notes, note_bytes) = settings.notes(chain);
     batches.iter_mut().for_each(|batch| batch.take_notes(notes, note_bytes));
+    if let Some(word) = chain.way_word() {
+        batches.iter_mut().for_each(|batch| batch.set_way(word));
+    }
     let made = batches.split_off(settings.batches(deployment));
     let findings = settings.findings(chain);
     batches.iter_mut().for_each(|batch| batch.take_findings_room(findings));

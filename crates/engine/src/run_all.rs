@@ -79,6 +79,7 @@ impl Report {
     /// The counts of a chain whose threads don't come back after [`Control::abort`].
     pub fn unfinished(deployment: &Deployment, control: &Control) -> Self {
         let part = control.unfinished(deployment.chain().instances.len());
-        Self { part, lanes: 0, cores: Cores::ANY, huge_pages: None }
+        let pressure = crate::PressureOptions::default();
+        Self { part, lanes: 0, cores: Cores::ANY, pressure, huge_pages: None }
     }
 }

@@ -10,7 +10,7 @@ use warpline_sched::LaunchLimits;
 use crate::device::Dimensions;
 use crate::memory::EMIT_SLABS_MAX;
 use crate::reach::Reach;
-use crate::{Chain, Cores, Deployment, LaunchOptions, StagePlan, Streams};
+use crate::{Chain, Cores, Deployment, LaunchOptions, PressureOptions, StagePlan, Streams};
 
 /// The dimensions of a running chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Settings {
     /// Whether the report has the huge pages of the run ([`crate::Report::huge_pages`]). Linux takes
     /// milliseconds to count them in a process with much memory.
     pub counts_huge_pages: bool,
+    /// How full queues pause the stages before them.
+    pub pressure: PressureOptions,
 }
 
 impl Default for Settings {
@@ -47,6 +49,7 @@ impl Default for Settings {
             alone: false,
             follows_versions: false,
             counts_huge_pages: false,
+            pressure: PressureOptions::default(),
         }
     }
 }
@@ -59,7 +62,7 @@ pub const LANES_MAX: usize = SHARDS;
 /// Bytes of a long frame of Ethernet.
 pub(crate) const FRAME_LEN: usize = 1518;
 /// Bytes of the shortest packets.
-const PACKET_LEN: usize = 64;
+pub(crate) const PACKET_LEN: usize = 64;
 /// Most batches of a launch.
 const LAUNCH_BATCHES_MAX: usize = 256;
 /// Most batches that a stage on a device has at once.
@@ -183,7 +186,8 @@ impl Settings {
         let LaunchOptions { bytes, delay, streams, sync, timeout, graphs: _ } =
             deployment.on_device(stage)?.launches;
         let streams = if sync { Streams::Count(1) } else { streams };
-        let launches_max = streams.most().max(1);
+        // Without backpressure a stage has one launch in flight (Simmer, section 3.4).
+        let launches_max = if self.pressure.is_off() { 1 } else { streams.most().max(1) };
         // As many as fill a launch with the shortest packets.
         let batches_max =
             (bytes / (self.batch_packets.max(1) * PACKET_LEN)).clamp(1, LAUNCH_BATCHES_MAX);
@@ -208,7 +212,7 @@ impl Settings {
             batches_max,
             delay_max_ns: delay.as_nanos() as u64,
             launches_max,
-            measures: streams == Streams::Measured,
+            measures: streams == Streams::Measured && launches_max > 1,
             waiting_bytes_max: bytes.saturating_mul(launches_max + 2),
             waiting_batches_max: (batches_max * (launches_max + 2)).min(held_max),
             timeout_ns: timeout.as_nanos() as u64,

@@ -69,6 +69,16 @@ impl Stage {
         }
     }
 
+    /// Nanoseconds that its functions worked.
+    pub(crate) fn busy_ns(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.stats.busy_ns).sum()
+    }
+
+    /// The position of its first function.
+    pub(crate) fn first(&self) -> u8 {
+        self.slots.first().map_or(0, |slot| slot.position)
+    }
+
     /// Takes `flights` through every function: batches of packets, or one tick or end of input.
     pub(crate) fn work(&mut self, flights: &mut [Flight], rooms: &mut Rooms, clock: &Clock) {
         let mut then = clock.now();

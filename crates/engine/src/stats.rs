@@ -7,7 +7,10 @@ use hdrhistogram::Histogram;
 use warpline_nf::Table;
 use warpline_packet::{Batch, Malformed, REASONS_MAX, Verdict};
 
+use warpline_sched::PauseEvidence;
+
 use crate::Followed;
+use crate::StageCounts;
 use crate::ingress::TimeCounts;
 
 /// What ended a run.
@@ -117,6 +120,8 @@ pub struct FunctionStats {
     pub packets_out: u64,
     /// Drops, by the place of the reason in the function's list.
     pub drops: [u64; REASONS_MAX],
+    /// Packets that had no route on from here, those that it made among them.
+    pub unrouted: u64,
     /// Packets it rejected as malformed, by the lie.
     pub malformed: [u64; Malformed::ALL.len() + 1],
     /// Packets that went into others.
@@ -141,6 +146,7 @@ impl Default for FunctionStats {
             packets_in: 0,
             packets_out: 0,
             drops: [0; REASONS_MAX],
+            unrouted: 0,
             malformed: [0; Malformed::ALL.len() + 1],
             absorbed: 0,
             generated: 0,
@@ -159,7 +165,8 @@ impl FunctionStats {
         for index in 0..batch.len() {
             let packet = batch.packet(index);
             let verdict = packet.verdict();
-            if verdict == Verdict::Forward || packet.settled_by() != position {
+            let is_on_way = matches!(verdict, Verdict::Forward | Verdict::Bypass);
+            if is_on_way || packet.settled_by() != position {
                 continue;
             }
             let reason = usize::from(packet.reason().0);
@@ -167,7 +174,7 @@ impl FunctionStats {
                 Verdict::Dropped => self.drops[reason.min(REASONS_MAX - 1)] += 1,
                 Verdict::Malformed => self.malformed[reason.min(Malformed::ALL.len())] += 1,
                 Verdict::Absorbed => self.absorbed += 1,
-                Verdict::Forward | Verdict::Return | Verdict::Overload => {}
+                Verdict::Forward | Verdict::Bypass | Verdict::Return | Verdict::Overload => {}
             }
         }
     }
@@ -187,6 +194,7 @@ impl FunctionStats {
         self.packets_out += other.packets_out;
         self.absorbed += other.absorbed;
         self.generated += other.generated;
+        self.unrouted += other.unrouted;
         self.busy_ns += other.busy_ns;
         self.before_ns += other.before_ns;
         self.drops.iter_mut().zip(other.drops).for_each(|(sum, n)| *sum += n);
@@ -326,10 +334,19 @@ pub struct Part {
     /// Packets that were dropped after the last function as they had no port to leave by, by
     /// reason.
     pub egress_drops: BTreeMap<&'static str, u64>,
+    /// Packets that had no route from ingress.
+    pub unrouted: u64,
+    /// In a chain with routes, packets that left it, by the number of their path
+    /// ([`warpline_sched::Routes::functions`]). Answers are not among them.
+    pub paths: Vec<u64>,
     /// Packets without room, by queue.
     pub overload: BTreeMap<&'static str, u64>,
     /// By function, in the chain's order.
     pub functions: Vec<FunctionStats>,
+    /// How the queues between stages filled, and what they paused.
+    pub pressure: Option<PauseEvidence>,
+    /// By stage, in the chain's order.
+    pub stages: Vec<StageCounts>,
     /// Bytes to devices and back.
     pub transfers: Transfers,
     /// From the ingress of a batch's first packet to the sink, once for each packet of the batch.
@@ -360,8 +377,12 @@ impl Part {
             bytes_sent: 0,
             ports: Vec::new(),
             egress_drops: BTreeMap::new(),
+            unrouted: 0,
+            paths: Vec::new(),
             overload: BTreeMap::new(),
             functions: vec![FunctionStats::default(); functions],
+            pressure: None,
+            stages: Vec::new(),
             transfers: Transfers::default(),
             latency: latency_histogram(),
             time: TimeCounts::default(),
@@ -385,9 +406,18 @@ impl Part {
         for (reason, n) in other.egress_drops {
             *self.egress_drops.entry(reason).or_default() += n;
         }
+        self.unrouted += other.unrouted;
+        self.paths.resize(self.paths.len().max(other.paths.len()), 0);
+        self.paths.iter_mut().zip(&other.paths).for_each(|(sum, n)| *sum += n);
         for (queue, n) in other.overload {
             *self.overload.entry(queue).or_default() += n;
         }
+        match (&mut self.pressure, other.pressure) {
+            (Some(own), Some(other)) => own.add(&other),
+            (own, other) => *own = own.take().or(other),
+        }
+        self.stages.resize(self.stages.len().max(other.stages.len()), StageCounts::default());
+        self.stages.iter_mut().zip(&other.stages).for_each(|(own, other)| own.add(other));
         self.transfers.add(&other.transfers);
         self.functions.iter_mut().zip(&other.functions).for_each(|(sum, f)| sum.add(f));
         // Both have the same bounds, so that adding can't fail.

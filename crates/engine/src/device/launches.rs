@@ -14,6 +14,7 @@ use super::mirror::Mirrors;
 use crate::clock::Clock;
 use crate::frames_on_way::Lengthened;
 use crate::planned::takes_out_of_mirrors;
+use crate::settings::PACKET_LEN;
 use crate::stage::Flight;
 use crate::stats::Transfers;
 use crate::versions::Versions;
@@ -45,6 +46,14 @@ pub(crate) struct Launches {
     mates: Vec<usize>,
     /// No launch is started any more: a reload brought what is not on the device.
     is_retired: bool,
+    /// Packets skip functions, so how many a device lacks is not known ahead.
+    is_routed: bool,
+    /// Packets in no launch that was given out.
+    waiting_packets: usize,
+    /// Packets and bytes taken so far.
+    taken: (u64, u64),
+    /// Since when launches are in flight, and the time of earlier ones.
+    busy: (Option<u64>, u64),
 }
 
 struct Flying {
@@ -160,6 +169,10 @@ impl Launches {
             is_told: false,
             mates: deployment.loaded_on(&on.device.description().id),
             is_retired: false,
+            is_routed: deployment.chain().routes().is_some(),
+            waiting_packets: 0,
+            taken: (0, 0),
+            busy: (None, 0),
         })
     }
 
@@ -173,11 +186,24 @@ impl Launches {
         self.batcher.held_batches()
     }
 
+    /// Packets in no launch that was given out, and the packets of a launch.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let limits = self.batcher.limits();
+        let (packets, bytes) = self.taken;
+        // The shortest frames at first.
+        let len = if packets == 0 { 0 } else { (bytes / packets) as usize };
+        let launch = limits.bytes_max / len.max(PACKET_LEN);
+        (self.waiting_packets, launch.clamp(1, limits.packets_max))
+    }
+
     /// Takes a batch that has been through `before`.
     pub(crate) fn push(&mut self, flight: Flight) {
         let batch = &flight.batch;
         let (packets, oldest_ns) = (batch.len(), batch.opened());
-        self.batcher.handle_batch(&Load { packets, bytes: batch.frame_bytes(), oldest_ns });
+        let bytes = batch.frame_bytes();
+        self.batcher.handle_batch(&Load { packets, bytes, oldest_ns });
+        self.waiting_packets += packets;
+        self.taken = (self.taken.0 + packets as u64, self.taken.1 + bytes as u64);
         self.waiting.push_back(flight);
     }
 
@@ -301,6 +327,9 @@ impl Launches {
         let Flying { id, flights, state } = &mut self.flying[slot];
         (*id, *state) = (launch.id, State::Running);
         flights.extend(self.waiting.drain(..launch.batches.min(self.waiting.len())));
+        let packets: usize = flights.iter().map(|flight| flight.batch.len()).sum();
+        self.waiting_packets = self.waiting_packets.saturating_sub(packets);
+        self.busy.0.get_or_insert(clock.now());
         flights.iter_mut().for_each(|flight| flight.batch.leave_none());
         if self.is_retired || self.executor.failed().is_some() {
             return self.end(slot, How::ON_CPU, clock);
@@ -338,7 +367,18 @@ impl Launches {
 
     fn end(&mut self, slot: usize, how: How, clock: &Clock) {
         self.flying[slot].state = State::Over(how);
-        self.batcher.handle_done(self.flying[slot].id, clock.now());
+        let now = clock.now();
+        self.batcher.handle_done(self.flying[slot].id, now);
+        if self.batcher.in_flight() == 0
+            && let Some(since) = self.busy.0.take()
+        {
+            self.busy.1 += now.saturating_sub(since);
+        }
+    }
+
+    /// Nanoseconds in which launches were in flight.
+    pub(crate) fn busy_ns(&self) -> u64 {
+        self.busy.1
     }
 
     /// The oldest launch, where it is over.
@@ -437,7 +477,7 @@ impl Launches {
             }
             told
         };
-        let told = (!transfers.follow_the_plan()).then(differs);
+        let told = (!self.is_routed && !transfers.follow_the_plan()).then(differs);
         (transfers, self.warning.into_iter().chain(self.failed.or(told)))
     }
 

@@ -10,6 +10,7 @@ use warpline_packet::{
 
 use super::{Flight, Rooms};
 use crate::reports::States;
+use crate::routing::Routing;
 use crate::stats::FunctionStats;
 use crate::sys::{gather, naming};
 use crate::versions::Reader;
@@ -31,6 +32,8 @@ pub(super) struct Slot {
     passage: Passage,
     /// Whether this is an instance's second place, which answers pass.
     takes_answers: bool,
+    /// Where its packets go from here, in a chain with routes.
+    routing: Option<Routing>,
     tick: Option<Duration>,
     /// Its next tick, at the earliest.
     tick_due: Instant,
@@ -64,6 +67,7 @@ impl Slot {
             emits: function.emits(),
             passage: chain.passage(position),
             takes_answers: chain.instances[position].place == Place::Second,
+            routing: Routing::of(chain),
             tick: function.tick(),
             tick_due: Instant::ZERO,
             function,
@@ -275,6 +279,9 @@ impl Slot {
         }
         if !flight.bench.made.is_empty() || !flight.bench.made.notes().is_empty() {
             self.stats.generated += flight.bench.made.len() as u64;
+            if let Some(routing) = &self.routing {
+                flight.bench.made.start_paths(routing.start(self.position));
+            }
             rooms.versions.iter_mut().for_each(|versions| versions.made(&flight.bench.made));
             let fits = flight.batch.merge(&mut flight.bench.made, order);
             debug_assert!(fits, "a batch has slots for all that its chain may make of it");
@@ -282,6 +289,13 @@ impl Slot {
         flight.bench.made.clear();
         if self.takes_answers {
             flight.batch.suspend_answers();
+        }
+        if let Some(routing) = &self.routing {
+            if let Some(versions) = &mut rooms.versions {
+                let reads = FieldSet::of(&[Field::DstAddr]);
+                versions.read(&flight.batch, (self.position, Reader::Lane), reads);
+            }
+            self.stats.unrouted += routing.leave(self.position, &mut flight.batch);
         }
     }
 

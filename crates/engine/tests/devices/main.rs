@@ -18,6 +18,7 @@ mod leftovers;
 mod placed;
 mod plans;
 mod predicted;
+mod pressure;
 mod same;
 mod scripted;
 #[path = "../../../device/tests/stub/mod.rs"]

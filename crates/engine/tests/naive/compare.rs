@@ -15,6 +15,7 @@ use crate::function::{self, Fate, Hairpins, Outcome, Spied, Tally};
 use crate::ipsec;
 use crate::leaks::Hidden;
 use crate::prefix::Prefix;
+use crate::routes::Routes;
 use crate::traffic::{set_clock, traffic};
 use crate::wire::{Frame, view};
 
@@ -26,6 +27,7 @@ const TRIES: usize = 300;
 pub(crate) struct Case {
     specs: Vec<Spec>,
     has_ports: bool,
+    routes: Routes,
     settings: Settings,
     frames: Vec<Frame>,
 }
@@ -39,7 +41,9 @@ impl Case {
         let (lanes, batch_packets) = (1 + draw.below(3), 1 + draw.below(100));
         let settings = Settings { lanes, batch_packets, slabs: 4, ..Settings::default() };
         let count = 1 + draw.below(400);
-        let mut case = Self { specs, has_ports, settings, frames: traffic(draw.word(), count) };
+        let frames = traffic(draw.word(), count);
+        let routes = Routes::default();
+        let mut case = Self { specs, has_ports, routes, settings, frames };
         case.keep_whole(&["nids"]);
         ipsec::traffic::add(&mut draw, &mut case.frames, &case.specs);
         for _ in 0..draw.below(3) {
@@ -56,7 +60,8 @@ impl Case {
         let settings = Settings { lanes, batch_packets, slabs: 4, ..Settings::default() };
         let count = 1 + draw.below(300);
         let frames = traffic(draw.word(), count);
-        let mut case = Self { specs, has_ports: false, settings, frames };
+        let routes = Routes::default();
+        let mut case = Self { specs, has_ports: false, routes, settings, frames };
         case.keep_whole(&["nids", "flow_monitor"]);
         case.without_hairpins();
         for _ in 0..1 + draw.below(3) {
@@ -65,6 +70,23 @@ impl Case {
             case.without_hairpins();
         }
         case
+    }
+
+    /// The same case with routes.
+    pub(crate) fn routed(mut self, seed: u64) -> Self {
+        let mut draw = Draw::new(seed ^ 0x0070_7574_6573);
+        self.routes = Routes::draw(&mut draw, self.specs.len());
+        self.keep_whole(&["flow_monitor"]);
+        self
+    }
+
+    /// Whether there is such a chain.
+    pub(crate) fn has_chain(&self) -> bool {
+        self.run().is_ok()
+    }
+
+    fn run(&self) -> Result<engine::Run, String> {
+        engine::run(&self.specs, (self.has_ports, &self.routes), self.settings, &self.frames)
     }
 
     /// Leaves out packets from inside to an outside address of a translator with two places: where
@@ -111,21 +133,23 @@ impl Case {
         let specs = self.specs.iter().enumerate();
         let mut naive: Vec<_> = specs.map(|(place, spec)| spec.naive.build(place)).collect();
         let hairpins = if drops_hairpins(&self.specs) { Hairpins::Dropped } else { Hairpins::Sent };
-        function::run(&mut naive, &self.frames, spied, self.has_ports.then_some(hairpins))
+        let ports = self.has_ports.then_some(hairpins);
+        function::run(&mut naive, &self.frames, spied, ports, &self.routes)
     }
 
     /// What left the engine's functions; nothing where there is no such chain.
     fn spied(&self) -> Vec<Option<Spied>> {
-        let run = engine::run(&self.specs, self.has_ports, self.settings, &self.frames);
-        run.map_or_else(|_| vec![None; self.specs.len()], |run| run.spied)
+        self.run().map_or_else(|_| vec![None; self.specs.len()], |run| run.spied)
     }
 
     /// Where the engine and the naive chain disagree, if they do.
     pub(crate) fn disagreement(&self) -> Option<String> {
-        let run = match engine::run(&self.specs, self.has_ports, self.settings, &self.frames) {
+        let run = match self.run() {
             Ok(run) => run,
             // Pairs take twice as many as one place.
             Err(why) if why.contains("scratch words left") => return None,
+            // Not all routes that are drawn fit together.
+            Err(why) if why.starts_with("routes: ") => return None,
             Err(why) => return Some(format!("there is no such chain: {why}")),
         };
         let own = self.naive(&run.spied);
@@ -155,7 +179,7 @@ impl Case {
 
     /// A packet that shows what a pair hides, and what it shows.
     pub(crate) fn leak(&self) -> Option<String> {
-        let run = engine::run(&self.specs, self.has_ports, self.settings, &self.frames).ok()?;
+        let run = self.run().ok()?;
         let own = self.naive(&run.spied);
         assert_eq!(own.sent.len(), run.outcome.sent.len(), "as many packets as the naive chain");
         let hidden = Hidden::of(&self.specs);
@@ -215,6 +239,9 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { lanes, batch_packets, .. } = self.settings;
         writeln!(f, "lanes = {lanes}, batch_packets = {batch_packets}")?;
+        if !self.routes.is_empty() {
+            writeln!(f, "{:?}", self.routes)?;
+        }
         for Spec { function, table, files, .. } in &self.specs {
             write!(f, "[{function}]\n{table}")?;
             for (name, text) in files {

@@ -24,6 +24,7 @@ use crate::common::run::{Outcome, run_whole};
 use crate::flows;
 use crate::function::{Spied, Tally};
 use crate::nids::{Alert, draw::eve};
+use crate::routes::Routes;
 use crate::rules::PORTS;
 use crate::wire::Frame;
 
@@ -59,7 +60,7 @@ impl Drop for Kept {
 /// Runs a chain of `specs` over `frames`; or says why there is no such chain.
 pub(crate) fn run(
     specs: &[Spec],
-    has_ports: bool,
+    (has_ports, routes): (bool, &Routes),
     settings: Settings,
     frames: &[Frame],
 ) -> Result<Run, String> {
@@ -93,7 +94,14 @@ pub(crate) fn run(
         }
         spies.push(spy);
     }
+    let lasts = places.iter().skip(1).copied().chain([instances.len()]);
+    let positions: Vec<_> = places.iter().zip(lasts).map(|(&own, end)| (own, end - 1)).collect();
+    let routes = routes_of(routes, &positions, &instances, ports.len())?;
     let chain = Chain::new("naive", instances, resources.scratch_words());
+    let chain = match routes {
+        Some(routes) => chain.and_then(|chain| chain.with_routes(Arc::new(routes))),
+        None => chain,
+    };
     let chain = chain.map_err(|why| why.to_string())?.with_seed(SEED);
     let chain = chain.with_ports(ports, resources.presumes_crossing());
     let inputs: Vec<Input> = frames.iter().map(Input::from).collect();
@@ -108,6 +116,34 @@ pub(crate) fn run(
     let spied = spies.into_iter().map(|spy| spy.map(|spy| by_input(&numbers, spy.seen())));
     let spied = spied.collect();
     Ok(Run { outcome, tallies, spied })
+}
+
+fn routes_of(
+    routes: &Routes,
+    positions: &[(usize, usize)],
+    instances: &[Instance],
+    ports: usize,
+) -> Result<Option<warpline_sched::Routes>, String> {
+    if routes.is_empty() {
+        return Ok(None);
+    }
+    let table = |one: &Instance| one.name.split("-First").next().map(str::to_owned);
+    let second = |one: &Instance| {
+        let is_second = |other: &Instance| {
+            other.place == Place::Second
+                && other.name.split("-Second").next() == table(one).as_deref()
+        };
+        instances.iter().position(is_second).map(|at| at as u8)
+    };
+    let function = |one: &Instance| warpline_sched::RoutedFunction {
+        name: one.name.clone(),
+        changes_destination: true,
+        second_place: if one.place == Place::First { second(one) } else { None },
+    };
+    let functions: Vec<_> = instances.iter().map(function).collect();
+    let first = positions.first().map_or(instances.len(), |(own, _)| *own);
+    let built = warpline_sched::Routes::new(&functions, ports, &routes.engine(first, positions));
+    built.map(Some).map_err(|errors| format!("routes: {errors:?}"))
 }
 
 impl From<&Frame> for Input {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::flows::Told;
 use crate::nids::Alert;
+use crate::routes::{Next, Routes};
 use crate::waiting;
 use crate::wire::Frame;
 
@@ -95,7 +96,21 @@ pub(crate) fn run(
     inputs: &[Frame],
     spied: &[Option<Spied>],
     ports: Option<Hairpins>,
+    routes: &Routes,
 ) -> Outcome {
+    let count = chain.len();
+    let takes: Vec<bool> = chain.iter().map(|function| function.takes_answers()).collect();
+    // Of answers, functions that are no second places are passed by.
+    let onward = |from: Option<usize>, frame: &Frame, is_answer: bool| {
+        let mut next = routes.next(from, count, frame);
+        while let Next::Function(at) = next
+            && is_answer
+            && !takes[at]
+        {
+            next = routes.next(Some(at), count, frame);
+        }
+        next
+    };
     let mut outcome =
         Outcome { tallies: vec![Tally::default(); chain.len()], ..Outcome::default() };
     let follows = chain.iter().any(|function| function.follows_first_fragment());
@@ -103,31 +118,43 @@ pub(crate) fn run(
     for (cause, input) in inputs.iter().enumerate() {
         let mut frame = Frame { number: cause, ..input.clone() };
         let mut end = (chain.len(), Fate::Forward);
-        let mut back = Vec::new();
+        let mut back: Vec<(Frame, Next)> = Vec::new();
+        let mut next = onward(None, &frame, false);
         for (place, function) in chain.iter_mut().enumerate() {
             let (tally, mut made) = (&mut outcome.tallies[place], Vec::new());
-            if end.1 == Fate::Forward {
+            if end.1 == Fate::Forward && next == Next::Function(place) {
                 let left = spied[place].as_ref().and_then(|all| all.get(&cause));
                 let fate = function.take(&mut frame, left.map(Vec::as_slice), &mut made);
                 tally.count(fate, made.len() as u64);
                 if fate != Fate::Forward {
                     end = (place, fate);
                 }
+                next = onward(Some(place), &frame, false);
             }
             if function.takes_answers() {
-                back.retain_mut(|answer: &mut Frame| {
+                back.retain_mut(|(answer, next)| {
+                    if *next != Next::Function(place) {
+                        return true;
+                    }
                     let fate = function.take(answer, None, &mut Vec::new());
                     tally.count(fate, 0);
+                    *next = onward(Some(place), answer, true);
                     fate == Fate::Forward
                 });
             }
-            back.extend(made.into_iter().map(|frame| Frame { is_answer: true, ..frame }));
+            back.extend(made.into_iter().map(|frame| {
+                let frame = Frame { is_answer: true, ..frame };
+                let next = onward(Some(place), &frame, true);
+                (frame, next)
+            }));
+            back.retain(|(_, next)| *next != Next::Nowhere);
         }
-        let own = (end.1 == Fate::Forward).then_some(frame);
+        let own = (end.1 == Fate::Forward && next == Next::Egress).then_some(frame);
         let own = match ports {
             Some(hairpins) => own.and_then(|frame| leave(frame, hairpins)),
             None => own,
         };
+        let back = back.into_iter().map(|(frame, _)| frame);
         let sent = own.into_iter().chain(back).map(|frame| Left { cause, frame });
         outcome.sent.extend(sent);
         outcome.fates.push(end);

@@ -40,6 +40,7 @@ mod rewrite;
 mod router;
 mod router_checks;
 mod router_errors;
+mod routes;
 mod rules;
 mod second;
 mod sums;
@@ -54,6 +55,8 @@ use compare::Case;
 
 const CASES: u64 = 60;
 const SEED: u64 = 7_001_000;
+/// The first of cases with routes.
+const ROUTED_SEED: u64 = 7_003_000;
 /// The first of cases with functions at two places.
 const PAIRED_SEED: u64 = 7_002_000;
 
@@ -75,6 +78,22 @@ fn two_places_do_what_the_naive_chain_does() {
     for seed in seeds(PAIRED_SEED) {
         check(Case::paired(seed), seed);
     }
+}
+
+/// With routes, by which packets skip functions.
+#[test]
+fn routes_do_what_the_naive_chain_does() {
+    let mut built = 0;
+    for seed in seeds(ROUTED_SEED) {
+        for case in [Case::new(seed), Case::paired(seed)] {
+            let case = case.routed(seed);
+            built += usize::from(case.has_chain());
+            check(case, seed);
+        }
+    }
+    let all = 2 * asked("NAIVE_CASES").unwrap_or(CASES) as usize;
+    let is_one = asked("NAIVE_SEED").is_some();
+    assert!(is_one || 4 * built > all, "{built} of {all} cases have a chain");
 }
 
 /// The cases have answers to packets from outside in which something is undone.

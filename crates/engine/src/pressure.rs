@@ -1,0 +1,135 @@
+//! Backpressure between the stages of a lane ([`warpline_sched::Backpressure`]): how full each
+//! queue is, and which stages may take a batch.
+//!
+//! A queue is measured in launches of its stage. A stage on a device counts the packets that wait
+//! before it and those that it collected for launches that did not start. A launch has as many
+//! packets as its bytes hold at the mean length of the frames so far. On the CPU a launch is the
+//! batches that go through together. The queue between ingress and a lane is between threads, so
+//! there a launch is larger: the high mark is at least [`Settings::queue_batches`].
+
+use warpline_sched::{
+    Admission, Backpressure, EdgeId, NodeId, PauseEvidence, PauseMode, StageGraph, Watermarks,
+};
+
+use crate::{Deployment, Settings};
+
+/// Whether queues pause the stages before them, and how much they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PressureOptions {
+    /// The marks, or no pauses at all.
+    pub mode: PauseMode,
+    /// Thousandths of a launch that a queue holds before it drops, if there are no pauses.
+    pub queue: u32,
+}
+
+impl PressureOptions {
+    /// Launches that a queue holds, unless the chain file says otherwise.
+    pub const QUEUE: u32 = 6_000;
+
+    /// Whether no queue pauses a stage.
+    pub fn is_off(&self) -> bool {
+        self.mode == PauseMode::Off
+    }
+}
+
+impl Default for PressureOptions {
+    fn default() -> Self {
+        Self { mode: PauseMode::On(Watermarks::default()), queue: Self::QUEUE }
+    }
+}
+
+/// Packets that wait for a stage, and those of one of its launches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) packets: usize,
+    pub(crate) launch: usize,
+}
+
+impl Waiting {
+    /// In thousandths of a launch.
+    fn milli(self) -> u32 {
+        let milli = (self.packets as u64 * 1_000).div_ceil(self.launch.max(1) as u64);
+        u32::try_from(milli).unwrap_or(u32::MAX)
+    }
+}
+
+/// The counts of a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageCounts {
+    /// Packets that its full queue dropped.
+    pub drops: u64,
+    /// Times that it took work: launches on a device, or batches that went through together.
+    pub launches: u64,
+    /// Nanoseconds in which its device had a launch of it, or in which its functions worked on the
+    /// CPU.
+    pub device_ns: u64,
+    /// Packets that it worked on and that a later queue dropped.
+    pub wasted: u64,
+}
+
+impl StageCounts {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.drops += other.drops;
+        self.launches += other.launches;
+        self.device_ns += other.device_ns;
+        self.wasted += other.wasted;
+    }
+}
+
+/// See the module.
+pub(crate) struct Pressure {
+    machine: Backpressure,
+    options: PressureOptions,
+    /// By stage.
+    pub(crate) counts: Vec<StageCounts>,
+}
+
+impl Pressure {
+    pub(crate) fn new(deployment: &Deployment, settings: &Settings, now: u64) -> Self {
+        let stages = deployment.stages().len();
+        // A chain has a stage at least.
+        let graph = StageGraph::list(stages.max(1)).unwrap_or_else(|_| unreachable!("a stage"));
+        let options = settings.pressure;
+        Self {
+            machine: Backpressure::new(&graph, options.mode, now),
+            options,
+            counts: vec![StageCounts::default(); stages],
+        }
+    }
+
+    /// Whether queues drop instead of pausing stages.
+    pub(crate) fn is_off(&self) -> bool {
+        self.options.is_off()
+    }
+
+    /// So much waits for `stage` now. Returns whether its feeder is paused; that of the first is
+    /// ingress.
+    pub(crate) fn set(&mut self, stage: usize, waiting: Waiting, now: u64) -> bool {
+        self.machine.handle_occupancy(EdgeId(stage), waiting.milli(), now);
+        // The lane asks for the state, so signals have nothing to add.
+        while self.machine.poll_signal().is_some() {}
+        self.machine.is_paused(NodeId(stage))
+    }
+
+    /// Whether `stage` may take nothing.
+    pub(crate) fn is_paused(&self, stage: usize) -> bool {
+        self.machine.is_paused(NodeId(stage + 1))
+    }
+
+    /// Whether the queue before `stage`, where so much waits, drops the next batch.
+    pub(crate) fn drops(&mut self, stage: usize, waiting: Waiting) -> bool {
+        let queue = self.options.queue;
+        self.machine.admits(EdgeId(stage), waiting.milli(), queue) == Admission::Dropped
+    }
+
+    /// The queue before `stage` dropped `packets`.
+    pub(crate) fn count_drops(&mut self, stage: usize, packets: u64) {
+        self.counts[stage].drops += packets;
+        self.counts[..stage].iter_mut().for_each(|counts| counts.wasted += packets);
+    }
+
+    /// How queues and pauses went.
+    pub(crate) fn evidence(&self, now: u64) -> PauseEvidence {
+        self.machine.evidence(now)
+    }
+}
