@@ -171,6 +171,21 @@ impl<'a> Section<'a> {
         default
     }
 
+    /// A finite decimal number.
+    pub fn decimal(&mut self, key: &str, default: f64) -> f64 {
+        let Some(value) = self.value(key) else { return default };
+        let number = match value.get_ref() {
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str().parse().ok(),
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            _ => None,
+        };
+        if let Some(number) = number.filter(|number: &f64| number.is_finite()) {
+            return number;
+        }
+        self.wrong(value.span(), key, "a decimal number", &shown(value.get_ref()));
+        default
+    }
+
     /// A whole number, or `None` for the one `word` that may stand in its place.
     pub fn integer_or(
         &mut self,

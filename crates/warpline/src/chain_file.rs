@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use warpline_engine::{Chain, Deployment, Instance, Place, PlanOptions, Settings, Site};
+use warpline_engine::{
+    Chain, Deployment, Instance, Place, PlanOptions, PressureOptions, Settings, Site,
+};
 use warpline_nf::config::{Folder, Layer, did_you_mean};
 use warpline_nf::{
-    Definition, Diagnostic, Diagnostics, Function, HopPorts, LISTED_MAX, Ports, Resources, Section,
-    SourceText,
+    Definition, Diagnostic, Diagnostics, Function, HopPorts, LISTED_MAX, PORTS_MAX, Ports,
+    Resources, Section, SourceText,
 };
 
 use warpline_sched::Profile;
@@ -24,6 +26,9 @@ use crate::keys;
 use crate::plan_keys;
 use crate::port_keys::PortKeys;
 use crate::port_tables::{self, ChosenPorts, PortTable};
+use crate::pressure_keys;
+use crate::route_tables::{self, ChosenRoutes, RouteTable};
+use crate::table_lists;
 
 /// A chain of the file, built, with what it says of its ports.
 pub(crate) struct Loaded {
@@ -54,13 +59,21 @@ const NAME_LEN_MAX: usize = 128;
 const CHAINS_MAX: usize = 256;
 
 /// Tables that are no function's.
-const RESERVED: [&str; 3] = ["chain", plan_keys::TABLE, port_tables::TABLE];
-const TABLES: &str = "tables: [chain], [[port]], [plan] and one for each name in `functions`";
+const RESERVED: [&str; 5] =
+    ["chain", plan_keys::TABLE, port_tables::TABLE, route_tables::TABLE, pressure_keys::TABLE];
+const TABLES: &str = "tables: [chain], [[port]], [[route]], [plan], [backpressure] and one for each name in `functions`";
 const NO_ROUTER: &str = "a chain with more than two ports needs a router";
 const NO_ROUTER_HELP: &str = "its routes name the port by which packets leave: `dev PORT`";
 
-/// The place of a chain's table, the plan, and the ports that chains may have.
-type Given<'a> = (Range<usize>, &'a (PlanOptions, Profile), &'a mut ChosenPorts);
+/// What a file gives its chains.
+struct Given<'a> {
+    /// The place of the chain's table.
+    span: Range<usize>,
+    plan: &'a (PlanOptions, Profile),
+    pressure: PressureOptions,
+    ports: &'a mut ChosenPorts,
+    routes: &'a mut ChosenRoutes,
+}
 
 fn hash_of(ports: &HopPorts) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -204,15 +217,25 @@ struct File<'a> {
 impl<'a> File<'a> {
     fn build(&self, mistakes: &mut Diagnostics) -> Vec<Loaded> {
         let chains = self.chain_tables(mistakes);
-        let plan = self.plan(mistakes);
+        let plan = plan_keys::read(&mut self.section(plan_keys::TABLE, &DeTable::new(), mistakes));
+        let pressure =
+            pressure_keys::read(&mut self.section(pressure_keys::TABLE, &DeTable::new(), mistakes));
         let ports = self.ports(mistakes);
-        let mut used: Vec<String> = vec![plan_keys::TABLE.into(), port_tables::TABLE.into()];
+        let routes = self.routes(mistakes);
+        let mut used: Vec<String> = RESERVED[1..].iter().map(|name| (*name).into()).collect();
         used.extend(ports.iter().map(|table| format!("port.{}", table.port.name)));
         let is_only = chains.len() == 1;
-        let mut chosen = ChosenPorts::new(ports, is_only);
+        let mut ports = ChosenPorts::new(ports, is_only);
+        let mut routes = ChosenRoutes::new(routes, is_only);
         let mut loaded: Vec<Loaded> = Vec::new();
         for (table, span) in &chains {
-            let given = (span.clone(), &plan, &mut chosen);
+            let given = Given {
+                span: span.clone(),
+                plan: &plan,
+                pressure,
+                ports: &mut ports,
+                routes: &mut routes,
+            };
             let Some(chain) = self.build_chain(table, given, &loaded, &mut used, mistakes) else {
                 continue;
             };
@@ -222,7 +245,8 @@ impl<'a> File<'a> {
             }
             loaded.push(chain);
         }
-        chosen.refuse_left(self.source, mistakes);
+        ports.refuse_left(self.source, mistakes);
+        routes.refuse_left(self.source, mistakes);
         self.refuse_unused(&used, mistakes);
         loaded
     }
@@ -230,7 +254,9 @@ impl<'a> File<'a> {
     /// The ports of all chains.
     fn ports(&self, mistakes: &mut Diagnostics) -> Vec<PortTable> {
         let mut ports = Vec::new();
-        for (table, span) in port_tables::tables(self.source, self.table.get_ref(), mistakes) {
+        let list = (port_tables::TABLE, PORTS_MAX);
+        let tables = table_lists::tables(self.source, self.table.get_ref(), list, mistakes);
+        for (table, span) in tables {
             let own = port_tables::name_of(table).map(|name| format!("port.{name}"));
             let layers = self.layers(own.as_deref().unwrap_or(""), table, span.clone());
             let mut section = Section::new(layers, "[port]", self.folder, mistakes);
@@ -240,21 +266,36 @@ impl<'a> File<'a> {
         ports
     }
 
-    /// What the file says of plans.
-    fn plan(&self, mistakes: &mut Diagnostics) -> (PlanOptions, Profile) {
-        let name = plan_keys::TABLE;
-        let empty = DeTable::new();
+    /// The routes of all chains.
+    fn routes(&self, mistakes: &mut Diagnostics) -> Vec<RouteTable> {
+        let list = (route_tables::TABLE, route_tables::TABLES_MAX);
+        let tables = table_lists::tables(self.source, self.table.get_ref(), list, mistakes);
+        let mut routes = Vec::new();
+        for (table, span) in tables {
+            let layers = self.layers("", table, span.clone());
+            let mut section = Section::new(layers, "[route]", self.folder, mistakes);
+            routes.extend(route_tables::read(&mut section, span));
+        }
+        routes
+    }
+
+    /// The table `name` of all chains; `empty` if the file has none.
+    fn section<'s>(
+        &'s self,
+        name: &'static str,
+        empty: &'s DeTable<'s>,
+        mistakes: &'s mut Diagnostics,
+    ) -> Section<'s> {
         let own = self.table.get_ref().get(name).map(|value| (value.get_ref(), value.span()));
         let (table, span) = match own {
             Some((DeValue::Table(table), span)) => (table, span),
             Some((_, span)) => {
                 mistakes.push(self.source.mistake(span, format!("`{name}` is a table")));
-                (&empty, 0..0)
+                (empty, 0..0)
             }
-            None => (&empty, 0..0),
+            None => (empty, 0..0),
         };
-        let layers = self.layers(name, table, span);
-        plan_keys::read(&mut Section::new(layers, name, self.folder, mistakes))
+        Section::new(self.layers(name, table, span), name, self.folder, mistakes)
     }
 
     fn chain_tables(&self, mistakes: &mut Diagnostics) -> Vec<(&'a DeTable<'a>, Range<usize>)> {
@@ -292,11 +333,12 @@ impl<'a> File<'a> {
     fn build_chain(
         &self,
         table: &'a DeTable<'a>,
-        (span, (plan, profile), chosen): Given<'_>,
+        given: Given<'_>,
         before: &[Loaded],
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
     ) -> Option<Loaded> {
+        let Given { span, plan: (plan, profile), pressure, ports: chosen, routes } = given;
         let layers = self.layers("chain", table, span.clone());
         let mut section = Section::new(layers, "chain", self.folder, mistakes);
         section.refuse_all_but(&keys::names(keys::CHAIN));
@@ -311,6 +353,7 @@ impl<'a> File<'a> {
             batch_packets: number("batch_packets", 1024, default.batch_packets),
             queue_batches: number("queue_batches", 1024, default.queue_batches),
             slabs: number("arena_mib", 2048, default.slabs).max(2),
+            pressure,
             ..default
         };
         section.require("functions", "the functions, in processing order");
@@ -340,9 +383,20 @@ impl<'a> File<'a> {
         if own_ports.len() > 2 && resources.hop_ports().is_none() && mistakes.is_empty() {
             mistakes.push(self.source.mistake(span.clone(), NO_ROUTER).help(NO_ROUTER_HELP));
         }
+        let tables = routes.take(&name);
+        let own = (&tables[..], self.function_list(table).whole());
+        let routes = match mistakes.is_empty() && instances.len() == names.len() {
+            true => route_tables::routes(self.source, own, &instances, &own_ports, mistakes),
+            false => None,
+        };
         let files = self.files(&names);
         let steps = names.iter().map(|name| self.step(table, name)).collect();
-        match Chain::new(name, instances, resources.scratch_words()) {
+        let chain = Chain::new(name, instances, resources.scratch_words());
+        let routed = |chain: Chain| match routes {
+            Some(routes) => chain.with_routes(routes),
+            None => Ok(chain),
+        };
+        match chain.and_then(routed) {
             Ok(chain) => {
                 let chain = chain.with_ports(own_ports, resources.presumes_crossing());
                 let chain = Arc::new(chain.with_seed(seed));

@@ -67,6 +67,30 @@ pub(crate) const PORT: &[Key] = &[
     key("output", "a capture or none", "the chain's output", "what leaves by the port"),
 ];
 
+/// Keys of `[[route]]`.
+pub(crate) const ROUTE: &[Key] = &[
+    key("from", "ingress, or a function's name", "required", "the place that packets come from"),
+    key("to", "a function's name, or egress", "required", "the next place of these packets"),
+    key(
+        "destination",
+        "prefixes of one family",
+        "every packet",
+        "destinations that the route holds for; the longest prefix decides",
+    ),
+    key(
+        "port",
+        "a port's name",
+        "all ports",
+        "with from = \"ingress\", the port that packets come in by",
+    ),
+    key(
+        "chain",
+        "a chain's name",
+        "the only chain",
+        "the chain that the route is of, in a file with several",
+    ),
+];
+
 /// Keys of `[plan]`.
 pub(crate) const PLAN: &[Key] = &[
     key(
@@ -84,6 +108,19 @@ pub(crate) const PLAN: &[Key] = &[
         "false",
         "true copies changed fields to the host after every launch",
     ),
+];
+
+/// Keys of `[backpressure]`.
+pub(crate) const BACKPRESSURE: &[Key] = &[
+    key(
+        "mode",
+        "on | off",
+        "on",
+        "off: stages never wait, have one launch in flight, and full queues drop",
+    ),
+    key("high", "1 to `queue`", "2.8", "launches in a queue that pause the stage before it"),
+    key("low", "0.001 to `high`", "2, or `high`", "launches in a queue that resume that stage"),
+    key("queue", "1 to 64", "6", "launches that a queue holds"),
 ];
 
 /// The names of `keys`.
@@ -185,7 +222,9 @@ mod tests {
         };
         section("`[chain]`", CHAIN);
         section("`[[port]]`", PORT);
+        section("`[[route]]`", ROUTE);
         section("`[plan]`", PLAN);
+        section("`[backpressure]`", BACKPRESSURE);
         section("`generate:KEY=VALUE,...`", GENERATOR);
         section("`impair = \"KEY=VALUE,...\"`", IMPAIR);
         section("Every function", COMMON_KEYS);

@@ -27,11 +27,16 @@ mod plan_keys;
 mod port_keys;
 mod port_tables;
 mod ports;
+mod pressure_keys;
 mod profile_file;
 mod reload;
+mod route_tables;
+mod routes_shown;
 mod shown;
+mod stages_shown;
 mod stats_json;
 mod summary;
+mod table_lists;
 mod watch;
 mod writes;
 

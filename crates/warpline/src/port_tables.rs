@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 use warpline_io::per_port::Wanted;
 use warpline_nf::config::{Folder, NumberOrName, did_you_mean};
-use warpline_nf::{Diagnostics, PORTS_MAX, Port, Section, Side, SourceText};
+use warpline_nf::{Diagnostics, Port, Section, Side, SourceText};
 
 use crate::keys;
 use crate::port_keys::{read_port, refusal};
@@ -31,39 +31,6 @@ pub(crate) struct PortTable {
 
 /// Bytes of a port's name.
 const NAME_LEN_MAX: usize = 128;
-
-/// The tables of a file, each with its place.
-pub(crate) fn tables<'a>(
-    source: &SourceText,
-    file: &'a DeTable<'a>,
-    mistakes: &mut Diagnostics,
-) -> Vec<(&'a DeTable<'a>, Range<usize>)> {
-    let Some(value) = file.get(TABLE) else { return Vec::new() };
-    let items = match value.get_ref() {
-        DeValue::Array(items) => items,
-        DeValue::Table(_) => {
-            let mistake = source.mistake(value.span(), "`[port]` is one table of a list");
-            mistakes.push(mistake.help("write [[port]] before each port's keys"));
-            return Vec::new();
-        }
-        _ => {
-            mistakes.push(source.mistake(value.span(), "`port` is a list of tables: [[port]]"));
-            return Vec::new();
-        }
-    };
-    if items.len() > PORTS_MAX {
-        let text = format!("{} ports: a file has {PORTS_MAX} at most", items.len());
-        mistakes.push(source.mistake(items[PORTS_MAX].span(), text));
-    }
-    let mut tables = Vec::new();
-    for item in items.iter().take(PORTS_MAX) {
-        match item.get_ref() {
-            DeValue::Table(table) => tables.push((table, item.span())),
-            _ => mistakes.push(source.mistake(item.span(), "`port` is a list of tables: [[port]]")),
-        }
-    }
-    tables
-}
 
 /// The name that a table gives its port, if it is one.
 pub(crate) fn name_of<'a>(table: &'a DeTable<'a>) -> Option<&'a str> {

@@ -2,11 +2,14 @@
 
 use serde_json::{Map, Value, json};
 use warpline_engine::stats::{EndedBy, FunctionStats, Part, PortStats, Transfers};
-use warpline_engine::{Asked, Chain, Deployment, HugePages, Instance, Report, Site};
+use warpline_engine::{
+    Asked, Chain, Deployment, HugePages, Instance, NO_CHAIN_ROUTE_NAME, Report, Site,
+};
 use warpline_nf::{Cell, Port, Table};
 use warpline_packet::Malformed;
 
 use crate::summary::duration;
+use crate::{routes_shown, stages_shown};
 
 /// Version of the file's form; it grows when a meaning changes, not when something is added.
 const SCHEMA: u32 = 1;
@@ -31,9 +34,10 @@ fn of_chain(deployment: &Deployment, report: &Report) -> Value {
         "cores": report.cores.numbers(),
         "packets": packets(part),
         // A queue that lost nothing is left out: which ones were looked at depends on chance.
-        "overload": counts(part.overload.iter().map(|(name, n)| (*name, *n)).filter(|(_, n)| *n > 0)),
+        "overload": overload(deployment, report),
         "bytes": { "read": part.bytes_read, "sent": part.bytes_sent },
         "ports": ports(chain, part),
+        "ingress_drops": counts((part.unrouted > 0).then_some((NO_CHAIN_ROUTE_NAME, part.unrouted))),
         "egress_drops": counts(part.egress_drops.iter().map(|(reason, n)| (*reason, *n))),
         "time": {
             "strays": part.time.strays,
@@ -44,10 +48,28 @@ fn of_chain(deployment: &Deployment, report: &Report) -> Value {
         "huge_pages": report.huge_pages.map(huge_pages),
         "latency_us": latency(part),
         "functions": functions,
+        "paths": paths(chain, part),
+        "source": stages_shown::source_json(deployment, report),
+        "stages": stages_shown::json(deployment, report),
+        "bottleneck": stages_shown::bottleneck(deployment, report),
         "transfers": transfers(&part.transfers),
         "warnings": part.warnings,
         "errors": part.errors,
     })
+}
+
+/// Packets without room, by queue.
+fn overload(deployment: &Deployment, report: &Report) -> Map<String, Value> {
+    let stages = stages_shown::drops(deployment, report);
+    let queues = report.part.overload.iter().map(|(name, n)| (*name, *n));
+    let all = queues.filter(|(_, n)| *n > 0);
+    counts(all.chain(stages.iter().map(|(name, n)| (name.as_str(), *n))))
+}
+
+/// In a chain with routes, the packets that left it by each path.
+fn paths(chain: &Chain, part: &Part) -> Vec<Value> {
+    let path = |(functions, packets)| json!({ "functions": functions, "packets": packets });
+    routes_shown::paths(chain, &part.paths).into_iter().map(path).collect()
 }
 
 /// The counts of each port.
@@ -138,7 +160,7 @@ fn latency(part: &Part) -> Value {
 }
 
 fn of_function((instance, site): (&Instance, &Site), stats: &FunctionStats) -> Value {
-    let drops = counts(instance.named_drops(&stats.drops));
+    let drops = counts(instance.named_drops(stats));
     let malformed =
         Malformed::ALL.iter().map(|what| (what.name(), stats.malformed[*what as usize]));
     let malformed = counts(malformed.filter(|(_, n)| *n > 0));

@@ -4,32 +4,38 @@
 use core::cmp::Reverse;
 
 use warpline_engine::stats::{EndedBy, Part, PortStats, Transfers};
-use warpline_engine::{Chain, Report};
+use warpline_engine::{Chain, Deployment, NO_CHAIN_ROUTE_NAME, Report};
 use warpline_nf::{About, Cell, Table};
 use warpline_packet::{Malformed, Seed};
+
+use crate::{routes_shown, stages_shown};
 
 /// Rows of a table that are printed, unless it is a ranking; `--stats` has all of them.
 const ROWS_MAX: usize = 20;
 
 /// The summary of a run of `chain`, which the signal of this number perhaps ended.
 pub(crate) fn summary(
-    chain: &Chain,
+    deployment: &Deployment,
     report: &Report,
     signal: Option<u8>,
     is_verbose: bool,
 ) -> String {
-    let part = &report.part;
+    let (chain, part) = (deployment.chain(), &report.part);
     let mut text = headline(chain, report);
     text += &match (part.ended_by, signal) {
         (EndedBy::Stop, Some(signal)) => format!("  ended by {}\n", signal_name(signal)),
         (EndedBy::Error, _) => "  ended by an error\n".into(),
         _ => String::new(),
     };
-    text += &packets(chain, part);
+    text += &packets(deployment, report);
     text += &ports(chain, part);
+    text += &paths(chain, part);
     text += &times(part);
     if !chain.instances.is_empty() {
         text += &functions(chain, part, is_verbose);
+    }
+    if let Some(line) = stages_shown::bottleneck_line(deployment, report) {
+        text += &format!("\n  bottleneck  {line}\n");
     }
     if part.packets.sent > 0 && !part.latency.is_empty() {
         let at = |quantile| micros(part.latency.value_at_quantile(quantile));
@@ -100,22 +106,27 @@ fn counted(name: &str, count: u64, parts: &[String]) -> String {
     text + "\n"
 }
 
-fn packets(chain: &Chain, part: &Part) -> String {
+fn packets(deployment: &Deployment, report: &Report) -> String {
+    let (chain, part) = (deployment.chain(), &report.part);
     let p = &part.packets;
     let stats = || chain.instances.iter().zip(&part.functions);
     let drops = stats().flat_map(|(instance, stats)| {
-        let own = instance.named_drops(&stats.drops).filter(|(_, count)| *count > 0);
+        let own = instance.named_drops(stats).filter(|(_, count)| *count > 0);
         own.map(|(reason, count)| format!("{}: {reason} {}", instance.name, grouped(count)))
     });
+    let at_ingress = (part.unrouted > 0)
+        .then(|| format!("ingress: {NO_CHAIN_ROUTE_NAME} {}", grouped(part.unrouted)));
     let at_egress = part.egress_drops.iter();
     let at_egress =
         at_egress.map(|(reason, count)| format!("egress: {reason} {}", grouped(*count)));
-    let drops = drops.chain(at_egress);
+    let drops = drops.chain(at_ingress).chain(at_egress);
     let lies = Malformed::ALL.iter().map(|what| {
         let count: u64 = part.functions.iter().map(|own| own.malformed[*what as usize]).sum();
         (what.name(), count)
     });
+    let full = stages_shown::drops(deployment, report);
     let queues = part.overload.iter().map(|(queue, count)| (*queue, *count));
+    let queues = queues.chain(full.iter().map(|(stage, count)| (stage.as_str(), *count)));
     let output = if part.has_no_output { vec!["there is no output".into()] } else { Vec::new() };
     let mut text = String::from("\n");
     for (name, count, parts) in [
@@ -142,6 +153,15 @@ fn packets(chain: &Chain, part: &Part) -> String {
         text += &format!("  {} packets unaccounted for\n", grouped(missing));
     }
     text
+}
+
+/// Packets that left by each path, in a chain with routes.
+fn paths(chain: &Chain, part: &Part) -> String {
+    let line = |(functions, packets): (Vec<&str>, u64)| {
+        let way = if functions.is_empty() { "no function".into() } else { functions.join(" -> ") };
+        counted("path", packets, &[way])
+    };
+    routes_shown::paths(chain, &part.paths).into_iter().map(line).collect()
 }
 
 /// The counts of each port.
@@ -201,7 +221,7 @@ fn functions(chain: &Chain, part: &Part, is_verbose: bool) -> String {
         }
         text += &about(&instance.function.about());
         text += &moved(&stats.transfers);
-        text += &listed("dropped", instance.named_drops(&stats.drops));
+        text += &listed("dropped", instance.named_drops(stats));
         let lies = Malformed::ALL.iter().map(|what| (what.name(), stats.malformed[*what as usize]));
         text += &listed("malformed", lies);
         let made = [("packets", stats.generated)];

@@ -14,6 +14,7 @@ use super::{places, say, say_json};
 use crate::bounded::bounded;
 use crate::chain_file::{LoadOptions, Loaded};
 use crate::device_keys::{self, check_name};
+use crate::routes_shown;
 use crate::{Failure, stats_json};
 
 /// How a check's outcome is reported.
@@ -156,6 +157,7 @@ fn to_json(loaded: &Loaded, form: Form) -> Result<Value, Failure> {
             "name": port.name,
             "side": port.side.name(),
         })).collect::<Vec<_>>(),
+        "routes": routes_shown::json(chain),
         "memory": memory(&loaded.settings.fit(deployment).memory(deployment)),
         "huge_pages": pages.map(stats_json::huge_pages),
         "functions": functions,
@@ -270,6 +272,7 @@ fn describe(deployment: &Deployment, settings: &Settings, is_verbose: bool) -> S
     if !ports.is_empty() {
         text += &format!("  ports     {}\n", ports.join(", "));
     }
+    text += &routes_shown::lines(chain);
     let fitted = settings.fit(deployment);
     text += &format!("  memory    {}; functions' tables besides\n", fitted.memory(deployment));
     if fitted.batch_packets < settings.batch_packets {

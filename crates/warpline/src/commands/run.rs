@@ -257,7 +257,7 @@ fn finish(
         if arguments.quiet {
             continue;
         }
-        tell_summary(&summary::summary(deployment.chain(), report, *signal, arguments.verbose));
+        tell_summary(&summary::summary(deployment, report, *signal, arguments.verbose));
         let left_out = left_out.count();
         if left_out > 0 {
             tell(&format!("  skipped {left_out} unsupported lines; `warpline check` lists them\n"));

@@ -20,6 +20,7 @@ use crate::Failure;
 use crate::chain_file::{LoadOptions, Loaded, Setting};
 use crate::cli::PlanArguments;
 use crate::device_keys::check_name;
+use crate::routes_shown;
 
 /// Lengths of frames that the tables show.
 const LENS: [u32; 3] = [64, 512, 1518];
@@ -99,6 +100,7 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
         mode.name(),
         own.problem.widths.room
     );
+    text += &routes_shown::lines(deployment.chain());
     let functions = &own.problem.functions;
     for (position, function) in functions.iter().enumerate() {
         let (name, device) = (&function.name, device_of(deployment, &own, position));

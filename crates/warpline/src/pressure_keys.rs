@@ -1,0 +1,51 @@
+//! The keys of `[backpressure]`: how full queues pause the stages before them.
+
+use warpline_engine::PressureOptions;
+use warpline_nf::Section;
+use warpline_sched::{PauseMode, WatermarkError, Watermarks};
+
+use crate::keys;
+
+/// The table's name: no function can have it.
+pub(crate) const TABLE: &str = "backpressure";
+
+const QUEUE: f64 = PressureOptions::QUEUE as f64 / 1_000.0;
+const QUEUE_MAX: f64 = 64.0;
+
+/// Reads the table.
+pub(crate) fn read(section: &mut Section<'_>) -> PressureOptions {
+    section.refuse_all_but(&keys::names(keys::BACKPRESSURE));
+    let is_on = section.choice("mode", &[("on", true), ("off", false)], true);
+    let default = Watermarks::default();
+    let launches = section.decimal("queue", QUEUE);
+    if !(1.0..=QUEUE_MAX).contains(&launches) {
+        let text = format!("`queue` is {launches} launches; allowed are 1 to {QUEUE_MAX}");
+        section.mistake("queue", text);
+    }
+    let queue = milli(launches.clamp(1.0, QUEUE_MAX)) as u32;
+    let mark = |section: &mut Section<'_>, key, default: u32| {
+        milli(section.decimal(key, f64::from(default) / 1_000.0))
+    };
+    let high = mark(section, "high", default.high());
+    // A lower high mark takes the low one with it.
+    let low = i64::from(default.low()).min(high);
+    let low = mark(section, "low", u32::try_from(low).unwrap_or_default());
+    let mode = match (Watermarks::checked(high, low, queue), is_on) {
+        (Ok(_), false) => PauseMode::Off,
+        (Ok(marks), true) => PauseMode::On(marks),
+        (Err(why), _) => {
+            let is_low = matches!(
+                why,
+                WatermarkError::LowAboveHigh { .. } | WatermarkError::LowNotPositive { .. }
+            );
+            section.mistake(if is_low { "low" } else { "high" }, why.to_string());
+            PauseMode::On(default)
+        }
+    };
+    PressureOptions { mode, queue }
+}
+
+/// Thousandths.
+fn milli(launches: f64) -> i64 {
+    (launches * 1_000.0).round() as i64
+}

@@ -1,0 +1,139 @@
+//! The stages of a chain after a run: how full their queues were, which stages they paused, and
+//! the work that was wasted on packets dropped later.
+
+use serde_json::{Value, json};
+use warpline_engine::stats::Part;
+use warpline_engine::{Deployment, Report, StageCounts, StagePlan};
+use warpline_sched::{EdgeId, NodeId, PauseEvidence, PauseMode};
+
+/// A run's evidence about its stages. Node 0 of the evidence is the source.
+struct Stages<'a> {
+    deployment: &'a Deployment,
+    report: &'a Report,
+    evidence: &'a PauseEvidence,
+}
+
+impl<'a> Stages<'a> {
+    fn of(deployment: &'a Deployment, report: &'a Report) -> Option<Self> {
+        Some(Self { deployment, report, evidence: report.part.pressure.as_ref()? })
+    }
+
+    fn part(&self) -> &Part {
+        &self.report.part
+    }
+
+    fn name(&self, stage: &StagePlan) -> String {
+        let names = self.deployment.members(stage).iter().map(|one| one.name.as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
+        if names.is_empty() { "empty".into() } else { names }
+    }
+
+    fn counts(&self, number: usize) -> StageCounts {
+        self.part().stages.get(number).copied().unwrap_or_default()
+    }
+
+    /// The name of the stage that the queue of `edge` is of.
+    fn consumer(&self, edge: EdgeId) -> String {
+        let node = self.evidence.edges[edge.0].to;
+        self.deployment.stages().get(node.0 - 1).map_or_else(String::new, |stage| self.name(stage))
+    }
+
+    fn paused_by(&self, node: NodeId) -> Vec<Value> {
+        let one = |(edge, ns)| json!({ "stage": self.consumer(edge), "seconds": seconds(ns) });
+        self.evidence.paused_by(node).map(one).collect()
+    }
+
+    /// Seconds that a stage worked on packets that a later queue dropped.
+    fn wasted_seconds(&self, stage: &StagePlan, counts: &StageCounts) -> f64 {
+        let packets = self.part().functions.get(stage.first).map_or(0, |own| own.packets_in);
+        seconds(counts.device_ns) * counts.wasted as f64 / packets.max(1) as f64
+    }
+
+    fn bottleneck(&self) -> Option<usize> {
+        self.evidence.bottleneck()?.0.checked_sub(1)
+    }
+
+    fn stage_json(&self, number: usize, stage: &StagePlan) -> Value {
+        let (node, edge, counts) = (NodeId(number + 1), EdgeId(number), self.counts(number));
+        let launches: u64 = self.part().stages.iter().map(|counts| counts.launches).sum();
+        let members = self.deployment.members(stage).iter();
+        let pressure = &self.report.pressure;
+        let marks = match pressure.mode {
+            PauseMode::On(marks) => Some(marks),
+            PauseMode::Off => None,
+        };
+        json!({
+            "name": self.name(stage),
+            "functions": members.map(|one| one.name.as_str()).collect::<Vec<_>>(),
+            "device": self.deployment.sites().get(stage.first).map_or("cpu", |site| site.device_id()),
+            "queue": {
+                "capacity": in_launches(pressure.queue),
+                "high": marks.map(|marks| in_launches(marks.high())),
+                "low": marks.map(|marks| in_launches(marks.low())),
+                "mean": in_launches(self.evidence.mean(edge)),
+                "peak": in_launches(self.evidence.edges[edge.0].peak),
+            },
+            "paused_seconds": seconds(self.evidence.nodes[node.0].paused_ns),
+            "paused_by": self.paused_by(node),
+            "drops": counts.drops,
+            "launches": counts.launches,
+            "launch_share": counts.launches as f64 / launches.max(1) as f64,
+            "device_seconds": seconds(counts.device_ns),
+            "wasted": {
+                "packets": counts.wasted,
+                "seconds": self.wasted_seconds(stage, &counts),
+            },
+        })
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn in_launches(milli: u32) -> f64 {
+    f64::from(milli) / 1e3
+}
+
+/// The stages of a run, for programs.
+pub(crate) fn json(deployment: &Deployment, report: &Report) -> Vec<Value> {
+    let Some(all) = Stages::of(deployment, report) else { return Vec::new() };
+    let stages = deployment.stages().iter().enumerate();
+    stages.map(|(number, stage)| all.stage_json(number, stage)).collect()
+}
+
+/// The pauses of the source, for programs.
+pub(crate) fn source_json(deployment: &Deployment, report: &Report) -> Value {
+    let Some(all) = Stages::of(deployment, report) else { return Value::Null };
+    let source = &all.evidence.nodes[0];
+    json!({
+        "paused_seconds": seconds(source.paused_ns),
+        "pauses": source.pauses,
+        "paused_by": all.paused_by(NodeId(0)),
+    })
+}
+
+/// The stage that limited the others.
+pub(crate) fn bottleneck(deployment: &Deployment, report: &Report) -> Option<String> {
+    let all = Stages::of(deployment, report)?;
+    let stage = deployment.stages().get(all.bottleneck()?)?;
+    Some(all.name(stage))
+}
+
+/// Packets that each full queue dropped, by stage; stages without drops are left out.
+pub(crate) fn drops(deployment: &Deployment, report: &Report) -> Vec<(String, u64)> {
+    let Some(all) = Stages::of(deployment, report) else { return Vec::new() };
+    let stages = deployment.stages().iter().enumerate();
+    let drops = stages.map(|(number, stage)| (all.name(stage), all.counts(number).drops));
+    drops.filter(|(_, drops)| *drops > 0).collect()
+}
+
+/// The line of the summary that names the bottleneck of a chain with several stages.
+pub(crate) fn bottleneck_line(deployment: &Deployment, report: &Report) -> Option<String> {
+    let all = Stages::of(deployment, report).filter(|_| deployment.stages().len() > 1)?;
+    let number = all.bottleneck()?;
+    let held = seconds(all.evidence.edges[number].held_ns);
+    let mean = in_launches(all.evidence.mean(EdgeId(number)));
+    let name = all.name(deployment.stages().get(number)?);
+    Some(format!("{name}: {mean:.1} launches waited for it, others were paused {held:.2} s"))
+}

@@ -1,0 +1,51 @@
+//! `[backpressure]`: marks, mistakes, and the stages in the statistics.
+
+use crate::harness::Demo;
+use crate::stats;
+
+const CHAIN: &str = "[chain]\nfunctions = [\"digest\", \"count\"]\n\
+    input = \"generate:packets=20000,size=64\"\n[digest]\nstage = \"own\"\n\
+    [count]\nfunction = \"digest\"\nstage = \"own\"\n";
+
+#[test]
+fn marks_out_of_range_are_mistakes() {
+    let demo = Demo::new();
+    for (keys, message) in [
+        ("high = 0.5", "c.toml:10:8: `high` is 0.5 launches; allowed are 1 to 6"),
+        ("high = 7", "c.toml:10:8: `high` is 7 launches; allowed are 1 to 6"),
+        ("low = 3", "c.toml:10:7: `low` is 3 launches; allowed are 0.001 to 2.8"),
+        ("low = 0", "c.toml:10:7: `low` is 0 launches; allowed are 0.001 to 2.8"),
+        ("high = -1", "c.toml:10:8: `high` is -1 launches"),
+        ("high = inf", "c.toml:10:8: `high` must be a decimal number"),
+        ("high = \"2\"", "c.toml:10:8: `high` must be a decimal number, found \"2\""),
+        ("queue = 100", "c.toml:10:9: `queue` is 100 launches; allowed are 1 to 64"),
+        ("queue = 2", "`high` is 2.8 launches; allowed are 1 to 2"),
+        ("mode = \"auto\"", "c.toml:10:8: `mode`"),
+        ("hihg = 2", "c.toml:10:1: [backpressure] has no key `hihg`"),
+    ] {
+        demo.write("c.toml", format!("{CHAIN}[backpressure]\n{keys}\n"));
+        let told = demo.warpline("check c.toml").expect(2).stderr;
+        assert!(told.contains(message), "{keys}: {told}");
+    }
+}
+
+#[test]
+fn stages_are_in_the_statistics() {
+    let demo = Demo::new();
+    for (keys, high) in [("", Some(2.8)), ("high = 1.5\n", Some(1.5)), ("mode = \"off\"\n", None)] {
+        demo.write("c.toml", format!("{CHAIN}[backpressure]\n{keys}"));
+        demo.warpline("run c.toml --output out.pcap --stats s.json").expect(0);
+        let chain = &stats::read(&demo, "s.json")["chains"][0];
+        let stages = chain["stages"].as_array().expect("stages");
+        let names: Vec<&str> = stages.iter().filter_map(|stage| stage["name"].as_str()).collect();
+        assert_eq!(names, ["digest", "count"]);
+        for stage in stages {
+            assert_eq!(stage["queue"]["high"].as_f64(), high);
+            assert!(stage["launches"].as_u64() > Some(0), "{stage}");
+            assert_eq!(stage["drops"], 0);
+        }
+        let share: f64 = stages.iter().filter_map(|stage| stage["launch_share"].as_f64()).sum();
+        assert!((share - 1.0).abs() < 1e-9, "{share}");
+        assert_eq!(chain["packets"]["sent"], 20_000);
+    }
+}

@@ -1,0 +1,208 @@
+//! Routes between functions of a chain: who passes what, the counts by path, and mistakes.
+
+use serde_json::{Value, json};
+
+use crate::harness::Demo;
+use crate::pcap::{self, Record, capture};
+use crate::ports::frame;
+use crate::stats;
+
+const LAN: [u8; 4] = [10, 0, 0, 5];
+
+fn route(from: &str, to: &str, destination: &str) -> String {
+    let destination = match destination {
+        "" => String::new(),
+        some => format!("destination = {some}\n"),
+    };
+    format!("[[route]]\nfrom = {from:?}\nto = {to:?}\n{destination}")
+}
+
+/// Packets to these addresses, one a second.
+fn demo(to: &[[u8; 4]]) -> Demo {
+    let demo = Demo::new();
+    let packet =
+        |(at, to): (usize, &[u8; 4])| Record::new(at as u64 * 1_000_000_000, frame(LAN, *to));
+    let packets: Vec<Record> = to.iter().enumerate().map(packet).collect();
+    demo.write("in.pcap", capture(1, &packets));
+    demo
+}
+
+const CHAIN: &str = "[chain]\nfunctions = [\"digest\", \"firewall\", \"count\"]\n\
+    input = \"in.pcap\"\noutput = \"out.pcap\"\n\
+    [firewall]\ndefault = \"accept\"\n[count]\nfunction = \"digest\"\n";
+
+fn routes() -> String {
+    [
+        route("ingress", "digest", "\"10.1.0.0/16\""),
+        route("ingress", "firewall", "[\"10.2.0.0/16\", \"10.2.3.0/24\"]"),
+        route("ingress", "egress", "\"10.2.3.4/32\""),
+        route("digest", "firewall", "\"10.1.1.0/24\""),
+        route("digest", "egress", ""),
+        route("firewall", "count", ""),
+        route("count", "egress", "\"10.0.0.0/8\""),
+    ]
+    .concat()
+}
+
+#[test]
+fn packets_pass_the_functions_of_their_routes() {
+    let demo = demo(&[
+        [10, 1, 1, 1],
+        [10, 1, 2, 1],
+        [10, 2, 0, 1],
+        [10, 2, 3, 4],
+        [10, 3, 0, 1],
+        [10, 1, 1, 9],
+    ]);
+    demo.write("c.toml", format!("{CHAIN}{}", routes()));
+    for lanes in [1, 3] {
+        let ended = demo.warpline(&format!("run c.toml --lanes {lanes} --stats s.json")).expect(0);
+        let (_, sent) = pcap::parse(&demo.read("out.pcap"));
+        let times: Vec<u64> = sent.iter().map(|record| record.at_ns / 1_000_000_000).collect();
+        assert_eq!(times, [0, 1, 2, 3, 5], "the order of the input");
+        let chain = &stats::read(&demo, "s.json")["chains"][0];
+        assert_eq!(chain["ingress_drops"], json!({ "no-chain-route": 1 }));
+        let path = |functions: &[&str], packets: u64| json!({ "functions": functions, "packets": packets });
+        let paths = json!([
+            path(&["digest", "firewall", "count"], 2),
+            path(&[], 1),
+            path(&["firewall", "count"], 1),
+            path(&["digest"], 1),
+        ]);
+        let sorted = |paths: &Value| {
+            let mut all: Vec<String> =
+                paths.as_array().expect("a list").iter().map(Value::to_string).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(sorted(&chain["paths"]), sorted(&paths));
+        let passed: Vec<&Value> = chain["functions"]
+            .as_array()
+            .expect("functions")
+            .iter()
+            .map(|f| &f["packets_in"])
+            .collect();
+        assert_eq!(passed, [3, 3, 3]);
+        for line in ["ingress: no-chain-route 1", "digest -> firewall -> count"] {
+            assert!(ended.stderr.contains(line), "{}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn check_and_plan_show_the_routes() {
+    let demo = demo(&[[10, 1, 1, 1]]);
+    demo.write("c.toml", format!("{CHAIN}{}", routes()));
+    for command in ["check", "plan"] {
+        let told = demo.warpline(&format!("{command} c.toml")).expect(0).stdout;
+        let told = String::from_utf8_lossy(&told).into_owned();
+        for line in [
+            "routes    ingress  -> digest or firewall or egress",
+            "          digest   -> firewall or egress",
+            "          firewall -> count",
+        ] {
+            assert!(told.contains(line), "{told}");
+        }
+        let json = demo.warpline(&format!("{command} c.toml --json")).expect(0).stdout;
+        let json: Value = serde_json::from_slice(&json).expect("JSON");
+        let chain = &json["chains"][0]["routes"];
+        assert_eq!(chain[1], json!({ "from": "digest", "to": ["firewall", "egress"] }));
+    }
+}
+
+/// What is added to a chain whose routes are straight, and the message.
+const MISTAKES: &[(&str, &str)] = &[
+    (
+        "[[route]]\nfrom = \"count\"\nto = \"digest\"\n",
+        "c.toml:21:1: routes form a loop: digest -> firewall -> count -> digest",
+    ),
+    (
+        "[[route]]\nfrom = \"count\"\nto = \"digest\"\ndestination = \"10.0.0.0/8\"\n",
+        "c.toml:21:1: routes form a loop",
+    ),
+    (
+        "[[route]]\nfrom = \"firewal\"\nto = \"count\"\n",
+        "c.toml:21:1: `from`: \"firewal\" is not in the chain",
+    ),
+    (
+        "[[route]]\nfrom = \"ingress\"\nto = \"ingress\"\n",
+        "c.toml:21:1: `to`: \"ingress\" is not in the chain",
+    ),
+    (
+        "[[route]]\nfrom = \"digest\"\nto = \"egress\"\n",
+        "c.toml:21:1: a second route with the same `from` and `destination`",
+    ),
+    (
+        "[[route]]\nfrom = \"digest\"\nto = \"egress\"\ndestination = [\"10.0.0.0/8\", \"2001:db8::/32\"]\n",
+        "c.toml:24:15: `destination`: a route has IPv4 or IPv6 destinations, not both",
+    ),
+    (
+        "[[route]]\nfrom = \"digest\"\nto = \"egress\"\ndestination = \"10.0.0.0/40\"\n",
+        "c.toml:24:15: `destination`: \"10.0.0.0/40\": prefix length out of range",
+    ),
+    (
+        "[[route]]\nfrom = \"digest\"\nto = \"egress\"\nport = \"lan\"\n",
+        "c.toml:24:8: `port` requires from = \"ingress\"",
+    ),
+    (
+        "[[route]]\nfrom = \"ingress\"\nto = \"egress\"\nport = \"lan\"\n",
+        "c.toml:21:1: `port`: there is no port \"lan\"",
+    ),
+    ("[[route]]\nto = \"egress\"\n", "`from` is missing"),
+    (
+        "[[route]]\nfrom = \"digest\"\nto = \"egress\"\nchain = \"other\"\n",
+        "c.toml:21:1: there is no chain \"other\"",
+    ),
+];
+
+#[test]
+fn mistakes_have_their_place() {
+    let demo = demo(&[]);
+    let straight = [
+        route("ingress", "digest", ""),
+        route("digest", "firewall", ""),
+        route("firewall", "count", ""),
+        route("count", "egress", ""),
+    ];
+    let chain = format!("{CHAIN}{}", straight.concat());
+    for (added, message) in MISTAKES {
+        demo.write("c.toml", format!("{chain}{added}"));
+        let told = demo.warpline("check c.toml").expect(2).stderr;
+        assert!(told.contains(message), "{added}{told}");
+    }
+    for (left_out, message) in [
+        (0, "c.toml:2:13: no route begins at \"ingress\""),
+        (1, "c.toml:9:1: no route leads on from `digest`"),
+    ] {
+        let rest = straight.iter().enumerate().filter(|(at, _)| *at != left_out);
+        let rest: String = rest.map(|(_, route)| route.as_str()).collect();
+        demo.write("c.toml", format!("{CHAIN}{rest}"));
+        let told = demo.warpline("check c.toml").expect(2).stderr;
+        assert!(told.contains(message), "{told}");
+    }
+}
+
+#[test]
+fn a_path_has_both_places_of_a_translator() {
+    let demo = demo(&[]);
+    let chain = "[chain]\nfunctions = [\"nat\", \"firewall\", \"nat\"]\ninput = \"in.pcap\"\n\
+        [nat]\ninside = \"10.0.0.0/8\"\noutside = \"192.0.2.1\"\n[firewall]\ndefault = \"accept\"\n";
+    let routes = [
+        route("ingress", "nat:1", ""),
+        route("nat:1", "firewall", ""),
+        route("firewall", "egress", "\"10.0.0.0/8\""),
+        route("firewall", "nat:2", ""),
+        route("nat:2", "egress", ""),
+    ]
+    .concat();
+    demo.write("c.toml", format!("{chain}{routes}"));
+    let told = demo.warpline("check c.toml").expect(2).stderr;
+    let message = "packets pass `nat:1` and not `nat:2`: a path has both places or neither";
+    assert!(told.contains(message), "{told}");
+    demo.write("c.toml", format!("{chain}{}", routes.replace("\"nat:1\"", "\"nat\"")));
+    let told = demo.warpline("check c.toml").expect(2).stderr;
+    assert!(
+        told.contains("\"nat\" has two places") && told.contains("\"nat:1\" or \"nat:2\""),
+        "{told}"
+    );
+}
