@@ -42,10 +42,13 @@ fn stages_are_in_the_statistics() {
         for stage in stages {
             assert_eq!(stage["queue"]["high"].as_f64(), high);
             assert!(stage["launches"].as_u64() > Some(0), "{stage}");
-            assert_eq!(stage["drops"], 0);
         }
+        // Without pauses a slow output makes the last queue drop.
+        let drops: u64 = stages.iter().filter_map(|stage| stage["drops"].as_u64()).sum();
+        assert!(drops == 0 || high.is_none(), "{chain}");
         let share: f64 = stages.iter().filter_map(|stage| stage["launch_share"].as_f64()).sum();
         assert!((share - 1.0).abs() < 1e-9, "{share}");
-        assert_eq!(chain["packets"]["sent"], 20_000);
+        assert_eq!(chain["packets"]["sent"].as_u64(), Some(20_000 - drops));
+        assert_eq!(chain["packets"]["overload"], drops);
     }
 }

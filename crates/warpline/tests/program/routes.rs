@@ -29,7 +29,7 @@ fn demo(to: &[[u8; 4]]) -> Demo {
 
 const CHAIN: &str = "[chain]\nfunctions = [\"digest\", \"firewall\", \"count\"]\n\
     input = \"in.pcap\"\noutput = \"out.pcap\"\n\
-    [firewall]\ndefault = \"accept\"\n[count]\nfunction = \"digest\"\n";
+    [firewall]\nfunction = \"digest\"\n[count]\nfunction = \"digest\"\n";
 
 fn routes() -> String {
     [
@@ -148,7 +148,7 @@ const MISTAKES: &[(&str, &str)] = &[
         "[[route]]\nfrom = \"ingress\"\nto = \"egress\"\nport = \"lan\"\n",
         "c.toml:21:1: `port`: there is no port \"lan\"",
     ),
-    ("[[route]]\nto = \"egress\"\n", "`from` is missing"),
+    ("[[route]]\nto = \"egress\"\n", "c.toml:21:1: [[route]] needs `from`"),
     (
         "[[route]]\nfrom = \"digest\"\nto = \"egress\"\nchain = \"other\"\n",
         "c.toml:21:1: there is no chain \"other\"",
@@ -186,7 +186,7 @@ fn mistakes_have_their_place() {
 fn a_path_has_both_places_of_a_translator() {
     let demo = demo(&[]);
     let chain = "[chain]\nfunctions = [\"nat\", \"firewall\", \"nat\"]\ninput = \"in.pcap\"\n\
-        [nat]\ninside = \"10.0.0.0/8\"\noutside = \"192.0.2.1\"\n[firewall]\ndefault = \"accept\"\n";
+        [nat]\ninside = \"10.0.0.0/8\"\noutside = \"192.0.2.1\"\n[firewall]\nfunction = \"digest\"\n";
     let routes = [
         route("ingress", "nat:1", ""),
         route("nat:1", "firewall", ""),

@@ -140,7 +140,8 @@ fn balances(chain: &Value) {
         assert_eq!(whole(&f["packets_in"]), whole(&f["packets_out"]) + lost, "{f}");
     }
     let all = |key: &str| functions.iter().map(|f| sum(&f[key])).sum::<u64>();
-    assert_eq!(count("dropped"), all("drops") + sum(&chain["egress_drops"]));
+    let at_ends = sum(&chain["ingress_drops"]) + sum(&chain["egress_drops"]);
+    assert_eq!(count("dropped"), all("drops") + at_ends);
     assert_eq!(count("malformed"), all("malformed"));
     assert_eq!(count("overload"), sum(&chain["overload"]));
     for (key, all) in chain["transfers"].as_object().unwrap() {
