@@ -19,6 +19,7 @@ mod placed;
 mod plans;
 mod predicted;
 mod pressure;
+mod routed;
 mod same;
 mod scripted;
 #[path = "../../../device/tests/stub/mod.rs"]

@@ -26,7 +26,7 @@ fn places() -> Option<[Option<Arc<dyn Device>>; 4]> {
 }
 
 /// A chain of `forms`, each at the place of its number in `at`.
-fn deploy_at(
+pub(crate) fn deploy_at(
     forms: &[Form],
     at: &[usize],
     plan: PlanOptions,
@@ -115,14 +115,14 @@ fn no_field_is_stale_between_functions_on_one_device_or_two() {
 }
 
 /// Up to five functions in any order, and where each is.
-fn chains() -> impl Strategy<Value = (Vec<Form>, Vec<usize>)> {
+pub(crate) fn chains() -> impl Strategy<Value = (Vec<Form>, Vec<usize>)> {
     let form = (0..FORMS.len() + NARROW.len()).prop_map(|at| FORMS.iter().chain(NARROW).nth(at));
     let form = form.prop_map(|form| *form.expect("a form"));
     let place = prop_oneof![2 => Just(0usize), 3 => Just(1), 2 => Just(2), 1 => Just(3)];
     (prop::collection::vec(form, 1..6), prop::collection::vec(place, 5))
 }
 
-fn plans() -> impl Strategy<Value = PlanOptions> {
+pub(crate) fn plans() -> impl Strategy<Value = PlanOptions> {
     let mode = (0..Mode::ALL.len()).prop_map(|at| Mode::ALL[at]);
     let frames_by = (0..FramesBy::ALL.len()).prop_map(|at| FramesBy::ALL[at]);
     (mode, 64u32..1500, any::<bool>(), frames_by).prop_map(
