@@ -243,7 +243,7 @@ impl Lane {
 
     fn has_room_after(&self, stage: usize) -> bool {
         let room = match self.queues.get(stage) {
-            // It drops, so nobody waits for it.
+            // A full queue drops instead.
             Some(_) if self.pressure.is_off() => usize::MAX,
             Some(queue) => self.queue_batches.saturating_sub(queue.batches.len()),
             None => self.output.room(),

@@ -29,7 +29,7 @@ pub use table::{Destination, Entry, RouteTable};
 pub const PATHS_MAX: usize = 1 << 16;
 
 /// The place where a route begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum From {
     /// Ingress; of one port, or of all.
     Ingress(Option<u16>),
@@ -38,7 +38,7 @@ pub enum From {
 }
 
 /// The place that a route leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum To {
     /// The function at this position.
     Function(u8),

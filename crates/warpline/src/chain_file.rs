@@ -65,7 +65,7 @@ const TABLES: &str = "tables: [chain], [[port]], [[route]], [plan], [backpressur
 const NO_ROUTER: &str = "a chain with more than two ports needs a router";
 const NO_ROUTER_HELP: &str = "its routes name the port by which packets leave: `dev PORT`";
 
-/// What a file gives its chains.
+/// Settings of a file for its chains.
 struct Given<'a> {
     /// The place of the chain's table.
     span: Range<usize>,

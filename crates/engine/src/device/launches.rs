@@ -191,7 +191,7 @@ impl Launches {
         let limits = self.batcher.limits();
         let (packets, bytes) = self.taken;
         // The shortest frames at first.
-        let len = if packets == 0 { 0 } else { (bytes / packets) as usize };
+        let len = bytes.checked_div(packets).unwrap_or(0) as usize;
         let launch = limits.bytes_max / len.max(PACKET_LEN);
         (self.waiting_packets, launch.clamp(1, limits.packets_max))
     }

@@ -25,8 +25,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Runs two counters, each with its own stage, of which the second is on a device whose launches
-/// take `takes_us` microseconds.
+/// Runs two counters, each with its own stage. The second is on a device whose launches take
+/// `takes_us` microseconds.
 fn run(takes_us: u64, settings: Settings, packets: usize) -> (Outcome, Outcome) {
     let forms = forms(&["digest-count", "digest-count"]);
     let inputs = traffic(&forms, Talk::new(3, 40, 600).take(packets), 5, 10);

@@ -1,6 +1,6 @@
 //! The graph of places and routes, and its checks.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use warpline_packet::Prefix;
 
@@ -17,7 +17,7 @@ pub(super) struct Graph<'a> {
 
 /// Packets on their way: where they are, the destinations they may have, and the first places
 /// that they passed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Crowd {
     at: From,
     destination: Option<Prefix>,
@@ -94,7 +94,7 @@ impl<'a> Graph<'a> {
     }
 
     fn repeated(&self) -> Vec<RouteError> {
-        let mut seen = std::collections::HashMap::new();
+        let mut seen = BTreeMap::new();
         let mut errors = Vec::new();
         for (number, route) in self.routes.iter().enumerate() {
             if let Some(earlier) = seen.insert((route.from, route.destination), number) {
@@ -127,7 +127,7 @@ impl<'a> Graph<'a> {
     /// The functions on a way from one to another, both among them.
     fn way(&self, from: u8, to: u8) -> Option<Vec<u8>> {
         let mut ways = vec![vec![from]];
-        let mut seen = HashSet::from([from]);
+        let mut seen = BTreeSet::from([from]);
         while let Some(way) = ways.pop() {
             let last = *way.last()?;
             if last == to {
@@ -157,10 +157,10 @@ impl<'a> Graph<'a> {
     /// Follows packets along all ways that they can take.
     fn walked(&self) -> Vec<RouteError> {
         let mut errors: Vec<RouteError> = Vec::new();
-        let mut reached = HashSet::new();
+        let mut reached = BTreeSet::new();
         let enter = |at| Crowd { at, destination: None, passed: 0 };
         let mut crowds: Vec<Crowd> = self.entrances().into_iter().map(enter).collect();
-        let mut seen: HashSet<Crowd> = crowds.iter().copied().collect();
+        let mut seen: BTreeSet<Crowd> = crowds.iter().copied().collect();
         while let Some(crowd) = crowds.pop() {
             for (number, to, destination) in self.branches(&crowd) {
                 if let Some(mistake) = self.half_pair(&crowd, to) {

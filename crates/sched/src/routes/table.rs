@@ -65,7 +65,8 @@ impl<A: Copy + Ord + From<u8>> Ranges<A> {
         let (mut starts, mut entries): (Vec<A>, Vec<Entry>) = (Vec::new(), Vec::new());
         for (start, entry) in changes {
             if starts.last() == Some(&start) {
-                (starts.pop(), entries.pop());
+                starts.pop();
+                entries.pop();
             }
             if entries.last() != Some(&entry) {
                 starts.push(start);

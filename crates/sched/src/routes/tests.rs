@@ -211,7 +211,7 @@ fn any_routes() -> impl Strategy<Value = (usize, Vec<Route>)> {
                     end if end == count => To::Egress,
                     next => To::Function(next as u8),
                 };
-                let mut seen = std::collections::HashSet::new();
+                let mut seen = std::collections::BTreeSet::new();
                 for ((net, len, is_v6), index) in own {
                     let address = match is_v6 {
                         true => IpAddr::from([0x2001, 0xdb8, u16::from(net), 0, 0, 0, 0, 0]),

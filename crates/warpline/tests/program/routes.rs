@@ -110,7 +110,7 @@ fn check_and_plan_show_the_routes() {
     }
 }
 
-/// What is added to a chain whose routes are straight, and the message.
+/// Text added to a chain with straight routes, and the message.
 const MISTAKES: &[(&str, &str)] = &[
     (
         "[[route]]\nfrom = \"count\"\nto = \"digest\"\n",

@@ -232,7 +232,13 @@ fn come_home(
     let live = live(problem, position, 2);
     at.holders.settle(live, &at.mirrors);
     let unseen = at.holders.held(own) & !at.holders.held(0);
-    let needed = if problem.is_recoverable { live } else { needed(problem, position, device) };
+    let mut until_next = problem.functions.iter().enumerate().skip(position);
+    let parts = until_next
+        .by_ref()
+        .take_while(|(at, one)| *at == position || one.device != Some(device))
+        .any(|(_, one)| one.parts);
+    let all = problem.is_recoverable || parts;
+    let needed = if all { live } else { needed(problem, position, device) };
     let (way, fields, mirror_after) = match (number, has_mirror) {
         (0, true) => (Way::Fields, unseen & needed, true),
         (1, true) => (Way::Fields, unseen, false),

@@ -57,9 +57,11 @@ fn function(devices: usize) -> impl Strategy<Value = PlannedFunction> {
     let fallback = prop_oneof![2 => Just(FieldSet::EMPTY), 1 => fields()];
     let bytes = (0.0..1200.0f64, 0.0..1200.0f64);
     let whole = prop::option::of(bytes.prop_map(|(there, back)| WholeBytes { there, back }));
-    let besides = (flagged(), 0.0..1.0f64, fallback, row(), whole);
+    let parts = prop::bool::weighted(0.2);
+    let besides = (flagged(), 0.0..1.0f64, fallback, row(), whole, parts);
     (device, rarely(touch()), touch(), rarely(touch()), besides).prop_map(
-        |(device, before, run, after, (after_flagged, flagged_share, fallback, row, whole))| {
+        |(device, before, run, after, besides)| {
+            let (after_flagged, flagged_share, fallback, row, whole, parts) = besides;
             PlannedFunction {
                 name: "one".into(),
                 device,
@@ -71,6 +73,7 @@ fn function(devices: usize) -> impl Strategy<Value = PlannedFunction> {
                 after_flagged,
                 flagged_share,
                 whole,
+                parts,
             }
         },
     )

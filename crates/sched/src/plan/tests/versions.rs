@@ -151,6 +151,16 @@ impl Memories {
         }
         Ok((host, Some(device)))
     }
+
+    /// A packet that skips the functions after this one has all fields on the host.
+    fn parted(&self, problem: &Problem, position: usize) -> Result<(), String> {
+        let function = &problem.functions[position];
+        let lacks = self.lacks(needed(problem, position + 1, 0));
+        match function.parts && !lacks.is_empty() {
+            true => Err(format!("packets that part after {} lack {lacks}", function.name)),
+            false => Ok(()),
+        }
+    }
 }
 
 /// The fields read from phase `first` of function `position` on. Phases are `before`, `run`,
@@ -185,6 +195,7 @@ pub(super) fn follow(problem: &Problem, plan: &Plan) -> Result<(), String> {
                 at.touch(None, touch, &format!("phase {} of {name}", phase + 1))?;
                 at.fetched(problem, needed(problem, position, phase + 2), name)?;
             }
+            at.parted(problem, position)?;
             continue;
         };
         let step = plan.step(position).ok_or_else(|| format!("no step for {name}"))?;
@@ -197,6 +208,7 @@ pub(super) fn follow(problem: &Problem, plan: &Plan) -> Result<(), String> {
                 "{name} is told {told:?}, where {before:?} and {own:?} stay there"
             ));
         }
+        at.parted(problem, position)?;
         if problem.is_recoverable {
             let lost = at.lacks(needed(problem, position + 1, 0));
             if !lost.is_empty() {
