@@ -56,11 +56,11 @@ fn every_packet_ends_where_the_manuals_say() {
         ("no time at all", set(8, &[0]), ["router", "ttl-exceeded"]),
         ("to nobody known", set(16, &[203, 0, 113, 30]), ["firewall", "default"]),
         ("a UDP checksum made by hardware", set(26, &[0x12, 0x34]), ["sent", ""]),
-        // Fragments: all but the first have no ports; the rules let them through to the server.
+        // Fragments: all but the first have no ports, and without that one no rule accepts them.
         ("first fragment", set(6, &[0x20, 0]), ["sent", ""]),
-        ("second fragment", set(6, &[0x20, 8]), ["sent", ""]),
-        ("one that overlaps it", set(6, &[0x00, 7]), ["sent", ""]),
-        ("one within the header", set(6, &[0x20, 1]), ["sent", ""]),
+        ("second fragment", set(6, &[0x20, 8]), ["firewall", "default"]),
+        ("one that overlaps it", set(6, &[0x00, 7]), ["firewall", "default"]),
+        ("one within the header", set(6, &[0x20, 1]), ["firewall", "default"]),
         ("one beyond 64 KiB", set(6, &[0x3f, 0xff]), ["nat:1", "fragment-bounds"]),
         ("TCP over its own header", set(6, &[0, 1, 64, 6]), ["firewall", "fragment"]),
     ];
