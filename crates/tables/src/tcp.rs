@@ -135,14 +135,14 @@ impl Conversation {
     pub fn open(segment: &Segment<'_>, pick_up: PickUp) -> Option<(Self, bool)> {
         let mut opened = Self::default();
         let by_opener = segment.kind != Kind::SynAck;
-        match (segment.kind, pick_up) {
-            (Kind::Syn, _) => opened.ends[0].begin(segment),
-            (Kind::Ack, PickUp::FromAck | PickUp::OneSided)
-            | (Kind::SynAck | Kind::Fin, PickUp::OneSided) => {
-                opened.ends[usize::from(!by_opener)].pick_up(segment);
-                opened.assume_established(pick_up);
-            }
-            _ => return None,
+        if !segment.may_open(pick_up) {
+            return None;
+        }
+        if segment.kind == Kind::Syn {
+            opened.ends[0].begin(segment);
+        } else {
+            opened.ends[usize::from(!by_opener)].pick_up(segment);
+            opened.assume_established(pick_up);
         }
         let next = match opened.state.after(segment.kind, by_opener) {
             Step::To(state) => state,

@@ -59,17 +59,25 @@ pub struct Datagram {
     pub payload: Vec<u8>,
     /// The identification of the IP header.
     pub ident: u16,
+    /// Sequence and acknowledgment number of TCP.
+    pub numbers: (u32, u32),
 }
 
 impl Datagram {
     /// A datagram without payload.
     pub fn new(src: IpAddr, dst: IpAddr, body: Body) -> Self {
-        Self { src, dst, body, payload: b"payload".to_vec(), ident: 77 }
+        Self { src, dst, body, payload: b"payload".to_vec(), ident: 77, numbers: (1, 2) }
     }
 
     /// The same with this payload.
     pub fn with(mut self, payload: &[u8]) -> Self {
         self.payload = payload.to_vec();
+        self
+    }
+
+    /// The same with these numbers of TCP.
+    pub fn numbered(mut self, seq: u32, ack: u32) -> Self {
+        self.numbers = (seq, ack);
         self
     }
 
@@ -139,7 +147,9 @@ impl Datagram {
         let mut bytes = match self.body {
             Body::Tcp { src, dst, flags } => {
                 let mut header = [src.to_be_bytes(), dst.to_be_bytes()].concat();
-                header.extend([0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 16, 0, 0, 0, 0, 0]);
+                let (seq, ack) = self.numbers;
+                header.extend([seq.to_be_bytes(), ack.to_be_bytes()].concat());
+                header.extend([0x50, flags, 16, 0, 0, 0, 0, 0]);
                 header
             }
             Body::Udp { src, dst, .. } => {

@@ -14,7 +14,7 @@ mod order;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_packet::{Instant, Shard, prefetch};
+use warpline_packet::{Instant, Shard, in_small_pages, prefetch};
 
 pub(super) use ahead::Sought;
 use ahead::{LATE_MAX, OPENING_BATCHES};
@@ -23,6 +23,7 @@ use order::USED_MAX;
 use super::Refusal;
 use super::binding::{Binding, Class, Kind, Outside, Upper};
 use super::config::Config;
+use super::conversations::Conversations;
 use super::key::Key;
 use super::list::{Links, List, NONE};
 use super::ports::{Ports, Wanted};
@@ -48,6 +49,7 @@ pub(super) struct Bindings {
     /// So many remotes of each binding as do not lie in it.
     others: Vec<Other>,
     others_each: usize,
+    conversations: Conversations,
     capacity: usize,
     free: u32,
     by_inside: Index,
@@ -89,6 +91,7 @@ impl Bindings {
             uppers: Vec::with_capacity(if config.has_v6 { capacity } else { 0 }),
             others: vec![[0; 4]; capacity * others_each],
             others_each,
+            conversations: in_small_pages(|| Conversations::new(capacity, capacity * others_each)),
             capacity,
             free: NONE,
             by_inside: Index::new(capacity),
@@ -227,7 +230,13 @@ impl Bindings {
         let (at, each) = (number as usize, self.others_each);
         let binding = &mut self.slab[at];
         let upper = if binding.is_v6() { self.uppers.get_mut(at) } else { None };
-        Remotes { binding, upper, others: &mut self.others[at * each..][..each] }
+        Remotes {
+            number: at,
+            binding,
+            upper,
+            others: &mut self.others[at * each..][..each],
+            conversations: &mut self.conversations,
+        }
     }
 
     fn upper(&self, number: u32) -> Option<&Upper> {

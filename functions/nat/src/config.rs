@@ -12,6 +12,7 @@ use super::rules::{self, ForwardRule};
 use warpline_nf::{Key, Resources, Section};
 use warpline_rewrite::addresses::{Overlap, Pool, PortRange, address_of, overlaps};
 use warpline_tables::keyed::HashKey;
+use warpline_tables::tcp::{PickUp, Policy, Windows};
 
 pub(super) const KEYS: &[Key] = &[
     Key {
@@ -146,6 +147,12 @@ pub(super) const KEYS: &[Key] = &[
         default: "false",
         help: "true lets packets from outside refresh UDP and ICMP bindings (TCP: always)",
     },
+    Key {
+        name: "tcp_window",
+        allowed: "strict | liberal",
+        default: "strict",
+        help: "strict drops TCP outside the windows; liberal only resets",
+    },
 ];
 
 /// What a binding depends on, or who may send to it (RFC 4787, 4.1 and 5).
@@ -161,6 +168,8 @@ const DEPENDENCES: [(&str, Dependence); 3] = [
     ("address-dependent", Dependence::AddressDependent),
     ("address-and-port-dependent", Dependence::AddressAndPortDependent),
 ];
+
+const WINDOWS: &[(&str, Windows)] = &[("strict", Windows::Strict), ("liberal", Windows::Liberal)];
 
 /// What the table means.
 #[derive(Debug)]
@@ -180,6 +189,8 @@ pub(super) struct Config {
     /// By [`Class`].
     pub(super) timeouts: [Duration; Class::COUNT],
     pub(super) inbound_refresh: bool,
+    /// How segments of TCP are judged.
+    pub(super) tcp: Policy,
     pub(super) key: InsideKey,
     pub(super) fixed: Arc<Fixed>,
     /// Which packets from inside are translated; all where there is none.
@@ -236,6 +247,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
     let remotes = section.integer("remotes", 1..=64, 8) as usize;
     let timeouts = timeouts(section);
     let inbound_refresh = section.boolean("inbound_refresh", false);
+    let windows = section.choice("tcp_window", WINDOWS, Windows::Strict);
     if section.is_broken() {
         return None;
     }
@@ -251,6 +263,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         remotes,
         timeouts,
         inbound_refresh,
+        tcp: Policy { windows, pick_up: PickUp::Never },
         has_v6,
         key: InsideKey {
             inside,

@@ -1,33 +1,34 @@
 //! What a packet carries, as far as a translator asks.
 
-use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, tcp};
+use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol};
 use warpline_packet::{Flags, PacketMut};
 
 use super::Refusal;
 use warpline_rewrite::Protocol;
 use warpline_rewrite::icmp::{is_echo, is_echo_request};
+use warpline_tables::tcp::{PickUp, Segment};
 
 /// What a packet carries that can be translated.
-pub(super) enum Content {
-    Flow(Flow),
+pub(super) enum Content<'a> {
+    Flow(Flow<'a>),
     Error,
     LaterFragment,
 }
 
 /// A packet of a flow.
-pub(super) struct Flow {
+pub(super) struct Flow<'a> {
     pub(super) protocol: Protocol,
     pub(super) src_port: u16,
     pub(super) dst_port: u16,
-    /// 0 but for TCP.
-    pub(super) tcp_flags: u16,
+    /// Of TCP.
+    pub(super) segment: Option<Segment<'a>>,
     /// Whether it makes a binding where there is none. Of echoes those that ask do, and only inside hosts ask.
     pub(super) opens: bool,
 }
 
 /// What it carries, or why that can't be translated.
 #[inline]
-pub(super) fn content(packet: &PacketMut<'_>) -> Result<Content, Refusal> {
+pub(super) fn content<'a>(packet: &'a PacketMut<'_>) -> Result<Content<'a>, Refusal> {
     if packet.has(Flags::LATER_FRAGMENT) {
         return Ok(Content::LaterFragment);
     }
@@ -46,29 +47,32 @@ pub(super) fn content(packet: &PacketMut<'_>) -> Result<Content, Refusal> {
         return Err(Refusal::Snapped);
     }
     match protocol {
-        ip_protocol::TCP => Ok(Content::Flow(flow(packet, Protocol::Tcp, packet.tcp_flags()))),
-        ip_protocol::UDP => Ok(Content::Flow(flow(packet, Protocol::Udp, 0))),
+        ip_protocol::UDP => Ok(Content::Flow(flow(packet, Protocol::Udp, None))),
+        ip_protocol::TCP => {
+            let segment = Segment::of(packet).ok_or(Refusal::Invalid)?;
+            Ok(Content::Flow(flow(packet, Protocol::Tcp, Some(segment))))
+        }
         _ => icmp_content(packet),
     }
 }
 
-fn flow(packet: &PacketMut<'_>, protocol: Protocol, tcp_flags: u16) -> Flow {
+fn flow<'a>(packet: &PacketMut<'_>, protocol: Protocol, segment: Option<Segment<'a>>) -> Flow<'a> {
     Flow {
         protocol,
         src_port: packet.src_port(),
         dst_port: packet.dst_port(),
-        tcp_flags,
-        opens: tcp_flags & tcp::flags::RST == 0,
+        opens: segment.as_ref().is_none_or(|segment| segment.may_open(PickUp::OneSided)),
+        segment,
     }
 }
 
-fn icmp_content(packet: &PacketMut<'_>) -> Result<Content, Refusal> {
+fn icmp_content(packet: &PacketMut<'_>) -> Result<Content<'static>, Refusal> {
     let (version, kind) = (packet.version(), packet.icmp_type());
     if is_echo(version, kind) {
         let ident = packet.icmp_ident();
         let opens = is_echo_request(version, kind);
         let (src_port, dst_port) = (ident, ident);
-        let flow = Flow { protocol: Protocol::Icmp, src_port, dst_port, tcp_flags: 0, opens };
+        let flow = Flow { protocol: Protocol::Icmp, src_port, dst_port, segment: None, opens };
         return Ok(Content::Flow(flow));
     }
     // A redirect is from a router on the link to a host on it: there is nothing to translate.

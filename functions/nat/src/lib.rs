@@ -7,6 +7,7 @@ mod binding;
 mod bindings;
 mod config;
 mod content;
+mod conversations;
 mod fixed_keys;
 mod iptables_rules;
 mod key;
@@ -70,6 +71,7 @@ enum Refusal {
     BadQuote,
     Snapped,
     PerSource,
+    Invalid,
 }
 
 impl Refusal {
@@ -85,6 +87,7 @@ impl Refusal {
         "bad-quote",
         "snapped",
         "per-source",
+        "invalid",
     ];
 }
 
@@ -111,6 +114,11 @@ const ACCESS: Access = Access {
             Field::SrcPort,
             Field::DstPort,
             Field::TcpFlags,
+            Field::TcpSeq,
+            Field::TcpAck,
+            Field::TcpWindow,
+            Field::TcpOptions,
+            Field::IpLen,
             Field::IcmpType,
             Field::IcmpIdent,
             Field::Payload,

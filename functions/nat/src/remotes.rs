@@ -1,16 +1,20 @@
-//! Whom a binding has sent to: a few remotes for each binding, with the state of their connection.
-
-use warpline_packet::wire::tcp;
+//! The remotes that a binding has sent to: a few for each binding, with their TCP conversations.
 
 use super::binding::{Binding, Upper};
 use super::config::Dependence;
+use super::conversations::Conversations;
 use warpline_rewrite::Endpoint;
+use warpline_tables::tcp::{Conversation, Phase, PickUp, Policy, Segment, Verdict};
 
-/// What was seen of a TCP connection.
-const INBOUND_SEEN: u8 = 1;
-const FIN_OUT: u8 = 2;
-const FIN_IN: u8 = 4;
-const RESET: u8 = 8;
+/// The remote has a conversation.
+const TRACKED: u8 = 1;
+/// The remote opened it.
+const OPENED_BY_REMOTE: u8 = 2;
+/// A segment of it went out, or came in.
+const OUT: u8 = 4;
+const IN: u8 = 8;
+/// It was answered, and is neither reset nor closed.
+const ESTABLISHED: u8 = 16;
 
 /// Which way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,35 +34,25 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Whether packets went both ways and the connection was not closed since.
     fn is_established(&self) -> bool {
-        let closed = self.seen & (FIN_OUT | FIN_IN) == FIN_OUT | FIN_IN;
-        self.seen & (INBOUND_SEEN | RESET) == INBOUND_SEEN && !closed
+        self.seen & ESTABLISHED != 0
     }
 
-    /// Notes a segment that goes `way`.
-    fn follow(&mut self, flags: u16, way: Way) {
-        let has = |flag: u16| flags & flag != 0;
-        match way {
-            // A connection begins, or is answered, anew.
-            Way::Out if has(tcp::flags::SYN) => self.seen = 0,
-            // RFC 7857, 2.2: data after a reset show that it wasn't taken.
-            Way::Out if !has(tcp::flags::RST) => self.seen &= !RESET,
-            Way::In if !has(tcp::flags::RST) => self.seen |= INBOUND_SEEN,
-            _ => {}
-        }
-        if has(tcp::flags::RST) {
-            self.seen |= RESET;
-        }
-        if has(tcp::flags::FIN) {
-            self.seen |= if way == Way::Out { FIN_OUT } else { FIN_IN };
-        }
+    /// Notes a segment of its conversation that goes `way`.
+    fn note(&mut self, way: Way, phase: Phase) {
+        self.seen |= if way == Way::Out { OUT } else { IN };
+        let lives = matches!(phase, Phase::Established | Phase::Finishing);
+        let is_established = lives && self.seen & (OUT | IN) == OUT | IN;
+        self.seen = self.seen & !ESTABLISHED | if is_established { ESTABLISHED } else { 0 };
     }
 }
 
-/// A remote that is not its binding's first: two words of address, expiry, port and flags.
-/// Unused places are zeros, whose memory was never touched.
+/// A remote that is not its binding's first: two words of address, expiry, then port, flags and the
+/// number of its conversation. Unused places are zeros, whose memory was never touched.
 pub(super) type Other = [u64; 4];
+
+/// The bits of the last word above the number of the conversation.
+const CONVERSATION_AT: u32 = 32;
 
 impl Remote {
     fn from_other([high, low, expires, rest]: Other) -> Self {
@@ -66,19 +60,47 @@ impl Remote {
         Self { address, expires, port: rest as u16, seen: (rest >> 16) as u8 }
     }
 
-    fn to_other(self) -> Other {
+    /// Its words; the number of the conversation stays with the place.
+    fn to_other(self, [.., rest]: Other) -> Other {
         let Self { address, expires, port, seen } = self;
-        [(address >> 64) as u64, address as u64, expires, u64::from(port) | u64::from(seen) << 16]
+        let number = rest >> CONVERSATION_AT << CONVERSATION_AT;
+        let rest = number | u64::from(port) | u64::from(seen) << 16;
+        [(address >> 64) as u64, address as u64, expires, rest]
     }
 }
 
 /// The remotes of a binding. The first lies in it. The others have places of their own, which are
 /// read only once they are used.
 pub(super) struct Remotes<'a> {
+    pub(super) number: usize,
     pub(super) binding: &'a mut Binding,
     /// Where the binding is of IPv6.
     pub(super) upper: Option<&'a mut Upper>,
     pub(super) others: &'a mut [Other],
+    pub(super) conversations: &'a mut Conversations,
+}
+
+/// A TCP segment of a binding.
+pub(super) struct Sent<'a> {
+    pub(super) remote: Endpoint,
+    pub(super) segment: &'a Segment<'a>,
+    pub(super) way: Way,
+    /// Which segments open a conversation; none where only a known remote may send.
+    pub(super) pick_up: Option<PickUp>,
+    pub(super) policy: Policy,
+}
+
+/// The effect of a TCP segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Followed {
+    /// It uses the binding. Any connection of that may be established now.
+    Used { is_established: bool },
+    /// It passes, and is no use: of no known conversation, old data again, or after the end.
+    Passed,
+    /// It can't come now.
+    Unexpected,
+    /// Its numbers are outside the windows.
+    OutOfWindow,
 }
 
 impl Remotes<'_> {
@@ -93,7 +115,7 @@ impl Remotes<'_> {
         match at {
             0 => self.binding.set_first(self.upper.as_deref_mut(), remote),
             _ => {
-                self.others[at - 1] = remote.to_other();
+                self.others[at - 1] = remote.to_other(self.others[at - 1]);
                 self.binding.others = self.binding.others.max(at as u8);
             }
         }
@@ -142,15 +164,13 @@ impl Remotes<'_> {
 
     #[inline(never)]
     fn remember_other(&mut self, remote: Endpoint, now: u64, expires: u64) {
-        let (at, own) = self.place(remote, now);
+        let known = self.position(remote, now).map(|at| (at, self.get(at)));
+        let (at, own) = known.unwrap_or_else(|| self.new_place(remote, now));
         self.set(at, &Remote { expires, ..own });
     }
 
-    /// The place of a remote, and what lies there or will.
-    fn place(&self, remote: Endpoint, now: u64) -> (usize, Remote) {
-        if let Some(at) = self.position(remote, now) {
-            return (at, self.get(at));
-        }
+    /// The place of a new remote, and what will lie there.
+    fn new_place(&self, remote: Endpoint, now: u64) -> (usize, Remote) {
         let Endpoint { address, port } = remote;
         let new = Remote { address, expires: 0, port, seen: 0 };
         let ends = |own: Remote| if own.expires > now { own.expires } else { 0 };
@@ -162,24 +182,81 @@ impl Remotes<'_> {
         }
     }
 
-    /// Follows a TCP segment. Says whether any connection of the binding is established now;
-    /// `None` where a segment came in from a remote that is not remembered.
-    pub(super) fn follow(
+    /// Follows a TCP segment.
+    pub(super) fn follow(&mut self, sent: &Sent<'_>, times: SegmentTimes) -> Followed {
+        let known = self.position(sent.remote, times.now).map(|at| (at, self.get(at)));
+        let (at, own) = known.unwrap_or_else(|| self.new_place(sent.remote, times.now));
+        match own.seen & TRACKED != 0 {
+            true => self.follow_known(at, own, sent, times),
+            false => self.open(at, own, sent, times),
+        }
+    }
+
+    fn follow_known(
         &mut self,
-        remote: Endpoint,
-        flags: u16,
-        way: Way,
+        at: usize,
+        mut own: Remote,
+        sent: &Sent<'_>,
         times: SegmentTimes,
-    ) -> Option<bool> {
-        let now = times.now;
-        let (at, mut own) = match way {
-            Way::Out => self.place(remote, now),
-            Way::In => self.position(remote, now).map(|at| (at, self.get(at)))?,
-        };
-        own.follow(flags, way);
+    ) -> Followed {
+        let by_opener = (sent.way == Way::In) == (own.seen & OPENED_BY_REMOTE != 0);
+        let place = self.conversation(at);
+        let mut conversation = *place;
+        let verdict = conversation.take(sent.segment, by_opener, sent.policy);
+        match verdict {
+            Verdict::Fits | Verdict::Passes => {}
+            Verdict::Unexpected => return Followed::Unexpected,
+            Verdict::OutOfWindow => return Followed::OutOfWindow,
+            Verdict::Reopens => return self.open(at, own, sent, times),
+            Verdict::Ends => {
+                own.seen = 0;
+                return self.use_place(at, own, times);
+            }
+        }
+        let (old, phase) = (place.phase(), conversation.phase());
+        *place = conversation;
+        let is_over = old == Phase::Closed && phase == Phase::Closed;
+        if verdict == Verdict::Passes || is_over {
+            return Followed::Passed;
+        }
+        own.note(sent.way, phase);
+        self.use_place(at, own, times)
+    }
+
+    /// Opens a conversation, if the segment does.
+    fn open(
+        &mut self,
+        at: usize,
+        mut own: Remote,
+        sent: &Sent<'_>,
+        times: SegmentTimes,
+    ) -> Followed {
+        let pick_up = sent.pick_up.or((own.seen & TRACKED != 0).then_some(PickUp::Never));
+        let opened = pick_up.and_then(|pick_up| Conversation::open(sent.segment, pick_up));
+        let Some((conversation, by_opener)) = opened else { return Followed::Passed };
+        let by_remote = (sent.way == Way::In) == by_opener;
+        own.seen = TRACKED | if by_remote { OPENED_BY_REMOTE } else { 0 };
+        own.note(sent.way, conversation.phase());
+        *self.conversation(at) = conversation;
+        self.use_place(at, own, times)
+    }
+
+    /// Keeps a remote for as long as its conversation lasts now.
+    fn use_place(&mut self, at: usize, mut own: Remote, times: SegmentTimes) -> Followed {
         own.expires = if own.is_established() { times.established } else { times.transitory };
         self.set(at, &own);
-        Some(self.used().any(|r| r.expires > now && r.is_established()))
+        let is_established = self.used().any(|r| r.expires > times.now && r.is_established());
+        Followed::Used { is_established }
+    }
+
+    fn conversation(&mut self, at: usize) -> &mut Conversation {
+        let Some(place) = at.checked_sub(1).and_then(|other| self.others.get_mut(other)) else {
+            return self.conversations.first(self.number);
+        };
+        let mut number = (place[3] >> CONVERSATION_AT) as u32;
+        let conversation = self.conversations.other(&mut number);
+        place[3] = u64::from(number) << CONVERSATION_AT | u64::from(place[3] as u32);
+        conversation
     }
 }
 
@@ -193,147 +270,5 @@ pub(super) struct SegmentTimes {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::binding::{Class, Outside};
-    use super::super::key::Key;
-    use super::*;
-    use warpline_rewrite::Protocol;
-
-    const TIMES: SegmentTimes = SegmentTimes { now: 10, established: 1000, transitory: 100 };
-
-    fn at(port: u16) -> Endpoint {
-        Endpoint { address: 7 << 100 | 7, port }
-    }
-
-    /// A new binding of IPv6.
-    fn unused() -> (Binding, Upper) {
-        let key = Key::of(6, Protocol::Tcp, at(1), at(0));
-        let outside = Outside { version: 6, protocol: Protocol::Tcp, address: 0, port: 9 };
-        (Binding::new(&key, &outside, Class::Transitory), Upper::of(&key))
-    }
-
-    /// Does something with the remotes of a new binding that has places for some others.
-    fn with<R>(others: &mut [Other], work: impl FnOnce(Remotes<'_>) -> R) -> R {
-        let (mut binding, mut upper) = unused();
-        work(Remotes { binding: &mut binding, upper: Some(&mut upper), others })
-    }
-
-    #[test]
-    fn a_connection_opens_and_closes() {
-        for is_first in [true, false] {
-            with(&mut [[0; 4]; 1], |mut remotes| {
-                if !is_first {
-                    remotes.remember(at(81), 10, 11);
-                }
-                let mut follow = |flags, way| remotes.follow(at(80), flags, way, TIMES);
-                assert_eq!(follow(tcp::flags::SYN | tcp::flags::ACK, Way::In), None, "not sent to");
-                assert_eq!(follow(tcp::flags::SYN, Way::Out), Some(false));
-                assert_eq!(follow(tcp::flags::SYN | tcp::flags::ACK, Way::In), Some(true));
-                let fin = tcp::flags::FIN | tcp::flags::ACK;
-                assert_eq!(follow(fin, Way::In), Some(true), "half closed");
-                assert_eq!(follow(fin, Way::Out), Some(false));
-                assert_eq!(follow(tcp::flags::SYN, Way::Out), Some(false));
-                assert_eq!(follow(tcp::flags::ACK, Way::In), Some(true), "anew");
-                assert_eq!(follow(tcp::flags::RST, Way::In), Some(false));
-                assert_eq!(follow(tcp::flags::ACK, Way::Out), Some(true), "the reset wasn't taken");
-            });
-        }
-    }
-
-    #[test]
-    fn the_first_to_end_makes_room() {
-        with(&mut [[0; 4]; 1], |mut remotes| {
-            remotes.remember(at(1), 10, 100);
-            remotes.remember(at(2), 10, 50);
-            remotes.remember(at(3), 10, 60);
-            let permits = |port| remotes.permits(at(port), Dependence::AddressAndPortDependent, 10);
-            assert_eq!([1, 2, 3].map(permits), [true, false, true]);
-            assert!(!remotes.permits(at(3), Dependence::AddressAndPortDependent, 60));
-            assert!(remotes.permits(at(9), Dependence::AddressDependent, 60));
-            assert!(remotes.permits(at(9), Dependence::EndpointIndependent, 600));
-        });
-    }
-
-    #[test]
-    fn places_that_were_never_used_count_for_nothing() {
-        let left = Remote { address: at(5).address, expires: 99, port: 5, seen: INBOUND_SEEN };
-        with(&mut [left.to_other(); 3], |mut remotes| {
-            assert!(
-                !remotes.permits(at(5), Dependence::AddressDependent, 10),
-                "of an ended binding"
-            );
-            assert_eq!(remotes.follow(at(1), tcp::flags::SYN, Way::Out, TIMES), Some(false));
-            remotes.remember(at(2), 10, 50);
-            assert_eq!(remotes.binding.others, 1);
-            assert_eq!(
-                remotes.get(1),
-                Remote { address: at(2).address, expires: 50, port: 2, seen: 0 }
-            );
-        });
-    }
-
-    /// In one plain list for each binding: port and expiry, by place.
-    struct Plain(Vec<Vec<(u16, u64)>>);
-
-    impl Plain {
-        fn remember(&mut self, binding: usize, port: u16, now: u64, expires: u64) {
-            let places = &mut self.0[binding];
-            let known = places.iter().position(|&(own, ends)| own == port && ends > now);
-            let mut at = known.unwrap_or(0);
-            if known.is_none() {
-                let ends = |place: usize| if places[place].1 > now { places[place].1 } else { 0 };
-                for place in 1..places.len() {
-                    if ends(place) < ends(at) {
-                        at = place;
-                    }
-                }
-            }
-            places[at] = (port, expires);
-        }
-    }
-
-    proptest::proptest! {
-        /// The same remotes are known after any use, whatever the number of places.
-        #[test]
-        fn places_are_used_as_in_a_plain_list(
-            each in 1..6_usize,
-            uses in proptest::collection::vec(
-                (0..2_usize, 1..8_u16, 0..4_u64, 0..30_u64, 0..20_u8), 1..80),
-        ) {
-            let (new, upper) = unused();
-            let (mut bindings, mut uppers) = ([new; 2], [upper; 2]);
-            let mut others = [vec![[0; 4]; each - 1], vec![[0; 4]; each - 1]];
-            let mut plain = Plain(vec![vec![(0, 0); each]; 2]);
-            let mut now = 1;
-            for (binding, port, later, lasts, kind) in uses {
-                now += later;
-                if kind == 0 {
-                    (bindings[binding], uppers[binding]) = (new, upper);
-                    plain.0[binding].fill((0, 0));
-                }
-                plain.remember(binding, port, now, now + lasts);
-                for (number, places) in plain.0.iter().enumerate() {
-                    let upper = Some(&mut uppers[number]);
-                    let others = &mut others[number];
-                    let mut own = Remotes { binding: &mut bindings[number], upper, others };
-                    if number == binding {
-                        own.remember(at(port), now, now + lasts);
-                    }
-                    let permits =
-                        |port| own.permits(at(port), Dependence::AddressAndPortDependent, now);
-                    let known = |port| places.iter().any(|&(own, ends)| own == port && ends > now);
-                    for port in 1..8 {
-                        proptest::prop_assert_eq!(permits(port), known(port));
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn remotes_go_to_words_and_back() {
-        let remote =
-            Remote { address: u128::MAX - 5, expires: u64::MAX - 1, port: 0xfffe, seen: 0xf };
-        assert_eq!(Remote::from_other(remote.to_other()), remote);
-    }
-}
+#[path = "remotes_tests.rs"]
+mod tests;

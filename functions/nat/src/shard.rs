@@ -2,6 +2,7 @@
 
 mod course;
 mod fixed;
+mod uses;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,13 +12,14 @@ use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Reason, Shard};
 
 use self::course::Course;
 use self::fixed::mapped;
+use self::uses::Use;
 use super::Refusal;
 use super::binding::{Class, Outside};
 use super::bindings::{Bindings, Sought};
-use super::config::{Config, Dependence};
+use super::config::Config;
 use super::content::{Content, Flow, content};
 use super::key::Key;
-use super::remotes::{SegmentTimes, Way};
+use super::remotes::Way;
 use warpline_nf::{Before, Emit, StateHalf};
 use warpline_rewrite::Endpoint;
 use warpline_rewrite::PlaceWords;
@@ -51,6 +53,7 @@ struct Counts {
     errors: u64,
     untranslated: u64,
     hairpins: u64,
+    out_of_window: u64,
 }
 
 impl NatShard {
@@ -145,18 +148,21 @@ impl NatShard {
     fn source(
         &mut self,
         version: u8,
-        flow: &Flow,
+        flow: &Flow<'_>,
         inside: Endpoint,
         remote: Endpoint,
     ) -> Result<Endpoint, Refusal> {
         let number = match self.connection(version, flow.protocol, inside, remote) {
             Some(number) => {
-                self.bindings.answer(number);
+                self.uses(number, flow, remote, Use::Answer)?;
                 number
             }
-            None => self.outbound_binding(version, flow, inside, remote)?,
+            None => {
+                let number = self.outbound_binding(version, flow, inside, remote)?;
+                self.uses(number, flow, remote, Use::Out)?;
+                number
+            }
         };
-        self.sent(number, flow, remote);
         Ok(self.outside_of(version, number))
     }
 
@@ -198,7 +204,7 @@ impl NatShard {
     fn outbound_binding(
         &mut self,
         version: u8,
-        flow: &Flow,
+        flow: &Flow<'_>,
         inside: Endpoint,
         remote: Endpoint,
     ) -> Result<u32, Refusal> {
@@ -213,48 +219,6 @@ impl NatShard {
             return Err(Refusal::NoBinding);
         }
         self.bindings.create(key, Class::first(flow.protocol, remote.port), &self.config)
-    }
-
-    /// Keeps a binding that has sent to `remote`. RFC 4787, REQ-6: "The NAT mapping Refresh
-    /// Direction MUST have a "NAT Outbound refresh behavior" of "True"".
-    fn sent(&mut self, number: u32, flow: &Flow, remote: Endpoint) {
-        if flow.protocol == Protocol::Tcp {
-            self.follow(number, remote, flow.tcp_flags, Way::Out);
-            return;
-        }
-        self.keep(number, flow.protocol, remote);
-    }
-
-    fn keep(&mut self, number: u32, protocol: Protocol, remote: Endpoint) {
-        let class = match protocol {
-            Protocol::Udp => self.bindings.get(number).udp_class(remote.port),
-            _ => Class::Icmp,
-        };
-        let port = match self.config.filtering {
-            Dependence::AddressAndPortDependent => remote.port,
-            _ => 0,
-        };
-        if self.config.filtering != Dependence::EndpointIndependent {
-            let (now, expiry) = (self.bindings.now().as_nanos(), self.bindings.expiry(class));
-            let remote = Endpoint { port, ..remote };
-            self.bindings.remotes(number).remember(remote, now, expiry);
-        }
-        self.bindings.refresh(number, class);
-    }
-
-    fn follow(&mut self, number: u32, remote: Endpoint, flags: u16, way: Way) {
-        let times = SegmentTimes {
-            now: self.bindings.now().as_nanos(),
-            established: self.bindings.expiry(Class::Established),
-            transitory: self.bindings.expiry(Class::Transitory),
-        };
-        let established = self.bindings.remotes(number).follow(remote, flags, way, times);
-        let class = match established {
-            Some(true) => Class::Established,
-            Some(false) => Class::Transitory,
-            None => return,
-        };
-        self.bindings.refresh(number, class);
     }
 
     /// The outside endpoint of the host that an error from inside is about. RFC 5508, REQ-5: a
@@ -311,19 +275,14 @@ impl NatShard {
     fn destination(
         &mut self,
         version: u8,
-        flow: &Flow,
+        flow: &Flow<'_>,
         address: u64,
         remote: Endpoint,
     ) -> Result<Endpoint, Refusal> {
         let protocol = flow.protocol;
         let outside = Outside { version, protocol, address, port: flow.dst_port };
         let number = self.permitted(&outside, remote)?;
-        self.bindings.answer(number);
-        if protocol == Protocol::Tcp {
-            self.follow(number, remote, flow.tcp_flags, Way::In);
-        } else if self.config.inbound_refresh {
-            self.keep(number, protocol, remote);
-        }
+        self.uses(number, flow, remote, Use::In)?;
         Ok(self.bindings.inside(number))
     }
 
@@ -405,6 +364,7 @@ impl StateHalf for NatShard {
         visit("icmp_errors", self.counts.errors);
         visit("untranslated", self.counts.untranslated);
         visit("hairpins", self.counts.hairpins);
+        visit("out_of_window", self.counts.out_of_window);
     }
 }
 

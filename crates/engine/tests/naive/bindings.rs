@@ -5,6 +5,10 @@ use std::net::IpAddr;
 
 use crate::function::Counters;
 use crate::prefix::Prefix;
+use warpline_testkit::conntrack::{Answer, Mode, Seen, Tracked};
+
+/// The numbers of a segment are outside the windows, which is counted.
+pub(crate) const OUTSIDE: &str = "outside";
 
 pub(crate) type Endpoint = (IpAddr, u16);
 
@@ -44,16 +48,11 @@ struct Remote {
     /// Without the port where filtering doesn't ask for it, but for TCP.
     at: Endpoint,
     expires: u64,
-    answered: bool,
-    reset: bool,
-    /// Out and in.
-    finished: [bool; 2],
-}
-
-impl Remote {
-    fn is_established(&self) -> bool {
-        self.answered && !self.reset && self.finished != [true, true]
-    }
+    /// Of TCP, with whether the inside host opened it.
+    tracked: Option<(Tracked, bool)>,
+    /// Whether segments of it went out and came in.
+    went: [bool; 2],
+    established: bool,
 }
 
 /// An outside port that stands for an inside one.
@@ -111,7 +110,7 @@ impl Bindings {
         kind: Kind,
         inside: Endpoint,
         remote: Endpoint,
-        flags: u8,
+        segment: Option<&Seen>,
         opens: bool,
         now: u64,
         choice: Option<Endpoint>,
@@ -129,7 +128,7 @@ impl Bindings {
         }
         let config = self.config.clone();
         let binding = self.all.get_mut(&key).expect("it was made");
-        binding.used(&config, kind, remote, flags, true, now);
+        binding.used(&config, (kind, remote), segment, true, now)?;
         Ok(binding.outside)
     }
 
@@ -201,15 +200,18 @@ impl Bindings {
         kind: Kind,
         outside: Endpoint,
         remote: Endpoint,
-        flags: u8,
+        segment: Option<&Seen>,
         now: u64,
     ) -> Result<Endpoint, &'static str> {
         let config = self.config.clone();
         let binding = self.permitted(kind, outside, remote, now)?;
-        binding.answered = true;
-        if kind == Kind::Tcp || config.inbound_refresh {
-            binding.used(&config, kind, remote, flags, false, now);
+        if kind != Kind::Tcp {
+            binding.answered = true;
         }
+        if kind == Kind::Tcp || config.inbound_refresh {
+            binding.used(&config, (kind, remote), segment, false, now)?;
+        }
+        binding.answered = true;
         Ok(binding.inside)
     }
 
@@ -231,38 +233,76 @@ impl Binding {
     fn used(
         &mut self,
         config: &Config,
-        kind: Kind,
-        remote: Endpoint,
-        flags: u8,
+        (kind, remote): (Kind, Endpoint),
+        segment: Option<&Seen>,
         out: bool,
         now: u64,
-    ) {
-        let [udp, established, transitory, echo, unanswered, short] =
-            config.timeouts.map(|s| (now / 1_000_000_000 + 1 + s) * 1_000_000_000);
-        match kind {
-            Kind::Tcp => {
-                let Some(own) = self.remote(remote, out, now) else { return };
-                own.follow(flags, out);
-                own.expires = if own.is_established() { established } else { transitory };
-                let any = self.remotes.iter().any(|own| own.expires > now && own.is_established());
-                self.expires = if any { established } else { transitory };
-            }
-            _ => {
-                self.short &= remote.1 < 1024 && remote.1 != 443 && remote.1 != 500;
-                self.expires = match (kind, self.short, self.answered) {
-                    (Kind::Udp, true, _) => short,
-                    (Kind::Udp, false, true) => udp,
-                    (Kind::Udp, false, false) => unanswered,
-                    _ => echo,
-                };
-                let port =
-                    if config.filtering == Dependence::AddressAndPort { remote.1 } else { 0 };
-                let expires = self.expires;
-                if let Some(own) = self.remote((remote.0, port), true, now) {
-                    own.expires = expires;
-                }
-            }
+    ) -> Result<(), &'static str> {
+        if let Some(seen) = segment {
+            return self.segment(config, remote, seen, out, now);
         }
+        let [udp, _, _, echo, unanswered, short] = ends(config, now);
+        self.short &= remote.1 < 1024 && remote.1 != 443 && remote.1 != 500;
+        self.expires = match (kind, self.short, self.answered) {
+            (Kind::Udp, true, _) => short,
+            (Kind::Udp, false, true) => udp,
+            (Kind::Udp, false, false) => unanswered,
+            _ => echo,
+        };
+        let port = if config.filtering == Dependence::AddressAndPort { remote.1 } else { 0 };
+        let expires = self.expires;
+        if let Some(own) = self.remote((remote.0, port), true, now) {
+            own.expires = expires;
+        }
+        Ok(())
+    }
+
+    /// A TCP segment to or from `remote`.
+    fn segment(
+        &mut self,
+        config: &Config,
+        remote: Endpoint,
+        seen: &Seen,
+        out: bool,
+        now: u64,
+    ) -> Result<(), &'static str> {
+        let [_, established, transitory, ..] = ends(config, now);
+        let known = self.remote(remote, false, now).map(|own| own.clone());
+        let is_tracked = known.as_ref().is_some_and(|own| own.tracked.is_some());
+        let opened =
+            || Remote::opened(remote, seen, Mode { one_sided: out, ..Mode::default() }, out);
+        let mut counts = true;
+        let new = if is_tracked {
+            let mut own = known.expect("it is tracked");
+            let (tracked, by_inside) = own.tracked.as_mut().expect("it is tracked");
+            let old = tracked.stage();
+            match tracked.see(seen, *by_inside == out, Mode::default()) {
+                Answer::Invalid => return Err("invalid"),
+                Answer::Outside => return Err(OUTSIDE),
+                Answer::Followed if old == "closed" && tracked.stage() == "closed" => {
+                    counts = false
+                }
+                Answer::Followed => own.count(out),
+                Answer::Ignored => counts = false,
+                Answer::Forgotten => own = Remote::at(remote),
+                Answer::Anew => own = opened().expect("a SYN opens"),
+            }
+            own
+        } else {
+            // Only the inside host begins a conversation.
+            match opened().filter(|_| out) {
+                Some(own) => own,
+                None => return Ok(()),
+            }
+        };
+        let own = self.remote(remote, true, now).expect("it is made");
+        let expires = if new.established { established } else { transitory };
+        *own = Remote { expires: if counts { expires } else { own.expires }, ..new };
+        if counts {
+            let any = self.remotes.iter().any(|own| own.expires > now && own.established);
+            self.expires = if any { established } else { transitory };
+        }
+        Ok(())
     }
 
     /// The remote; one that is not known is noted where `makes` says so.
@@ -270,13 +310,7 @@ impl Binding {
         self.remotes.retain(|own| own.expires > now);
         let known = self.remotes.iter().position(|own| own.at == at);
         if known.is_none() && makes {
-            self.remotes.push(Remote {
-                at,
-                expires: 0,
-                answered: false,
-                reset: false,
-                finished: [false; 2],
-            });
+            self.remotes.push(Remote::at(at));
         }
         let last = self.remotes.len().checked_sub(1).filter(|_| makes);
         self.remotes.get_mut(known.or(last)?)
@@ -284,17 +318,27 @@ impl Binding {
 }
 
 impl Remote {
-    /// A TCP segment goes out or comes in. Data behind a reset show that it wasn't taken (RFC 7857, 2.2).
-    fn follow(&mut self, flags: u8, out: bool) {
-        let [fin, syn, reset] = [1, 2, 4].map(|bit| flags & bit != 0);
-        if out && syn {
-            (self.answered, self.reset, self.finished) = (false, false, [false; 2]);
-        } else if out && !reset {
-            self.reset = false;
-        } else if !out && !reset {
-            self.answered = true;
-        }
-        self.reset |= reset;
-        self.finished[usize::from(!out)] |= fin;
+    fn at(at: Endpoint) -> Self {
+        Self { at, expires: 0, tracked: None, went: [false; 2], established: false }
     }
+
+    /// One whose conversation a segment opens.
+    fn opened(at: Endpoint, seen: &Seen, mode: Mode, out: bool) -> Option<Self> {
+        let (tracked, by_sender) = Tracked::new(seen, mode)?;
+        let mut own = Self { tracked: Some((tracked, by_sender == out)), ..Self::at(at) };
+        own.count(out);
+        Some(own)
+    }
+
+    /// A segment counts that goes out or comes in.
+    fn count(&mut self, out: bool) {
+        self.went[usize::from(!out)] = true;
+        let stage = self.tracked.as_ref().map_or("", |(tracked, _)| tracked.stage());
+        self.established = self.went == [true; 2] && ["established", "finishing"].contains(&stage);
+    }
+}
+
+/// When what is used now expires, by timeout.
+fn ends(config: &Config, now: u64) -> [u64; 6] {
+    config.timeouts.map(|s| (now / 1_000_000_000 + 1 + s) * 1_000_000_000)
 }

@@ -281,7 +281,7 @@ impl Connections {
 }
 
 /// The numbers of a segment. Data that the capture cut count.
-fn seen(frame: &Frame, view: &View) -> Seen {
+pub(crate) fn seen(frame: &Frame, view: &View) -> Seen {
     let header = &frame.bytes[view.l4..view.payload];
     let word =
         |at: usize| header[at..at + 4].iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte));

@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 
-use crate::bindings::{Binding, Bindings, Config, Endpoint, Kind};
+use crate::bindings::{Binding, Bindings, Config, Endpoint, Kind, OUTSIDE};
+use crate::connections::seen;
 use crate::function::{Counters, Fate, Function};
 use crate::prefix::Prefix;
 use crate::quote::{Quoted, quoted};
 use crate::rewrite::{Side, rewrite, rewrite_quoted};
 use crate::second::{At, Mark};
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, be16, view};
+use warpline_testkit::conntrack::Seen;
 
 pub(crate) const FRAGMENTS_NANOS: u64 = 60_000_000_000;
 
@@ -23,6 +25,7 @@ pub(crate) struct Nat {
     inbound: u64,
     errors: u64,
     untranslated: u64,
+    out_of_window: u64,
 }
 
 /// Source, destination, identification and, of IPv4, protocol: what fragments of a packet share.
@@ -30,7 +33,7 @@ pub(crate) type Whole = (IpAddr, IpAddr, u32, u8);
 
 /// What a packet carries.
 enum Content {
-    Flow { kind: Kind, from: u16, to: u16, flags: u8, opens: bool },
+    Flow { kind: Kind, from: u16, to: u16, segment: Option<Seen>, opens: bool },
     Error(Quoted),
 }
 
@@ -48,6 +51,7 @@ impl Nat {
             inbound: 0,
             errors: 0,
             untranslated: 0,
+            out_of_window: 0,
         }
     }
 
@@ -99,14 +103,14 @@ impl Nat {
                 self.at.last(frame, Mark::ErrorOut(address, port, src), None);
                 self.errors += 1;
             }
-            Content::Flow { kind, from, to, flags, opens } => {
+            Content::Flow { kind, from, to, segment, opens } => {
                 let remote = (dst, if kind == Kind::Echo { 0 } else { to });
                 let choice = left.and_then(|left| chosen(left, frame, view));
                 let outside = self.bindings.out(
                     kind,
                     (src, from),
                     remote,
-                    flags,
+                    segment.as_ref(),
                     opens,
                     frame.now,
                     choice,
@@ -168,9 +172,10 @@ impl Nat {
                 self.errors += 1;
             }
             Content::Flow { kind: Kind::Echo, opens: true, .. } => return Err("no-binding"),
-            Content::Flow { kind, from, to, flags, .. } => {
+            Content::Flow { kind, from, to, segment, .. } => {
                 let remote = (src, if kind == Kind::Echo { 0 } else { from });
-                let inside = self.bindings.inward(kind, (dst, to), remote, flags, frame.now)?;
+                let segment = segment.as_ref();
+                let inside = self.bindings.inward(kind, (dst, to), remote, segment, frame.now)?;
                 self.remember(frame, view, (src, dst), inside.0);
                 self.at.readdresses(frame, view);
                 rewrite(frame, view, Side::Destination, (inside.0, Some(inside.1)));
@@ -195,7 +200,8 @@ impl Function for Nat {
                     let key = fragment_key(frame, &view);
                     self.fragments.retain(|(known, ..)| *known != key);
                 }
-                Fate::Drop(why)
+                self.out_of_window += u64::from(why == OUTSIDE);
+                Fate::Drop(if why == OUTSIDE { "invalid" } else { why })
             }
         }
     }
@@ -212,6 +218,7 @@ impl Function for Nat {
             ("icmp_errors", self.errors),
             ("untranslated", self.untranslated),
             ("hairpins", 0),
+            ("out_of_window", self.out_of_window),
         ];
         all.extend(own.map(|(name, count)| (name, (count, count))));
         all
@@ -238,8 +245,15 @@ fn content(frame: &Frame, view: &View) -> Result<Content, &'static str> {
     }
     let (from, to) = view.ports(&frame.bytes).expect("TCP and UDP have ports");
     let kind = if view.protocol == TCP { Kind::Tcp } else { Kind::Udp };
-    let flags = if kind == Kind::Tcp { frame.bytes[view.l4 + 13] } else { 0 };
-    Ok(Content::Flow { kind, from, to, flags, opens: flags & 4 == 0 })
+    let segment = (kind == Kind::Tcp).then(|| seen(frame, view));
+    let has_flags = |seen: &Seen| {
+        [0x02, 0x22, 0x12, 0x11, 0x31, 0x10, 0x30, 0x04, 0x14].contains(&(seen.flags & 0x37))
+    };
+    if segment.as_ref().is_some_and(|seen| !has_flags(seen)) {
+        return Err("invalid");
+    }
+    let opens = segment.as_ref().is_none_or(|seen| seen.flags & 4 == 0);
+    Ok(Content::Flow { kind, from, to, segment, opens })
 }
 
 /// RFC 792 and RFC 4443; a redirect stays on its link.
@@ -249,7 +263,7 @@ fn message(frame: &Frame, view: &View) -> Result<Content, &'static str> {
     match (view.version, kind) {
         (4, 8 | 0) | (6, 128 | 129) => {
             let opens = kind == 8 || kind == 128;
-            Ok(Content::Flow { kind: Kind::Echo, from: ident, to: ident, flags: 0, opens })
+            Ok(Content::Flow { kind: Kind::Echo, from: ident, to: ident, segment: None, opens })
         }
         (4, 3 | 4 | 11 | 12) | (6, 0..128) => {
             let without = if view.snapped { "snapped" } else { "bad-quote" };

@@ -1,10 +1,13 @@
 //! One TCP segment: its numbers, and the meaning of its flags.
 
+use core::ops::Deref;
+
+use super::PickUp;
 use warpline_packet::wire::ipv6;
 use warpline_packet::wire::options::Options;
 use warpline_packet::wire::tcp::flags::{ACK, FIN, RST, SYN, URG};
 use warpline_packet::wire::tcp::option;
-use warpline_packet::{Flags, Packet};
+use warpline_packet::{Batch, Flags, PacketView};
 
 /// The meaning of a segment's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +60,7 @@ pub struct Segment<'a> {
 impl<'a> Segment<'a> {
     /// The segment in a packet that has a whole TCP header; `None` where its flags contradict each
     /// other.
-    pub fn of(packet: &'a Packet<'_>) -> Option<Self> {
+    pub fn of<B: Deref<Target = Batch>>(packet: &'a PacketView<B>) -> Option<Self> {
         let flags = packet.tcp_flags();
         let (kind, seq) = (Kind::of(flags)?, packet.tcp_seq());
         let controls = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
@@ -71,6 +74,16 @@ impl<'a> Segment<'a> {
             options: packet.tcp_options(),
             is_part: packet.has(Flags::FRAGMENT),
         })
+    }
+
+    /// Whether it opens a conversation.
+    pub fn may_open(&self, pick_up: PickUp) -> bool {
+        match self.kind {
+            Kind::Syn => true,
+            Kind::Ack => pick_up != PickUp::Never,
+            Kind::SynAck | Kind::Fin => pick_up == PickUp::OneSided,
+            Kind::Reset => false,
+        }
     }
 
     pub(super) fn has_syn(&self) -> bool {
@@ -95,14 +108,14 @@ impl<'a> Segment<'a> {
 
 /// Bytes of data, with those that the capture cut.
 #[inline]
-fn data_len(packet: &Packet<'_>) -> usize {
+fn data_len<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> usize {
     let end = if packet.has(Flags::SNAPPED) { wire_end(packet) } else { packet.ip_end() };
     end.saturating_sub(packet.payload_offset())
 }
 
 /// The end of a cut packet on the wire. One whose header doesn't say it ends with its frame.
 #[cold]
-fn wire_end(packet: &Packet<'_>) -> usize {
+fn wire_end<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> usize {
     let fixed = if packet.version() == 6 { ipv6::HEADER_LEN } else { 0 };
     match usize::from(packet.ip_len()) {
         0 => packet.wire_len(),

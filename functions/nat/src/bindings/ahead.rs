@@ -63,6 +63,7 @@ impl Bindings {
             (Some(binding), _) => {
                 prefetch(binding);
                 self.uppers.get(number).into_iter().for_each(prefetch);
+                self.conversations.fetch(number);
             }
             (None, Sought::Inside(_, Some(home))) => self.ports.fetch_next(*home),
             (None, _) => {}

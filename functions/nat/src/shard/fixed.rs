@@ -11,10 +11,12 @@ use super::super::binding::{Class, Outside};
 use super::super::content::{Content, Flow, content};
 use super::super::key::Key;
 use super::super::remotes::Way;
+use super::uses::Use;
 use super::{Done, NatShard, quote};
 use warpline_rewrite::fixed::Target;
 use warpline_rewrite::translate::{Action, Rewrite};
 use warpline_rewrite::{Endpoint, Protocol};
+use warpline_tables::tcp::PickUp;
 
 impl NatShard {
     /// The binding of a connection to a forwarded port, by its inside end.
@@ -45,29 +47,22 @@ impl NatShard {
     fn forward(
         &mut self,
         version: u8,
-        flow: &Flow,
+        flow: &Flow<'_>,
         remote: Endpoint,
         target: Target,
     ) -> Result<(), Refusal> {
         let key = Key::of(version, flow.protocol, target.inside, remote);
         let number = match self.bindings.find(&key) {
             Some(number) => number,
-            None if !flow.opens => return Err(Refusal::NoBinding),
+            None if !opens(flow) => return Err(Refusal::NoBinding),
             None => {
                 let (address, port) = (target.address, flow.dst_port);
                 let outside = Outside { version, protocol: flow.protocol, address, port };
                 let class = Class::first(flow.protocol, remote.port);
-                let number = self.bindings.create_forwarded(key, class, &outside)?;
-                let (now, expiry) = (self.bindings.now().as_nanos(), self.bindings.expiry(class));
-                self.bindings.remotes(number).remember(remote, now, expiry);
-                number
+                self.bindings.create_forwarded(key, class, &outside)?
             }
         };
-        match flow.protocol {
-            Protocol::Tcp => self.follow(number, remote, flow.tcp_flags, Way::In),
-            protocol => self.keep(number, protocol, remote),
-        }
-        Ok(())
+        self.uses(number, flow, remote, Use::Forward)
     }
 
     /// A packet from inside to an outside address (RFC 4787, REQ-9): it gets an outside source, and
@@ -100,6 +95,12 @@ impl NatShard {
         self.words.set_hairpin(packet, &rewrite, from);
         Ok(())
     }
+}
+
+/// Whether a packet from outside opens a connection to a forwarded port.
+fn opens(flow: &Flow<'_>) -> bool {
+    let segment = flow.segment.as_ref();
+    segment.map_or(flow.opens, |segment| segment.may_open(PickUp::FromAck))
 }
 
 /// A packet of a mapped host, to its other address: ports stay.

@@ -12,6 +12,7 @@ use warpline_nf::Emit;
 use warpline_testkit::frames::{Body, naive_checksum};
 
 const SYN: u8 = 2;
+const ACK: u8 = 16;
 
 fn udp(src: &str, dst: &str, ports: (u16, u16)) -> Datagram {
     Datagram::new(ip(src), ip(dst), Body::Udp { src: ports.0, dst: ports.1, unsummed: false })
@@ -326,6 +327,8 @@ fn floods_leave_established_bindings_standing() {
         let left = mapped(&sent(&mut nat, 1, &syn));
         let back = tcp("198.51.100.1", &left.0.to_string(), (80, left.1), SYN | 0x10);
         assert_eq!(sent(&mut nat, 1, &back).verdict, Verdict::Forward);
+        let ack = tcp(host, "198.51.100.1", (5000, 80), ACK).numbered(9, 9);
+        assert_eq!(sent(&mut nat, 1, &ack).verdict, Verdict::Forward);
         for kind in 0..3 {
             for number in 0..600 {
                 let remote = format!("192.0.2.{}", number % 250);
@@ -417,6 +420,8 @@ fn an_established_connection_lasts_two_hours() {
             let back = tcp(remote, &address.to_string(), (2, port), 0x12);
             if answered {
                 assert_eq!(sent(&mut nat, 0, &back).verdict, Verdict::Forward);
+                let ack = tcp(inside, remote, (1, 2), ACK).numbered(9, 9);
+                assert_eq!(sent(&mut nat, 0, &ack).verdict, Verdict::Forward);
             }
             assert_eq!(dropped(&sent(&mut nat, idle, &back)), reason, "{answered} {idle}");
         }

@@ -37,10 +37,10 @@ fn forwarded_ports_lead_in_and_answers_keep_them() {
         let (to, home) = ((ip(outside.0), outside.1), (ip(inside.0), inside.1));
         let early = segment(inside, remote, SYN | ACK);
         assert_ne!(sent(&mut nat, 1, &early).bytes, early.clone().from(to.0, to.1).frame());
-        for flags in [SYN, ACK] {
-            let packet = segment(remote, outside, flags);
+        for (flags, seq) in [(SYN, 1), (ACK, 9)] {
+            let packet = segment(remote, outside, flags).numbered(seq, 9);
             assert_sent(&sent(&mut nat, 1, &packet), &packet.to(home.0, home.1));
-            let answer = segment(inside, remote, SYN | flags);
+            let answer = segment(inside, remote, ACK | flags).numbered(seq, 9);
             assert_sent(&sent(&mut nat, 1, &answer), &answer.from(to.0, to.1));
         }
         // An error about the answer, from outside; and one about what came in, from inside.

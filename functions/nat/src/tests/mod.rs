@@ -6,6 +6,7 @@ mod model;
 mod pools;
 mod random;
 mod rules;
+mod windows;
 
 use std::net::IpAddr;
 use std::path::Path;

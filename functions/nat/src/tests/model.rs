@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use warpline_packet::Verdict;
 
 use super::super::DEFINITION;
+use warpline_testkit::conntrack::{Answer, Mode, Seen, Tracked};
 use warpline_testkit::frames::{Body, Datagram};
 use warpline_verify::Outcome;
 
@@ -47,17 +48,75 @@ type Inside = (Kind, Point, Option<IpAddr>, Option<u16>);
 
 #[derive(Default, Debug)]
 struct Connection {
-    answered: bool,
-    fin_out: bool,
-    fin_in: bool,
-    reset: bool,
+    /// Of TCP, with whether the inside host opened it.
+    tracked: Option<(Tracked, bool)>,
+    /// Whether segments went out and came in.
+    went: [bool; 2],
+    established: bool,
     until: u64,
 }
 
+/// The effect of a segment.
+enum Effect {
+    Counts,
+    None,
+    Invalid,
+}
+
 impl Connection {
-    fn established(&self) -> bool {
-        self.answered && !self.reset && !(self.fin_in && self.fin_out)
+    fn opened(seen: &Seen, out: bool) -> Option<Self> {
+        let mode = Mode { one_sided: out, ..Mode::default() };
+        let (tracked, by_sender) = Tracked::new(seen, mode)?;
+        let mut own = Self { tracked: Some((tracked, by_sender == out)), ..Self::default() };
+        own.count(out);
+        Some(own)
     }
+
+    fn count(&mut self, out: bool) {
+        self.went[usize::from(!out)] = true;
+        let stage = self.tracked.as_ref().map(|(tracked, _)| tracked.stage());
+        let lives = matches!(stage, Some("established" | "finishing"));
+        self.established = lives && self.went == [true; 2];
+    }
+
+    /// A segment goes out or comes in.
+    fn see(&mut self, seen: &Seen, out: bool) -> Effect {
+        let Some((tracked, by_inside)) = &mut self.tracked else {
+            let opened = if out { Self::opened(seen, out) } else { None };
+            return match opened {
+                Some(new) => {
+                    *self = new;
+                    Effect::Counts
+                }
+                None => Effect::None,
+            };
+        };
+        let old = tracked.stage();
+        match tracked.see(seen, *by_inside == out, Mode::default()) {
+            Answer::Followed if (old, tracked.stage()) == ("closed", "closed") => Effect::None,
+            Answer::Followed => {
+                self.count(out);
+                Effect::Counts
+            }
+            Answer::Ignored => Effect::None,
+            Answer::Forgotten => {
+                *self = Self::default();
+                Effect::Counts
+            }
+            Answer::Anew => {
+                *self = Self::opened(seen, out).expect("a SYN opens");
+                Effect::Counts
+            }
+            Answer::Invalid | Answer::Outside => Effect::Invalid,
+        }
+    }
+}
+
+/// The segment in a datagram.
+fn seen(datagram: &Datagram) -> Option<Seen> {
+    let Body::Tcp { flags, .. } = datagram.body else { return None };
+    let ((seq, ack), len) = (datagram.numbers, datagram.payload.len() as u32);
+    Some(Seen { flags, seq, ack, window: 4096, len, ..Seen::default() })
 }
 
 #[derive(Debug)]
@@ -96,6 +155,32 @@ impl Bound {
             (false, true) => 300,
             (false, false) => 120,
         }
+    }
+
+    /// A segment goes out or comes in; false for one that can't.
+    fn segment(
+        &mut self,
+        remote: Point,
+        seen: &Seen,
+        out: bool,
+        now: u64,
+        events: &mut u64,
+    ) -> bool {
+        let known = self.remotes.remove(&remote);
+        let is_known = known.is_some();
+        let mut connection = known.unwrap_or_default();
+        let effect = connection.see(seen, out);
+        if let Effect::Counts = effect {
+            connection.until = until(now, Kind::Tcp, connection.established, 0);
+        }
+        if is_known || matches!(effect, Effect::Counts) {
+            self.remotes.insert(remote, connection);
+        }
+        if let Effect::Counts = effect {
+            let any = self.remotes.values().any(|own| own.established);
+            self.used(until(now, Kind::Tcp, any, 0), any, events);
+        }
+        !matches!(effect, Effect::Invalid)
     }
 
     /// It was used: until when it lasts now, and whether a connection is established.
@@ -236,21 +321,17 @@ impl Model {
         }
         let bound = self.bound.get_mut(&key).unwrap();
         let lasts = bound.lasts(remote.1);
-        let times = |established| until(now, kind, established, lasts);
         bound.remotes.retain(|_, connection| connection.until > now);
-        let connection = bound.remotes.entry(remote).or_default();
-        if let Body::Tcp { flags, .. } = sent.body {
-            if flags & 2 != 0 {
-                *connection = Connection::default();
-            } else if flags & 4 == 0 {
-                connection.reset = false;
+        if let Some(seen) = seen(sent) {
+            if !bound.segment(remote, &seen, true, now, &mut self.events) {
+                assert_eq!(dropped(out), Some("invalid"));
+                return None;
             }
-            connection.reset |= flags & 4 != 0;
-            connection.fin_out |= flags & 1 != 0;
+        } else {
+            let until = until(now, kind, false, lasts);
+            bound.remotes.entry(remote).or_default().until = until;
+            bound.used(until, false, &mut self.events);
         }
-        connection.until = times(connection.established());
-        let established = bound.remotes.values().any(Connection::established);
-        bound.used(times(established), established, &mut self.events);
         let (address, port) = bound.outside;
         let expected = sent.clone().from(address, port);
         assert_sent(out, &expected);
@@ -287,22 +368,19 @@ impl Model {
         let key = self.permitted(kind, (sent.dst, outside), remote, now, out)?;
         let filtering = self.filtering;
         let bound = self.bound.get_mut(&key).unwrap();
+        bound.remotes.retain(|_, connection| connection.until > now);
+        if let Some(seen) = seen(sent)
+            && !bound.segment(remote, &seen, false, now, &mut self.events)
+        {
+            assert_eq!(dropped(out), Some("invalid"));
+            return None;
+        }
         if !bound.answered {
             self.events += 1;
             (bound.answered, bound.noted) = (true, self.events);
         }
         match sent.body {
-            Body::Tcp { flags, .. } => {
-                bound.remotes.retain(|_, connection| connection.until > now);
-                if let Some(connection) = bound.remotes.get_mut(&remote) {
-                    connection.answered |= flags & 4 == 0;
-                    connection.reset |= flags & 4 != 0;
-                    connection.fin_in |= flags & 1 != 0;
-                    connection.until = until(now, kind, connection.established(), 0);
-                    let any = bound.remotes.values().any(Connection::established);
-                    bound.used(until(now, kind, any, 0), any, &mut self.events);
-                }
-            }
+            Body::Tcp { .. } => {}
             _ if refresh => {
                 let lasts = bound.lasts(remote.1);
                 bound.used(until(now, kind, false, lasts), false, &mut self.events);

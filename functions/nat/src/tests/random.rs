@@ -17,6 +17,7 @@ enum Step {
         kind: u8,
         flags: u8,
         len: usize,
+        odd: u8,
     },
     /// An answer to a packet that left: from its remote, another port of it, or another address.
     Reply {
@@ -24,6 +25,7 @@ enum Step {
         from: u8,
         flags: u8,
         len: usize,
+        odd: u8,
     },
     ErrorIn {
         about: usize,
@@ -58,11 +60,11 @@ fn edge_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         24 => (0..2_u8, 0..8_u8, 0..3_u8, 0..4_u8, flags()).prop_map(
             |(host, port, remote, kind, flags)| {
-                Step::Out { host, port, remote, kind, flags, len: 0 }
+                Step::Out { host, port, remote, kind, flags, len: 0, odd: 0 }
             }
         ),
         2 => (any::<usize>(), 0..4_u8, flags())
-            .prop_map(|(to, from, flags)| Step::Reply { to, from, flags, len: 0 }),
+            .prop_map(|(to, from, flags)| Step::Reply { to, from, flags, len: 0, odd: 0 }),
         1 => (seconds, -1..2_i64).prop_map(|(seconds, nanos)| Step::Edge { seconds, nanos }),
     ]
 }
@@ -74,16 +76,19 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(0x12),
         2 => Just(0x11),
         1 => Just(0x04),
+        1 => Just(0x14),
     ];
     let seconds = prop_oneof![0..20_u64, Just(59), Just(60), Just(240), Just(300), 0..8000_u64];
     // A checksum of which the quote has one byte stays as it is: quotes have whole words here.
     let quoted = || (14..45_usize).prop_map(|words| 2 * words);
     prop_oneof![
-        6 => (0..6_u8, 0..4_u8, 0..3_u8, 0..4_u8, flags.clone(), 0..40_usize).prop_map(
-            |(host, port, remote, kind, flags, len)| Step::Out { host, port, remote, kind, flags, len }
+        6 => (0..6_u8, 0..4_u8, 0..3_u8, 0..4_u8, flags.clone(), 0..40_usize, 0..12_u8).prop_map(
+            |(host, port, remote, kind, flags, len, odd)| {
+                Step::Out { host, port, remote, kind, flags, len, odd }
+            }
         ),
-        5 => (any::<usize>(), 0..4_u8, flags, 0..40_usize)
-            .prop_map(|(to, from, flags, len)| Step::Reply { to, from, flags, len }),
+        5 => (any::<usize>(), 0..4_u8, flags, 0..40_usize, 0..12_u8)
+            .prop_map(|(to, from, flags, len, odd)| Step::Reply { to, from, flags, len, odd }),
         2 => (any::<usize>(), quoted()).prop_map(|(about, len)| Step::ErrorIn { about, len }),
         2 => (any::<usize>(), quoted(), 0..3_u8)
             .prop_map(|(about, len, router)| Step::ErrorOut { about, len, router }),
@@ -99,6 +104,19 @@ fn body(kind: u8, src: u16, dst: u16, flags: u8, reply: bool) -> Body {
         2 => Body::Udp { src, dst, unsummed: true },
         _ => Body::Echo { reply, ident: src, seq: 9 },
     }
+}
+
+/// With the numbers of TCP that are due, or with odd ones: too far, a little ahead, old.
+fn numbered(datagram: Datagram, out: bool, flags: u8, odd: u8) -> Datagram {
+    let (own, other) = if out { (1_u32, 5001) } else { (5001, 1_u32) };
+    let due = own + u32::from(flags & 2 == 0);
+    let seq = match odd {
+        9 => due + 1_000_000,
+        10 => due + 2000,
+        11 => due.wrapping_sub(500),
+        _ => due,
+    };
+    datagram.numbered(seq, if flags & 16 != 0 { other + 1 } else { 0 })
 }
 
 fn host(v6: bool, number: u8) -> IpAddr {
@@ -140,16 +158,17 @@ impl Run {
     fn step(&mut self, step: &Step) {
         let (v6, now) = (self.v6, self.now);
         match *step {
-            Step::Out { host: number, port, remote: far, kind, flags, len } => {
+            Step::Out { host: number, port, remote: far, kind, flags, len, odd } => {
                 let body =
                     body(kind, 5000 + u16::from(port), 80 + u16::from(far), flags, flags == 4);
                 let datagram = Datagram::new(host(v6, number), remote(v6, far / 2), body);
                 let datagram = datagram.with(&vec![port; len]);
+                let datagram = numbered(datagram, true, flags, odd);
                 let shard = self.shard(&datagram);
                 let out = self.push(&datagram);
                 self.left.extend(self.model.outbound(&datagram, shard, now, &out));
             }
-            Step::Reply { to, from, flags, len } => {
+            Step::Reply { to, from, flags, len, odd } => {
                 let Some(first) = self.left.get(to % self.left.len().max(1)).cloned() else {
                     return;
                 };
@@ -165,6 +184,7 @@ impl Run {
                     _ => Body::Echo { reply: flags != 4, ident: src, seq: 9 },
                 };
                 let datagram = Datagram::new(far, first.src, body).with(&vec![flags; len]);
+                let datagram = numbered(datagram, false, flags, odd);
                 let out = self.push(&datagram);
                 self.came.extend(self.model.inbound(&datagram, now, &out));
             }
