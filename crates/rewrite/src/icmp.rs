@@ -8,8 +8,8 @@ use warpline_packet::wire::{
 };
 
 use crate::Endpoint;
-use crate::Protocol;
 use crate::translate;
+use crate::{Protocol, is_portless};
 
 /// Which end of the quoted packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,8 @@ pub enum Side {
     Destination,
 }
 
-/// What a quote says. The identifier of an echo stands for both ports.
+/// What a quote says. The identifier of an echo stands for both ports, and so does the number of a
+/// protocol without ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quote {
     /// The protocol of the quoted packet.
@@ -37,7 +38,8 @@ pub struct Quote {
 
 impl Quote {
     /// Reads a quoted packet of the error's own version; `None` where it doesn't show its ports:
-    /// too short, a later fragment, extension headers, another protocol, or not an echo.
+    /// too short, a later fragment, extension headers, another ICMP message than an echo, or a
+    /// protocol whose checksum covers addresses.
     pub fn read(quote: &[u8], version: u8) -> Option<Self> {
         let (src, dst, protocol, l4) = match version {
             4 => header_v4(quote)?,
@@ -52,6 +54,9 @@ impl Quote {
                 let (kind, ident) = (*quote.get(l4)?, word(icmpv4::field::IDENT.start)?);
                 asks = is_echo_request(version, kind);
                 is_echo(version, kind).then_some((Protocol::Icmp, ident, ident))?
+            }
+            (other, _) if is_portless(version, other) => {
+                (Protocol::Other, other.into(), other.into())
             }
             _ => return None,
         };
@@ -181,6 +186,7 @@ impl Patch<'_> {
                 self.put(quote.l4 + icmpv4::field::IDENT.start, port, &mut change);
                 self.update(quote.l4 + icmpv4::field::CHECKSUM.start, &change, |_, new| new);
             }
+            Protocol::Other => {}
         }
     }
 }

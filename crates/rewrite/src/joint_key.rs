@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use std::sync::Arc;
 
 use crate::addresses::{address_of, number};
-use crate::{Endpoint, Fixed};
+use crate::{Endpoint, Fixed, is_portless};
 use warpline_packet::{
     AddressBlocks, Division, FlowHasher, Headers, OwnKey, Prefix, SHARDS, StateKey, Tuple,
 };
@@ -100,7 +100,7 @@ impl Division for JointKey {
 /// Who is inside, and which outside ports are whose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InsideKey {
-    /// Addresses that are translated.
+    /// Addresses that are translated. Packets without ports go by the remote address.
     pub inside: AddressBlocks,
     /// Addresses that they are translated to.
     pub outside: AddressBlocks,
@@ -125,6 +125,11 @@ impl InsideKey {
             return hasher.shard(tuple.pair);
         }
         let (src, dst) = tuple.addresses();
+        if is_portless(tuple.version, tuple.protocol)
+            && let Some(remote) = self.remote(src, dst)
+        {
+            return hasher.shard(hasher.address(remote));
+        }
         let (to, from) = ((dst, tuple.dst_port), (src, tuple.src_port));
         let outside = |end| self.shard_of_outside(hasher, tuple, end);
         match (self.inside.contains(src), self.inside.contains(dst)) {
@@ -144,6 +149,22 @@ impl InsideKey {
                 outside(to).or_else(|| outside(from)).unwrap_or_else(|| hasher.shard(tuple.pair))
             }
         }
+    }
+
+    /// The end that is neither inside nor translated to inside, if the other one is.
+    fn remote(&self, src: IpAddr, dst: IpAddr) -> Option<IpAddr> {
+        match [src, dst].map(|end| self.inside.contains(end) || self.is_outside(end)) {
+            [true, false] => Some(dst),
+            [false, true] => Some(src),
+            _ => None,
+        }
+    }
+
+    fn is_outside(&self, address: IpAddr) -> bool {
+        let (version, number) = number(address);
+        self.outside.contains(address)
+            || self.fixed.has_forwards(version, number)
+            || self.fixed.inside_of(version, number).is_some()
     }
 
     fn is_mapped(&self, address: IpAddr) -> bool {
@@ -227,6 +248,10 @@ fn client_or_inside(
         (true, false) => (dst, tuple.dst_port),
         _ => return inside.shard(hasher, tuple),
     };
+    // Services have ports.
+    if is_portless(tuple.version, tuple.protocol) && inside.remote(src, dst).is_some() {
+        return inside.shard(hasher, tuple);
+    }
     // The pair won't do for an unused port: it has the VIP one way and the backend the other.
     inside
         .shard_of_outside(hasher, tuple, (client, port))

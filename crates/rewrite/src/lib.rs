@@ -18,5 +18,5 @@ pub use addresses::{Endpoint, PortRange};
 pub use fixed::{Fixed, Forward, Mapped};
 pub use joint_key::{ClientKey, InsideKey, JointKey};
 pub use places::{PlaceWords, Refusals, SecondPlace};
-pub use protocol::Protocol;
+pub use protocol::{Protocol, is_portless};
 pub use translate::{Action, Rewrite, Words};

@@ -217,7 +217,9 @@ impl BalancerShard {
             return self.pass();
         }
         let quote = Quote::read(packet.payload(), version);
-        let Some(quote) = quote.filter(|quote| quote.src.address == dst) else {
+        let has_ports =
+            |quote: &Quote| quote.src.address == dst && quote.protocol != Protocol::Other;
+        let Some(quote) = quote.filter(has_ports) else {
             return match packet.has(Flags::SNAPPED) {
                 _ if !self.balance.config.directory.has_vip_address(version, dst) => self.pass(),
                 true => Err(Refusal::Snapped),
@@ -227,7 +229,7 @@ impl BalancerShard {
         let protocol = match quote.protocol {
             Protocol::Tcp => ip_protocol::TCP,
             Protocol::Udp => ip_protocol::UDP,
-            Protocol::Icmp => return self.pass(),
+            Protocol::Icmp | Protocol::Other => return self.pass(),
         };
         let (src, dst) = (quote.dst, quote.src);
         self.error(&Flow { version, protocol, src, dst, tcp_flags: None })

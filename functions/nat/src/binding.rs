@@ -22,6 +22,8 @@ pub(super) enum Class {
     UdpOpening,
     /// UDP to short ports only ([`is_short_port`]).
     UdpShort,
+    /// A protocol without ports.
+    Other,
 }
 
 /// Whether a conversation of UDP with this remote port is short: well-known ports without those of
@@ -32,7 +34,7 @@ pub(super) const fn is_short_port(port: u16) -> bool {
 }
 
 impl Class {
-    pub(super) const COUNT: usize = 6;
+    pub(super) const COUNT: usize = 7;
 
     /// That of a new binding whose first packet goes to `remote_port`.
     pub(super) const fn first(protocol: Protocol, remote_port: u16) -> Self {
@@ -41,6 +43,7 @@ impl Class {
             Protocol::Udp if is_short_port(remote_port) => Self::UdpShort,
             Protocol::Udp => Self::UdpOpening,
             Protocol::Icmp => Self::Icmp,
+            Protocol::Other => Self::Other,
         }
     }
 
@@ -49,6 +52,7 @@ impl Class {
             Self::Established | Self::Transitory => Protocol::Tcp,
             Self::Udp | Self::UdpOpening | Self::UdpShort => Protocol::Udp,
             Self::Icmp => Protocol::Icmp,
+            Self::Other => Protocol::Other,
         }
     }
 }
@@ -63,15 +67,18 @@ pub(super) enum Kind {
     /// UDP without an answer.
     Udp,
     Icmp,
+    /// A protocol without ports, without an answer.
+    Other,
 }
 
 impl Kind {
     /// In the order in which they give way where there are as many, with the counter's name.
-    pub(super) const ALL: [(Self, &'static str); 4] = [
+    pub(super) const ALL: [(Self, &'static str); 5] = [
         (Self::Closing, "evicted_closing"),
         (Self::HalfOpen, "evicted_half_open"),
         (Self::Udp, "evicted_udp"),
         (Self::Icmp, "evicted_icmp"),
+        (Self::Other, "evicted_other"),
     ];
 
     pub(super) const fn protocol(self) -> Protocol {
@@ -79,6 +86,7 @@ impl Kind {
             Self::Closing | Self::HalfOpen => Protocol::Tcp,
             Self::Udp => Protocol::Udp,
             Self::Icmp => Protocol::Icmp,
+            Self::Other => Protocol::Other,
         }
     }
 }
@@ -90,14 +98,17 @@ pub(super) struct Outside {
     pub(super) protocol: Protocol,
     pub(super) address: u64,
     pub(super) port: u16,
+    /// The remote, if bindings share the endpoint; else zero.
+    pub(super) remote: Endpoint,
 }
 
 impl Outside {
     /// Where its binding is looked for in a table of this key.
     pub(super) fn hash(&self, key: HashKey) -> u32 {
-        let Self { version, protocol, address, port } = *self;
+        let Self { version, protocol, address, port, remote } = *self;
         let endpoint = u128::from(address) << 16 | u128::from(port);
-        key.of([endpoint, 0], (protocol as u64) << 8 | u64::from(version))
+        let kind = (protocol as u64) << 8 | u64::from(version);
+        key.of([endpoint, remote.address], u64::from(remote.port) << 16 | kind)
     }
 }
 
@@ -220,9 +231,10 @@ impl Binding {
             (Class::Transitory, false) => Some(Kind::HalfOpen),
             (Class::Udp | Class::UdpOpening | Class::UdpShort, false) => Some(Kind::Udp),
             (Class::Icmp, _) => Some(Kind::Icmp),
-            (Class::Established, _) | (Class::Udp | Class::UdpOpening | Class::UdpShort, true) => {
-                None
-            }
+            (Class::Other, false) => Some(Kind::Other),
+            (Class::Other, true)
+            | (Class::Established, _)
+            | (Class::Udp | Class::UdpOpening | Class::UdpShort, true) => None,
         }
     }
 
@@ -248,15 +260,37 @@ impl Binding {
 
     /// Its key.
     pub(super) fn key(&self, upper: Option<&Upper>) -> Key {
-        let address = whole(upper.map(|own| own.remote), self.remote);
-        let remote = Endpoint { address, port: self.remote_port };
-        Key::of(self.version(), self.class.protocol(), self.inside(upper), remote)
+        Key::of(self.version(), self.class.protocol(), self.inside(upper), self.remote(upper))
     }
 
     /// Its outside endpoint.
-    pub(super) fn outside_endpoint(&self) -> Outside {
+    pub(super) fn outside_endpoint(&self, upper: Option<&Upper>) -> Outside {
         let (version, protocol) = (self.version(), self.class.protocol());
-        Outside { version, protocol, address: self.outside, port: self.port }
+        let remote = match self.shares_port() {
+            true => self.remote(upper),
+            false => Endpoint::default(),
+        };
+        Outside { version, protocol, address: self.outside, port: self.port, remote }
+    }
+
+    /// Whether it has this outside endpoint.
+    #[inline]
+    pub(super) fn has_outside(&self, outside: &Outside, upper: Option<&Upper>) -> bool {
+        (self.outside, self.port) == (outside.address, outside.port)
+            && (self.class.protocol(), self.version()) == (outside.protocol, outside.version)
+            && (!self.shares_port() || self.remote(upper) == outside.remote)
+    }
+
+    /// Whether bindings to other remotes may have its outside endpoint, too.
+    #[inline]
+    pub(super) fn shares_port(&self) -> bool {
+        self.class == Class::Other
+    }
+
+    /// So much of the remote as the mapping depends on.
+    fn remote(&self, upper: Option<&Upper>) -> Endpoint {
+        let address = whole(upper.map(|own| own.remote), self.remote);
+        Endpoint { address, port: self.remote_port }
     }
 
     /// The first remote.

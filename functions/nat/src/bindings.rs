@@ -9,24 +9,24 @@
 //! new binding.
 
 mod ahead;
+mod creation;
 mod order;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_packet::{Instant, Shard, in_small_pages, prefetch};
+use warpline_packet::{Instant, Shard, in_small_pages};
 
+use ahead::LATE_MAX;
 pub(super) use ahead::Sought;
-use ahead::{LATE_MAX, OPENING_BATCHES};
 use order::USED_MAX;
 
-use super::Refusal;
 use super::binding::{Binding, Class, Kind, Outside, Upper};
 use super::config::Config;
 use super::conversations::Conversations;
 use super::key::Key;
 use super::list::{Links, List, NONE};
-use super::ports::{Ports, Wanted};
+use super::ports::Ports;
 use super::remotes::{Other, Remotes};
 use warpline_rewrite::Endpoint;
 use warpline_rewrite::Fixed;
@@ -183,15 +183,18 @@ impl Bindings {
         self.index_late();
         self.unlink(number);
         let binding = &self.slab[number as usize];
-        let (key, outside) = (binding.key(self.upper(number)), binding.outside_endpoint());
+        let upper = self.upper(number);
+        let (key, outside) = (binding.key(upper), binding.outside_endpoint(upper));
         let is_forwarded = binding.is_forwarded();
         self.by_inside.remove(key.hash(self.hash_key), number);
         if !is_forwarded {
-            if let Some(sources) = &mut self.sources {
-                sources.remove(key.version, key.inside_address());
-            }
             self.by_outside.remove(outside.hash(self.hash_key), number);
-            self.ports.release(&outside);
+            if key.protocol != Protocol::Other {
+                if let Some(sources) = &mut self.sources {
+                    sources.remove(key.version, key.inside_address());
+                }
+                self.ports.release(&outside);
+            }
         }
         self.slab[number as usize].by_class.free(self.free);
         self.free = number;
@@ -255,116 +258,13 @@ impl Bindings {
     #[inline]
     pub(super) fn find_outside(&mut self, outside: &Outside) -> Option<u32> {
         self.index_late();
+        self.find_indexed(outside)
+    }
+
+    #[inline]
+    fn find_indexed(&self, outside: &Outside) -> Option<u32> {
         self.by_outside.find(outside.hash(self.hash_key), |number| {
-            self.slab[number as usize].outside_endpoint() == *outside
+            self.slab[number as usize].has_outside(outside, self.upper(number))
         })
-    }
-
-    /// Makes a binding and gives its number. It ends with the class it is refreshed in next.
-    pub(super) fn create(
-        &mut self,
-        key: Key,
-        class: Class,
-        config: &Config,
-    ) -> Result<u32, Refusal> {
-        let source = (key.version, key.inside_address());
-        if self.sources.as_ref().is_some_and(|sources| sources.is_full(source.0, source.1)) {
-            return Err(Refusal::PerSource);
-        }
-        let outside = match self.take_port(&key, config) {
-            Some(taken) => taken,
-            None => self.take_port_of_another(&key, config).ok_or(Refusal::PortsExhausted)?,
-        };
-        if self.len == self.capacity && self.evict(None).is_none() {
-            self.ports.release(&outside);
-            return Err(Refusal::TableFull);
-        }
-        let number = self.place(&key, Binding::new(&key, &outside, class));
-        self.move_used();
-        self.link(number, class);
-        self.by_inside.insert(key.hash(self.hash_key), number);
-        self.index_later(outside.hash(self.hash_key), number);
-        self.opening = OPENING_BATCHES;
-        if let Some(sources) = &mut self.sources {
-            sources.add(source.0, source.1);
-        }
-        self.len += 1;
-        self.peak = self.peak.max(self.len as u64);
-        self.created += 1;
-        Ok(number)
-    }
-
-    /// A port of a binding that gives way. A binding of a forwarded port has none to give.
-    fn take_port_of_another(&mut self, key: &Key, config: &Config) -> Option<Outside> {
-        loop {
-            self.evict(Some(key))?;
-            if let Some(taken) = self.take_port(key, config) {
-                return Some(taken);
-            }
-        }
-    }
-
-    /// Makes the binding of a connection to a forwarded port and gives its number.
-    pub(super) fn create_forwarded(
-        &mut self,
-        key: Key,
-        class: Class,
-        outside: &Outside,
-    ) -> Result<u32, Refusal> {
-        if self.len == self.capacity && self.evict(None).is_none() {
-            return Err(Refusal::TableFull);
-        }
-        let number = self.place(&key, Binding::new(&key, outside, class).forwarded());
-        self.move_used();
-        self.link(number, class);
-        self.by_inside.insert(key.hash(self.hash_key), number);
-        self.len += 1;
-        self.peak = self.peak.max(self.len as u64);
-        self.created += 1;
-        Ok(number)
-    }
-
-    /// Puts a binding in a free place.
-    fn place(&mut self, key: &Key, binding: Binding) -> u32 {
-        let number = if self.free == NONE { self.slab.len() as u32 } else { self.free };
-        match self.slab.get_mut(number as usize) {
-            Some(place) => {
-                self.free = place.by_class.newer();
-                *place = binding;
-            }
-            None => {
-                self.slab.push(binding);
-                self.slab.spare_capacity_mut().first().into_iter().for_each(prefetch);
-            }
-        }
-        if binding.is_v6() {
-            let len = self.uppers.len().max(number as usize + 1);
-            self.uppers.resize(len, Upper::default());
-            self.uppers[number as usize] = Upper::of(key);
-        }
-        number
-    }
-
-    /// A free outside port for a binding with this key, taken.
-    fn take_port(&mut self, key: &Key, config: &Config) -> Option<Outside> {
-        let wanted = Wanted {
-            version: key.version,
-            protocol: key.protocol,
-            home: key.home(config),
-            hash: key.hash(config.port_key),
-            // RFC 4787, REQ-4: "It is RECOMMENDED that a NAT have a "Port parity preservation"
-            // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.
-            like: (key.protocol == Protocol::Udp).then_some(key.inside().port),
-        };
-        loop {
-            let taken = self.ports.take(&wanted)?;
-            // A forwarded port stays taken.
-            let address = config.outside.address(key.version, taken.address);
-            let to = Endpoint { address, port: taken.port };
-            let forward = |protocol| self.fixed.forward(key.version, protocol, to);
-            if key.protocol.number().and_then(forward).is_none() {
-                return Some(taken);
-            }
-        }
     }
 }

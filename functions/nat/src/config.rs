@@ -47,9 +47,9 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "forwards",
-        allowed: "PROTOCOL OUTSIDE PORT[-PORT] to INSIDE [PORT[-PORT]], ...",
+        allowed: "PROTOCOL OUTSIDE [PORT[-PORT]] to INSIDE [PORT[-PORT]], ...",
         default: "none",
-        help: "outside ports that lead to inside hosts",
+        help: "outside ports, or protocols without ports, that lead to inside hosts",
     },
     Key {
         name: "one_to_one",
@@ -136,6 +136,12 @@ pub(super) const KEYS: &[Key] = &[
         help: "idle timeout of an ICMP echo binding",
     },
     Key {
+        name: "other_timeout_s",
+        allowed: "1 to 604800",
+        default: "600",
+        help: "idle timeout of a binding of a protocol without ports",
+    },
+    Key {
         name: "short_timeouts",
         allowed: "true | false",
         default: "false",
@@ -145,7 +151,7 @@ pub(super) const KEYS: &[Key] = &[
         name: "inbound_refresh",
         allowed: "true | false",
         default: "false",
-        help: "true lets packets from outside refresh UDP and ICMP bindings (TCP: always)",
+        help: "true lets packets from outside refresh all bindings, not only those of TCP",
     },
     Key {
         name: "tcp_window",
@@ -384,5 +390,6 @@ fn timeouts(section: &mut Section<'_>) -> [Duration; Class::COUNT] {
     timeouts[Class::Established as usize] = read("tcp_established_timeout_s", 7440, 7440);
     timeouts[Class::Transitory as usize] = read("tcp_transitory_timeout_s", 240, 240);
     timeouts[Class::Icmp as usize] = read("icmp_timeout_s", 60, 60);
+    timeouts[Class::Other as usize] = read("other_timeout_s", 1, 600);
     timeouts
 }

@@ -4,8 +4,8 @@ use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol};
 use warpline_packet::{Flags, PacketMut};
 
 use super::Refusal;
-use warpline_rewrite::Protocol;
 use warpline_rewrite::icmp::{is_echo, is_echo_request};
+use warpline_rewrite::{Protocol, is_portless};
 use warpline_tables::tcp::{PickUp, Segment};
 
 /// What a packet carries that can be translated.
@@ -37,6 +37,7 @@ pub(super) fn content<'a>(packet: &'a PacketMut<'_>) -> Result<Content<'a>, Refu
         ip_protocol::TCP | ip_protocol::UDP => true,
         ip_protocol::ICMP => version == 4,
         ip_protocol::ICMPV6 => version == 6,
+        other if is_portless(version, other) => return Ok(Content::Flow(flow_of_other(other))),
         // An extension header is the last thing seen only where the capture cut the others.
         other => ip_protocol::is_extension(other) && packet.has(Flags::SNAPPED),
     };
@@ -54,6 +55,13 @@ pub(super) fn content<'a>(packet: &'a PacketMut<'_>) -> Result<Content<'a>, Refu
         }
         _ => icmp_content(packet),
     }
+}
+
+/// The number of the protocol stands for both ports.
+#[cold]
+fn flow_of_other(number: u8) -> Flow<'static> {
+    let (src_port, dst_port) = (number.into(), number.into());
+    Flow { protocol: Protocol::Other, src_port, dst_port, segment: None, opens: true }
 }
 
 fn flow<'a>(packet: &PacketMut<'_>, protocol: Protocol, segment: Option<Segment<'a>>) -> Flow<'a> {

@@ -4,13 +4,14 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use warpline_nf::Section;
+use warpline_packet::wire::ip_protocol;
 use warpline_packet::{AddressBlocks, Prefix};
 use warpline_rewrite::addresses::number;
 use warpline_rewrite::fixed::FORWARDED;
-use warpline_rewrite::{Fixed, Forward, Mapped};
+use warpline_rewrite::{Fixed, Forward, Mapped, is_portless};
 
 const FORWARD: &str = "write PROTOCOL OUTSIDE PORT[-PORT] to INSIDE [PORT[-PORT]], like \
-                       tcp 203.0.113.1 8080 to 10.0.0.5 80";
+                       tcp 203.0.113.1 8080 to 10.0.0.5 80, or gre 203.0.113.1 to 10.0.0.5";
 const MAPPED: &str = "write OUTSIDE to INSIDE, like 203.0.113.16/28 to 10.0.5.0/28";
 
 /// A forward as a line.
@@ -22,6 +23,7 @@ impl FromStr for ForwardLine {
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (protocol, outside, ports, inside, port) = match words[..] {
+            [protocol, outside, "to", inside] => return portless(protocol, outside, inside),
             [protocol, outside, ports, "to", inside] => (protocol, outside, ports, inside, None),
             [protocol, outside, ports, "to", inside, port] => {
                 (protocol, outside, ports, inside, Some(port))
@@ -29,15 +31,50 @@ impl FromStr for ForwardLine {
             _ => return Err(FORWARD.into()),
         };
         let known = FORWARDED.iter().find(|(name, _)| *name == protocol);
-        let &(_, protocol) = known.ok_or("a forward is for tcp or udp")?;
-        let address = |text: &str| text.parse::<IpAddr>().map_err(|_| format!("{text}: {FORWARD}"));
+        let &(_, protocol) = known.ok_or("only tcp and udp have ports to forward")?;
         let ports = range(ports)?;
         let to = port.map_or(Ok(ports), range)?;
         forward(protocol, address(outside)?, ports, address(inside)?, to).map(Self)
     }
 }
 
-/// A forward of `ports` to ports `to`: as many, or one.
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| format!("{text}: {FORWARD}"))
+}
+
+/// A line about a protocol without ports.
+fn portless(protocol: &str, outside: &str, inside: &str) -> Result<ForwardLine, String> {
+    let known = PORTLESS.iter().find(|(name, _)| *name == protocol).map(|&(_, number)| number);
+    let number = known.or_else(|| protocol.parse().ok()).ok_or_else(|| {
+        format!("{protocol} is not a protocol without ports: gre, esp, ah, sctp, or a number")
+    })?;
+    forward_portless(number, address(outside)?, address(inside)?).map(ForwardLine)
+}
+
+/// The names of protocols without ports to translate.
+const PORTLESS: [(&str, u8); 4] = [
+    ("gre", ip_protocol::GRE),
+    ("esp", ip_protocol::ESP),
+    ("ah", ip_protocol::AH),
+    ("sctp", ip_protocol::SCTP),
+];
+
+/// Whether a protocol has no ports and can be forwarded to this host.
+pub(super) fn can_forward(protocol: u8, inside: IpAddr) -> bool {
+    is_portless(if inside.is_ipv4() { 4 } else { 6 }, protocol)
+}
+
+/// A forward of all packets of a protocol without ports.
+fn forward_portless(protocol: u8, outside: IpAddr, inside: IpAddr) -> Result<Forward, String> {
+    if !can_forward(protocol, outside) {
+        return Err(format!("protocol {protocol} can't be forwarded without ports"));
+    }
+    let number = u16::from(protocol);
+    forward(protocol, outside, (number, number), inside, (number, number))
+}
+
+/// A forward of `ports` to ports `to`: as many, or one. The number of a protocol without ports
+/// stands for them.
 pub(super) fn forward(
     protocol: u8,
     outside: IpAddr,
@@ -178,11 +215,17 @@ pub(super) fn fixed(
     match Fixed::new(forwards, mapped) {
         Ok(fixed) => fixed,
         Err(place) => {
-            let Forward { outside, ports: (first, last), inside, .. } = forwards[place];
-            let ports = if first == last { first.to_string() } else { format!("{first}-{last}") };
+            let Forward { protocol, outside, ports: (first, last), inside, .. } = forwards[place];
+            let (what, other) = match first == last {
+                _ if !FORWARDED.iter().any(|(_, own)| *own == protocol) => {
+                    (format!("protocol {protocol}"), "address")
+                }
+                true => (format!("port {first}"), "port"),
+                false => (format!("port {first}-{last}"), "port"),
+            };
             let text = format!(
-                "`forwards`: port {ports} of {outside} to {inside} overlaps one before it: give it \
-                 another outside port"
+                "`forwards`: {what} of {outside} to {inside} overlaps one before it: give it \
+                 another outside {other}"
             );
             section.mistake("forwards", text);
             Fixed::default()

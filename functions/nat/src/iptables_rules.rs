@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use warpline_packet::Prefix;
 use warpline_packet::wire::ip_protocol;
 
-use super::fixed_keys::SourceRule;
+use super::fixed_keys::{SourceRule, can_forward};
 use super::rule_ports::RulePorts;
 use super::rules::{NatRules, Translation, prefixes};
 use warpline_nf::SourceText;
@@ -184,7 +184,7 @@ fn prefix_list(word: Word<'_>) -> Result<Vec<Prefix>, Trouble> {
 fn forward(
     target: Word<'_>,
     options: &[Word<'_>],
-    conditions: Conditions<'_>,
+    mut conditions: Conditions<'_>,
     found: &mut NatRules,
 ) -> Result<Vec<Trouble>, Trouble> {
     let skipped = |trouble: Trouble| Err(trouble.help(LEFT_OUT));
@@ -223,10 +223,13 @@ fn forward(
         };
         return map(found, *outside, Prefix::host(inside)).map_err(|why| to.wrong(why));
     };
-    if ![ip_protocol::TCP, ip_protocol::UDP].contains(&protocol) {
-        return skipped(target.unsupported("a forward of other than TCP and UDP"));
+    let has_ports = [ip_protocol::TCP, ip_protocol::UDP].contains(&protocol);
+    if !has_ports && (inside_ports.is_some() || !can_forward(protocol, inside)) {
+        return skipped(target.unsupported("a forward of this protocol"));
     }
-    if conditions.ports.is_empty() {
+    if !has_ports && conditions.ports.is_empty() {
+        conditions.ports.push((protocol.into(), protocol.into()));
+    } else if !has_ports || conditions.ports.is_empty() {
         return skipped(target.unsupported("a forward of all ports, without `--dport`"));
     }
     let (outside, ports) = (&conditions.destinations, &conditions.ports);

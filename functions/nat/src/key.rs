@@ -7,7 +7,7 @@ use warpline_rewrite::{Endpoint, Protocol};
 use warpline_tables::HashKey;
 
 /// What a binding is found by from inside. The remote is zero as far as the mapping does not
-/// depend on it.
+/// depend on it; that of a protocol without ports does on the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     inside: Endpoint,
@@ -25,6 +25,7 @@ impl Key {
         mapping: Dependence,
     ) -> Self {
         let (remote, remote_port) = match mapping {
+            _ if protocol == Protocol::Other => (remote.address, 0),
             Dependence::EndpointIndependent => (0, 0),
             Dependence::AddressDependent => (remote.address, 0),
             Dependence::AddressAndPortDependent => (remote.address, remote.port),

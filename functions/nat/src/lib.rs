@@ -72,6 +72,7 @@ enum Refusal {
     Snapped,
     PerSource,
     Invalid,
+    RemoteInUse,
 }
 
 impl Refusal {
@@ -88,6 +89,7 @@ impl Refusal {
         "snapped",
         "per-source",
         "invalid",
+        "remote-in-use",
     ];
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 use warpline_packet::Prefix;
 
-use super::fixed_keys::SourceRule;
+use super::fixed_keys::{SourceRule, can_forward};
 use super::rule_ports::RulePorts;
 use super::rules::{NatRules, Translation, prefixes};
 use warpline_nf::SourceText;
@@ -278,7 +278,14 @@ fn forward(
                 .forward(protocol, &own.destinations, &own.ports, inside, to)
                 .map_err(Fault::wrong)?;
         }
-        Some(_) => return Ok(vec!["a forward of other than TCP and UDP".into()]),
+        Some(protocol) if own.ports.is_empty() && to.is_none() && can_forward(protocol, inside) => {
+            let number = u16::from(protocol);
+            let ports = [(number, number)];
+            found
+                .forward(protocol, &own.destinations, &ports, inside, None)
+                .map_err(Fault::wrong)?;
+        }
+        Some(_) => return Ok(vec!["a forward of this protocol".into()]),
     }
     Ok(Vec::new())
 }

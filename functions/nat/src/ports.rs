@@ -8,14 +8,14 @@ use warpline_packet::{SHARDS, Shard, prefetch};
 use super::binding::Outside;
 use super::list::{Links, List, NONE};
 use super::port_bitmaps::{NO_BITMAP, PortBitmaps};
-use warpline_rewrite::Protocol;
 use warpline_rewrite::addresses::{Pool, PortRange};
+use warpline_rewrite::{Endpoint, Protocol};
 use warpline_tables::index::{Index, scale};
 use warpline_tables::keyed::HashKey;
 
 /// Addresses after a full one that are tried in turn. After these, any address with ports in use and ports left will do:
 /// no flood makes a search long.
-const TRIED_IN_TURN: u128 = 64;
+pub(super) const TRIED_IN_TURN: u128 = 64;
 
 /// The port that a binding asks for.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,10 @@ impl Wanted {
 }
 
 /// Addresses of one version for one protocol have ports of their own.
-const GROUPS: usize = 2 * Protocol::COUNT;
+const GROUPS: usize = 2 * WITH_PORTS;
+
+/// Protocols with ports to assign.
+const WITH_PORTS: usize = 3;
 
 fn group(version: u8, protocol: Protocol) -> usize {
     2 * protocol as usize + usize::from(version == 6)
@@ -86,7 +89,7 @@ impl Ports {
         let block = usize::from(range.per_shard());
         let blocks = SHARDS / shard.of();
         let most = |count: u128| count.min(bindings as u128 + 1) as usize;
-        let pairs = Protocol::COUNT as u128 * (pool.len(4) + pool.len(6));
+        let pairs = WITH_PORTS as u128 * (pool.len(4) + pool.len(6));
         let (sets, bitmaps) = (most(pairs), most(pairs * blocks as u128));
         let group = |version| {
             let addresses = pool.len(version);
@@ -120,7 +123,8 @@ impl Ports {
             self.groups[wanted.group()].full += 1;
         }
         let Wanted { version, protocol, .. } = *wanted;
-        Some(Outside { version, protocol, address, port: self.first + port as u16 })
+        let (port, remote) = (self.first + port as u16, Endpoint::default());
+        Some(Outside { version, protocol, address, port, remote })
     }
 
     /// What ports of an address are looked for by.

@@ -39,7 +39,8 @@ fn every_port_is_handed_out_once() {
     let other = Wanted { protocol: Protocol::Icmp, ..udp(1, 0, None) };
     assert!(ports.take(&other).is_some(), "protocols are apart");
     assert_eq!(ports.take(&Wanted { version: 6, ..other }), None, "no address of IPv6");
-    let freed = Outside { version: 4, protocol: Protocol::Udp, address: 0, port: 1350 };
+    let remote = Endpoint::default();
+    let freed = Outside { version: 4, protocol: Protocol::Udp, address: 0, port: 1350, remote };
     ports.release(&freed);
     assert_eq!(ports.take(&udp(1, u32::MAX, Some(1))), Some(freed), "any parity");
 }
@@ -170,7 +171,8 @@ proptest! {
                     let (address, port) = *nth.unwrap();
                     model.ports.remove(&(address, port));
                     let protocol = Protocol::Udp;
-                    ports.release(&Outside { version: 4, protocol, address, port });
+                    let remote = Endpoint::default();
+                    ports.release(&Outside { version: 4, protocol, address, port, remote });
                 }
                 Step::Release { .. } => {}
             }

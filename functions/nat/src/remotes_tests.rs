@@ -12,7 +12,8 @@ fn at(port: u16) -> Endpoint {
 /// A new binding of IPv6.
 fn unused() -> (Binding, Upper) {
     let key = Key::of(6, Protocol::Tcp, at(1), at(0));
-    let outside = Outside { version: 6, protocol: Protocol::Tcp, address: 0, port: 9 };
+    let remote = Endpoint::default();
+    let outside = Outside { version: 6, protocol: Protocol::Tcp, address: 0, port: 9, remote };
     (Binding::new(&key, &outside, Class::Transitory), Upper::of(&key))
 }
 

@@ -1,6 +1,7 @@
 //! A shard's state: `before` finds or makes the binding of each packet.
 
 mod course;
+mod ends;
 mod fixed;
 mod uses;
 
@@ -11,6 +12,7 @@ use warpline_packet::wire::ip_protocol;
 use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Reason, Shard};
 
 use self::course::Course;
+use self::ends::{ip_number, outside, remote};
 use self::fixed::mapped;
 use self::uses::Use;
 use super::Refusal;
@@ -121,7 +123,11 @@ impl NatShard {
             Content::Flow(flow) => {
                 let inside = Endpoint { address: src, port: flow.src_port };
                 let remote = remote(flow.protocol, dst, flow.dst_port);
-                (self.source(version, &flow, inside, remote)?, Action::Source)
+                let action = match flow.protocol {
+                    Protocol::Other => Action::SourceAddress,
+                    _ => Action::Source,
+                };
+                (self.source(version, &flow, inside, remote)?, action)
             }
             Content::Error => (self.outbound_error(packet, dst)?, Action::ErrorOut),
         };
@@ -196,7 +202,8 @@ impl NatShard {
             return Some(self.bindings.sought(&key, || key.home(config)));
         }
         let outside = config.outside.find(version, dst)?;
-        let outside = Outside { version, protocol, address: outside, port: packet.dst_port() };
+        let (port, remote) = (packet.dst_port(), Endpoint::default());
+        let outside = Outside { version, protocol, address: outside, port, remote };
         Some(self.bindings.sought_outside(&outside))
     }
 
@@ -259,8 +266,12 @@ impl NatShard {
                 let remote = remote(flow.protocol, src, flow.src_port);
                 let address = address.ok_or(Refusal::NoBinding)?;
                 let to = self.destination(version, &flow, address, remote)?;
+                let action = match flow.protocol {
+                    Protocol::Other => Action::DestinationAddress,
+                    _ => Action::Destination,
+                };
                 self.remember(packet, to);
-                Ok(Rewrite { action: Action::Destination, to })
+                Ok(Rewrite { action, to })
             }
             Content::Error => {
                 let to = self.inbound_error(packet, dst, address)?;
@@ -279,8 +290,7 @@ impl NatShard {
         address: u64,
         remote: Endpoint,
     ) -> Result<Endpoint, Refusal> {
-        let protocol = flow.protocol;
-        let outside = Outside { version, protocol, address, port: flow.dst_port };
+        let outside = outside(version, flow.protocol, (address, flow.dst_port), remote);
         let number = self.permitted(&outside, remote)?;
         self.uses(number, flow, remote, Use::In)?;
         Ok(self.bindings.inside(number))
@@ -302,13 +312,14 @@ impl NatShard {
         }
         let (protocol, port) = (quote.protocol, quote.src.port);
         let remote = remote(protocol, quote.dst.address, quote.dst.port);
-        let forward = |number| self.config.fixed.forward(version, number, quote.src);
-        if let Some(target) = protocol.number().and_then(forward) {
+        let number = ip_number(&quote).unwrap_or(packet.protocol());
+        if let Some(target) = self.config.fixed.forward(version, number, quote.src) {
             let found = self.connection(version, protocol, target.inside, remote);
             return found.map(|_| target.inside).ok_or(Refusal::NoBinding);
         }
         let address = address.ok_or(Refusal::NoBinding)?;
-        let number = self.permitted(&Outside { version, protocol, address, port }, remote)?;
+        let number =
+            self.permitted(&outside(version, protocol, (address, port), remote), remote)?;
         Ok(self.bindings.inside(number))
     }
 
@@ -366,11 +377,6 @@ impl StateHalf for NatShard {
         visit("hairpins", self.counts.hairpins);
         visit("out_of_window", self.counts.out_of_window);
     }
-}
-
-/// A remote endpoint; that of an echo has no port.
-fn remote(protocol: Protocol, address: u128, port: u16) -> Endpoint {
-    Endpoint { address, port: if protocol == Protocol::Icmp { 0 } else { port } }
 }
 
 fn quote(packet: &PacketMut<'_>) -> Result<Quote, Refusal> {

@@ -3,8 +3,9 @@
 use crate::build::{Numbers, Packet, icmp, tcp, udp};
 use crate::draw::Draw;
 use crate::function::Left;
+use crate::nat::portless;
 use crate::router_errors::octets;
-use crate::wire::{Frame, ICMP, ICMPV6, TCP, View, view};
+use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, view};
 
 /// `inputs` with answers to some of what they became, each behind what caused it or a little later.
 /// Where they `expire`, some have a TTL of 1, and some come in fragments.
@@ -31,7 +32,9 @@ pub(crate) fn with_answers(
 
 fn answer(draw: &mut Draw, frame: &Frame, expires: bool) -> Vec<Frame> {
     let view = view(frame);
-    if view.lie.is_some() || !view.transport || view.snapped || view.fragment {
+    let has_header = [TCP, UDP, ICMP, ICMPV6].contains(&view.protocol);
+    let hidden = has_header && !view.transport || view.version == 0;
+    if view.lie.is_some() || hidden || view.snapped || view.fragment {
         return Vec::new();
     }
     let (src, dst) = view.addresses(&frame.bytes);
@@ -85,6 +88,9 @@ fn reply(draw: &mut Draw, frame: &Frame, view: &View) -> Option<Packet> {
             let rest: [u8; 4] = frame.bytes.get(view.l4 + 4..view.l4 + 8)?.try_into().ok()?;
             let kinds = if protocol == ICMP { [0, 0, 0, 8] } else { [129, 129, 129, 128] };
             icmp(draw.of(&kinds), 0, rest, &payload)
+        }
+        None if portless(view.version, protocol) => {
+            [&[0, 0, 1, 0, 0, 0, 0, 1][..], &payload].concat()
         }
         None => return None,
     };

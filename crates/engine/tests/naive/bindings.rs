@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     Tcp,
     Udp,
     Echo,
+    /// A protocol without ports.
+    Other(u8),
 }
 
 /// On what of a remote something depends.
@@ -37,8 +39,9 @@ pub(crate) struct Config {
     pub(crate) mapping: Dependence,
     pub(crate) filtering: Dependence,
     pub(crate) per_source_max: usize,
-    /// Seconds: UDP, established TCP, other TCP, echoes, UDP without an answer, UDP to short ports.
-    pub(crate) timeouts: [u64; 6],
+    /// Seconds: UDP, established TCP, other TCP, echoes, UDP without an answer, UDP to short ports,
+    /// other protocols.
+    pub(crate) timeouts: [u64; 7],
     pub(crate) inbound_refresh: bool,
 }
 
@@ -93,6 +96,7 @@ impl Bindings {
 
     fn key(&self, kind: Kind, inside: Endpoint, remote: Endpoint) -> Key {
         match self.config.mapping {
+            _ if matches!(kind, Kind::Other(_)) => (kind, inside, Some(remote.0), None),
             Dependence::Nothing => (kind, inside, None, None),
             Dependence::Address => (kind, inside, Some(remote.0), None),
             Dependence::AddressAndPort => (kind, inside, Some(remote.0), Some(remote.1)),
@@ -134,12 +138,50 @@ impl Bindings {
 
     fn create(&mut self, key: Key, choice: Option<Endpoint>) -> Result<(), &'static str> {
         let inside = key.1;
-        let own = self.all.values().filter(|binding| binding.inside.0 == inside.0).count();
+        if let Kind::Other(_) = key.0 {
+            return self.create_portless(key, choice);
+        }
+        let is_own = |(key, binding): &(&Key, &Binding)| {
+            binding.inside.0 == inside.0 && !matches!(key.0, Kind::Other(_))
+        };
+        let own = self.all.iter().filter(is_own).count();
         if self.config.per_source_max > 0 && own >= self.config.per_source_max {
             return Err("per-source");
         }
         let outside = choice.unwrap_or(inside);
         self.check(key.0, inside, outside);
+        self.add(key, outside);
+        Ok(())
+    }
+
+    /// An outside address has one inside host by this protocol and remote.
+    fn create_portless(&mut self, key: Key, choice: Option<Endpoint>) -> Result<(), &'static str> {
+        let (kind, inside, remote, _) = key;
+        let v4 = inside.0.is_ipv4();
+        let own = self.config.outside.iter().filter(|prefix| prefix.is_v4() == v4);
+        let addresses: u128 = own.map(Prefix::addresses).fold(0, u128::saturating_add);
+        let is_like = |own: &Key| (own.0, own.2) == (kind, remote);
+        let taken: Vec<IpAddr> =
+            self.all.iter().filter(|(own, _)| is_like(own)).map(|(_, b)| b.outside.0).collect();
+        if taken.len() as u128 >= addresses.min(64) {
+            return Err("remote-in-use");
+        }
+        let outside = choice.unwrap_or(inside);
+        let home = self.homes.get(&inside.0).copied().unwrap_or(outside.0);
+        let wrong = [
+            (!self.config.outside.iter().any(|p| p.holds(outside.0)), "not an outside address"),
+            (taken.contains(&outside.0), "another binding's"),
+            (home != outside.0 && !taken.contains(&home), "not the host's address"),
+        ];
+        for (_, what) in wrong.iter().filter(|(is_wrong, _)| *is_wrong) {
+            self.complaints.push(format!("{kind:?} {inside:?} got {outside:?}, {what}"));
+        }
+        self.add(key, outside);
+        Ok(())
+    }
+
+    fn add(&mut self, key: Key, outside: Endpoint) {
+        let inside = key.1;
         let binding = Binding {
             inside,
             outside,
@@ -150,7 +192,6 @@ impl Bindings {
         };
         self.all.insert(key, binding);
         self.created += 1;
-        Ok(())
     }
 
     /// What the manual says of the port of a new binding.
@@ -179,8 +220,10 @@ impl Bindings {
         now: u64,
     ) -> Result<&mut Binding, &'static str> {
         let filtering = self.config.filtering;
-        let is_own =
-            |(key, binding): &(&Key, &mut Binding)| key.0 == kind && binding.outside == outside;
+        let is_portless = matches!(kind, Kind::Other(_));
+        let is_own = |(key, binding): &(&Key, &mut Binding)| {
+            key.0 == kind && binding.outside == outside && (!is_portless || key.2 == Some(remote.0))
+        };
         let (_, binding) = self.all.iter_mut().find(is_own).ok_or("no-binding")?;
         let known = |asks_port: bool| {
             let is = |own: &Remote| own.at.0 == remote.0 && (!asks_port || own.at.1 == remote.1);
@@ -218,7 +261,13 @@ impl Bindings {
     /// Those that expired may be found out about a tick late.
     pub(crate) fn counters(&self, now: u64) -> Counters {
         let live = self.all.values().filter(|binding| binding.expires > now).count() as u64;
-        let zero = ["evicted_closing", "evicted_half_open", "evicted_udp", "evicted_icmp"];
+        let zero = [
+            "evicted_closing",
+            "evicted_half_open",
+            "evicted_udp",
+            "evicted_icmp",
+            "evicted_other",
+        ];
         let mut all: Counters = zero.map(|name| (name, (0, 0))).into();
         all.insert("created", (self.created, self.created));
         all.insert("bindings", (live, self.created));
@@ -241,12 +290,13 @@ impl Binding {
         if let Some(seen) = segment {
             return self.segment(config, remote, seen, out, now);
         }
-        let [udp, _, _, echo, unanswered, short] = ends(config, now);
+        let [udp, _, _, echo, unanswered, short, other] = ends(config, now);
         self.short &= remote.1 < 1024 && remote.1 != 443 && remote.1 != 500;
         self.expires = match (kind, self.short, self.answered) {
             (Kind::Udp, true, _) => short,
             (Kind::Udp, false, true) => udp,
             (Kind::Udp, false, false) => unanswered,
+            (Kind::Other(_), ..) => other,
             _ => echo,
         };
         let port = if config.filtering == Dependence::AddressAndPort { remote.1 } else { 0 };
@@ -339,6 +389,6 @@ impl Remote {
 }
 
 /// When what is used now expires, by timeout.
-fn ends(config: &Config, now: u64) -> [u64; 6] {
+fn ends(config: &Config, now: u64) -> [u64; 7] {
     config.timeouts.map(|s| (now / 1_000_000_000 + 1 + s) * 1_000_000_000)
 }

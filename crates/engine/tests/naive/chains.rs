@@ -225,17 +225,17 @@ pub(crate) fn nat(draw: &mut Draw) -> Spec {
         mapping,
         filtering,
         per_source_max: draw.of(&[0, 0, 0, 2, 4]),
-        timeouts: [0; 6].map(|_| 1 + draw.below(14) as u64),
+        timeouts: [0; 7].map(|_| 1 + draw.below(14) as u64),
         inbound_refresh: draw.percent(40),
     };
     let list = |all: &[Prefix]| all.iter().map(|p| format!("'{p}'")).collect::<Vec<_>>().join(", ");
-    let [udp, established, transitory, echo, unanswered, short] = config.timeouts;
+    let [udp, established, transitory, echo, unanswered, short, other] = config.timeouts;
     let table = format!(
         "inside = [{}]\noutside = [{}]\nports = '{}-{}'\nmapping = '{mapping_name}'\nfiltering = '{filtering_name}'\n\
          remotes = 64\nper_source_max = {}\nshort_timeouts = true\nudp_timeout_s = {udp}\n\
          tcp_established_timeout_s = {established}\ntcp_transitory_timeout_s = {transitory}\n\
          icmp_timeout_s = {echo}\nudp_unanswered_timeout_s = {unanswered}\n\
-         udp_short_timeout_s = {short}\ninbound_refresh = {}\n",
+         udp_short_timeout_s = {short}\nother_timeout_s = {other}\ninbound_refresh = {}\n",
         list(&config.inside),
         list(&config.outside),
         config.ports.0,

@@ -104,7 +104,7 @@ impl Nat {
                 self.errors += 1;
             }
             Content::Flow { kind, from, to, segment, opens } => {
-                let remote = (dst, if kind == Kind::Echo { 0 } else { to });
+                let remote = (dst, if has_ports(kind) { to } else { 0 });
                 let choice = left.and_then(|left| chosen(left, frame, view));
                 let outside = self.bindings.out(
                     kind,
@@ -116,7 +116,8 @@ impl Nat {
                     choice,
                 )?;
                 self.remember(frame, view, (src, dst), outside.0);
-                self.at.last(frame, Mark::Source(outside.0, Some(outside.1), src), None);
+                let port = Some(outside.1).filter(|_| !matches!(kind, Kind::Other(_)));
+                self.at.last(frame, Mark::Source(outside.0, port, src), None);
                 self.outbound += 1;
             }
         }
@@ -143,7 +144,7 @@ impl Nat {
         if quoted.src != dst || is_request(quoted) {
             return Err("bad-quote");
         }
-        let remote = (quoted.src, if kind == Kind::Echo { 0 } else { from });
+        let remote = (quoted.src, if has_ports(kind) { from } else { 0 });
         self.bindings.find(kind, (quoted.dst, to), remote).ok_or("no-binding")
     }
 
@@ -162,7 +163,7 @@ impl Nat {
                 if quoted.src != dst || (kind == Kind::Echo && !is_request(&quoted)) {
                     return Err("bad-quote");
                 }
-                let remote = (quoted.dst, if kind == Kind::Echo { 0 } else { to });
+                let remote = (quoted.dst, if has_ports(kind) { to } else { 0 });
                 let inside = self.bindings.permitted(kind, (dst, from), remote, frame.now)?.inside;
                 let to = (inside.0, Some(inside.1));
                 self.at.readdresses(frame, view);
@@ -173,12 +174,13 @@ impl Nat {
             }
             Content::Flow { kind: Kind::Echo, opens: true, .. } => return Err("no-binding"),
             Content::Flow { kind, from, to, segment, .. } => {
-                let remote = (src, if kind == Kind::Echo { 0 } else { from });
+                let remote = (src, if has_ports(kind) { from } else { 0 });
                 let segment = segment.as_ref();
                 let inside = self.bindings.inward(kind, (dst, to), remote, segment, frame.now)?;
                 self.remember(frame, view, (src, dst), inside.0);
                 self.at.readdresses(frame, view);
-                rewrite(frame, view, Side::Destination, (inside.0, Some(inside.1)));
+                let port = Some(inside.1).filter(|_| !matches!(kind, Kind::Other(_)));
+                rewrite(frame, view, Side::Destination, (inside.0, port));
                 self.inbound += 1;
             }
         }
@@ -233,6 +235,10 @@ impl Function for Nat {
 fn content(frame: &Frame, view: &View) -> Result<Content, &'static str> {
     let own = |protocol| protocol == if view.version == 4 { ICMP } else { ICMPV6 };
     let hidden = view.version == 6 && [0, 43, 44, 51, 60].contains(&view.protocol) && view.snapped;
+    if portless(view.version, view.protocol) {
+        let kind = Kind::Other(view.protocol);
+        return Ok(Content::Flow { kind, from: 0, to: 0, segment: None, opens: true });
+    }
     let known = [TCP, UDP].contains(&view.protocol) || own(view.protocol) || hidden;
     if !known {
         return Err("unsupported-protocol");
@@ -275,7 +281,11 @@ fn message(frame: &Frame, view: &View) -> Result<Content, &'static str> {
 }
 
 /// The ports of a quoted packet, and what has them.
-fn ends(quoted: &Quoted) -> Option<(Kind, u16, u16)> {
+pub(crate) fn ends(quoted: &Quoted) -> Option<(Kind, u16, u16)> {
+    let version = if quoted.src.is_ipv4() { 4 } else { 6 };
+    if portless(version, quoted.protocol) && !quoted.later && !quoted.extended {
+        return Some((Kind::Other(quoted.protocol), 0, 0));
+    }
     let (from, to) = quoted.ends()?;
     let kind = match quoted.protocol {
         TCP => Kind::Tcp,
@@ -285,8 +295,19 @@ fn ends(quoted: &Quoted) -> Option<(Kind, u16, u16)> {
     Some((kind, from, to))
 }
 
+/// Protocols without ports whose checksums cover no addresses. IPComp is not translated.
+pub(crate) fn portless(version: u8, protocol: u8) -> bool {
+    let known = [TCP, UDP, ICMP, ICMPV6, 33, 108, 136].contains(&protocol);
+    let covered = version == 6 && [0, 43, 44, 51, 60, 89, 103, 112, 135, 139].contains(&protocol);
+    !known && !covered && !(version == 4 && protocol == 0)
+}
+
+fn has_ports(kind: Kind) -> bool {
+    matches!(kind, Kind::Tcp | Kind::Udp)
+}
+
 fn is_request(quoted: &Quoted) -> bool {
-    let is_echo = quoted.protocol != TCP && quoted.protocol != UDP;
+    let is_echo = quoted.protocol == ICMP || quoted.protocol == ICMPV6;
     is_echo && quoted.message.is_some_and(|(kind, _)| kind == 8 || kind == 128)
 }
 
@@ -315,5 +336,8 @@ fn chosen(left: &[u8], frame: &Frame, view: &View) -> Option<Endpoint> {
     let given = Frame { bytes: left.to_vec(), ..frame.clone() };
     let at = view.l4 + if matches!(view.protocol, TCP | UDP) { 0 } else { 4 };
     (left.len() == frame.bytes.len()).then_some(())?;
+    if portless(view.version, view.protocol) {
+        return Some((view.addresses(&given.bytes).0, 0));
+    }
     Some((view.addresses(&given.bytes).0, be16(left, at)? as u16))
 }

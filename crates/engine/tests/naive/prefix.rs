@@ -26,6 +26,16 @@ impl Prefix {
         Self { address, len }
     }
 
+    pub(crate) fn is_v4(&self) -> bool {
+        self.address.is_ipv4()
+    }
+
+    /// How many addresses it has, at most.
+    pub(crate) fn addresses(&self) -> u128 {
+        let bits = octets(self.address).len() * 8 - self.len;
+        1_u128.checked_shl(bits as u32).unwrap_or(u128::MAX)
+    }
+
     pub(crate) fn holds(&self, address: IpAddr) -> bool {
         let (own, other) = (octets(self.address), octets(address));
         let bit = |bytes: &[u8], at: usize| bytes[at / 8] >> (7 - at % 8) & 1;

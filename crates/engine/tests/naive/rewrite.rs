@@ -56,7 +56,7 @@ fn write(bytes: &mut [u8], place: &Place, side: Side, (address, port): To) {
     if place.version == 4 {
         mend(bytes, place.l3 + 10, &old, &new);
     }
-    if !place.transport {
+    if !place.transport || ![TCP, UDP, ICMP, ICMPV6].contains(&place.protocol) {
         return;
     }
     // The checksum of ICMP covers no addresses.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::function::{Counters, Fate, Function};
+use crate::nat::ends;
 use crate::quote::quoted;
 use crate::rewrite::{Side, rewrite, rewrite_quoted};
 use crate::tunnel::wrap;
@@ -107,7 +108,7 @@ impl Function for Second {
             (false, Mark::Source(.., was) | Mark::ErrorOut(.., was)) if was != source(frame) => {
                 Fate::Forward
             }
-            (false, Mark::Source(..) | Mark::ErrorOut(..)) if !shows_ports(frame) => {
+            (false, Mark::Source(_, Some(_), _) | Mark::ErrorOut(..)) if !shows_ports(frame) => {
                 Fate::Drop("unsupported-protocol")
             }
             (false, mark) => {
@@ -181,7 +182,7 @@ fn undo(frame: &mut Frame, address: IpAddr, port: u16) -> Fate {
         rewrite(frame, &view, Side::Source, (address, port));
         return Fate::Forward;
     }
-    let Some(quoted) = quoted(frame, &view).filter(|quoted| quoted.ends().is_some()) else {
+    let Some(quoted) = quoted(frame, &view).filter(|quoted| ends(quoted).is_some()) else {
         return Fate::Drop("bad-quote");
     };
     rewrite_quoted(frame, &view, &quoted, Side::Destination, (address, Some(port)));

@@ -57,6 +57,7 @@ impl Key {
                 let ports = [request, counterpart(self.version, request)].map(u16::from);
                 of(self.protocol).with_ports(ports)
             }
+            Protocol::Other => return None,
         })
     }
 

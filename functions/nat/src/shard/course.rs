@@ -6,9 +6,10 @@ use warpline_packet::{Flags, PacketMut};
 use super::super::Refusal;
 use super::super::content::{Content, content};
 use super::NatShard;
-use warpline_rewrite::Endpoint;
+use super::ends::ip_number;
 use warpline_rewrite::fixed::Target;
 use warpline_rewrite::icmp::Quote;
+use warpline_rewrite::{Endpoint, is_portless};
 
 /// The course of a packet.
 pub(super) enum Course {
@@ -72,8 +73,13 @@ impl NatShard {
         if fixed.is_empty() {
             return outside.map_or(Course::Past, |number| Course::In(Some(number)));
         }
-        if packet.has(Flags::TRANSPORT) {
-            let to = Endpoint { address: dst, port: packet.dst_port() };
+        let is_portless = is_portless(version, packet.protocol());
+        if packet.has(Flags::TRANSPORT) || is_portless && !packet.has(Flags::LATER_FRAGMENT) {
+            let port = match is_portless {
+                true => packet.protocol().into(),
+                false => packet.dst_port(),
+            };
+            let to = Endpoint { address: dst, port };
             if let Some(target) = fixed.forward(version, packet.protocol(), to) {
                 return Course::Forwarded(target);
             }
@@ -90,8 +96,8 @@ impl NatShard {
     pub(super) fn is_about_binding(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
         let (config, version) = (&self.config, packet.version());
         let is_translated = |quote: Quote| {
-            let (host, protocol) = (quote.dst.address, quote.protocol.number());
-            let protocol = protocol.unwrap_or(packet.protocol());
+            let host = quote.dst.address;
+            let protocol = ip_number(&quote).unwrap_or(packet.protocol());
             let by_rule = config.translates(version, host, dst, protocol);
             config.is_inside(version, host)
                 && by_rule.unwrap_or_else(|| config.fixed.outside_of(version, host).is_some())

@@ -7,10 +7,11 @@ use warpline_packet::PacketMut;
 use warpline_packet::wire::ip_protocol;
 
 use super::super::Refusal;
-use super::super::binding::{Class, Outside};
+use super::super::binding::Class;
 use super::super::content::{Content, Flow, content};
 use super::super::key::Key;
 use super::super::remotes::Way;
+use super::ends::{outside, remote};
 use super::uses::Use;
 use super::{Done, NatShard, quote};
 use warpline_rewrite::fixed::Target;
@@ -37,10 +38,14 @@ impl NatShard {
     /// A packet to a forwarded port.
     pub(super) fn forwarded(&mut self, packet: &PacketMut<'_>, src: u128, target: Target) -> Done {
         let Content::Flow(flow) = content(packet)? else { return Err(Refusal::NoBinding) };
-        let remote = Endpoint { address: src, port: flow.src_port };
+        let remote = remote(flow.protocol, src, flow.src_port);
         self.forward(packet.version(), &flow, remote, target)?;
         self.remember(packet, target.inside);
-        Ok(Rewrite { action: Action::Destination, to: target.inside })
+        let action = match flow.protocol {
+            Protocol::Other => Action::DestinationAddress,
+            _ => Action::Destination,
+        };
+        Ok(Rewrite { action, to: target.inside })
     }
 
     /// Finds or makes the binding of a connection from `remote` to a forwarded port.
@@ -56,8 +61,8 @@ impl NatShard {
             Some(number) => number,
             None if !opens(flow) => return Err(Refusal::NoBinding),
             None => {
-                let (address, port) = (target.address, flow.dst_port);
-                let outside = Outside { version, protocol: flow.protocol, address, port };
+                let ends = (target.address, flow.dst_port);
+                let outside = outside(version, flow.protocol, ends, remote);
                 let class = Class::first(flow.protocol, remote.port);
                 self.bindings.create_forwarded(key, class, &outside)?
             }
@@ -110,6 +115,7 @@ pub(super) fn mapped(packet: &PacketMut<'_>, address: u128, way: Way) -> Done {
         Way::In => (Action::Destination, Action::DestinationAddress, Action::ErrorIn),
     };
     let (action, port) = match content(packet) {
+        Ok(Content::Flow(flow)) if flow.protocol == Protocol::Other => (alone, 0),
         Ok(Content::Flow(flow)) if way == Way::Out => (whole, flow.src_port),
         Ok(Content::Flow(flow)) => (whole, flow.dst_port),
         Ok(Content::LaterFragment) => (alone, 0),
@@ -125,8 +131,12 @@ pub(super) fn mapped(packet: &PacketMut<'_>, address: u128, way: Way) -> Done {
             }
             (error, port)
         }
-        // The checksums of other protocols cover no addresses, but for ICMPv6.
-        Err(Refusal::UnsupportedProtocol) if packet.protocol() != ip_protocol::ICMPV6 => (alone, 0),
+        // Other messages of ICMP have no checksum over addresses, and no state.
+        Err(Refusal::UnsupportedProtocol)
+            if (packet.version(), packet.protocol()) == (4, ip_protocol::ICMP) =>
+        {
+            (alone, 0)
+        }
         Err(refusal) => return Err(refusal),
     };
     Ok(Rewrite { action, to: Endpoint { address, port } })

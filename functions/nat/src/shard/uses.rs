@@ -72,6 +72,7 @@ impl NatShard {
     fn keep(&mut self, number: u32, protocol: Protocol, remote: Endpoint) {
         let class = match protocol {
             Protocol::Udp => self.bindings.get(number).udp_class(remote.port),
+            Protocol::Other => Class::Other,
             _ => Class::Icmp,
         };
         let port = match self.config.filtering {

@@ -144,7 +144,13 @@ fn mistakes_say_what_to_write() {
     let table = "inside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.1\"]\n";
     for (keys, told) in [
         ("forwards = [\"tcp 203.0.113.1 80\"]", "write PROTOCOL OUTSIDE PORT[-PORT] to INSIDE"),
-        ("forwards = [\"gre 203.0.113.1 80 to 10.0.0.1\"]", "a forward is for tcp or udp"),
+        ("forwards = [\"gre 203.0.113.1 80 to 10.0.0.1\"]", "only tcp and udp have ports"),
+        ("forwards = [\"tcp 203.0.113.1 to 10.0.0.1\"]", "tcp is not a protocol without ports"),
+        ("forwards = [\"6 203.0.113.1 to 10.0.0.1\"]", "protocol 6 can't be forwarded without"),
+        (
+            "forwards = [\"gre 203.0.113.1 to 10.0.0.1\", \"47 203.0.113.1 to 10.0.0.2\"]",
+            "protocol 47 of 203.0.113.1 to 10.0.0.2 overlaps one before it: give it another",
+        ),
         ("forwards = [\"tcp 203.0.113.1 0 to 10.0.0.1\"]", "0 is not a port from 1 to 65535"),
         ("forwards = [\"tcp 203.0.113.1 9-8 to 10.0.0.1\"]", "the first port is above the last"),
         (

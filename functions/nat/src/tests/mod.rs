@@ -4,6 +4,7 @@ mod cases;
 mod fixed;
 mod model;
 mod pools;
+mod portless;
 mod random;
 mod rules;
 mod windows;

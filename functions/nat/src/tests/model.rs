@@ -42,6 +42,8 @@ enum Kind {
     Tcp,
     Udp,
     Echo,
+    /// A protocol without ports.
+    Other(u8),
 }
 
 type Inside = (Kind, Point, Option<IpAddr>, Option<u16>);
@@ -143,6 +145,8 @@ impl Bound {
             Kind::Udp if self.answered => return None,
             Kind::Udp => (2, "evicted_udp"),
             Kind::Echo => (3, "evicted_icmp"),
+            Kind::Other(_) if self.answered => return None,
+            Kind::Other(_) => (4, "evicted_other"),
         };
         Some((2 * place + usize::from(v6), told))
     }
@@ -249,7 +253,17 @@ impl Model {
     /// Makes room for a binding with this key, or says why there is none.
     fn admit(&mut self, key: &Inside, shard: u8) -> Result<(), &'static str> {
         let (kind, v6) = (key.0, key.1.0.is_ipv6());
-        if self.bound.keys().filter(|own| own.1.0 == key.1.0).count() >= self.per_source {
+        if matches!(kind, Kind::Other(_)) {
+            let mut addresses = self.outside.iter().filter(|address| address.is_ipv6() == v6);
+            addresses.find(|own| self.is_free(key, **own)).ok_or("remote-in-use")?;
+            if self.bound.values().filter(|bound| bound.shard == shard).count() >= self.places {
+                self.let_go(shard, |_| true).ok_or("table-full")?;
+            }
+            return Ok(());
+        }
+        if self.bound.keys().filter(|own| has_port(own.0) && own.1.0 == key.1.0).count()
+            >= self.per_source
+        {
             return Err("per-source");
         }
         let own = |bound: &Bound| bound.shard == shard;
@@ -265,9 +279,17 @@ impl Model {
         Ok(())
     }
 
+    /// Whether no other host has the protocol and the remote of `key` by an outside address.
+    fn is_free(&self, key: &Inside, outside: IpAddr) -> bool {
+        let has = |(own, bound): (&Inside, &Bound)| {
+            (own.0, own.2, bound.outside.0) == (key.0, key.2, outside)
+        };
+        !self.bound.iter().any(has)
+    }
+
     /// Lets one go: of the kind of which there are most, the one unused for longest.
     fn let_go(&mut self, shard: u8, fits: impl Fn(&Inside) -> bool) -> Option<()> {
-        let mut kinds: [Vec<(u64, Inside, &str)>; 8] = Default::default();
+        let mut kinds: [Vec<(u64, Inside, &str)>; 10] = Default::default();
         for (key, bound) in self.bound.iter().filter(|(key, b)| b.shard == shard && fits(key)) {
             if let Some((place, told)) = bound.yields(key.0, key.1.0.is_ipv6()) {
                 kinds[place].push((bound.noted, *key, told));
@@ -312,7 +334,7 @@ impl Model {
                 *self.refused.entry(reason).or_insert(0) += 1;
                 return None;
             }
-            let outside = self.check_new(sent, kind, out);
+            let outside = self.check_new(sent, &key, out);
             let (until, remotes, noted) = (0, HashMap::new(), 0);
             let (answered, established) = (false, false);
             let short = true;
@@ -339,10 +361,17 @@ impl Model {
     }
 
     /// A port for a new binding must be one of ours, unused, and of the right parity.
-    fn check_new(&mut self, sent: &Datagram, kind: Kind, out: &Outcome) -> Point {
+    fn check_new(&mut self, sent: &Datagram, key: &Inside, out: &Outcome) -> Point {
+        let kind = key.0;
         assert_eq!(out.verdict, Verdict::Forward, "{:?}", dropped(out));
         let outside = source(kind, &out.bytes);
         assert!(self.outside.contains(&outside.0), "{outside:?} is not an outside address");
+        if matches!(kind, Kind::Other(_)) {
+            assert!(self.is_free(key, outside.0), "{outside:?} has the remote of {key:?}");
+            let home = self.homes.get(&sent.src).copied().unwrap_or(outside.0);
+            assert!(home == outside.0 || !self.is_free(key, home) || self.scarce, "not its home");
+            return outside;
+        }
         assert!(self.ports.contains(&outside.1), "{outside:?} is not in the range");
         let taken = self.bound.iter().find(|(key, b)| key.0 == kind && b.outside == outside);
         assert!(taken.is_none(), "{outside:?} is taken by {taken:?}");
@@ -405,8 +434,10 @@ impl Model {
         now: u64,
         out: &Outcome,
     ) -> Option<Inside> {
-        let found = self.bound.iter().find(|(key, b)| key.0 == kind && b.outside == outside);
-        let Some((key, bound)) = found else {
+        let is_own = |(key, bound): &(&Inside, &Bound)| {
+            key.0 == kind && bound.outside == outside && (has_port(kind) || key.2 == Some(remote.0))
+        };
+        let Some((key, bound)) = self.bound.iter().find(is_own) else {
             assert_eq!(dropped(out), Some("no-binding"));
             return None;
         };
@@ -471,6 +502,7 @@ impl Model {
 
     fn key(&self, kind: Kind, inside: Point, remote: Point) -> Inside {
         match self.mapping {
+            _ if !has_port(kind) => (kind, inside, Some(remote.0), None),
             Depends::Nothing => (kind, inside, None, None),
             Depends::Address => (kind, inside, Some(remote.0), None),
             Depends::Both => (kind, inside, Some(remote.0), Some(remote.1)),
@@ -486,10 +518,16 @@ fn is_inside(address: IpAddr) -> bool {
     }
 }
 
+/// Whether bindings of it have ports or identifiers.
+fn has_port(kind: Kind) -> bool {
+    !matches!(kind, Kind::Other(_))
+}
+
 fn kind(datagram: &Datagram) -> Kind {
     match datagram.body {
         Body::Tcp { .. } => Kind::Tcp,
         Body::Udp { .. } => Kind::Udp,
+        Body::Other { protocol } => Kind::Other(protocol),
         _ => Kind::Echo,
     }
 }
@@ -501,7 +539,7 @@ fn split(address: IpAddr, datagram: &Datagram, source: bool) -> (Point, u16) {
 }
 
 fn normal(kind: Kind, (address, port): Point) -> Point {
-    (address, if kind == Kind::Echo { 0 } else { port })
+    (address, if matches!(kind, Kind::Echo | Kind::Other(_)) { 0 } else { port })
 }
 
 /// The idle time, from the end of this second on.
@@ -513,6 +551,7 @@ fn until(now: u64, kind: Kind, established: bool, udp: u64) -> u64 {
             Kind::Tcp => ended + 240,
             Kind::Udp => ended + udp,
             Kind::Echo => ended + 60,
+            Kind::Other(_) => ended + 600,
         }
 }
 
@@ -521,7 +560,10 @@ fn source(kind: Kind, frame: &[u8]) -> Point {
     let v4 = frame[12] == 8;
     let l4 = if v4 { 34 } else { 54 };
     let at = l4 + if kind == Kind::Echo { 4 } else { 0 };
-    let port = u16::from_be_bytes([frame[at], frame[at + 1]]);
+    let port = match has_port(kind) {
+        true => u16::from_be_bytes([frame[at], frame[at + 1]]),
+        false => 0,
+    };
     let address = match v4 {
         true => <[u8; 4]>::try_from(&frame[26..30]).unwrap().into(),
         false => <[u8; 16]>::try_from(&frame[22..38]).unwrap().into(),

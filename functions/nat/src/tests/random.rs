@@ -58,7 +58,7 @@ fn edge_step() -> impl Strategy<Value = Step> {
     let ends = || prop_oneof![Just(59), Just(60), Just(240), Just(300), Just(7440)];
     let seconds = prop_oneof![4 => Just(0_u64), 5 => ends()];
     prop_oneof![
-        24 => (0..2_u8, 0..8_u8, 0..3_u8, 0..4_u8, flags()).prop_map(
+        24 => (0..2_u8, 0..8_u8, 0..3_u8, 0..5_u8, flags()).prop_map(
             |(host, port, remote, kind, flags)| {
                 Step::Out { host, port, remote, kind, flags, len: 0, odd: 0 }
             }
@@ -82,7 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
     // A checksum of which the quote has one byte stays as it is: quotes have whole words here.
     let quoted = || (14..45_usize).prop_map(|words| 2 * words);
     prop_oneof![
-        6 => (0..6_u8, 0..4_u8, 0..3_u8, 0..4_u8, flags.clone(), 0..40_usize, 0..12_u8).prop_map(
+        6 => (0..6_u8, 0..4_u8, 0..3_u8, 0..6_u8, flags.clone(), 0..40_usize, 0..12_u8).prop_map(
             |(host, port, remote, kind, flags, len, odd)| {
                 Step::Out { host, port, remote, kind, flags, len, odd }
             }
@@ -92,7 +92,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (any::<usize>(), quoted()).prop_map(|(about, len)| Step::ErrorIn { about, len }),
         2 => (any::<usize>(), quoted(), 0..3_u8)
             .prop_map(|(about, len, router)| Step::ErrorOut { about, len, router }),
-        1 => (any::<u16>(), 0..4_u8).prop_map(|(port, kind)| Step::Stray { port, kind }),
+        1 => (any::<u16>(), 0..5_u8).prop_map(|(port, kind)| Step::Stray { port, kind }),
         1 => seconds.prop_map(|seconds| Step::Wait { seconds }),
     ]
 }
@@ -102,7 +102,8 @@ fn body(kind: u8, src: u16, dst: u16, flags: u8, reply: bool) -> Body {
         0 => Body::Tcp { src, dst, flags },
         1 => Body::Udp { src, dst, unsummed: false },
         2 => Body::Udp { src, dst, unsummed: true },
-        _ => Body::Echo { reply, ident: src, seq: 9 },
+        3 => Body::Echo { reply, ident: src, seq: 9 },
+        _ => Body::Other { protocol: [47, 50][usize::from(kind % 2)] },
     }
 }
 
@@ -162,7 +163,7 @@ impl Run {
                 let body =
                     body(kind, 5000 + u16::from(port), 80 + u16::from(far), flags, flags == 4);
                 let datagram = Datagram::new(host(v6, number), remote(v6, far / 2), body);
-                let datagram = datagram.with(&vec![port; len]);
+                let datagram = datagram.with(&vec![port; len + 8]);
                 let datagram = numbered(datagram, true, flags, odd);
                 let shard = self.shard(&datagram);
                 let out = self.push(&datagram);
@@ -181,9 +182,10 @@ impl Run {
                 let body = match first.body {
                     Body::Tcp { .. } => Body::Tcp { src: port, dst: src, flags },
                     Body::Udp { unsummed, .. } => Body::Udp { src: port, dst: src, unsummed },
+                    Body::Other { protocol } => Body::Other { protocol },
                     _ => Body::Echo { reply: flags != 4, ident: src, seq: 9 },
                 };
-                let datagram = Datagram::new(far, first.src, body).with(&vec![flags; len]);
+                let datagram = Datagram::new(far, first.src, body).with(&vec![flags; len + 8]);
                 let datagram = numbered(datagram, false, flags, odd);
                 let out = self.push(&datagram);
                 self.came.extend(self.model.inbound(&datagram, now, &out));
@@ -249,7 +251,9 @@ fn agree(keys: &str, model: Model, v6: bool, steps: &[Step]) -> Result<(), TestC
     prop_assert_eq!(run.harness.counter("bindings"), run.model.len());
     let (created, expired) = (run.harness.counter("created"), run.harness.counter("expired"));
     let mut evicted = 0;
-    for name in ["evicted_closing", "evicted_half_open", "evicted_udp", "evicted_icmp"] {
+    for name in
+        ["evicted_closing", "evicted_half_open", "evicted_udp", "evicted_icmp", "evicted_other"]
+    {
         let expected = run.model.evicted.get(name).copied().unwrap_or(0);
         prop_assert_eq!(run.harness.counter(name), expected, "{}", name);
         evicted += expected;
