@@ -163,6 +163,8 @@ const IS_V6: u8 = 1;
 const IS_ANSWERED: u8 = 2;
 /// It stands for one connection to a forwarded port.
 const IS_FORWARDED: u8 = 4;
+/// Bindings to other remotes may have its outside endpoint, too.
+const IS_SHARED: u8 = 8;
 
 impl Binding {
     /// A new one, in no list.
@@ -183,7 +185,8 @@ impl Binding {
             first_seen: 0,
             others: 0,
             class,
-            flags: if key.version == 6 { IS_V6 } else { 0 },
+            flags: if key.version == 6 { IS_V6 } else { 0 }
+                | if outside.remote == Endpoint::default() { 0 } else { IS_SHARED },
         }
     }
 
@@ -266,7 +269,7 @@ impl Binding {
     /// Its outside endpoint.
     pub(super) fn outside_endpoint(&self, upper: Option<&Upper>) -> Outside {
         let (version, protocol) = (self.version(), self.class.protocol());
-        let remote = match self.shares_port() {
+        let remote = match self.is_shared() {
             true => self.remote(upper),
             false => Endpoint::default(),
         };
@@ -278,13 +281,13 @@ impl Binding {
     pub(super) fn has_outside(&self, outside: &Outside, upper: Option<&Upper>) -> bool {
         (self.outside, self.port) == (outside.address, outside.port)
             && (self.class.protocol(), self.version()) == (outside.protocol, outside.version)
-            && (!self.shares_port() || self.remote(upper) == outside.remote)
+            && (!self.is_shared() || self.remote(upper) == outside.remote)
     }
 
     /// Whether bindings to other remotes may have its outside endpoint, too.
     #[inline]
-    pub(super) fn shares_port(&self) -> bool {
-        self.class == Class::Other
+    pub(super) fn is_shared(&self) -> bool {
+        self.flags & IS_SHARED != 0
     }
 
     /// So much of the remote as the mapping depends on.

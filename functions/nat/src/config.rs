@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_packet::{AddressBlocks, Prefix};
-use warpline_rewrite::{Fixed, Forward, InsideKey};
+use warpline_rewrite::{Fixed, Forward, InsideKey, Protocol};
 
 use super::binding::Class;
 use super::fixed_keys::{self, ForwardLine, MappedLine, SourceRule};
@@ -73,7 +73,7 @@ pub(super) const KEYS: &[Key] = &[
         name: "mapping",
         allowed: "endpoint-independent | address-dependent | address-and-port-dependent",
         default: "endpoint-independent",
-        help: "whether each remote address, or address and port, has a binding of its own",
+        help: "whether a remote address, or address and port, has a binding of its own",
     },
     Key {
         name: "filtering",
@@ -366,6 +366,12 @@ impl Config {
         }
         let mut rules = self.rules.iter();
         rules.find(|rule| rule.matches(version, src, dst, protocol)).map(|rule| rule.translates)
+    }
+
+    /// Whether bindings to different remotes may have one outside endpoint.
+    #[inline]
+    pub(super) fn shares(&self, protocol: Protocol) -> bool {
+        protocol == Protocol::Other || self.mapping == Dependence::AddressAndPortDependent
     }
 
     /// Whether an address is translated.

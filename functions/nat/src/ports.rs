@@ -17,6 +17,11 @@ use warpline_tables::keyed::HashKey;
 /// no flood makes a search long.
 pub(super) const TRIED_IN_TURN: u128 = 64;
 
+/// Addresses, and ports of the home address and of each other one, that a shared binding tries.
+const SHARED_ADDRESSES: u128 = 16;
+const SHARED_TRIES_HOME: usize = 256;
+const SHARED_TRIES: usize = 16;
+
 /// The port that a binding asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
@@ -125,6 +130,22 @@ impl Ports {
         let Wanted { version, protocol, .. } = *wanted;
         let (port, remote) = (self.first + port as u16, Endpoint::default());
         Some(Outside { version, protocol, address, port, remote })
+    }
+
+    /// Ports that a shared binding may try, of the home address and then of the next ones.
+    pub(super) fn candidates(&self, wanted: &Wanted) -> impl Iterator<Item = (u64, u16)> {
+        let (addresses, ports) = (self.groups[wanted.group()].addresses, self.block * self.blocks);
+        let (start, home) = (scale(wanted.hash, ports), u128::from(wanted.home));
+        let wanted = *wanted;
+        (0..addresses.min(SHARED_ADDRESSES)).flat_map(move |turn| {
+            let address = ((home + turn) % addresses) as u64;
+            let tries = ports.min(if turn == 0 { SHARED_TRIES_HOME } else { SHARED_TRIES });
+            let port = move |step: usize| self.first + ((start + step) % ports) as u16;
+            let is_alike = move |port: u16| wanted.like.is_none_or(|like| (like ^ port) & 1 == 0);
+            let alike = (0..2 * tries).map(port).filter(move |&port| is_alike(port)).take(tries);
+            let others = (0..2 * tries).map(port).filter(move |&port| !is_alike(port)).take(tries);
+            alike.chain(others).map(move |port| (address, port))
+        })
     }
 
     /// What ports of an address are looked for by.

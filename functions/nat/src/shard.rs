@@ -201,9 +201,9 @@ impl NatShard {
             let key = Key::new(version, protocol, inside, remote, config.mapping);
             return Some(self.bindings.sought(&key, || key.home(config)));
         }
-        let outside = config.outside.find(version, dst)?;
-        let (port, remote) = (packet.dst_port(), Endpoint::default());
-        let outside = Outside { version, protocol, address: outside, port, remote };
+        let to = (config.outside.find(version, dst)?, packet.dst_port());
+        let remote = Endpoint { address: src, port: packet.src_port() };
+        let outside = outside(config, version, protocol, to, remote);
         Some(self.bindings.sought_outside(&outside))
     }
 
@@ -290,7 +290,8 @@ impl NatShard {
         address: u64,
         remote: Endpoint,
     ) -> Result<Endpoint, Refusal> {
-        let outside = outside(version, flow.protocol, (address, flow.dst_port), remote);
+        let to = (address, flow.dst_port);
+        let outside = outside(&self.config, version, flow.protocol, to, remote);
         let number = self.permitted(&outside, remote)?;
         self.uses(number, flow, remote, Use::In)?;
         Ok(self.bindings.inside(number))
@@ -318,8 +319,8 @@ impl NatShard {
             return found.map(|_| target.inside).ok_or(Refusal::NoBinding);
         }
         let address = address.ok_or(Refusal::NoBinding)?;
-        let number =
-            self.permitted(&outside(version, protocol, (address, port), remote), remote)?;
+        let outside = outside(&self.config, version, protocol, (address, port), remote);
+        let number = self.permitted(&outside, remote)?;
         Ok(self.bindings.inside(number))
     }
 

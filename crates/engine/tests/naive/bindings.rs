@@ -149,7 +149,7 @@ impl Bindings {
             return Err("per-source");
         }
         let outside = choice.unwrap_or(inside);
-        self.check(key.0, inside, outside);
+        self.check(key.0, inside, (key.2, key.3), outside);
         self.add(key, outside);
         Ok(())
     }
@@ -195,9 +195,18 @@ impl Bindings {
     }
 
     /// What the manual says of the port of a new binding.
-    fn check(&mut self, kind: Kind, inside: Endpoint, outside: Endpoint) {
+    fn check(
+        &mut self,
+        kind: Kind,
+        inside: Endpoint,
+        remote: (Option<IpAddr>, Option<u16>),
+        outside: Endpoint,
+    ) {
         let (least, most) = self.config.ports;
-        let taken = |(key, other): (&Key, &Binding)| key.0 == kind && other.outside == outside;
+        let shares = self.config.mapping == Dependence::AddressAndPort;
+        let same = |own: &Key| !shares || (own.2, own.3) == remote;
+        let taken =
+            |(own, other): (&Key, &Binding)| own.0 == kind && other.outside == outside && same(own);
         let home = *self.homes.entry(inside.0).or_insert(outside.0);
         let wrong = [
             (!self.config.outside.iter().any(|p| p.holds(outside.0)), "not an outside address"),
@@ -221,8 +230,14 @@ impl Bindings {
     ) -> Result<&mut Binding, &'static str> {
         let filtering = self.config.filtering;
         let is_portless = matches!(kind, Kind::Other(_));
+        let shares = self.config.mapping == Dependence::AddressAndPort;
+        let is_for = |key: &Key| match (is_portless, shares) {
+            (true, _) => key.2 == Some(remote.0),
+            (false, true) => (key.2, key.3) == (Some(remote.0), Some(remote.1)),
+            (false, false) => true,
+        };
         let is_own = |(key, binding): &(&Key, &mut Binding)| {
-            key.0 == kind && binding.outside == outside && (!is_portless || key.2 == Some(remote.0))
+            key.0 == kind && binding.outside == outside && is_for(key)
         };
         let (_, binding) = self.all.iter_mut().find(is_own).ok_or("no-binding")?;
         let known = |asks_port: bool| {

@@ -27,12 +27,18 @@ impl Bindings {
         if self.sources.as_ref().is_some_and(|sources| sources.is_full(source.0, source.1)) {
             return Err(Refusal::PerSource);
         }
-        let outside = match self.take_port(&key, config) {
-            Some(taken) => taken,
-            None => self.take_port_of_another(&key, config).ok_or(Refusal::PortsExhausted)?,
+        let is_shared = config.shares(key.protocol);
+        let outside = match is_shared {
+            true => self.free_port(&key, config),
+            false => {
+                self.take_port(&key, config).or_else(|| self.take_port_of_another(&key, config))
+            }
         };
+        let outside = outside.ok_or(Refusal::PortsExhausted)?;
         if self.len == self.capacity && self.evict(None).is_none() {
-            self.ports.release(&outside);
+            if !is_shared {
+                self.ports.release(&outside);
+            }
             return Err(Refusal::TableFull);
         }
         let number = self.insert(&key, Binding::new(&key, &outside, class), class);
@@ -72,6 +78,27 @@ impl Bindings {
             let is_free = !forwards(address) && self.find_indexed(&outside).is_none();
             is_free.then_some(outside)
         })
+    }
+
+    /// An outside port without a binding to the remote of `key`.
+    fn free_port(&mut self, key: &Key, config: &Config) -> Option<Outside> {
+        self.index_late();
+        let wanted = self.wanted(key, config);
+        self.ports.candidates(&wanted).find_map(|(address, port)| {
+            let (version, protocol) = (key.version, key.protocol);
+            let outside = Outside { version, protocol, address, port, remote: key.remote() };
+            let is_free =
+                !self.is_forwarded(&outside, config) && self.find_indexed(&outside).is_none();
+            is_free.then_some(outside)
+        })
+    }
+
+    /// Whether a forward has this port.
+    fn is_forwarded(&self, outside: &Outside, config: &Config) -> bool {
+        let &Outside { version, protocol, address, port, .. } = outside;
+        let to = Endpoint { address: config.outside.address(version, address), port };
+        let forward = |number| self.fixed.forward(version, number, to);
+        protocol.number().and_then(forward).is_some()
     }
 
     /// Puts a new binding in the table.
@@ -130,9 +157,8 @@ impl Bindings {
         number
     }
 
-    /// A free outside port for a binding with this key, taken.
-    fn take_port(&mut self, key: &Key, config: &Config) -> Option<Outside> {
-        let wanted = Wanted {
+    fn wanted(&self, key: &Key, config: &Config) -> Wanted {
+        Wanted {
             version: key.version,
             protocol: key.protocol,
             home: key.home(config),
@@ -140,14 +166,15 @@ impl Bindings {
             // RFC 4787, REQ-4: "It is RECOMMENDED that a NAT have a "Port parity preservation"
             // behavior of "Yes"": RTP over UDP has even ports and RTCP the next odd ones.
             like: (key.protocol == Protocol::Udp).then_some(key.inside().port),
-        };
+        }
+    }
+
+    /// A free outside port for a binding with this key, taken. A forwarded port stays taken.
+    fn take_port(&mut self, key: &Key, config: &Config) -> Option<Outside> {
+        let wanted = self.wanted(key, config);
         loop {
             let taken = self.ports.take(&wanted)?;
-            // A forwarded port stays taken.
-            let address = config.outside.address(key.version, taken.address);
-            let to = Endpoint { address, port: taken.port };
-            let forward = |protocol| self.fixed.forward(key.version, protocol, to);
-            if key.protocol.number().and_then(forward).is_none() {
+            if !self.is_forwarded(&taken, config) {
                 return Some(taken);
             }
         }

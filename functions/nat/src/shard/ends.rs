@@ -1,6 +1,7 @@
 //! The ends of packets, as bindings are looked up by them.
 
 use super::super::binding::Outside;
+use super::super::config::Config;
 use warpline_rewrite::icmp::Quote;
 use warpline_rewrite::{Endpoint, Protocol};
 
@@ -12,12 +13,13 @@ pub(super) fn remote(protocol: Protocol, address: u128, port: u16) -> Endpoint {
 
 /// An outside endpoint, as packets of `remote` are looked up by it.
 pub(super) fn outside(
+    config: &Config,
     version: u8,
     protocol: Protocol,
     (address, port): (u64, u16),
     remote: Endpoint,
 ) -> Outside {
-    let remote = if protocol == Protocol::Other { remote } else { Endpoint::default() };
+    let remote = if config.shares(protocol) { remote } else { Endpoint::default() };
     Outside { version, protocol, address, port, remote }
 }
 

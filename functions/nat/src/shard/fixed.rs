@@ -62,7 +62,7 @@ impl NatShard {
             None if !opens(flow) => return Err(Refusal::NoBinding),
             None => {
                 let ends = (target.address, flow.dst_port);
-                let outside = outside(version, flow.protocol, ends, remote);
+                let outside = outside(&self.config, version, flow.protocol, ends, remote);
                 let class = Class::first(flow.protocol, remote.port);
                 self.bindings.create_forwarded(key, class, &outside)?
             }

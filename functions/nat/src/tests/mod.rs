@@ -7,6 +7,7 @@ mod pools;
 mod portless;
 mod random;
 mod rules;
+mod shared;
 mod windows;
 
 use std::net::IpAddr;

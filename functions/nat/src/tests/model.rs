@@ -270,7 +270,12 @@ impl Model {
         let like = |other: &Inside| (other.0, other.1.0.is_ipv6()) == (kind, v6);
         let ports = self.outside.iter().filter(|address| address.is_ipv6() == v6).count()
             * self.ports_per_shard.min(1 << 16);
-        if self.bound.iter().filter(|(key, bound)| own(bound) && like(key)).count() >= ports {
+        let shares = self.mapping == Depends::Both;
+        let same = |other: &Inside| like(other) && (other.2, other.3) == (key.2, key.3);
+        if shares && self.bound.iter().filter(|(key, b)| own(b) && same(key)).count() >= ports {
+            return Err("ports-exhausted");
+        }
+        if !shares && self.bound.iter().filter(|(key, b)| own(b) && like(key)).count() >= ports {
             self.let_go(shard, like).ok_or("ports-exhausted")?;
         }
         if self.bound.values().filter(|bound| own(bound)).count() >= self.places {
@@ -373,7 +378,10 @@ impl Model {
             return outside;
         }
         assert!(self.ports.contains(&outside.1), "{outside:?} is not in the range");
-        let taken = self.bound.iter().find(|(key, b)| key.0 == kind && b.outside == outside);
+        let shares = self.mapping == Depends::Both;
+        let same = |own: &Inside| !shares || (own.2, own.3) == (key.2, key.3);
+        let is_taken = |own: &Inside, b: &Bound| own.0 == kind && b.outside == outside && same(own);
+        let taken = self.bound.iter().find(|(own, b)| is_taken(own, b));
         assert!(taken.is_none(), "{outside:?} is taken by {taken:?}");
         let home = *self.homes.entry(sent.src).or_insert(outside.0);
         if !self.scarce {
@@ -435,7 +443,12 @@ impl Model {
         out: &Outcome,
     ) -> Option<Inside> {
         let is_own = |(key, bound): &(&Inside, &Bound)| {
-            key.0 == kind && bound.outside == outside && (has_port(kind) || key.2 == Some(remote.0))
+            let is_for = match (has_port(kind), self.mapping) {
+                (false, _) => key.2 == Some(remote.0),
+                (true, Depends::Both) => (key.2, key.3) == (Some(remote.0), Some(remote.1)),
+                (true, _) => true,
+            };
+            key.0 == kind && bound.outside == outside && is_for
         };
         let Some((key, bound)) = self.bound.iter().find(is_own) else {
             assert_eq!(dropped(out), Some("no-binding"));
