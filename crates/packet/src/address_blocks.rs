@@ -82,6 +82,9 @@ fn joined<T: Copy + Ord>(mut blocks: Vec<(T, T)>, next: fn(T) -> Option<T>) -> V
 
 #[inline]
 fn holds<T: Copy + Ord>(blocks: &[(T, T)], address: T) -> bool {
+    if let &[(first, last)] = blocks {
+        return first <= address && address <= last;
+    }
     let after = blocks.partition_point(|&(first, _)| first <= address);
     after.checked_sub(1).and_then(|at| blocks.get(at)).is_some_and(|&(_, last)| address <= last)
 }

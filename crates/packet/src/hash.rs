@@ -89,6 +89,13 @@ impl FlowHasher {
         self.pair(self.fold(address), self.single)
     }
 
+    /// The same of an address by version and number, which for IPv4 fills the low 32 bits.
+    #[inline(always)]
+    pub const fn address_number(&self, version: u8, address: u128) -> PairHash {
+        let folded = if version == 4 { address as u32 } else { self.fold_v6(address) };
+        self.pair(folded, self.single)
+    }
+
     fn fold(&self, address: IpAddr) -> u32 {
         match address {
             IpAddr::V4(address) => address.to_bits(),

@@ -282,6 +282,16 @@ impl Tuple {
         hasher.flow(self.pair, ports, self.protocol)
     }
 
+    /// Source and destination as numbers; IPv4 fills the low 32 bits.
+    #[inline(always)]
+    pub fn numbers(&self) -> (u128, u128) {
+        let of = |bytes: &[u8; 16]| match self.version {
+            4 => u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
+            _ => u128::from_be_bytes(*bytes),
+        };
+        (of(&self.src), of(&self.dst))
+    }
+
     /// Source and destination; 0.0.0.0 where the packet is not IP.
     pub fn addresses(&self) -> (IpAddr, IpAddr) {
         let of = |bytes: &[u8; 16]| match self.version {

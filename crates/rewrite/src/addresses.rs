@@ -135,8 +135,13 @@ impl Pool {
     #[inline]
     pub fn find(&self, version: u8, address: u128) -> Option<u64> {
         let ranges = &self.of(version).ranges;
-        let after = ranges.partition_point(|range| range.first <= address);
-        let range = ranges.get(after.checked_sub(1)?)?;
+        let range = match &ranges[..] {
+            [only] if only.first <= address => only,
+            ranges => {
+                let after = ranges.partition_point(|range| range.first <= address);
+                ranges.get(after.checked_sub(1)?)?
+            }
+        };
         (address <= range.last).then(|| range.number + (address - range.first) as u64)
     }
 
@@ -144,6 +149,10 @@ impl Pool {
     #[inline]
     pub fn address(&self, version: u8, number: u64) -> u128 {
         let ranges = &self.of(version).ranges;
+        if let [only] = &ranges[..] {
+            let address = only.first + u128::from(number);
+            return if address <= only.last { address } else { 0 };
+        }
         let after = ranges.partition_point(|range| range.number <= number);
         let range = after.checked_sub(1).and_then(|at| ranges.get(at));
         let address = range.map(|range| range.first + u128::from(number - range.number));

@@ -4,7 +4,7 @@ use core::any::Any;
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use crate::addresses::{address_of, number};
+use crate::addresses::number;
 use crate::{Endpoint, Fixed, is_portless};
 use warpline_packet::{
     AddressBlocks, Division, FlowHasher, Headers, OwnKey, Prefix, SHARDS, StateKey, Tuple,
@@ -120,28 +120,35 @@ impl InsideKey {
         (usize::from(block) < SHARDS).then_some(block as u8)
     }
 
+    #[inline]
     fn shard(&self, hasher: &FlowHasher, tuple: &Tuple) -> u8 {
-        if tuple.version == 0 {
-            return hasher.shard(tuple.pair);
+        match tuple.version {
+            4 => self.shard_of::<4>(hasher, tuple),
+            6 => self.shard_of::<6>(hasher, tuple),
+            _ => hasher.shard(tuple.pair),
         }
-        let (src, dst) = tuple.addresses();
-        if is_portless(tuple.version, tuple.protocol)
-            && let Some(remote) = self.remote(src, dst)
+    }
+
+    #[inline(always)]
+    fn shard_of<const VERSION: u8>(&self, hasher: &FlowHasher, tuple: &Tuple) -> u8 {
+        let (src, dst) = tuple.numbers();
+        let by_address = |address| hasher.shard(hasher.address_number(VERSION, address));
+        let is_inside = |address| self.inside.contains_number(VERSION, address);
+        let inside = (is_inside(src), is_inside(dst));
+        if is_portless(VERSION, tuple.protocol)
+            && let Some(remote) = self.remote(VERSION, (src, dst), inside)
         {
-            return hasher.shard(hasher.address(remote));
+            return by_address(remote);
         }
         let (to, from) = ((dst, tuple.dst_port), (src, tuple.src_port));
-        let outside = |end| self.shard_of_outside(hasher, tuple, end);
-        match (self.inside.contains(src), self.inside.contains(dst)) {
+        let outside = |end| self.shard_of_outside(hasher, VERSION, tuple.protocol, end);
+        let is_mapped = |address| self.fixed.inside_of(VERSION, address).is_some();
+        match inside {
             // From inside to an outside port: to the state of that port. A mapped address has none.
-            (true, false) if !self.is_mapped(dst) => {
-                outside(to).unwrap_or_else(|| hasher.shard(hasher.address(src)))
-            }
-            (false, true) if !self.is_mapped(src) => {
-                outside(from).unwrap_or_else(|| hasher.shard(hasher.address(dst)))
-            }
-            (true, false) => hasher.shard(hasher.address(src)),
-            (false, true) => hasher.shard(hasher.address(dst)),
+            (true, false) if !is_mapped(dst) => outside(to).unwrap_or_else(|| by_address(src)),
+            (false, true) if !is_mapped(src) => outside(from).unwrap_or_else(|| by_address(dst)),
+            (true, false) => by_address(src),
+            (false, true) => by_address(dst),
             // Nothing is translated between two that are inside, but others may keep state of both
             // directions.
             (true, true) => hasher.shard(tuple.pair),
@@ -152,45 +159,53 @@ impl InsideKey {
     }
 
     /// The end that is neither inside nor translated to inside, if the other one is.
-    fn remote(&self, src: IpAddr, dst: IpAddr) -> Option<IpAddr> {
-        match [src, dst].map(|end| self.inside.contains(end) || self.is_outside(end)) {
-            [true, false] => Some(dst),
-            [false, true] => Some(src),
+    #[cold]
+    fn remote(&self, version: u8, (src, dst): (u128, u128), inside: (bool, bool)) -> Option<u128> {
+        match (inside.0 || self.is_outside(version, src), inside.1 || self.is_outside(version, dst))
+        {
+            (true, false) => Some(dst),
+            (false, true) => Some(src),
             _ => None,
         }
     }
 
-    fn is_outside(&self, address: IpAddr) -> bool {
-        let (version, number) = number(address);
-        self.outside.contains(address)
-            || self.fixed.has_forwards(version, number)
-            || self.fixed.inside_of(version, number).is_some()
-    }
-
-    fn is_mapped(&self, address: IpAddr) -> bool {
-        let (version, address) = number(address);
-        self.fixed.inside_of(version, address).is_some()
+    fn is_outside(&self, version: u8, address: u128) -> bool {
+        self.outside.contains_number(version, address)
+            || self.fixed.has_forwards(version, address)
+            || self.fixed.inside_of(version, address).is_some()
     }
 
     /// The shard with the state of an outside address and port, where it is one of ours.
+    #[inline(always)]
     fn shard_of_outside(
         &self,
         hasher: &FlowHasher,
-        tuple: &Tuple,
-        (outside, port): (IpAddr, Option<u16>),
+        version: u8,
+        protocol: u8,
+        (outside, port): (u128, Option<u16>),
     ) -> Option<u8> {
-        if !self.fixed.is_empty() {
-            let (version, address) = number(outside);
-            let forward = |port| {
-                let to = Endpoint { address, port };
-                Some(self.fixed.forward(version, tuple.protocol, to)?.inside.address)
-            };
-            let host = port.and_then(forward).or_else(|| self.fixed.inside_of(version, address));
-            if let Some(host) = host {
-                return Some(hasher.shard(hasher.address(address_of(version, host))));
-            }
+        if !self.fixed.is_empty()
+            && let Some(host) = self.fixed_host(version, protocol, (outside, port))
+        {
+            return Some(hasher.shard(hasher.address_number(version, host)));
         }
-        port.filter(|_| self.outside.contains(outside)).and_then(|port| self.shard_of_port(port))
+        port.filter(|_| self.outside.contains_number(version, outside))
+            .and_then(|port| self.shard_of_port(port))
+    }
+
+    /// The inside host of an outside end that the configuration fixes.
+    #[inline(never)]
+    fn fixed_host(
+        &self,
+        version: u8,
+        protocol: u8,
+        (address, port): (u128, Option<u16>),
+    ) -> Option<u128> {
+        let forward = |port| {
+            let to = Endpoint { address, port };
+            Some(self.fixed.forward(version, protocol, to)?.inside.address)
+        };
+        port.and_then(forward).or_else(|| self.fixed.inside_of(version, address))
     }
 }
 
@@ -249,12 +264,12 @@ fn client_or_inside(
         _ => return inside.shard(hasher, tuple),
     };
     // Services have ports.
-    if is_portless(tuple.version, tuple.protocol) && inside.remote(src, dst).is_some() {
+    if is_portless(tuple.version, tuple.protocol) {
         return inside.shard(hasher, tuple);
     }
     // The pair won't do for an unused port: it has the VIP one way and the backend the other.
     inside
-        .shard_of_outside(hasher, tuple, (client, port))
+        .shard_of_outside(hasher, tuple.version, tuple.protocol, (number(client).1, port))
         .unwrap_or_else(|| hasher.shard(hasher.address(client)))
 }
 

@@ -227,6 +227,26 @@ impl Bindings {
         self.slab[number as usize].inside(self.upper(number))
     }
 
+    /// Whether `remote` is the first of a binding's remotes, which is then remembered until
+    /// `expires`.
+    #[inline]
+    pub(super) fn keeps_first(
+        &mut self,
+        number: u32,
+        remote: Endpoint,
+        now: u64,
+        expires: u64,
+    ) -> bool {
+        let at = number as usize;
+        let binding = &mut self.slab[at];
+        let upper = if binding.is_v6() { self.uppers.get(at) } else { None };
+        let is_first = binding.sends_first_to(upper, remote, now);
+        if is_first {
+            binding.keep_first(expires);
+        }
+        is_first
+    }
+
     /// The remotes of the binding called `number`.
     #[inline]
     pub(super) fn remotes(&mut self, number: u32) -> Remotes<'_> {

@@ -27,7 +27,7 @@ pub(super) struct Flow<'a> {
 }
 
 /// What it carries, or why that can't be translated.
-#[inline]
+#[inline(always)]
 pub(super) fn content<'a>(packet: &'a PacketMut<'_>) -> Result<Content<'a>, Refusal> {
     if packet.has(Flags::LATER_FRAGMENT) {
         return Ok(Content::LaterFragment);
@@ -64,6 +64,7 @@ fn flow_of_other(number: u8) -> Flow<'static> {
     Flow { protocol: Protocol::Other, src_port, dst_port, segment: None, opens: true }
 }
 
+#[inline(always)]
 fn flow<'a>(packet: &PacketMut<'_>, protocol: Protocol, segment: Option<Segment<'a>>) -> Flow<'a> {
     Flow {
         protocol,

@@ -38,19 +38,21 @@ impl NatShard {
                 Course::Past
             };
         }
-        let outside = config.outside.find(version, dst);
         if !config.is_inside(version, src) {
+            let outside = config.outside.find(version, dst);
             return match self.course_in(packet, dst, outside) {
                 Course::Past if self.is_about_binding(packet, dst) => Course::Out,
                 course => course,
             };
         }
         let fixed = &config.fixed;
-        let is_outside =
+        let is_fixed =
             || fixed.has_forwards(version, dst) || fixed.inside_of(version, dst).is_some();
+        let is_outside =
+            config.outside.find(version, dst).is_some() || !fixed.is_empty() && is_fixed();
         if config.is_inside(version, dst) || stays_on_link(version, dst) {
             Course::Past
-        } else if outside.is_some() || is_outside() {
+        } else if is_outside {
             match self.words.has_two() {
                 true => Course::Hairpin,
                 false => Course::Refused(Refusal::Hairpin),
@@ -58,7 +60,10 @@ impl NatShard {
         } else if is_multicast(version, dst) {
             Course::Refused(Refusal::Multicast)
         } else {
-            let own = || fixed.outside_of(version, src).map(Course::MappedOut);
+            let own = || match fixed.is_empty() {
+                true => None,
+                false => fixed.outside_of(version, src).map(Course::MappedOut),
+            };
             match config.translates(version, src, dst, packet.protocol()) {
                 Some(true) => own().unwrap_or(Course::Out),
                 Some(false) => Course::Past,

@@ -21,6 +21,7 @@ use warpline_tables::tcp::PickUp;
 
 impl NatShard {
     /// The binding of a connection to a forwarded port, by its inside end.
+    #[inline]
     pub(super) fn connection(
         &self,
         version: u8,

@@ -69,6 +69,7 @@ impl NatShard {
         Ok(())
     }
 
+    #[inline]
     fn keep(&mut self, number: u32, protocol: Protocol, remote: Endpoint) {
         let class = match protocol {
             Protocol::Udp => self.bindings.get(number).udp_class(remote.port),
@@ -82,7 +83,9 @@ impl NatShard {
         if self.config.filtering != Dependence::EndpointIndependent {
             let (now, expiry) = (self.bindings.now().as_nanos(), self.bindings.expiry(class));
             let remote = Endpoint { port, ..remote };
-            self.bindings.remotes(number).remember(remote, now, expiry);
+            if !self.bindings.keeps_first(number, remote, now, expiry) {
+                self.bindings.remotes(number).remember(remote, now, expiry);
+            }
         }
         self.bindings.refresh(number, class);
     }
