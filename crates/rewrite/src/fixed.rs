@@ -6,8 +6,8 @@ use core::net::IpAddr;
 use warpline_packet::Prefix;
 use warpline_packet::wire::ip_protocol;
 
-use crate::Endpoint;
 use crate::addresses::number;
+use crate::{Endpoint, PortSet};
 
 /// Ports of an outside address that lead to an inside host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Forward {
     pub port: u16,
     /// Whether all outside ports lead to one inside port.
     pub is_one: bool,
+    /// The ports of the chain by which packets come that it forwards.
+    pub came_by: PortSet,
 }
 
 /// A prefix of outside addresses that stands for one of inside addresses, host by host.
@@ -42,6 +44,8 @@ pub struct Target {
     pub inside: Endpoint,
     /// The number of the outside address among those of all forwards.
     pub address: u64,
+    /// The ports of the chain by which packets come that are forwarded.
+    pub came_by: PortSet,
 }
 
 /// Forwards of one outside address and protocol, by their first port.
@@ -55,6 +59,7 @@ struct Row {
     inside: Endpoint,
     is_one: bool,
     address: u64,
+    came_by: PortSet,
 }
 
 /// All fixed translations.
@@ -92,6 +97,7 @@ impl Fixed {
                 inside: Endpoint { address: inside, port: forward.port },
                 is_one: forward.is_one,
                 address,
+                came_by: forward.came_by,
             };
             order.push((row, place));
         }
@@ -108,7 +114,13 @@ impl Fixed {
         Ok(own)
     }
 
+    /// Whether a forward asks by which port of the chain a packet came.
+    pub fn asks_ports(&self) -> bool {
+        self.rows.iter().any(|row| !row.came_by.is_all())
+    }
+
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.mapped.is_empty()
     }
@@ -127,7 +139,8 @@ impl Fixed {
         let is_own = (row.version, row.protocol, row.outside) == (version, protocol, to.address);
         (is_own && to.port <= row.last).then(|| {
             let port = row.inside.port + if row.is_one { 0 } else { to.port - row.first };
-            Target { inside: Endpoint { port, ..row.inside }, address: row.address }
+            let inside = Endpoint { port, ..row.inside };
+            Target { inside, address: row.address, came_by: row.came_by }
         })
     }
 
@@ -198,6 +211,7 @@ mod tests {
             inside: inside.parse().unwrap(),
             port,
             is_one: false,
+            came_by: PortSet::ALL,
         }
     }
 

@@ -8,7 +8,7 @@ use warpline_packet::wire::ip_protocol;
 use warpline_packet::{AddressBlocks, Prefix};
 use warpline_rewrite::addresses::number;
 use warpline_rewrite::fixed::FORWARDED;
-use warpline_rewrite::{Fixed, Forward, Mapped, is_portless};
+use warpline_rewrite::{Fixed, Forward, Mapped, PortSet, is_portless};
 
 const FORWARD: &str = "write PROTOCOL OUTSIDE PORT[-PORT] to INSIDE [PORT[-PORT]], like \
                        tcp 203.0.113.1 8080 to 10.0.0.5 80, or gre 203.0.113.1 to 10.0.0.5";
@@ -89,7 +89,8 @@ pub(super) fn forward(
     if outside.is_ipv4() != inside.is_ipv4() {
         return Err("both addresses must be of one IP version".into());
     }
-    Ok(Forward { protocol, outside, ports, inside, port: to.0, is_one })
+    let came_by = PortSet::ALL;
+    Ok(Forward { protocol, outside, ports, inside, port: to.0, is_one, came_by })
 }
 
 fn range(text: &str) -> Result<(u16, u16), String> {
@@ -138,6 +139,8 @@ pub struct SourceRule {
     pub not_destinations: Vec<Prefix>,
     /// The protocol, where only one is meant.
     pub protocol: Option<u8>,
+    /// The ports of the chain by which packets come.
+    pub came_by: PortSet,
     /// Whether its packets are translated.
     pub translates: bool,
 }
@@ -149,12 +152,18 @@ impl SourceRule {
     }
 
     /// Whether it decides a packet.
-    pub(super) fn matches(&self, version: u8, src: u128, dst: u128, protocol: u8) -> bool {
+    pub(super) fn matches(
+        &self,
+        (version, protocol): (u8, u8),
+        (src, dst): (u128, u128),
+        port: impl Fn() -> u16,
+    ) -> bool {
         let has = |list: &[Prefix], address| list.iter().any(|one| holds(*one, version, address));
         (self.sources.is_empty() || has(&self.sources, src))
             && (self.destinations.is_empty() || has(&self.destinations, dst))
             && !has(&self.not_destinations, dst)
             && self.protocol.is_none_or(|own| own == protocol)
+            && (self.came_by.is_all() || self.came_by.has(port()))
     }
 }
 

@@ -8,7 +8,8 @@ use warpline_packet::wire::ip_protocol;
 use super::fixed_keys::{SourceRule, can_forward};
 use super::rule_ports::RulePorts;
 use super::rules::{NatRules, Translation, prefixes};
-use warpline_nf::SourceText;
+use warpline_nf::{Side, SourceText};
+use warpline_rewrite::PortSet;
 use warpline_rewrite::addresses::{PortRange, number};
 use warpline_rule_files::iptables_match::{port_range, prefix, protocol_number};
 use warpline_rule_files::save_file::{self, SavedRule};
@@ -60,6 +61,8 @@ struct Conditions<'a> {
     protocol: Option<u8>,
     /// Destination ports.
     ports: Vec<(u16, u16)>,
+    /// The ports of the chain by which packets come.
+    came_by: PortSet,
     /// Conditions without which the rule holds, if they are skipped.
     troubles: Vec<Trouble>,
     /// The first condition without which it would hold for too much.
@@ -78,8 +81,8 @@ fn read(
     let mut conditions = conditions(&words, hook, ports)?;
     let Some((target, options)) = conditions.target.take() else { return Ok(Vec::new()) };
     match hook {
-        Hook::Prerouting => forward(target, &options, conditions, found),
-        Hook::Postrouting => translate(target, &options, conditions, found),
+        Hook::Prerouting => forward(target, &options, conditions, ports, found),
+        Hook::Postrouting => translate(target, &options, conditions, ports, found),
     }
 }
 
@@ -162,13 +165,11 @@ impl Conditions<'_> {
         hook: Hook,
         ports: &RulePorts,
     ) {
-        let why = match ports.interfaces.named(value.text, '+') {
-            Ok(named) if hook == Hook::Prerouting => ports.objection_in(&named, negated),
-            Ok(named) => ports.objection(way, &named, negated),
-            Err(why) => Some(why),
-        };
-        if let Some(why) = why {
-            self.need(value.unsupported(why));
+        let way = if hook == Hook::Prerouting { Way::In } else { way };
+        let named = ports.interfaces.named(value.text, '+');
+        match named.and_then(|named| ports.condition(way, &named, negated)) {
+            Ok(came_by) => self.came_by = self.came_by.and(came_by),
+            Err(why) => self.need(value.unsupported(why)),
         }
     }
 }
@@ -185,6 +186,7 @@ fn forward(
     target: Word<'_>,
     options: &[Word<'_>],
     mut conditions: Conditions<'_>,
+    ports: &RulePorts,
     found: &mut NatRules,
 ) -> Result<Vec<Trouble>, Trouble> {
     let skipped = |trouble: Trouble| Err(trouble.help(LEFT_OUT));
@@ -206,6 +208,10 @@ fn forward(
     }
     if !conditions.not_destinations.is_empty() {
         return skipped(target.unsupported("`!` before `-d`"));
+    }
+    let maps = target.text == "NETMAP" || conditions.protocol.is_none();
+    if maps && !ports.covers(Side::Outside, conditions.came_by) {
+        return skipped(target.unsupported("a host's own address at some ports only"));
     }
     if target.text == "NETMAP" {
         let to = value("--to").ok_or_else(|| target.wrong("lacks `--to`"))?;
@@ -232,8 +238,8 @@ fn forward(
     } else if !has_ports || conditions.ports.is_empty() {
         return skipped(target.unsupported("a forward of all ports, without `--dport`"));
     }
-    let (outside, ports) = (&conditions.destinations, &conditions.ports);
-    let done = found.forward(protocol, outside, ports, inside, inside_ports);
+    let Conditions { destinations, ports, came_by, .. } = &conditions;
+    let done = found.forward(protocol, destinations, ports, inside, inside_ports, *came_by);
     done.map(|()| Vec::new()).map_err(|why| to.wrong(why))
 }
 
@@ -246,15 +252,17 @@ fn translate(
     target: Word<'_>,
     options: &[Word<'_>],
     conditions: Conditions<'_>,
+    ports: &RulePorts,
     found: &mut NatRules,
 ) -> Result<Vec<Trouble>, Trouble> {
-    let Conditions { sources, destinations, not_destinations, protocol, troubles, needed, .. } =
-        conditions;
+    let Conditions { sources, destinations, not_destinations, protocol, came_by, .. } = conditions;
+    let (troubles, needed) = (conditions.troubles, conditions.needed);
     let mut rule = SourceRule {
         sources: sources.clone().unwrap_or_default(),
         destinations,
         not_destinations,
         protocol,
+        came_by,
         translates: true,
     };
     match target.text {
@@ -278,11 +286,15 @@ fn translate(
         match (target.text, option.text) {
             ("SNAT", "--to-source") => to_source(words.next().ok_or_else(end)?, &mut translation)?,
             ("MASQUERADE", "--to-ports") => {
-                translation.ports = Some(ports(words.next().ok_or_else(end)?)?);
+                translation.ports = Some(self::ports(words.next().ok_or_else(end)?)?);
             }
             ("NETMAP", "--to") => {
                 let to = words.next().ok_or_else(end)?;
                 let outside = prefix(to)?.ok_or_else(|| to.wrong("not a prefix"))?;
+                if !ports.covers(Side::Inside, came_by) {
+                    let what = "a host's own address at some ports only";
+                    return Err(target.unsupported(what).help(LEFT_OUT));
+                }
                 let Some([inside]) = sources.as_deref() else {
                     return Err(target.wrong("requires one source, `-s`"));
                 };

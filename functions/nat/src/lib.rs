@@ -11,6 +11,7 @@ mod conversations;
 mod fixed_keys;
 mod iptables_rules;
 mod key;
+mod keys;
 mod list;
 mod nft_rules;
 mod port_bitmaps;
@@ -50,7 +51,7 @@ pub const DEFINITION: Definition = Definition {
     summary: "translates inside addresses and ports to outside ones and back (NAPT)",
     manual: MANUAL,
     has_kernels: true,
-    keys: config::KEYS,
+    keys: keys::KEYS,
     drops: Refusal::NAMES,
     access: ACCESS,
     build,
@@ -157,6 +158,9 @@ impl Nat {
         let mut access = ACCESS;
         access.before.writes = access.before.writes | words.fields();
         access.run.reads = access.run.reads | words.first().fields();
+        if config.asks_ports() {
+            access.before.reads = access.before.reads.with(Field::Ingress);
+        }
         Self { config: Arc::new(config), words, access }
     }
 }

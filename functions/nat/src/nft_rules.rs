@@ -8,8 +8,9 @@ use warpline_packet::Prefix;
 use super::fixed_keys::{SourceRule, can_forward};
 use super::rule_ports::RulePorts;
 use super::rules::{NatRules, Translation, prefixes};
-use warpline_nf::SourceText;
+use warpline_nf::{Side, SourceText};
 use warpline_packet::wire::ip_protocol;
+use warpline_rewrite::PortSet;
 use warpline_rewrite::addresses::{PortRange, address_of};
 use warpline_rule_files::nft::{objects, parse, text};
 use warpline_rule_files::nft_value::{Fault, Kind, Sets, list, short};
@@ -77,6 +78,8 @@ struct Conditions {
     protocol: Option<u8>,
     /// Destination ports.
     ports: Vec<(u16, u16)>,
+    /// The ports of the chain by which packets come.
+    came_by: PortSet,
     /// Conditions that are not supported.
     troubles: Vec<String>,
 }
@@ -111,6 +114,36 @@ impl Conditions {
             }
             _ if is_protocol && !negated => self.protocol(right, sets, table)?,
             _ => self.troubles.push("a condition on other than addresses and ports".into()),
+        }
+        Ok(())
+    }
+
+    /// Adds a condition on an interface.
+    fn interface(
+        &mut self,
+        condition: &Value,
+        sets: &mut Sets<'_>,
+        table: (&str, &str),
+        ports: &RulePorts,
+    ) -> Result<(), Fault> {
+        let Some(way) = way(condition) else { return Ok(()) };
+        let negated = match text(condition, "op") {
+            "==" | "in" | "" => false,
+            "!=" => true,
+            op => {
+                self.troubles.push(format!("the operator `{}`", short(op)));
+                return Ok(());
+            }
+        };
+        let right = condition.get("right").unwrap_or(&Value::Null);
+        let asked = match sets.read(right, Kind::Interface, table) {
+            Ok(named) => ports.condition(way, &named, negated),
+            Err(Fault::Unsupported(why)) => Err(why),
+            Err(wrong) => return Err(wrong),
+        };
+        match asked {
+            Ok(came_by) => self.came_by = self.came_by.and(came_by),
+            Err(why) => self.troubles.push(why),
         }
         Ok(())
     }
@@ -167,10 +200,7 @@ fn postrouting<'a>(
         match &name[..] {
             "counter" | "log" => {}
             "match" if way(value).is_some() => {
-                let own_troubles = interface(value, sets, table, |way, named, negated| {
-                    ports.objection(way, named, negated)
-                })?;
-                own.troubles.extend(own_troubles);
+                own.interface(value, sets, table, ports)?;
             }
             "match" => own.add(value, sets, table)?,
             "snat" | "masquerade" => {
@@ -203,6 +233,7 @@ fn source_rule(own: &Conditions, translates: bool) -> SourceRule {
         destinations: own.destinations.clone(),
         not_destinations: own.not_destinations.clone(),
         protocol: own.protocol,
+        came_by: own.came_by,
         translates,
     }
 }
@@ -222,13 +253,10 @@ fn prerouting<'a>(
         match &name[..] {
             "counter" | "log" => {}
             "match" if way(value).is_some() => {
-                let own_troubles = interface(value, sets, table, |_, named, negated| {
-                    ports.objection_in(named, negated)
-                })?;
-                own.troubles.extend(own_troubles);
+                own.interface(value, sets, table, ports)?;
             }
             "match" => own.add(value, sets, table)?,
-            "dnat" => return forward(value, own, table.0, found),
+            "dnat" => return forward(value, own, table.0, ports, found),
             "accept" | "return" => own.troubles.push("packets that are not forwarded".into()),
             "redirect" => own.troubles.push("ports of the gateway itself".into()),
             _ => own.troubles.push(short(name)),
@@ -241,6 +269,7 @@ fn forward(
     value: &Value,
     own: Conditions,
     family: &str,
+    ports: &RulePorts,
     found: &mut NatRules,
 ) -> Result<Vec<String>, Fault> {
     if own.sources.is_some() || !own.not_destinations.is_empty() {
@@ -266,6 +295,9 @@ fn forward(
         },
     };
     match own.protocol {
+        None if !ports.covers(Side::Outside, own.came_by) => {
+            return Ok(vec!["a host's own address at some ports only".into()]);
+        }
         None => match (&own.destinations[..], to) {
             (&[outside], None) => found.map(outside, Prefix::host(inside)).map_err(Fault::wrong)?,
             _ => return Err(Fault::wrong("dnat without a protocol or one destination")),
@@ -275,14 +307,14 @@ fn forward(
                 return Ok(vec!["a forward of all ports, without `dport`".into()]);
             }
             found
-                .forward(protocol, &own.destinations, &own.ports, inside, to)
+                .forward(protocol, &own.destinations, &own.ports, inside, to, own.came_by)
                 .map_err(Fault::wrong)?;
         }
         Some(protocol) if own.ports.is_empty() && to.is_none() && can_forward(protocol, inside) => {
             let number = u16::from(protocol);
             let ports = [(number, number)];
             found
-                .forward(protocol, &own.destinations, &ports, inside, None)
+                .forward(protocol, &own.destinations, &ports, inside, None, own.came_by)
                 .map_err(Fault::wrong)?;
         }
         Some(_) => return Ok(vec!["a forward of this protocol".into()]),
@@ -297,27 +329,6 @@ fn way(condition: &Value) -> Option<Way> {
         "iifname" | "iif" => Some(Way::In),
         "oifname" | "oif" => Some(Way::Out),
         _ => None,
-    }
-}
-
-/// What of a condition on an interface is not supported, by `objection`.
-fn interface(
-    condition: &Value,
-    sets: &mut Sets<'_>,
-    table: (&str, &str),
-    objection: impl Fn(Way, &NumberSet, bool) -> Option<String>,
-) -> Result<Option<String>, Fault> {
-    let Some(way) = way(condition) else { return Ok(None) };
-    let negated = match text(condition, "op") {
-        "==" | "in" | "" => false,
-        "!=" => true,
-        op => return Ok(Some(format!("the operator `{}`", short(op)))),
-    };
-    let right = condition.get("right").unwrap_or(&Value::Null);
-    match sets.read(right, Kind::Interface, table) {
-        Ok(named) => Ok(objection(way, &named, negated)),
-        Err(Fault::Unsupported(why)) => Ok(Some(why)),
-        Err(wrong) => Err(wrong),
     }
 }
 

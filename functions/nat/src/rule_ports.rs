@@ -1,18 +1,19 @@
-//! Interfaces in rules of translation: conditions that every translated packet meets have no
-//! effect.
+//! Interfaces in rules of translation: the ports by which packets come in.
 //!
-//! Packets of inside hosts come in at inside ports. With one inside port they leave by outside
-//! ports. A condition that not all of them meet is unsupported, since each is translated.
+//! A rule that asks for the port by which a packet leaves asks for the port by which it came, in a
+//! chain with two ports. With more ports the route is not known yet, so only a condition that all
+//! packets of inside hosts meet is supported, and has no effect.
 
 use warpline_nf::{Ports, Side};
+use warpline_rewrite::PortSet;
 use warpline_rule_files::{Interfaces, Leaves, NumberSet, Way};
 
 /// The ports of a chain, for rules.
 #[derive(Clone, Debug, Default)]
 pub struct RulePorts {
     pub(super) interfaces: Interfaces,
-    inside: Vec<u128>,
-    outside: Vec<u128>,
+    inside: Vec<u16>,
+    outside: Vec<u16>,
 }
 
 impl RulePorts {
@@ -27,32 +28,51 @@ impl RulePorts {
         Self { interfaces, inside: of(Side::Inside), outside: of(Side::Outside) }
     }
 
-    /// Why a forward can't ask that packets come by these ports, or by all others: packets to an
-    /// outside address come by every outside port.
-    pub(super) fn objection_in(&self, ports: &NumberSet, negated: bool) -> Option<String> {
-        let has = |port: &u128| {
-            let mut ranges = ports.ranges().iter();
-            ranges.any(|&(first, last)| first <= *port && *port <= last) != negated
-        };
-        let missing = !self.outside.iter().all(has);
-        missing.then(|| "packets from outside come by other ports, too".into())
+    /// The ports by which packets come that a rule asks for: those named, or all others.
+    pub(super) fn came_by(&self, named: &NumberSet, negated: bool) -> PortSet {
+        let all = self.inside.iter().chain(&self.outside);
+        let (taken, left): (Vec<u16>, Vec<u16>) = all.partition(|port| has(named, negated, **port));
+        if left.is_empty() { PortSet::ALL } else { PortSet::of(&taken) }
     }
 
-    /// Why a rule can't ask that packets come or leave (`way`) by these ports, or by all others.
-    pub(super) fn objection(&self, way: Way, ports: &NumberSet, negated: bool) -> Option<String> {
-        let has = |port: &u128| {
-            let mut ranges = ports.ranges().iter();
-            ranges.any(|&(first, last)| first <= *port && *port <= last) != negated
-        };
-        let (has_inside, has_outside) = (self.inside.iter().all(has), self.outside.iter().all(has));
-        match way {
-            Way::In if has_inside => None,
-            Way::In => Some("inside hosts are behind other ports, too".into()),
-            Way::Out if !has_outside => {
-                Some("packets of inside hosts leave by other ports, too".into())
+    /// The ports by which packets come whose condition is about a way through the chain; or why a
+    /// rule can't ask for these.
+    pub(super) fn condition(
+        &self,
+        way: Way,
+        named: &NumberSet,
+        negated: bool,
+    ) -> Result<PortSet, String> {
+        let has = |port: &u16| has(named, negated, *port);
+        match (way, self.inside.len() + self.outside.len()) {
+            (Way::In, _) => Ok(self.came_by(named, negated)),
+            // Packets leave by the other port.
+            (Way::Out, 2) => Ok(match (has(&0), has(&1)) {
+                (true, true) => PortSet::ALL,
+                (leaves_by_first, leaves_by_second) => {
+                    let came = [(1, leaves_by_first), (0, leaves_by_second)];
+                    let came = came.iter().filter(|(_, is)| *is).map(|&(port, _)| port);
+                    PortSet::of(&came.collect::<Vec<_>>())
+                }
+            }),
+            (Way::Out, _) if !self.outside.iter().all(has) => {
+                Err("packets of inside hosts leave by other ports, too".into())
             }
-            Way::Out if has_inside || self.inside.len() == 1 => None,
-            Way::Out => Some("packets between inside ports are translated, too".into()),
+            (Way::Out, _) if self.inside.iter().all(has) || self.inside.len() == 1 => {
+                Ok(PortSet::ALL)
+            }
+            (Way::Out, _) => Err("packets between inside ports are translated, too".into()),
         }
     }
+
+    /// Whether all inside ports are among these; or all outside ports.
+    pub(super) fn covers(&self, side: Side, ports: PortSet) -> bool {
+        let own = if side == Side::Inside { &self.inside } else { &self.outside };
+        own.iter().all(|&port| ports.has(port))
+    }
+}
+
+fn has(named: &NumberSet, negated: bool, port: u16) -> bool {
+    let mut ranges = named.ranges().iter();
+    ranges.any(|&(first, last)| first <= port.into() && u128::from(port) <= last) != negated
 }

@@ -1,8 +1,7 @@
 //! Rules of other translators: whose addresses are translated, and to which.
 //!
-//! Here every inside address is translated to one pool, whatever a packet's protocol, destination or
-//! interface. So all rules of a file must translate to the same addresses. They have no other
-//! conditions than the source, and interfaces that all such packets have. Unsupported parts fail
+//! Here every inside address is translated to one pool. So all rules of a file must translate to the
+//! same addresses. Their conditions decide whether a packet is translated. Unsupported parts fail
 //! closed: left out, a condition lets more be translated, and a port forward none in.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,7 +12,7 @@ use super::fixed_keys::{self, SourceRule, is_host};
 use super::{RulePorts, parse_iptables, parse_nft};
 use warpline_nf::{Diagnostic, Diagnostics, Resources, Section};
 use warpline_rewrite::addresses::PortRange;
-use warpline_rewrite::{Forward, Mapped};
+use warpline_rewrite::{Forward, Mapped, PortSet};
 use warpline_rule_files::NumberSet;
 use warpline_rule_files::nft::is_nft;
 use warpline_rule_files::save_file::is_iptables;
@@ -61,12 +60,16 @@ pub struct ForwardRule {
     pub inside: IpAddr,
     /// The first and the last inside port.
     pub to: (u16, u16),
+    /// The ports of the chain by which packets come.
+    pub came_by: PortSet,
 }
 
 impl ForwardRule {
     /// The forward of an outside address.
     pub(super) fn of(&self, outside: IpAddr) -> Result<Forward, String> {
-        fixed_keys::forward(self.protocol, outside, self.ports, self.inside, self.to)
+        let forward =
+            fixed_keys::forward(self.protocol, outside, self.ports, self.inside, self.to)?;
+        Ok(Forward { came_by: self.came_by, ..forward })
     }
 }
 
@@ -80,6 +83,7 @@ impl NatRules {
         ports: &[(u16, u16)],
         inside: IpAddr,
         to: Option<(u16, u16)>,
+        came_by: PortSet,
     ) -> Result<(), String> {
         if !outside.iter().copied().all(is_host) {
             return Err("a forward needs single addresses as destination".into());
@@ -90,11 +94,12 @@ impl NatRules {
         };
         for &ports in ports {
             for &outside in &outside {
-                let rule =
-                    ForwardRule { protocol, outside, ports, inside, to: to.unwrap_or(ports) };
+                let to = to.unwrap_or(ports);
+                let rule = ForwardRule { protocol, outside, ports, inside, to, came_by };
                 rule.of(outside.unwrap_or(inside))?;
                 let covers = |own: &ForwardRule| {
                     own.protocol == protocol
+                        && own.came_by.and(came_by) == came_by
                         && (own.outside.is_none() || own.outside == outside)
                         && own.ports.0 <= ports.0
                         && ports.1 <= own.ports.1
@@ -249,6 +254,7 @@ fn settle(section: &mut Section<'_>, source: &warpline_nf::SourceText, found: Na
     let has_conditions = |rule: &SourceRule| {
         !rule.translates
             || rule.protocol.is_some()
+            || !rule.came_by.is_all()
             || !(rule.destinations.is_empty() && rule.not_destinations.is_empty())
     };
     if !source_rules.iter().any(has_conditions) {

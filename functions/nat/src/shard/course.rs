@@ -6,7 +6,7 @@ use warpline_packet::{Flags, PacketMut};
 use super::super::Refusal;
 use super::super::content::{Content, content};
 use super::NatShard;
-use super::ends::ip_number;
+use super::ends::{ip_number, remote};
 use warpline_rewrite::fixed::Target;
 use warpline_rewrite::icmp::Quote;
 use warpline_rewrite::{Endpoint, is_portless};
@@ -64,8 +64,9 @@ impl NatShard {
                 true => None,
                 false => fixed.outside_of(version, src).map(Course::MappedOut),
             };
-            match config.translates(version, src, dst, packet.protocol()) {
+            match config.translates(version, src, dst, packet.protocol(), || packet.interface()) {
                 Some(true) => own().unwrap_or(Course::Out),
+                _ if self.answers_forward(packet, src, dst) => Course::Out,
                 Some(false) => Course::Past,
                 None => own().unwrap_or(Course::Past),
             }
@@ -85,7 +86,9 @@ impl NatShard {
                 false => packet.dst_port(),
             };
             let to = Endpoint { address: dst, port };
-            if let Some(target) = fixed.forward(version, packet.protocol(), to) {
+            if let Some(target) = fixed.forward(version, packet.protocol(), to)
+                && takes(&target, packet)
+            {
                 return Course::Forwarded(target);
             }
         }
@@ -96,6 +99,22 @@ impl NatShard {
         }
     }
 
+    /// Whether a packet belongs to a connection to a forwarded port, which is translated back
+    /// whatever the rules say of its host.
+    fn answers_forward(&self, packet: &PacketMut<'_>, src: u128, dst: u128) -> bool {
+        let version = packet.version();
+        self.config.fixed.is_host(version, src)
+            && match content(packet) {
+                Ok(Content::Flow(flow)) => {
+                    let inside = Endpoint { address: src, port: flow.src_port };
+                    let remote = remote(flow.protocol, dst, flow.dst_port);
+                    self.connection(version, flow.protocol, inside, remote).is_some()
+                }
+                Ok(Content::LaterFragment) => self.followed(packet).is_ok(),
+                _ => false,
+            }
+    }
+
     /// Whether an ICMP error concerns an inside host that is translated, though its sender is a
     /// router without an inside address (RFC 5508, REQ-6).
     pub(super) fn is_about_binding(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
@@ -103,7 +122,7 @@ impl NatShard {
         let is_translated = |quote: Quote| {
             let host = quote.dst.address;
             let protocol = ip_number(&quote).unwrap_or(packet.protocol());
-            let by_rule = config.translates(version, host, dst, protocol);
+            let by_rule = config.translates(version, host, dst, protocol, || packet.interface());
             config.is_inside(version, host)
                 && by_rule.unwrap_or_else(|| config.fixed.outside_of(version, host).is_some())
         };
@@ -112,6 +131,11 @@ impl NatShard {
             && Quote::read(packet.payload(), version).is_some_and(is_translated)
             && self.outbound_error(packet, dst).is_ok()
     }
+}
+
+/// Whether a forward takes a packet that comes by this port.
+pub(super) fn takes(target: &Target, packet: &PacketMut<'_>) -> bool {
+    target.came_by.is_all() || target.came_by.has(packet.interface())
 }
 
 /// Link-local addresses, the limited broadcast, and groups of link scope.

@@ -11,6 +11,7 @@ use super::super::binding::Class;
 use super::super::content::{Content, Flow, content};
 use super::super::key::Key;
 use super::super::remotes::Way;
+use super::course::takes;
 use super::ends::{outside, remote};
 use super::uses::Use;
 use super::{Done, NatShard, quote};
@@ -88,7 +89,8 @@ impl NatShard {
             Some(address) => Endpoint { address, ..own },
             None => self.source(version, &flow, own, to)?,
         };
-        let inside = if let Some(target) = config.fixed.forward(version, number, to) {
+        let forward = config.fixed.forward(version, number, to);
+        let inside = if let Some(target) = forward.filter(|target| takes(target, packet)) {
             self.forward(version, &flow, from, target)?;
             target.inside
         } else if let Some(address) = config.fixed.inside_of(version, dst) {

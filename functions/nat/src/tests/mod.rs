@@ -2,6 +2,7 @@
 
 mod cases;
 mod fixed;
+mod gateway;
 mod model;
 mod pools;
 mod portless;
