@@ -20,7 +20,7 @@ pub enum Side {
     Destination,
 }
 
-/// What a quote says. The identifier of an echo stands for both ports, and so does the number of a
+/// A quoted packet. The identifier of an echo stands for both ports, and so does the number of a
 /// protocol without ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quote {

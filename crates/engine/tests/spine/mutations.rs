@@ -268,6 +268,9 @@ const UNSEEN: &[(&str, Part, FieldSet, bool)] = &[
     ("ipsec", Part::Run, FieldSet::of(&[Field::EthDst, Field::EthSrc, Field::VlanTci]), false),
     // Parsing the new headers ends at the tunnel's own, before these fields.
     ("load_balancer", Part::Run, FieldSet::of(&[Field::TcpFlags, Field::UdpLen]), false),
+    // Windows and their scale decide once an inside host acknowledges an answer. These packets end
+    // with the answers.
+    ("nat", Part::Before, FieldSet::of(&[Field::TcpWindow, Field::TcpOptions]), false),
     // The hash is a hint for the lookup. A word that names no list makes `after` search again,
     // with the same result.
     ("nids", Part::After, FieldSet::of(&[Field::FlowHash, Field::Scratch0]), false),
