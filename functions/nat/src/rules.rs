@@ -251,13 +251,14 @@ fn settle(section: &mut Section<'_>, source: &warpline_nf::SourceText, found: Na
     refuse("inside", !any_source);
     refuse("outside", outside.is_some());
     refuse("ports", ports.is_some());
-    let has_conditions = |rule: &SourceRule| {
-        !rule.translates
-            || rule.protocol.is_some()
-            || !rule.came_by.is_all()
-            || !(rule.destinations.is_empty() && rule.not_destinations.is_empty())
+    let has_no_condition = |rule: &SourceRule| {
+        rule.translates
+            && rule.protocol.is_none()
+            && rule.came_by.is_all()
+            && rule.destinations.is_empty()
+            && rule.not_destinations.is_empty()
     };
-    if !source_rules.iter().any(has_conditions) {
+    if source_rules.iter().all(has_no_condition) {
         source_rules.clear();
     }
     let mut inside = found.inside;
