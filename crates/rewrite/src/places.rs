@@ -94,12 +94,15 @@ impl PlaceWords {
         self.second.is_some()
     }
 
-    /// Has `packet`, from inside to inside by an outside address, get a new destination and a new
-    /// source, with two places.
-    pub fn set_hairpin(&self, packet: &mut PacketMut<'_>, destination: &Rewrite, source: Endpoint) {
+    /// Gives `packet`, from inside to inside by an outside address, a new destination at the first
+    /// of two places and a new source at the second.
+    pub fn set_both(&self, packet: &mut PacketMut<'_>, destination: &Rewrite, source: &Rewrite) {
         if let Some(second) = &self.second {
             self.first.set(packet, destination);
-            second.words.put(packet, translate::HAIRPIN, source);
+            match source.action {
+                Action::Source => second.words.put(packet, translate::HAIRPIN, source.to),
+                _ => second.words.set(packet, source),
+            }
             packet.set_scratch(second.source, folded(packet.addresses().0));
         }
     }

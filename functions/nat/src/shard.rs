@@ -3,6 +3,7 @@
 mod course;
 mod ends;
 mod fixed;
+mod hairpin;
 mod uses;
 
 use std::cell::RefCell;

@@ -1,7 +1,4 @@
-//! Packets of translations that the configuration fixes: forwarded ports, mapped hosts, and packets
-//! from inside to inside by an outside address.
-
-use std::sync::Arc;
+//! Packets of translations that the configuration fixes: forwarded ports and mapped hosts.
 
 use warpline_packet::PacketMut;
 use warpline_packet::wire::ip_protocol;
@@ -11,7 +8,6 @@ use super::super::binding::Class;
 use super::super::content::{Content, Flow, content};
 use super::super::key::Key;
 use super::super::remotes::Way;
-use super::course::takes;
 use super::ends::{outside, remote};
 use super::uses::Use;
 use super::{Done, NatShard, quote};
@@ -51,7 +47,7 @@ impl NatShard {
     }
 
     /// Finds or makes the binding of a connection from `remote` to a forwarded port.
-    fn forward(
+    pub(super) fn forward(
         &mut self,
         version: u8,
         flow: &Flow<'_>,
@@ -70,38 +66,6 @@ impl NatShard {
             }
         };
         self.uses(number, flow, remote, Use::Forward)
-    }
-
-    /// A packet from inside to an outside address (RFC 4787, REQ-9): it gets an outside source, and
-    /// the inside host that the address and port stand for. Its state is in the shard of that port.
-    pub(super) fn hairpin(
-        &mut self,
-        packet: &mut PacketMut<'_>,
-        src: u128,
-        dst: u128,
-    ) -> Result<(), Refusal> {
-        let Content::Flow(flow) = content(packet)? else { return Err(Refusal::Hairpin) };
-        let (config, version) = (Arc::clone(&self.config), packet.version());
-        let number = flow.protocol.number().ok_or(Refusal::Hairpin)?;
-        let own = Endpoint { address: src, port: flow.src_port };
-        let to = Endpoint { address: dst, port: flow.dst_port };
-        let from = match config.fixed.outside_of(version, src) {
-            Some(address) => Endpoint { address, ..own },
-            None => self.source(version, &flow, own, to)?,
-        };
-        let forward = config.fixed.forward(version, number, to);
-        let inside = if let Some(target) = forward.filter(|target| takes(target, packet)) {
-            self.forward(version, &flow, from, target)?;
-            target.inside
-        } else if let Some(address) = config.fixed.inside_of(version, dst) {
-            Endpoint { address, ..to }
-        } else {
-            let address = config.outside.find(version, dst).ok_or(Refusal::NoBinding)?;
-            self.destination(version, &flow, address, from)?
-        };
-        let rewrite = Rewrite { action: Action::Destination, to: inside };
-        self.words.set_hairpin(packet, &rewrite, from);
-        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 mod cases;
 mod fixed;
 mod gateway;
+mod hairpin;
 mod model;
 mod pools;
 mod portless;

@@ -1,0 +1,139 @@
+//! Packets from inside to inside by an outside address (RFC 4787, REQ-9).
+//!
+//! Such a packet gets an outside source, and the inside host that its destination stands for. Its
+//! state is in the shard of that destination.
+
+use std::sync::Arc;
+
+use warpline_packet::PacketMut;
+
+use super::super::Refusal;
+use super::super::content::{Content, Flow, content};
+use super::super::key::Key;
+use super::course::takes;
+use super::ends::{ip_number, outside, remote};
+use super::{NatShard, quote};
+use warpline_rewrite::icmp::Quote;
+use warpline_rewrite::translate::{Action, Rewrite};
+use warpline_rewrite::{Endpoint, Protocol};
+
+/// The work of both places.
+type Both = [Rewrite; 2];
+
+impl NatShard {
+    /// A packet from inside to an outside address.
+    pub(super) fn hairpin(
+        &mut self,
+        packet: &mut PacketMut<'_>,
+        src: u128,
+        dst: u128,
+    ) -> Result<(), Refusal> {
+        let [first, second] = match content(packet)? {
+            Content::Flow(flow) if flow.protocol != Protocol::Other => {
+                self.hairpin_flow(packet, &flow, src, dst)?
+            }
+            Content::Error => self.hairpin_error(packet, dst)?,
+            Content::Flow(_) | Content::LaterFragment => return Err(Refusal::Hairpin),
+        };
+        self.words.set_both(packet, &first, &second);
+        Ok(())
+    }
+
+    fn hairpin_flow(
+        &mut self,
+        packet: &PacketMut<'_>,
+        flow: &Flow<'_>,
+        src: u128,
+        dst: u128,
+    ) -> Result<Both, Refusal> {
+        let (config, version, protocol) =
+            (Arc::clone(&self.config), packet.version(), flow.protocol);
+        let own = Endpoint { address: src, port: flow.src_port };
+        let to = Endpoint { address: dst, port: flow.dst_port };
+        let mut from = match config.fixed.outside_of(version, src) {
+            Some(address) => Endpoint { address, ..own },
+            None => self.source(version, flow, own, remote(protocol, dst, flow.dst_port))?,
+        };
+        let sender = remote(protocol, from.address, from.port);
+        let forward = |number| config.fixed.forward(version, number, to);
+        let forward = protocol.number().and_then(forward);
+        let mut inside = if let Some(target) = forward.filter(|target| takes(target, packet)) {
+            self.forward(version, flow, sender, target)?;
+            target.inside
+        } else if let Some(address) = config.fixed.inside_of(version, dst) {
+            Endpoint { address, ..to }
+        } else if protocol == Protocol::Icmp && flow.opens {
+            return Err(Refusal::NoBinding);
+        } else {
+            let address = config.outside.find(version, dst).ok_or(Refusal::NoBinding)?;
+            self.destination(version, flow, address, sender)?
+        };
+        if protocol == Protocol::Icmp {
+            one_identifier(flow.opens, &mut inside, &mut from);
+        }
+        let first = Rewrite { action: Action::Destination, to: inside };
+        Ok([first, Rewrite { action: Action::Source, to: from }])
+    }
+
+    /// An error about a packet that came from inside by an outside address, back to its sender. Its
+    /// quote shows the packet as that host sent it.
+    fn hairpin_error(&mut self, packet: &PacketMut<'_>, dst: u128) -> Result<Both, Refusal> {
+        let (quote, version) = (quote(packet)?, packet.version());
+        if quote.src.address != dst || quote.protocol == Protocol::Other {
+            return Err(Refusal::BadQuote);
+        }
+        let mut to = self.outside_end(version, &quote)?;
+        let mut inside = self.inside_end(version, &quote, to)?;
+        if quote.protocol == Protocol::Icmp {
+            one_identifier(!quote.asks, &mut inside, &mut to);
+        }
+        let first = Rewrite { action: Action::ErrorIn, to: inside };
+        Ok([first, Rewrite { action: Action::ErrorOut, to }])
+    }
+
+    /// The outside endpoint by which the sender of a quoted packet reached its destination.
+    fn outside_end(&self, version: u8, quote: &Quote) -> Result<Endpoint, Refusal> {
+        let Quote { protocol, src, dst: own, .. } = *quote;
+        if let Some(address) = self.config.fixed.outside_of(version, own.address) {
+            return Ok(Endpoint { address, ..own });
+        }
+        let sender = remote(protocol, src.address, src.port);
+        let key = Key::new(version, protocol, own, sender, self.config.mapping);
+        let number = self.connection(version, protocol, own, sender);
+        let number = number.or_else(|| self.bindings.find(&key));
+        Ok(self.outside_of(version, number.ok_or(Refusal::NoBinding)?))
+    }
+
+    /// The inside endpoint of the sender of a quoted packet, which sent it to `to`.
+    fn inside_end(
+        &mut self,
+        version: u8,
+        quote: &Quote,
+        to: Endpoint,
+    ) -> Result<Endpoint, Refusal> {
+        let (protocol, from) = (quote.protocol, quote.src);
+        let receiver = remote(protocol, to.address, to.port);
+        let forward = |number| self.config.fixed.forward(version, number, from);
+        if let Some(target) = ip_number(quote).and_then(forward) {
+            let found = self.connection(version, protocol, target.inside, receiver);
+            return found.map(|_| target.inside).ok_or(Refusal::NoBinding);
+        }
+        if let Some(address) = self.config.fixed.inside_of(version, from.address) {
+            return Ok(Endpoint { address, ..from });
+        }
+        let address = self.config.outside.find(version, from.address);
+        let end = (address.ok_or(Refusal::NoBinding)?, from.port);
+        let outside = outside(&self.config, version, protocol, end, receiver);
+        let number = self.permitted(&outside, receiver)?;
+        Ok(self.bindings.inside(number))
+    }
+}
+
+/// An echo has one identifier, which both places write: that of the sender's translation in a
+/// request, that of the receiver's in a reply.
+fn one_identifier(is_request: bool, inside: &mut Endpoint, from: &mut Endpoint) {
+    match is_request {
+        true => inside.port = from.port,
+        false => from.port = inside.port,
+    }
+}
