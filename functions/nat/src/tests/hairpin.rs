@@ -14,19 +14,26 @@ const TABLE: &str = "inside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.1\"]\n\
     one_to_one = [\"203.0.113.40 to 10.0.0.40\"]\n";
 
 /// Both places of a translator.
-struct Pair(Harness);
+struct Pair {
+    first: Harness,
+    second: Harness,
+}
 
 impl Pair {
     fn new() -> Self {
         let ([first, second], words) = build_pair(&DEFINITION, TABLE, Path::new("."));
-        Self(Harness::new(second, words).with_first(Harness::new(first, words)))
+        Self { first: Harness::new(first, words), second: Harness::new(second, words) }
     }
 
-    /// The harness answers every third packet, so each one comes after the first of three.
+    /// The packet after both places, if the first lets it through.
+    fn crosses(&mut self, datagram: &Datagram) -> Option<Outcome> {
+        let input = Input::at(SECOND, &datagram.frame());
+        let carried = self.first.pass(&[input.into()], 1);
+        self.second.process_carried(&carried).pop()
+    }
+
     fn sent(&mut self, datagram: &Datagram) -> Outcome {
-        let idle = Datagram::new(ip("192.0.2.1"), ip("192.0.2.2"), Body::Other { protocol: 99 });
-        let frames = [&idle, datagram, &idle].map(|one| Input::at(SECOND, &one.frame()));
-        self.0.process(&frames).remove(1)
+        self.crosses(datagram).expect("the first place drops it")
     }
 
     fn passes(&mut self, datagram: &Datagram, expected: &Datagram) {
@@ -69,7 +76,7 @@ fn a_forwarded_port_is_reached_from_inside() {
     expected.src = ip(OUTSIDE);
     pair.passes(&told.error(ip(client.0), 48), &expected);
     let strange = segment((OUTSIDE, port + 64), server, ACK, (1, 1)).error(ip(server.0), 48);
-    assert_eq!(pair.sent(&strange).bytes, strange.frame(), "the first place drops it");
+    assert!(pair.crosses(&strange).is_none(), "of no binding");
 }
 
 /// An echo to a host with an outside address of its own, the reply, and errors about both.
@@ -94,7 +101,7 @@ fn a_mapped_host_answers_echoes_from_inside() {
     expected.src = ip(OUTSIDE);
     pair.passes(&told.error(client, 48), &expected);
     let to_none = echo(client, ip(OUTSIDE), false, 9);
-    assert_eq!(pair.sent(&to_none).bytes, to_none.frame(), "the first place drops it");
+    assert!(pair.crosses(&to_none).is_none(), "no host has this address");
 }
 
 /// A mapped host reaches another one's service, and each sees the other's outside address.
