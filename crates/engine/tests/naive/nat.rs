@@ -299,7 +299,7 @@ pub(crate) fn ends(quoted: &Quoted) -> Option<(Kind, u16, u16)> {
 pub(crate) fn portless(version: u8, protocol: u8) -> bool {
     let known = [TCP, UDP, ICMP, ICMPV6, 33, 108, 136].contains(&protocol);
     let covered = version == 6 && [0, 43, 44, 51, 60, 89, 103, 112, 135, 139].contains(&protocol);
-    !known && !covered && !(version == 4 && protocol == 0)
+    !(known || covered || version == 4 && protocol == 0)
 }
 
 fn has_ports(kind: Kind) -> bool {
