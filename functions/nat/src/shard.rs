@@ -71,6 +71,7 @@ impl NatShard {
         }
     }
 
+    #[inline(always)]
     fn handle(&mut self, packet: &mut PacketMut<'_>) {
         self.bindings.advance(packet.timestamp());
         if packet.reject_malformed() {

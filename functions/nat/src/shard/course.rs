@@ -101,6 +101,7 @@ impl NatShard {
 
     /// Whether a packet belongs to a connection to a forwarded port, which is translated back
     /// whatever the rules say of its host.
+    #[inline(never)]
     fn answers_forward(&self, packet: &PacketMut<'_>, src: u128, dst: u128) -> bool {
         let version = packet.version();
         self.config.fixed.is_host(version, src)
@@ -117,6 +118,7 @@ impl NatShard {
 
     /// Whether an ICMP error concerns an inside host that is translated, though its sender is a
     /// router without an inside address (RFC 5508, REQ-6).
+    #[inline(never)]
     pub(super) fn is_about_binding(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
         let (config, version) = (&self.config, packet.version());
         let is_translated = |quote: Quote| {

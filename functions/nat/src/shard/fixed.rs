@@ -34,6 +34,7 @@ impl NatShard {
     }
 
     /// A packet to a forwarded port.
+    #[inline(never)]
     pub(super) fn forwarded(&mut self, packet: &PacketMut<'_>, src: u128, target: Target) -> Done {
         let Content::Flow(flow) = content(packet)? else { return Err(Refusal::NoBinding) };
         let remote = remote(flow.protocol, src, flow.src_port);
@@ -76,6 +77,7 @@ fn opens(flow: &Flow<'_>) -> bool {
 }
 
 /// A packet of a mapped host, to its other address: ports stay.
+#[inline(never)]
 pub(super) fn mapped(packet: &PacketMut<'_>, address: u128, way: Way) -> Done {
     let (whole, alone, error) = match way {
         Way::Out => (Action::Source, Action::SourceAddress, Action::ErrorOut),

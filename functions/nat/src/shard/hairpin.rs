@@ -22,6 +22,7 @@ type Both = [Rewrite; 2];
 
 impl NatShard {
     /// A packet from inside to an outside address.
+    #[inline(never)]
     pub(super) fn hairpin(
         &mut self,
         packet: &mut PacketMut<'_>,
