@@ -115,6 +115,7 @@ pub struct InsideKey {
 
 impl InsideKey {
     /// The shard that hands out `port`, if one does.
+    #[inline]
     pub fn shard_of_port(&self, port: u16) -> Option<u8> {
         let block = port.checked_sub(self.port_first)?.checked_div(self.ports_per_shard)?;
         (usize::from(block) < SHARDS).then_some(block as u8)
@@ -189,8 +190,10 @@ impl InsideKey {
         {
             return Some(hasher.shard(hasher.address_number(version, host)));
         }
-        port.filter(|_| self.outside.contains_number(version, outside))
-            .and_then(|port| self.shard_of_port(port))
+        match self.outside.contains_number(version, outside) {
+            true => self.shard_of_port(port?),
+            false => None,
+        }
     }
 
     /// The inside host of an outside end that the configuration fixes.

@@ -111,7 +111,7 @@ impl Words {
     }
 
     /// Writes what the words carry: an endpoint, and a tag that is not 0.
-    #[inline]
+    #[inline(always)]
     pub fn put(&self, packet: &mut PacketMut<'_>, tag: u16, to: Endpoint) {
         let Endpoint { address, port } = to;
         packet.set_scratch(self.head, u32::from(port) << 16 | u32::from(tag));
