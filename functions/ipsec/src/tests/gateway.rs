@@ -218,6 +218,7 @@ pub(super) fn reason(outcome: &Outcome) -> &'static str {
         Verdict::Malformed => "lies",
         Verdict::Return => "returned",
         Verdict::Overload => "overload",
+        Verdict::Bypass => "bypass",
     }
 }
 
