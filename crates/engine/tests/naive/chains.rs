@@ -53,12 +53,12 @@ impl Spec {
     /// Whether the naive function needs to see what the engine's chose.
     pub(crate) fn is_spied_on(&self) -> bool {
         match &self.naive {
-            Naive::Nat(_)
-            | Naive::Balancer(_)
-            | Naive::Ipcomp(ipcomp::End::Compress { .. })
-            | Naive::First(_) => true,
-            // The source of a tunnel.
-            Naive::Second(..) => self.tunnels(),
+            Naive::Nat(_) | Naive::Balancer(_) | Naive::Ipcomp(ipcomp::End::Compress { .. }) => {
+                true
+            }
+            Naive::First(own) => matches!(**own, Naive::Nat(_) | Naive::Balancer(_)),
+            // The source of a tunnel, and streams.
+            Naive::Second(_, own) => self.tunnels() || matches!(**own, Naive::Ipcomp(_)),
             _ => false,
         }
     }
@@ -71,7 +71,7 @@ impl Spec {
     }
 
     /// Whether what leaves it is carried in other packets.
-    fn tunnels(&self) -> bool {
+    pub(crate) fn tunnels(&self) -> bool {
         matches!(self.naive.whole(), Naive::Balancer(own) if matches!(own.mode, Mode::Ipip(..)))
     }
 }
@@ -106,6 +106,8 @@ impl Naive {
             return match &**whole {
                 Self::Nat(config) => Box::new(Nat::new(config.clone(), At::First(place))),
                 Self::Balancer(config) => Box::new(Balancer::new(config.clone(), At::First(place))),
+                Self::Router(config) => Box::new(Router::new(config.clone())),
+                Self::Ipcomp(both) => Box::new(Ipcomp::at(both.clone(), false)),
                 other => panic!("{other:?} has one place"),
             };
         }
@@ -119,7 +121,11 @@ impl Naive {
             Self::Balancer(config) => Box::new(Balancer::new(config, At::Only)),
             Self::Ipcomp(end) => Box::new(Ipcomp::new(end)),
             Self::Monitor(config) => Box::new(Monitor::new(config)),
-            Self::Second(first, _) => Box::new(Second::new(first)),
+            Self::Second(first, own) => match *own {
+                Self::Router(config) => Box::new(Router::second(config)),
+                Self::Ipcomp(both) => Box::new(Ipcomp::at(both, true)),
+                _ => Box::new(Second::new(first)),
+            },
             Self::First(_) => unreachable!("it was built"),
         }
     }

@@ -1,11 +1,15 @@
-//! Random chains in which translators and balancers stand at two places, one pair within another or
-//! after it.
+//! Random chains in which functions stand at two places, one pair within another or after it.
+
+use std::collections::BTreeSet;
 
 use crate::chains::{Naive, Spec, keep_together, nat, router, router_spec, spec};
-use crate::draw::Draw;
+use crate::chains_balancer::load_balancer;
+use crate::draw::{Draw, address};
 use crate::flows;
+use crate::ipcomp;
+use crate::ipsec;
 use crate::prefix::Prefix;
-use crate::router::Target;
+use crate::router::{self, Target};
 
 /// Functions of a chain, second places not counted.
 const MOST: usize = 4;
@@ -33,11 +37,24 @@ fn maybe(draw: &mut Draw) -> Vec<Spec> {
         let place = specs.len();
         // Mostly a router answers between the places.
         let mut next = match open.is_empty() {
+            false if is_routed(&specs, &open) && draw.percent(60) => wrapping(draw, place, &specs),
             false if draw.percent(50) => answering(draw, place),
             true if draw.percent(40) => nat(draw),
             _ => spec(draw, place, &specs, false),
         };
-        if matches!(next.naive, Naive::Nat(_) | Naive::Balancer(_)) && draw.percent(50) {
+        if matches!(next.naive, Naive::Ipcomp(_)) && draw.percent(50) {
+            next = ipcomp::draw::both(draw);
+        }
+        if matches!(next.naive, Naive::Router(_)) && draw.percent(40) {
+            next = marking(draw, place);
+        }
+        let may_pair = match &next.naive {
+            Naive::Nat(_) | Naive::Balancer(_) => draw.percent(50),
+            Naive::Router(config) => config.icmp.is_none() && config.neighbours.is_some(),
+            Naive::Ipcomp(end) => matches!(end, ipcomp::End::Both(_)),
+            _ => false,
+        };
+        if may_pair {
             next.naive = Naive::First(Box::new(next.naive));
             open.push(place);
         }
@@ -47,6 +64,50 @@ fn maybe(draw: &mut Draw) -> Vec<Spec> {
     keep_together(&mut specs);
     flows::draw::divide(&mut specs);
     specs
+}
+
+/// A router whose Ethernet addresses show the route that a packet took.
+fn marking(draw: &mut Draw, place: usize) -> Spec {
+    let hops = [1, 2, 3].map(|host| (address(4, [192, 0, 2], host), [2, 0, 0, 0, 9, host as u8]));
+    let mut routes = Vec::new();
+    for version in [4, 6, 4, 6, 4, 6, 4] {
+        routes.push((draw.prefix(version), Target::Via(draw.of(&hops).0)));
+    }
+    // Tunnels lead to these networks.
+    for (text, len) in [("172.16.0.0", 12), ("203.0.113.192", 26), ("2001:db8:cb00:71::", 64)] {
+        let to = Prefix::of(text.parse().expect("an address"), len);
+        let target =
+            if draw.percent(80) { Target::Via(draw.of(&hops).0) } else { Target::Blackhole };
+        routes.push((to, target));
+    }
+    for any in ["0.0.0.0", "::"] {
+        routes.push((Prefix::of(any.parse().expect("an address"), 0), Target::Via(hops[0].0)));
+    }
+    let mut seen = BTreeSet::new();
+    routes.retain(|(prefix, _)| seen.insert(*prefix));
+    let neighbours = Some(([2, 0, 0, 0, 9, 9], hops.to_vec()));
+    router_spec(router::Config { routes, neighbours, ..router::Config::default() }, place)
+}
+
+/// Whether the innermost open pair is a router, whose second place asks for outer headers.
+fn is_routed(specs: &[Spec], open: &[usize]) -> bool {
+    open.last().is_some_and(|&first| matches!(specs[first].naive.whole(), Naive::Router(_)))
+}
+
+/// A gateway, or mostly a balancer that tunnels.
+fn wrapping(draw: &mut Draw, place: usize, before: &[Spec]) -> Spec {
+    if draw.percent(40) {
+        return ipsec::draw::gateway(draw, place);
+    }
+    let rewritten = before.iter().any(Spec::moves_addresses);
+    let mut drawn = load_balancer(draw, place, rewritten);
+    for _ in 0..8 {
+        if drawn.tunnels() {
+            break;
+        }
+        drawn = load_balancer(draw, place, rewritten);
+    }
+    drawn
 }
 
 /// A router that mostly lets everything through that doesn't expire.

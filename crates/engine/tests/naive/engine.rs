@@ -12,7 +12,7 @@ use warpline_functions::definition;
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostics, Function, Port, Ports, Resources, Section, Side, SourceText};
 use warpline_packet::{
-    Access, Batch, Field, FieldSet, LinkType, Malformed, Packet, ReadWrite, SCRATCH_WORDS,
+    Access, Batch, Field, FieldSet, Flags, LinkType, Malformed, Packet, ReadWrite, SCRATCH_WORDS,
     ScratchWord, Seed,
 };
 use warpline_verify::{Carried, Harness};
@@ -22,7 +22,7 @@ use crate::common::DEFINITION;
 use crate::common::frames::Input;
 use crate::common::run::{Outcome, run_whole};
 use crate::flows;
-use crate::function::{Spied, Tally};
+use crate::function::{Spied, Tally, of_answer};
 use crate::nids::{Alert, draw::eve};
 use crate::routes::Routes;
 use crate::rules::PORTS;
@@ -90,7 +90,9 @@ pub(crate) fn run(
             }
         }
         if let Some(spy) = &spy {
-            instances.push(spy.instance(&format!("{place}-spy")));
+            let at =
+                if matches!(spec.naive, Naive::Second(..)) { Place::Second } else { Place::Only };
+            instances.push(Instance { place: at, ..spy.instance(&format!("{place}-spy")) });
         }
         spies.push(spy);
     }
@@ -112,7 +114,8 @@ pub(crate) fn run(
         tally.alerts = alerts(&kept.0.join(eve(place)));
         tally.records = flows::read(&kept.0.join(flows::draw::csv(place)));
     }
-    let numbers: Vec<u64> = door.map_or(Vec::new(), |spy| spy.seen().into_keys().collect());
+    let numbers: Vec<u64> =
+        door.map_or(Vec::new(), |spy| spy.seen().into_keys().map(|(number, _)| number).collect());
     let spied = spies.into_iter().map(|spy| spy.map(|spy| by_input(&numbers, spy.seen())));
     let spied = spied.collect();
     Ok(Run { outcome, tallies, spied })
@@ -245,9 +248,10 @@ fn alert(line: &Value) -> Alert {
 }
 
 /// What was seen, by the places of the packets in the input; `numbers` are those of all of them.
-fn by_input(numbers: &[u64], seen: BTreeMap<u64, Vec<u8>>) -> Spied {
+fn by_input(numbers: &[u64], seen: Seen) -> Spied {
     let place = |number| numbers.binary_search(&number).expect("it came in");
-    seen.into_iter().map(|(number, bytes)| (place(number), bytes)).collect()
+    let seen = seen.into_iter();
+    seen.map(|((number, nth), bytes)| (of_answer(place(number), nth), bytes)).collect()
 }
 
 /// A function that keeps what goes by, and changes nothing. After a first place it keeps what the
@@ -255,8 +259,11 @@ fn by_input(numbers: &[u64], seen: BTreeMap<u64, Vec<u8>>) -> Spied {
 struct Spy {
     access: Access,
     second: Option<Arc<dyn Function>>,
-    seen: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
+    seen: Arc<Mutex<Seen>>,
 }
+
+/// By the number of the packet; of answers to it with their own number, from 1.
+type Seen = BTreeMap<(u64, usize), Vec<u8>>;
 
 impl Spy {
     fn new() -> Self {
@@ -275,7 +282,7 @@ impl Spy {
         Instance { name: name.to_owned(), ..own(Arc::new(spy)) }
     }
 
-    fn seen(&self) -> BTreeMap<u64, Vec<u8>> {
+    fn seen(&self) -> Seen {
         std::mem::take(&mut *self.seen.lock().expect("seen"))
     }
 }
@@ -298,8 +305,12 @@ impl Function for Spy {
             }
         };
         let mut seen = self.seen.lock().expect("seen");
-        for (number, bytes) in numbers.into_iter().zip(shown) {
-            assert!(seen.insert(number, bytes).is_none(), "two packets have one number");
+        for ((row, number), bytes) in rows.into_iter().zip(numbers).zip(shown) {
+            let mut key = (number, 0);
+            if batch.packet(row).has(Flags::ANSWER) {
+                key.1 = seen.range((number, 1)..=(number, usize::MAX)).count() + 1;
+            }
+            assert!(seen.insert(key, bytes).is_none(), "two packets have one number");
         }
     }
 }

@@ -90,6 +90,11 @@ pub(crate) struct Outcome {
 /// What left a function of the engine's chain, by the place of the packet in the input.
 pub(crate) type Spied = BTreeMap<usize, Vec<u8>>;
 
+/// The place among [`Spied`] of answer `nth` to a packet, from 1.
+pub(crate) fn of_answer(cause: usize, nth: usize) -> usize {
+    cause + (nth << 48)
+}
+
 /// Runs `inputs` through `chain`; `spied` is what left each function of the engine's chain, where that is known.
 pub(crate) fn run(
     chain: &mut [Box<dyn Function>],
@@ -132,18 +137,22 @@ pub(crate) fn run(
                 next = onward(Some(place), &frame, false);
             }
             if function.takes_answers() {
+                let mut nth = 0;
                 back.retain_mut(|(answer, next)| {
                     if *next != Next::Function(place) {
                         return true;
                     }
-                    let fate = function.take(answer, None, &mut Vec::new());
+                    nth += 1;
+                    let left =
+                        spied[place].as_ref().and_then(|all| all.get(&of_answer(cause, nth)));
+                    let fate = function.take(answer, left.map(Vec::as_slice), &mut Vec::new());
                     tally.count(fate, 0);
                     *next = onward(Some(place), answer, true);
                     fate == Fate::Forward
                 });
             }
             back.extend(made.into_iter().map(|frame| {
-                let frame = Frame { is_answer: true, ..frame };
+                let frame = Frame { is_answer: true, wrapped: false, ..frame };
                 let next = onward(Some(place), &frame, true);
                 (frame, next)
             }));

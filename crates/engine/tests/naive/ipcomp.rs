@@ -18,13 +18,24 @@ const DEFLATE: u16 = 2;
 /// What one end is built of.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
-    Compress { min_len: usize, adaptive: bool, to: Option<Vec<Prefix>>, cpi: u16 },
-    Decompress { len_max: usize, cpi: u16 },
+    Compress {
+        min_len: usize,
+        adaptive: bool,
+        to: Option<Vec<Prefix>>,
+        cpi: u16,
+    },
+    Decompress {
+        len_max: usize,
+        cpi: u16,
+    },
+    /// Decompresses at the first place and compresses at the second.
+    Both(Box<[Self; 2]>),
 }
 
 /// The function.
 pub(crate) struct Ipcomp {
     end: End,
+    is_second: bool,
     changed: u64,
     bytes: u64,
     unchanged: u64,
@@ -37,7 +48,15 @@ type Place = (usize, u8, usize);
 
 impl Ipcomp {
     pub(crate) fn new(end: End) -> Self {
-        Self { end, changed: 0, bytes: 0, unchanged: 0, left: 0, complaints: Vec::new() }
+        let complaints = Vec::new();
+        Self { end, is_second: false, changed: 0, bytes: 0, unchanged: 0, left: 0, complaints }
+    }
+
+    /// The first or the second place of `both`.
+    pub(crate) fn at(both: End, is_second: bool) -> Self {
+        let End::Both(ends) = both else { panic!("{both:?} has one place") };
+        let [first, second] = *ends;
+        Self { is_second, ..Self::new(if is_second { second } else { first }) }
     }
 
     fn compress(&mut self, frame: &mut Frame, view: &View, left: Option<&[u8]>) -> Fate {
@@ -187,7 +206,12 @@ impl Function for Ipcomp {
         match self.end {
             End::Compress { .. } => self.compress(frame, &view, left),
             End::Decompress { len_max, cpi } => self.decompress(frame, &view, len_max, cpi),
+            End::Both(_) => unreachable!("it has a place"),
         }
+    }
+
+    fn takes_answers(&self) -> bool {
+        self.is_second
     }
 
     fn counters(&self, _: u64) -> Counters {
@@ -219,22 +243,39 @@ pub(crate) mod draw {
 
     pub(crate) fn ipcomp(draw: &mut Draw) -> Spec {
         let cpi = draw.of(&[2, 2, 256, 700]);
-        let (end, table) = if draw.percent(50) {
-            let len_max = draw.of(&[64, 512, 2048]);
-            let table = format!("mode = 'decompress'\nlen_max = {len_max}\n");
-            (End::Decompress { len_max, cpi }, table)
-        } else {
-            let (min_len, level) = (draw.of(&[1, 30, 128]), 1 + draw.below(9));
-            let adaptive = draw.percent(50);
-            let to = draw.percent(30).then(|| [4, 6, 4].map(|v| draw.prefix(v)).to_vec());
-            let table = format!(
-                "mode = 'compress'\nmin_len = {min_len}\nlevel = {level}\nadaptive = {adaptive}\n"
-            );
-            let list = to.iter().map(|all| all.iter().map(|p| format!("'{p}'")).collect());
-            let list = list.map(|all: Vec<String>| format!("to = [{}]\n", all.join(", ")));
-            let table = list.fold(table, |table, line| table + &line);
-            (End::Compress { min_len, adaptive, to, cpi }, table)
-        };
+        if draw.percent(50) {
+            let (end, table) = decompress(draw, cpi);
+            return spec(end, format!("mode = 'decompress'\n{table}"), cpi);
+        }
+        let (end, table) = compress(draw, cpi);
+        spec(end, format!("mode = 'compress'\n{table}"), cpi)
+    }
+
+    /// For two places.
+    pub(crate) fn both(draw: &mut Draw) -> Spec {
+        let cpi = draw.of(&[2, 2, 256, 700]);
+        let (first, one) = decompress(draw, cpi);
+        let (second, other) = compress(draw, cpi);
+        spec(End::Both(Box::new([first, second])), one + &other, cpi)
+    }
+
+    fn decompress(draw: &mut Draw, cpi: u16) -> (End, String) {
+        let len_max = draw.of(&[64, 512, 2048]);
+        (End::Decompress { len_max, cpi }, format!("len_max = {len_max}\n"))
+    }
+
+    fn compress(draw: &mut Draw, cpi: u16) -> (End, String) {
+        let (min_len, level) = (draw.of(&[1, 30, 128]), 1 + draw.below(9));
+        let adaptive = draw.percent(50);
+        let to = draw.percent(30).then(|| [4, 6, 4].map(|v| draw.prefix(v)).to_vec());
+        let table = format!("min_len = {min_len}\nlevel = {level}\nadaptive = {adaptive}\n");
+        let list = to.iter().map(|all| all.iter().map(|p| format!("'{p}'")).collect());
+        let list = list.map(|all: Vec<String>| format!("to = [{}]\n", all.join(", ")));
+        let table = list.fold(table, |table, line| table + &line);
+        (End::Compress { min_len, adaptive, to, cpi }, table)
+    }
+
+    fn spec(end: End, table: String, cpi: u16) -> Spec {
         let table = format!("{table}cpi = {cpi}\n");
         Spec { function: "ipcomp", table, files: Vec::new(), naive: Naive::Ipcomp(end) }
     }

@@ -41,6 +41,8 @@ pub(crate) struct Config {
 /// The function.
 pub(crate) struct Router {
     config: Config,
+    /// At the second of two places.
+    is_second: bool,
     sent: u64,
     withheld: u64,
 }
@@ -61,7 +63,12 @@ impl Router {
         let link_local =
             Prefix { address: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0).into(), len: 10 };
         config.routes.retain(|(to, _)| to.len < 10 || !link_local.holds(to.address));
-        Self { config, sent: 0, withheld: 0 }
+        Self { config, is_second: false, sent: 0, withheld: 0 }
+    }
+
+    /// At its second place, which routes packets with outer headers.
+    pub(crate) fn second(config: Config) -> Self {
+        Self { is_second: true, ..Self::new(config) }
     }
 
     fn longest(&self, dst: IpAddr) -> Option<Target> {
@@ -151,7 +158,7 @@ impl Router {
             return Err(why);
         }
         let mac = self.next(view.addresses(&frame.bytes).1)?;
-        if !decrement(frame, view) {
+        if !self.is_second && !decrement(frame, view) {
             return Err("ttl-exceeded");
         }
         let dst = view.addresses(&frame.bytes).1;
@@ -191,6 +198,9 @@ impl Router {
 
 impl Function for Router {
     fn take(&mut self, frame: &mut Frame, _: Option<&[u8]>, back: &mut Vec<Frame>) -> Fate {
+        if self.is_second && !frame.wrapped {
+            return Fate::Forward;
+        }
         let view = view(frame);
         if let Some(what) = view.lie {
             return Fate::Malformed(what);
@@ -202,6 +212,10 @@ impl Function for Router {
                 Fate::Drop(why)
             }
         }
+    }
+
+    fn takes_answers(&self) -> bool {
+        self.is_second
     }
 
     fn counters(&self, _: u64) -> Counters {

@@ -42,6 +42,7 @@ pub(crate) fn wrap(
     bytes.extend_from_slice(&header);
     bytes.extend_from_slice(&inner);
     (frame.bytes, frame.wire_len) = (bytes, frame.wire_len + header.len());
+    frame.wrapped = true;
     complaint
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct Frame {
     /// Whether a function that hides something changed it and has no place to come: it is not
     /// answered.
     pub(crate) closed: bool,
+    /// Whether a function put an outer header before its own.
+    pub(crate) wrapped: bool,
 }
 
 /// What the headers of a frame say. Places are counted from its first byte.

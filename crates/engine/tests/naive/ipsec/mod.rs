@@ -185,6 +185,7 @@ impl Gateway {
         frame.bytes = seal::seal(sa, state.sequence, frame, view);
         frame.wire_len = frame.bytes.len();
         frame.closed = true;
+        frame.wrapped |= sa.is_tunnel;
         Ok(())
     }
 
@@ -232,7 +233,8 @@ impl Gateway {
         }
         state.count(len);
         // An answer would show in the clear what came sealed.
-        *frame = Frame { closed: true, ..inner };
+        let wrapped = inner.wrapped && !sa.is_tunnel;
+        *frame = Frame { closed: true, wrapped, ..inner };
         Fate::Forward
     }
 
