@@ -1,7 +1,9 @@
 //! Chains over packets in memory, in turn: nanoseconds a packet of one lane.
 //!
 //! `chains_run [--packets N] [CHAIN...]`: a CHAIN is names of functions with commas between them. A
-//! name that occurs twice is one function at two places. Each line shows the best of some rounds.
+//! name that occurs twice is one function at two places. `own:CHAIN` gives each function a stage of
+//! its own. `routed:CHAIN` has routes: half of the packets skip the second function. `router-2` is a
+//! second instance of `router`. Each line shows the best of some rounds.
 //! `chains_run --once CHAIN` does one round, to count instructions: `valgrind --tool=callgrind
 //! target/release/chains_run --packets 500000 --once firewall,nat,router`.
 
@@ -11,14 +13,26 @@ use std::sync::Arc;
 
 use warpline_bench::chains::{Member, deploy_members, seconds_in_memory};
 use warpline_bench::memory::Frames;
-use warpline_engine::Deployment;
+use warpline_engine::{Deployment, Site};
+use warpline_sched::{Route, RouteFrom, RouteTo, RoutedFunction, Routes};
 
 const ROUNDS: usize = 5;
 const PACKETS: u64 = 4_000_000;
 
 /// Chains if none is named.
-const CHAINS: [&str; 6] =
-    ["empty", "router", "firewall", "nat", "firewall,nat,router", "nat,firewall,router,nat"];
+const CHAINS: [&str; 11] = [
+    "empty",
+    "router",
+    "firewall",
+    "nat",
+    "firewall,nat,router",
+    "own:firewall,nat,router",
+    "nat,firewall,router,nat",
+    "router,router-2",
+    "router,router-2,router-3",
+    "own:router,router-2,router-3",
+    "routed:router,router-2,router-3",
+];
 
 fn main() {
     let (mut packets, mut rounds, mut chains) = (PACKETS, ROUNDS, Vec::new());
@@ -70,10 +84,45 @@ fn write_files(folder: &Path) {
 }
 
 fn deploy(names: &str, folder: &Path) -> Deployment {
-    let member = |name| Member { name, function: name, table: table(name), on: None };
+    let (kind, list) = names.split_once(':').unwrap_or(("", names));
+    let member = |name: &'static str| {
+        let function = name.split('-').next().unwrap_or(name);
+        Member { name, function, table: table(function), on: None }
+    };
+    let list: &'static str = String::from(list).leak();
     let members: Vec<Member<'_>> =
-        names.split(',').filter(|name| *name != "empty").map(member).collect();
-    deploy_members(names, &members, folder)
+        list.split(',').filter(|name| *name != "empty").map(member).collect();
+    let deployment = deploy_members(names, &members, folder);
+    match kind {
+        "own" => {
+            let site = |site: &Site| Site { own_stage: true, ..site.clone() };
+            let sites = deployment.sites().iter().map(site).collect();
+            Deployment::new(Arc::clone(deployment.chain()), sites)
+        }
+        "routed" => {
+            let routes = Arc::new(routes(members.len() as u8));
+            let chain = (**deployment.chain()).clone().with_routes(routes);
+            Deployment::from(chain.expect("a scratch word for routes"))
+        }
+        _ => deployment,
+    }
+}
+
+/// From each function on to the next; half of the destinations skip the second function.
+fn routes(count: u8) -> Routes {
+    let straight = |at: u8| Route {
+        from: at.checked_sub(1).map_or(RouteFrom::Ingress(None), RouteFrom::Function),
+        destination: None,
+        to: if at < count { RouteTo::Function(at) } else { RouteTo::Egress },
+    };
+    let skip = Route {
+        from: RouteFrom::Function(0),
+        destination: "0.0.0.0/1".parse().ok(),
+        to: RouteTo::Function(2),
+    };
+    let functions: Vec<RoutedFunction> = (0..count).map(|_| RoutedFunction::default()).collect();
+    let all: Vec<Route> = (0..=count).map(straight).chain([skip]).collect();
+    Routes::new(&functions, 0, &all).expect("routes through all functions")
 }
 
 fn table(name: &str) -> &'static str {

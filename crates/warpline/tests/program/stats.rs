@@ -162,7 +162,8 @@ fn sum(counts: &Value) -> u64 {
 pub(crate) fn timeless(mut stats: Value) -> Value {
     stats["seconds"] = Value::Null;
     for chain in stats["chains"].as_array_mut().unwrap() {
-        for key in ["duration", "rate", "latency_us", "lanes", "huge_pages"] {
+        let of_time = ["duration", "rate", "latency_us", "lanes", "huge_pages"];
+        for key in of_time.into_iter().chain(["source", "stages", "bottleneck"]) {
             chain[key] = Value::Null;
         }
         for function in chain["functions"].as_array_mut().unwrap() {
