@@ -61,6 +61,12 @@ impl Routing {
         u64::from(batch.route(Some(position), NO_CHAIN_ROUTE, hop))
     }
 
+    /// Whether packets go different ways from function `position`, so that the lane looks at their
+    /// destinations.
+    pub(crate) fn parts(&self, position: u8) -> bool {
+        self.routes.exit(position).is_some()
+    }
+
     fn next(&self, position: u8, destination: Destination) -> (Option<RouteTo>, u32) {
         match self.routes.exit(position) {
             Some(exit) => {

@@ -55,7 +55,7 @@ impl Quote {
                 asks = is_echo_request(version, kind);
                 is_echo(version, kind).then_some((Protocol::Icmp, ident, ident))?
             }
-            (other, _) if is_portless(version, other) => {
+            (other, _) if is_portless(version, other) && l4 <= quote.len() => {
                 (Protocol::Other, other.into(), other.into())
             }
             _ => return None,

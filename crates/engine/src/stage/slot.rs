@@ -291,7 +291,9 @@ impl Slot {
             flight.batch.suspend_answers();
         }
         if let Some(routing) = &self.routing {
-            if let Some(versions) = &mut rooms.versions {
+            if let Some(versions) = &mut rooms.versions
+                && routing.parts(self.position)
+            {
                 let reads = FieldSet::of(&[Field::DstAddr]);
                 versions.read(&flight.batch, (self.position, Reader::Lane), reads);
             }
