@@ -39,8 +39,17 @@ mod port_tables;
 #[path = "../../crates/warpline/src/ports.rs"]
 mod ports;
 #[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/pressure_keys.rs"]
+mod pressure_keys;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/profile_file.rs"]
 mod profile_file;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/route_tables.rs"]
+mod route_tables;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/table_lists.rs"]
+mod table_lists;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/writes.rs"]
 mod writes;

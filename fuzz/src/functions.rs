@@ -135,7 +135,9 @@ fn check(definition: &Definition, input: &Input, outcome: &Outcome) {
         Verdict::Dropped => assert!(usize::from(outcome.reason) < definition.drops.len()),
         Verdict::Malformed => assert_eq!(outcome.bytes, input.bytes, "rejected as it came"),
         Verdict::Forward | Verdict::Return => check_sums(input, outcome),
-        Verdict::Absorbed | Verdict::Overload => panic!("nobody said {:?}", outcome.verdict),
+        Verdict::Absorbed | Verdict::Overload | Verdict::Bypass => {
+            panic!("nobody said {:?}", outcome.verdict)
+        }
     }
     let before = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
     let after = Headers::parse(&outcome.bytes, input.link, input.wire_len as usize);
