@@ -136,7 +136,7 @@ fn check(definition: &Definition, input: &Input, outcome: &Outcome) {
         Verdict::Malformed => assert_eq!(outcome.bytes, input.bytes, "rejected as it came"),
         Verdict::Forward | Verdict::Return => check_sums(input, outcome),
         Verdict::Absorbed | Verdict::Overload | Verdict::Bypass => {
-            panic!("nobody said {:?}", outcome.verdict)
+            panic!("no function gives {:?}", outcome.verdict)
         }
     }
     let before = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
