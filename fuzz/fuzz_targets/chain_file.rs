@@ -9,7 +9,7 @@ use warpline_nf::SourceText;
 use warpline_nf::config::Folder;
 
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../crates/warpline/src/chain_file.rs"]
+#[path = "../../crates/warpline/src/chain_file/mod.rs"]
 mod chain_file;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/chain_order.rs"]

@@ -433,7 +433,7 @@ impl Batch {
             return;
         }
         if self.way.is_some() {
-            return self.resume_routed_answers();
+            return self.resume_routed(Verdict::Return);
         }
         let (answer, forward) = (Verdict::Return as u8, Verdict::Forward as u8);
         let verdicts = self.table.column_mut(VerdictOf).iter_mut();
@@ -499,7 +499,7 @@ impl Batch {
             self.table.column_mut(Flagged).fill(0);
         }
         if self.has_bypass {
-            self.resume_bypass();
+            self.resume_routed(Verdict::Bypass);
         }
     }
 

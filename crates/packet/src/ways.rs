@@ -23,7 +23,10 @@ pub enum Hop {
 #[derive(Clone, Copy)]
 struct Way(u32);
 
+/// The next place of a packet that leaves the chain.
 const EGRESS: u8 = u8::MAX;
+/// The place that drops a packet without a route from ingress; no function has this position.
+const INGRESS: u8 = u8::MAX;
 const PATH: u32 = (1 << 24) - 1;
 
 impl Way {
@@ -53,13 +56,13 @@ impl Batch {
     }
 
     fn way(&self, row: usize) -> Way {
-        let word = self.way.map_or(0, |word| usize::from(word.0));
-        Way(self.table.scratch(word).get(row).copied().unwrap_or_default())
+        let words = self.way.map_or(&[][..], |word| self.table.scratch(word.0.into()));
+        Way(words.get(row).copied().unwrap_or_default())
     }
 
     fn set_way_of(&mut self, row: usize, way: Way) {
-        let word = self.way.map_or(0, |word| usize::from(word.0));
-        if let Some(own) = self.table.scratch_mut(word).get_mut(row) {
+        let Some(word) = self.way else { return };
+        if let Some(own) = self.table.scratch_mut(word.0.into()).get_mut(row) {
             *own = way.0;
         }
     }
@@ -89,7 +92,7 @@ impl Batch {
                 Hop::Function(next) => next,
                 Hop::Egress => EGRESS,
                 Hop::None => {
-                    self.drop_unrouted(row, from.unwrap_or(EGRESS), no_route);
+                    self.drop_unrouted(row, from.unwrap_or(INGRESS), no_route);
                     dropped += 1;
                     continue;
                 }
@@ -118,21 +121,11 @@ impl Batch {
         }
     }
 
-    /// Makes packets `Forward` whose next function has its turn.
-    pub(crate) fn resume_bypass(&mut self) {
+    /// Makes packets with verdict `from` `Forward` whose next function has its turn.
+    pub(crate) fn resume_routed(&mut self, from: Verdict) {
         for row in 0..self.len() {
             let verdict = self.table.column(VerdictOf)[row];
-            if verdict == Verdict::Bypass as u8 && self.way(row).next() == self.function {
-                self.table.column_mut(VerdictOf)[row] = Verdict::Forward as u8;
-            }
-        }
-    }
-
-    /// The same for answers, at a second place.
-    pub(crate) fn resume_routed_answers(&mut self) {
-        for row in 0..self.len() {
-            let verdict = self.table.column(VerdictOf)[row];
-            if verdict == Verdict::Return as u8 && self.way(row).next() == self.function {
+            if verdict == from as u8 && self.way(row).next() == self.function {
                 self.table.column_mut(VerdictOf)[row] = Verdict::Forward as u8;
             }
         }

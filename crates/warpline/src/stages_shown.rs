@@ -57,6 +57,7 @@ impl<'a> Stages<'a> {
         let (node, edge, counts) = (NodeId(number + 1), EdgeId(number), self.counts(number));
         let launches: u64 = self.part().stages.iter().map(|counts| counts.launches).sum();
         let members = self.deployment.members(stage).iter();
+        let site = self.deployment.sites().get(stage.first);
         let pressure = &self.report.pressure;
         let marks = match pressure.mode {
             PauseMode::On(marks) => Some(marks),
@@ -65,7 +66,7 @@ impl<'a> Stages<'a> {
         json!({
             "name": self.name(stage),
             "functions": members.map(|one| one.name.as_str()).collect::<Vec<_>>(),
-            "device": self.deployment.sites().get(stage.first).map_or("cpu", |site| site.device_id()),
+            "device": site.map_or("cpu", |site| site.device_id()),
             "queue": {
                 "capacity": in_launches(pressure.queue),
                 "high": marks.map(|marks| in_launches(marks.high())),

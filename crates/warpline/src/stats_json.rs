@@ -25,6 +25,7 @@ fn of_chain(deployment: &Deployment, report: &Report) -> Value {
     let part = &report.part;
     let functions: Vec<Value> =
         deployment.instances().zip(&part.functions).map(|(one, f)| of_function(one, f)).collect();
+    let unrouted = (part.unrouted > 0).then_some((NO_CHAIN_ROUTE_NAME, part.unrouted));
     json!({
         "name": chain.name,
         "duration": duration(part),
@@ -37,7 +38,7 @@ fn of_chain(deployment: &Deployment, report: &Report) -> Value {
         "overload": overload(deployment, report),
         "bytes": { "read": part.bytes_read, "sent": part.bytes_sent },
         "ports": ports(chain, part),
-        "ingress_drops": counts((part.unrouted > 0).then_some((NO_CHAIN_ROUTE_NAME, part.unrouted))),
+        "ingress_drops": counts(unrouted),
         "egress_drops": counts(part.egress_drops.iter().map(|(reason, n)| (*reason, *n))),
         "time": {
             "strays": part.time.strays,

@@ -11,10 +11,10 @@ use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
 use super::OnDevice;
 use super::executor::{Executor, Member};
 use super::mirror::Mirrors;
+use super::stage_load::StageLoad;
 use crate::clock::Clock;
 use crate::frames_on_way::Lengthened;
 use crate::planned::takes_out_of_mirrors;
-use crate::settings::PACKET_LEN;
 use crate::stage::Flight;
 use crate::stats::Transfers;
 use crate::versions::Versions;
@@ -48,12 +48,7 @@ pub(crate) struct Launches {
     is_retired: bool,
     /// Packets skip functions, so how many a device lacks is not known ahead.
     is_routed: bool,
-    /// Packets in no launch that was given out.
-    waiting_packets: usize,
-    /// Packets and bytes taken so far.
-    taken: (u64, u64),
-    /// Since when launches are in flight, and the time of earlier ones.
-    busy: (Option<u64>, u64),
+    load: StageLoad,
 }
 
 struct Flying {
@@ -170,9 +165,7 @@ impl Launches {
             mates: deployment.loaded_on(&on.device.description().id),
             is_retired: false,
             is_routed: deployment.chain().routes().is_some(),
-            waiting_packets: 0,
-            taken: (0, 0),
-            busy: (None, 0),
+            load: StageLoad::default(),
         })
     }
 
@@ -188,22 +181,20 @@ impl Launches {
 
     /// Packets in no launch that was given out, and the packets of a launch.
     pub(crate) fn load(&self) -> (usize, usize) {
-        let limits = self.batcher.limits();
-        let (packets, bytes) = self.taken;
-        // The shortest frames at first.
-        let len = bytes.checked_div(packets).unwrap_or(0) as usize;
-        let launch = limits.bytes_max / len.max(PACKET_LEN);
-        (self.waiting_packets, launch.clamp(1, limits.packets_max))
+        (self.load.waiting_packets(), self.load.launch_packets(self.batcher.limits()))
     }
 
     /// Takes a batch that has been through `before`.
     pub(crate) fn push(&mut self, flight: Flight) {
         let batch = &flight.batch;
-        let (packets, oldest_ns) = (batch.len(), batch.opened());
-        let bytes = batch.frame_bytes();
-        self.batcher.handle_batch(&Load { packets, bytes, oldest_ns });
-        self.waiting_packets += packets;
-        self.taken = (self.taken.0 + packets as u64, self.taken.1 + bytes as u64);
+        // A launch has no row for packets that are dropped or routed past it.
+        let (packets, bytes) = match batch.forward_count() {
+            0 => (0, 0),
+            _ => (batch.len(), batch.frame_bytes()),
+        };
+        let load = Load { packets, bytes, oldest_ns: batch.opened() };
+        self.batcher.handle_batch(&load);
+        self.load.take(&load);
         self.waiting.push_back(flight);
     }
 
@@ -327,9 +318,7 @@ impl Launches {
         let Flying { id, flights, state } = &mut self.flying[slot];
         (*id, *state) = (launch.id, State::Running);
         flights.extend(self.waiting.drain(..launch.batches.min(self.waiting.len())));
-        let packets: usize = flights.iter().map(|flight| flight.batch.len()).sum();
-        self.waiting_packets = self.waiting_packets.saturating_sub(packets);
-        self.busy.0.get_or_insert(clock.now());
+        self.load.start(launch, clock.now());
         flights.iter_mut().for_each(|flight| flight.batch.leave_none());
         if self.is_retired || self.executor.failed().is_some() {
             return self.end(slot, How::ON_CPU, clock);
@@ -369,16 +358,14 @@ impl Launches {
         self.flying[slot].state = State::Over(how);
         let now = clock.now();
         self.batcher.handle_done(self.flying[slot].id, now);
-        if self.batcher.in_flight() == 0
-            && let Some(since) = self.busy.0.take()
-        {
-            self.busy.1 += now.saturating_sub(since);
+        if self.batcher.in_flight() == 0 {
+            self.load.rest(now);
         }
     }
 
     /// Nanoseconds in which launches were in flight.
     pub(crate) fn busy_ns(&self) -> u64 {
-        self.busy.1
+        self.load.busy_ns()
     }
 
     /// The oldest launch, where it is over.

@@ -23,6 +23,7 @@ mod loaded;
 mod lot;
 mod mirror;
 mod prediction;
+mod stage_load;
 
 use std::sync::Arc;
 use std::time::Duration;

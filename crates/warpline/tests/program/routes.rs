@@ -206,3 +206,49 @@ fn a_path_has_both_places_of_a_translator() {
         "{told}"
     );
 }
+
+/// The demo's gateway, with routes past functions that only watch. Answers, errors and forwarded
+/// ports leave as they do without routes, in the same order.
+#[test]
+fn a_gateway_with_routes_sends_what_it_sends_without() {
+    let demo = Demo::new();
+    demo.warpline("demo .").expect(0);
+    demo.warpline("run chain.toml --output all.pcap").expect(0);
+    let functions = [
+        "nat:1",
+        "load_balancer:1",
+        "flow_monitor",
+        "nids",
+        "firewall",
+        "digest",
+        "router",
+        "ipcomp",
+        "load_balancer:2",
+        "nat:2",
+    ];
+    let ends = |at: usize| functions.get(at).copied().unwrap_or("egress");
+    let mut routes = route("ingress", "nat:1", "");
+    for (at, from) in functions.iter().enumerate() {
+        routes += &route(from, ends(at + 1), "");
+    }
+    routes += &route("load_balancer:1", "firewall", "[\"198.51.100.0/24\", \"10.1.0.0/24\"]");
+    routes += &route("flow_monitor", "firewall", "\"203.0.113.0/24\"");
+    routes += &route("firewall", "router", "[\"10.1.0.0/16\", \"198.51.100.0/25\"]");
+    routes += &route("router", "load_balancer:2", "\"203.0.113.16/28\"");
+    let chain = String::from_utf8(demo.read("chain.toml")).expect("text");
+    demo.write("routed.toml", format!("{chain}\n{routes}"));
+    let run = "run routed.toml --output routed.pcap --stats s.json";
+    for more in ["", "--lanes 3 --set chain.batch_packets=7", "--set nids.stage=own"] {
+        demo.warpline(&format!("{run} {more}")).expect(0);
+        assert!(demo.read("routed.pcap") == demo.read("all.pcap"), "{more}");
+        let chain = &stats::read(&demo, "s.json")["chains"][0];
+        let paths = chain["paths"].as_array().expect("paths");
+        assert!(paths.len() >= 4, "{paths:?}");
+        let passed = |name: &str| {
+            let all = chain["functions"].as_array().expect("functions").iter();
+            all.clone().find(|own| own["name"] == name).and_then(|own| own["packets_in"].as_u64())
+        };
+        assert!(passed("nids") < passed("flow_monitor"), "{chain}");
+        assert!(passed("flow_monitor") < passed("nat:1"), "{chain}");
+    }
+}

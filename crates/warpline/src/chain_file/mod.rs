@@ -1,27 +1,25 @@
 //! The chain file: parsed and built in one pass that finds every mistake.
 
+mod instances;
+mod overrides;
+
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use warpline_engine::{
-    Chain, Deployment, Instance, Place, PlanOptions, PressureOptions, Settings, Site,
-};
-use warpline_nf::config::{Folder, Layer, did_you_mean};
+use warpline_engine::{Chain, Deployment, PlanOptions, PressureOptions, Settings};
+use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{
-    Definition, Diagnostic, Diagnostics, Function, HopPorts, LISTED_MAX, PORTS_MAX, Ports,
-    Resources, Section, SourceText,
+    Definition, Diagnostic, Diagnostics, LISTED_MAX, PORTS_MAX, Ports, Resources, Section,
+    SourceText,
 };
 
 use warpline_sched::Profile;
 
-use crate::chain_order;
 use crate::core_keys;
-use crate::device_keys;
 use crate::keys;
 use crate::plan_keys;
 use crate::port_keys::PortKeys;
@@ -29,6 +27,9 @@ use crate::port_tables::{self, ChosenPorts, PortTable};
 use crate::pressure_keys;
 use crate::route_tables::{self, ChosenRoutes, RouteTable};
 use crate::table_lists;
+
+pub(crate) use overrides::Setting;
+use overrides::{Override, parse_override};
 
 /// A chain of the file, built, with what it says of its ports.
 pub(crate) struct Loaded {
@@ -61,7 +62,8 @@ const CHAINS_MAX: usize = 256;
 /// Tables that are no function's.
 const RESERVED: [&str; 5] =
     ["chain", plan_keys::TABLE, port_tables::TABLE, route_tables::TABLE, pressure_keys::TABLE];
-const TABLES: &str = "tables: [chain], [[port]], [[route]], [plan], [backpressure] and one for each name in `functions`";
+const TABLES: &str = "tables: [chain], [[port]], [[route]], [plan], [backpressure] \
+    and one for each name in `functions`";
 const NO_ROUTER: &str = "a chain with more than two ports needs a router";
 const NO_ROUTER_HELP: &str = "its routes name the port by which packets leave: `dev PORT`";
 
@@ -73,34 +75,6 @@ struct Given<'a> {
     pressure: PressureOptions,
     ports: &'a mut ChosenPorts,
     routes: &'a mut ChosenRoutes,
-}
-
-fn hash_of(ports: &HopPorts) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    ports.hash(&mut hasher);
-    hasher.finish()
-}
-
-/// What an option of the command line sets on top of the chain file.
-#[derive(Clone, Debug)]
-pub(crate) struct Setting {
-    /// The option, as it is typed.
-    pub(crate) option: &'static str,
-    /// `TABLE.KEY=VALUE`.
-    pub(crate) text: String,
-}
-
-impl Setting {
-    /// Those of `--set`.
-    pub(crate) fn of_set(set: &[String]) -> Vec<Self> {
-        set.iter().map(|text| Self { option: "--set", text: text.clone() }).collect()
-    }
-}
-
-/// A table's key set on the command line.
-struct Override {
-    table: String,
-    source: SourceText,
 }
 
 /// How a chain file is read.
@@ -138,71 +112,6 @@ pub(crate) fn load(
     let file = File { source, table: &table, folder, overrides: &parsed, needs_input, options };
     let chains = file.build(&mut mistakes);
     if mistakes.is_empty() { Ok(chains) } else { Err(mistakes) }
-}
-
-/// `table.key=value` as a text of its own; a value that is no TOML is a string.
-fn parse_override(setting: &Setting, mistakes: &mut Diagnostics) -> Option<Override> {
-    let Setting { option, text } = setting;
-    let parts = text.split_once('=').and_then(|(path, value)| {
-        let (table, key) = path.trim().rsplit_once('.')?;
-        (!table.is_empty() && !key.is_empty()).then_some((table, key, value))
-    });
-    let Some((table, key, value)) = parts else {
-        let mistake = Diagnostic::bare(format!("{option} {text}: not of the form TABLE.KEY=VALUE"));
-        mistakes.push(mistake);
-        return None;
-    };
-    let key = format!("{key:?}");
-    let plain = format!("{key} = {value}");
-    let quoted = || format!("{key} = {}", serde_json::Value::String(value.into()));
-    let body = if DeTable::parse(&plain).is_ok() { plain } else { quoted() };
-    Some(Override { table: table.into(), source: SourceText::new(*option, body) })
-}
-
-/// A name of the list of functions.
-struct Named<'a, 'n> {
-    name: &'n str,
-    /// How often the list has it.
-    mentions: usize,
-    source: &'a SourceText,
-    at: Range<usize>,
-}
-
-/// The list of functions of a chain, where there is one.
-struct FunctionList<'a> {
-    source: &'a SourceText,
-    list: Option<&'a Spanned<DeValue<'a>>>,
-}
-
-impl FunctionList<'_> {
-    fn whole(&self) -> Range<usize> {
-        self.list.map_or(0..0, Spanned::span)
-    }
-
-    /// Where entry `index` stands.
-    fn entry(&self, index: usize) -> Range<usize> {
-        let entries = self.list.and_then(|list| list.get_ref().as_array());
-        entries.and_then(|all| all.get(index)).map_or(self.whole(), Spanned::span)
-    }
-}
-
-/// A function that the list has more than twice.
-fn too_many_places(source: &SourceText, at: Range<usize>, name: &str) -> Diagnostic {
-    let mistake = source.mistake(at, format!("{name:?} has more than two places in the chain"));
-    mistake.help(second_instance(name))
-}
-
-/// A function that the list has twice and that has no second place.
-fn one_place(source: &SourceText, at: Range<usize>, name: &str, function: &str) -> Diagnostic {
-    let text = format!("{name:?} is in the chain twice, and `{function}` has one place only");
-    source.mistake(at, text).help(second_instance(name))
-}
-
-fn second_instance(name: &str) -> String {
-    format!(
-        "for another instance write another name, {:?}, and [{name}-2] with `function = {name:?}`",
-        format!("{name}-2")
-    )
 }
 
 struct File<'a> {
@@ -342,36 +251,9 @@ impl<'a> File<'a> {
         let layers = self.layers("chain", table, span.clone());
         let mut section = Section::new(layers, "chain", self.folder, mistakes);
         section.refuse_all_but(&keys::names(keys::CHAIN));
-        let default = Settings::default();
-        let (lanes, cores) = core_keys::read(&mut section, default.lanes);
-        core_keys::refuse_taken(&mut section, &cores, before);
-        let mut number = |key, max, default| section.integer(key, 1..=max, default as u64) as usize;
-        let settings = Settings {
-            lanes,
-            cores,
-            counts_huge_pages: true,
-            batch_packets: number("batch_packets", 1024, default.batch_packets),
-            queue_batches: number("queue_batches", 1024, default.queue_batches),
-            slabs: number("arena_mib", 2048, default.slabs).max(2),
-            pressure,
-            ..default
-        };
-        section.require("functions", "the functions, in processing order");
-        let mut names: Vec<String> = section.parsed_list("functions");
-        if names.len() > FUNCTIONS_MAX {
-            let told = format!("{} functions: a chain has {FUNCTIONS_MAX} at most", names.len());
-            section.mistake("functions", told);
-            names.clear();
-        }
-        if names.iter().any(|name| name.len() > NAME_LEN_MAX) {
-            section.mistake("functions", format!("a name has {NAME_LEN_MAX} bytes at most"));
-            names.retain(|name| name.len() <= NAME_LEN_MAX);
-        }
-        let mut name = section.string("name").unwrap_or("chain").to_owned();
-        if name.len() > NAME_LEN_MAX {
-            section.mistake("name", format!("a name has {NAME_LEN_MAX} bytes at most"));
-            name = "chain".into();
-        }
+        let settings = settings(&mut section, pressure, before);
+        let names = names(&mut section);
+        let name = name(&mut section);
         let seed = core_keys::seed(&mut section);
         let tables = chosen.take(&mut section, self.source);
         let ports = PortKeys::read(&mut section, &tables, self.folder, self.needs_input);
@@ -451,153 +333,6 @@ impl<'a> File<'a> {
         files
     }
 
-    /// The instances called `names` with their sites, and what they were handed.
-    fn instances(
-        &self,
-        names: &[String],
-        chain: &'a DeTable<'a>,
-        mut resources: Resources,
-        used: &mut Vec<String>,
-        mistakes: &mut Diagnostics,
-    ) -> (Vec<Instance>, Vec<Site>, Resources) {
-        let list = self.function_list(chain);
-        let (mut instances, mut sites) = (Vec::new(), Vec::new());
-        // Second places whose turn has not come.
-        let mut second_places: Vec<(Instance, Site)> = Vec::new();
-        for (place, name) in names.iter().enumerate() {
-            let at = list.entry(place);
-            match names[..place].iter().filter(|own| *own == name).count() {
-                0 => {
-                    used.push(name.clone());
-                    let mentions = names.iter().filter(|own| *own == name).count();
-                    let named = Named { name, mentions, source: list.source, at };
-                    for built in self.instance(&named, &mut resources, mistakes) {
-                        if built.0.place == Place::Second {
-                            second_places.push(built);
-                            continue;
-                        }
-                        instances.push(built.0);
-                        sites.push(built.1);
-                    }
-                }
-                1 => {
-                    let is_own = |(one, _): &(Instance, Site)| one.table() == name;
-                    if let Some(own) = second_places.iter().position(is_own) {
-                        let (instance, site) = second_places.swap_remove(own);
-                        instances.push(instance);
-                        sites.push(site);
-                    } else if let Some(function) = self.with_one_place(name) {
-                        mistakes.push(one_place(list.source, at, name, function));
-                    }
-                }
-                _ => mistakes.push(too_many_places(list.source, at, name)),
-            }
-        }
-        if instances.len() == names.len() {
-            for objection in chain_order::objections(&instances) {
-                let mistake = list.source.mistake(list.whole(), objection.text);
-                mistakes.push(mistake.help(objection.help));
-            }
-            let mut remarks = Diagnostics::default();
-            for remark in chain_order::remarks(&instances) {
-                remarks.push(list.source.mistake(list.whole(), remark));
-            }
-            resources.remarks_of(&remarks);
-        }
-        (instances, sites, resources)
-    }
-
-    /// The function of a table, if it has one place only.
-    fn with_one_place(&self, name: &str) -> Option<&'static str> {
-        let table = self.table.get_ref().get(name).and_then(|table| table.get_ref().as_table());
-        let function = table.and_then(|table| table.get("function")?.get_ref().as_str());
-        let definition =
-            self.options.functions.iter().find(|known| known.name == function.unwrap_or(name))?;
-        definition.build_pair.is_none().then_some(definition.name)
-    }
-
-    /// The list of functions of `chain`, or that which the command line sets.
-    fn function_list(&self, chain: &'a DeTable<'a>) -> FunctionList<'a> {
-        let set = self.overrides.iter().rev().filter(|(o, _)| o.table == "chain");
-        let set = set.map(|(o, table)| (&o.source, table.get_ref()));
-        let mut lists = set.chain([(self.source, chain)]);
-        let found = lists.find_map(|(source, table)| Some((source, table.get("functions")?)));
-        match found {
-            Some((source, list)) => FunctionList { source, list: Some(list) },
-            None => FunctionList { source: self.source, list: None },
-        }
-    }
-
-    /// The instance of a name, or both of its places.
-    fn instance(
-        &self,
-        named: &Named<'a, '_>,
-        resources: &mut Resources,
-        mistakes: &mut Diagnostics,
-    ) -> Vec<(Instance, Site)> {
-        let &Named { name, mentions, source, ref at } = named;
-        let empty = DeTable::new();
-        let found = self.table.get_ref().get(name).filter(|_| !RESERVED.contains(&name));
-        let (table, span) = match found.map(|value| (value.get_ref(), value.span())) {
-            Some((DeValue::Table(table), span)) => (table, span),
-            Some((_, span)) => {
-                mistakes.push(self.source.mistake(span, format!("`{name}` is a table")));
-                return Vec::new();
-            }
-            None => (&empty, at.clone()),
-        };
-        let mut layers = self.layers(name, table, span);
-        if found.is_none() {
-            // What it lacks is told where it is named.
-            layers[0].source = source;
-        }
-        let mut section = Section::new(layers, name, self.folder, mistakes);
-        let function = section.string("function").unwrap_or(name).to_owned();
-        let known = self.options.functions;
-        let Some(&definition) = known.iter().find(|known| known.name == function) else {
-            let names: Vec<&str> = known.iter().map(|known| known.name).collect();
-            let text = format!("unknown function {function:?}");
-            let meant = did_you_mean(&function, names.iter().copied());
-            let allowed = format!("{meant}functions: {}", names.join(", "));
-            if section.has("function") {
-                section.mistake("function", format!("{text}; {allowed}"));
-            } else {
-                section.note(source.mistake(at.clone(), text).help(allowed));
-            }
-            return Vec::new();
-        };
-        section.refuse_unknown(definition.keys);
-        let own_stage = section.choice("stage", &[("fused", false), ("own", true)], false);
-        let launch_batches = section.integer("launch_batches", 1..=64, 1) as usize;
-        if launch_batches > 1 && !own_stage {
-            section.mistake("launch_batches", "`launch_batches` requires `stage = \"own\"`");
-        }
-        let built = match (mentions, definition.build_pair) {
-            (2.., Some(build_pair)) => build_pair(&mut section, resources)
-                .map(|[first, second]| vec![(Place::First, first), (Place::Second, second)]),
-            _ => (definition.build)(&mut section, resources)
-                .map(|function| vec![(Place::Only, function)]),
-        };
-        let Some(functions) = built else { return Vec::new() };
-        let on_device =
-            device_keys::read(&mut section, definition.has_kernels, self.options.device);
-        let fingerprint =
-            section.fingerprint() ^ resources.take_asked_hop_ports().map_or(0, hash_of);
-        let instance = |(place, function): (Place, Box<dyn Function>)| {
-            let name = match place {
-                Place::Only => name.to_owned(),
-                Place::First => format!("{name}:1"),
-                Place::Second => format!("{name}:2"),
-            };
-            // A place without kernels runs on the CPU.
-            let on_device = on_device.clone().filter(|_| function.kernels().is_some());
-            let function = Arc::from(function);
-            let instance = Instance { name, definition, function, fingerprint, place };
-            (instance, Site { on_device, own_stage, launch_batches })
-        };
-        functions.into_iter().map(instance).collect()
-    }
-
     fn refuse_unused(&self, used: &[String], mistakes: &mut Diagnostics) {
         let is_used = |name: &str| name == "chain" || used.iter().any(|used| used == name);
         let tables = self.table.get_ref().iter();
@@ -628,4 +363,48 @@ fn own_names(chain: &DeTable<'_>) -> Vec<String> {
     let list = chain.get("functions").and_then(|value| value.get_ref().as_array());
     let names = list.into_iter().flatten().filter_map(|item| item.get_ref().as_str());
     names.map(str::to_owned).collect()
+}
+
+/// The dimensions of a chain, which comes after those `before`.
+fn settings(section: &mut Section<'_>, pressure: PressureOptions, before: &[Loaded]) -> Settings {
+    let default = Settings::default();
+    let (lanes, cores) = core_keys::read(section, default.lanes);
+    core_keys::refuse_taken(section, &cores, before);
+    let mut number = |key, max, default| section.integer(key, 1..=max, default as u64) as usize;
+    Settings {
+        lanes,
+        cores,
+        counts_huge_pages: true,
+        batch_packets: number("batch_packets", 1024, default.batch_packets),
+        queue_batches: number("queue_batches", 1024, default.queue_batches),
+        slabs: number("arena_mib", 2048, default.slabs).max(2),
+        pressure,
+        ..default
+    }
+}
+
+/// The names in the list of functions.
+fn names(section: &mut Section<'_>) -> Vec<String> {
+    section.require("functions", "the functions, in processing order");
+    let mut names: Vec<String> = section.parsed_list("functions");
+    if names.len() > FUNCTIONS_MAX {
+        let told = format!("{} functions: a chain has {FUNCTIONS_MAX} at most", names.len());
+        section.mistake("functions", told);
+        names.clear();
+    }
+    if names.iter().any(|name| name.len() > NAME_LEN_MAX) {
+        section.mistake("functions", format!("a name has {NAME_LEN_MAX} bytes at most"));
+        names.retain(|name| name.len() <= NAME_LEN_MAX);
+    }
+    names
+}
+
+/// The name of a chain.
+fn name(section: &mut Section<'_>) -> String {
+    let mut name = section.string("name").unwrap_or("chain").to_owned();
+    if name.len() > NAME_LEN_MAX {
+        section.mistake("name", format!("a name has {NAME_LEN_MAX} bytes at most"));
+        name = "chain".into();
+    }
+    name
 }
