@@ -4,14 +4,16 @@
 //! [`Batch::packet`] and [`Batch::packet_mut`]. Dropped packets stay in place and are skipped.
 //! Packets are in ingress order, and made packets come right after their cause.
 
+mod phase_checks;
+
 use core::iter;
 
 use crate::arena::{
     DroppedBy, Flagged, HeadersOf, Ingress, Link, Row, ShardOf, VerdictOf, WireLen, prefetch,
 };
 use crate::{
-    Allowed, Field, FieldSet, Findings, Flags, Full, Headers, Instant, LinkType, Notes, Packet,
-    PacketMut, Placer, ScratchWord, Table, Verdict,
+    FieldSet, Findings, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut, Placer,
+    ScratchWord, Table, Verdict,
 };
 
 /// Packets a batch of a chain may be asked to hold.
@@ -99,7 +101,7 @@ pub struct Batch {
     notes: Notes,
     findings: Findings,
     #[cfg(debug_assertions)]
-    phase: Option<Allowed>,
+    phase: Option<crate::Allowed>,
 }
 
 impl Batch {
@@ -511,68 +513,6 @@ impl Batch {
     /// How many packets left the way since this was last asked.
     pub fn take_settled(&mut self) -> u32 {
         core::mem::take(&mut self.settled)
-    }
-
-    /// In a debug build, checks every accessor from here on against what a phase may touch.
-    pub fn set_phase(&mut self, allowed: Allowed) {
-        #[cfg(debug_assertions)]
-        {
-            self.phase = Some(allowed);
-        }
-        #[cfg(not(debug_assertions))]
-        let _ = allowed;
-    }
-
-    /// Ends the checks of [`Batch::set_phase`].
-    pub fn leave_phase(&mut self) {
-        #[cfg(debug_assertions)]
-        {
-            self.phase = None;
-        }
-    }
-
-    /// Checks that `field` of any packet may be read.
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn check_read(&self, field: Field) {
-        #[cfg(debug_assertions)]
-        if let Some(allowed) = &self.phase {
-            allowed.check_read(field, false);
-        }
-        let _ = field;
-    }
-
-    /// Checks that `field` of any packet may be written.
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn check_write(&self, field: Field) {
-        #[cfg(debug_assertions)]
-        if let Some(allowed) = &self.phase {
-            allowed.check_write(field, false);
-        }
-        let _ = field;
-    }
-
-    /// The same of packet `index`.
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn check_read_of(&self, index: usize, field: Field) {
-        #[cfg(debug_assertions)]
-        if let Some(allowed) = &self.phase {
-            allowed.check_read(field, self.table.column(Flagged)[index] != 0);
-        }
-        let _ = (index, field);
-    }
-
-    /// The same of packet `index`.
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn check_write_of(&self, index: usize, field: Field) {
-        #[cfg(debug_assertions)]
-        if let Some(allowed) = &self.phase {
-            allowed.check_write(field, self.table.column(Flagged)[index] != 0);
-        }
-        let _ = (index, field);
     }
 
     /// The parsed headers of packet `index`.
