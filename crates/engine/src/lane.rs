@@ -314,15 +314,11 @@ impl Lane {
         let mut flights = std::mem::take(&mut self.flights);
         for Flight { mut batch, bench } in flights.drain(..) {
             self.benches.push(bench);
-            let waiting = self.waiting(next);
+            if self.pressure.is_off() && batch.kind() == Kind::Packets && next < self.stages.len() {
+                self.drop_if_full(next, &mut batch);
+            }
             match self.queues.get_mut(stage) {
-                Some(queue) => {
-                    if batch.kind() == Kind::Packets && self.pressure.drops(next, waiting) {
-                        let dropped = batch.overload(self.stages[next].first());
-                        self.pressure.count_drops(next, dropped);
-                    }
-                    queue.push(batch);
-                }
+                Some(queue) => queue.push(batch),
                 None => {
                     if self.routing.is_some() {
                         batch.end_ways(|path| self.paths[path as usize] += 1);
@@ -337,6 +333,15 @@ impl Lane {
         self.flights = flights;
         if next < self.stages.len() {
             self.gauge(next);
+        }
+    }
+
+    /// Drops the packets of `batch` if the queue before `stage` is full. The batch itself continues.
+    fn drop_if_full(&mut self, stage: usize, batch: &mut Batch) {
+        let waiting = self.waiting(stage);
+        if self.pressure.drops(stage, waiting) {
+            let dropped = batch.overload(self.stages[stage].first());
+            self.pressure.count_drops(stage, dropped);
         }
     }
 

@@ -162,7 +162,7 @@ impl<'a> File<'a> {
         };
         let mut layers = self.layers(name, table, span);
         if found.is_none() {
-            // What it lacks is told where it is named.
+            // Missing keys are reported where the name stands.
             layers[0].source = source;
         }
         let mut section = Section::new(layers, name, self.folder, mistakes);

@@ -3,7 +3,7 @@
 use toml::de::DeTable;
 use warpline_nf::{Diagnostic, Diagnostics, SourceText};
 
-/// What an option of the command line sets on top of the chain file.
+/// A key that an option of the command line sets on top of the chain file.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     /// The option, as it is typed.
