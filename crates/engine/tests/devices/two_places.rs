@@ -265,6 +265,33 @@ pub(crate) fn steady(form: Form) -> Form {
     if form.function == "router" { Form { table, ..form } } else { form }
 }
 
+/// Packets whose fields a device alone has are fetched where it flags them. Fewer of them than the
+/// plan expects are nothing to report.
+#[test]
+fn fewer_fetched_packets_than_expected_are_no_news() {
+    let Some(device) = host().map(|host| warpline_device::apart(&host)) else { return };
+    let forms = forms(&["balancer-dnat:1", "nat:1", "digest-tag", "nat:2", "balancer-dnat:2"]);
+    let launches = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+    let on = |place| {
+        let device = (1..4).contains(&place).then(|| Arc::clone(&device))?;
+        Some(OnDevice { device, launches, is_required: true })
+    };
+    let mut deployment = try_deploy_on(&forms, &[], on).expect("a chain");
+    deployment.set_plan(PlanOptions {
+        mode: Mode::ShareAll,
+        packet_len: 1152,
+        ..PlanOptions::default()
+    });
+    let seed = 16_085_824_770_282_724_685;
+    let mut inputs = traffic(&forms, Talk::new(seed, 40, 900).take(300), seed, 10);
+    inputs.iter_mut().step_by(5).for_each(expire);
+    let outcome = run_whole(deployment, Settings::default(), &inputs);
+    let transfers = &outcome.report.part.transfers;
+    let fetched = [transfers.fetched_bytes, transfers.predicted_fetched_bytes];
+    assert!(fetched[0] > 0 && fetched[0] < fetched[1], "{fetched:?}");
+    assert!(told(&outcome).is_empty(), "{:?}", told(&outcome));
+}
+
 /// Up to four functions, with a pair around some of them and maybe another within.
 fn chains() -> impl Strategy<Value = Vec<Form>> {
     let form = (0..FORMS.len()).prop_map(|at| FORMS[at]);

@@ -139,7 +139,6 @@ impl Executor {
         }
         let [_, back] = self.submit(on, (lot, Has::Nothing), work, NONE_CARRIED)?;
         self.transfers.frames_to_host_bytes += back;
-        self.transfers.rooms_to_host_bytes += back;
         self.transfers.fetched_bytes += back;
         Ok(true)
     }
