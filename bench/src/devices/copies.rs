@@ -53,7 +53,7 @@ impl Way {
                 true => Step::CopyIn { from: part, to: buffer.whole() },
                 false => Step::CopyOut { from: buffer.whole(), to: part },
             };
-            Ok(Work { pieces: vec![piece], steps: vec![step] })
+            Ok(Work::new(vec![piece], vec![step]))
         };
         let idle = (0..UNDER_WAY).map(work).collect::<Result<_, Failure>>()?;
         Self::of(bench, bytes, idle)

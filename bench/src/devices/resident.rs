@@ -119,7 +119,7 @@ impl Resident {
         let mut piece = device.host_memory(bytes.len())?;
         piece.copy_from_slice(bytes);
         let step = Step::CopyIn { from: part(0..bytes.len()), to: buffer.whole() };
-        self.finish(Work { pieces: vec![piece], steps: vec![step] }).map(|_| buffer)
+        self.finish(Work::new(vec![piece], vec![step])).map(|_| buffer)
     }
 
     /// Copies the packets in as they are in front of the kernels, and gives the seconds.
@@ -129,7 +129,7 @@ impl Resident {
     pub fn copy_in(&mut self) -> Result<f64, Failure> {
         let steps = self.copies_in();
         let pieces = self.image.take().into_iter().collect();
-        let (work, [_, seconds]) = self.finish(Work { pieces, steps })?;
+        let (work, [_, seconds]) = self.finish(Work::new(pieces, steps))?;
         self.image = work.pieces.into_iter().next();
         Ok(seconds)
     }
@@ -140,7 +140,7 @@ impl Resident {
     /// What the device says.
     pub fn run(&mut self) -> Result<f64, Failure> {
         let steps = self.launches();
-        let (_, [_, seconds]) = self.finish(Work { pieces: Vec::new(), steps })?;
+        let (_, [_, seconds]) = self.finish(Work::new(Vec::new(), steps))?;
         Ok(seconds)
     }
 
@@ -179,7 +179,7 @@ impl Resident {
     pub fn copy_out(&mut self) -> Result<f64, Failure> {
         let steps = self.copies_out(0);
         let pieces = self.back.take().into_iter().collect();
-        let (work, [_, seconds]) = self.finish(Work { pieces, steps })?;
+        let (work, [_, seconds]) = self.finish(Work::new(pieces, steps))?;
         self.back = work.pieces.into_iter().next();
         Ok(seconds)
     }
@@ -209,7 +209,7 @@ impl Resident {
     pub fn launch(&mut self) -> Result<[f64; 2], Failure> {
         let steps = [self.copies_in(), self.launches(), self.copies_out(1)].concat();
         let pieces = self.image.take().into_iter().chain(self.back.take()).collect();
-        let (work, seconds) = self.finish(Work { pieces, steps })?;
+        let (work, seconds) = self.finish(Work::new(pieces, steps))?;
         let mut pieces = work.pieces.into_iter();
         (self.image, self.back) = (pieces.next(), pieces.next());
         Ok(seconds)

@@ -151,7 +151,7 @@ impl Carrier {
             true => vec![self.call(bench, rooms, is_in, (&host, &mirror))?],
             false => copies(rooms, is_in, &mirror),
         };
-        Ok(Some(Work { pieces: vec![host], steps }))
+        Ok(Some(Work::new(vec![host], steps)))
     }
 
     fn call(
@@ -208,7 +208,7 @@ fn there(bench: &Bench, bytes: &[u8]) -> Result<Buffer, Failure> {
     let mut piece = bench.device.host_memory(bytes.len())?;
     piece.copy_from_slice(bytes);
     let from = Part { piece: 0, range: 0..bytes.len() };
-    let work = Work { pieces: vec![piece], steps: vec![Step::CopyIn { from, to: buffer.whole() }] };
+    let work = Work::new(vec![piece], vec![Step::CopyIn { from, to: buffer.whole() }]);
     let mut stream = bench.device.stream()?;
     stream.submit(work).map_err(|refused| refused.why)?;
     match stream.wait() {
@@ -243,7 +243,7 @@ mod tests {
         let mut pieces = vec![host, own(), own()];
         pieces[2].fill(BLANK);
         let mut stream = bench.device.stream().expect("a stream");
-        stream.submit(Work { pieces, steps }).expect("taken");
+        stream.submit(Work::new(pieces, steps)).expect("taken");
         let done = stream.wait().expect("work");
         done.outcome.expect("done");
         [1, 0].map(|piece| done.work.pieces[piece][..len].to_vec())

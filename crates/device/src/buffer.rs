@@ -12,9 +12,22 @@ pub struct Buffer {
     pub(crate) device: u64,
     pub(crate) len: usize,
     pub(crate) memory: Arc<dyn Any + Send + Sync>,
+    /// See [`Buffer::keeping`].
+    _kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Buffer {
+    /// Memory of `len` bytes on the device of that number.
+    pub(crate) fn new(device: u64, len: usize, memory: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { device, len, memory, _kept: None }
+    }
+
+    /// The same buffer, which drops `kept` when its memory is freed: what a tenant pays for it.
+    #[must_use]
+    pub fn keeping(self, kept: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { _kept: Some(kept), ..self }
+    }
+
     /// How many bytes.
     pub fn len(&self) -> usize {
         self.len

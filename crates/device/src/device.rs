@@ -55,6 +55,10 @@ pub trait Device: Send + Sync {
         Ok(self.register(Region::pages(bytes)?)?.into_piece(bytes))
     }
 
+    /// Reports that `items` came whose work will be submitted later. A device that tenants share may
+    /// divide its time by that; others ignore it.
+    fn announce(&self, _items: u64) {}
+
     /// Opens a stream.
     ///
     /// # Errors
@@ -87,6 +91,11 @@ pub trait Stream: Send {
 
     /// Works that were submitted and not yet given back.
     fn in_flight(&self) -> usize;
+
+    /// Whether the oldest work waits for its turn on a device that tenants share.
+    fn is_waiting(&self) -> bool {
+        false
+    }
 
     /// Waits for the oldest work; `None` if there is none. The wait has no limit; a caller with a
     /// limit polls.

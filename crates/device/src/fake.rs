@@ -165,7 +165,7 @@ impl Device for Fake {
         let none = Failure::OutOfMemory { wanted: bytes, free: Some(state.memory_free) };
         state.memory_free = state.memory_free.checked_sub(bytes).ok_or(none)?;
         let memory = Arc::new(Mutex::new(vec![0_u8; bytes]));
-        Ok(Buffer { device: self.number, len: bytes, memory })
+        Ok(Buffer::new(self.number, bytes, memory))
     }
 
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
@@ -249,7 +249,7 @@ impl Stream for FakeStream {
 }
 
 fn do_all(work: &mut Work, kernels: &HashMap<&'static str, Run>) {
-    let Work { pieces, steps } = work;
+    let Work { pieces, steps, .. } = work;
     for step in steps {
         match step {
             Step::CopyIn { from, to } => write(to, &pieces[from.piece][from.range.clone()]),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::host::Host;
 use crate::sys::{cuda, opencl, signals};
-use crate::{Device, Missing};
+use crate::{Description, Device, Missing};
 
 /// The devices of this machine.
 pub struct Found {
@@ -23,8 +23,8 @@ pub fn find() -> Found {
     found
 }
 
-/// The device called `id`: `host`, `opencl:0`, `cuda:1`. `cuda` and `opencl` mean the first of
-/// their kind.
+/// The device called `id`: `host`, `opencl:0`, `cuda:1`, or a UUID such as that of a MIG instance,
+/// with its prefix (`GPU-`, `MIG-`) or without. `cuda` and `opencl` mean the first of their kind.
 ///
 /// # Errors
 /// There is none, with the reason and the available ids.
@@ -42,8 +42,12 @@ impl Found {
     /// # Errors
     /// As there.
     pub fn open(&self, id: &str) -> Result<Arc<dyn Device>, Missing> {
-        let is_meant = |known: &str| known == id || known.strip_suffix(":0") == Some(id);
-        let meant = self.devices.iter().find(|device| is_meant(&device.description().id));
+        let uuid = id.strip_prefix("MIG-").or(id.strip_prefix("GPU-")).unwrap_or(id);
+        let is_meant = |about: &Description| {
+            let is_id = about.id == id || about.id.strip_suffix(":0") == Some(id);
+            is_id || about.uuid.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(uuid))
+        };
+        let meant = self.devices.iter().find(|device| is_meant(device.description()));
         meant.cloned().ok_or_else(|| self.why_not(id))
     }
 

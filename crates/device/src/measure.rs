@@ -74,7 +74,7 @@ impl Lane {
                 Way::Out => Step::CopyOut { from: slice, to: part },
             }
         };
-        let work = Work { pieces: vec![piece], steps: (0..count).map(copy).collect() };
+        let work = Work::new(vec![piece], (0..count).map(copy).collect());
         Ok(Self { stream: device.stream()?, work: Some(work), bytes })
     }
 

@@ -98,7 +98,7 @@ impl Bench<'_> {
             Step::Call(call(&kernel, 3, arguments.collect())),
             Step::CopyOut { from: to.at(start..end), to: part(back..back + length) },
         ];
-        let work = self.finish(Work { pieces: vec![piece], steps })?;
+        let work = self.finish(Work::new(vec![piece], steps))?;
         Ok(work.pieces[0][back..back + length].to_vec())
     }
 

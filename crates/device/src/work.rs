@@ -11,6 +11,9 @@ pub struct Work {
     pub pieces: Vec<Piece>,
     /// The steps, in order.
     pub steps: Vec<Step>,
+    /// Items that its kernels work on, packets for instance; 0 if unknown. Tenants of a shared
+    /// device may get shares by it.
+    pub items: u64,
 }
 
 /// One thing that is done.
@@ -51,6 +54,13 @@ pub enum Step {
     },
     /// Runs a kernel.
     Call(KernelCall),
+}
+
+impl Step {
+    /// Whether it runs a kernel.
+    pub fn is_call(&self) -> bool {
+        matches!(self, Self::Call(_))
+    }
 }
 
 /// Rows of equal width at equal distances: the first begins where their memory does, the last ends
@@ -180,6 +190,11 @@ pub struct Refused {
 }
 
 impl Work {
+    /// Work of `steps` with the host memory that they use.
+    pub fn new(pieces: Vec<Piece>, steps: Vec<Step>) -> Self {
+        Self { pieces, steps, items: 0 }
+    }
+
     /// Checks every range, argument and owner. Copies of a work that passes stay within their
     /// memory.
     ///

@@ -212,11 +212,25 @@ impl Arbiter {
     pub fn poll_grant(&mut self, now_ns: u64) -> Option<Grant> {
         self.advance(now_ns);
         let owner = self.granted_next()?;
-        self.slice.as_mut()?.used = true;
+        Some(self.grant(owner))
+    }
+
+    /// The same for a caller that starts launches of `tenant` only. A tenant that does not poll
+    /// wastes its slices and takes no more from others.
+    pub fn poll_grant_for(&mut self, tenant: usize, now_ns: u64) -> Option<Grant> {
+        self.advance(now_ns);
+        let owner = self.granted_next().filter(|&owner| owner == tenant)?;
+        Some(self.grant(owner))
+    }
+
+    fn grant(&mut self, owner: usize) -> Grant {
+        if let Some(slice) = &mut self.slice {
+            slice.used = true;
+        }
         let tenant = &mut self.tenants[owner];
         tenant.set_waiting(tenant.waiting - 1, self.now_ns);
         tenant.evidence.grants += 1;
-        Some(self.flights.add(owner, self.now_ns))
+        self.flights.add(owner, self.now_ns)
     }
 
     /// When to poll again if nothing happens before: at the end of the slice while a launch waits.

@@ -76,7 +76,7 @@ impl Device for Host {
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
         let memory = host_memory::heap_buffer(bytes)?;
-        Ok(Buffer { device: self.number, len: bytes, memory })
+        Ok(Buffer::new(self.number, bytes, memory))
     }
 
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
@@ -138,7 +138,7 @@ fn work_off(queue: &Receiver<Job>) {
 }
 
 fn do_all(work: &mut Work) -> Result<(), Failure> {
-    let Work { pieces, steps } = work;
+    let Work { pieces, steps, .. } = work;
     for step in steps {
         match step {
             Step::CopyIn { from, to } => {

@@ -5,6 +5,7 @@ pub(crate) mod cuda;
 pub(crate) mod host_memory;
 mod library;
 pub(crate) mod limited;
+pub(crate) mod matmul;
 pub(crate) mod nvml;
 pub(crate) mod opencl;
 mod sealed;

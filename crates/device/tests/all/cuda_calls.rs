@@ -47,7 +47,7 @@ fn lost(device: &dyn Device) {
     let mut submitted = Vec::new();
     for (value, piece) in [0, 1].map(|value| (value, piece_of(device, &[value; 16]))) {
         let steps = vec![Step::CopyIn { from: part(0, 0..16), to: buffer.whole() }];
-        match stream.submit(Work { pieces: vec![piece], steps }) {
+        match stream.submit(Work::new(vec![piece], steps)) {
             Ok(()) => submitted.push(value),
             Err(refused) => {
                 assert_eq!((value, refused.why), (1, why()));

@@ -74,7 +74,7 @@ fn shared_memory(device: &dyn Device) {
         Step::Call(call(&kernel, 5, vec![Reads(from.whole()), Writes(to.whole())])),
         Step::CopyOut { from: to.whole(), to: part(0, 0..20) },
     ];
-    let done = do_now(&mut *stream, Work { pieces, steps });
+    let done = do_now(&mut *stream, Work::new(pieces, steps));
     assert_eq!(done.outcome, Ok(()));
     let want: Vec<u32> = input.chunks(32).map(|group| group.iter().sum()).collect();
     assert_eq!(words(&done.work.pieces[0][..20]), want);
@@ -92,7 +92,7 @@ pub(crate) fn submit_value(
         Step::CopyIn { from: part(0, 0..256), to: buffer.whole() },
         Step::CopyOut { from: buffer.whole(), to: part(1, 0..256) },
     ];
-    stream.submit(Work { pieces, steps }).expect("taken");
+    stream.submit(Work::new(pieces, steps)).expect("taken");
 }
 
 pub(crate) fn order_in_a_stream(device: &dyn Device) {
@@ -144,7 +144,7 @@ fn wider_meanwhile(device: &dyn Device) {
             Step::CopyOut { from: buffer.whole(), to: part(0, all.clone()) },
         ];
         let pieces = vec![piece_of(device, &vec![0x11; all.len()])];
-        stream.submit(Work { pieces, steps }).expect("taken");
+        stream.submit(Work::new(pieces, steps)).expect("taken");
         (stream, rounds)
     };
     let calls = shapes.map(submit).collect::<Vec<_>>();
@@ -229,7 +229,7 @@ fn nonsense(device: &dyn Device) {
     ];
     let mut stream = device.stream().expect("a stream");
     for (step, why) in cases {
-        let work = Work { pieces: vec![piece_of(device, &[0; 256])], steps: vec![step] };
+        let work = Work::new(vec![piece_of(device, &[0; 256])], vec![step]);
         assert_eq!(refused(&mut *stream, work), format!("step 1: {why}"));
     }
     assert!(matches!(module.kernel("none"), Err(Failure::Refused(_))));

@@ -154,7 +154,7 @@ fn shared_registration() {
             let there = Step::CopyIn { from: part(0, 0..4096), to: buffer.whole() };
             let back = Step::CopyOut { from: buffer.whole(), to: part(1, 0..4096) };
             let pieces = vec![piece, device.host_memory(4096).unwrap()];
-            let work = Work { pieces, steps: vec![there, back] };
+            let work = Work::new(pieces, vec![there, back]);
             let mut done = do_now(&mut *device.stream().unwrap(), work);
             assert_eq!(done.outcome, Ok(()));
             assert_eq!(done.work.pieces[1][..], [round + number as u8; 4096]);
@@ -278,7 +278,7 @@ fn memory_beside_busy_streams() {
             let pieces = vec![piece_of(&*device, &[1; 256])];
             let copy = || Step::CopyIn { from: part(0, 0..256), to: busy.whole() };
             let steps = (0..64).map(|_| copy()).collect();
-            stream.submit(Work { pieces, steps }).expect("taken");
+            stream.submit(Work::new(pieces, steps)).expect("taken");
             if stream.in_flight() > 8 {
                 assert_eq!(stream.wait().unwrap().outcome, Ok(()));
             }
@@ -311,7 +311,7 @@ fn unknown_loss() {
     let pieces = vec![piece_of(&*device, &[1; 256])];
     let steps = vec![Step::CopyIn { from: part(0, 0..256), to: buffer.whole() }];
     lose(950);
-    let refused = stream.submit(Work { pieces, steps });
+    let refused = stream.submit(Work::new(pieces, steps));
     let why = refused.map_err(|refused| refused.why).err();
     let why = why.or_else(|| stream.wait().and_then(|done| done.outcome.err()));
     assert!(matches!(why, Some(Failure::Lost(_))), "{why:?}");
@@ -334,7 +334,7 @@ fn use_all(device: &dyn Device) -> Result<Vec<u8>, Failure> {
                 Step::Call(call(&module.kernel("stir")?, 2, arguments)),
                 Step::CopyOut { from: buffer.whole(), to: part(1, 0..256) },
             ];
-            let work = Work { pieces: vec![piece, device.host_memory(256)?], steps };
+            let work = Work::new(vec![piece, device.host_memory(256)?], steps);
             let done = finish(&mut *stream, work)?;
             back = done.pieces[1].to_vec();
             piece = done.pieces.into_iter().next().unwrap();

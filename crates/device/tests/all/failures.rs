@@ -13,7 +13,7 @@ use Argument::{Reads, U32, U64, Writes};
 fn numbered(device: &dyn Device, number: u64) -> Work {
     let mut piece = device.host_memory(8).expect("memory");
     piece.copy_from_slice(&number.to_le_bytes());
-    Work { pieces: vec![piece], steps: Vec::new() }
+    Work::new(vec![piece], Vec::new())
 }
 
 fn number_of(work: &Work) -> u64 {
@@ -69,7 +69,7 @@ fn a_fake_runs_closures_over_the_same_work() {
         Step::CopyOut { from: to.whole(), to: part },
     ];
     let mut stream = fake.stream().unwrap();
-    let done = crate::common::do_now(&mut *stream, Work { pieces: vec![piece], steps });
+    let done = crate::common::do_now(&mut *stream, Work::new(vec![piece], steps));
     assert_eq!(words(&done.work.pieces[0]), [6, 7, 8, 0]);
 }
 

@@ -96,8 +96,7 @@ fn works_that_are_no_graphs() {
         (vec![own(&[4; 256]), foreign(&[0; 256])], vec![&there, &back]),
     ];
     for (value, (pieces, steps)) in works.into_iter().enumerate() {
-        let done =
-            do_now(&mut *stream, Work { pieces, steps: steps.into_iter().cloned().collect() });
+        let done = do_now(&mut *stream, Work::new(pieces, steps.into_iter().cloned().collect()));
         assert_eq!(done.outcome, Ok(()));
         assert!(done.work.pieces.iter().all(|piece| piece[..] == [value as u8; 256]));
     }
@@ -105,7 +104,7 @@ fn works_that_are_no_graphs() {
     // With copies of nothing between them, two steps are a graph of two.
     let steps = vec![nothing.clone(), there, nothing.clone(), back, nothing];
     let pieces = vec![own(&[5; 256]), own(&[0; 256])];
-    assert_eq!(copied(do_now(&mut *stream, Work { pieces, steps })), [5; 256]);
+    assert_eq!(copied(do_now(&mut *stream, Work::new(pieces, steps))), [5; 256]);
     submit_value(&mut *stream, &device, &buffer, 6);
     assert_eq!(copied(stream.wait().unwrap()), [6; 256]);
     assert_eq!((times("cuGraphInstantiateWithFlags"), times("cuGraphLaunch")), (1, 2));
@@ -180,7 +179,7 @@ fn copies_in(device: &dyn Device, buffer: &Buffer, copies: usize) -> Work {
     let there = Step::CopyIn { from: part(0, 0..256), to: buffer.whole() };
     let mut steps = vec![there; copies];
     steps.push(Step::CopyOut { from: buffer.whole(), to: part(1, 0..256) });
-    Work { pieces, steps }
+    Work::new(pieces, steps)
 }
 
 /// A copy in and a call, and one more of `stir` where there is a `second`.
@@ -199,7 +198,7 @@ fn stirred(device: &dyn Device, module: &Module, name: &str, second: bool) -> Wo
     if second {
         steps.push(Step::Call(call(&module.kernel("stir").unwrap(), 1, stir())));
     }
-    Work { pieces: vec![piece_of(device, &[1; 256])], steps }
+    Work::new(vec![piece_of(device, &[1; 256])], steps)
 }
 
 /// What was copied back by work that was done.

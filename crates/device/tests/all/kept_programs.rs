@@ -87,7 +87,7 @@ fn start(device: &dyn Device, work: &str) {
         Step::Call(call(&module.kernel("scale").unwrap(), 1, arguments)),
         Step::CopyOut { from: to.whole(), to: part(0, 0..4) },
     ];
-    let done = do_now(&mut *device.stream().unwrap(), Work { pieces: vec![piece], steps });
+    let done = do_now(&mut *device.stream().unwrap(), Work::new(vec![piece], steps));
     assert_eq!(done.work.pieces[0][..], (0x1000_u32 >> seen).to_le_bytes());
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn copies_keep_to_their_ranges(device: &dyn Device) {
         Step::CopyOut { from: buffer.at(499..517), to: part(1, 3..21) },
         Step::CopyOut { from: buffer.at(7..7), to: part(1, 30..30) },
     ];
-    let done = do_now(&mut *stream, Work { pieces, steps });
+    let done = do_now(&mut *stream, Work::new(pieces, steps));
     assert_eq!(done.outcome, Ok(()));
     let mut want = vec![0xee; 1000];
     want[3..21].copy_from_slice(&from[499..517]);
@@ -46,7 +46,7 @@ pub(crate) fn rows_keep_to_their_widths(device: &dyn Device) {
         Step::RowsOut { from: buffer.at(898..910), to: part(1, 900..912), rows: rows(4) },
         Step::CopyOut { from: buffer.whole(), to: part(2, 0..1000) },
     ];
-    let done = do_now(&mut *stream, Work { pieces, steps });
+    let done = do_now(&mut *stream, Work::new(pieces, steps));
     assert_eq!(done.outcome, Ok(()));
     let mut there = [1; 1000];
     (0..100).for_each(|row| {
@@ -86,7 +86,7 @@ pub(crate) fn parts_of_buffers(device: &dyn Device) {
         scale(&module, 99, Reads(buffer.at(1024..1424)), Writes(buffer.at(2048..2448))),
         Step::CopyOut { from: buffer.at(2048..2448), to: part(1, 0..400) },
     ];
-    let done = do_now(&mut *stream, Work { pieces, steps });
+    let done = do_now(&mut *stream, Work::new(pieces, steps));
     assert_eq!(done.outcome, Ok(()));
     let mut want: Vec<u32> = input.iter().map(|&word| scaled(word).wrapping_add(7)).collect();
     want[99] = 0xeeee_eeee;
@@ -103,7 +103,7 @@ pub(crate) fn host_memory_in_place(device: &dyn Device) {
     let to = from.split_off(256);
     let pieces = vec![from, to];
     let steps = vec![scale(&module, 60, HostReads(part(0, 0..256)), HostWrites(part(1, 256..512)))];
-    let work = Work { pieces, steps };
+    let work = Work::new(pieces, steps);
     if !device.description().reaches_host_memory {
         let why = refused(&mut *stream, work);
         assert_eq!(why, "step 1: the device does not reach host memory");
@@ -130,7 +130,7 @@ pub(crate) fn region_in_place(device: &dyn Device) {
     from.copy_from_slice(&bytes(&input));
     to.fill(0xee);
     let step = scale(&module, 60, HostReads(part(0, 0..256)), InPlace(region.clone()));
-    let work = Work { pieces: vec![from, to], steps: vec![step] };
+    let work = Work::new(vec![from, to], vec![step]);
     if !region.is_in_place() {
         let why = match device.description().reaches_host_memory {
             true => "step 1: the device does not work in the region in place",
@@ -168,7 +168,7 @@ pub(crate) fn region_mapped(device: &dyn Device) {
         let module = device.compile(&source()).expect("it compiles");
         let step = scale(&module, 1, HostReads(part(0, 0..256)), Mapped(region));
         let own = device.host_memory(256).expect("memory");
-        let work = Work { pieces: vec![own, foreign], steps: vec![step] };
+        let work = Work::new(vec![own, foreign], vec![step]);
         assert_eq!(refused(&mut *device.stream().expect("a stream"), work), why);
     }
 }
@@ -187,7 +187,7 @@ fn mapped_piece(device: &dyn Device, mut to: Piece) {
         scale(&module, 64, HostReads(part(0, 0..256)), double),
         scale(&module, 60, Reads(there.whole()), back),
     ];
-    let work = Work { pieces: vec![to], steps };
+    let work = Work::new(vec![to], steps);
     if !region.is_mapped() {
         let why = match device.description().reaches_host_memory {
             true => "step 2: the device does not reach the region",

@@ -55,7 +55,7 @@ fn read_past_the_end(host: &dyn Device) {
     let steps =
         vec![Step::Call(call(&module.kernel("scale").expect("it is there"), 33, arguments))];
     let mut stream = host.stream().expect("a stream");
-    crate::common::do_now(&mut *stream, Work { pieces: Vec::new(), steps });
+    crate::common::do_now(&mut *stream, Work::new(Vec::new(), steps));
 }
 
 /// The sanitizers' libraries, if the compiler has them.

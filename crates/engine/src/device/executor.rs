@@ -228,6 +228,7 @@ impl Executor {
             return Ok(false);
         }
         let mut work = std::mem::take(&mut self.streams[on].spare);
+        work.items = count as u64;
         work.pieces.extend(own.table.take().into_iter().chain(own.findings.take()));
         let frames = match self.mirror.copy {
             Some(_) => self.add_copied(&mut work, lot, flights, count)?,
@@ -350,7 +351,7 @@ impl Executor {
             RoomsThere::Missing => (Lent::Without(self.mirror.number), self.extent),
             RoomsThere::All => (Lent::All, self.extent),
         };
-        let Work { pieces, steps } = work;
+        let Work { pieces, steps, .. } = work;
         let mut bytes = 0;
         let mut copy = |piece: Piece, stretch: Stretch| {
             bytes += stretch.crossing_len() as u64;

@@ -74,7 +74,7 @@ impl Loaded {
                 steps.push(Step::CopyIn { from, to: table.at(start..end) });
             }
         }
-        let work = Work { pieces: vec![zeroes], steps };
+        let work = Work::new(vec![zeroes], steps);
         finish(&mut *self.device.stream()?, work, ZERO_TIMEOUT).map(drop)
     }
 }
@@ -169,7 +169,7 @@ fn run_empty(device: &dyn Device, stream: &mut dyn Stream, loaded: &Loaded) -> R
     };
     let call = |kernel: &LoadedKernel| Step::Call(loaded.call(kernel, &on, 0));
     let steps = loaded.kernels.iter().map(call).collect();
-    finish(stream, Work { pieces: Vec::new(), steps }, LOAD_TIMEOUT).map(drop)
+    finish(stream, Work::new(Vec::new(), steps), LOAD_TIMEOUT).map(drop)
 }
 
 fn copy_table(
@@ -181,7 +181,7 @@ fn copy_table(
     let mut piece = device.host_memory(table.len())?;
     piece.copy_from_slice(table);
     let step = Step::CopyIn { from: Part { piece: 0, range: 0..table.len() }, to: buffer.whole() };
-    let work = Work { pieces: vec![piece], steps: vec![step] };
+    let work = Work::new(vec![piece], vec![step]);
     // Tables may hold keys.
     let mut work = finish(stream, work, LOAD_TIMEOUT)?;
     work.pieces.iter_mut().for_each(|piece| piece.fill(0));

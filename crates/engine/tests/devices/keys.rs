@@ -53,7 +53,7 @@ fn read(device: &dyn Device, from: Slice) -> Vec<u8> {
     let pieces = vec![device.host_memory(len).expect("memory")];
     let to = Part { piece: 0, range: 0..len };
     let mut stream = device.stream().expect("a stream");
-    let work = Work { pieces, steps: vec![Step::CopyOut { from, to }] };
+    let work = Work::new(pieces, vec![Step::CopyOut { from, to }]);
     assert!(stream.submit(work).is_ok());
     let done = stream.wait().expect("a work that ends");
     assert_eq!(done.outcome, Ok(()));

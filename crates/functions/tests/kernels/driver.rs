@@ -267,7 +267,7 @@ impl<'a> Program<'a> {
             to: Part { piece, range: 0..*len },
         });
         let steps = steps.chain(back).collect();
-        let done = self.finish(Work { pieces: pieces.into(), steps });
+        let done = self.finish(Work::new(pieces.into(), steps));
         let [arena, table, found] =
             [0, 1, 2].map(|piece| done.pieces[piece][..all[piece].1].to_vec());
         Memories { arena, table, found }
@@ -278,7 +278,7 @@ impl<'a> Program<'a> {
         piece[..bytes.len()].copy_from_slice(bytes);
         let from = Part { piece: 0, range: 0..bytes.len() };
         let steps = vec![Step::CopyIn { from, to: buffer.at(0..bytes.len()) }];
-        self.finish(Work { pieces: vec![piece], steps });
+        self.finish(Work::new(vec![piece], steps));
     }
 
     fn finish(&self, work: Work) -> Work {

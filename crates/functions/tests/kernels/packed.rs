@@ -58,7 +58,7 @@ fn unpacked(device: &dyn Device, packed: &[u8], (table, count): (&[u8], usize)) 
         Step::CopyOut { from: all.whole(), to: part(1, table.len()) },
     ];
     let mut stream = device.stream().expect("a stream");
-    stream.submit(Work { pieces: vec![rows, image], steps }).expect("work that is taken");
+    stream.submit(Work::new(vec![rows, image], steps)).expect("work that is taken");
     let done = stream.wait().expect("work that is given back");
     done.outcome.expect("work that is done");
     done.work.pieces[1][..table.len()].to_vec()

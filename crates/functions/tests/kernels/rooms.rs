@@ -129,7 +129,7 @@ impl<'a> Launch<'a> {
         steps.push(copies(&mirror, 1, false));
         steps.extend((!is_mapped).then(|| copies(&copy, 0, false)));
         let mut stream = device.stream().expect("a stream");
-        stream.submit(Work { pieces: vec![host, image, rows], steps }).expect("work that is taken");
+        stream.submit(Work::new(vec![host, image, rows], steps)).expect("work that is taken");
         let done = stream.wait().expect("work that is given back");
         done.outcome.expect("work that is done");
         let [host, mirror] = [0, 1].map(|piece| done.work.pieces[piece][..len].to_vec());

@@ -216,13 +216,13 @@ impl Device for Cuda {
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
         let memory = Allocation::new(&self.known.context()?, bytes)?;
-        Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
+        Ok(Buffer::new(self.number, bytes, Arc::new(memory)))
     }
 
     fn allocate_zeroed(&self, bytes: usize) -> Result<Buffer, Failure> {
         let memory = Allocation::new(&self.known.context()?, bytes)?;
         memory.zero()?;
-        Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
+        Ok(Buffer::new(self.number, bytes, Arc::new(memory)))
     }
 
     fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {

@@ -199,7 +199,7 @@ impl OpenCl {
             });
         }
         let memory = memory::Memory::new(self.api, &self.context, bytes, source)?;
-        Ok(Buffer { device: self.number, len: bytes, memory: Arc::new(memory) })
+        Ok(Buffer::new(self.number, bytes, Arc::new(memory)))
     }
 }
 

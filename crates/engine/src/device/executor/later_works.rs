@@ -53,7 +53,7 @@ impl Executor {
         }
         let Some(mirror) = &self.mirror.copy else { return Ok(()) };
         let mut work = std::mem::take(&mut self.streams[on].spare);
-        let Work { pieces, steps } = &mut work;
+        let Work { pieces, steps, .. } = &mut work;
         for (index, flight) in flights.iter().enumerate() {
             let which = Lent::Back(self.returned(lot, index), self.writes);
             let lent = (which, self.extent);
@@ -125,7 +125,7 @@ impl Executor {
         for (index, Flight { batch, .. }) in flights.iter().enumerate() {
             let left = self.fetched(lot, index);
             batch.keep_fields(left, newer, &mut kept);
-            let Work { pieces, steps } = &mut work;
+            let Work { pieces, steps, .. } = &mut work;
             let lent = (Lent::Left(left), Extent::Rooms);
             lend_rooms(&self.mirror.region, batch, lent, |piece, stretch| {
                 steps.push(copy_out(pieces.len(), stretch, &mirror));

@@ -97,6 +97,7 @@ impl Executor {
     fn take_back(&mut self, on: usize, mut work: Work) {
         let own = &mut self.streams[on];
         work.steps.clear();
+        work.items = 0;
         let mut pieces = work.pieces.drain(..);
         if let Some((lot, has)) = own.busy_with.take() {
             let lot = &mut self.lots[lot];
@@ -109,6 +110,12 @@ impl Executor {
         }
         drop(pieces);
         own.spare = work;
+    }
+
+    /// Launches whose kernels wait for their turn on a shared device.
+    pub(crate) fn waiting_lots(&self) -> impl Iterator<Item = usize> {
+        let waits = |own: &&LaunchStream| own.stream.as_ref().is_some_and(|one| one.is_waiting());
+        self.streams.iter().filter(waits).filter_map(|own| own.busy_with.map(|(lot, _)| lot))
     }
 
     /// Gives up the stream with the work of `lot`, and everything it holds: the work may never be
