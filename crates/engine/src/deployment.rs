@@ -109,6 +109,14 @@ impl Deployment {
         self.chain.instances.iter().zip(&self.sites)
     }
 
+    /// Replaces the device of each function that has one, by position, before anything is loaded:
+    /// for a tenant's seat at the same device ([`crate::SharedDevice::seat`]).
+    pub fn replace_devices(&mut self, seat: impl Fn(usize, &Arc<dyn Device>) -> Arc<dyn Device>) {
+        for (position, site) in self.sites.iter_mut().enumerate() {
+            site.on_device.iter_mut().for_each(|on| on.device = seat(position, &on.device));
+        }
+    }
+
     /// How it is cut into stages.
     pub fn stages(&self) -> &[StagePlan] {
         &self.stages

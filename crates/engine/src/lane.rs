@@ -342,6 +342,7 @@ impl Lane {
         if self.pressure.drops(stage, waiting) {
             let dropped = batch.overload(self.stages[stage].first());
             self.pressure.count_drops(stage, dropped);
+            self.stages[stage].launches.iter().for_each(|launches| launches.announce(dropped));
         }
     }
 

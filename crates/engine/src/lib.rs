@@ -44,6 +44,7 @@ mod settings;
 mod stage;
 pub mod stats;
 pub mod sys;
+mod tenants;
 mod versions;
 
 pub use chain::{
@@ -70,4 +71,5 @@ pub use run_all::{Job, JobError, run_all};
 pub(crate) use warpline_packet::Steering;
 
 pub use settings::{LANES_MAX, Settings};
+pub use tenants::{Background, SharedDevice, SharedReport, Tenant};
 pub use versions::{Followed, Reader, StaleRead};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_device::Failure;
+use warpline_device::{Device, Failure};
 use warpline_packet::{Batch, Broken, FieldSet, FoundLists, Returned};
 use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
 
@@ -25,6 +25,7 @@ const POLL_EVERY: Duration = Duration::from_micros(50);
 
 /// See the module.
 pub(crate) struct Launches {
+    device: Arc<dyn Device>,
     executor: Executor,
     batcher: Batcher,
     /// Batches that are in no launch yet.
@@ -153,6 +154,7 @@ impl Launches {
         Ok(Self {
             warning: executor.shortcoming().map(warn),
             is_warned: false,
+            device: Arc::clone(&on.device),
             executor,
             waiting: VecDeque::with_capacity(limits.waiting_batches_max),
             flying: (0..batcher.slots()).map(|_| nothing()).collect(),
@@ -184,6 +186,11 @@ impl Launches {
         (self.load.waiting_packets(), self.load.launch_packets(self.batcher.limits()))
     }
 
+    /// Packets came for it, whether it gets them or its full queue drops them.
+    pub(crate) fn announce(&self, packets: u64) {
+        self.device.announce(packets);
+    }
+
     /// Takes a batch that has been through `before`.
     pub(crate) fn push(&mut self, flight: Flight) {
         let batch = &flight.batch;
@@ -192,6 +199,7 @@ impl Launches {
             0 => (0, 0),
             _ => (batch.len(), batch.frame_bytes()),
         };
+        self.announce(packets as u64);
         let load = Load { packets, bytes, oldest_ns: batch.opened() };
         self.batcher.handle_batch(&load);
         self.load.take(&load);
@@ -223,6 +231,10 @@ impl Launches {
         while let Some((slot, outcome)) = self.executor.poll() {
             self.completed(slot, outcome, clock);
             happened = true;
+        }
+        // Time at the gate is none of the launch's.
+        for slot in self.executor.waiting_lots() {
+            self.batcher.handle_next_work(self.flying[slot].id, clock.now());
         }
         while let Some(launch) = self.batcher.poll_expired(clock.now()) {
             self.expired(launch.slot, clock);
