@@ -51,6 +51,9 @@ mod route_tables;
 #[path = "../../crates/warpline/src/table_lists.rs"]
 mod table_lists;
 #[allow(dead_code, unreachable_pub)]
+#[path = "../../crates/warpline/src/tenants/mod.rs"]
+mod tenants;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/warpline/src/writes.rs"]
 mod writes;
 

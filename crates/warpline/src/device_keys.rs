@@ -1,10 +1,10 @@
 //! Where a function is to run, as its table and the command line say: `device` and the keys about
 //! launches.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use warpline_device::{Description, Found, apart, find};
+use warpline_device::{Description, Device, Found, Missing, apart, find};
 use warpline_engine::{Deployment, LaunchOptions, OnDevice, Streams};
 use warpline_nf::Section;
 
@@ -21,6 +21,14 @@ fn found() -> &'static Found {
 /// What this machine's device of that name is.
 pub(crate) fn description(id: &str) -> Option<&'static Description> {
     found().devices.iter().map(|device| device.description()).find(|about| about.id == id)
+}
+
+/// The device of that name, or with that UUID.
+///
+/// # Errors
+/// There is none, with the reason and the available ones.
+pub(crate) fn open(name: &str) -> Result<Arc<dyn Device>, Missing> {
+    found().open(name)
 }
 
 /// Looks at a device that the command line names.
@@ -99,7 +107,7 @@ pub(crate) fn read(
 }
 
 /// The first GPU that is not the host in disguise.
-fn best() -> Option<std::sync::Arc<dyn warpline_device::Device>> {
+fn best() -> Option<Arc<dyn Device>> {
     let mut devices = found().devices.iter();
     devices.find(|device| !device.description().shares_host_memory).cloned()
 }

@@ -36,6 +36,7 @@ pub(crate) const CHAIN: &[Key] = &[
         "processor cores of the lanes, one each, in this order",
     ),
     key("seed", "0 to 2^53 - 1, or random", "0", "the key of all hashes that affect results"),
+    key("tenant", "a tenant's name", "none", "the tenant whose devices the chain uses"),
     key("batch_packets", "1 to 1024", "256", "the most packets in a batch"),
     key("queue_batches", "1 to 1024", "8", "the most batches queued between two threads"),
     key(
@@ -121,6 +122,38 @@ pub(crate) const BACKPRESSURE: &[Key] = &[
     key("high", "1 to `queue`", "2.8", "launches in a queue that pause the stage before it"),
     key("low", "0.001 to `high`", "2, or `high`", "launches in a queue that resume that stage"),
     key("queue", "1 to 64", "6", "launches that a queue holds"),
+];
+
+/// Keys of `[arbiter]`.
+pub(crate) const ARBITER: &[Key] = &[
+    key(
+        "policy",
+        "best_effort | equal_share | fixed_share | rate_proportional",
+        "best_effort",
+        "who gets the next slice of a shared device",
+    ),
+    key("slice_ms", "1 to 30", "2", "the length of a slice, in milliseconds"),
+    key(
+        "slots",
+        "1 to 256",
+        "those of the profile, or of the tenants",
+        "slots of a device; with `fixed_share` all of them take turns",
+    ),
+];
+
+/// Keys of `[[tenant]]`.
+pub(crate) const TENANT: &[Key] = &[
+    key("name", "text of up to 128 bytes", "required", "the tenant's name"),
+    key("device", "a device", "required", "the device that it shares"),
+    key("slots", "1 to 256", "1", "slots of the device that it has"),
+    key(
+        "memory_mib",
+        "1 to 16777216",
+        "that of its profile, or no limit",
+        "device memory that its chains may use",
+    ),
+    key("profile", "a vGPU profile", "none", "the profile of each slot, see below"),
+    key("background", "none | matmul", "none", "synthetic work instead of a chain"),
 ];
 
 /// The names of `keys`.
@@ -225,6 +258,8 @@ mod tests {
         section("`[[route]]`", ROUTE);
         section("`[plan]`", PLAN);
         section("`[backpressure]`", BACKPRESSURE);
+        section("`[arbiter]`", ARBITER);
+        section("`[[tenant]]`", TENANT);
         section("`generate:KEY=VALUE,...`", GENERATOR);
         section("`impair = \"KEY=VALUE,...\"`", IMPAIR);
         section("Every function", COMMON_KEYS);

@@ -37,6 +37,8 @@ mod stages_shown;
 mod stats_json;
 mod summary;
 mod table_lists;
+mod tenants;
+mod tenants_shown;
 mod watch;
 mod writes;
 

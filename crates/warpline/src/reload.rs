@@ -13,6 +13,7 @@ use warpline_nf::Diagnostics;
 
 use crate::chain_file::{LoadOptions, Loaded};
 use crate::commands::load_file;
+use crate::tenants::Tenancy;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -30,6 +31,8 @@ pub(crate) struct Running<'a> {
     pub(crate) deployment: Arc<Deployment>,
     /// What was left out of the files that it was built of.
     pub(crate) left_out: Diagnostics,
+    /// How it shares devices.
+    pub(crate) tenancy: Arc<Tenancy>,
 }
 
 /// Reloads `chains` whenever `asked`, until `done`; `tell` gets what came of it. Gives the chains as they ran last.
@@ -96,8 +99,12 @@ fn succeed(
     chains: &[Running<'_>],
     loaded: Vec<Loaded>,
 ) -> Result<Vec<(Successor, Diagnostics)>, String> {
-    let mut loaded = loaded.into_iter().map(|loaded| (loaded.deployment, loaded.left_out));
     let (mut successors, mut refused) = (Vec::new(), Vec::new());
+    let tenancies = chains.first().zip(loaded.first());
+    if tenancies.is_some_and(|(old, new)| !old.tenancy.is_same(&new.tenancy)) {
+        refused.push("[arbiter] and [[tenant]] can't change while packets flow".into());
+    }
+    let mut loaded = loaded.into_iter().map(|loaded| (loaded.deployment, loaded.left_out));
     for running in chains {
         let name = &running.deployment.chain().name;
         let new = loaded.next().filter(|(new, _)| new.chain().name == *name);

@@ -9,15 +9,17 @@ use warpline_nf::{Cell, Port, Table};
 use warpline_packet::Malformed;
 
 use crate::summary::duration;
-use crate::{routes_shown, stages_shown};
+use crate::tenants::Tenancy;
+use crate::{routes_shown, stages_shown, tenants_shown};
 
 /// Version of the file's form; it grows when a meaning changes, not when something is added.
 const SCHEMA: u32 = 1;
 
-/// The statistics of all chains of a process that took `seconds`.
-pub(crate) fn stats(chains: &[(&Deployment, &Report)], seconds: f64) -> Value {
+/// The statistics of all chains of a process that took `seconds`, and of the devices they shared.
+pub(crate) fn stats(chains: &[(&Deployment, &Report)], tenancy: &Tenancy, seconds: f64) -> Value {
     let chains: Vec<Value> = chains.iter().map(|(one, report)| of_chain(one, report)).collect();
-    json!({ "schema": SCHEMA, "seconds": seconds, "chains": chains })
+    let shared = tenants_shown::json(tenancy);
+    json!({ "schema": SCHEMA, "seconds": seconds, "chains": chains, "shared_devices": shared })
 }
 
 fn of_chain(deployment: &Deployment, report: &Report) -> Value {

@@ -123,7 +123,7 @@ impl Seat {
     /// Takes memory of the quota, until the result is dropped.
     ///
     /// # Errors
-    /// [`Failure::OutOfMemory`], with what is free of the quota.
+    /// [`Failure::OutOfMemory`], with the bytes that are free.
     pub(super) fn take_memory(&self, bytes: u64) -> Result<TakenMemory, Failure> {
         let (mut state, _) = self.gate.state();
         let member = &mut state.members[self.tenant];

@@ -130,7 +130,7 @@ fn shares_follow_the_policy_and_not_the_length_of_launches() {
         (EqualShare, [1, 1, 1], 3, [333_333, 333_333, 333_333]),
         (BestEffort, [1, 2, 1], 4, [250_000, 500_000, 250_000]),
         (FixedShare, [1, 2, 1], 8, [125_000, 250_000, 125_000]),
-        // As many packets for each, so it gets its part of what they cost.
+        // All have as many packets, so shares follow the cost of a packet.
         (RateProportional, [1, 1, 1], 3, [62_500, 250_000, 687_500]),
     ] {
         let (shared, now) = shared(policy, &slots, of_device);

@@ -24,6 +24,7 @@ mod same;
 mod scripted;
 #[path = "../../../device/tests/stub/mod.rs"]
 mod stub;
+mod tenants;
 mod told;
 mod two_places;
 mod versions;

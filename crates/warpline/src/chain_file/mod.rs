@@ -17,7 +17,7 @@ use warpline_nf::{
     SourceText,
 };
 
-use warpline_sched::Profile;
+use warpline_sched::{Profile, Sharing};
 
 use crate::core_keys;
 use crate::keys;
@@ -27,6 +27,7 @@ use crate::port_tables::{self, ChosenPorts, PortTable};
 use crate::pressure_keys;
 use crate::route_tables::{self, ChosenRoutes, RouteTable};
 use crate::table_lists;
+use crate::tenants::{self, ArbiterTable, Tenancy, TenantTable};
 
 pub(crate) use overrides::Setting;
 use overrides::{Override, parse_override};
@@ -44,6 +45,10 @@ pub(crate) struct Loaded {
     pub(crate) left_out: Diagnostics,
     /// What they remarked of what they did not leave out.
     pub(crate) remarks: Diagnostics,
+    /// The tenant that it names.
+    pub(crate) tenant: Option<String>,
+    /// The shared devices of the file.
+    pub(crate) tenancy: Arc<Tenancy>,
 }
 
 impl Loaded {
@@ -60,10 +65,17 @@ const NAME_LEN_MAX: usize = 128;
 const CHAINS_MAX: usize = 256;
 
 /// Tables that are no function's.
-const RESERVED: [&str; 5] =
-    ["chain", plan_keys::TABLE, port_tables::TABLE, route_tables::TABLE, pressure_keys::TABLE];
-const TABLES: &str = "tables: [chain], [[port]], [[route]], [plan], [backpressure] \
-    and one for each name in `functions`";
+const RESERVED: [&str; 7] = [
+    "chain",
+    plan_keys::TABLE,
+    port_tables::TABLE,
+    route_tables::TABLE,
+    pressure_keys::TABLE,
+    tenants::ARBITER,
+    tenants::TENANT,
+];
+const TABLES: &str = "tables: [chain], [[port]], [[route]], [[tenant]], [arbiter], [plan], \
+    [backpressure] and one for each name in `functions`";
 const NO_ROUTER: &str = "a chain with more than two ports needs a router";
 const NO_ROUTER_HELP: &str = "its routes name the port by which packets leave: `dev PORT`";
 
@@ -75,6 +87,7 @@ struct Given<'a> {
     pressure: PressureOptions,
     ports: &'a mut ChosenPorts,
     routes: &'a mut ChosenRoutes,
+    tenants: &'a [TenantTable],
 }
 
 /// How a chain file is read.
@@ -131,12 +144,15 @@ impl<'a> File<'a> {
             pressure_keys::read(&mut self.section(pressure_keys::TABLE, &DeTable::new(), mistakes));
         let ports = self.ports(mistakes);
         let routes = self.routes(mistakes);
+        let arbiter = self.arbiter(mistakes);
+        let tenants = self.tenants(mistakes);
         let mut used: Vec<String> = RESERVED[1..].iter().map(|name| (*name).into()).collect();
         used.extend(ports.iter().map(|table| format!("port.{}", table.port.name)));
         let is_only = chains.len() == 1;
         let mut ports = ChosenPorts::new(ports, is_only);
         let mut routes = ChosenRoutes::new(routes, is_only);
         let mut loaded: Vec<Loaded> = Vec::new();
+        let mut spans = Vec::new();
         for (table, span) in &chains {
             let given = Given {
                 span: span.clone(),
@@ -144,6 +160,7 @@ impl<'a> File<'a> {
                 pressure,
                 ports: &mut ports,
                 routes: &mut routes,
+                tenants: &tenants,
             };
             let Some(chain) = self.build_chain(table, given, &loaded, &mut used, mistakes) else {
                 continue;
@@ -153,6 +170,13 @@ impl<'a> File<'a> {
                 mistakes.push(self.source.mistake(span.clone(), text));
             }
             loaded.push(chain);
+            spans.push(span.clone());
+        }
+        if mistakes.is_empty() {
+            let mut all: Vec<_> = loaded.iter_mut().zip(spans).collect();
+            let tenancy = Tenancy::share(&arbiter, &tenants, &mut all, self.source, mistakes);
+            let tenancy = Arc::new(tenancy);
+            loaded.iter_mut().for_each(|chain| chain.tenancy = Arc::clone(&tenancy));
         }
         ports.refuse_left(self.source, mistakes);
         routes.refuse_left(self.source, mistakes);
@@ -186,6 +210,27 @@ impl<'a> File<'a> {
             routes.extend(route_tables::read(&mut section, span));
         }
         routes
+    }
+
+    /// How devices are shared.
+    fn arbiter(&self, mistakes: &mut Diagnostics) -> ArbiterTable {
+        let is_set = self.overrides.iter().any(|(set, _)| set.table == tenants::ARBITER);
+        let is_given = self.table.get_ref().get(tenants::ARBITER).is_some() || is_set;
+        let empty = DeTable::new();
+        ArbiterTable::read(&mut self.section(tenants::ARBITER, &empty, mistakes), is_given)
+    }
+
+    /// The tenants of all devices.
+    fn tenants(&self, mistakes: &mut Diagnostics) -> Vec<TenantTable> {
+        let list = (tenants::TENANT, Sharing::TENANTS_MAX);
+        let tables = table_lists::tables(self.source, self.table.get_ref(), list, mistakes);
+        let mut all = Vec::new();
+        for (table, span) in tables {
+            let layers = self.layers("", table, span.clone());
+            let mut section = Section::new(layers, "[tenant]", self.folder, mistakes);
+            all.extend(TenantTable::read(&mut section, span, &all));
+        }
+        all
     }
 
     /// The table `name` of all chains; `empty` if the file has none.
@@ -247,7 +292,7 @@ impl<'a> File<'a> {
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
     ) -> Option<Loaded> {
-        let Given { span, plan: (plan, profile), pressure, ports: chosen, routes } = given;
+        let Given { span, plan: (plan, profile), pressure, ports: chosen, routes, tenants } = given;
         let layers = self.layers("chain", table, span.clone());
         let mut section = Section::new(layers, "chain", self.folder, mistakes);
         section.refuse_all_but(&keys::names(keys::CHAIN));
@@ -255,6 +300,7 @@ impl<'a> File<'a> {
         let names = names(&mut section);
         let name = name(&mut section);
         let seed = core_keys::seed(&mut section);
+        let tenant = tenant(&mut section, tenants);
         let tables = chosen.take(&mut section, self.source);
         let ports = PortKeys::read(&mut section, &tables, self.folder, self.needs_input);
         let own_ports = Ports::new(tables.into_iter().map(|table| table.port).collect());
@@ -289,7 +335,18 @@ impl<'a> File<'a> {
                 let (left_out, remarks) =
                     (resources.notices().clone(), resources.remarks().clone());
                 let deployment = Arc::new(deployment);
-                Some(Loaded { deployment, settings, ports, steps, files, left_out, remarks })
+                let tenancy = Arc::default();
+                Some(Loaded {
+                    deployment,
+                    settings,
+                    ports,
+                    steps,
+                    files,
+                    left_out,
+                    remarks,
+                    tenant,
+                    tenancy,
+                })
             }
             Err(error) => {
                 mistakes.push(self.source.mistake(span, error.to_string()));
@@ -407,4 +464,15 @@ fn name(section: &mut Section<'_>) -> String {
         name = "chain".into();
     }
     name
+}
+
+/// The tenant that a chain names.
+fn tenant(section: &mut Section<'_>, tenants: &[TenantTable]) -> Option<String> {
+    let name = section.string("tenant")?.to_owned();
+    if !tenants.iter().any(|one| one.name == name) {
+        let names: Vec<String> = tenants.iter().map(|one| format!("{:?}", one.name)).collect();
+        let known = if names.is_empty() { "none".into() } else { names.join(", ") };
+        section.mistake("tenant", format!("there is no tenant {name:?}; tenants: {known}"));
+    }
+    Some(name)
 }

@@ -1,6 +1,7 @@
 //! `warpline check`: builds everything a chain file names, and says what came of it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use warpline_engine::{
@@ -15,7 +16,7 @@ use crate::bounded::bounded;
 use crate::chain_file::{LoadOptions, Loaded};
 use crate::device_keys::{self, check_name};
 use crate::routes_shown;
-use crate::{Failure, stats_json};
+use crate::{Failure, stats_json, tenants_shown};
 
 /// How a check's outcome is reported.
 #[derive(Clone, Copy)]
@@ -71,6 +72,8 @@ fn check_all(
             }
         }
     }
+    let shared = chains.first().map_or(String::new(), |one| tenants_shown::describe(&one.tenancy));
+    shared.lines().try_for_each(say)?;
     strict.map_or(Ok(()), |input| super::strict::strict(&chains, path, options, input))
 }
 
@@ -94,6 +97,10 @@ pub(crate) fn check_machine<'a>(
         if !need.fits() {
             return Err(Failure::Usage(too_large(deployment.chain(), &need)));
         }
+    }
+    let tenancy = chains.clone().next().map(|loaded| Arc::clone(&loaded.tenancy));
+    if let Some(tenancy) = &tenancy {
+        tenancy.check_quotas(chains.clone()).map_err(Failure::Usage)?;
     }
     let all = demands(chains.map(|loaded| (&*loaded.deployment, &loaded.settings)));
     match all.iter().find(|demand| !demand.fits()) {

@@ -59,6 +59,7 @@ pub(super) fn run(
         control,
         deployment: Arc::clone(&loaded.deployment),
         left_out: loaded.left_out.clone(),
+        tenancy: Arc::clone(&loaded.tenancy),
     };
     let running: Vec<Running<'_>> = ready.iter().zip(&controls).map(running).collect();
     let watched = |((loaded, ..), control): (&Ready, _)| (Arc::clone(&loaded.deployment), control);

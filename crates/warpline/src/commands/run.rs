@@ -25,9 +25,10 @@ use crate::device_keys::{self, check_name};
 use crate::ports::{Input, Output, wrap};
 use crate::reload::Origin;
 use crate::shown::shown;
+use crate::tenants::Tenancy;
 use crate::watch::Signals;
 use crate::writes::Writes;
-use crate::{Failure, demo, stats_json, summary};
+use crate::{Failure, demo, stats_json, summary, tenants_shown};
 
 pub(crate) fn run(
     functions: &[&'static Definition],
@@ -60,12 +61,16 @@ pub(crate) fn run(
     device_keys::unused(arguments.device.as_deref(), chains).iter().for_each(|told| tell(told));
     let in_vain =
         arguments.alerts.is_some() && !planned.iter().any(|one| alerts(one.loaded.chain()));
+    let tenancy = planned.first().map(|chain| Arc::clone(&chain.loaded.tenancy));
+    let tenancy = tenancy.unwrap_or_default();
     let Opened { ready, outputs, stats } = open(arguments, planned)?;
+    let no_background = |(name, why)| Failure::Run(format!("tenant {name:?}: {why}"));
+    let _background = tenancy.start_background().map_err(no_background)?;
     let origin = Origin { path: arguments.chain.as_deref(), options };
     let stats = Mutex::new(stats);
     drop(beginning);
     crew::run(ready, &outputs, (&origin, signals), !arguments.quiet, |outcome| {
-        let finished = finish(&outcome, lock(&stats).take(), started, arguments);
+        let finished = finish(&outcome, &tenancy, lock(&stats).take(), started, arguments);
         if in_vain {
             tell("warning: --alerts has no effect: no function in this chain raises alerts\n");
         }
@@ -247,6 +252,7 @@ fn lines(arguments: &RunArguments, file: Option<File>) -> Option<Lines> {
 /// Tells what was done, and whether it failed.
 fn finish(
     outcome: &Outcome,
+    tenancy: &Tenancy,
     stats_file: Option<File>,
     started: Instant,
     arguments: &RunArguments,
@@ -263,9 +269,12 @@ fn finish(
             tell(&format!("  skipped {left_out} unsupported lines; `warpline check` lists them\n"));
         }
     }
+    if !arguments.quiet {
+        tell(&tenants_shown::summary(tenancy));
+    }
     if let Some(file) = stats_file {
         let chains: Vec<_> = chains.iter().map(|ran| (&*ran.deployment, &ran.report)).collect();
-        let stats = stats_json::stats(&chains, started.elapsed().as_secs_f64());
+        let stats = stats_json::stats(&chains, tenancy, started.elapsed().as_secs_f64());
         if let Err(error) = write_json(file, &stats) {
             failures.push(format!("statistics: {}", plain(&error)));
         }

@@ -33,4 +33,5 @@ mod routes;
 mod seeds;
 mod shown;
 mod stats;
+mod tenants;
 mod times;
