@@ -5,11 +5,14 @@
 
 #![deny(unsafe_code)]
 
+pub mod busy_chain;
+pub mod busy_tenants;
 pub mod chain_copies;
 pub mod chains;
 pub mod devices;
 pub mod lane;
 pub mod memory;
+pub mod offered;
 pub mod payloads;
 pub mod random_chains;
 mod sys;
