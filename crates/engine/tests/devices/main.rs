@@ -15,6 +15,7 @@ mod findings;
 mod keys;
 mod late;
 mod leftovers;
+mod load;
 mod placed;
 mod plans;
 mod predicted;

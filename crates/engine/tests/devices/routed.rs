@@ -26,7 +26,7 @@ const BLOCKS: [&str; 6] = [
 ];
 
 /// A route from each place for all packets, and some for blocks of them.
-fn routes(functions: usize, draws: &[(usize, usize, usize)]) -> Option<Arc<Routes>> {
+pub(crate) fn routes(functions: usize, draws: &[(usize, usize, usize)]) -> Option<Arc<Routes>> {
     let to = |at: usize| match at < functions {
         true => RouteTo::Function(at as u8),
         false => RouteTo::Egress,

@@ -1,0 +1,202 @@
+//! I4 under load: chains and graphs of stages on one device that is too slow, or fast enough, for
+//! the packets that come. With backpressure nothing is lost after the first function. A source that
+//! can wait loses nothing at all. Without backpressure, full queues drop, and the sums balance.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use warpline_device::Device;
+use warpline_engine::{
+    Chain, Control, Deployment, Instance, LaunchOptions, OnDevice, Place, Ports, PressureOptions,
+    Settings, SharedDevice, Site, Tenant, run,
+};
+use warpline_io::{Next, Source, SourceError};
+use warpline_packet::LinkType;
+use warpline_sched::{PauseMode, Policy, Sharing, Watermarks};
+use warpline_testkit::busy::{BUSY, Busy, BusyDevice, Costs};
+
+use crate::common::frames::{Input, START_NANOS};
+use crate::common::ports::{Frames, Kept};
+use crate::common::random::config;
+use crate::common::run::{Outcome, check_balance, in_time};
+use crate::routed::routes;
+use crate::same::PATIENCE;
+
+const PACKETS: usize = 3_000;
+const LEN: usize = 64;
+/// Packets of a launch.
+const LAUNCH: usize = 96;
+
+/// Gives a packet at every so many nanoseconds, by the clock.
+struct Paced {
+    frames: Frames,
+    gap_ns: u64,
+    started: Option<Instant>,
+}
+
+impl Source for Paced {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        let passed = self.started.get_or_insert_with(Instant::now).elapsed().as_nanos() as u64;
+        if passed < self.frames.next as u64 * self.gap_ns {
+            return Ok(Next::Idle(Duration::from_micros(20)));
+        }
+        self.frames.next()
+    }
+
+    fn drops_when_full(&self) -> bool {
+        self.frames.drops_when_full
+    }
+}
+
+/// Packets with a number each, to destinations in both halves of the addresses.
+fn numbered() -> Vec<Input> {
+    let frame = |number: usize| {
+        let mut bytes = vec![0; LEN];
+        bytes[12..14].copy_from_slice(&[8, 0]);
+        bytes[14] = 0x45;
+        bytes[16..18].copy_from_slice(&(LEN as u16 - 14).to_be_bytes());
+        bytes[22..24].copy_from_slice(&[64, 253]);
+        bytes[26..30].copy_from_slice(&[10, 0, 0, 1]);
+        let third = number % 3;
+        bytes[30..34].copy_from_slice(&[[10, 1, 1, 1], [172, 16, 0, 1], [198, 51, 100, 7]][third]);
+        bytes[34..42].copy_from_slice(&(number as u64).to_be_bytes());
+        let nanos = START_NANOS + number as u64 * 1_000;
+        Input { bytes, nanos, wire_len: LEN as u32, link: LinkType::ETHERNET, interface: 0 }
+    };
+    (0..PACKETS).map(frame).collect()
+}
+
+/// The numbers of the packets that were sent.
+fn numbers(outcome: &Outcome) -> Vec<u64> {
+    let number = |bytes: &[u8]| bytes[34..42].try_into().map_or(u64::MAX, u64::from_be_bytes);
+    outcome.sent.iter().map(|sent| number(&sent.bytes)).collect()
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    /// Microseconds of each function for a packet.
+    costs_us: Vec<u32>,
+    draws: Option<Vec<(usize, usize, usize)>>,
+    /// Load as a part of the device's capacity, in percent.
+    load: u32,
+    can_wait: bool,
+    pressure: PressureOptions,
+    policy: Option<Policy>,
+    /// Lanes, and packets of a batch.
+    shape: (usize, usize),
+}
+
+fn device_of(case: &Case) -> Vec<Arc<dyn Device>> {
+    let busy = BusyDevice::new();
+    let cost = |&us: &u32| Costs { kernel_ns: f64::from(us) * 1e3, ..Costs::default() };
+    let contexts = case.costs_us.iter().map(|us| busy.context(cost(us)));
+    let Some(policy) = case.policy else { return contexts.collect() };
+    let tenant = |number: usize| Tenant { name: number.to_string(), slots: 1, memory: None };
+    let sharing = Sharing { policy, slice_ns: 1_000_000, ..Sharing::default() };
+    let tenants = (0..case.costs_us.len()).map(tenant).collect();
+    let shared = SharedDevice::new("busy".into(), sharing, tenants).expect("tenants");
+    contexts.enumerate().map(|(number, device)| shared.seat(number, device)).collect()
+}
+
+fn deploy(case: &Case) -> Option<Deployment> {
+    let instance = |number: usize| Instance {
+        name: format!("busy-{number}"),
+        definition: &BUSY,
+        function: Arc::new(Busy),
+        fingerprint: 0,
+        place: Place::Only,
+    };
+    let count = case.costs_us.len();
+    let mut chain = Chain::new("load", (0..count).map(instance).collect(), 0).expect("a chain");
+    if let Some(draws) = &case.draws {
+        chain = chain.with_routes(routes(count, draws)?).expect("a word for routes");
+    }
+    let launches = LaunchOptions {
+        bytes: LAUNCH * LEN,
+        delay: Duration::from_micros(200),
+        timeout: PATIENCE,
+        ..LaunchOptions::default()
+    };
+    let site = |device: Arc<dyn Device>| Site {
+        on_device: Some(OnDevice { device, launches, is_required: true }),
+        own_stage: true,
+        ..Site::default()
+    };
+    let sites = device_of(case).into_iter().map(site).collect();
+    Some(Deployment::new(Arc::new(chain), sites))
+}
+
+fn run_case(case: &Case) -> Option<Outcome> {
+    let deployment = deploy(case)?;
+    let sum_us: u32 = case.costs_us.iter().sum();
+    let gap_ns = u64::from(sum_us) * 1_000 * 100 / u64::from(case.load);
+    let frames = Frames { drops_when_full: !case.can_wait, ..Frames::new(&numbered()) };
+    let source = Paced { frames, gap_ns, started: None };
+    let (lanes, batch_packets) = case.shape;
+    let settings =
+        Settings { lanes, batch_packets, slabs: 2, pressure: case.pressure, ..Settings::default() };
+    let sink = Kept::default();
+    let sent = Arc::clone(&sink.sent);
+    let report = in_time(move || {
+        let ports = Ports::Shared(Box::new(source), Box::new(sink));
+        run(&deployment, &settings, ports, &Control::default()).expect("a chain that starts")
+    });
+    let sent = std::mem::take(&mut *sent.lock().expect("sent"));
+    let outcome = Outcome { sent, dropped: Vec::new(), report };
+    check_balance(&outcome);
+    Some(outcome)
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let marks = (10u32..50).prop_flat_map(|high| (Just(high), 1..=high));
+    let on = marks.prop_map(|(high, low)| {
+        let marks = Watermarks::checked(i64::from(high) * 100, i64::from(low) * 100, 6_000);
+        PauseMode::On(marks.expect("marks"))
+    });
+    let mode = prop_oneof![3 => on, 1 => Just(PauseMode::Off)];
+    (
+        prop::collection::vec(1u32..12, 1..5),
+        prop::option::of(prop::collection::vec((0usize..6, 0usize..6, 0usize..6), 1..6)),
+        50u32..400,
+        any::<bool>(),
+        mode,
+        prop::option::of(prop::sample::select(&Policy::ALL[..])),
+        (1usize..3, 8usize..128),
+    )
+        .prop_map(|(costs_us, draws, load, can_wait, mode, policy, shape)| {
+            let pressure = PressureOptions { mode, queue: 6_000 };
+            Case { costs_us, draws, load, can_wait, pressure, policy, shape }
+        })
+}
+
+proptest! {
+    #![proptest_config(config(16, 8))]
+
+    #[test]
+    fn nothing_is_lost_after_the_first_function(case in cases()) {
+        let Some(outcome) = run_case(&case) else { return Ok(()) };
+        let part = &outcome.report.part;
+        let inside: u64 = part.stages.iter().map(|stage| stage.drops).sum();
+        let at_ingress = part.packets.overload - inside;
+        prop_assert!(part.warnings.iter().all(|told| !told.contains("fell back")), "{case:?}");
+        if !case.pressure.is_off() {
+            prop_assert_eq!(inside, 0, "{:?}: {:?}", case, part.stages);
+        }
+        if case.can_wait {
+            prop_assert_eq!(at_ingress, 0, "{:?}", case);
+        }
+        // Routes may end without a way for some.
+        let lost = inside + at_ingress + part.unrouted;
+        prop_assert_eq!(outcome.sent.len() as u64 + lost, PACKETS as u64, "{:?}", case);
+        let numbers = numbers(&outcome);
+        prop_assert!(numbers.is_sorted(), "{:?}: the order of packets", case);
+        // A queue holds no more than its mark, a launch and a batch of each stage before it.
+        if let (PauseMode::On(marks), Some(evidence)) = (case.pressure.mode, &part.pressure) {
+            for edge in evidence.edges.iter().skip(1) {
+                let room = 1_000 + 1_000 * 128_u32.div_ceil(LAUNCH as u32);
+                prop_assert!(edge.peak <= marks.high() + 4 * room, "{:?}: {:?}", case, edge);
+            }
+        }
+    }
+}
