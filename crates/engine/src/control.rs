@@ -11,6 +11,7 @@ use crate::stats::{Packets, Part};
 #[derive(Default)]
 pub struct Control {
     stop: AtomicBool,
+    paused: AtomicBool,
     failed: AtomicBool,
     aborted: AtomicBool,
     /// Packets read so far.
@@ -38,13 +39,17 @@ struct Settled {
     unwritten: AtomicU64,
 }
 
-/// Messages for the operator that cannot wait; at most one of each stage and lane.
+/// Messages for the operator that cannot wait.
 #[derive(Default)]
 struct News {
-    all: Vec<String>,
-    /// Of which so many were given.
-    given: usize,
+    /// Those that are reported once; at most one of each stage and lane.
+    once: Vec<String>,
+    /// Those that were not given yet, at most [`NEWS_MAX`].
+    fresh: Vec<String>,
 }
+
+/// Messages that wait for the operator at most.
+const NEWS_MAX: usize = 256;
 
 impl Control {
     /// Asks the chain to stop in order: it reads no more, drains, and ends.
@@ -55,6 +60,22 @@ impl Control {
     /// Whether that was asked.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Reads no packets until [`Control::resume`]. Packets that were read continue on their way. A
+    /// source that can wait waits, and others lose what comes meanwhile.
+    pub fn pause(&self) {
+        self.paused.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads packets again.
+    pub fn resume(&self) {
+        self.paused.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether it is paused.
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
     }
 
     /// Replaces the running chain with `successor`, after everything read so far. Returns false
@@ -68,20 +89,27 @@ impl Control {
         self.reloads.is_pending()
     }
 
-    /// Messages for the operator that cannot wait: a function no longer runs where it was put. Each
-    /// is returned once; all are among the warnings of the report, too.
+    /// Messages for the operator that cannot wait: a function no longer runs where it was put, or
+    /// the input loses packets. Each is returned once.
     pub fn take_news(&self) -> Vec<String> {
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = news.all[news.given..].to_vec();
-        news.given = news.all.len();
-        fresh
+        std::mem::take(&mut news.fresh)
     }
 
     /// Tells an operator, unless another lane has told the same.
     pub(crate) fn tell(&self, what: String) {
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        if !news.all.contains(&what) {
-            news.all.push(what);
+        if !news.once.contains(&what) {
+            news.once.push(what.clone());
+            news.fresh.push(what);
+        }
+    }
+
+    /// Reports to an operator, as often as it happens.
+    pub(crate) fn tell_again(&self, what: String) {
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if news.fresh.len() < NEWS_MAX {
+            news.fresh.push(what);
         }
     }
 

@@ -76,12 +76,18 @@ impl StageCounts {
     }
 }
 
+/// Looking which stage falls behind takes memory, so it is rare.
+const LOOK_EVERY_NS: u64 = 10_000_000;
+
 /// See the module.
 pub(crate) struct Pressure {
     machine: Backpressure,
     options: PressureOptions,
     /// By stage.
     pub(crate) counts: Vec<StageCounts>,
+    /// The stage that falls behind, as of the last look.
+    bottleneck: usize,
+    next_look: u64,
 }
 
 impl Pressure {
@@ -94,6 +100,8 @@ impl Pressure {
             machine: Backpressure::new(&graph, options.mode, now),
             options,
             counts: vec![StageCounts::default(); stages],
+            bottleneck: 0,
+            next_look: 0,
         }
     }
 
@@ -114,6 +122,16 @@ impl Pressure {
     /// Whether `stage` may take nothing.
     pub(crate) fn is_paused(&self, stage: usize) -> bool {
         self.machine.is_paused(NodeId(stage + 1))
+    }
+
+    /// Notes that ingress is paused. Returns the stage that falls behind, as known so far.
+    pub(crate) fn pause_ingress(&mut self, now: u64) -> usize {
+        if now >= self.next_look {
+            self.next_look = now + LOOK_EVERY_NS;
+            let bottleneck = self.evidence(now).bottleneck();
+            self.bottleneck = bottleneck.map_or(0, |NodeId(node)| node.saturating_sub(1));
+        }
+        self.bottleneck
     }
 
     /// Whether the queue before `stage`, where so much waits, drops the next batch.

@@ -2,7 +2,7 @@
 //! are not full.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 use warpline_packet::Batch;
@@ -18,8 +18,8 @@ pub(crate) struct BatchQueue {
     /// Packets that wait.
     packets: AtomicUsize,
     packets_max: usize,
-    /// Whether the taker paused the giver.
-    is_held: AtomicBool,
+    /// The stage for which the taker paused the giver, plus one; 0 if it did not.
+    held_by: AtomicUsize,
 }
 
 impl BatchQueue {
@@ -31,24 +31,28 @@ impl BatchQueue {
     /// For `batches` batches, at least one, while they have less than `packets_max` packets.
     pub(crate) fn holding(batches: usize, packets_max: usize) -> Self {
         let batches = ArrayQueue::new(batches.max(1));
-        let is_held = AtomicBool::new(false);
-        Self { batches, packets: AtomicUsize::new(0), packets_max, is_held }
+        let held_by = AtomicUsize::new(0);
+        Self { batches, packets: AtomicUsize::new(0), packets_max, held_by }
     }
 
     /// How many batches it has room for: those are taken, however many packets they hold.
     pub(crate) fn room(&self) -> usize {
         let is_full = self.packets.load(Ordering::Relaxed) >= self.packets_max;
-        match is_full || self.is_held.load(Ordering::Relaxed) {
+        match is_full || self.held_by.load(Ordering::Relaxed) > 0 {
             true => 0,
             false => self.batches.capacity() - self.batches.len(),
         }
     }
 
-    /// Pauses the giver, which then finds no room, or resumes it.
-    pub(crate) fn hold(&self, is_held: bool) {
-        if self.is_held.load(Ordering::Relaxed) != is_held {
-            self.is_held.store(is_held, Ordering::Relaxed);
-        }
+    /// Pauses the giver for a stage that falls behind; the giver then finds no room. Resumes it for
+    /// none.
+    pub(crate) fn hold(&self, stage: Option<usize>) {
+        self.held_by.store(stage.map_or(0, |stage| stage + 1), Ordering::Relaxed);
+    }
+
+    /// The stage for which the giver is paused.
+    pub(crate) fn held_by(&self) -> Option<usize> {
+        self.held_by.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// Packets that wait.

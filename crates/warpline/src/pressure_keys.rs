@@ -12,8 +12,8 @@ pub(crate) const TABLE: &str = "backpressure";
 const QUEUE: f64 = PressureOptions::QUEUE as f64 / 1_000.0;
 const QUEUE_MAX: f64 = 64.0;
 
-/// Reads the table.
-pub(crate) fn read(section: &mut Section<'_>) -> PressureOptions {
+/// Reads the table: the options, and whether chains start paused.
+pub(crate) fn read(section: &mut Section<'_>) -> (PressureOptions, bool) {
     section.refuse_all_but(&keys::names(keys::BACKPRESSURE));
     let is_on = section.choice("mode", &[("on", true), ("off", false)], true);
     let default = Watermarks::default();
@@ -42,7 +42,9 @@ pub(crate) fn read(section: &mut Section<'_>) -> PressureOptions {
             PauseMode::On(default)
         }
     };
-    PressureOptions { mode, queue }
+    let starts = [("running", false), ("paused", true)];
+    let starts_paused = section.choice("start", &starts, false);
+    (PressureOptions { mode, queue }, starts_paused)
 }
 
 /// Thousandths.

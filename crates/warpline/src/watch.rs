@@ -42,18 +42,19 @@ pub(crate) struct Signals {
     pub(crate) stops: Arc<Stops>,
     /// SIGHUP, which asks for a reload.
     pub(crate) hangup: Arc<AtomicBool>,
+    /// SIGUSR2, which pauses or resumes.
+    pub(crate) toggle: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// From here on SIGINT, SIGTERM and SIGHUP only leave a note, and SIGUSR1 and SIGUSR2 do nothing.
+    /// From here on SIGINT, SIGTERM, SIGHUP and SIGUSR2 only leave a note, and SIGUSR1 does nothing.
     pub(crate) fn catch() -> Self {
-        let hangup = Arc::default();
+        let (hangup, toggle) = (Arc::default(), Arc::default());
         // A refusal leaves the system's own behaviour, which ends the program.
         let _ = flag::register(SIGHUP, Arc::clone(&hangup));
-        for unused in [SIGUSR1, SIGUSR2] {
-            let _ = flag::register(unused, Arc::default());
-        }
-        Self { stops: Arc::new(Stops::new()), hangup }
+        let _ = flag::register(SIGUSR2, Arc::clone(&toggle));
+        let _ = flag::register(SIGUSR1, Arc::default());
+        Self { stops: Arc::new(Stops::new()), hangup, toggle }
     }
 
     /// Guards the time before the run begins, which is until its value is dropped. After SIGINT or
@@ -136,11 +137,12 @@ impl Stops {
     }
 }
 
-/// Looks after running chains until `done`: has them stop at a signal, and at once at a second one; tells what can't
-/// wait for the summary, draws the bar on a terminal. `give_up` ends the program where a thread doesn't end.
+/// Looks after running chains until `done`: has them stop at a signal, and at once at a second one; pauses and resumes
+/// them; tells what can't wait for the summary, draws the bar on a terminal. `give_up` ends the program where a thread
+/// doesn't end.
 pub(crate) fn watch(
     chains: &[(Arc<Deployment>, &Control)],
-    stops: &Stops,
+    (stops, toggle): (&Stops, &AtomicBool),
     done: &AtomicBool,
     tell: impl Fn(&str),
     give_up: impl Fn(u8),
@@ -161,6 +163,9 @@ pub(crate) fn watch(
                 give_up(stops.first().unwrap_or(0));
             }
         }
+        if toggle.swap(false, Ordering::Relaxed) {
+            tell(toggle_pause(&controls));
+        }
         for (deployment, control) in chains {
             let name = &deployment.chain().name;
             for news in control.take_news() {
@@ -176,6 +181,16 @@ pub(crate) fn watch(
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
+}
+
+/// Resumes chains if one is paused, or pauses all. Returns a message about it.
+fn toggle_pause(controls: &[&Control]) -> &'static str {
+    if controls.iter().any(|control| control.is_paused()) {
+        controls.iter().for_each(|control| control.resume());
+        return "resumed: chains read packets again\n";
+    }
+    controls.iter().for_each(|control| control.pause());
+    "paused: chains read no packets until the next SIGUSR2\n"
 }
 
 fn bar() -> ProgressBar {

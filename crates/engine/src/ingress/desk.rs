@@ -118,6 +118,12 @@ impl Desk {
         Step::Idle(Duration::from_millis(1))
     }
 
+    /// Packets without room so far, and the stage that a lane waits for.
+    pub(super) fn lost(&self) -> (u64, Option<usize>) {
+        let lost = self.part.overload.get(OVERLOAD_QUEUE).copied().unwrap_or_default();
+        (lost, self.feeds.iter().find_map(Feed::held_by))
+    }
+
     /// Hands over every open batch; returns whether there was room for all.
     pub(super) fn flush(&mut self) -> bool {
         let mut all = true;

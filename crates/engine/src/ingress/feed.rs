@@ -31,6 +31,11 @@ impl Feed {
         Self { placer, pool, idle, queue, open: None, room: 0, first: 0, batch_packets }
     }
 
+    /// The stage for which its lane takes nothing.
+    pub(super) fn held_by(&self) -> Option<usize> {
+        self.queue.held_by()
+    }
+
     /// Hands the open batch to the lane; returns whether there was room, or nothing to hand over.
     /// An empty one stays open.
     pub(super) fn flush(&mut self) -> bool {

@@ -46,6 +46,41 @@ pub(crate) struct Ingress {
     desk: Desk,
     /// Packets read that were published.
     told: u64,
+    losses: Losses,
+}
+
+/// Packets that a source lost because no lane had room, as an operator hears of them.
+#[derive(Default)]
+struct Losses {
+    /// The names of the stages.
+    stages: Vec<String>,
+    /// Packets reported so far.
+    reported: u64,
+    /// The time of the next report.
+    due: Option<u64>,
+    /// The last stage that a lane waited for.
+    stage: Option<usize>,
+}
+
+/// How often a paused source looks whether it is resumed.
+const PAUSED_LOOK: Duration = Duration::from_millis(1);
+/// The least time between two reports, and from the first loss to its report.
+const LOSSES_EVERY: Duration = Duration::from_secs(10);
+const LOSSES_AFTER: Duration = Duration::from_millis(300);
+
+impl Losses {
+    /// A report of `lost` packets so far, if one is due; `stage` pauses the input.
+    fn news(&mut self, (lost, stage): (u64, Option<usize>), now: u64) -> Option<String> {
+        self.stage = stage.or(self.stage);
+        let due = *self.due.get_or_insert(now + LOSSES_AFTER.as_nanos() as u64);
+        if lost == self.reported || now < due {
+            return None;
+        }
+        (self.reported, self.due) = (lost, Some(now + LOSSES_EVERY.as_nanos() as u64));
+        let stage = self.stage.and_then(|stage| self.stages.get(stage));
+        let why = stage.map_or("it has no room".into(), |name| format!("{name} falls behind"));
+        Some(format!("the input is paused as {why}; {lost} packets were lost so far"))
+    }
 }
 
 impl Ingress {
@@ -58,7 +93,13 @@ impl Ingress {
         clock: Clock,
     ) -> Self {
         let desk = Desk::new(feeds, own, chain, settings, source.drops_when_full(), clock);
-        Self { source, desk, told: 0 }
+        Self { source, desk, told: 0, losses: Losses::default() }
+    }
+
+    /// Stages have these names in reports.
+    pub(crate) fn naming(mut self, stages: Vec<String>) -> Self {
+        self.losses.stages = stages;
+        self
     }
 
     /// Moves frames from the source to the lanes, as many as are available and find room, up to a
@@ -75,6 +116,11 @@ impl Ingress {
             control.read.fetch_add(untold, Ordering::Relaxed);
             control.set_progress(self.source.progress());
             self.told += untold;
+        }
+        if self.desk.part.packets.overload > self.losses.reported
+            && let Some(news) = self.losses.news(self.desk.lost(), self.desk.clock.now())
+        {
+            control.tell_again(news);
         }
         match step {
             // Whoever just had work looks again before it rests.
@@ -106,6 +152,9 @@ impl Ingress {
         }
         if desk.ending {
             return desk.end();
+        }
+        if control.is_paused() {
+            return desk.rest(PAUSED_LOOK);
         }
         if desk.reloads != control.reloads.asked() && !desk.announce_reload(control) {
             return desk.blocked();

@@ -127,7 +127,8 @@ fn deploy(case: &Case) -> Option<Deployment> {
     Some(Deployment::new(Arc::new(chain), sites))
 }
 
-fn run_case(case: &Case) -> Option<Outcome> {
+/// Runs a case; returns the news for an operator, too.
+fn run_case(case: &Case) -> Option<(Outcome, Vec<String>)> {
     let deployment = deploy(case)?;
     let sum_us: u32 = case.costs_us.iter().sum();
     let gap_ns = u64::from(sum_us) * 1_000 * 100 / u64::from(case.load);
@@ -138,14 +139,38 @@ fn run_case(case: &Case) -> Option<Outcome> {
         Settings { lanes, batch_packets, slabs: 2, pressure: case.pressure, ..Settings::default() };
     let sink = Kept::default();
     let sent = Arc::clone(&sink.sent);
+    let control = Arc::new(Control::default());
+    let own = Arc::clone(&control);
     let report = in_time(move || {
         let ports = Ports::Shared(Box::new(source), Box::new(sink));
-        run(&deployment, &settings, ports, &Control::default()).expect("a chain that starts")
+        run(&deployment, &settings, ports, &own).expect("a chain that starts")
     });
     let sent = std::mem::take(&mut *sent.lock().expect("sent"));
     let outcome = Outcome { sent, dropped: Vec::new(), report };
     check_balance(&outcome);
-    Some(outcome)
+    Some((outcome, control.take_news()))
+}
+
+/// A source that loses packets is an event, which names a stage.
+#[test]
+fn a_source_that_loses_packets_is_news() {
+    let marks = Watermarks::checked(1_500, 1_000, 6_000).expect("marks");
+    let pressure = PressureOptions { mode: PauseMode::On(marks), queue: 6_000 };
+    let policy = None;
+    let case = |load, can_wait| Case {
+        costs_us: vec![10, 300, 10],
+        draws: None,
+        load,
+        can_wait,
+        pressure,
+        policy,
+        shape: (1, 64),
+    };
+    let (outcome, news) = run_case(&case(200, false)).expect("a run");
+    assert!(outcome.report.part.packets.overload > 0);
+    let is_loss = |told: &String| told.starts_with("the input is paused as busy-");
+    assert!(news.iter().any(is_loss), "{news:?}");
+    assert_eq!(run_case(&case(200, true)).expect("a run").1, Vec::<String>::new());
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -175,7 +200,7 @@ proptest! {
 
     #[test]
     fn nothing_is_lost_after_the_first_function(case in cases()) {
-        let Some(outcome) = run_case(&case) else { return Ok(()) };
+        let Some((outcome, _)) = run_case(&case) else { return Ok(()) };
         let part = &outcome.report.part;
         let inside: u64 = part.stages.iter().map(|stage| stage.drops).sum();
         let at_ingress = part.packets.overload - inside;

@@ -36,6 +36,8 @@ use overrides::{Override, parse_override};
 pub(crate) struct Loaded {
     pub(crate) deployment: Arc<Deployment>,
     pub(crate) settings: Settings,
+    /// Whether it reads nothing until it is resumed.
+    pub(crate) starts_paused: bool,
     pub(crate) ports: PortKeys,
     /// By function, where the file has its table, or names it: `FILE:LINE:COLUMN`.
     pub(crate) steps: Vec<String>,
@@ -85,6 +87,7 @@ struct Given<'a> {
     span: Range<usize>,
     plan: &'a (PlanOptions, Profile),
     pressure: PressureOptions,
+    starts_paused: bool,
     ports: &'a mut ChosenPorts,
     routes: &'a mut ChosenRoutes,
     tenants: &'a [TenantTable],
@@ -140,7 +143,7 @@ impl<'a> File<'a> {
     fn build(&self, mistakes: &mut Diagnostics) -> Vec<Loaded> {
         let chains = self.chain_tables(mistakes);
         let plan = plan_keys::read(&mut self.section(plan_keys::TABLE, &DeTable::new(), mistakes));
-        let pressure =
+        let (pressure, starts_paused) =
             pressure_keys::read(&mut self.section(pressure_keys::TABLE, &DeTable::new(), mistakes));
         let ports = self.ports(mistakes);
         let routes = self.routes(mistakes);
@@ -158,6 +161,7 @@ impl<'a> File<'a> {
                 span: span.clone(),
                 plan: &plan,
                 pressure,
+                starts_paused,
                 ports: &mut ports,
                 routes: &mut routes,
                 tenants: &tenants,
@@ -292,7 +296,8 @@ impl<'a> File<'a> {
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
     ) -> Option<Loaded> {
-        let Given { span, plan: (plan, profile), pressure, ports: chosen, routes, tenants } = given;
+        let Given { span, plan: (plan, profile), pressure, starts_paused, .. } = given;
+        let Given { ports: chosen, routes, tenants, .. } = given;
         let layers = self.layers("chain", table, span.clone());
         let mut section = Section::new(layers, "chain", self.folder, mistakes);
         section.refuse_all_but(&keys::names(keys::CHAIN));
@@ -339,6 +344,7 @@ impl<'a> File<'a> {
                 Some(Loaded {
                     deployment,
                     settings,
+                    starts_paused,
                     ports,
                     steps,
                     files,

@@ -49,7 +49,12 @@ pub(super) fn run(
     finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
     let controls: Vec<Control> = ready.iter().map(|_| Control::default()).collect();
-    let Signals { stops, hangup } = signals;
+    let Signals { stops, hangup, toggle } = signals;
+    let starting = ready.iter().map(|(loaded, ..)| loaded).zip(&controls);
+    for (loaded, control) in starting.filter(|(loaded, _)| loaded.starts_paused) {
+        control.pause();
+        tell(&format!("chain {:?} starts paused; SIGUSR2 resumes it\n", loaded.chain().name));
+    }
     // One that came while the chains were built: they begin and end.
     if stops.count() > 0 {
         controls.iter().for_each(Control::stop);
@@ -70,7 +75,8 @@ pub(super) fn run(
         // However this ends, those end that go on until it is done.
         let done = Done(flag);
         let give_up = move |signal| leave_with(finish(unfinished(watched, signal)));
-        let watch = move || watch::watch(watched, stops, flag, tell, give_up, shows_progress);
+        let watch =
+            move || watch::watch(watched, (stops, toggle), flag, tell, give_up, shows_progress);
         start(scope, "watcher", watch)?;
         let serve = move || reload::serve(origin, running, hangup, flag, tell);
         let reloader = start(scope, "reloader", serve)?;

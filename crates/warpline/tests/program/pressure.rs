@@ -1,6 +1,9 @@
 //! `[backpressure]`: marks, mistakes, and the stages in the statistics.
 
+use crate::ends::signal;
 use crate::harness::Demo;
+use crate::harness::{LIMIT, wait};
+use crate::reload::lines_of;
 use crate::stats;
 
 const CHAIN: &str = "[chain]\nfunctions = [\"digest\", \"count\"]\n\
@@ -51,4 +54,28 @@ fn stages_are_in_the_statistics() {
         assert_eq!(chain["packets"]["sent"].as_u64(), Some(20_000 - drops));
         assert_eq!(chain["packets"]["overload"], drops);
     }
+}
+
+/// A chain that starts paused reads nothing until SIGUSR2 resumes it, and the next one pauses it.
+#[test]
+fn a_chain_that_starts_paused_waits_for_a_signal() {
+    let demo = Demo::new();
+    demo.write("c.toml", format!("{CHAIN}[backpressure]\nstart = \"paused\"\n"));
+    let mut child = demo.start("run c.toml --output out.pcap --stats s.json");
+    let lines = lines_of(child.stderr.take().expect("stderr"));
+    let line = || lines.recv_timeout(LIMIT).expect("a message");
+    assert_eq!(line(), "chain \"chain\" starts paused; SIGUSR2 resumes it");
+    signal(&child, "USR2");
+    assert_eq!(line(), "resumed: chains read packets again");
+    wait(child).expect(0);
+    let chain = &stats::read(&demo, "s.json")["chains"][0];
+    assert_eq!(chain["packets"]["sent"], 20_000);
+
+    // Paused again, it ends when it is asked to.
+    let mut child = demo.start("run c.toml --output out.pcap --stats s.json");
+    let lines = lines_of(child.stderr.take().expect("stderr"));
+    lines.recv_timeout(LIMIT).expect("a message");
+    signal(&child, "INT");
+    wait(child).expect(130);
+    assert_eq!(stats::read(&demo, "s.json")["chains"][0]["packets"]["read"], 0);
 }
