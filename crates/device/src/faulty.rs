@@ -23,7 +23,7 @@ pub enum Fault {
     Hang,
 }
 
-type Script = Box<dyn FnMut(u64) -> Option<Fault> + Send>;
+type Script = Box<dyn FnMut(u64, &Work) -> Option<Fault> + Send>;
 
 /// A device that fails by a script.
 pub struct Faulty {
@@ -44,7 +44,16 @@ impl Faulty {
     /// submission.
     pub fn new(
         inner: Arc<dyn Device>,
-        script: impl FnMut(u64) -> Option<Fault> + Send + 'static,
+        mut script: impl FnMut(u64) -> Option<Fault> + Send + 'static,
+    ) -> Self {
+        Self::by_work(inner, move |number, _| script(number))
+    }
+
+    /// The same, with a script that also sees the work. The numbers of works depend on timing,
+    /// their steps do not.
+    pub fn by_work(
+        inner: Arc<dyn Device>,
+        script: impl FnMut(u64, &Work) -> Option<Fault> + Send + 'static,
     ) -> Self {
         let state = State {
             submitted: 0,
@@ -140,7 +149,7 @@ impl Stream for FaultyStream {
         let fault = with(&self.state, |state| {
             let number = state.submitted;
             state.submitted += 1;
-            state.lost.clone().map(Fault::Refuse).or_else(|| (state.script)(number))
+            state.lost.clone().map(Fault::Refuse).or_else(|| (state.script)(number, &work))
         });
         let turn = match fault {
             None => {
