@@ -9,7 +9,7 @@ pub(crate) enum At {
 }
 
 /// A function as a table of a chain file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) name: &'static str,
     pub(crate) function: &'static str,

@@ -1,7 +1,8 @@
 //! Chains of the functions there are, and their traffic.
 
+use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use toml::de::DeTable;
 use warpline_engine::{Chain, Deployment, Instance, OnDevice, Place, Settings, Site};
@@ -47,15 +48,53 @@ pub(crate) fn try_deploy_on(
     launches: &[usize],
     device: impl Fn(usize) -> Option<OnDevice>,
 ) -> Result<Deployment, String> {
+    let chain = built(forms)?;
+    let sites = chain.instances.iter().zip(forms).enumerate().map(|(place, (instance, form))| {
+        let launch = launches.get(place).copied().unwrap_or(0);
+        // An only place has kernels where its function has. They are large, so they aren't made to see.
+        let has_kernels = || match form.at {
+            At::Only => instance.definition.has_kernels,
+            _ => instance.function.kernels().is_some(),
+        };
+        let on_device = device(place).filter(|_| has_kernels());
+        Site { on_device, own_stage: launch > 0, launch_batches: launch.max(1) }
+    });
+    let sites = sites.collect();
+    Ok(Deployment::new(chain, sites))
+}
+
+/// Chains that were built last, with their forms.
+static BUILT: Mutex<VecDeque<(Vec<Form>, Arc<Chain>)>> = Mutex::new(VecDeque::new());
+
+/// At most so many are kept: those of a test or two at a time.
+const BUILT_MAX: usize = 6;
+
+/// The chain of `forms`. Functions without files of their own are built once, since tables of routes and
+/// rules take longer than most runs.
+fn built(forms: &[Form]) -> Result<Arc<Chain>, String> {
+    let last = || BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, chain)) = last().iter().find(|(of, _)| of == forms) {
+        return Ok(Arc::clone(chain));
+    }
+    let chain = Arc::new(build(forms)?);
+    if !forms.iter().any(|form| form.name.ends_with("-to-files")) {
+        let mut last = last();
+        last.truncate(BUILT_MAX - 1);
+        last.push_front((forms.to_vec(), Arc::clone(&chain)));
+    }
+    Ok(chain)
+}
+
+fn build(forms: &[Form]) -> Result<Chain, String> {
     // Rules may name them. The chain itself sends everything to one sink.
     let port = |name: &str| Port { name: name.into(), side: Side::Inside };
     let ports = Ports::new(vec![port("lan"), port("wan")]);
     let mut resources = Resources::with_seed(SEED).with_ports(ports);
-    let (mut instances, mut sites) = (Vec::new(), Vec::new());
+    let mut instances = Vec::new();
     let mut seconds: Vec<(&str, Instance)> = Vec::new();
     for (place, form) in forms.iter().enumerate() {
         let came_before = seconds.iter().position(|(name, _)| *name == form.name);
-        let instance = match came_before.filter(|_| form.at == At::Second) {
+        instances.push(match came_before.filter(|_| form.at == At::Second) {
             Some(own) => seconds.swap_remove(own).1,
             None => {
                 let built = places(place, form, &mut resources);
@@ -65,20 +104,10 @@ pub(crate) fn try_deploy_on(
                 seconds.extend(built.map(|second| (form.name, second)));
                 first
             }
-        };
-        let launch = launches.get(place).copied().unwrap_or(0);
-        // An only place has kernels where its function has. They are large, so they aren't made to see.
-        let has_kernels = || match form.at {
-            At::Only => instance.definition.has_kernels,
-            _ => instance.function.kernels().is_some(),
-        };
-        let on_device = device(place).filter(|_| has_kernels());
-        sites.push(Site { on_device, own_stage: launch > 0, launch_batches: launch.max(1) });
-        instances.push(instance);
+        });
     }
     let chain = Chain::new("real", instances, resources.scratch_words());
-    let chain = chain.map_err(|why| why.to_string())?.with_seed(SEED);
-    Ok(Deployment::new(Arc::new(chain), sites))
+    Ok(chain.map_err(|why| why.to_string())?.with_seed(SEED))
 }
 
 /// A chain of `forms`, fused, on the CPU.

@@ -30,6 +30,12 @@ mod told;
 mod two_places;
 mod versions;
 
+use warpline_engine::sys::HugeAlloc;
+
+/// As in the program. Tables of routes and arenas are large.
+#[global_allocator]
+static ALLOCATOR: HugeAlloc = HugeAlloc;
+
 /// What asks for the devices of this machine, with stubs of CUDA for one.
 #[test]
 fn chains_are_the_same_over_stubs() {

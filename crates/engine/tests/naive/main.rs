@@ -49,6 +49,12 @@ mod tunnel;
 mod waiting;
 mod wire;
 
+use warpline_engine::sys::HugeAlloc;
+
+/// As in the program. Tables of routes and arenas are large.
+#[global_allocator]
+static ALLOCATOR: HugeAlloc = HugeAlloc;
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use compare::Case;

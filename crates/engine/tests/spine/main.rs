@@ -19,3 +19,9 @@ mod random_functions;
 mod reports;
 mod stops;
 mod two_places;
+
+use warpline_engine::sys::HugeAlloc;
+
+/// As in the program. Tables of routes and arenas are large.
+#[global_allocator]
+static ALLOCATOR: HugeAlloc = HugeAlloc;
