@@ -21,6 +21,7 @@ mod profile;
 mod routes;
 mod stream_count;
 mod vgpu_profile;
+mod work_profile;
 
 pub use arbiter::{
     Arbiter, Evidence, Grant, GrantId, MemoryQuota, Policy, QuotaExceeded, Sharing, SharingError,
@@ -42,3 +43,7 @@ pub use routes::{
 };
 pub use stream_count::StreamCount;
 pub use vgpu_profile::{Admitted, Division, Gpu, ProfileError, VgpuProfile};
+pub use work_profile::{
+    Basis, Beside, BreakEven, CPU, Figures, Measurement, NoBreakEven, Power, ProfiledDevice,
+    SlowDown, Unsound, WorkPair, WorkProfile,
+};
