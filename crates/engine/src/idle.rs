@@ -1,7 +1,10 @@
 //! The waiting of a thread without work: it spins, yields, then sleeps for increasing times.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+
+use crate::bell::Bell;
 
 const SPINS: u32 = 16;
 const YIELDS: u32 = 48;
@@ -11,18 +14,31 @@ const SLEEP_MAX: Duration = Duration::from_millis(1);
 /// more than the sleep.
 const LONG: u32 = 1000;
 const SLEEP_LONG: Duration = Duration::from_millis(5);
+/// Sleeps in a row after which a thread with a bell waits for it.
+const BELL_AFTER: u32 = 3;
+/// The longest wait for a bell. It bounds how long a thread waits for room, which rings no bell.
+const BELL_MAX: Duration = Duration::from_millis(20);
 
 /// How long a thread has been without work.
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
     rounds: u32,
+    bell: Option<Arc<Bell>>,
 }
 
 impl Idle {
+    /// Of a thread that waits for `bell` instead of sleeping, if there is one.
+    pub(crate) fn with(bell: Option<Arc<Bell>>) -> Self {
+        Self { rounds: 0, bell }
+    }
+
     /// There was work.
     #[inline]
     pub(crate) fn reset(&mut self) {
         self.rounds = 0;
+        if let Some(bell) = &self.bell {
+            bell.disarm();
+        }
     }
 
     /// Whether it would sleep rather than look again at once.
@@ -36,11 +52,23 @@ impl Idle {
         match self.rounds {
             0..=SPINS => std::hint::spin_loop(),
             n if n <= SPINS + YIELDS => thread::yield_now(),
+            n if n > SPINS + YIELDS + BELL_AFTER && self.bell.is_some() => {
+                self.wait_for_bell(limit)
+            }
             n => {
                 let doubled = SLEEP_MIN * 2u32.saturating_pow((n - SPINS - YIELDS).min(8));
                 let max = if n > LONG { SLEEP_LONG } else { SLEEP_MAX };
                 thread::sleep(doubled.min(max).min(limit));
             }
+        }
+    }
+
+    /// Waits for the bell if it is armed. Otherwise arms it and returns for one more look.
+    fn wait_for_bell(&self, limit: Duration) {
+        let Some(bell) = &self.bell else { return };
+        if bell.arm() {
+            let max = if self.rounds > LONG { BELL_MAX } else { SLEEP_MAX };
+            bell.wait(max.min(limit));
         }
     }
 }

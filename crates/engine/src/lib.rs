@@ -9,6 +9,7 @@
 #[cfg(test)]
 extern crate self as warpline_engine;
 
+mod bell;
 mod chain;
 mod clock;
 mod comments;

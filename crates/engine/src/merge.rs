@@ -22,6 +22,9 @@ use crate::{Chain, Control};
 /// The most reasons reported for frames that did not suit the sink.
 const UNSUITABLE_TOLD_MAX: usize = 16;
 
+/// The queue of an interface that sends.
+const EGRESS_QUEUE: &str = "egress";
+
 /// A lane as the merge sees it.
 struct Exit {
     queue: Queue,
@@ -373,9 +376,24 @@ impl Merge {
             self.part.bytes_sent += sent.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>();
             frames = rest;
             if let Err(error) = outcome {
-                self.part.packets.unwritten += 1;
-                self.close_sink(&error);
+                self.refused(rest.first(), &error);
                 frames = rest.get(1..).unwrap_or_default();
+            }
+        }
+    }
+
+    /// Counts a frame that the sink did not take.
+    fn refused(&mut self, frame: Option<&Frame<'_>>, error: &SinkError) {
+        match error {
+            SinkError::Full => {
+                self.part.overloaded(EGRESS_QUEUE, 1);
+                if let Some(frame) = frame.filter(|_| self.egress.is_some()) {
+                    self.part.port(frame.interface).overload += 1;
+                }
+            }
+            _ => {
+                self.part.packets.unwritten += 1;
+                self.close_sink(error);
             }
         }
     }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crossbeam_queue::ArrayQueue;
 use warpline_packet::Batch;
 
+use crate::bell::Bell;
+
 /// A queue that threads share.
 pub(crate) type Queue = Arc<BatchQueue>;
 
@@ -20,6 +22,8 @@ pub(crate) struct BatchQueue {
     packets_max: usize,
     /// The stage for which the taker paused the giver, plus one; 0 if it did not.
     held_by: AtomicUsize,
+    /// Wakes the taker, if it waits for that.
+    bell: Option<Arc<Bell>>,
 }
 
 impl BatchQueue {
@@ -32,7 +36,13 @@ impl BatchQueue {
     pub(crate) fn holding(batches: usize, packets_max: usize) -> Self {
         let batches = ArrayQueue::new(batches.max(1));
         let held_by = AtomicUsize::new(0);
-        Self { batches, packets: AtomicUsize::new(0), packets_max, held_by }
+        Self { batches, packets: AtomicUsize::new(0), packets_max, held_by, bell: None }
+    }
+
+    /// Rings `bell` for each batch that it takes.
+    pub(crate) fn ringing(mut self, bell: Option<Arc<Bell>>) -> Self {
+        self.bell = bell;
+        self
     }
 
     /// How many batches it has room for: those are taken, however many packets they hold.
@@ -72,7 +82,11 @@ impl BatchQueue {
         self.packets.fetch_add(packets, Ordering::Relaxed);
         self.batches.push(batch).inspect_err(|_| {
             self.packets.fetch_sub(packets, Ordering::Relaxed);
-        })
+        })?;
+        if let Some(bell) = &self.bell {
+            bell.ring();
+        }
+        Ok(())
     }
 
     /// The first one.

@@ -14,6 +14,7 @@ use warpline_io::{Sink, Source};
 use warpline_nf::Outputs;
 use warpline_packet::{Arena, ArenaError, Batch, FlowHasher, KeptFrames};
 
+use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::crew::Crew;
 use crate::device::{Launches, Mirrors, lane_memory};
@@ -92,6 +93,9 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+/// Wakes a thread; none in a chain without interfaces.
+type OwnBell = Option<Arc<Bell>>;
+
 /// A lane with its queues: input, output and the pool of idle batches.
 struct Built {
     lane: Lane,
@@ -99,6 +103,8 @@ struct Built {
     output: Queue,
     pool: Queue,
     memory: LaneMemory,
+    /// Wakes the lane's thread.
+    bell: OwnBell,
 }
 
 /// Runs `deployment` until its source ends or `control` says stop; everything read is drained.
@@ -115,7 +121,7 @@ pub fn run(
 pub fn run_to(
     deployment: &Deployment,
     settings: &Settings,
-    ports: Ports,
+    mut ports: Ports,
     outputs: &Outputs,
     control: &Control,
 ) -> Result<Report, StartError> {
@@ -135,15 +141,17 @@ pub fn run_to(
     let chain = deployment.chain();
     let reports = Reports::open(chain, outputs)?;
     let clock = Clock::start();
+    let sender_bell = is_live(&mut ports).then(Arc::default);
     let built: Vec<Built> = (0..settings.lanes)
-        .map(|lane| build(deployment, &settings, lane, clock, &mut told))
+        .map(|lane| build(deployment, &settings, (lane, &sender_bell), clock, &mut told))
         .collect::<Result<_, _>>()?;
     told.iter().for_each(|news| control.tell(news.clone()));
     let arenas: Vec<LaneMemory> = built.iter().map(|built| built.memory.clone()).collect();
     let mut ended = match ports {
         Ports::Shared(source, sink) => {
             control.reloads.start(1);
-            run_shared(deployment, &settings, built, (source, sink), reports, control, clock)?
+            let ends = (source, sink, sender_bell);
+            run_shared(deployment, &settings, built, ends, reports, control, clock)?
         }
         Ports::PerLane(ports) if ports.len() == built.len() => {
             control.reloads.start(built.len());
@@ -172,10 +180,18 @@ pub fn run_to(
     Ok(Report { part, lanes, cores, pressure, huge_pages })
 }
 
+/// Whether threads should wait for packets of an interface rather than sleep and look again.
+fn is_live(ports: &mut Ports) -> bool {
+    match ports {
+        Ports::Shared(source, _) => source.live().is_some(),
+        Ports::PerLane(_) => false,
+    }
+}
+
 fn build(
     deployment: &Deployment,
     settings: &Settings,
-    lane: usize,
+    (lane, sender_bell): (usize, &OwnBell),
     clock: Clock,
     told: &mut Vec<String>,
 ) -> Result<Built, StartError> {
@@ -210,11 +226,13 @@ fn build(
     // A queue takes a launch of its stage whole, however small it is asked to be.
     let deepest = deployment.stages().iter().map(|s| s.launch_batches).max().unwrap_or(1);
     let packets_max = settings.queue_batches * settings.batch_packets;
-    let queue = |least| {
+    let queue = |least, bell: &OwnBell| {
         let batches = settings.ends_batches().max(least);
-        Arc::new(BatchQueue::holding(batches, packets_max.max(least * settings.batch_packets)))
+        let packets_max = packets_max.max(least * settings.batch_packets);
+        Arc::new(BatchQueue::holding(batches, packets_max).ringing(bell.clone()))
     };
-    let (input, output) = (queue(1), queue(deepest));
+    let bell = sender_bell.as_ref().map(|_| Arc::default());
+    let (input, output) = (queue(1, &bell), queue(deepest, sender_bell));
     let pool: Queue = Arc::new(BatchQueue::new(batches.len()));
     for batch in batches {
         let _ = pool.push(Box::new(batch));
@@ -230,7 +248,7 @@ fn build(
     let hasher = FlowHasher::new(chain.seed());
     let rooms = Rooms { placer: arena.emit, hasher, kept, versions };
     let lane = Lane::new(deployment, settings, lane, io, (rooms, made), launches, clock);
-    Ok(Built { lane, feed, output, pool, memory })
+    Ok(Built { lane, feed, output, pool, memory, bell })
 }
 
 /// The launches of a lane for a stage that is on a device.
@@ -274,7 +292,7 @@ fn run_shared(
     deployment: &Deployment,
     settings: &Settings,
     built: Vec<Built>,
-    ports: (Box<dyn Source>, Box<dyn Sink>),
+    (source, sink, sender_bell): (Box<dyn Source>, Box<dyn Sink>, OwnBell),
     reports: Reports,
     control: &Control,
     clock: Clock,
@@ -282,23 +300,23 @@ fn run_shared(
     let chain = &**deployment.chain();
     let functions = chain.instances.len();
     let (mut feeds, mut exits, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
-    for Built { lane, feed, output, pool, .. } in built {
+    for Built { lane, feed, output, pool, bell, .. } in built {
         feeds.push(feed);
         exits.push((output, pool));
-        lanes.push(lane);
+        lanes.push((lane, bell));
     }
     let samplers = chain.instances.iter().filter_map(|i| i.function.sampler()).collect();
-    let source = Sampled::around(ports.0, samplers, clock);
+    let source = Sampled::around(source, samplers, clock);
     let ingress = Ingress::new(source, feeds, None, chain, settings, clock);
     let ingress = ingress.naming(stage_names(deployment));
     let merge =
-        Merge::new(ports.1, exits, reports, functions, settings.slots(chain), clock).naming(chain);
+        Merge::new(sink, exits, reports, functions, settings.slots(chain), clock).naming(chain);
     thread::scope(|scope| {
         let mut crew = Crew::new(scope, control);
-        for (number, lane) in lanes.into_iter().enumerate() {
-            crew.hire_lane(number, settings, move || work(lane, chain, control))?;
+        for (number, (lane, bell)) in lanes.into_iter().enumerate() {
+            crew.hire_lane(number, settings, move || work(lane, bell, chain, control))?;
         }
-        crew.hire("sender".into(), move || send(merge, control))?;
+        crew.hire("sender".into(), move || send(merge, sender_bell, control))?;
         let mut ended = Ended::new(functions);
         ended.part.add(read(ingress, control));
         crew.join(&mut ended);
@@ -313,7 +331,10 @@ fn read(mut ingress: Ingress, control: &Control) -> Part {
     while !control.has_failed() {
         match ingress.step(control) {
             Step::Worked => idle.reset(),
-            Step::Idle(limit) => idle.wait(limit),
+            Step::Idle(limit) if idle.is_long() && ingress.is_live() => {
+                ingress.wait(limit, control);
+            }
+            Step::Idle(limit) | Step::Blocked(limit) => idle.wait(limit),
             Step::Finished => break,
         }
     }
@@ -321,9 +342,9 @@ fn read(mut ingress: Ingress, control: &Control) -> Part {
 }
 
 /// A lane's thread.
-fn work(mut lane: Lane, chain: &Chain, control: &Control) -> Ended {
+fn work(mut lane: Lane, bell: OwnBell, chain: &Chain, control: &Control) -> Ended {
     let _guard = control.guard();
-    let mut idle = Idle::default();
+    let mut idle = Idle::with(bell);
     while !lane.is_finished() && !control.has_failed() {
         if lane.breathe(control) { idle.reset() } else { idle.wait(lane.rest_at_most()) }
     }
@@ -331,9 +352,9 @@ fn work(mut lane: Lane, chain: &Chain, control: &Control) -> Ended {
 }
 
 /// The sending thread.
-fn send(mut merge: Merge, control: &Control) -> Ended {
+fn send(mut merge: Merge, bell: OwnBell, control: &Control) -> Ended {
     let _guard = control.guard();
-    let mut idle = Idle::default();
+    let mut idle = Idle::with(bell);
     while !merge.is_finished() && !control.has_failed() {
         if merge.step(control) {
             idle.reset()
@@ -399,7 +420,9 @@ fn work_alone(
         }
         match step {
             _ if worked => idle.reset(),
-            Step::Idle(limit) => idle.wait(limit.min(lane.rest_at_most())),
+            Step::Idle(limit) | Step::Blocked(limit) => {
+                idle.wait(limit.min(lane.rest_at_most()));
+            }
             Step::Worked | Step::Finished => {
                 idle.wait(lane.rest_at_most().min(Duration::from_millis(1)))
             }

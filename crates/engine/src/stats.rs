@@ -78,7 +78,7 @@ impl Packets {
 /// Packets that came in and left by a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
-    /// Packets read there.
+    /// Packets read there, with those lost before.
     pub read: u64,
     /// Their bytes, as captured.
     pub bytes_read: u64,
@@ -86,9 +86,17 @@ pub struct PortStats {
     pub sent: u64,
     /// Their bytes.
     pub bytes_sent: u64,
+    /// Packets that the interface lost before they could be read, or had no room to send.
+    pub overload: u64,
 }
 
 impl PortStats {
+    /// Counts packets that were lost before they could be read.
+    pub(crate) fn lose(&mut self, count: u64) {
+        self.read += count;
+        self.overload += count;
+    }
+
     /// Counts a packet that was read.
     #[inline]
     pub(crate) fn read(&mut self, len: usize) {
@@ -108,6 +116,7 @@ impl PortStats {
         self.bytes_read += other.bytes_read;
         self.sent += other.sent;
         self.bytes_sent += other.bytes_sent;
+        self.overload += other.overload;
     }
 }
 

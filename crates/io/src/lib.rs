@@ -1,18 +1,23 @@
-//! Packets in and out: capture files, the traffic generator, middleware.
+//! Packets in and out: capture files, the traffic generator, network interfaces, middleware.
+//!
+//! All `unsafe` code is in `sys/`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod af_packet;
 mod capture;
 pub mod generator;
 pub mod middleware;
 pub mod per_port;
 pub mod port;
+mod sys;
 
 pub use capture::{
     BadPace, CaptureFile, CaptureFormat, CaptureReader, Compression, NotWritten, Paced, PcapWriter,
     PcapngWriter,
 };
 pub use port::{
-    BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Next, NullSink, Sink, SinkError,
-    Source, SourceError, Unwritten, Wrap,
+    BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Live, Next, NullSink, Sink,
+    SinkError, Source, SourceError, Unwritten, Wrap,
 };
+pub use sys::wait_readable;

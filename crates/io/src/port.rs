@@ -2,9 +2,11 @@
 //!
 //! A [`Source`] is pulled one frame at a time and says when there is none yet; a [`Sink`] takes
 //! frames in the order in which they leave. Middleware (`tap`, `impair`) wraps a source and is one.
+//! A source that reads a network interface is [`Live`], too.
 
 use core::time::Duration;
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
@@ -126,6 +128,11 @@ pub trait Source: Send {
         false
     }
 
+    /// Its live part, if it reads network interfaces.
+    fn live(&mut self) -> Option<&mut dyn Live> {
+        None
+    }
+
     /// How far along the source is, from 0 to 1, where it can know.
     fn progress(&self) -> Option<f64> {
         None
@@ -141,6 +148,27 @@ pub trait Source: Send {
     fn wrap_unpaced(&mut self, _wrap: &mut Wrap<'_>) -> bool {
         false
     }
+}
+
+/// The part of a source that reads network interfaces.
+///
+/// No end of the input is in sight, packets may be lost before the source sees them, and time
+/// passes without packets.
+pub trait Live {
+    /// Adds descriptors that become readable when frames arrive. They stay valid as long as the
+    /// source.
+    fn descriptors(&mut self, all: &mut Vec<RawFd>);
+
+    /// The time now, by the clock that stamps its frames.
+    fn now(&mut self) -> Instant;
+
+    /// Reports frames lost before the source could give them, by interface, since the last call.
+    /// It may make a system call.
+    fn losses(&mut self, lost: &mut dyn FnMut(u16, u64));
+
+    /// Reports events since the last call: a link that went down or came up. It may make system
+    /// calls.
+    fn events(&mut self, tell: &mut dyn FnMut(String));
 }
 
 /// Puts middleware around a source.
@@ -188,6 +216,7 @@ pub trait Sink: Send {
     fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError>;
 
     /// Takes frames in their order, as [`Sink::send`] would, until one fails. Says how many it took before that.
+    /// The `interface` of a frame is the port by which it leaves.
     fn send_burst(&mut self, frames: &[Frame<'_>]) -> (usize, Result<(), SinkError>) {
         for (taken, frame) in frames.iter().enumerate() {
             if let Err(error) = self.send(frame) {
@@ -291,6 +320,8 @@ pub enum SinkError {
     /// This frame can't be stored in this sink (another link type than the file's, say); the sink
     /// goes on with the next.
     Unsuitable(&'static str),
+    /// The interface has no room for this frame. The sink continues with the next.
+    Full,
 }
 
 impl core::fmt::Display for SourceError {
@@ -309,6 +340,7 @@ impl core::fmt::Display for SinkError {
             Self::Closed => f.write_str("the reader closed the pipe"),
             Self::Io(error) => write!(f, "{error}"),
             Self::Unsuitable(why) => f.write_str(why),
+            Self::Full => f.write_str("the interface's queue is full"),
         }
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame};
 use warpline_packet::{Flags, FlowHasher, FragmentKey, Instant, Kind, Steering};
 
-use super::Step;
 use super::feed::{Feed, Found};
 use super::fragments::{Course, Fragments};
 use super::kept::Kept;
 use super::packet_clock::PacketClock;
+use super::{RING_QUEUE, Step};
 use crate::clock::Clock;
 use crate::stats::Part;
 use crate::{Chain, Control, Settings, lane_of};
@@ -37,7 +37,7 @@ pub(super) struct Desk {
     batch_packets: usize,
     drops_when_full: bool,
     /// Whether the chain has ports, whose packets are counted.
-    has_ports: bool,
+    pub(super) has_ports: bool,
     /// The only lane, of how many, that this source feeds; steered over all of them otherwise.
     own: Option<(usize, usize)>,
     tick: Option<Duration>,
@@ -115,12 +115,33 @@ impl Desk {
     /// No room: what is open goes ahead, so that no lane waits for a number that lies here.
     pub(super) fn blocked(&mut self) -> Step {
         self.flush();
-        Step::Idle(Duration::from_millis(1))
+        Step::Blocked(Duration::from_millis(1))
+    }
+
+    /// Moves the clock to `now`, at which a live source has no packet. Returns whether there was
+    /// room for a tick that is due.
+    pub(super) fn pass(&mut self, now: Instant) -> bool {
+        if !self.held.is_empty() {
+            return true;
+        }
+        let Some(time) = self.time.pass(now) else { return true };
+        if self.tick.is_none() {
+            return true;
+        }
+        if self.next_tick == Instant::ZERO {
+            self.set_next_tick(time);
+        }
+        if time >= self.next_tick {
+            self.start_announcement(Kind::Tick { now: time, captured: now });
+            self.set_next_tick(time);
+        }
+        self.announce()
     }
 
     /// Packets without room so far, and the stage that a lane waits for.
     pub(super) fn lost(&self) -> (u64, Option<usize>) {
-        let lost = self.part.overload.get(OVERLOAD_QUEUE).copied().unwrap_or_default();
+        let queues = [OVERLOAD_QUEUE, RING_QUEUE].map(|queue| self.part.overload.get(queue));
+        let lost = queues.into_iter().flatten().sum();
         (lost, self.feeds.iter().find_map(Feed::held_by))
     }
 

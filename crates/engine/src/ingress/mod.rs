@@ -4,6 +4,8 @@
 //! Every frame gets the next number of the input. A tick gets one too and goes to every lane, so it
 //! has the same place in the input on each. If there is no room, a source that can wait is not
 //! asked. A source that cannot wait loses frames here, counted, before any work was spent on them.
+//! An interface loses frames before ingress sees them. Its losses count as read and as overload, so
+//! sums balance.
 
 mod desk;
 mod feed;
@@ -12,10 +14,11 @@ mod kept;
 mod packet_clock;
 mod sampled;
 
+use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpline_io::{Burst, Given, Source};
+use warpline_io::{Burst, Given, Source, wait_readable};
 
 use self::desk::Desk;
 pub(crate) use self::feed::Feed;
@@ -34,8 +37,10 @@ const BURSTS: usize = 8;
 pub(crate) enum Step {
     /// Something was done; call again.
     Worked,
-    /// Nothing to do for at most this long: no frame, or no room.
+    /// The source has no frame for at most this long.
     Idle(Duration),
+    /// There is no room for a frame; ask again after at most this long.
+    Blocked(Duration),
     /// The end of the input went to every lane.
     Finished,
 }
@@ -44,6 +49,8 @@ pub(crate) enum Step {
 pub(crate) struct Ingress {
     source: Box<dyn Source>,
     desk: Desk,
+    /// Descriptors that become readable when frames arrive; none of a source that is not live.
+    descriptors: Vec<RawFd>,
     /// Packets read that were published.
     told: u64,
     losses: Losses,
@@ -83,9 +90,14 @@ impl Losses {
     }
 }
 
+/// The longest wait for frames, after which requests to stop or reload are seen.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+/// The queue that frames are lost at before an interface is read.
+const RING_QUEUE: &str = "ring";
+
 impl Ingress {
     pub(crate) fn new(
-        source: Box<dyn Source>,
+        mut source: Box<dyn Source>,
         feeds: Vec<Feed>,
         own: Option<(usize, usize)>,
         chain: &Chain,
@@ -93,7 +105,11 @@ impl Ingress {
         clock: Clock,
     ) -> Self {
         let desk = Desk::new(feeds, own, chain, settings, source.drops_when_full(), clock);
-        Self { source, desk, told: 0, losses: Losses::default() }
+        let mut descriptors = Vec::new();
+        if let Some(live) = source.live() {
+            live.descriptors(&mut descriptors);
+        }
+        Self { source, desk, descriptors, told: 0, losses: Losses::default() }
     }
 
     /// Stages have these names in reports.
@@ -116,6 +132,7 @@ impl Ingress {
             control.read.fetch_add(untold, Ordering::Relaxed);
             control.set_progress(self.source.progress());
             self.told += untold;
+            self.take_losses();
         }
         if self.desk.part.packets.overload > self.losses.reported
             && let Some(news) = self.losses.news(self.desk.lost(), self.desk.clock.now())
@@ -124,13 +141,41 @@ impl Ingress {
         }
         match step {
             // Whoever just had work looks again before it rests.
-            Step::Idle(_) if self.desk.ingress > number => Step::Worked,
+            Step::Idle(_) | Step::Blocked(_) if self.desk.ingress > number => Step::Worked,
             step => step,
         }
     }
 
+    /// Whether the source reads interfaces.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.descriptors.is_empty()
+    }
+
+    /// Waits for frames of interfaces, at most `limit`.
+    pub(crate) fn wait(&mut self, limit: Duration, control: &Control) {
+        self.take_losses();
+        if let Some(live) = self.source.live() {
+            live.events(&mut |event| control.tell_again(event));
+        }
+        wait_readable(&self.descriptors, limit.min(WAIT_MAX));
+    }
+
+    /// Counts frames that interfaces lost.
+    fn take_losses(&mut self) {
+        let (part, has_ports) = (&mut self.desk.part, self.desk.has_ports);
+        let Some(live) = self.source.live() else { return };
+        live.losses(&mut |port, count| {
+            part.packets.read += count;
+            part.overloaded(RING_QUEUE, count);
+            if has_ports {
+                part.port(port).lose(count);
+            }
+        });
+    }
+
     /// Its counts, with the source's final messages.
     pub(crate) fn finish(mut self) -> Part {
+        self.take_losses();
         self.desk.part.errors.extend(self.source.finish());
         self.desk.part.warnings.extend(self.source.warnings());
         self.desk.part.time = self.desk.time.counts;
@@ -154,7 +199,11 @@ impl Ingress {
             return desk.end();
         }
         if control.is_paused() {
-            return desk.rest(PAUSED_LOOK);
+            return match desk.rest(PAUSED_LOOK) {
+                // Frames may be there: it is no wait for frames.
+                Step::Idle(limit) => Step::Blocked(limit),
+                step => step,
+            };
         }
         if desk.reloads != control.reloads.asked() && !desk.announce_reload(control) {
             return desk.blocked();
@@ -170,7 +219,15 @@ impl Ingress {
                         break;
                     }
                 }
-                Ok(Given::Idle(wait)) => return desk.rest(wait),
+                Ok(Given::Idle(wait)) => {
+                    drop(burst);
+                    if let Some(live) = self.source.live()
+                        && !desk.pass(live.now())
+                    {
+                        return desk.blocked();
+                    }
+                    return desk.rest(wait);
+                }
                 Ok(Given::End) => return desk.end(),
                 Err(error) => {
                     desk.part.errors.push(format!("input: {error}"));

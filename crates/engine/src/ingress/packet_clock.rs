@@ -7,6 +7,9 @@
 //! At the end of the input there may be too few voters. Then a gap of up to [`BELIEVED`] is
 //! accepted, and a larger one if more packets have the new time than the old one.
 //!
+//! A live source has a clock of its own. While it has no packets, ours follows that, so the first
+//! packet after a pause is near and waits for no votes.
+//!
 //! The clock never steps back. When packets' times do, it stands still, then continues at their
 //! pace, so it cannot get stuck at a maximum. Its decisions depend on the order of the input only,
 //! not on its speed.
@@ -84,6 +87,21 @@ impl PacketClock {
             times[done] = Instant::from_nanos(self.now);
             done += 1;
         }
+    }
+
+    /// Follows a live source's clock, which is at `own`, while it has no packets. Returns the time
+    /// for functions; `None` before the first packet.
+    pub(super) fn pass(&mut self, own: Instant) -> Option<Instant> {
+        let own = own.as_nanos();
+        match self.since {
+            0 => return None,
+            _ if own.abs_diff(self.own) > NEAR => self.step(own),
+            _ => {
+                self.now = self.now.saturating_add(own.saturating_sub(self.own));
+                self.own = self.own.max(own);
+            }
+        }
+        Some(Instant::from_nanos(self.now))
     }
 
     /// Gives frames their times while each is near the one before; returns how many.

@@ -6,11 +6,14 @@
 //!
 //! A pipe may pause. If a pause lasts [`PAUSE_MAX`], samplers decide by the frames so far. The same
 //! holds if they don't have enough [`PAUSES_MAX`] after the first pause. The frames continue, and
-//! samplers see later ones as they pass.
+//! samplers see later ones as they pass. Frames of a network interface do not wait for a pause to
+//! end.
 
 use std::time::Duration;
 
-use warpline_io::{Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Next, Source, SourceError};
+use warpline_io::{
+    Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Live, Next, Source, SourceError,
+};
 use warpline_nf::Sampler;
 use warpline_packet::Instant;
 
@@ -115,6 +118,10 @@ impl Sampled {
                 None
             }
             Ok(Given::Idle(wait)) if self.kept.is_empty() => Some(wait),
+            Ok(Given::Idle(_)) if self.source.live().is_some() => {
+                self.release(State::Watching);
+                None
+            }
             Ok(Given::Idle(wait)) => {
                 let left = self.pauses.left(self.clock.now());
                 if left.is_zero() {
@@ -228,6 +235,10 @@ impl Source for Sampled {
 
     fn drops_when_full(&self) -> bool {
         self.source.drops_when_full()
+    }
+
+    fn live(&mut self) -> Option<&mut dyn Live> {
+        self.source.live()
     }
 
     fn progress(&self) -> Option<f64> {

@@ -143,7 +143,7 @@ fn run_in_stages(
 }
 
 /// A chain of functions that tick so often (in ms; 0 for never) and may make this.
-fn greedy(functions: &[(u64, Emits)], apart: bool) -> Deployment {
+pub(super) fn greedy(functions: &[(u64, Emits)], apart: bool) -> Deployment {
     let instances = functions.iter().map(|&(every_ms, emits)| Instance {
         name: format!("{every_ms}"),
         definition: &DEFINITION,

@@ -10,6 +10,7 @@ mod drops;
 mod exact_access;
 mod exhaustion;
 mod functions;
+mod live;
 mod matrix;
 mod memory;
 mod mutations;

@@ -6,7 +6,7 @@ use std::time::Instant as Clock;
 
 use warpline_packet::{Instant, LinkType};
 
-use crate::port::{Frame, InterfaceNames, Next, Source, SourceError, Wrap};
+use crate::port::{Frame, InterfaceNames, Live, Next, Source, SourceError, Wrap};
 
 /// A source with the timing of its frames' timestamps, sped up by a factor.
 ///
@@ -93,6 +93,10 @@ impl Source for Paced {
 
     fn drops_when_full(&self) -> bool {
         self.inner.drops_when_full()
+    }
+
+    fn live(&mut self) -> Option<&mut dyn Live> {
+        self.inner.live()
     }
 
     fn progress(&self) -> Option<f64> {

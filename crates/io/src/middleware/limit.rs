@@ -1,6 +1,6 @@
 //! A limit: the first frames of a source, and no more.
 
-use crate::port::{Burst, Given, InterfaceNames, Next, Source, SourceError, Wrap};
+use crate::port::{Burst, Given, InterfaceNames, Live, Next, Source, SourceError, Wrap};
 
 /// A source that ends after so many frames of another.
 pub struct Limit {
@@ -46,6 +46,10 @@ impl Source for Limit {
 
     fn drops_when_full(&self) -> bool {
         self.source.drops_when_full()
+    }
+
+    fn live(&mut self) -> Option<&mut dyn Live> {
+        self.source.live()
     }
 
     fn progress(&self) -> Option<f64> {

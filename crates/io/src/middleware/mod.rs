@@ -12,7 +12,7 @@ pub use self::limit::Limit;
 pub use self::tap::Tap;
 pub use crate::generator::ParseProblem;
 
-use crate::port::{Burst, Given, InterfaceNames, Next, Source, SourceError, Wrap};
+use crate::port::{Burst, Given, InterfaceNames, Live, Next, Source, SourceError, Wrap};
 
 impl<S: Source + ?Sized> Source for Box<S> {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
@@ -33,6 +33,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn drops_when_full(&self) -> bool {
         (**self).drops_when_full()
+    }
+
+    fn live(&mut self) -> Option<&mut dyn Live> {
+        (**self).live()
     }
 
     fn progress(&self) -> Option<f64> {

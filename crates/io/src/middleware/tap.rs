@@ -1,7 +1,7 @@
 //! A tap: every frame that passes is also written to a sink.
 
 use crate::port::{
-    Burst, Frame, Given, InterfaceNames, Next, Sink, SinkError, Source, SourceError, Wrap,
+    Burst, Frame, Given, InterfaceNames, Live, Next, Sink, SinkError, Source, SourceError, Wrap,
 };
 
 /// A source whose frames are copied to a sink on their way.
@@ -87,6 +87,10 @@ impl<S: Source> Source for Tap<S> {
 
     fn drops_when_full(&self) -> bool {
         self.source.drops_when_full()
+    }
+
+    fn live(&mut self) -> Option<&mut dyn Live> {
+        self.source.live()
     }
 
     fn progress(&self) -> Option<f64> {

@@ -1,10 +1,13 @@
 //! Several sources as one, in the order of their frames' timestamps.
 
 use core::time::Duration;
+use std::os::fd::RawFd;
 
 use warpline_packet::{Instant, LinkType};
 
-use crate::port::{Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Next, Source, SourceError};
+use crate::port::{
+    Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Live, Next, Source, SourceError,
+};
 
 /// An interface of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,12 +58,14 @@ impl Feed {
 /// Of frames with equal timestamps, the one of the feed that was listed first comes first. A source
 /// whose own timestamps go backwards keeps its order. A frame is copied once: each source's last
 /// burst is held, of [`FRAME_LEN_MAX`] bytes. While a source has none for now, the others wait for
-/// it, as its next frame may be the earliest.
+/// it, as its next frame may be the earliest. If one of them is [`Live`], none waits: the frames at
+/// hand continue, the earliest first.
 pub struct Merged {
     legs: Vec<Leg>,
     /// Frames of each leg that were given last.
     given: Vec<usize>,
     names: InterfaceNames,
+    is_live: bool,
     ended: bool,
 }
 
@@ -117,9 +122,10 @@ impl Merged {
     pub fn new(feeds: Vec<Feed>, names: impl IntoIterator<Item = String>) -> Self {
         let interfaces = InterfaceNames::default();
         names.into_iter().for_each(|name| interfaces.push(Some(name)));
-        let legs: Vec<Leg> = feeds.into_iter().map(Leg::new).collect();
+        let mut legs: Vec<Leg> = feeds.into_iter().map(Leg::new).collect();
         let given = vec![0; legs.len()];
-        Self { legs, given, names: interfaces, ended: false }
+        let is_live = legs.iter_mut().any(|leg| leg.source.live().is_some());
+        Self { legs, given, names: interfaces, is_live, ended: false }
     }
 
     /// Brings every source's next frame here. Says what to do where that can't be.
@@ -139,20 +145,21 @@ impl Merged {
                 wait = Some(wait.map_or(own, |wait: Duration| wait.min(own)));
             }
         }
-        if let Some(wait) = wait {
+        let has_none = self.legs.iter().all(|leg| leg.heads.is_empty());
+        if let Some(wait) = wait.filter(|_| has_none || !self.is_live) {
             return Ok(Some(Given::Idle(wait)));
         }
-        self.ended = self.legs.iter().all(|leg| leg.heads.is_empty());
+        self.ended = has_none;
         Ok(self.ended.then_some(Given::End))
     }
 }
 
 /// The leg whose next frame is the earliest; none where a source has to be asked first.
-fn earliest(legs: &[Leg], given: &[usize]) -> Option<usize> {
+fn earliest(legs: &[Leg], given: &[usize], is_live: bool) -> Option<usize> {
     let mut first: Option<(Instant, usize)> = None;
     for (number, (leg, &given)) in legs.iter().zip(given).enumerate() {
         match leg.heads.get(given) {
-            None if leg.state == State::Ended => {}
+            None if is_live || leg.state == State::Ended => {}
             None => return None,
             Some(head) if first.is_none_or(|(earliest, _)| head.timestamp < earliest) => {
                 first = Some((head.timestamp, number));
@@ -170,7 +177,7 @@ impl Source for Merged {
             Some(_) => return Ok(Next::End),
             None => {}
         }
-        let Some(number) = earliest(&self.legs, &self.given) else {
+        let Some(number) = earliest(&self.legs, &self.given, self.is_live) else {
             return Ok(Next::Idle(Duration::ZERO));
         };
         self.given[number] = 1;
@@ -181,10 +188,10 @@ impl Source for Merged {
         if let Some(given) = self.prepare()? {
             return Ok(given);
         }
-        let Self { legs, given, .. } = self;
+        let Self { legs, given, is_live, .. } = self;
         let legs: &'a [Leg] = legs;
         let mut room = FRAME_LEN_MAX;
-        while let Some(number) = earliest(legs, given) {
+        while let Some(number) = earliest(legs, given, *is_live) {
             let frame = legs[number].frame(given[number]);
             // The first one always fits.
             if frame.bytes.len() > room || !burst.push(frame) {
@@ -221,6 +228,10 @@ impl Source for Merged {
         !self.legs.is_empty() && self.legs.iter().all(|leg| leg.source.drops_when_full())
     }
 
+    fn live(&mut self) -> Option<&mut dyn Live> {
+        if self.is_live { Some(self) } else { None }
+    }
+
     fn progress(&self) -> Option<f64> {
         let known = self.legs.iter().filter_map(|leg| leg.source.progress());
         let (sum, count) = known.fold((0.0, 0), |(sum, count), own| (sum + own, count + 1));
@@ -229,6 +240,37 @@ impl Source for Merged {
 
     fn interfaces(&self) -> InterfaceNames {
         self.names.clone()
+    }
+}
+
+impl Live for Merged {
+    fn descriptors(&mut self, all: &mut Vec<RawFd>) {
+        let lives = self.legs.iter_mut().filter_map(|leg| leg.source.live());
+        lives.for_each(|live| live.descriptors(all));
+    }
+
+    fn now(&mut self) -> Instant {
+        let mut lives = self.legs.iter_mut().filter_map(|leg| leg.source.live());
+        lives.next().map_or(Instant::ZERO, |live| live.now())
+    }
+
+    fn losses(&mut self, lost: &mut dyn FnMut(u16, u64)) {
+        for leg in &mut self.legs {
+            let Leg { source, interfaces, .. } = leg;
+            let Some(live) = source.live() else { continue };
+            live.losses(&mut |interface, count| {
+                if let Some(port) = interfaces.port(interface) {
+                    lost(port, count);
+                }
+            });
+        }
+    }
+
+    fn events(&mut self, tell: &mut dyn FnMut(String)) {
+        for leg in &mut self.legs {
+            let Some(live) = leg.source.live() else { continue };
+            live.events(&mut |event| tell(format!("{}: {event}", leg.name)));
+        }
     }
 }
 

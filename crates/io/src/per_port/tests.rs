@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 
 use core::time::Duration;
@@ -10,7 +11,7 @@ use warpline_packet::{Instant, LinkType};
 
 use super::*;
 use crate::port::{
-    Burst, Frame, Given, InterfaceNames, Next, NullSink, Sink, SinkError, Source, SourceError,
+    Burst, Frame, Given, InterfaceNames, Live, Next, NullSink, Sink, SinkError, Source, SourceError,
 };
 
 /// A frame as a test writes it: interface, timestamp, bytes.
@@ -150,6 +151,71 @@ fn interfaces_of_one_capture_feed_ports() {
         ["both.pcapng: there is no interface \"eth7\"", "both.pcapng: there is no interface 4"]
     );
     assert_eq!(merged.interfaces().name(1).as_deref(), Some("wan"));
+}
+
+/// An interface without frames.
+struct Quiet;
+
+impl Source for Quiet {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        Ok(Next::Idle(Duration::from_millis(3)))
+    }
+
+    fn live(&mut self) -> Option<&mut dyn Live> {
+        Some(self)
+    }
+}
+
+impl Live for Quiet {
+    fn descriptors(&mut self, all: &mut Vec<RawFd>) {
+        all.push(0);
+    }
+
+    fn now(&mut self) -> Instant {
+        Instant::from_secs(7)
+    }
+
+    fn losses(&mut self, lost: &mut dyn FnMut(u16, u64)) {
+        lost(0, 5);
+    }
+
+    fn events(&mut self, tell: &mut dyn FnMut(String)) {
+        tell("down".into());
+    }
+}
+
+#[test]
+fn a_quiet_interface_holds_no_others() {
+    let script = Script::new([(0, 1, vec![1]), (0, 2, vec![2])]);
+    let feeds =
+        vec![Feed::whole(Box::new(Quiet), "lan", 4), Feed::whole(Box::new(script), "wan", 1)];
+    let mut merged = Merged::new(feeds, ["a".into(), "b".into()]);
+    for by_burst in [false, true, true] {
+        let mut burst = Burst::new();
+        let given = match by_burst {
+            true => merged.burst(&mut burst).unwrap(),
+            false => match merged.next().unwrap() {
+                Next::Frame(frame) => {
+                    burst.push(frame);
+                    Given::Frames
+                }
+                Next::Idle(wait) => Given::Idle(wait),
+                Next::End => Given::End,
+            },
+        };
+        if let Some(frame) = burst.frames().first() {
+            assert_eq!((frame.interface, given), (1, Given::Frames));
+        } else {
+            assert_eq!(given, Given::Idle(Duration::from_millis(3)));
+        }
+    }
+    let live = merged.live().expect("an interface");
+    let (mut all, mut lost, mut events) = (Vec::new(), Vec::new(), Vec::new());
+    live.descriptors(&mut all);
+    live.losses(&mut |port, count| lost.push((port, count)));
+    live.events(&mut |event| events.push(event));
+    assert_eq!((all, live.now(), lost), (vec![0], Instant::from_secs(7), vec![(4, 5)]));
+    assert_eq!(events, ["lan: down"]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ use warpline_packet::{Instant, LinkType};
 pub use self::config::ImpairConfig;
 
 use self::fate::{Fate, Streams};
-use crate::port::{Frame, InterfaceNames, Next, Source, SourceError};
+use crate::port::{Frame, InterfaceNames, Live, Next, Source, SourceError};
 
 /// How many frames met with what.
 ///
@@ -203,6 +203,10 @@ impl<S: Source> Source for Impair<S> {
 
     fn drops_when_full(&self) -> bool {
         self.source.drops_when_full()
+    }
+
+    fn live(&mut self) -> Option<&mut dyn Live> {
+        self.source.live()
     }
 
     fn progress(&self) -> Option<f64> {

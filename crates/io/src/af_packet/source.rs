@@ -1,0 +1,288 @@
+//! Frames that arrive at an interface.
+
+use core::time::Duration;
+use std::io;
+use std::os::fd::RawFd;
+use std::time::{Instant as Clock, SystemTime, UNIX_EPOCH};
+
+use warpline_packet::{Instant, LinkType};
+
+use super::offloads::{complete_checksum, insert_tag};
+use super::{AfPacketConfig, HEADERS_LEN, NotOpened, ethernet};
+use crate::port::{
+    BURST_MAX, Burst, Frame, Given, InterfaceNames, Live, Next, Source, SourceError,
+};
+use crate::sys::{Link, PacketSocket, Ring, Slot};
+
+/// Memory of the ring: at 64-byte frames with an MTU of 1500, 16384 of them.
+const RING_LEN: usize = 32 << 20;
+/// How often the state of the interface is read while there are no frames.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The ethertype of a tag whose own is unknown.
+const VLAN: u16 = 0x8100;
+const TAG_LEN: usize = 4;
+
+/// All frames that arrive at an interface, and none that this host sends.
+///
+/// It has no end: if the interface goes down or away, the source waits for it to come back.
+pub struct AfPacketSource {
+    config: AfPacketConfig,
+    link: Link,
+    // Before the socket: the mapping ends first.
+    ring: Ring,
+    socket: PacketSocket,
+    /// The number of the interface that it is bound to.
+    index: i32,
+    names: InterfaceNames,
+    mtu: usize,
+    state: State,
+    looked: Clock,
+    /// Whether offloads were reported.
+    has_warned: bool,
+    counts: Counts,
+    given: [Option<(Slot, usize)>; BURST_MAX],
+}
+
+/// The state of the interface, as far as it was reported.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Up,
+    Down,
+    Gone,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Frames without room in the ring that were not reported yet.
+    lost: u64,
+    /// Frames longer than the ring's slots.
+    cut: u64,
+    /// Frames longer than the MTU.
+    joined: u64,
+    /// Times that the link went down.
+    downs: u64,
+}
+
+impl AfPacketSource {
+    /// Opens the interface.
+    ///
+    /// # Errors
+    /// There is no such interface, or the process may not read it.
+    pub fn open(config: &AfPacketConfig) -> Result<Self, NotOpened> {
+        let link = ethernet(&config.interface)?;
+        let socket = PacketSocket::open()?;
+        let mtu = link.mtu()?;
+        let ring = Ring::new(&socket, mtu + HEADERS_LEN, RING_LEN)?;
+        // Older kernels: such frames are skipped below.
+        let _ = socket.ignore_outgoing();
+        let names = InterfaceNames::default();
+        names.push(Some(config.interface.clone()));
+        let mut source = Self {
+            config: config.clone(),
+            link,
+            ring,
+            socket,
+            index: 0,
+            names,
+            mtu,
+            state: State::Up,
+            looked: Clock::now(),
+            has_warned: false,
+            counts: Counts::default(),
+            given: [None; BURST_MAX],
+        };
+        source.bind()?;
+        Ok(source)
+    }
+
+    /// Binds to the interface, which may have been removed and made anew.
+    fn bind(&mut self) -> io::Result<()> {
+        let index = self.link.index()?;
+        if index == self.index {
+            return Ok(());
+        }
+        self.socket.bind(index, true)?;
+        if self.config.promiscuous {
+            self.socket.receive_all(index)?;
+        }
+        self.index = index;
+        Ok(())
+    }
+
+    /// Takes up to `most` frames from the ring. Returns how many.
+    fn fill(&mut self, most: usize) -> usize {
+        self.ring.release();
+        let mut count = 0;
+        // Outgoing frames of older kernels are skipped, in turns that end.
+        for _ in 0..2 * BURST_MAX {
+            if count == most {
+                break;
+            }
+            let Some(slot) = self.ring.take() else { break };
+            if !slot.is_outgoing {
+                let before = self.restore(&slot);
+                self.given[count] = Some((slot, before));
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Undoes offloads in a frame. Returns by how many bytes it now starts earlier.
+    fn restore(&mut self, slot: &Slot) -> usize {
+        let longest = self.mtu + HEADERS_LEN;
+        let Some((bytes, room)) = self.ring.frame_mut(slot) else { return 0 };
+        let len = bytes.len() - room;
+        let is_cut = (slot.wire_len as usize) > len;
+        self.counts.cut += u64::from(is_cut);
+        self.counts.joined += u64::from(slot.wire_len as usize > longest);
+        if slot.status & libc::TP_STATUS_CSUMNOTREADY != 0 && !is_cut {
+            complete_checksum(&mut bytes[room..]);
+        }
+        if slot.status & libc::TP_STATUS_VLAN_VALID == 0 || room < TAG_LEN {
+            return 0;
+        }
+        let has_protocol = slot.status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+        let (control, protocol) = slot.vlan;
+        let tag = (control, if has_protocol { protocol } else { VLAN });
+        if insert_tag(bytes, tag) { TAG_LEN } else { 0 }
+    }
+
+    fn frame(&self, at: usize) -> Option<Frame<'_>> {
+        let (slot, before) = self.given.get(at)?.as_ref()?;
+        let timestamp = Instant::from_parts(u64::from(slot.seconds), u64::from(slot.nanoseconds));
+        Some(Frame {
+            bytes: self.ring.frame(slot, *before),
+            timestamp,
+            wire_len: slot.wire_len + *before as u32,
+            link: LinkType::ETHERNET,
+            interface: 0,
+        })
+    }
+
+    /// Looks at the interface, and binds to it again if it was removed and made anew.
+    fn look(&mut self, tell: &mut dyn FnMut(String)) {
+        let since = self.looked.elapsed();
+        // A pending error makes every wait end at once.
+        let is_urgent = self.socket.take_error().is_some();
+        if !is_urgent && since < LOOK_EVERY {
+            return;
+        }
+        self.looked = Clock::now();
+        let now = match self.bind().and_then(|()| self.link.is_running()) {
+            Ok(true) => State::Up,
+            Ok(false) => State::Down,
+            Err(_) => State::Gone,
+        };
+        if now == self.state {
+            return;
+        }
+        let name = &self.config.interface;
+        tell(match now {
+            State::Up => format!("interface {name} is up"),
+            State::Down => format!("interface {name} is down"),
+            State::Gone => format!("interface {name} was removed"),
+        });
+        self.counts.downs += u64::from(self.state == State::Up);
+        self.state = now;
+    }
+
+    /// Warns of offloads that join frames before they are read.
+    fn joined(&self) -> Option<String> {
+        let name = &self.config.interface;
+        let on = self.link.joining_offloads();
+        if on.is_empty() && self.counts.joined == 0 {
+            return None;
+        }
+        let found = match self.counts.joined {
+            0 => String::new(),
+            count => format!("{count} frames were longer than the MTU; "),
+        };
+        let advice = match on.is_empty() {
+            true => "the sender does not cut them: disable tso and gso there".into(),
+            false => {
+                let off: Vec<_> = on.iter().map(|offload| format!("{offload} off")).collect();
+                format!("run `ethtool -K {name} {}`", off.join(" "))
+            }
+        };
+        Some(format!("interface {name} may join frames: {found}{advice}"))
+    }
+}
+
+impl Source for AfPacketSource {
+    fn next(&mut self) -> Result<Next<'_>, SourceError> {
+        let count = self.fill(1);
+        match self.frame(0) {
+            Some(frame) if count == 1 => Ok(Next::Frame(frame)),
+            _ => Ok(Next::Idle(LOOK_EVERY)),
+        }
+    }
+
+    fn burst<'a>(&'a mut self, burst: &mut Burst<'a>) -> Result<Given, SourceError> {
+        // Frames of a jumbo ring are too many bytes for one burst.
+        let most = (crate::FRAME_LEN_MAX / (self.mtu + HEADERS_LEN)).clamp(1, BURST_MAX);
+        let count = self.fill(most);
+        if count == 0 {
+            return Ok(Given::Idle(LOOK_EVERY));
+        }
+        for at in 0..count {
+            if let Some(frame) = self.frame(at) {
+                burst.push(frame);
+            }
+        }
+        Ok(Given::Frames)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Counts { cut, downs, .. } = self.counts;
+        let name = &self.config.interface;
+        let mut all = Vec::new();
+        if cut > 0 {
+            all.push(format!("interface {name}: {cut} frames were longer than a slot and cut"));
+        }
+        match downs {
+            0 => {}
+            1 => all.push(format!("interface {name} went down once")),
+            2 => all.push(format!("interface {name} went down twice")),
+            _ => all.push(format!("interface {name} went down {downs} times")),
+        }
+        if self.counts.joined > 0 {
+            all.extend(self.joined());
+        }
+        all
+    }
+
+    fn live(&mut self) -> Option<&mut dyn Live> {
+        Some(self)
+    }
+
+    fn interfaces(&self) -> InterfaceNames {
+        self.names.clone()
+    }
+}
+
+impl Live for AfPacketSource {
+    fn descriptors(&mut self, all: &mut Vec<RawFd>) {
+        all.push(self.socket.descriptor());
+    }
+
+    fn now(&mut self) -> Instant {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Instant::from_parts(now.as_secs(), now.subsec_nanos().into())
+    }
+
+    fn losses(&mut self, lost: &mut dyn FnMut(u16, u64)) {
+        self.counts.lost += self.socket.take_losses();
+        let count = core::mem::take(&mut self.counts.lost);
+        if count > 0 {
+            lost(0, count);
+        }
+    }
+
+    fn events(&mut self, tell: &mut dyn FnMut(String)) {
+        if !core::mem::replace(&mut self.has_warned, true) {
+            self.joined().into_iter().for_each(&mut *tell);
+        }
+        self.look(tell);
+    }
+}

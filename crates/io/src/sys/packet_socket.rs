@@ -1,0 +1,131 @@
+//! Sockets for whole frames of an interface: packet(7).
+
+use core::array;
+use core::mem;
+use core::ptr;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use libc::{c_int, c_void, iovec, mmsghdr, socklen_t};
+
+use crate::port::{BURST_MAX, Frame};
+
+/// Of `linux/if_packet.h`, where `libc` lacks it.
+const PACKET_IGNORE_OUTGOING: c_int = 23;
+
+/// A packet socket.
+pub(crate) struct PacketSocket(OwnedFd);
+
+impl PacketSocket {
+    /// Opens one that no interface feeds yet.
+    pub(crate) fn open() -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: a call without pointers.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the system just opened it, so no one else owns it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Binds it to the interface with this number, to receive all its frames if it `receives`.
+    pub(crate) fn bind(&self, index: c_int, receives: bool) -> io::Result<()> {
+        let protocol = if receives { (libc::ETH_P_ALL as u16).to_be() } else { 0 };
+        // SAFETY: it is plain numbers and bytes; all zero is a value of each.
+        let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = protocol;
+        address.sll_ifindex = index;
+        let len = size_of_val(&address) as socklen_t;
+        // SAFETY: the system reads one address of this length.
+        done(unsafe { libc::bind(self.descriptor(), (&raw const address).cast(), len) })
+    }
+
+    /// Receives frames for other hosts, too, while the socket is open.
+    pub(crate) fn receive_all(&self, index: c_int) -> io::Result<()> {
+        let membership = libc::packet_mreq {
+            mr_ifindex: index,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+    }
+
+    /// Receives no frames that this host sends. Kernels before 4.20 refuse it.
+    pub(crate) fn ignore_outgoing(&self) -> io::Result<()> {
+        self.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)
+    }
+
+    /// Sets the memory for frames that wait for the interface, up to the system's limit.
+    pub(crate) fn set_send_buffer(&self, bytes: c_int) {
+        if self.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
+            let _ = self.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes);
+        }
+    }
+
+    /// Sets an option. Each is a structure of numbers.
+    pub(super) fn set<T: Copy>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+        let len = size_of::<T>() as socklen_t;
+        let value = ptr::from_ref(value).cast::<c_void>();
+        // SAFETY: the system reads `len` bytes of the value.
+        done(unsafe { libc::setsockopt(self.descriptor(), level, option, value, len) })
+    }
+
+    /// Frames that found no room in the ring since the last call.
+    pub(crate) fn take_losses(&self) -> u64 {
+        let mut counts = [0_u32; 2];
+        let mut len = size_of_val(&counts) as socklen_t;
+        let (level, option) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        let to = counts.as_mut_ptr().cast::<c_void>();
+        // SAFETY: the system writes at most `len` bytes: `tpacket_stats`, two counts.
+        let outcome =
+            unsafe { libc::getsockopt(self.descriptor(), level, option, to, &raw mut len) };
+        if outcome == 0 { counts[1].into() } else { 0 }
+    }
+
+    /// The socket's pending error, which it then no longer has.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        let mut error: c_int = 0;
+        let mut len = size_of_val(&error) as socklen_t;
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_ERROR);
+        let to = (&raw mut error).cast::<c_void>();
+        // SAFETY: the system writes at most `len` bytes, one number.
+        unsafe { libc::getsockopt(self.descriptor(), level, option, to, &raw mut len) };
+        (error != 0).then(|| io::Error::from_raw_os_error(error))
+    }
+
+    /// Sends up to [`BURST_MAX`] frames without waiting. Returns how many were taken, at least one,
+    /// or why the first was not.
+    pub(crate) fn send(&self, frames: &[Frame<'_>]) -> io::Result<usize> {
+        let bytes = |at: usize| frames.get(at).map_or(&[][..], |frame| frame.bytes);
+        let mut parts: [iovec; BURST_MAX] = array::from_fn(|at| iovec {
+            iov_base: bytes(at).as_ptr().cast_mut().cast(),
+            iov_len: bytes(at).len(),
+        });
+        let parts = parts.as_mut_ptr();
+        let mut messages: [mmsghdr; BURST_MAX] = array::from_fn(|at| {
+            // SAFETY: it is numbers and pointers; all zero is a message without parts.
+            let mut message: mmsghdr = unsafe { mem::zeroed() };
+            // The place stays within `parts`, which has as many entries.
+            message.msg_hdr.msg_iov = parts.wrapping_add(at);
+            message.msg_hdr.msg_iovlen = 1;
+            message
+        });
+        let count = frames.len().min(BURST_MAX) as libc::c_uint;
+        let (to, flags) = (messages.as_mut_ptr(), libc::MSG_DONTWAIT);
+        // SAFETY: there are `count` messages of one part each. The parts are the frames' bytes,
+        // which the system reads; all outlive the call.
+        let sent = unsafe { libc::sendmmsg(self.descriptor(), to, count, flags) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+fn done(outcome: c_int) -> io::Result<()> {
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
