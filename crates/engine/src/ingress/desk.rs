@@ -1,5 +1,7 @@
 //! Numbers frames, gives them times, and hands them to the lanes that have their state.
 
+mod live;
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -116,26 +118,6 @@ impl Desk {
     pub(super) fn blocked(&mut self) -> Step {
         self.flush();
         Step::Blocked(Duration::from_millis(1))
-    }
-
-    /// Moves the clock to `now`, at which a live source has no packet. Returns whether there was
-    /// room for a tick that is due.
-    pub(super) fn pass(&mut self, now: Instant) -> bool {
-        if !self.held.is_empty() {
-            return true;
-        }
-        let Some(time) = self.time.pass(now) else { return true };
-        if self.tick.is_none() {
-            return true;
-        }
-        if self.next_tick == Instant::ZERO {
-            self.set_next_tick(time);
-        }
-        if time >= self.next_tick {
-            self.start_announcement(Kind::Tick { now: time, captured: now });
-            self.set_next_tick(time);
-        }
-        self.announce()
     }
 
     /// Packets without room so far, and the stage that a lane waits for.

@@ -38,7 +38,7 @@ impl Link {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the system just opened it, so no one else owns it.
+        // SAFETY: the system just opened it, so nothing else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { name, socket })
     }

@@ -25,7 +25,7 @@ impl PacketSocket {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the system just opened it, so no one else owns it.
+        // SAFETY: the system just opened it, so nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 

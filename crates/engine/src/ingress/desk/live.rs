@@ -1,0 +1,27 @@
+//! Packet time while interfaces have no packets.
+
+use warpline_packet::{Instant, Kind};
+
+use super::Desk;
+
+impl Desk {
+    /// Moves the clock to `now`, at which a live source has no packet. Returns whether there was
+    /// room for a tick that is due.
+    pub(in super::super) fn pass(&mut self, now: Instant) -> bool {
+        if !self.held.is_empty() {
+            return true;
+        }
+        let Some(time) = self.time.pass(now) else { return true };
+        if self.tick.is_none() {
+            return true;
+        }
+        if self.next_tick == Instant::ZERO {
+            self.set_next_tick(time);
+        }
+        if time >= self.next_tick {
+            self.start_announcement(Kind::Tick { now: time, captured: now });
+            self.set_next_tick(time);
+        }
+        self.announce()
+    }
+}
