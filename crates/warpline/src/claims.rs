@@ -8,7 +8,9 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::ports::{Input, Output, PortInput};
+use warpline_io::af_packet::AfPacketConfig;
+
+use crate::ports::{Input, Output, PortInput, interface_name};
 
 /// Standard input and output, by their descriptors.
 pub(crate) const STDIN: u8 = 0;
@@ -44,6 +46,8 @@ enum Thing {
     Pipe(u64, u64),
     /// A standard stream that is a terminal, a socket or another device.
     Stream(u8),
+    /// A network interface, and whether frames leave by it.
+    Interface(String, bool),
     /// Not there yet.
     New(PathBuf),
     /// A device such as `/dev/null`, which may be many things at once.
@@ -60,6 +64,12 @@ impl Claims {
                     let mut before = ports[..at].iter();
                     !before.any(|other| other.input.path() == port.input.path())
                 };
+                for port in ports {
+                    if let Input::AfPacket(config) = &port.input {
+                        let what = format!("input of port {:?}", port.name);
+                        self.claim_interface(&what, config, false)?;
+                    }
+                }
                 let files = ports.iter().enumerate().filter(is_first);
                 files.filter_map(|(_, port)| Some((port, port.input.path()?))).try_for_each(
                     |(port, path)| {
@@ -69,6 +79,7 @@ impl Claims {
             }
             Input::File(path, _) => self.claim("input", path, false),
             Input::Stdin(_) => self.claim_stream("input", STDIN),
+            Input::AfPacket(config) => self.claim_interface("input", config, false),
             Input::Generate(_) | Input::Demo => Ok(()),
         }
     }
@@ -78,8 +89,21 @@ impl Claims {
         match output {
             Output::File(path, _) => self.claim("output", path, true),
             Output::Stdout => self.claim_stream("output", STDOUT),
+            Output::AfPacket(config) => self.claim_interface("output", config, true),
             Output::None => Ok(()),
         }
+    }
+
+    /// Notes an interface, which may be an input and an output.
+    fn claim_interface(
+        &mut self,
+        what: &str,
+        config: &AfPacketConfig,
+        writes: bool,
+    ) -> Result<(), Refusal> {
+        let thing = Thing::Interface(config.interface.clone(), writes);
+        let name = interface_name(config);
+        self.add(what, &name, Path::new(&name), Claim { what: what.into(), thing, writes })
     }
 
     /// Notes a file; refuses one that is written and also something else.
@@ -119,7 +143,8 @@ impl Claims {
 impl Claim {
     /// Whether not both can be had.
     fn excludes(&self, other: &Self) -> bool {
-        let is_taken = matches!(self.thing, Thing::Pipe(..) | Thing::Stream(_));
+        let is_taken =
+            matches!(self.thing, Thing::Pipe(..) | Thing::Stream(_) | Thing::Interface(..));
         (self.writes || other.writes || is_taken)
             && self.thing == other.thing
             && self.thing != Thing::Device

@@ -37,11 +37,13 @@ pub(crate) fn refuse_taken(section: &mut Section<'_>, cores: &Cores, before: &[L
     }
 }
 
-/// The seed that the table gives. Where it gives none it is 0, so that runs over a capture are all the same. `"random"` is drawn
-/// once in the process, and so holds through reloads; nobody who sends packets can know it.
-pub(crate) fn seed(section: &mut Section<'_>) -> Seed {
+/// The seed of the table. By default it is 0, so that all runs over a capture give the same
+/// results. For interfaces (`is_live`) it is random, so that senders cannot know it. A random seed is
+/// drawn once in the process, so a reload keeps it.
+pub(crate) fn seed(section: &mut Section<'_>, is_live: bool) -> Seed {
     static DRAWN: OnceLock<u64> = OnceLock::new();
     let drawn = || RandomState::new().hash_one(0_u8) >> (u64::BITS - SEED_BITS);
     let given = section.integer_or("seed", 0..=(1 << SEED_BITS) - 1, "random", 0);
+    let given = given.filter(|_| !is_live || section.has("seed"));
     Seed::new(given.unwrap_or_else(|| *DRAWN.get_or_init(drawn)))
 }

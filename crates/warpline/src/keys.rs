@@ -17,11 +17,11 @@ pub(crate) const CHAIN: &[Key] = &[
     key("functions", "a list of names", "required", "the functions, in processing order"),
     key(
         "input",
-        "a capture, - or generate:...",
+        "af_packet:IF, a capture, - or generate:...",
         "required, or --input, or ports",
         "the source of packets",
     ),
-    key("output", "a capture, - or none", "none", "the destination of packets"),
+    key("output", "af_packet:IF, a capture, - or none", "none", "the destination of packets"),
     key(
         "ports",
         "a list of names",
@@ -35,7 +35,12 @@ pub(crate) const CHAIN: &[Key] = &[
         "any",
         "processor cores of the lanes, one each, in this order",
     ),
-    key("seed", "0 to 2^53 - 1, or random", "0", "the key of all hashes that affect results"),
+    key(
+        "seed",
+        "0 to 2^53 - 1, or random",
+        "0; random with interfaces",
+        "the key of all hashes that affect results",
+    ),
     key("tenant", "a tenant's name", "none", "the tenant whose devices the chain uses"),
     key("batch_packets", "1 to 1024", "256", "the most packets in a batch"),
     key("queue_batches", "1 to 1024", "8", "the most batches queued between two threads"),
@@ -58,14 +63,24 @@ pub(crate) const CHAIN: &[Key] = &[
 pub(crate) const PORT: &[Key] = &[
     key("name", "1 to 128 of a-z, A-Z, 0-9 and ._:@-", "required", "the port's name"),
     key("side", "inside | outside", "required", "the side of the chain that the port is on"),
-    key("device", "a capture, generate:... or none", "required", "what comes in at the port"),
+    key(
+        "device",
+        "af_packet:IF, a capture, generate:... or none",
+        "required",
+        "the source of the port's packets",
+    ),
     key(
         "interface",
         "a number or a name",
         "all interfaces",
         "the interface of the capture that feeds the port",
     ),
-    key("output", "a capture or none", "the chain's output", "what leaves by the port"),
+    key(
+        "output",
+        "af_packet:IF, a capture or none",
+        "the interface of `device`, or the chain's output",
+        "the destination of packets that leave by the port",
+    ),
 ];
 
 /// Keys of `[[route]]`.

@@ -121,7 +121,8 @@ pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
         }
         cli::Command::Check { chain, json, verbose, strict, input, device, set } => {
             let set = chain_file::Setting::of_set(&set);
-            let options = LoadOptions { functions, set: &set, device: device.as_deref() };
+            let options =
+                LoadOptions { functions, set: &set, device: device.as_deref(), is_live: false };
             let form = commands::check::Form { is_json: json, is_verbose: verbose };
             let more = Some(input.as_deref()).filter(|_| strict);
             commands::check::check(&chain, &options, form, more)

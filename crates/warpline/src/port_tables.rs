@@ -49,7 +49,7 @@ pub(crate) fn read(
     section.refuse_all_but(&keys::names(keys::PORT));
     section.require("name", "the port's name");
     section.require("side", "\"inside\" or \"outside\"");
-    section.require("device", "a capture, generate:... or none");
+    section.require("device", "af_packet:IF, a capture, generate:... or none");
     let name = name(section, before);
     let sides = [Side::Inside, Side::Outside].map(|side| (side.name(), side));
     let side = section.choice("side", &sides, Side::Inside);
@@ -65,6 +65,13 @@ pub(crate) fn read(
             _ => Output::parse(text, path),
         };
         read_port(section, "output", parsed.map_err(|why| vec![why]))
+    });
+    // Frames leave by the interface that they arrive at.
+    let output = output.or_else(|| match &input {
+        Some(Input::AfPacket(config)) if !section.has("output") => {
+            Some(Output::AfPacket(config.clone()))
+        }
+        _ => None,
     });
     let port = Port { name: name?, side };
     let table = PortTable { port, input, interface, output, span };
@@ -94,13 +101,12 @@ fn name(section: &mut Section<'_>, before: &[PortTable]) -> Option<String> {
 
 fn device(section: &mut Section<'_>, folder: &Path, needs_input: bool) -> Option<Input> {
     let text = section.string("device")?;
-    let is_live = ["af_packet:", "af_xdp:"].iter().any(|kind| text.starts_with(kind));
     let parsed = match text {
         "none" => return None,
         "-" => Err(vec!["a port reads a file, not standard input".into()]),
-        _ if is_live => Err(vec![
-            "live ports are not built yet; write a capture file, generate:... or none".into(),
-        ]),
+        _ if text.starts_with("af_xdp:") => {
+            Err(vec!["af_xdp is not supported yet; write af_packet:IF".into()])
+        }
         _ => Input::parse(text, folder),
     };
     let mut input = parsed;

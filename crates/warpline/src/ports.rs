@@ -1,8 +1,8 @@
 //! What `SRC` and `DST` name: sources and sinks, opened.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use warpline_io::af_packet::{self, AfPacketConfig, AfPacketSink, AfPacketSource};
 use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::middleware::{Impair, ImpairConfig, Tap};
 use warpline_io::per_port::{Feed, Merged, Wanted};
@@ -12,7 +12,7 @@ use warpline_io::{
 };
 use warpline_io_error::plain;
 
-use crate::writes::{Place, Writes};
+use crate::writes::{Emptied, Place, Writes};
 
 /// Where packets come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,8 @@ pub(crate) enum Input {
     File(PathBuf, Option<f64>),
     /// A capture on standard input.
     Stdin(Option<f64>),
+    /// All frames that arrive at a network interface.
+    AfPacket(AfPacketConfig),
     /// The generator.
     Generate(Box<GeneratorConfig>),
     /// The demo's capture.
@@ -57,8 +59,16 @@ pub(crate) enum Output {
     File(PathBuf, CaptureFile),
     /// A pcap on standard output.
     Stdout,
+    /// A network interface.
+    AfPacket(AfPacketConfig),
     /// Nowhere.
     None,
+}
+
+/// An output's file or interface, open.
+pub(crate) struct OpenOutput {
+    file: Option<Place>,
+    interface: Option<AfPacketSink>,
 }
 
 impl Input {
@@ -70,6 +80,9 @@ impl Input {
                 Ok(config) => Ok(Self::Generate(Box::new(config))),
                 Err(problems) => Err(problems.iter().map(ToString::to_string).collect()),
             };
+        }
+        if text.starts_with(AfPacketConfig::PREFIX) {
+            return AfPacketConfig::parse(text).map(Self::AfPacket).map_err(|why| vec![why]);
         }
         let (name, pace) = match text.rsplit_once(",pace=") {
             Some((name, factor)) => (name, Some(parse_pace(factor).map_err(|why| vec![why])?)),
@@ -90,6 +103,12 @@ impl Input {
             Self::Generate(config) => return Ok(Box::new(Generator::new((**config).clone()))),
             Self::Demo => crate::demo::source(),
             Self::Ports(ports, names) => return merged(ports, names),
+            Self::AfPacket(config) => {
+                return match AfPacketSource::open(config) {
+                    Ok(source) => Ok(Box::new(source)),
+                    Err(error) => Err(self.not_opened(&error)),
+                };
+            }
         };
         match opened {
             Ok(source) => Ok(Box::new(source)),
@@ -100,10 +119,21 @@ impl Input {
         }
     }
 
+    fn not_opened(&self, error: &af_packet::NotOpened) -> NotOpened {
+        let (name, why) = (self.name(), interface_told(error));
+        NotOpened { why: format!("{name}: {why}"), path: Some(name.into()) }
+    }
+
+    /// Whether it is network interfaces, or some of it is.
+    pub(crate) fn is_live(&self) -> bool {
+        self.parts().any(|part| matches!(part, Self::AfPacket(_)))
+    }
+
     /// Its name in messages.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::File(path, _) => path.display().to_string(),
+            Self::AfPacket(config) => interface_name(config),
             Self::Stdin(_) => "standard input".into(),
             Self::Generate(_) => "generate".into(),
             Self::Demo => "the demo's capture".into(),
@@ -132,7 +162,7 @@ impl Input {
     pub(crate) fn pace(&self) -> Option<f64> {
         match self {
             Self::File(_, pace) | Self::Stdin(pace) => *pace,
-            Self::Generate(_) | Self::Demo => None,
+            Self::Generate(_) | Self::Demo | Self::AfPacket(_) => None,
             // They agree.
             Self::Ports(ports, _) => ports.iter().find_map(|port| port.input.pace()),
         }
@@ -165,6 +195,18 @@ fn parse_pace(text: &str) -> Result<f64, String> {
     let factor: f64 = text.parse().map_err(|_| format!("pace={text}: not a number"))?;
     let is_pace = factor.is_finite() && factor > 0.0;
     if is_pace { Ok(factor) } else { Err(BadPace(factor).to_string()) }
+}
+
+/// An interface as a chain file names it.
+pub(crate) fn interface_name(config: &AfPacketConfig) -> String {
+    format!("{}{}", AfPacketConfig::PREFIX, config.interface)
+}
+
+fn interface_told(error: &af_packet::NotOpened) -> String {
+    match error {
+        af_packet::NotOpened::Io(error) => plain(error),
+        other => other.to_string(),
+    }
 }
 
 fn told(error: &SourceError) -> String {
@@ -200,6 +242,9 @@ impl Output {
             "" => Err("the output has no name".into()),
             "-" => Ok(Self::Stdout),
             "none" => Ok(Self::None),
+            _ if text.starts_with(AfPacketConfig::PREFIX) => {
+                AfPacketConfig::parse(text).map(Self::AfPacket)
+            }
             name => {
                 let path = folder.join(name);
                 let file = CaptureFile::of_name(&path).map_err(|why| why.to_string())?;
@@ -213,24 +258,42 @@ impl Output {
         matches!(self, Self::File(_, file) if file.format == CaptureFormat::Pcapng)
     }
 
-    /// Opens its file, if it is one.
-    pub(crate) fn open(&self, writes: &mut Writes) -> Result<Option<Place>, String> {
-        let opened = self.path().map(|path| writes.open(path)).transpose();
-        opened.map_err(|why| format!("output {why}"))
+    /// Opens its file or its interface, if it is one.
+    pub(crate) fn open(&self, writes: &mut Writes) -> Result<OpenOutput, String> {
+        let file = self.path().map(|path| writes.open(path)).transpose();
+        let file = file.map_err(|why| format!("output {why}"))?;
+        let interface = match self {
+            Self::AfPacket(config) => Some(AfPacketSink::open(config).map_err(|why| {
+                format!("output {}: {}", interface_name(config), interface_told(&why))
+            })?),
+            _ => None,
+        };
+        Ok(OpenOutput { file, interface })
     }
 
-    /// The sink, which writes to `file` where the output is one; interfaces are called as `names` has
-    /// them, and with `annotate` dropped packets are written as well.
+    /// The sink, which writes to the file or interface of `open`; interfaces are called as `names` has them, and
+    /// with `annotate` dropped packets are written as well.
     pub(crate) fn sink(
         &self,
-        file: Option<fs::File>,
+        open: OpenOutput,
+        files: &mut Emptied,
         names: InterfaceNames,
         annotate: bool,
     ) -> Box<dyn Sink> {
-        match (self, file) {
-            (Self::Stdout, _) => Box::new(PcapWriter::stdout()),
-            (Self::File(_, how), Some(file)) => how.writer(file, names, annotate),
-            (_, _) => Box::new(NullSink),
+        match (self, files.take(open.file), open.interface) {
+            (Self::Stdout, ..) => Box::new(PcapWriter::stdout()),
+            (Self::File(_, how), Some(file), _) => how.writer(file, names, annotate),
+            (_, _, Some(interface)) => Box::new(interface),
+            _ => Box::new(NullSink),
+        }
+    }
+
+    /// Its name in a chain file, if it has one.
+    pub(crate) fn named(&self) -> Option<PathBuf> {
+        match self {
+            Self::File(path, _) => Some(path.clone()),
+            Self::AfPacket(config) => Some(interface_name(config).into()),
+            Self::Stdout | Self::None => None,
         }
     }
 

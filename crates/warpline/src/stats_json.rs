@@ -79,12 +79,12 @@ fn paths(chain: &Chain, part: &Part) -> Vec<Value> {
 fn ports(chain: &Chain, part: &Part) -> Vec<Value> {
     let none = PortStats::default();
     let of = |(number, port): (usize, &Port)| {
-        let PortStats { read, bytes_read, sent, bytes_sent } =
+        let PortStats { read, bytes_read, sent, bytes_sent, overload } =
             part.ports.get(number).unwrap_or(&none);
         json!({
             "name": port.name,
             "side": port.side.name(),
-            "packets": { "read": read, "sent": sent },
+            "packets": { "read": read, "sent": sent, "overload": overload },
             "bytes": { "read": bytes_read, "sent": bytes_sent },
         })
     };

@@ -167,15 +167,22 @@ fn paths(chain: &Chain, part: &Part) -> String {
 /// The counts of each port.
 fn ports(chain: &Chain, part: &Part) -> String {
     let width = chain.ports().iter().map(|port| port.name.len()).max().unwrap_or(0).max(8);
+    let has_overload = part.ports.iter().any(|port| port.overload > 0);
     let mut text = String::new();
     for (number, port) in chain.ports().iter().enumerate() {
         if number == 0 {
-            text += &format!("\n  {:<width$} {:>13} {:>13}\n", "port", "read", "sent");
+            let titles = ["read", "sent"].map(|title| format!("{title:>13}")).join(" ");
+            let lost = if has_overload { format!(" {:>13}", "overload") } else { String::new() };
+            text += &format!("\n  {:<width$} {titles}{lost}\n", "port");
         }
         let none = PortStats::default();
         let stats = part.ports.get(number).unwrap_or(&none);
         let counts = [grouped(stats.read), grouped(stats.sent)];
-        text += &format!("  {:<width$} {:>13} {:>13}\n", port.name, counts[0], counts[1]);
+        let lost = match has_overload {
+            true => format!(" {:>13}", grouped(stats.overload)),
+            false => String::new(),
+        };
+        text += &format!("  {:<width$} {:>13} {:>13}{lost}\n", port.name, counts[0], counts[1]);
     }
     text
 }

@@ -102,6 +102,8 @@ pub(crate) struct LoadOptions<'a> {
     pub(crate) set: &'a [Setting],
     /// The device of all functions that have kernels; it replaces those of the file.
     pub(crate) device: Option<&'a str>,
+    /// Whether the command line names an interface as the input.
+    pub(crate) is_live: bool,
 }
 
 /// Builds every chain of `source`. The file that `input` names must be there if `needs_input`.
@@ -304,10 +306,12 @@ impl<'a> File<'a> {
         let settings = settings(&mut section, pressure, before);
         let names = names(&mut section);
         let name = name(&mut section);
-        let seed = core_keys::seed(&mut section);
         let tenant = tenant(&mut section, tenants);
         let tables = chosen.take(&mut section, self.source);
         let ports = PortKeys::read(&mut section, &tables, self.folder, self.needs_input);
+        let is_live =
+            self.options.is_live || ports.input.as_ref().is_some_and(|input| input.is_live());
+        let seed = core_keys::seed(&mut section, is_live);
         let own_ports = Ports::new(tables.into_iter().map(|table| table.port).collect());
         used.extend(own_names(table));
         let resources = Resources::with_seed(seed).with_ports(own_ports.clone());

@@ -44,7 +44,9 @@ pub(crate) fn run(
         return Err(Failure::Usage(told.into()));
     }
     let set = arguments.settings();
-    let options = LoadOptions { functions, set: &set, device: arguments.device.as_deref() };
+    let is_live = arguments.input.as_deref().is_some_and(|text| text.starts_with("af_packet:"));
+    let device = arguments.device.as_deref();
+    let options = LoadOptions { functions, set: &set, device, is_live };
     let planned = plan(arguments, &options)?;
     if arguments.annotate {
         check_annotate(&planned)?;
@@ -192,12 +194,12 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
         let tap_path = chain.loaded.ports.tap.as_ref().map(|(path, _)| &**path);
         let tap = tap.map_err(|why| refuse(tap_path, format!("tap: {why}")))?;
         let output = chain.output.open(&mut writes);
-        let output = output.map_err(|why| refuse(chain.output.path(), why))?;
+        let output = output.map_err(|why| refuse(chain.output.named().as_deref(), why))?;
         let mut own = Vec::with_capacity(chain.loaded.ports.outputs.len());
         for one in &chain.loaded.ports.outputs {
             let opened = one.as_ref().map(|one| one.open(&mut writes)).transpose();
-            let path = one.as_ref().and_then(Output::path);
-            own.push(opened.map_err(|why| refuse(path, why))?.flatten());
+            let name = one.as_ref().and_then(Output::named);
+            own.push(opened.map_err(|why| refuse(name.as_deref(), why))?);
         }
         places.push((tap, output, own));
     }
@@ -225,10 +227,10 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
         let source = wrap(source, impair, pace, tap)
             .map_err(|why| refuse(chain.input.path(), why.to_string()))?;
         let annotate = arguments.annotate;
-        let sink = chain.output.sink(files.take(output), names.clone(), annotate);
+        let sink = chain.output.sink(output, &mut files, names.clone(), annotate);
         let outputs = chain.loaded.ports.outputs.iter().zip(own);
         let own: Vec<_> = outputs
-            .map(|(one, file)| Some(one.as_ref()?.sink(files.take(file), names.clone(), annotate)))
+            .map(|(one, open)| Some(one.as_ref()?.sink(open?, &mut files, names.clone(), annotate)))
             .collect();
         let sink = match own.is_empty() {
             true => sink,

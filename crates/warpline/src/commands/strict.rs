@@ -82,6 +82,7 @@ fn parsed(text: &str) -> Result<Input, Failure> {
 fn refuse_single(input: &Input) -> Result<(), Failure> {
     let why = match input {
         Input::Stdin(_) => "it can be read only once",
+        _ if input.is_live() => "an interface gives other packets each time",
         _ if open(input)?.drops_when_full() => {
             "with `on_full=drop` it may give other packets each time"
         }
@@ -283,7 +284,7 @@ mod tests {
         );
         let source = SourceText::new("chain.toml", text);
         let functions = warpline_functions::FUNCTIONS;
-        let options = LoadOptions { functions, set: &[], device: Some(device) };
+        let options = LoadOptions { functions, set: &[], device: Some(device), is_live: false };
         let loaded = load(&source, Folder::Bundled(FILES), &options, false);
         loaded.unwrap_or_else(|why| panic!("{why}")).remove(0)
     }

@@ -63,7 +63,7 @@ fn packets_come_in_by_time_and_leave_by_the_other_port() {
     let all = stats::read(&demo, "s.json");
     let len = frame(LAN, WAN).len();
     let of = |name: &str, side: &str, read: usize, sent: usize| {
-        json!({ "name": name, "side": side, "packets": { "read": read, "sent": sent },
+        json!({ "name": name, "side": side, "packets": { "read": read, "sent": sent, "overload": 0 },
             "bytes": { "read": read * len, "sent": sent * len } })
     };
     let ports = json!([of("lan", "inside", 2, 3), of("wan", "outside", 3, 2)]);
@@ -191,8 +191,16 @@ fn mistakes_in_ports_have_a_place_and_a_text_to_write() {
             "8:8: `name`: a port's name has 1 to 128 of the characters a-z, A-Z, 0-9 and ._:@-",
         ),
         (
-            one(&port("wan", "outside", "af_packet:eth0", "")),
-            "10:10: `device`: live ports are not built yet; write a capture file, generate:... or none",
+            one(&port("wan", "outside", "af_packet:a/b", "")),
+            "10:10: `device`: an interface has a name of 1 to 15 bytes: af_packet:eth0",
+        ),
+        (
+            one(&port("wan", "outside", "af_packet:eth0,promiscuous=no", "")),
+            "10:10: `device`: \"promiscuous=no\" is not a setting; allowed: promiscuous=true, promiscuous=false",
+        ),
+        (
+            one(&port("wan", "outside", "af_xdp:eth0", "")),
+            "10:10: `device`: af_xdp is not supported yet; write af_packet:IF",
         ),
         (
             one(&port("wan", "outside", "-", "")),

@@ -34,7 +34,8 @@ pub(crate) fn plan(
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     let path: &Path = &arguments.chain;
     let set = Setting::of_set(&arguments.set);
-    let chains = super::load_file(path, &LoadOptions { functions, set: &set, device }, false)?;
+    let options = LoadOptions { functions, set: &set, device, is_live: false };
+    let chains = super::load_file(path, &options, false)?;
     // The same for all chains of a file.
     let own = chains.first().map(|loaded| loaded.deployment.plan()).unwrap_or_default();
     let mode = arguments.mode.as_deref().map_or(Ok(own.mode), named_mode)?;

@@ -1,0 +1,69 @@
+//! Chains on network interfaces, between hosts in network namespaces (`tools/live_ports`).
+//!
+//! Skipped where the test may not make network namespaces.
+
+#![expect(clippy::print_stderr, reason = "a test")]
+
+use std::process::Command;
+
+const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/live.py");
+
+fn runs(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
+}
+
+/// Whether there is a namespace that may have the interfaces of the test.
+fn has_namespaces() -> bool {
+    let link = ["--net", "ip", "link", "add", "name", "a", "type", "veth", "peer", "name", "b"];
+    let has = runs("unshare", &link) && runs("python3", &["--version"]);
+    if !has {
+        eprintln!("skipped: no rights to make a network namespace, or no python3");
+    }
+    has
+}
+
+fn check(case: &str) {
+    if !has_namespaces() {
+        return;
+    }
+    let mut command = Command::new("python3");
+    command.args(["-B", TOOL, env!("CARGO_BIN_EXE_warpline"), case]);
+    let output = command.output().expect("a process");
+    let [told, errors] = [&output.stdout, &output.stderr].map(|t| String::from_utf8_lossy(t));
+    assert!(output.status.success(), "{told}\n{errors}");
+}
+
+#[test]
+fn hosts_talk_through_a_wire() {
+    check("wire");
+}
+
+#[test]
+fn a_gateway_translates_in_both_directions() {
+    check("gateway");
+}
+
+#[test]
+fn links_may_go_and_come() {
+    check("links");
+}
+
+#[test]
+fn a_sum_covers_all_losses() {
+    check("overload");
+}
+
+#[test]
+fn an_idle_chain_rests_and_wakes_at_once() {
+    check("idle");
+}
+
+#[test]
+fn flows_on_idle_links_are_exported() {
+    check("export");
+}
+
+#[test]
+fn interfaces_that_cannot_be_opened_are_refused() {
+    check("refusals");
+}

@@ -1,0 +1,180 @@
+"""Two hosts and the machine between them, each a network namespace, and Warpline on the machine.
+
+    host lan --- veth --- lan [machine] wan --- veth --- wan host
+
+The namespaces end with their keeper processes, and these with the lab.
+"""
+
+import array
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+CLONE_NEWNET = 0x40000000
+SOL_PACKET, PACKET_IGNORE_OUTGOING, SO_RCVBUFFORCE, ETH_P_ALL = 263, 23, 33, 3
+SIOCETHTOOL = 0x8946
+ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO = 0x1F, 0x24, 0x2C
+MACS = {"lan": "02:00:00:00:00:0a", "wan": "02:00:00:00:00:0b", "machine": "02:00:00:00:00:fe"}
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Namespace:
+    def __init__(self):
+        self.keeper = subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE)
+        own = os.readlink("/proc/self/ns/net")
+        while os.readlink(f"/proc/{self.keeper.pid}/ns/net") == own:
+            time.sleep(0.005)
+        for kind in ("all", "default"):
+            self.run(f"echo 1 >/proc/sys/net/ipv6/conf/{kind}/disable_ipv6")
+        self.run("ip link set lo up")
+
+    def enter(self):
+        return ["nsenter", "-t", str(self.keeper.pid), "-n"]
+
+    def run(self, command):
+        inside = [*self.enter(), "sh", "-c", command]
+        done = subprocess.run(inside, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def socket(self, *kind):
+        """A socket of this namespace, for any thread."""
+        with open("/proc/thread-self/ns/net") as own, open(
+            f"/proc/{self.keeper.pid}/ns/net"
+        ) as there:
+            assert LIBC.setns(there.fileno(), CLONE_NEWNET) == 0
+            try:
+                return socket.socket(*kind)
+            finally:
+                assert LIBC.setns(own.fileno(), CLONE_NEWNET) == 0
+
+    def no_offloads(self, interface):
+        """As `ethtool -K IF tso off gso off gro off`."""
+        with self.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            for command in (ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO):
+                value = array.array("B", struct.pack("II", command, 0))
+                request = struct.pack("16sP", interface.encode(), value.buffer_info()[0])
+                fcntl.ioctl(asked, SIOCETHTOOL, request.ljust(40, b"\0"))
+
+    def close(self):
+        self.keeper.stdin.close()
+        self.keeper.wait()
+
+
+class Sniffer:
+    """All frames that arrive at an interface."""
+
+    def __init__(self, namespace, interface):
+        self.socket = namespace.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
+        self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        self.socket.bind((interface, ETH_P_ALL))
+        self.socket.settimeout(0.1)
+        self.frames, self.ends = [], False
+        self.thread = threading.Thread(target=self.read)
+        self.thread.start()
+
+    def read(self):
+        while not self.ends:
+            try:
+                self.frames.append(self.socket.recv(65536))
+            except TimeoutError:
+                pass
+
+    def close(self):
+        """What came, a while after the last frame was sent."""
+        time.sleep(0.3)
+        self.ends = True
+        self.thread.join()
+        self.socket.close()
+        return self.frames
+
+
+class Lab:
+    def __init__(self, program):
+        self.program = program
+        self.folder = tempfile.TemporaryDirectory()
+        self.spaces, self.children = {}, []
+
+    def __enter__(self):
+        for name in ("lan", "machine", "wan"):
+            self.spaces[name] = Namespace()
+        for name in ("lan", "wan"):
+            self.link(name)
+        return self
+
+    def __exit__(self, *_):
+        for child in self.children:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+        for space in self.spaces.values():
+            space.close()
+        self.folder.cleanup()
+
+    def link(self, name):
+        """The cable between a host's interface `eth0` and the machine's `name`."""
+        host, machine = self.spaces[name], self.spaces["machine"]
+        host.run(
+            f"ip link add eth0 address {MACS[name]} type veth peer name {name}"
+            f" netns {machine.keeper.pid} address {MACS['machine']}"
+        )
+        machine.run(f"ip link set {name} up")
+        host.run("ip link set eth0 up")
+        machine.no_offloads(name)
+        host.no_offloads("eth0")
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def start(self, *arguments, space="machine", **more):
+        """Starts Warpline, and waits until its sockets are bound."""
+        command = [*self.spaces[space].enter(), self.program, "run", *arguments]
+        child = subprocess.Popen(
+            command, cwd=self.folder.name, stderr=subprocess.PIPE, text=True, **more
+        )
+        self.children.append(child)
+        wanted = 2 if arguments[0].endswith(".toml") else 1
+        ends = time.monotonic() + 20
+        while child.poll() is None and time.monotonic() < ends:
+            table = f"/proc/{self.spaces[space].keeper.pid}/net/packet"
+            with open(table, encoding="utf-8") as file:
+                # The protocol column, of sockets that receive.
+                if sum(line.split()[3] == "0003" for line in list(file)[1:]) >= wanted:
+                    break
+            time.sleep(0.02)
+        time.sleep(0.2)
+        return child
+
+    def stop(self, child, how=signal.SIGTERM):
+        """Ends Warpline by a signal. Returns its statistics and messages."""
+        child.send_signal(how)
+        _, errors = child.communicate(timeout=20)
+        assert child.returncode == 128 + how, (child.returncode, errors)
+        with open(self.path("stats.json"), encoding="utf-8") as file:
+            chain = json.load(file)["chains"][0]
+        packets = chain["packets"]
+        assert packets["balanced"] and packets["in_flight"] == 0, packets
+        assert chain["ended"] == "signal", chain["ended"]
+        return chain, errors
+
+    def refused(self, *arguments, prefix=()):
+        """The message of a run that must not start."""
+        command = [*self.spaces["machine"].enter(), *prefix, self.program, "run", *arguments]
+        done = subprocess.run(
+            command, cwd=self.folder.name, capture_output=True, text=True, timeout=20, check=False
+        )
+        assert done.returncode == 2, (done.returncode, done.stderr)
+        return done.stderr

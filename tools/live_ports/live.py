@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+"""Warpline on network interfaces, between two hosts in network namespaces.
+
+    live.py WARPLINE [CASE...]
+"""
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+from lab import MACS, Lab, Sniffer
+from talk import Server, ping, query, transfer
+
+PORTS = """
+[[port]]
+name = "lan"
+side = "inside"
+device = "af_packet:lan"
+
+[[port]]
+name = "wan"
+side = "outside"
+device = "af_packet:wan"
+"""
+WIRE = (
+    """[chain]
+functions = ["firewall"]
+
+[firewall]
+rules = "wire.rules"
+established = true
+"""
+    + PORTS
+)
+RULES = "accept from 10.9.0.1 to any\n"
+GATEWAY = (
+    """[chain]
+functions = ["nat", "firewall", "router", "nat"]
+
+[nat]
+inside = ["10.1.0.0/16"]
+outside = ["203.0.113.1"]
+
+[firewall]
+rules = "gateway.v4"
+established = true
+
+[router]
+routes = "routes.txt"
+neighbours = "neighbours.txt"
+mac = "02:00:00:00:00:fe"
+"""
+    + PORTS
+)
+GATEWAY_RULES = """*filter
+:INPUT DROP [0:0]
+:FORWARD DROP [0:0]
+:OUTPUT ACCEPT [0:0]
+-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A FORWARD -s 10.1.0.0/16 -j ACCEPT
+COMMIT
+"""
+STATS = ("--stats", "stats.json")
+
+
+def wire(lab, chain=WIRE):
+    """Addresses of one network on both hosts, as with a cable between them."""
+    lab.write("wire.toml", chain)
+    lab.write("wire.rules", RULES)
+    for name, own, other in (("lan", 1, 2), ("wan", 2, 1)):
+        peer = MACS["wan" if name == "lan" else "lan"]
+        lab.spaces[name].run(
+            f"ip addr replace 10.9.0.{own}/24 dev eth0;"
+            f" ip neigh replace 10.9.0.{other} lladdr {peer} dev eth0 nud permanent"
+        )
+
+
+def frames_of(path):
+    """The frames of a pcap with microseconds or nanoseconds."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at, frames = 24, []
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at + 8)
+        frames.append(data[at + 16 : at + 16 + length])
+        at += 16 + length
+    return frames
+
+
+def case_wire(lab):
+    """Hosts talk through a firewall; a replay of the input gives the same packets."""
+    wire(lab, WIRE.replace("[firewall]", 'tap = "tap.pcapng"\nseed = 7\n\n[firewall]', 1))
+    lan, wan = lab.spaces["lan"], lab.spaces["wan"]
+    child = lab.start("wire.toml", *STATS)
+    sniffers = {name: Sniffer(lab.spaces[name], "eth0") for name in ("lan", "wan")}
+    server, refused = Server(wan), Server(lan)
+    assert ping(lan, "10.9.0.2"), "ping -s 1472"
+    assert query(lan, "10.9.0.2"), "UDP"
+    assert not query(wan, "10.9.0.1", 0.3), "the firewall lets no query in"
+    assert transfer(lan, "10.9.0.2", 4_000_000), "TCP"
+    server.close()
+    refused.close()
+    seen = {name: sniffer.close() for name, sniffer in sniffers.items()}
+    chain, _ = lab.stop(child)
+    assert chain["functions"][0]["drops"], chain
+    assert chain["packets"]["read"] > 4_000, chain["packets"]
+    assert chain["packets"]["sent"] == sum(map(len, seen.values())), chain["packets"]
+    replayed = lab.path("wire.toml")
+    with open(replayed, encoding="utf-8") as file:
+        text = file.read().replace('tap = "tap.pcapng"\n', "")
+    for name in ("lan", "wan"):
+        as_file = f'device = "tap.pcapng"\ninterface = "{name}"\noutput = "{name}.pcap"'
+        text = text.replace(f'device = "af_packet:{name}"', as_file)
+    lab.write("replay.toml", text)
+    subprocess.run(
+        [lab.program, "run", "replay.toml", "--quiet"], cwd=lab.folder.name, check=True
+    )
+    for name, frames in seen.items():
+        assert frames_of(lab.path(f"{name}.pcap")) == frames, f"{name} differs from the replay"
+        assert all(is_whole(frame) for frame in frames), "a checksum is wrong"
+
+
+def is_whole(frame):
+    """Whether the TCP or UDP checksum of an IPv4 frame is right."""
+    packet = frame[14 : 14 + int.from_bytes(frame[16:18], "big")]
+    head, protocol = (packet[0] & 15) * 4, packet[9]
+    if frame[12:14] != b"\x08\x00" or protocol not in (6, 17):
+        return True
+    segment = packet[head:]
+    data = packet[12:20] + struct.pack("!BBH", 0, protocol, len(segment)) + segment
+    total = sum(struct.unpack(f"!{(len(data) + 1) // 2}H", data + b"\0" * (len(data) % 2)))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total == 0xFFFF
+
+
+def case_gateway(lab):
+    """The NAT gateway, in both directions."""
+    lab.write("gateway.toml", GATEWAY)
+    lab.write("gateway.v4", GATEWAY_RULES)
+    lab.write("routes.txt", "10.1.0.0/16 dev lan\n203.0.113.0/24 dev wan\n")
+    lab.write("neighbours.txt", f"10.1.0.9 {MACS['lan']}\n203.0.113.9 {MACS['wan']}\n")
+    lan, wan, gateway = lab.spaces["lan"], lab.spaces["wan"], MACS["machine"]
+    lan.run(
+        "ip addr add 10.1.0.9/16 dev eth0; ip route add default via 10.1.0.1;"
+        f" ip neigh replace 10.1.0.1 lladdr {gateway} dev eth0 nud permanent"
+    )
+    wan.run(
+        "ip addr add 203.0.113.9/24 dev eth0;"
+        f" ip neigh replace 203.0.113.1 lladdr {gateway} dev eth0 nud permanent"
+    )
+    child = lab.start("gateway.toml", *STATS)
+    server = Server(wan)
+    assert ping(lan, "203.0.113.9"), "ping"
+    assert query(lan, "203.0.113.9"), "UDP"
+    assert transfer(lan, "203.0.113.9", 500_000), "TCP"
+    assert server.peers == {"203.0.113.1"}, server.peers
+    server.close()
+    outside = Server(lan)
+    assert not query(wan, "203.0.113.1", 0.3), "no query comes in"
+    outside.close()
+    lab.stop(child)
+
+
+def soon(work, seconds=5.0):
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if work():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def case_links(lab):
+    """A link that goes down and an interface that is removed do not end the run."""
+    wire(lab)
+    lan, wan, machine = lab.spaces["lan"], lab.spaces["wan"], lab.spaces["machine"]
+    child = lab.start("wire.toml", *STATS)
+    server = Server(wan)
+    assert query(lan, "10.9.0.2"), "before"
+    machine.run("ip link set wan down")
+    assert not query(lan, "10.9.0.2", 0.8), "down"
+    machine.run("ip link set wan up")
+    assert soon(lambda: query(lan, "10.9.0.2", 0.3)), "up again"
+    time.sleep(0.5)
+    machine.run("ip link del wan")
+    assert not query(lan, "10.9.0.2", 0.8), "removed"
+    server.close()
+    lab.link("wan")
+    wire(lab)
+    server = Server(wan)
+    assert soon(lambda: query(lan, "10.9.0.2", 0.3)), "made anew"
+    server.close()
+    _, errors = lab.stop(child, signal.SIGINT)
+    for event in ("wan is down", "wan is up", "wan was removed", "wan went down twice"):
+        assert event in errors, (event, errors)
+
+
+def dropped(space, interface):
+    """Frames that the kernel dropped at an interface."""
+    with_counts = json.loads(space.run(f"ip -s -j link show {interface}"))[0]["stats64"]
+    return with_counts["rx"]["dropped"] + with_counts["tx"]["dropped"]
+
+
+def case_overload(lab):
+    """All that a sender sends is sent, dropped or counted as overload."""
+    count = 100_000
+    wire(lab)
+    child = lab.start("wire.toml", *STATS)
+    lan, machine = lab.spaces["lan"], lab.spaces["machine"]
+    before = dropped(lan, "eth0") + dropped(machine, "lan")
+    # The ring holds a fraction of what comes while the chain stands still.
+    child.send_signal(signal.SIGSTOP)
+    sender = [*lan.enter(), lab.program, "run", "sender.toml", "--stats", "sender.json", "--quiet"]
+    lab.write(
+        "sender.toml",
+        f'[chain]\nfunctions = ["router"]\ninput = "generate:packets={count},size=64"\n'
+        'output = "af_packet:eth0"\n\n[router]\nroutes = "all.txt"\n',
+    )
+    lab.write("all.txt", "0.0.0.0/0 via 10.9.0.2\n")
+    subprocess.run(sender, cwd=lab.folder.name, check=True, timeout=30)
+    child.send_signal(signal.SIGCONT)
+    time.sleep(2)
+    with open(lab.path("sender.json"), encoding="utf-8") as file:
+        sent = json.load(file)["chains"][0]["packets"]["sent"]
+    lost = dropped(lan, "eth0") + dropped(machine, "lan") - before
+    chain, _ = lab.stop(child)
+    packets = chain["packets"]
+    assert packets["overload"] > 0, packets
+    assert sent == packets["read"] + lost, (sent, lost, packets)
+    ports = {port["name"]: port["packets"] for port in chain["ports"]}
+    assert ports["lan"]["read"] == packets["read"], ports
+    assert ports["lan"]["overload"] == packets["overload"], ports
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def case_idle(lab):
+    """An idle chain takes less than 1 % of a core, and its first packet leaves within 1 ms."""
+    wire(lab)
+    child = lab.start("wire.toml", *STATS)
+    lan, wan = lab.spaces["lan"], lab.spaces["wan"]
+    time.sleep(2)
+    before, since = cpu_seconds(child.pid), time.monotonic()
+    time.sleep(6)
+    share = (cpu_seconds(child.pid) - before) / (time.monotonic() - since)
+    assert share < 0.01, f"{share:.2%} of a core"
+    receiver = wan.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.bind(("", 5353))
+    receiver.settimeout(2)
+    # Stamped by the kernel when it arrives.
+    receiver.setsockopt(socket.SOL_SOCKET, 35, 1)
+    delays = []
+    sender = lan.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for _ in range(5):
+        time.sleep(1.5)
+        start = time.clock_gettime_ns(time.CLOCK_REALTIME)
+        sender.sendto(b"first", ("10.9.0.2", 5353))
+        _, ancillary, *_ = receiver.recvmsg(64, 128)
+        seconds, nanos = struct.unpack("qq", ancillary[0][2][:16])
+        delays.append((seconds * 10**9 + nanos - start) / 1e6)
+    # A busy machine may delay some of them.
+    assert min(delays) < 1, f"{delays} ms"
+    print("  idle {:.2%} of a core, first packets after {} ms".format(share, delays))
+    receiver.close()
+    sender.close()
+    lab.stop(child)
+
+
+def case_export(lab):
+    """Flows on an idle link end, and their records are exported while the chain runs."""
+    monitor = '[flow_monitor]\ncsv = "flows.csv"\nidle_s = 1\n'
+    wire(lab, f'[chain]\nfunctions = ["flow_monitor"]\n\n{monitor}{PORTS}')
+    child = lab.start("wire.toml", *STATS)
+    lan, wan = lab.spaces["lan"], lab.spaces["wan"]
+    server = Server(wan)
+    assert query(lan, "10.9.0.2"), "UDP"
+    server.close()
+
+    def records():
+        with open(lab.path("flows.csv"), encoding="utf-8") as file:
+            return len(file.readlines()) - 1
+
+    assert records() <= 0, "the flow has not ended"
+    assert soon(lambda: records() == 1), "its record comes without another packet"
+    lab.stop(child)
+
+
+def case_refusals(lab):
+    """Interfaces that can't be opened are named with their place in the chain file."""
+    wire(lab)
+    lab.write("bad.toml", WIRE.replace("af_packet:wan", "af_packet:wam"))
+    told = lab.refused("bad.toml", "--stats", "kept.json")
+    assert "bad.toml:16:10" in told and "no such interface" in told, told
+    assert not os.path.exists(lab.path("kept.json")), "a refused run touches no file"
+    lab.write("twice.toml", WIRE.replace("af_packet:wan", "af_packet:lan"))
+    told = lab.refused("twice.toml")
+    assert "twice.toml:16:10" in told and "af_packet:lan" in told, told
+    told = lab.refused("wire.toml", prefix=("setpriv", "--bounding-set=-net_raw"))
+    assert "wire.toml:11:10" in told and "CAP_NET_RAW" in told, told
+    told = lab.refused("wire.toml", "--set", "port.lan.device=af_packet:")
+    assert "1 to 15 bytes" in told, told
+
+
+def main():
+    program, *chosen = sys.argv[1:]
+    cases = {name[5:]: case for name, case in globals().items() if name.startswith("case_")}
+    for name in chosen or cases:
+        since = time.monotonic()
+        with Lab(os.path.abspath(program)) as lab:
+            cases[name](lab)
+        print(f"{name}: ok, {time.monotonic() - since:.1f} s", flush=True)
+
+
+main()
