@@ -8,11 +8,11 @@ use std::time::Duration;
 use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame};
 use warpline_packet::{Flags, FlowHasher, FragmentKey, Instant, Kind, Steering};
 
+use super::Step;
 use super::feed::{Feed, Found};
 use super::fragments::{Course, Fragments};
 use super::kept::Kept;
 use super::packet_clock::PacketClock;
-use super::{RING_QUEUE, Step};
 use crate::clock::Clock;
 use crate::stats::Part;
 use crate::{Chain, Control, Settings, lane_of};
@@ -118,13 +118,6 @@ impl Desk {
     pub(super) fn blocked(&mut self) -> Step {
         self.flush();
         Step::Blocked(Duration::from_millis(1))
-    }
-
-    /// Packets without room so far, and the stage that a lane waits for.
-    pub(super) fn lost(&self) -> (u64, Option<usize>) {
-        let queues = [OVERLOAD_QUEUE, RING_QUEUE].map(|queue| self.part.overload.get(queue));
-        let lost = queues.into_iter().flatten().sum();
-        (lost, self.feeds.iter().find_map(Feed::held_by))
     }
 
     /// Hands over every open batch; returns whether there was room for all.

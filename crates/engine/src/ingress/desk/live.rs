@@ -1,8 +1,10 @@
-//! Packet time while interfaces have no packets.
+//! Packet time while interfaces have no packets, and packets without room.
 
 use warpline_packet::{Instant, Kind};
 
-use super::Desk;
+use super::super::RING_QUEUE;
+use super::super::feed::Feed;
+use super::{Desk, OVERLOAD_QUEUE};
 
 impl Desk {
     /// Moves the clock to `now`, at which a live source has no packet. Returns whether there was
@@ -23,5 +25,12 @@ impl Desk {
             self.set_next_tick(time);
         }
         self.announce()
+    }
+
+    /// Packets without room so far, and the stage that a lane waits for.
+    pub(in super::super) fn lost(&self) -> (u64, Option<usize>) {
+        let queues = [OVERLOAD_QUEUE, RING_QUEUE].map(|queue| self.part.overload.get(queue));
+        let lost = queues.into_iter().flatten().sum();
+        (lost, self.feeds.iter().find_map(Feed::held_by))
     }
 }
