@@ -10,12 +10,14 @@
 //! [`Batcher`] collects batches into launches for a device. [`StreamCount`] decides how many
 //! launches are in flight. [`Arbiter`] shares a device between tenants, and [`VgpuProfile`] checks
 //! how many it has room for. [`Backpressure`] pauses the stages before a queue that is nearly full.
+//! [`PlacementProblem`] chooses devices by a [`WorkProfile`].
 
 #![forbid(unsafe_code)]
 
 mod arbiter;
 mod backpressure;
 mod batcher;
+mod placement;
 mod plan;
 mod profile;
 mod routes;
@@ -32,6 +34,10 @@ pub use backpressure::{
     PauseEvidence, PauseMode, Signal, StageGraph, WatermarkError, Watermarks, required_capacity,
 };
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
+pub use placement::{
+    ChainDemand, Decided, Deciding, Missed, Placement, PlacementError, PlacementFigures,
+    PlacementPolicy, PlacementProblem, RunnerUp, Site,
+};
 pub use plan::{
     Crossing, Dearer, Event, FieldCosts, Kept, Leftover, LinkCosts, Misfit, Mode, Plan,
     PlannedFunction, Problem, RowBytes, Step, Touch, Way, WholeBytes, Widths,

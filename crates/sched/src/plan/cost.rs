@@ -150,7 +150,7 @@ impl LinkCosts {
     };
 
     /// ns a packet for so many bytes there and back, on the link alone.
-    pub(super) fn link_ns(&self, there: f64, back: f64) -> f64 {
+    pub(crate) fn link_ns(&self, there: f64, back: f64) -> f64 {
         self.traffic * (there * self.to_device_ns_per_byte + back * self.to_host_ns_per_byte)
     }
 

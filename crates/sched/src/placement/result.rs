@@ -1,0 +1,234 @@
+//! A placement with the reasons for it.
+
+use super::items::{Choice, Item};
+use super::search::{Candidate, Found};
+use super::{PlacementPolicy, PlacementProblem, split};
+use crate::{CPU, Figures};
+
+/// The figures of a placement.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlacementFigures {
+    /// The highest load of a device or link. The chains are carried up to 1.
+    pub load: f64,
+    /// The longest delay of a chain, with the time to fill launches and to copy.
+    pub delay_ns: f64,
+    /// All devices with functions and the CPU; unknown if one of them is.
+    pub power_w: Option<f64>,
+    /// Devices with functions, and the CPU.
+    pub devices: usize,
+    /// The load by device.
+    pub loads: Vec<f64>,
+    /// The load by device of its link.
+    pub link_loads: Vec<f64>,
+}
+
+/// Where a function runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Site {
+    /// The device of the profile.
+    pub device: usize,
+    /// Packets of a launch; of a batch on the CPU.
+    pub launch_packets: u32,
+    /// How long the oldest packet of a launch waits; 0 on the CPU.
+    pub deadline_ns: f64,
+    /// The share of flows that the CPU takes: 1 on the CPU, 0 on a device, between them if neither
+    /// carries the load alone.
+    pub cpu_share: f64,
+}
+
+/// The figure by which the runner-up is worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decided {
+    /// It exceeds the limits more.
+    Limits,
+    /// It carries less, or has a higher load.
+    Load,
+    /// It takes longer.
+    Delay,
+    /// It needs more power.
+    Power,
+    /// It needs more devices.
+    Devices,
+    /// Nothing: both are alike.
+    Tie,
+}
+
+/// The measurement that differs most between a placement and its runner-up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Deciding {
+    /// The chain.
+    pub chain: usize,
+    /// The position of the function.
+    pub position: usize,
+    /// The figures where it runs.
+    pub chosen: Figures,
+    /// Those at the runner-up's device and launch size.
+    pub other: Figures,
+}
+
+/// The second best placement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunnerUp {
+    /// Devices by chain and position.
+    pub devices: Vec<Vec<usize>>,
+    /// Its figures.
+    pub figures: PlacementFigures,
+    /// Why it is second.
+    pub decided: Decided,
+    /// The measurement that differs most.
+    pub deciding: Option<Deciding>,
+}
+
+/// A limit that no placement keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// `delay_us_max`.
+    Delay,
+    /// `power_w_max`.
+    Power,
+    /// The load itself: some packets will wait or be dropped.
+    Load,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// By chain and position.
+    pub sites: Vec<Vec<Site>>,
+    /// Lanes of the CPU.
+    pub lanes: usize,
+    /// Launches in flight by device; 0 for one without functions.
+    pub streams: Vec<usize>,
+    /// Its figures. With a split, `load` is the highest load after it.
+    pub figures: PlacementFigures,
+    /// The limits that it exceeds.
+    pub missed: Vec<Missed>,
+    /// The part by which the policy's figure may exceed the best one; `None` for an exact search.
+    pub gap: Option<f64>,
+    /// The second best, if there was a choice.
+    pub runner_up: Option<RunnerUp>,
+}
+
+impl Placement {
+    /// The load that it carries, in packets a second of all chains in their present proportions.
+    pub fn capacity(&self, packets_per_s: f64) -> f64 {
+        packets_per_s / self.figures.load
+    }
+}
+
+pub(super) fn placement(problem: &PlacementProblem<'_>, items: &[Item], found: Found) -> Placement {
+    let chosen = choices(items, &found.best);
+    let mut sites = vec![Vec::new(); problem.chains.len()];
+    for (at, item) in items.iter().enumerate() {
+        sites[item.chain].push(site(problem, item, &chosen[at]));
+    }
+    let runner_up = found.second.map(|second| runner_up(problem, items, &found.best, &second));
+    let mut figures = found.best.figures.clone();
+    if let Some(split) = split::split(problem, items, &found.best) {
+        let item = &items[split.item];
+        let own = &mut sites[item.chain][item.position];
+        own.cpu_share = split.cpu_share;
+        if own.device == CPU
+            && let Some(device) = item.choices.iter().rfind(|one| one.device != CPU)
+        {
+            *own = Site { cpu_share: split.cpu_share, ..site(problem, item, device) };
+        }
+        figures.load = split.load;
+    }
+    let missed = missed(problem, &figures);
+    let streams = streams(problem, items, &chosen);
+    let lanes = lanes(problem, &figures);
+    Placement { sites, lanes, streams, figures, missed, gap: found.gap, runner_up }
+}
+
+fn choices(items: &[Item], candidate: &Candidate) -> Vec<Choice> {
+    items.iter().zip(&candidate.placed).map(|(item, &at)| item.choices[at]).collect()
+}
+
+/// A launch waits up to twice the time to fill it, so pauses of the input do not close it early.
+fn site(problem: &PlacementProblem<'_>, item: &Item, choice: &Choice) -> Site {
+    let rate = problem.chains[item.chain].packets_per_s;
+    let fill_ns = f64::from(choice.launch) / rate.max(1e-9) * 1e9;
+    let budget = problem.delay_ns_max.map_or(f64::MAX, |max| max - choice.figures.latency_ns);
+    let on_cpu = choice.device == CPU;
+    Site {
+        device: choice.device,
+        launch_packets: choice.launch,
+        deadline_ns: if on_cpu { 0.0 } else { (2.0 * fill_ns).min(budget).max(0.0) },
+        cpu_share: if on_cpu { 1.0 } else { 0.0 },
+    }
+}
+
+/// The fewest lanes that carry the load, if power counts; otherwise all.
+fn lanes(problem: &PlacementProblem<'_>, figures: &PlacementFigures) -> usize {
+    let all = problem.lanes_max.max(1);
+    match problem.policy {
+        PlacementPolicy::Energy => {
+            ((figures.loads[CPU] * all as f64).ceil() as usize).clamp(1, all)
+        }
+        _ => all,
+    }
+}
+
+/// As many as are in flight on average, and one that is filled meanwhile.
+fn streams(problem: &PlacementProblem<'_>, items: &[Item], chosen: &[Choice]) -> Vec<usize> {
+    const STREAMS_MAX: f64 = 16.0;
+    let mut in_flight = vec![0.0; problem.profile.devices().len()];
+    for (item, choice) in items.iter().zip(chosen).filter(|(_, choice)| choice.device != CPU) {
+        let launches = problem.chains[item.chain].packets_per_s / f64::from(choice.launch);
+        in_flight[choice.device] += launches * choice.figures.latency_ns * 1e-9;
+    }
+    let is_used = |device| chosen.iter().any(|one| one.device == device && device != CPU);
+    let count = |(device, flight): (usize, f64)| match is_used(device) {
+        true => (flight.ceil() + 1.0).min(STREAMS_MAX) as usize,
+        false => 0,
+    };
+    in_flight.into_iter().enumerate().map(count).collect()
+}
+
+fn missed(problem: &PlacementProblem<'_>, figures: &PlacementFigures) -> Vec<Missed> {
+    let checks = [
+        (Missed::Delay, problem.delay_excess(figures) > 0.0),
+        (Missed::Power, problem.power_excess(figures) > 0.0),
+        (Missed::Load, figures.load > 1.0),
+    ];
+    checks.into_iter().filter(|(_, is_missed)| *is_missed).map(|(missed, _)| missed).collect()
+}
+
+fn runner_up(
+    problem: &PlacementProblem<'_>,
+    items: &[Item],
+    best: &Candidate,
+    second: &Candidate,
+) -> RunnerUp {
+    let others = choices(items, second);
+    let mut devices = vec![Vec::new(); problem.chains.len()];
+    for (item, choice) in items.iter().zip(&others) {
+        devices[item.chain].push(choice.device);
+    }
+    let differs = |at: usize| {
+        let (own, other) = (items[at].choices[best.placed[at]], others[at]);
+        (own.packet_ns - other.packet_ns).abs()
+    };
+    let changed = (0..items.len()).filter(|&at| best.placed[at] != second.placed[at]);
+    let most = changed.max_by(|&a, &b| differs(a).total_cmp(&differs(b)));
+    let deciding = most.map(|at| Deciding {
+        chain: items[at].chain,
+        position: items[at].position,
+        chosen: items[at].choices[best.placed[at]].figures,
+        other: others[at].figures,
+    });
+    let (figures, decided) = (second.figures.clone(), decided(problem, best, second));
+    RunnerUp { devices, figures, decided, deciding }
+}
+
+/// The first part of the score that differs.
+fn decided(problem: &PlacementProblem<'_>, best: &Candidate, second: &Candidate) -> Decided {
+    use Decided::{Delay, Devices, Limits, Load, Power, Tie};
+    let parts = match problem.policy {
+        PlacementPolicy::Energy => [Limits, Load, Power, Devices, Delay],
+        _ => [Limits, Load, Delay, Power, Devices],
+    };
+    let differs = best.score.iter().zip(&second.score).position(|(a, b)| a != b);
+    differs.map_or(Tie, |at| parts[at])
+}
