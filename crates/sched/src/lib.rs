@@ -10,13 +10,15 @@
 //! [`Batcher`] collects batches into launches for a device. [`StreamCount`] decides how many
 //! launches are in flight. [`Arbiter`] shares a device between tenants, and [`VgpuProfile`] checks
 //! how many it has room for. [`Backpressure`] pauses the stages before a queue that is nearly full.
-//! [`PlacementProblem`] chooses devices by a [`WorkProfile`].
+//! [`PlacementProblem`] chooses devices by a [`WorkProfile`], and [`Monitor`] decides again as
+//! traffic changes.
 
 #![forbid(unsafe_code)]
 
 mod arbiter;
 mod backpressure;
 mod batcher;
+mod monitor;
 mod placement;
 mod plan;
 mod profile;
@@ -34,6 +36,10 @@ pub use backpressure::{
     PauseEvidence, PauseMode, Signal, StageGraph, WatermarkError, Watermarks, required_capacity,
 };
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
+pub use monitor::{
+    AutoBatch, BatchDecision, ChainObserved, LaunchSize, Monitor, MonitorSettings, Observed,
+    PlacementLimits, Reason, Wait,
+};
 pub use placement::{
     ChainDemand, Decided, Deciding, Missed, Placement, PlacementError, PlacementFigures,
     PlacementPolicy, PlacementProblem, RunnerUp, Site,

@@ -1,0 +1,88 @@
+//! The rates of chains.
+
+use std::collections::VecDeque;
+
+use crate::ChainDemand;
+
+/// The state of a chain during a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observed {
+    /// It had input and room all the time.
+    Running,
+    /// It was paused, so more may have been waiting.
+    Paused,
+    /// It waited for input.
+    Starved,
+}
+
+/// A chain during a period.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChainObserved {
+    /// Packets that arrived a second.
+    pub packets_per_s: f64,
+    /// Its state.
+    pub observed: Observed,
+}
+
+#[derive(Debug)]
+pub(super) struct Demand {
+    chains: Vec<ChainDemand>,
+    /// Rates by tick, then by chain.
+    recent: VecDeque<Vec<f64>>,
+    window: usize,
+}
+
+impl Demand {
+    pub(super) fn new(chains: Vec<ChainDemand>, window: usize) -> Self {
+        let recent = VecDeque::from([chains.iter().map(|one| one.packets_per_s).collect()]);
+        Self { chains, recent, window }
+    }
+
+    pub(super) fn chains(&self) -> &[ChainDemand] {
+        &self.chains
+    }
+
+    /// A paused chain needs at least as much as before. A missing one keeps its rate.
+    pub(super) fn observe(&mut self, chains: &[ChainObserved]) {
+        let mut rates = self.latest();
+        for (rate, chain) in rates.iter_mut().zip(chains) {
+            let is_sound = chain.packets_per_s.is_finite() && chain.packets_per_s >= 0.0;
+            if is_sound && (chain.observed != Observed::Paused || chain.packets_per_s > *rate) {
+                *rate = chain.packets_per_s;
+            }
+        }
+        if self.recent.len() >= self.window {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(rates);
+    }
+
+    pub(super) fn latest(&self) -> Vec<f64> {
+        self.recent.back().cloned().unwrap_or_default()
+    }
+
+    pub(super) fn total(&self) -> f64 {
+        self.latest().iter().sum()
+    }
+
+    /// The highest rate of each chain in the window.
+    pub(super) fn peak(&self) -> Vec<f64> {
+        let mut peak = self.latest();
+        for rates in &self.recent {
+            for (peak, &rate) in peak.iter_mut().zip(rates) {
+                *peak = peak.max(rate);
+            }
+        }
+        peak
+    }
+
+    /// The chains at `rates`, each times `factor`. A chain without packets counts as one packet a
+    /// second, so its functions have a place.
+    pub(super) fn at(&self, rates: &[f64], factor: f64) -> Vec<ChainDemand> {
+        let with = |(chain, &rate): (&ChainDemand, &f64)| ChainDemand {
+            packets_per_s: (rate * factor).max(1.0),
+            ..chain.clone()
+        };
+        self.chains.iter().zip(rates).map(with).collect()
+    }
+}
