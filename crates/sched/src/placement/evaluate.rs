@@ -186,9 +186,11 @@ impl PlacementProblem<'_> {
         let power = figures.power_w.unwrap_or(f64::MAX);
         let (delay, devices) = (figures.delay_ns, figures.devices as f64);
         match self.policy {
+            // Of equal loads the least work, which stays the same at any rate.
+            _ if overload > 0.0 => [excess, overload, figures.loads.iter().sum(), delay, power],
             PlacementPolicy::Latency => [excess, overload, delay, power, devices],
             PlacementPolicy::Energy => [excess, overload, power, devices, delay],
-            _ => [excess, figures.load, delay, power, devices],
+            _ => [excess, figures.load - 1.0, figures.loads.iter().sum(), delay, power],
         }
     }
 

@@ -226,8 +226,10 @@ fn runner_up(
 fn decided(problem: &PlacementProblem<'_>, best: &Candidate, second: &Candidate) -> Decided {
     use Decided::{Delay, Devices, Limits, Load, Power, Tie};
     let parts = match problem.policy {
+        _ if best.figures.load > 1.0 => [Limits, Load, Load, Delay, Power],
         PlacementPolicy::Energy => [Limits, Load, Power, Devices, Delay],
-        _ => [Limits, Load, Delay, Power, Devices],
+        PlacementPolicy::Latency => [Limits, Load, Delay, Power, Devices],
+        _ => [Limits, Load, Load, Delay, Power],
     };
     let differs = best.score.iter().zip(&second.score).position(|(a, b)| a != b);
     differs.map_or(Tie, |at| parts[at])

@@ -50,8 +50,10 @@ fn value(world: &World, policy: &PlacementPolicy, own: &Assignment) -> Vec<f64> 
     let excess = over(delay, world.delay_ns_max) + over(power, world.power_w_max);
     let overload = if max_load > 1.0 { max_load - 1.0 } else { 0.0 };
     match policy {
-        PlacementPolicy::Latency => vec![excess, overload, delay],
-        PlacementPolicy::Energy => vec![excess, overload, power],
+        // Then other figures do not count.
+        _ if overload > 0.0 => vec![excess, max_load],
+        PlacementPolicy::Latency => vec![excess, 0.0, delay],
+        PlacementPolicy::Energy => vec![excess, 0.0, power],
         _ => vec![excess, max_load],
     }
 }
