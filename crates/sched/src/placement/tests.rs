@@ -62,7 +62,7 @@ fn the_runner_up_comes_with_the_measurement_that_decided() {
 
 #[test]
 fn a_function_is_split_if_neither_side_carries_it() {
-    // 20 Gb/s on the CPU, 30 on the device, 40 to carry: the CPU takes two fifths, both are at 80 %.
+    // 20 Gb/s on the CPU, 30 on the device, 40 to carry: both are at 80 %.
     let world = simple(&[(20.0, 1e3, (20.0, 100.0)), (30.0, 9e4, (50.0, 250.0))]);
     let placed = world.place(PlacementPolicy::Throughput, 40e9 / 8.0 / 1000.0);
     let site = placed.sites[0][0];

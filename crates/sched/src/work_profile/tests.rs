@@ -115,7 +115,8 @@ proptest! {
     fn between_two_sizes_throughput_stays_between_theirs(
         rates in prop::collection::vec(0.1..100.0f64, 2..6), launch in 1u32..5000,
     ) {
-        let points: Vec<_> = rates.iter().zip(6u32..).map(|(&gbps, at)| (1, 1 << at, 512, gbps)).collect();
+        let sizes = rates.iter().zip(6u32..);
+        let points: Vec<_> = sizes.map(|(&gbps, at)| (1, 1 << at, 512, gbps)).collect();
         let profile = profile(&points);
         let gbps = |launch| profile.alone((0, 1), launch, 512).expect("measured").bits_per_s / 1e9;
         let below = points.iter().rev().find(|point| point.1 <= launch);
@@ -138,7 +139,8 @@ proptest! {
     fn the_knee_is_the_first_size_within_two_percent_of_the_best(
         rates in prop::collection::vec(1.0..1.1f64, 1..6),
     ) {
-        let points: Vec<_> = rates.iter().zip(6u32..).map(|(&gbps, at)| (1, 1 << at, 512, gbps)).collect();
+        let sizes = rates.iter().zip(6u32..);
+        let points: Vec<_> = sizes.map(|(&gbps, at)| (1, 1 << at, 512, gbps)).collect();
         let knee = profile(&points).launch_knee((0, 1), 512).expect("measured");
         let grows = |point: &(usize, u32, u32, f64)| {
             points.iter().any(|later| later.1 > point.1 && later.3 / point.3 >= 1.02)

@@ -69,8 +69,8 @@ fn follows_the_load(functions: &[usize]) {
     let mut monitor = monitor(PlacementPolicy::Energy, functions);
     for at in 0..60 {
         let devices = second(&mut monitor, 2, at, fluctuating(at));
-        // From 20 to 40 Gb/s the discrete GPU starts at the second tick. It stops at the second tick
-        // after ten seconds without a higher load.
+        // From 20 to 40 Gb/s the discrete GPU starts at the second tick. It stops at the second
+        // tick after ten seconds without a higher load.
         let expected: &[usize] = if (31..50).contains(&at) { &[UHD, GTX] } else { &[UHD] };
         assert_eq!(devices, expected, "at {at} s");
     }
