@@ -1,17 +1,19 @@
 //! State that threads outside a running chain can read, and requests they can make.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::Successor;
 use crate::reload::Reloads;
+use crate::snapshots::Snapshots;
 use crate::stats::{Packets, Part};
+use crate::{Deployment, Report, Settings, Successor};
 
 /// Shared between a running chain and whoever watches it.
 #[derive(Default)]
 pub struct Control {
     stop: AtomicBool,
     paused: AtomicBool,
+    ended: AtomicBool,
     failed: AtomicBool,
     aborted: AtomicBool,
     /// Packets read so far.
@@ -21,6 +23,9 @@ pub struct Control {
     /// Share of the source that was read, as the bits of an `f64`; not a number while unknown.
     progress: AtomicU64,
     pub(crate) reloads: Reloads,
+    pub(crate) snapshots: Snapshots,
+    /// Its dimensions, once it runs.
+    pub(crate) settings: OnceLock<Settings>,
     news: Mutex<News>,
 }
 
@@ -78,6 +83,16 @@ impl Control {
         self.paused.load(Ordering::Relaxed)
     }
 
+    /// Whether the run is over.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// The run is over.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
     /// Replaces the running chain with `successor`, after everything read so far. Returns false
     /// while another reload is in progress, and after the chain has ended.
     pub fn reload(&self, successor: &Successor) -> bool {
@@ -111,6 +126,21 @@ impl Control {
         if news.fresh.len() < NEWS_MAX {
             news.fresh.push(what);
         }
+    }
+
+    /// The counts so far of the chain of `deployment`, which runs by this. Each thread answers
+    /// between two rounds of its work; one that takes longer than 0.2 seconds counts as it was when
+    /// it answered last.
+    pub fn snapshot(&self, deployment: &Deployment) -> Report {
+        let functions = deployment.chain().instances.len();
+        let mut part = self.snapshots.take(Part::new(functions));
+        let packets = &mut part.packets;
+        // Threads answer one after the other, so some packets may have ended that were not read.
+        packets.read = packets.read.max(packets.ended().saturating_sub(packets.generated));
+        packets.in_flight = (packets.read + packets.generated).saturating_sub(packets.ended());
+        let settings = self.settings.get().copied().unwrap_or_default();
+        let Settings { lanes, cores, pressure, .. } = settings;
+        Report { part, lanes, cores, pressure, huge_pages: None, is_running: true }
     }
 
     /// Ends the chain at once: packets on their way are not drained. A thread that waits in a

@@ -14,6 +14,7 @@ use crate::queue::Queue;
 use crate::reports::Ended;
 use crate::routing::Routing;
 use crate::stage::{Bench, Flight, Rooms, Stage};
+use crate::stats::Part;
 use crate::{Chain, Control, Deployment, Settings};
 
 /// Batches that wait before a stage.
@@ -372,6 +373,25 @@ impl Lane {
         }
     }
 
+    /// The counts of its functions so far.
+    pub(crate) fn counts(&self, chain: &Chain) -> Part {
+        let mut part = Part::new(chain.instances.len());
+        (part.unrouted, part.paths) = (self.unrouted, self.paths.clone());
+        part.stages.clone_from(&self.pressure.counts);
+        for (stage, counts) in self.stages.iter().zip(&mut part.stages) {
+            counts.device_ns = stage.device_ns();
+            let transfers = stage.launches.as_ref().map(Launches::transfers).unwrap_or_default();
+            part.transfers.add(&transfers);
+            counts.launches += transfers.launches;
+            for (position, stats) in stage.counts(&transfers) {
+                part.packets.generated += stats.generated;
+                part.functions[position] = stats;
+            }
+        }
+        part.pressure = Some(self.pressure.evidence(self.clock.now()));
+        part
+    }
+
     /// The counts of its functions, and their state.
     pub(crate) fn finish(mut self, chain: &Chain) -> Ended {
         let mut ended = Ended::new(chain.instances.len());
@@ -380,10 +400,7 @@ impl Lane {
         }
         (ended.part.unrouted, ended.part.paths) = (self.unrouted, std::mem::take(&mut self.paths));
         for (stage, counts) in self.stages.iter_mut().zip(&mut self.pressure.counts) {
-            counts.device_ns = match &stage.launches {
-                Some(launches) => launches.busy_ns(),
-                None => stage.busy_ns(),
-            };
+            counts.device_ns = stage.device_ns();
             if let Some((transfers, failed)) = stage.launches.take().map(Launches::finish) {
                 ended.part.transfers.add(&transfers);
                 counts.launches += transfers.launches;

@@ -42,6 +42,7 @@ mod routing;
 mod run;
 mod run_all;
 mod settings;
+mod snapshots;
 mod stage;
 pub mod stats;
 pub mod sys;

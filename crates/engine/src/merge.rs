@@ -161,6 +161,13 @@ impl Merge {
         }
     }
 
+    /// Its counts so far.
+    pub(crate) fn counts(&self) -> Part {
+        let mut part = self.part.clone();
+        self.reports.add_counters(&mut part);
+        part
+    }
+
     /// Closes the sink; gives what was counted, and the reports.
     pub(crate) fn finish(mut self) -> Ended {
         if self.sink_open

@@ -124,6 +124,15 @@ impl Reports {
         at
     }
 
+    /// Adds the counters of all reports so far.
+    pub(crate) fn add_counters(&self, part: &mut Part) {
+        for (stats, report) in part.functions.iter_mut().zip(&self.by_function) {
+            let counters = &mut stats.counters;
+            let mut add = |name: &'static str, n: u64| *counters.entry(name).or_default() += n;
+            report.iter().for_each(|report| report.counters(&mut add));
+        }
+    }
+
     /// How many functions there are.
     pub(crate) fn functions(&self) -> usize {
         self.by_function.len()

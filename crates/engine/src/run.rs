@@ -52,6 +52,8 @@ pub struct Report {
     pub pressure: PressureOptions,
     /// Memory in huge pages at the end, where the system reports it.
     pub huge_pages: Option<HugePages>,
+    /// Whether it still runs: the counts are those so far ([`Control::snapshot`]).
+    pub is_running: bool,
 }
 
 /// Why a run could not start.
@@ -132,6 +134,7 @@ pub fn run_to(
             Settings { queue_batches: 1, alone: true, ..*settings }.fit(deployment)
         }
     };
+    let _ = control.settings.set(settings);
     let need = settings.memory(deployment);
     if !need.fits() {
         return Err(StartError::TooLarge(need));
@@ -163,6 +166,7 @@ pub fn run_to(
         }
         Ports::PerLane(_) => return Err(StartError::Ports),
     };
+    control.end();
     ended.part.warnings.splice(0..0, told);
     let mut seen = std::collections::HashSet::new();
     // Lanes tell the same.
@@ -177,7 +181,7 @@ pub fn run_to(
         part.abort();
     }
     let Settings { lanes, cores, pressure, .. } = settings;
-    Ok(Report { part, lanes, cores, pressure, huge_pages })
+    Ok(Report { part, lanes, cores, pressure, huge_pages, is_running: false })
 }
 
 /// Whether threads should wait for packets of an interface rather than sleep and look again.
@@ -328,6 +332,7 @@ fn run_shared(
 fn read(mut ingress: Ingress, control: &Control) -> Part {
     let _guard = control.guard();
     let mut idle = Idle::default();
+    let mut place = control.snapshots.join();
     while !control.has_failed() {
         match ingress.step(control) {
             Step::Worked => idle.reset(),
@@ -337,7 +342,9 @@ fn read(mut ingress: Ingress, control: &Control) -> Part {
             Step::Idle(limit) | Step::Blocked(limit) => idle.wait(limit),
             Step::Finished => break,
         }
+        control.snapshots.answer(&mut place, || ingress.counts());
     }
+    control.snapshots.leave(&place, ingress.counts());
     ingress.finish()
 }
 
@@ -345,9 +352,16 @@ fn read(mut ingress: Ingress, control: &Control) -> Part {
 fn work(mut lane: Lane, bell: OwnBell, chain: &Chain, control: &Control) -> Ended {
     let _guard = control.guard();
     let mut idle = Idle::with(bell);
+    let mut place = control.snapshots.join();
     while !lane.is_finished() && !control.has_failed() {
-        if lane.breathe(control) { idle.reset() } else { idle.wait(lane.rest_at_most()) }
+        if lane.breathe(control) {
+            idle.reset()
+        } else {
+            idle.wait(lane.rest_at_most())
+        }
+        control.snapshots.answer(&mut place, || lane.counts(chain));
     }
+    control.snapshots.leave(&place, lane.counts(chain));
     lane.finish(chain)
 }
 
@@ -355,7 +369,9 @@ fn work(mut lane: Lane, bell: OwnBell, chain: &Chain, control: &Control) -> Ende
 fn send(mut merge: Merge, bell: OwnBell, control: &Control) -> Ended {
     let _guard = control.guard();
     let mut idle = Idle::with(bell);
+    let mut place = control.snapshots.join();
     while !merge.is_finished() && !control.has_failed() {
+        control.snapshots.answer(&mut place, || merge.counts());
         if merge.step(control) {
             idle.reset()
         } else {
@@ -368,6 +384,7 @@ fn send(mut merge: Merge, bell: OwnBell, control: &Control) -> Ended {
             control.stop();
         }
     }
+    control.snapshots.leave(&place, merge.counts());
     merge.finish()
 }
 
@@ -412,7 +429,15 @@ fn work_alone(
 ) -> Ended {
     let _guard = control.guard();
     let mut idle = Idle::default();
+    let mut place = control.snapshots.join();
+    let counts = |ingress: &Ingress, lane: &Lane, merge: &Merge| {
+        let mut part = lane.counts(chain);
+        part.add(ingress.counts());
+        part.add(merge.counts());
+        part
+    };
     while !merge.is_finished() && !control.has_failed() {
+        control.snapshots.answer(&mut place, || counts(&ingress, &lane, &merge));
         let step = ingress.step(control);
         let worked = lane.breathe(control) | merge.step(control) | (step == Step::Worked);
         if !worked && idle.is_long() {
@@ -431,6 +456,7 @@ fn work_alone(
             control.stop();
         }
     }
+    control.snapshots.leave(&place, counts(&ingress, &lane, &merge));
     let mut ended = lane.finish(chain);
     ended.part.add(ingress.finish());
     ended.add(merge.finish());

@@ -80,6 +80,7 @@ impl Report {
     pub fn unfinished(deployment: &Deployment, control: &Control) -> Self {
         let part = control.unfinished(deployment.chain().instances.len());
         let pressure = crate::PressureOptions::default();
-        Self { part, lanes: 0, cores: Cores::ANY, pressure, huge_pages: None }
+        let cores = Cores::ANY;
+        Self { part, lanes: 0, cores, pressure, huge_pages: None, is_running: false }
     }
 }

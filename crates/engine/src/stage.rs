@@ -165,6 +165,34 @@ impl Stage {
         self.slots.iter_mut().take(1).for_each(|slot| slot.stats.transfers = transfers);
     }
 
+    /// Nanoseconds in which its device had a launch of it, or its functions worked on the CPU.
+    pub(crate) fn device_ns(&self) -> u64 {
+        self.launches.as_ref().map_or_else(|| self.busy_ns(), Launches::busy_ns)
+    }
+
+    /// The counts of its functions so far, by their position in the chain. `transfers` are those of
+    /// its launches.
+    pub(crate) fn counts(
+        &self,
+        transfers: &Transfers,
+    ) -> impl Iterator<Item = (usize, FunctionStats)> {
+        self.slots.iter().enumerate().map(|(at, slot)| {
+            let mut stats = slot.stats.clone();
+            let left = stats.dropped() + stats.rejected() + stats.absorbed;
+            stats.packets_out = stats.packets_in.saturating_sub(left);
+            if at == 0 {
+                stats.transfers = *transfers;
+            }
+            let mut add =
+                |name: &'static str, n: u64| *stats.counters.entry(name).or_default() += n;
+            for (_, state) in &slot.states {
+                state.before.iter().for_each(|half| half.counters(&mut add));
+                state.after.iter().for_each(|half| half.counters(&mut add));
+            }
+            (usize::from(slot.position), stats)
+        })
+    }
+
     /// What its functions did and their state, by their position in the chain.
     pub(crate) fn finish(self) -> impl Iterator<Item = (usize, FunctionStats, States)> {
         self.slots.into_iter().map(|mut slot| {

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::chain_file::Setting;
+use crate::ctl::Request;
 
 /// Service chains of network functions on CPUs and GPUs.
 #[derive(Parser)]
@@ -68,6 +69,21 @@ pub(crate) enum Command {
         #[arg(long, conflicts_with = "measure")]
         watch: bool,
         /// Write one JSON object instead of text; with --watch, one line per second
+        #[arg(long)]
+        json: bool,
+    },
+    /// Observe and control a running process, which serves `run --socket PATH`
+    Ctl {
+        /// The request
+        #[arg(value_enum)]
+        request: Request,
+        /// The socket; default: warpline.sock in $XDG_RUNTIME_DIR, or in /run
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+        /// One chain; default: all
+        #[arg(long, value_name = "NAME")]
+        chain: Option<String>,
+        /// Write JSON
         #[arg(long)]
         json: bool,
     },
@@ -154,6 +170,9 @@ pub(crate) struct RunArguments {
     /// Write statistics as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) stats: Option<PathBuf>,
+    /// Serve `warpline ctl` on this Unix socket, which only its owner may use
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
     /// Worker threads, 1 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) lanes: Option<u64>,

@@ -20,6 +20,7 @@ mod claims;
 mod cli;
 mod commands;
 mod core_keys;
+mod ctl;
 mod demo;
 mod device_keys;
 mod keys;
@@ -134,6 +135,9 @@ pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
         cli::Command::Devices { watch: true, json, .. } => commands::meters::watch(json),
         cli::Command::Devices { measure, json, profile, .. } => {
             commands::devices::devices(measure, json, profile.as_deref())
+        }
+        cli::Command::Ctl { request, socket, chain, json } => {
+            ctl::ctl(request, socket.as_deref(), chain.as_deref(), json)
         }
         cli::Command::Completions { shell } => commands::pages::completions(shell),
         cli::Command::Man => commands::pages::man(),

@@ -13,6 +13,7 @@ use warpline_nf::Diagnostics;
 
 use crate::chain_file::{LoadOptions, Loaded};
 use crate::commands::load_file;
+use crate::ctl::{Live, LiveChain};
 use crate::tenants::Tenancy;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -28,6 +29,8 @@ pub(crate) struct Origin<'a> {
 /// A chain that runs.
 pub(crate) struct Running<'a> {
     pub(crate) control: &'a Control,
+    /// As others see it.
+    pub(crate) live: Arc<LiveChain>,
     pub(crate) deployment: Arc<Deployment>,
     /// What was left out of the files that it was built of.
     pub(crate) left_out: Diagnostics,
@@ -35,11 +38,12 @@ pub(crate) struct Running<'a> {
     pub(crate) tenancy: Arc<Tenancy>,
 }
 
-/// Reloads `chains` whenever `asked`, until `done`; `tell` gets what came of it. Gives the chains as they ran last.
+/// Reloads `chains` whenever `asked`, until `done`; `tell` and those who wait at `live` get the result. Gives the chains
+/// as they ran last.
 pub(crate) fn serve<'a>(
     origin: &Origin<'_>,
     mut chains: Vec<Running<'a>>,
-    asked: &AtomicBool,
+    (asked, live): (&AtomicBool, &Live),
     done: &AtomicBool,
     tell: impl Fn(&str),
 ) -> Vec<Running<'a>> {
@@ -47,7 +51,9 @@ pub(crate) fn serve<'a>(
     stand_back();
     while !done.load(Ordering::Acquire) {
         if asked.swap(false, Ordering::Relaxed) {
-            match reload(origin, &mut chains, done) {
+            let result = reload(origin, &mut chains, done);
+            live.answer_reload(&result);
+            match result {
                 Ok(told) => tell(&format!("reload: {told}\n")),
                 Err(why) => {
                     tell(&format!("reload: {why}\nreload: the previous version keeps running\n"))
@@ -83,6 +89,7 @@ fn reload(
         }
         changed.extend(successor.changed().iter().map(|name| format!("[{name}]")));
         running.deployment = Arc::clone(successor.deployment());
+        running.live.replace(Arc::clone(&running.deployment));
         if !left_out.is_empty() {
             told += &format!("\nreload: skipped, {} in all:\n{left_out}", left_out.count());
         }

@@ -22,7 +22,8 @@ pub(crate) fn stats(chains: &[(&Deployment, &Report)], tenancy: &Tenancy, second
     json!({ "schema": SCHEMA, "seconds": seconds, "chains": chains, "shared_devices": shared })
 }
 
-fn of_chain(deployment: &Deployment, report: &Report) -> Value {
+/// The statistics of a chain.
+pub(crate) fn of_chain(deployment: &Deployment, report: &Report) -> Value {
     let chain = deployment.chain();
     let part = &report.part;
     let functions: Vec<Value> =
@@ -31,7 +32,7 @@ fn of_chain(deployment: &Deployment, report: &Report) -> Value {
     json!({
         "name": chain.name,
         "duration": duration(part),
-        "ended": ended(part.ended_by),
+        "ended": if report.is_running { "running" } else { ended(part.ended_by) },
         "lanes": report.lanes,
         "seed": chain.seed().number(),
         "cores": report.cores.numbers(),

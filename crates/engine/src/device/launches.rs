@@ -375,6 +375,11 @@ impl Launches {
         }
     }
 
+    /// The bytes that were copied so far.
+    pub(crate) fn transfers(&self) -> Transfers {
+        Transfers { streams: self.batcher.streams() as u64, ..self.executor.transfers }
+    }
+
     /// Nanoseconds in which launches were in flight.
     pub(crate) fn busy_ns(&self) -> u64 {
         self.load.busy_ns()

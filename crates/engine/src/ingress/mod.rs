@@ -173,6 +173,13 @@ impl Ingress {
         });
     }
 
+    /// Its counts so far.
+    pub(crate) fn counts(&self) -> Part {
+        let mut part = self.desk.part.clone();
+        part.time = self.desk.time.counts;
+        part
+    }
+
     /// Its counts, with the source's final messages.
     pub(crate) fn finish(mut self) -> Part {
         self.take_losses();

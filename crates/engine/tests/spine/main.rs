@@ -18,6 +18,7 @@ mod per_lane;
 mod random;
 mod random_functions;
 mod reports;
+mod snapshots;
 mod stops;
 mod two_places;
 

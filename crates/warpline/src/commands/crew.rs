@@ -4,6 +4,8 @@
 //! while one waits in a call of the system that doesn't return. What was done is told and written all the same.
 
 use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +17,7 @@ use warpline_io_error::plain;
 use warpline_nf::{Diagnostics, Outputs};
 
 use super::run::{Ready, tell};
+use crate::ctl::{Live, LiveChain, Server};
 use crate::reload::{self, Origin, Running};
 use crate::watch::{self, Signals};
 use crate::{Failure, exit_status};
@@ -44,11 +47,20 @@ pub(super) struct Outcome {
 pub(super) fn run(
     ready: Vec<Ready>,
     outputs: &Outputs,
-    (origin, signals): (&Origin<'_>, &Signals),
+    (origin, signals, socket): (&Origin<'_>, &Signals, Option<Socket>),
     shows_progress: bool,
     finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
-    let controls: Vec<Control> = ready.iter().map(|_| Control::default()).collect();
+    let controls: Vec<Arc<Control>> = ready.iter().map(|_| Arc::default()).collect();
+    let live_chain = |((loaded, ..), control): (&Ready, &Arc<Control>)| {
+        Arc::new(LiveChain::new(Arc::clone(&loaded.deployment), Arc::clone(control)))
+    };
+    let live_chains = ready.iter().zip(&controls).map(live_chain).collect();
+    let tenancy = ready.first().map(|(loaded, ..)| Arc::clone(&loaded.tenancy));
+    let hangup = Arc::clone(&signals.hangup);
+    let live = Arc::new(Live::new(live_chains, tenancy.unwrap_or_default(), hangup));
+    let serve = |(listener, path)| Server::serve(listener, path, Arc::clone(&live));
+    let _server = socket.map(serve).transpose().map_err(Failure::Run)?;
     let Signals { stops, hangup, toggle } = signals;
     let starting = ready.iter().map(|(loaded, ..)| loaded).zip(&controls);
     for (loaded, control) in starting.filter(|(loaded, _)| loaded.starts_paused) {
@@ -57,20 +69,24 @@ pub(super) fn run(
     }
     // One that came while the chains were built: they begin and end.
     if stops.count() > 0 {
-        controls.iter().for_each(Control::stop);
+        controls.iter().for_each(|control| control.stop());
     }
     let done = AtomicBool::new(false);
-    let running = |((loaded, ..), control): (&Ready, _)| Running {
-        control,
-        deployment: Arc::clone(&loaded.deployment),
-        left_out: loaded.left_out.clone(),
-        tenancy: Arc::clone(&loaded.tenancy),
-    };
-    let running: Vec<Running<'_>> = ready.iter().zip(&controls).map(running).collect();
-    let watched = |((loaded, ..), control): (&Ready, _)| (Arc::clone(&loaded.deployment), control);
+    let each = ready.iter().zip(&controls);
+    let running: Vec<Running<'_>> = each
+        .clone()
+        .zip(live.chains())
+        .map(|(((loaded, ..), control), live)| Running {
+            control: &**control,
+            live: Arc::clone(live),
+            deployment: Arc::clone(&loaded.deployment),
+            left_out: loaded.left_out.clone(),
+            tenancy: Arc::clone(&loaded.tenancy),
+        })
+        .collect();
     let watched: Vec<(Arc<Deployment>, &Control)> =
-        ready.iter().zip(&controls).map(watched).collect();
-    let (watched, flag, finish) = (&watched, &done, &finish);
+        each.map(|((loaded, ..), control)| (Arc::clone(&loaded.deployment), &**control)).collect();
+    let (watched, flag, finish, live) = (&watched, &done, &finish, &*live);
     thread::scope(|scope| {
         // However this ends, those end that go on until it is done.
         let done = Done(flag);
@@ -78,7 +94,7 @@ pub(super) fn run(
         let watch =
             move || watch::watch(watched, (stops, toggle), flag, tell, give_up, shows_progress);
         start(scope, "watcher", watch)?;
-        let serve = move || reload::serve(origin, running, hangup, flag, tell);
+        let serve = move || reload::serve(origin, running, (hangup, live), flag, tell);
         let reloader = start(scope, "reloader", serve)?;
         let (mut chains, mut failures) = run_chains(ready, &controls, outputs);
         done.set();
@@ -102,6 +118,9 @@ pub(super) fn run(
         finish(Outcome { chains, failures, signal })
     })
 }
+
+/// A socket to serve `ctl` on, and its file.
+pub(super) type Socket = (UnixListener, PathBuf);
 
 /// Says when it is over, also by a panic.
 struct Done<'a>(&'a AtomicBool);
@@ -135,7 +154,7 @@ fn no_thread(error: &io::Error) -> String {
 /// Runs the chains until all have ended.
 fn run_chains(
     ready: Vec<Ready>,
-    controls: &[Control],
+    controls: &[Arc<Control>],
     outputs: &Outputs,
 ) -> (Vec<Ran>, Vec<String>) {
     let (mut jobs, mut loaded) = (Vec::new(), Vec::new());

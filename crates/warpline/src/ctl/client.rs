@@ -1,0 +1,198 @@
+//! `warpline ctl`: a request to a running process.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::handshake;
+use hyper::{Method, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::UnixStream;
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+use warpline_io_error::plain;
+
+use super::default_socket;
+use crate::Failure;
+use crate::summary::grouped;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A request of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Request {
+    /// State and packets of each chain
+    Status,
+    /// The summary so far; with --json, the statistics
+    Stats,
+    /// Each function: packets, drops and counters
+    Functions,
+    /// Each port: packets and bytes
+    Ports,
+    /// Read rules, routes, SAs and policies again
+    Reload,
+    /// Read no more, drain, and end
+    Stop,
+    /// Read no packets
+    Pause,
+    /// Read packets again
+    Resume,
+}
+
+impl Request {
+    fn path(self, is_json: bool) -> (Method, &'static str) {
+        match self {
+            Self::Status => (Method::GET, "status"),
+            Self::Stats if is_json => (Method::GET, "stats"),
+            Self::Stats => (Method::GET, "summary"),
+            Self::Functions => (Method::GET, "functions"),
+            Self::Ports => (Method::GET, "ports"),
+            Self::Reload => (Method::POST, "reload"),
+            Self::Stop => (Method::POST, "stop"),
+            Self::Pause => (Method::POST, "pause"),
+            Self::Resume => (Method::POST, "resume"),
+        }
+    }
+}
+
+/// Sends `request` and prints the answer.
+///
+/// # Errors
+/// Nobody serves the socket, or the request is refused.
+pub(crate) fn ctl(
+    request: Request,
+    socket: Option<&Path>,
+    chain: Option<&str>,
+    is_json: bool,
+) -> Result<(), Failure> {
+    let socket = socket.map_or_else(default_socket, PathBuf::from);
+    let (method, path) = request.path(is_json);
+    let keys = chain.map_or_else(String::new, |name| format!("?chain={}", escaped(name)));
+    let target = format!("/v1/{path}{keys}");
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|why| Failure::Run(plain(&why)))?;
+    let answer = runtime.block_on(async {
+        let sent = timeout(PATIENCE, send(&socket, method, &target)).await;
+        sent.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())))
+    });
+    let (status, text) =
+        answer.map_err(|why| Failure::Run(format!("{}: {why}", socket.display())))?;
+    if status != StatusCode::OK {
+        let value: Option<Value> = serde_json::from_str(&text).ok();
+        let why = value.as_ref().and_then(|value| value["error"].as_str()).unwrap_or(&text);
+        return Err(Failure::Run(why.to_owned()));
+    }
+    let shown = match serde_json::from_str::<Value>(&text) {
+        Ok(value) if is_json => format!("{value:#}\n"),
+        Ok(value) => table(request, &value),
+        Err(_) => text,
+    };
+    // Nobody may be there to read it.
+    let _ = io::stdout().lock().write_all(crate::shown::shown(&shown).as_bytes());
+    Ok(())
+}
+
+async fn send(socket: &Path, method: Method, target: &str) -> Result<(StatusCode, String), String> {
+    let stream = UnixStream::connect(socket).await.map_err(|why| {
+        format!("{}; a process serves it with `warpline run --socket PATH`", plain(&why))
+    })?;
+    let failed = |why: hyper::Error| why.to_string();
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let connection = async {
+        // Its errors are those of the request, too.
+        let _ = connection.await;
+    };
+    let request = hyper::Request::builder()
+        .method(method)
+        .uri(target)
+        .header("host", "warpline")
+        .body(Empty::<Bytes>::new())
+        .map_err(|why| why.to_string())?;
+    let answer = async {
+        let response = sender.send_request(request).await.map_err(failed)?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(failed)?.to_bytes();
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    };
+    tokio::pin!(connection);
+    tokio::select! {
+        answer = answer => answer,
+        () = &mut connection => Err("the connection was closed".into()),
+    }
+}
+
+/// A name in a query (RFC 3986, section 2.1).
+fn escaped(name: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    name.bytes().map(escape).collect()
+}
+
+/// An answer for people.
+fn table(request: Request, value: &Value) -> String {
+    let chains = value["chains"].as_array().map_or(&[][..], Vec::as_slice);
+    let count = |value: &Value| grouped(value.as_u64().unwrap_or_default());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut lines = String::new();
+    match request {
+        Request::Status => {
+            for chain in chains {
+                let packets = &chain["packets"];
+                lines += &format!(
+                    "{:<16} {:<9} read {}, sent {}, dropped {}, overload {}, in flight {}\n",
+                    text(&chain["name"]),
+                    text(&chain["state"]),
+                    count(&packets["read"]),
+                    count(&packets["sent"]),
+                    count(&packets["dropped"]),
+                    count(&packets["overload"]),
+                    count(&packets["in_flight"]),
+                );
+            }
+        }
+        Request::Functions => {
+            for (chain, one) in chains.iter().flat_map(|chain| {
+                chain["functions"].as_array().into_iter().flatten().map(move |one| (chain, one))
+            }) {
+                let drops = one["drops"].as_object().into_iter().flatten();
+                let drops = drops.filter(|(_, n)| n.as_u64() > Some(0));
+                let drops = drops.map(|(reason, n)| format!("{reason} {}", count(n)));
+                lines += &format!(
+                    "{:<16} {:<16} {:<12} in {}, out {}  {}\n",
+                    text(&chain["name"]),
+                    text(&one["name"]),
+                    text(&one["device"]),
+                    count(&one["packets_in"]),
+                    count(&one["packets_out"]),
+                    drops.collect::<Vec<_>>().join(", "),
+                );
+            }
+        }
+        Request::Ports => {
+            for (chain, one) in chains.iter().flat_map(|chain| {
+                chain["ports"].as_array().into_iter().flatten().map(move |one| (chain, one))
+            }) {
+                lines += &format!(
+                    "{:<16} {:<16} {:<8} read {}, sent {}\n",
+                    text(&chain["name"]),
+                    text(&one["name"]),
+                    text(&one["side"]),
+                    count(&one["packets"]["read"]),
+                    count(&one["packets"]["sent"]),
+                );
+            }
+        }
+        Request::Stats | Request::Reload | Request::Stop | Request::Pause | Request::Resume => {
+            lines = text(&value["result"]) + "\n";
+        }
+    }
+    lines
+}

@@ -1,0 +1,165 @@
+//! The running chains, as `ctl` sees and changes them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use warpline_engine::{Control, Deployment, Report};
+
+use super::SCHEMA;
+use crate::tenants::Tenancy;
+use crate::{stats_json, summary, tenants_shown};
+
+/// A running chain.
+pub(crate) struct LiveChain {
+    pub(crate) name: String,
+    pub(crate) control: Arc<Control>,
+    /// As it is since the last reload.
+    deployment: Mutex<Arc<Deployment>>,
+}
+
+impl LiveChain {
+    /// A chain that starts.
+    pub(crate) fn new(deployment: Arc<Deployment>, control: Arc<Control>) -> Self {
+        let name = deployment.chain().name.clone();
+        Self { name, control, deployment: Mutex::new(deployment) }
+    }
+
+    /// A reload replaced it.
+    pub(crate) fn replace(&self, deployment: Arc<Deployment>) {
+        *lock(&self.deployment) = deployment;
+    }
+
+    fn state(&self) -> &'static str {
+        match () {
+            () if self.control.has_ended() => "ended",
+            () if self.control.is_stopped() => "stopping",
+            () if self.control.is_paused() => "paused",
+            () => "running",
+        }
+    }
+
+    fn report(&self) -> (Arc<Deployment>, Report) {
+        let deployment = Arc::clone(&lock(&self.deployment));
+        let report = self.control.snapshot(&deployment);
+        (deployment, report)
+    }
+
+    fn status(&self) -> Value {
+        let (deployment, report) = self.report();
+        let chain = stats_json::of_chain(&deployment, &report);
+        json!({
+            "name": self.name,
+            "state": self.state(),
+            "lanes": report.lanes,
+            "packets": chain["packets"],
+            "rate": chain["rate"],
+            "bottleneck": chain["bottleneck"],
+        })
+    }
+}
+
+/// The chains of a process.
+pub(crate) struct Live {
+    chains: Vec<Arc<LiveChain>>,
+    tenancy: Arc<Tenancy>,
+    started: Instant,
+    /// Set to ask for a reload.
+    hangup: Arc<AtomicBool>,
+    /// Requests that wait for the result of a reload.
+    waiting: Mutex<Vec<Sender<Result<String, String>>>>,
+}
+
+impl Live {
+    /// All chains of a process that share devices so. `hangup` asks for a reload.
+    pub(crate) fn new(
+        chains: Vec<Arc<LiveChain>>,
+        tenancy: Arc<Tenancy>,
+        hangup: Arc<AtomicBool>,
+    ) -> Self {
+        let (started, waiting) = (Instant::now(), Mutex::default());
+        Self { chains, tenancy, started, hangup, waiting }
+    }
+
+    /// The chains.
+    pub(crate) fn chains(&self) -> &[Arc<LiveChain>] {
+        &self.chains
+    }
+
+    /// The chains called `name`, or all.
+    pub(super) fn named(&self, name: Option<&str>) -> Result<Vec<&Arc<LiveChain>>, String> {
+        let is_meant = |chain: &&Arc<LiveChain>| name.is_none_or(|name| chain.name == name);
+        let meant: Vec<&Arc<LiveChain>> = self.chains.iter().filter(is_meant).collect();
+        let names = || {
+            let names = self.chains.iter().map(|chain| format!("{:?}", chain.name));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        match (name, meant.is_empty()) {
+            (Some(name), true) => Err(format!("there is no chain {name:?}; chains: {}", names())),
+            _ => Ok(meant),
+        }
+    }
+
+    /// The state of each chain.
+    pub(super) fn status(&self, name: Option<&str>) -> Result<Value, String> {
+        let chains: Vec<Value> = self.named(name)?.iter().map(|chain| chain.status()).collect();
+        Ok(json!({
+            "schema": SCHEMA,
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+            "seconds": self.started.elapsed().as_secs_f64(),
+            "chains": chains,
+        }))
+    }
+
+    /// The statistics so far, in the form of `--stats`.
+    pub(super) fn stats(&self, name: Option<&str>) -> Result<Value, String> {
+        let reports: Vec<_> = self.named(name)?.iter().map(|chain| chain.report()).collect();
+        let reports: Vec<(&Deployment, &Report)> =
+            reports.iter().map(|(deployment, report)| (&**deployment, report)).collect();
+        Ok(stats_json::stats(&reports, &self.tenancy, self.started.elapsed().as_secs_f64()))
+    }
+
+    /// The same as the summary of a run.
+    pub(super) fn summary(&self, name: Option<&str>) -> Result<String, String> {
+        let mut text = String::new();
+        for chain in self.named(name)? {
+            let (deployment, report) = chain.report();
+            text += &summary::summary(&deployment, &report, None, true);
+        }
+        Ok(text + &tenants_shown::summary(&self.tenancy))
+    }
+
+    /// Parts of the statistics of each chain: `functions` or `ports`.
+    pub(super) fn part(&self, name: Option<&str>, key: &str) -> Result<Value, String> {
+        let of = |chain: &&Arc<LiveChain>| {
+            let (deployment, report) = chain.report();
+            let whole = stats_json::of_chain(&deployment, &report);
+            json!({ "name": chain.name, key: whole[key] })
+        };
+        let chains: Vec<Value> = self.named(name)?.iter().map(of).collect();
+        Ok(json!({ "schema": SCHEMA, "chains": chains }))
+    }
+
+    /// Asks for a reload; its result comes later.
+    pub(super) fn ask_reload(&self) -> Receiver<Result<String, String>> {
+        let (send, receive) = channel();
+        lock(&self.waiting).push(send);
+        self.hangup.store(true, Ordering::Relaxed);
+        receive
+    }
+
+    /// Passes the result of a reload to the requests that wait for it.
+    pub(crate) fn answer_reload(&self, result: &Result<String, String>) {
+        for waiting in lock(&self.waiting).drain(..) {
+            // It may have given up.
+            let _ = waiting.send(result.clone());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

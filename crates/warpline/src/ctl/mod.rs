@@ -1,0 +1,23 @@
+//! Control of a running process: HTTP with JSON over a Unix socket.
+//!
+//! `run --socket PATH` serves it, `ctl` is a client. The file has mode 0600, so whoever may write to
+//! it is the owner.
+
+mod client;
+mod live;
+mod server;
+
+use std::path::PathBuf;
+
+pub(crate) use client::{Request, ctl};
+pub(crate) use live::{Live, LiveChain};
+pub(crate) use server::Server;
+
+/// The version of paths and forms; it grows when a meaning changes, not when something is added.
+const SCHEMA: u32 = 1;
+
+/// The socket of `ctl`, unless it is given one.
+pub(crate) fn default_socket() -> PathBuf {
+    let folder = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+    PathBuf::from(folder.unwrap_or_else(|| "/run".into())).join("warpline.sock")
+}
