@@ -69,7 +69,7 @@ fuzz_target!(|text: &str| {
     let set: Vec<String> = parts.take(8).map(str::to_owned).collect();
     let set = chain_file::Setting::of_set(&set);
     let functions = warpline_functions::FUNCTIONS;
-    let options = chain_file::LoadOptions { functions, set: &set, device: None };
+    let options = chain_file::LoadOptions { functions, set: &set, device: None, is_live: false };
     match chain_file::load(&source, Folder::Bundled(FILES), &options, true) {
         Ok(chains) => {
             for loaded in chains {

@@ -77,7 +77,7 @@ pub(super) fn run(
         .clone()
         .zip(live.chains())
         .map(|(((loaded, ..), control), live)| Running {
-            control: &**control,
+            control,
             live: Arc::clone(live),
             deployment: Arc::clone(&loaded.deployment),
             left_out: loaded.left_out.clone(),
