@@ -90,7 +90,7 @@ class Sniffer:
                 pass
 
     def close(self):
-        """What came, a while after the last frame was sent."""
+        """The frames so far, a while after the last one was sent."""
         time.sleep(0.3)
         self.ends = True
         self.thread.join()
@@ -139,20 +139,20 @@ class Lab:
         with open(self.path(name), "w", encoding="utf-8") as file:
             file.write(text)
 
-    def start(self, *arguments, space="machine", **more):
+    def start(self, *arguments, sockets=2):
         """Starts Warpline, and waits until its sockets are bound."""
-        command = [*self.spaces[space].enter(), self.program, "run", *arguments]
+        machine = self.spaces["machine"]
+        command = [*machine.enter(), self.program, "run", *arguments]
         child = subprocess.Popen(
-            command, cwd=self.folder.name, stderr=subprocess.PIPE, text=True, **more
+            command, cwd=self.folder.name, stderr=subprocess.PIPE, text=True
         )
         self.children.append(child)
-        wanted = 2 if arguments[0].endswith(".toml") else 1
         ends = time.monotonic() + 20
         while child.poll() is None and time.monotonic() < ends:
-            table = f"/proc/{self.spaces[space].keeper.pid}/net/packet"
+            table = f"/proc/{machine.keeper.pid}/net/packet"
             with open(table, encoding="utf-8") as file:
                 # The protocol column, of sockets that receive.
-                if sum(line.split()[3] == "0003" for line in list(file)[1:]) >= wanted:
+                if sum(line.split()[3] == "0003" for line in list(file)[1:]) >= sockets:
                     break
             time.sleep(0.02)
         time.sleep(0.2)

@@ -214,7 +214,7 @@ def case_overload(lab):
     child = lab.start("wire.toml", *STATS)
     lan, machine = lab.spaces["lan"], lab.spaces["machine"]
     before = dropped(lan, "eth0") + dropped(machine, "lan")
-    # The ring holds a fraction of what comes while the chain stands still.
+    # The ring holds a part of these frames while the chain stands still.
     child.send_signal(signal.SIGSTOP)
     sender = [*lan.enter(), lab.program, "run", "sender.toml", "--stats", "sender.json", "--quiet"]
     lab.write(
@@ -262,18 +262,35 @@ def case_idle(lab):
     delays = []
     sender = lan.socket(socket.AF_INET, socket.SOCK_DGRAM)
     for _ in range(5):
-        time.sleep(1.5)
+        time.sleep(2.5)
         start = time.clock_gettime_ns(time.CLOCK_REALTIME)
         sender.sendto(b"first", ("10.9.0.2", 5353))
         _, ancillary, *_ = receiver.recvmsg(64, 128)
         seconds, nanos = struct.unpack("qq", ancillary[0][2][:16])
         delays.append((seconds * 10**9 + nanos - start) / 1e6)
     # A busy machine may delay some of them.
-    assert min(delays) < 1, f"{delays} ms"
+    assert sorted(delays)[1] < 1, f"{delays} ms"
     print("  idle {:.2%} of a core, first packets after {} ms".format(share, delays))
     receiver.close()
     sender.close()
     lab.stop(child)
+
+
+def case_tags(lab):
+    """VLAN tags arrive, though the kernel removes them from frames. Frames of the machine don't."""
+    lab.write("tags.toml", '[chain]\nfunctions = []\ninput = "af_packet:lan"\noutput = "out.pcap"\n')
+    child = lab.start("tags.toml", *STATS, sockets=1)
+    addresses = bytes.fromhex("02000000000f020000000010")
+    tags = [b"", b"\x81\x00\x60\x07", b"\x88\xa8\x00\x08\x81\x00\x00\x09"]
+    sent = [addresses + tag + b"\x88\xb5" + os.urandom(60) for tag in tags]
+    for space, interface, frames in (("machine", "lan", sent[:1]), ("lan", "eth0", sent)):
+        with lab.spaces[space].socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+            raw.bind((interface, 0))
+            for frame in frames:
+                raw.send(frame)
+    time.sleep(0.3)
+    lab.stop(child)
+    assert frames_of(lab.path("out.pcap")) == sent
 
 
 def case_export(lab):

@@ -35,7 +35,11 @@ pub struct Port {
 
 /// The ports of a chain, by number; none where it has one input and one output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ports(Arc<[Port]>);
+pub struct Ports {
+    all: Arc<[Port]>,
+    /// By port, the port at the other end of its wire; empty if there are no wires.
+    peers: Arc<[Option<u16>]>,
+}
 
 /// Most ports of a chain.
 pub const PORTS_MAX: usize = 64;
@@ -43,22 +47,33 @@ pub const PORTS_MAX: usize = 64;
 impl Ports {
     /// These, numbered from 0.
     pub fn new(ports: Vec<Port>) -> Self {
-        Self(ports.into())
+        Self { all: ports.into(), peers: Arc::default() }
+    }
+
+    /// The same ports with a wire from each that has a peer. Without a route a packet that comes in
+    /// at one end of a wire leaves by the other.
+    pub fn with_peers(self, peers: Vec<Option<u16>>) -> Self {
+        Self { peers: peers.into(), ..self }
+    }
+
+    /// Whether each port has a peer.
+    pub fn are_wires(&self) -> bool {
+        !self.peers.is_empty() && self.peers.iter().all(Option::is_some)
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// All of them, in the order of their numbers.
     pub fn iter(&self) -> std::slice::Iter<'_, Port> {
-        self.0.iter()
+        self.all.iter()
     }
 
     /// The number of the port called `name`.
@@ -69,7 +84,7 @@ impl Ports {
     /// The side of port `number`.
     #[inline]
     pub fn side(&self, number: u16) -> Option<Side> {
-        self.0.get(usize::from(number)).map(|port| port.side)
+        self.all.get(usize::from(number)).map(|port| port.side)
     }
 
     /// All names, with commas between them.
@@ -79,14 +94,15 @@ impl Ports {
     }
 
     /// The port by which a packet leaves that came by port `ingress`. `routed` is the port of its
-    /// next hop. Without one it leaves by the other port of two, or by the only port.
+    /// next hop. Without one it leaves by the peer, the other port of two, or the only port.
     #[inline]
     pub fn egress(&self, ingress: u16, routed: Option<u16>) -> Option<u16> {
+        let peer = || self.peers.get(usize::from(ingress)).copied().flatten();
         match (routed, self.len()) {
             (Some(port), _) => Some(port),
             (None, 1) => Some(0),
             (None, 2) => Some(u16::from(ingress == 0)),
-            (None, _) => None,
+            (None, _) => peer(),
         }
     }
 }
@@ -144,6 +160,19 @@ mod tests {
             let case = (count, ingress, routed);
             assert_eq!(ports(count).egress(ingress, routed), egress, "{case:?}");
         }
+    }
+
+    #[test]
+    fn a_packet_without_a_route_leaves_by_the_peer() {
+        let wired = ports(5).with_peers(vec![Some(3), None, Some(4), Some(0), Some(2)]);
+        let egress = |ingress| wired.egress(ingress, None);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 9].map(egress),
+            [Some(3), None, Some(4), Some(0), Some(2), None]
+        );
+        assert_eq!(wired.egress(0, Some(1)), Some(1));
+        assert!(!wired.are_wires() && !ports(2).are_wires());
+        assert!(ports(2).with_peers(vec![Some(1), Some(0)]).are_wires());
     }
 
     #[test]

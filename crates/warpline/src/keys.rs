@@ -81,6 +81,12 @@ pub(crate) const PORT: &[Key] = &[
         "the interface of `device`, or the chain's output",
         "the destination of packets that leave by the port",
     ),
+    key(
+        "peer",
+        "a port's name",
+        "the other port of two",
+        "the port by which its packets leave without a route, and the other way round",
+    ),
 ];
 
 /// Keys of `[[route]]`.

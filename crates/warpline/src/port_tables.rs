@@ -25,6 +25,8 @@ pub(crate) struct PortTable {
     pub(crate) interface: Option<Wanted>,
     /// Its own output.
     pub(crate) output: Option<Output>,
+    /// The name of the port at the other end of its wire.
+    pub(crate) peer: Option<String>,
     /// Where its table stands.
     pub(crate) span: Range<usize>,
 }
@@ -74,7 +76,8 @@ pub(crate) fn read(
         _ => None,
     });
     let port = Port { name: name?, side };
-    let table = PortTable { port, input, interface, output, span };
+    let peer = section.string("peer").map(str::to_owned);
+    let table = PortTable { port, input, interface, output, peer, span };
     refuse_taken(section, &table, before);
     Some(table)
 }
@@ -230,6 +233,34 @@ impl ChosenPorts {
             mistakes.push(source.mistake(table.span.clone(), text).help(help));
         }
     }
+}
+
+/// By port, the port at the other end of its wire, named by one of the two or by both.
+pub(crate) fn peers(
+    section: &mut Section<'_>,
+    tables: &[PortTable],
+    source: &SourceText,
+) -> Vec<Option<u16>> {
+    let mut peers = vec![None; tables.len()];
+    for (own, table) in tables.iter().enumerate() {
+        let Some(name) = &table.peer else { continue };
+        let peer = tables.iter().position(|other| other.port.name == *name);
+        let text = match peer {
+            None => format!("`peer`: the chain has no port {name:?}"),
+            Some(peer) if peer == own => format!("`peer`: port {name:?} is its own peer"),
+            Some(peer) => {
+                let is = |at: usize, other: usize| peers[at].is_none_or(|n| n == other as u16);
+                if is(own, peer) && is(peer, own) {
+                    (peers[own], peers[peer]) = (Some(peer as u16), Some(own as u16));
+                    continue;
+                }
+                let own = &table.port.name;
+                format!("`peer`: port {own:?} or {name:?} has another peer")
+            }
+        };
+        section.note(source.mistake(table.span.clone(), text));
+    }
+    peers
 }
 
 /// The frames of all ports are one sequence, which has one pace.

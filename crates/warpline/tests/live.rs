@@ -64,6 +64,11 @@ fn flows_on_idle_links_are_exported() {
 }
 
 #[test]
+fn tags_arrive() {
+    check("tags");
+}
+
+#[test]
 fn interfaces_that_cannot_be_opened_are_refused() {
     check("refusals");
 }

@@ -79,7 +79,8 @@ const RESERVED: [&str; 7] = [
 const TABLES: &str = "tables: [chain], [[port]], [[route]], [[tenant]], [arbiter], [plan], \
     [backpressure] and one for each name in `functions`";
 const NO_ROUTER: &str = "a chain with more than two ports needs a router";
-const NO_ROUTER_HELP: &str = "its routes name the port by which packets leave: `dev PORT`";
+const NO_ROUTER_HELP: &str =
+    "its routes name the port by which packets leave: `dev PORT`. Or give each port a `peer`";
 
 /// Settings of a file for its chains.
 struct Given<'a> {
@@ -312,12 +313,15 @@ impl<'a> File<'a> {
         let is_live =
             self.options.is_live || ports.input.as_ref().is_some_and(|input| input.is_live());
         let seed = core_keys::seed(&mut section, is_live);
+        let peers = port_tables::peers(&mut section, &tables, self.source);
         let own_ports = Ports::new(tables.into_iter().map(|table| table.port).collect());
+        let own_ports = own_ports.with_peers(peers);
         used.extend(own_names(table));
         let resources = Resources::with_seed(seed).with_ports(own_ports.clone());
         let (instances, sites, mut resources) =
             self.instances(&names, table, resources, used, mistakes);
-        if own_ports.len() > 2 && resources.hop_ports().is_none() && mistakes.is_empty() {
+        let needs_router = own_ports.len() > 2 && !own_ports.are_wires();
+        if needs_router && resources.hop_ports().is_none() && mistakes.is_empty() {
             mistakes.push(self.source.mistake(span.clone(), NO_ROUTER).help(NO_ROUTER_HELP));
         }
         let tables = routes.take(&name);

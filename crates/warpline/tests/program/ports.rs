@@ -104,6 +104,33 @@ fn ports_have_outputs_of_their_own() {
 }
 
 #[test]
+fn packets_leave_by_the_peer_of_their_port() {
+    let demo = demo();
+    let peer = |name: &str| format!("peer = \"{name}\"\n");
+    let four = |lan: &str, wan: &str| {
+        let all = [("lan", "lan.pcap", lan), ("c", "none", ""), ("wan", "wan.pcap", wan)];
+        let all = all.into_iter().chain([("d", "none", "")]);
+        let all = all.map(|(name, device, more)| port(name, "inside", device, more));
+        let chain = "[chain]\nfunctions = []\noutput = \"out.pcapng\"\n".to_owned();
+        all.fold(chain, |text, table| text + &table)
+    };
+    demo.write("c.toml", four(&peer("d"), &peer("c")));
+    demo.warpline("run c.toml").expect(0);
+    let left = named(&[(1, "d"), (1, "c"), (2, "c"), (3, "d"), (4, "c")]);
+    assert_eq!(seen(&demo, "out.pcapng"), left);
+    for (lan, wan, mistake) in [
+        (peer("e"), peer("c"), "`peer`: the chain has no port \"e\""),
+        (peer("lan"), peer("c"), "`peer`: port \"lan\" is its own peer"),
+        (peer("c"), peer("c"), "`peer`: port \"wan\" or \"c\" has another peer"),
+        (peer("c"), String::new(), "a chain with more than two ports needs a router"),
+    ] {
+        demo.write("c.toml", four(&lan, &wan));
+        let ended = demo.warpline("check c.toml").expect(2);
+        assert!(ended.stderr.contains(mistake), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn interfaces_of_one_capture_are_ports() {
     let demo = Demo::new();
     let records = [(0, 1), (1, 2), (2, 3), (1, 4), (0, 5)];
