@@ -278,7 +278,8 @@ def case_idle(lab):
 
 def case_tags(lab):
     """VLAN tags arrive, though the kernel removes them from frames. Frames of the machine don't."""
-    lab.write("tags.toml", '[chain]\nfunctions = []\ninput = "af_packet:lan"\noutput = "out.pcap"\n')
+    ends = 'input = "af_packet:lan"\noutput = "out.pcap"\n'
+    lab.write("tags.toml", f"[chain]\nfunctions = []\n{ends}")
     child = lab.start("tags.toml", *STATS, sockets=1)
     addresses = bytes.fromhex("02000000000f020000000010")
     tags = [b"", b"\x81\x00\x60\x07", b"\x88\xa8\x00\x08\x81\x00\x00\x09"]
