@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use axum::extract::{Query, State};
@@ -38,8 +38,8 @@ const RELOAD_PATIENCE: Duration = Duration::from_secs(50);
 /// A socket that is served until this is dropped, which removes its file.
 pub(crate) struct Server {
     path: PathBuf,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Its end stops the server.
+    _stop: oneshot::Sender<()>,
 }
 
 impl Server {
@@ -99,30 +99,24 @@ impl Server {
                 let Ok(listener) = UnixListener::from_std(listener) else { return };
                 let limit = Arc::new(Semaphore::new(CONNECTIONS_MAX));
                 let listener = Limited { listener, limit };
-                let served = serve(listener, router(live)).with_graceful_shutdown(async {
+                tokio::select! {
+                    _ = serve(listener, router(live)) => {}
                     // The end of the sender is an end, too.
-                    let _ = stopped.await;
-                });
-                // A client that stays does not keep the process.
-                let _ = tokio::select! {
-                    served = served => served,
-                    () = sleep(Duration::MAX) => Ok(()),
-                };
+                    _ = stopped => {}
+                }
             });
             runtime.shutdown_timeout(Duration::from_millis(100));
         };
-        let thread = thread::Builder::new().name("ctl".into()).spawn(work);
-        let thread = thread.map_err(|why| format!("cannot spawn thread: {}", plain(&why)))?;
-        Ok(Self { path, stop: Some(stop), thread: Some(thread) })
+        // Nothing waits for its end: it may serve a slow client.
+        let started = thread::Builder::new().name("ctl".into()).spawn(work);
+        started.map_err(|why| format!("cannot spawn thread: {}", plain(&why)))?;
+        Ok(Self { path, _stop: stop })
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
-        self.stop.take();
-        // Its thread may serve a slow client; the process does not wait for it.
-        self.thread.take();
     }
 }
 

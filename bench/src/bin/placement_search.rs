@@ -1,0 +1,82 @@
+//! The time to place a chain, by its length and the number of devices. The goal is 5 ms for 8
+//! functions on 4 devices, the CPU among them.
+//!
+//! `placement_search [ROUNDS]`. Functions are those of `plan_search`, each measured on every device
+//! with four launch sizes.
+
+use std::hint::black_box;
+
+use warpline_bench::{median, seconds};
+use warpline_packet::{Field, FieldSet};
+use warpline_sched::{
+    ChainDemand, Figures, LinkCosts, Measurement, PlacementPolicy, PlacementProblem,
+    PlannedFunction, Problem, Touch, Widths, WorkProfile,
+};
+
+const NAMES: [&str; 4] = ["firewall", "nat", "ipsec", "nids"];
+const DEVICES: [&str; 4] = ["cpu", "gpu0", "gpu1", "gpu2"];
+
+fn profile(devices: usize) -> WorkProfile {
+    let mut profile = WorkProfile::new(&NAMES, &DEVICES[..devices]);
+    for function in 0..NAMES.len() {
+        for device in 0..devices {
+            for step in 0..4u32 {
+                let gbps = 5.0 + 3.0 * (function * 5 % 7 + device * 3 % 5) as f64;
+                let bits_per_s = gbps * 1e9 * 1.2f64.powi(step as i32);
+                let figures = Figures { bits_per_s, latency_ns: 1e4, share: 1.0, weight: 1.0 };
+                let at = Measurement::alone((function, device), 256 << (2 * step), 512, figures);
+                profile.merge(&at).expect("sound");
+            }
+        }
+    }
+    profile
+}
+
+fn chain(count: usize, devices: usize) -> ChainDemand {
+    let ends = FieldSet::of(&[Field::SrcAddr, Field::DstAddr, Field::SrcPort, Field::DstPort]);
+    let payload = FieldSet::of(&[Field::Payload]);
+    let planned = |at: usize| {
+        let (needs, writes) = match at % 4 {
+            0 => (ends, FieldSet::EMPTY),
+            1 => (ends, ends),
+            2 => (FieldSet::FRAME, FieldSet::FRAME),
+            _ => (payload, FieldSet::EMPTY),
+        };
+        PlannedFunction::run_only(NAMES[at % 4], None, Touch { needs, writes })
+    };
+    let plan = Problem {
+        functions: (0..count).map(planned).collect(),
+        links: vec![LinkCosts::PCIE_4; devices - 1],
+        widths: Widths::of_udp(512, 576),
+        end_reads: Problem::sink_reads(),
+        gathered: FieldSet::FRAME,
+        is_recoverable: false,
+        fetches_first: false,
+    };
+    let links = (0..devices).map(|device| device.checked_sub(1)).collect();
+    let functions = (0..count).map(|at| at % 4).collect();
+    ChainDemand { functions, plan, links, packets_per_s: 5e6, packet_len: 512 }
+}
+
+fn main() {
+    let rounds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(50);
+    println!("functions, devices: us for a placement (median of {rounds}), gap in %");
+    for devices in [2, 4] {
+        let profile = profile(devices);
+        for count in [2, 4, 8, 16] {
+            let problem = PlacementProblem {
+                profile: &profile,
+                chains: &[chain(count, devices)],
+                policy: PlacementPolicy::Throughput,
+                delay_ns_max: None,
+                power_w_max: None,
+                lanes_max: 4,
+            };
+            let one = || seconds(|| drop(black_box(problem.place()))) * 1e6;
+            let us = median((0..rounds).map(|_| one()).collect());
+            let gap = problem.place().ok().and_then(|placed| placed.gap);
+            let gap = gap.map_or("exact".to_owned(), |gap| format!("{:.0}", gap * 100.0));
+            println!("{count:>3} {devices:>3} {us:>10.1} {gap:>6}");
+        }
+    }
+}
