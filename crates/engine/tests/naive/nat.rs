@@ -78,11 +78,13 @@ impl Nat {
         Ok(())
     }
 
-    /// Whether it is an error about a packet to an inside host, with a binding.
+    /// Whether it is an error about a packet from outside to an inside host, with a binding.
     fn is_about_binding(&self, frame: &Frame, view: &View, dst: IpAddr) -> bool {
         let holds = |address| self.config.inside.iter().any(|prefix| prefix.holds(address));
         match content(frame, view) {
-            Ok(Content::Error(quoted)) => holds(quoted.dst) && self.about(&quoted, dst).is_ok(),
+            Ok(Content::Error(quoted)) => {
+                holds(quoted.dst) && !holds(dst) && self.about(&quoted, dst).is_ok()
+            }
             _ => false,
         }
     }

@@ -128,7 +128,9 @@ impl NatShard {
             config.is_inside(version, host)
                 && by_rule.unwrap_or_else(|| config.fixed.outside_of(version, host).is_some())
         };
+        // Packets between inside hosts are not translated.
         matches!(packet.protocol(), ip_protocol::ICMP | ip_protocol::ICMPV6)
+            && !config.is_inside(version, dst)
             && matches!(content(packet), Ok(Content::Error))
             && Quote::read(packet.payload(), version).is_some_and(is_translated)
             && self.outbound_error(packet, dst).is_ok()

@@ -169,6 +169,12 @@ fn errors_of_routers_without_an_inside_address_leave_translated() {
         // Errors about packets that nothing translates are forwarded as they are.
         let other = udp(remote, host, (53, 8)).error(router, 48);
         assert_sent(&sent(&mut nat, 1, &other), &other);
+        // So are those about packets from other inside hosts, whose shard may be the binding's.
+        let prefix = &host[..host.len() - 1];
+        for neighbour in (2..200).map(|last| format!("{prefix}{last}")) {
+            let other = udp(&neighbour, host, (53, 7)).error(router, 48);
+            assert_sent(&sent(&mut nat, 1, &other), &other);
+        }
         assert_eq!(nat.counter("icmp_errors"), 1, "IPv{version}");
     }
 }
