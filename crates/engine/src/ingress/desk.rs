@@ -224,17 +224,16 @@ impl Desk {
     /// the frames come before fragments that waited.
     #[inline]
     fn order_fragments(&mut self, frames: &[Frame<'_>]) -> usize {
-        if self.fragments.is_none() {
-            return frames.len();
-        }
+        let Some(fragments) = &self.fragments else { return frames.len() };
         if let Some(&last) = self.times[..frames.len()].last() {
             self.last_time = last;
         }
+        let any_expires = fragments.has_expired(self.last_time);
         let found = &self.found[..frames.len()];
         let is_fragment = |found: &Found| found.headers.flags.has(Flags::FRAGMENT);
         self.has_waiting = false;
         // Without an early end the loop is shorter for bursts that have none.
-        match found.iter().fold(false, |any, found| any | is_fragment(found)) {
+        match found.iter().fold(any_expires, |any, found| any | is_fragment(found)) {
             true => self.order_all_fragments(frames),
             false => frames.len(),
         }
@@ -247,10 +246,10 @@ impl Desk {
         let lanes = self.feeds.len();
         let all = frames.iter().zip(&mut *self.found).zip(&*self.times).enumerate();
         for (at, ((frame, found), &now)) in all {
-            let Some(key) = FragmentKey::of(frame.bytes, &found.headers) else { continue };
             if fragments.expire(now) {
                 return at;
             }
+            let Some(key) = FragmentKey::of(frame.bytes, &found.headers) else { continue };
             if !found.headers.flags.has(Flags::LATER_FRAGMENT) {
                 if fragments.first(key, found.steered.shard, now) {
                     return at + 1;

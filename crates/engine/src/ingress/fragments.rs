@@ -185,12 +185,17 @@ impl Fragments {
     /// Fragments that waited too long at `now` are ready without their first one. Returns whether
     /// there are any.
     pub(super) fn expire(&mut self, now: Instant) -> bool {
-        let mut any = false;
-        while self.slots.get(self.oldest).is_some_and(|one| one.since.after(WAIT_MAX) <= now) {
+        let any = self.has_expired(now);
+        while self.has_expired(now) {
             self.give_up_oldest(now);
-            any = true;
         }
         any
+    }
+
+    /// Whether a fragment waited too long at `now`.
+    #[inline]
+    pub(super) fn has_expired(&self, now: Instant) -> bool {
+        self.slots.get(self.oldest).is_some_and(|one| one.since.after(WAIT_MAX) <= now)
     }
 
     /// No more frames come: all that wait are ready.

@@ -14,17 +14,18 @@ pub(crate) fn in_order(frames: &[Frame]) -> Vec<Frame> {
     for frame in frames {
         let view = view(frame);
         last = last.max(frame.now);
-        if !view.fragment || view.lie.is_some() {
-            out.push(frame.clone());
-            continue;
-        }
-        let (key, now) = (fragment_key(frame, &view), frame.now);
+        let now = frame.now;
         let (late, others) = waiting.into_iter().partition(|(_, until, _)| *until <= now);
         waiting = others;
         for (key, _, frame) in late {
             known.insert(key, now + FRAGMENTS_NANOS);
             out.push(Frame { now: now.max(frame.now), ..frame });
         }
+        if !view.fragment || view.lie.is_some() {
+            out.push(frame.clone());
+            continue;
+        }
+        let key = fragment_key(frame, &view);
         if !view.later() {
             known.insert(key, now + FRAGMENTS_NANOS);
             out.push(frame.clone());

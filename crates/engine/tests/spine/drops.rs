@@ -1,10 +1,12 @@
 //! I2 for packets that are dropped, as a sink is shown them: what each function got, the same everywhere.
 
 use warpline_engine::Settings;
+use warpline_packet::LinkType;
+use warpline_testkit::frames::{Body, Datagram};
 
 use crate::common::dropped::{check_as_they_came, dropping};
 use crate::common::forms::{ESN, Form};
-use crate::common::frames::Input;
+use crate::common::frames::{Input, START_NANOS};
 use crate::common::real::{deploy_forms, forms, traffic, try_deploy};
 use crate::common::run::{Outcome, assert_same, run_showing_drops, run_whole};
 use crate::common::talk::Talk;
@@ -65,4 +67,26 @@ fn packets_whose_number_was_guessed_wrong_are_as_they_came() {
     }
     let outcome = same_for(&[open], &inputs);
     assert!(outcome.dropped.len() >= 10, "{} dropped", outcome.dropped.len());
+}
+
+/// A later fragment whose first one is missing waits 60 seconds of packet time, not until the next fragment comes.
+#[test]
+fn a_fragment_waits_no_longer_than_a_minute() {
+    const STEP: u64 = 5_000_000_000;
+    let address = |text: &str| text.parse().expect("an address");
+    let (host, remote) = (address("10.0.0.5"), address("198.51.100.7"));
+    let udp = Body::Udp { src: 4000, dst: 5000, unsummed: false };
+    let [_, later] = Datagram::new(host, remote, udp.clone()).with(&[7; 64]).fragments(16);
+    let stray = Datagram::new(remote, address("203.0.113.1"), udp).frame();
+    let inputs: Vec<Input> = (0..20)
+        .map(|at| {
+            let bytes = if at == 0 { later.clone() } else { stray.clone() };
+            let (wire_len, link) = (bytes.len() as u32, LinkType::ETHERNET);
+            Input { bytes, nanos: START_NANOS + at * STEP, wire_len, link, interface: 0 }
+        })
+        .collect();
+    let outcome = same_for(&forms(&["nat", "monitor"]), &inputs);
+    let reasons: Vec<&str> = outcome.dropped.iter().map(|(_, why)| why.as_str()).collect();
+    let at = reasons.iter().position(|why| why.contains("fragment"));
+    assert_eq!(at, Some(11), "{reasons:?}");
 }
