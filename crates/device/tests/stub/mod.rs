@@ -150,7 +150,7 @@ impl Stubs {
     #[expect(clippy::print_stdout, reason = "the survivors show what no case covers")]
     pub(crate) fn mutants_are_seen(&self, arguments: &[&str], extra: &[(&str, &str)]) {
         let seed = std::env::var("STUB_MUTANT_SEED").unwrap_or_else(|_| "1".into());
-        let damage = [("STUB_MUTANTS", "12"), ("STUB_MUTANT_SEED", seed.as_str())];
+        let damage = [("STUB_MUTANTS", "6"), ("STUB_MUTANT_SEED", seed.as_str())];
         // A mutant may write into any buffer, so no other test has one at that time.
         let alone = [arguments, &["--test-threads=1"]].concat();
         let Some(stderr) = self.again_by_ptx(&alone, &[extra, &damage].concat()) else { return };

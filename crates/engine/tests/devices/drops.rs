@@ -12,7 +12,7 @@ use crate::same::PATIENCE;
 
 fn same_on_devices(forms: &[Form]) {
     let names: Vec<_> = forms.iter().map(|form| form.name).collect();
-    let inputs = traffic(forms, Talk::new(71, 60, 1400).take(3000), 73, 15);
+    let inputs = traffic(forms, Talk::new(71, 60, 1400).take(1500), 73, 15);
     let reference = run_showing_drops(deploy_forms(forms), Settings::default(), &inputs);
     assert!(!reference.dropped.is_empty(), "{names:?}");
     if let [form] = forms {

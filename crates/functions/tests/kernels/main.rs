@@ -46,14 +46,22 @@ fn kernels_are_the_same_over_stubs() {
     );
 }
 
-/// The same by the PTX that NVRTC makes of kernels, and what the tests see of damage to it.
+const CUDA_ALONE: [(&str, &str); 1] = [("WARPLINE_ONLY_DEVICE", "cuda")];
+/// Tests that don't run by PTX.
+const NOT_BY_PTX: [&str; 6] = ["--skip", "over_stubs", "--skip", "sanitizers", "--skip", "compile"];
+
+/// The same by the PTX that NVRTC makes of kernels.
 #[test]
 fn kernels_are_the_same_over_stubs_by_ptx() {
     let Some(stubs) = stub::Stubs::build() else { return };
-    let alone = [("WARPLINE_ONLY_DEVICE", "cuda")];
-    let skipped = ["--skip", "over_stubs", "--skip", "sanitizers", "--skip", "compile"];
-    stubs.again_by_ptx(&skipped, &alone);
+    stubs.again_by_ptx(&NOT_BY_PTX, &CUDA_ALONE);
+}
+
+/// Tests by PTX find damage to it.
+#[test]
+fn damaged_kernels_are_seen_over_stubs_by_ptx() {
+    let Some(stubs) = stub::Stubs::build() else { return };
     // IPsec's kernels are large, so copies of them run in one case only, which has every suite.
     let large = ["--skip", "ipsec::opening", "--skip", "ipsec::sealing"];
-    stubs.mutants_are_seen(&[&skipped[..], &large].concat(), &alone);
+    stubs.mutants_are_seen(&[&NOT_BY_PTX[..], &large].concat(), &CUDA_ALONE);
 }

@@ -31,7 +31,8 @@ impl Ran {
     }
 }
 
-const SMALL: &str = "flows = 4096\nstream_memory_mib = 16\n";
+/// Memory that each run clears, by shard.
+const SMALL: &str = "flows = 4096\nstream_memory_mib = 4\ndatagrams = 128\n";
 const MATCHERS: &[&str] = &["dense", "compact", "hyperscan"];
 const BATCHES: &[usize] = &[1, 7, 256];
 
