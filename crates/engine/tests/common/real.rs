@@ -69,15 +69,16 @@ static BUILT: Mutex<VecDeque<(Vec<Form>, Arc<Chain>)>> = Mutex::new(VecDeque::ne
 /// At most so many are kept: those of a test or two at a time.
 const BUILT_MAX: usize = 6;
 
-/// The chain of `forms`. Functions without files of their own are built once, since tables of routes and
-/// rules take longer than most runs.
+/// The chain of `forms`. It is built once, since tables of routes and rules take longer than most runs.
+/// Not so with files of its own, or with IPsec, which keeps guesses of sequence numbers in the function.
 fn built(forms: &[Form]) -> Result<Arc<Chain>, String> {
     let last = || BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, chain)) = last().iter().find(|(of, _)| of == forms) {
         return Ok(Arc::clone(chain));
     }
     let chain = Arc::new(build(forms)?);
-    if !forms.iter().any(|form| form.name.ends_with("-to-files")) {
+    let is_own = |form: &Form| form.function == "ipsec" || form.name.ends_with("-to-files");
+    if !forms.iter().any(is_own) {
         let mut last = last();
         last.truncate(BUILT_MAX - 1);
         last.push_front((forms.to_vec(), Arc::clone(&chain)));
