@@ -368,8 +368,7 @@ impl Lane {
         let waiting = self.waiting(stage);
         let is_feeder_paused = self.pressure.set(stage, waiting, self.clock.now());
         if stage == 0 && is_feeder_paused != self.input.held_by().is_some() {
-            let now = self.clock.now();
-            self.input.hold(is_feeder_paused.then(|| self.pressure.pause_ingress(now)));
+            self.input.hold(is_feeder_paused.then(|| self.pressure.pause_ingress()));
         }
     }
 

@@ -76,18 +76,14 @@ impl StageCounts {
     }
 }
 
-/// Looking which stage falls behind takes memory, so it is rare.
-const LOOK_EVERY_NS: u64 = 10_000_000;
-
 /// See the module.
 pub(crate) struct Pressure {
     machine: Backpressure,
     options: PressureOptions,
     /// By stage.
     pub(crate) counts: Vec<StageCounts>,
-    /// The stage that falls behind, as of the last look.
-    bottleneck: usize,
-    next_look: u64,
+    /// By stage, how often ingress was paused for it.
+    behind: Vec<u64>,
 }
 
 impl Pressure {
@@ -100,8 +96,7 @@ impl Pressure {
             machine: Backpressure::new(&graph, options.mode, now),
             options,
             counts: vec![StageCounts::default(); stages],
-            bottleneck: 0,
-            next_look: 0,
+            behind: vec![0; stages.max(1)],
         }
     }
 
@@ -124,14 +119,13 @@ impl Pressure {
         self.machine.is_paused(NodeId(stage + 1))
     }
 
-    /// Notes that ingress is paused. Returns the stage that falls behind, as known so far.
-    pub(crate) fn pause_ingress(&mut self, now: u64) -> usize {
-        if now >= self.next_look {
-            self.next_look = now + LOOK_EVERY_NS;
-            let bottleneck = self.evidence(now).bottleneck();
-            self.bottleneck = bottleneck.map_or(0, |NodeId(node)| node.saturating_sub(1));
-        }
-        self.bottleneck
+    /// Notes that ingress is paused. Returns the stage that fell behind most often then: the first
+    /// that no later one paused.
+    pub(crate) fn pause_ingress(&mut self) -> usize {
+        let stages = 0..self.behind.len();
+        let behind = stages.clone().find(|&stage| !self.is_paused(stage)).unwrap_or_default();
+        self.behind[behind] += 1;
+        stages.max_by_key(|&stage| self.behind[stage]).unwrap_or_default()
     }
 
     /// Whether the queue before `stage`, where so much waits, drops the next batch.

@@ -36,7 +36,7 @@ const FUNCTIONS: &[&str] = &[
 const RESERVED: &[(&str, &[&str])] = &[
     ("warpline-testkit", &["warpline-bench"]),
     ("warpline-functions", &["warpline", "warpline-bench", "warpline-ttl-guard"]),
-    ("warpline-device", &["warpline-engine", "warpline", "warpline-bench"]),
+    ("warpline-device", &["warpline-engine", "warpline", "warpline-bench", "warpline-testkit"]),
 ];
 
 struct Edge {

@@ -62,7 +62,7 @@ fn a_signal_before_the_chain_is_built_is_not_lost() {
 fn a_reload_asked_for_early_comes_late() {
     let demo = Demo::new();
     let (mut child, mut rules) = being_built(&demo, &format!("{ENDLESS} --output none"));
-    for name in ["HUP", "USR1", "USR2"] {
+    for name in ["HUP", "USR1"] {
         signal(&child, name);
     }
     // The reload reads a file.
