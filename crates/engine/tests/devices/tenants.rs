@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use warpline_device::faulty::{Fault, Faulty};
-use warpline_device::{Device, apart};
+use warpline_device::{Device, Step, Work, apart};
 use warpline_engine::{
     Background, Control, LaunchOptions, OnDevice, Ports, Settings, SharedDevice, StartError,
     Streams, Tenant, run,
@@ -102,7 +102,10 @@ fn a_tenant_whose_launch_hangs_stops_no_other() {
     let device = apart(&host);
     for policy in [Policy::BestEffort, Policy::FixedShare] {
         let shared = shared(policy, None);
-        let hung = Faulty::new(Arc::clone(&device), |number| (number >= 40).then_some(Fault::Hang));
+        // Kernels of launches; those that load functions have no items.
+        let hangs = |work: &Work| work.items > 0 && work.steps.iter().any(Step::is_call);
+        let hung =
+            Faulty::by_work(Arc::clone(&device), move |_, work| hangs(work).then_some(Fault::Hang));
         let hung = shared.seat(1, Arc::new(hung));
         let [first, second] = thread::scope(|scope| {
             let fine = shared.seat(0, Arc::clone(&device));
