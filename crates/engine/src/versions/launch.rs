@@ -88,8 +88,16 @@ impl Versions {
     ) {
         let rows = returned.parts().1.each();
         let rows = rows.filter(|&(row, at)| batch.is_forward(row) && returned.did(at, position));
-        let fields = fields.with(Field::Verdict) & !FieldSet::FRAME;
-        self.taken(batch, rows.map(|(row, _)| row), fields);
+        for (row, _) in rows {
+            let Some(record) = self.records.get_mut(&key_of(batch, row)) else { continue };
+            // An earlier function let the packet pass on the host after the kernels ran. The verdict
+            // of these is added to its own, which stays the newest.
+            let has = |place| record.current(place).contains(Field::Verdict);
+            let was_passed = has(Place::Host) && !has(Place::Table);
+            let verdict = FieldSet::of(&[Field::Verdict]);
+            let taken = if was_passed { fields & !verdict } else { fields | verdict };
+            record.copy(Place::Table, Place::Host, taken & !FieldSet::FRAME);
+        }
     }
 
     fn taken(&mut self, batch: &Batch, rows: impl Iterator<Item = usize>, fields: FieldSet) {

@@ -106,6 +106,8 @@ fn no_field_is_stale_between_functions_on_one_device_or_two() {
             [1, 1, 3, 1, 2],
         ),
         (&["open", "router-plain", "digest-count"], [1, 0, 1, 0, 0]),
+        (&["open", "digest-count"], [1, 1, 0, 0, 0]),
+        (&["open", "digest-tag", "router-plain"], [1, 1, 1, 0, 0]),
     ] {
         let forms = forms(names);
         let opens = names.iter().position(|name| *name == "open-pieces").unwrap_or(0);
