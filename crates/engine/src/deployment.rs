@@ -127,6 +127,12 @@ impl Deployment {
         &self.chain.instances[stage.positions()]
     }
 
+    /// The names of the functions of one of its stages.
+    pub fn stage_name(&self, stage: &StagePlan) -> String {
+        let names = self.members(stage).iter().map(|one| one.name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
     /// Where one of its stages runs, if not on the CPU.
     pub(crate) fn on_device(&self, stage: &StagePlan) -> Option<&OnDevice> {
         self.sites.get(stage.first)?.on_device.as_ref()

@@ -283,15 +283,6 @@ fn launches_of(
     }
 }
 
-/// Stages by the names of their functions.
-fn stage_names(deployment: &Deployment) -> Vec<String> {
-    let name = |stage: &StagePlan| {
-        let members = deployment.members(stage).iter().map(|one| one.name.as_str());
-        members.collect::<Vec<_>>().join(", ")
-    };
-    deployment.stages().iter().map(name).collect()
-}
-
 fn run_shared(
     deployment: &Deployment,
     settings: &Settings,
@@ -312,7 +303,7 @@ fn run_shared(
     let samplers = chain.instances.iter().filter_map(|i| i.function.sampler()).collect();
     let source = Sampled::around(source, samplers, clock);
     let ingress = Ingress::new(source, feeds, None, chain, settings, clock);
-    let ingress = ingress.naming(stage_names(deployment));
+    let ingress = ingress.naming(deployment);
     let merge =
         Merge::new(sink, exits, reports, functions, settings.slots(chain), clock).naming(chain);
     thread::scope(|scope| {
@@ -406,7 +397,7 @@ fn run_per_lane(
         for (lane, (built, (source, sink))) in built.into_iter().zip(ports).enumerate() {
             let (feeds, own) = (vec![built.feed], Some((lane, settings.lanes)));
             let ingress = Ingress::new(source, feeds, own, chain, settings, clock);
-            let ingress = ingress.naming(stage_names(deployment));
+            let ingress = ingress.naming(deployment);
             let (exits, slots) = (vec![(built.output, built.pool)], settings.slots(chain));
             let reports = reports.take().unwrap_or_default();
             let merge = Merge::new(sink, exits, reports, functions, slots, clock).naming(chain);

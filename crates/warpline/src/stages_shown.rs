@@ -23,9 +23,8 @@ impl<'a> Stages<'a> {
     }
 
     fn name(&self, stage: &StagePlan) -> String {
-        let names = self.deployment.members(stage).iter().map(|one| one.name.as_str());
-        let names = names.collect::<Vec<_>>().join(", ");
-        if names.is_empty() { "empty".into() } else { names }
+        let name = self.deployment.stage_name(stage);
+        if name.is_empty() { "empty".into() } else { name }
     }
 
     fn counts(&self, number: usize) -> StageCounts {

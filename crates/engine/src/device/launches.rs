@@ -128,7 +128,6 @@ impl Launches {
         let writes = each.fold(FieldSet::EMPTY, |all, one| all | one);
         let batcher = Batcher::new(limits);
         let dimensions = settings.dimensions(deployment, stage, limits);
-        let names: Vec<&str> = members.iter().map(|one| one.name.as_str()).collect();
         let mirror = mirrors.of(&*on.device)?;
         let crossings = deployment.crossings(stage).clone();
         let fields = crossings.columns(settings.arena(deployment).scratch_words);
@@ -148,7 +147,7 @@ impl Launches {
         )?;
         let nothing =
             || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };
-        let names = names.join(", ");
+        let names = deployment.stage_name(stage);
         let warn =
             |why| format!("{names} on {}: the host's memory: {why}", on.device.description().id);
         Ok(Self {
@@ -457,31 +456,8 @@ impl Launches {
     /// The bytes that were copied, and messages about the device: it failed at this stage, or other
     /// bytes crossed than planned.
     pub(crate) fn finish(self) -> (Transfers, impl Iterator<Item = String>) {
-        let streams = self.batcher.streams() as u64;
-        let transfers = Transfers { streams, ..self.executor.transfers };
-        let differs = || {
-            let [to_device_bytes, to_host_bytes] = transfers.on_the_way();
-            let (there, back) =
-                (transfers.predicted_to_device_bytes, transfers.predicted_to_host_bytes);
-            let Transfers { missing_bytes, predicted_missing_bytes, .. } = transfers;
-            let mut told = format!(
-                "{}: {to_device_bytes} bytes went to the device and {to_host_bytes} came back, where the plan has {there} and {back}",
-                self.names
-            );
-            if missing_bytes > predicted_missing_bytes {
-                told += &format!(
-                    "; {missing_bytes} bytes more are packets that the device had not, or had otherwise: functions made or changed more of them than the plan expects ({predicted_missing_bytes})"
-                );
-            }
-            let Transfers { fetched_bytes, predicted_fetched_bytes, .. } = transfers;
-            if fetched_bytes > predicted_fetched_bytes {
-                told += &format!(
-                    "; {fetched_bytes} bytes more are packets that the device left to the CPU or flagged and that it alone had as they are: more than the plan expects ({predicted_fetched_bytes}); `recoverable = true` in [plan] has none of them"
-                );
-            }
-            told
-        };
-        let told = (!self.is_routed && !transfers.follow_the_plan()).then(differs);
+        let transfers = self.transfers();
+        let told = if self.is_routed { None } else { transfers.deviation(&self.names) };
         (transfers, self.warning.into_iter().chain(self.failed.or(told)))
     }
 

@@ -11,6 +11,7 @@ mod desk;
 mod feed;
 mod fragments;
 mod kept;
+mod losses;
 mod packet_clock;
 mod sampled;
 
@@ -22,12 +23,13 @@ use warpline_io::{Burst, Given, Source, wait_readable};
 
 use self::desk::Desk;
 pub(crate) use self::feed::Feed;
+use self::losses::Losses;
 pub use self::packet_clock::TimeCounts;
 pub(crate) use self::sampled::Sampled;
 use crate::clock::Clock;
 use crate::control::TELL_EVERY;
 use crate::stats::{EndedBy, Part};
-use crate::{Chain, Control, Settings};
+use crate::{Chain, Control, Deployment, Settings};
 
 /// Bursts of the source taken before anything else gets its turn.
 const BURSTS: usize = 8;
@@ -56,40 +58,8 @@ pub(crate) struct Ingress {
     losses: Losses,
 }
 
-/// Packets that a source lost because no lane had room, as an operator hears of them.
-#[derive(Default)]
-struct Losses {
-    /// The names of the stages.
-    stages: Vec<String>,
-    /// Packets reported so far.
-    reported: u64,
-    /// The time of the next report.
-    due: Option<u64>,
-    /// The last stage that a lane waited for.
-    stage: Option<usize>,
-}
-
 /// How often a paused source looks whether it is resumed.
 const PAUSED_LOOK: Duration = Duration::from_millis(1);
-/// The least time between two reports, and from the first loss to its report.
-const LOSSES_EVERY: Duration = Duration::from_secs(10);
-const LOSSES_AFTER: Duration = Duration::from_millis(300);
-
-impl Losses {
-    /// A report of `lost` packets so far, if one is due; `stage` pauses the input.
-    fn news(&mut self, (lost, stage): (u64, Option<usize>), now: u64) -> Option<String> {
-        self.stage = stage.or(self.stage);
-        let due = *self.due.get_or_insert(now + LOSSES_AFTER.as_nanos() as u64);
-        if lost == self.reported || now < due {
-            return None;
-        }
-        (self.reported, self.due) = (lost, Some(now + LOSSES_EVERY.as_nanos() as u64));
-        let stage = self.stage.and_then(|stage| self.stages.get(stage));
-        let why = stage.map_or("it has no room".into(), |name| format!("{name} falls behind"));
-        Some(format!("the input is paused as {why}; {lost} packets were lost so far"))
-    }
-}
-
 /// The longest wait for frames, after which requests to stop or reload are seen.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 /// The queue that frames are lost at before an interface is read.
@@ -112,9 +82,9 @@ impl Ingress {
         Self { source, desk, descriptors, told: 0, losses: Losses::default() }
     }
 
-    /// Stages have these names in reports.
-    pub(crate) fn naming(mut self, stages: Vec<String>) -> Self {
-        self.losses.stages = stages;
+    /// Reports of losses name the stages of `deployment`.
+    pub(crate) fn naming(mut self, deployment: &Deployment) -> Self {
+        self.losses = Losses::of(deployment);
         self
     }
 
@@ -134,10 +104,10 @@ impl Ingress {
             self.told += untold;
             self.take_losses();
         }
-        if self.desk.part.packets.overload > self.losses.reported
-            && let Some(news) = self.losses.news(self.desk.lost(), self.desk.clock.now())
-        {
-            control.tell_again(news);
+        if self.losses.has_more(self.desk.part.packets.overload) {
+            let stage = if control.is_paused() { None } else { self.desk.held_by() };
+            let news = self.losses.report(self.desk.lost(), stage, self.desk.clock.now());
+            news.into_iter().for_each(|news| control.tell_again(news));
         }
         match step {
             // Whoever just had work looks again before it rests.

@@ -168,7 +168,7 @@ fn a_source_that_loses_packets_is_news() {
     };
     let (outcome, news) = run_case(&case(200, false)).expect("a run");
     assert!(outcome.report.part.packets.overload > 0);
-    let is_loss = |told: &String| told.starts_with("the input is paused as busy-");
+    let is_loss = |told: &String| told.starts_with("the input lost ") && told.contains(": busy-");
     assert!(news.iter().any(is_loss), "{news:?}");
     assert_eq!(run_case(&case(200, true)).expect("a run").1, Vec::<String>::new());
 }

@@ -157,8 +157,7 @@ fn between_stages(
             if base_of(site.device_id()) != id {
                 continue;
             }
-            let members = deployment.members(stage).iter().map(|one| one.name.as_str());
-            let members = members.collect::<Vec<_>>().join(", ");
+            let members = deployment.stage_name(stage);
             let chain = &loaded.chain().name;
             let name = if is_only { members } else { format!("{chain}: {members}") };
             stage.positions().for_each(|position| own[position] = Some(tenants.len()));

@@ -27,10 +27,14 @@ impl Desk {
         self.announce()
     }
 
-    /// Packets without room so far, and the stage that a lane waits for.
-    pub(in super::super) fn lost(&self) -> (u64, Option<usize>) {
+    /// Packets without room so far.
+    pub(in super::super) fn lost(&self) -> u64 {
         let queues = [OVERLOAD_QUEUE, RING_QUEUE].map(|queue| self.part.overload.get(queue));
-        let lost = queues.into_iter().flatten().sum();
-        (lost, self.feeds.iter().find_map(Feed::held_by))
+        queues.into_iter().flatten().sum()
+    }
+
+    /// The stage that a lane waits for.
+    pub(in super::super) fn held_by(&self) -> Option<usize> {
+        self.feeds.iter().find_map(Feed::held_by)
     }
 }
