@@ -3,13 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::{Buffer, Description, Device, Failure, HostMemory, Module, Region, Source, Stream};
-
-/// See the module. Its name ends with `-apart` after that of the device.
-struct Apart {
-    inner: Arc<dyn Device>,
-    description: Description,
-}
+use crate::{Device, Wrapped};
 
 /// What `device` is called as one with a memory of its own.
 pub fn apart_id(id: &str) -> String {
@@ -24,32 +18,5 @@ pub fn apart(device: &Arc<dyn Device>) -> Arc<dyn Device> {
     let mut description = device.description().clone();
     description.id = apart_id(&description.id);
     description.shares_host_memory = false;
-    Arc::new(Apart { inner: Arc::clone(device), description })
-}
-
-impl Device for Apart {
-    fn description(&self) -> &Description {
-        &self.description
-    }
-    fn compile(&self, source: &Source) -> Result<Module, Failure> {
-        self.inner.compile(source)
-    }
-    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
-        self.inner.allocate(bytes)
-    }
-    fn allocate_zeroed(&self, bytes: usize) -> Result<Buffer, Failure> {
-        self.inner.allocate_zeroed(bytes)
-    }
-    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
-        self.inner.register(memory)
-    }
-    fn shared_memory(&self, bytes: usize) -> Option<Arc<dyn HostMemory>> {
-        self.inner.shared_memory(bytes)
-    }
-    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
-        self.inner.stream()
-    }
-    fn graph_stream(&self) -> Result<Box<dyn Stream>, Failure> {
-        self.inner.graph_stream()
-    }
+    Wrapped::new(device).described(description).into_device()
 }

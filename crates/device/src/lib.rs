@@ -30,6 +30,7 @@ mod source;
 #[allow(unsafe_code)]
 mod sys;
 mod work;
+mod wrapped;
 
 pub use apart::{apart, apart_id};
 pub use buffer::{Buffer, Slice};
@@ -45,3 +46,4 @@ pub use source::{Header, Kernel, KernelSpec, Module, PLATFORM, Parameter, Source
 pub use sys::cuda::{compile_for as compile_cuda_for, compile_ptx_for as compile_cuda_ptx_for};
 pub use sys::host_memory::{HostMemory, Piece, Region};
 pub use work::{Argument, Done, KernelCall, Part, Refused, Rows, Step, Work};
+pub use wrapped::Wrapped;

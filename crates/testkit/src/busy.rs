@@ -13,10 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use warpline_device::fake::{Fake, Fate};
-use warpline_device::{
-    Buffer, Description, Device, Done, Failure, HostMemory, Module, Refused, Region, Source, Step,
-    Stream, Work,
-};
+use warpline_device::{Device, Done, Refused, Step, Stream, Work, Wrapped};
 use warpline_nf::kernels::{KernelStep, Kernels};
 use warpline_nf::{Definition, Function};
 use warpline_packet::{Access, Batch, ReadWrite};
@@ -66,13 +63,10 @@ pub struct Costs {
     pub back_ns: f64,
 }
 
-/// A device with stated costs, as one of its contexts; see the module.
+/// A device with stated costs; see the module.
 pub struct BusyDevice {
     inner: Arc<dyn Device>,
-    description: Description,
     engine: Arc<Engine>,
-    costs: Costs,
-    context: usize,
 }
 
 /// The engine that runs kernels, by the host's clock.
@@ -92,26 +86,26 @@ impl Engine {
 }
 
 impl BusyDevice {
-    /// Nanoseconds of a slice, as NVIDIA's scheduler has them by default.
+    /// Nanoseconds of a slice.
     pub const SLICE_NS: u64 = 2_000_000;
 
     /// A device that copies, runs no kernel, and takes the time of its costs. It needs no thread.
     #[allow(clippy::new_without_default, reason = "each is another device")]
     pub fn new() -> Self {
-        let inner = Arc::new(Fake::new(|_| Fate::done_after(0)));
-        let description = Description { id: "busy".into(), ..inner.description().clone() };
         let slices = Mutex::new(Slices::new(Self::SLICE_NS));
         let engine = Arc::new(Engine { started: Instant::now(), slices });
-        let context = engine.slices().add_context();
-        Self { inner, description, engine, costs: Costs::default(), context }
+        Self { inner: Arc::new(Fake::new(|_| Fate::done_after(0))), engine }
     }
 
-    /// The same device for another context, with these costs.
+    /// The device as another context, with these costs.
     pub fn context(&self, costs: Costs) -> Arc<dyn Device> {
-        let (inner, engine) = (Arc::clone(&self.inner), Arc::clone(&self.engine));
+        let engine = Arc::clone(&self.engine);
         let context = engine.slices().add_context();
-        let description = self.description.clone();
-        Arc::new(Self { inner, description, engine, costs, context })
+        let stream = move |inner| -> Box<dyn Stream> {
+            let (engine, works) = (Arc::clone(&engine), VecDeque::new());
+            Box::new(BusyStream { inner, engine, costs, context, works })
+        };
+        Wrapped::new(&self.inner).called("busy").with_streams(stream).into_device()
     }
 
     /// Nanoseconds of kernels so far, by context in the order of [`BusyDevice::context`].
@@ -119,34 +113,7 @@ impl BusyDevice {
         let now = self.engine.now();
         let mut slices = self.engine.slices();
         slices.advance(now);
-        slices.busy_ns()[1..].to_vec()
-    }
-}
-
-impl Device for BusyDevice {
-    fn description(&self) -> &Description {
-        &self.description
-    }
-    fn compile(&self, source: &Source) -> Result<Module, Failure> {
-        self.inner.compile(source)
-    }
-    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
-        self.inner.allocate(bytes)
-    }
-    fn allocate_zeroed(&self, bytes: usize) -> Result<Buffer, Failure> {
-        self.inner.allocate_zeroed(bytes)
-    }
-    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
-        self.inner.register(memory)
-    }
-    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
-        Ok(Box::new(BusyStream {
-            inner: self.inner.stream()?,
-            engine: Arc::clone(&self.engine),
-            costs: self.costs,
-            context: self.context,
-            works: VecDeque::new(),
-        }))
+        slices.busy_ns()
     }
 }
 
@@ -193,7 +160,6 @@ impl Stream for BusyStream {
         let back_ns = if copies(false) { of_items(self.costs.back_ns) } else { 0 };
         let has_kernels = work.items > 0 && work.steps.iter().any(Step::is_call);
         let kernel_ns = has_kernels.then(|| of_items(self.costs.kernel_ns));
-        // A stream has one work at once here; a later one waits for none of an earlier one's end.
         let ready_ns = now_ns + there_ns;
         self.inner.submit(work)?;
         let add = |takes_ns| self.engine.slices().add(self.context, now_ns, ready_ns, takes_ns);

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use warpline_device::apart;
+use warpline_device::{Wrapped, apart};
 use warpline_nf::{Before, Emit, Emits, Function, State, StateHalf};
 use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, Shard};
 use warpline_sched::Mode;
@@ -24,11 +24,11 @@ use crate::{
 #[allow(dead_code)]
 mod placed;
 
-use placed::{Wrapped, host};
+use placed::host;
 
 /// A chain of forms, those with `@` on a device that copies and those with `+` on another.
 fn deploy_names(names: &[&str], plan: PlanOptions) -> Option<Deployment> {
-    let devices = [apart(&host()?), Wrapped::called(&apart(&host()?), "other")];
+    let devices = [apart(&host()?), Wrapped::new(&apart(&host()?)).called("other").into_device()];
     let bare: Vec<&str> = names.iter().map(|name| name.trim_start_matches(['@', '+'])).collect();
     let on = |place: usize| {
         let at = "@+".find(names[place].chars().next()?)?;

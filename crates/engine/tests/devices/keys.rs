@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use warpline_device::{Device, Done, Part, Refused, Slice, Step, Stream, Work};
+use warpline_device::{Device, Done, Part, Refused, Slice, Step, Stream, Work, Wrapped};
 use warpline_engine::{LaunchOptions, Settings};
 
 use crate::common::real::{forms, traffic};
 use crate::common::run::run_whole;
 use crate::common::talk::Talk;
 use crate::failures::loading;
-use crate::placed::{Wrapped, deploy_on, devices};
+use crate::placed::{deploy_on, devices};
 
 #[derive(Default)]
 struct Kept {
@@ -66,9 +66,10 @@ fn tables_are_zeroed_before_their_memory_is_given_back() {
         let forms = forms(&["seal", "router-plain"]);
         let kept: Arc<Mutex<Kept>> = Arc::default();
         let (first, keeper) = (loading(&forms), Arc::clone(&kept));
-        let device = Wrapped::streams(&inner, move |inner| {
+        let device = Wrapped::new(&inner).with_streams(move |inner| {
             Box::new(KeepingStream { inner, first, kept: Arc::clone(&keeper) })
         });
+        let device = device.into_device();
         let inputs = traffic(&forms, Talk::new(5, 4, 300).take(60), 7, 0);
         run_whole(
             deploy_on(&forms, &device, LaunchOptions::default()),

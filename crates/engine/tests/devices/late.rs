@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use warpline_device::{Device, Done, Refused, Step, Stream, Work};
+use warpline_device::{Device, Done, Refused, Step, Stream, Work, Wrapped};
 use warpline_engine::{DEVICE_LOST, LaunchOptions, OnDevice, Settings};
 
 use crate::common::forms::Form;
@@ -15,7 +15,7 @@ use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::failures::{launches, loading, loading_in_place};
-use crate::placed::{Wrapped, devices, host, told};
+use crate::placed::{devices, host, told};
 
 /// A stream that begins works later, by their numbers over all streams.
 struct LateStream {
@@ -99,10 +99,11 @@ fn run_late(
     let delays: Arc<[_]> = delays.iter().map(late).collect();
     let touched: Arc<AtomicU64> = Arc::default();
     let (submitted, counted) = (Arc::<AtomicU64>::default(), Arc::clone(&touched));
-    let device = Wrapped::streams(inner, move |inner| {
+    let device = Wrapped::new(inner).with_streams(move |inner| {
         let (submitted, delays) = (Arc::clone(&submitted), Arc::clone(&delays));
         Box::new(LateStream::new(inner, submitted, delays, Arc::clone(&counted)))
     });
+    let device = device.into_device();
     let on = |place: usize| {
         let device = Arc::clone(if place == 0 || is_alone { &device } else { behind });
         Some(OnDevice { device, launches, is_required: true })

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use warpline_device::Device;
-use warpline_device::{
-    Buffer, Description, Failure, HostMemory, Module, Region, Source, Stream, apart,
-    devices_for_tests,
-};
+use warpline_device::{apart, devices_for_tests};
 use warpline_engine::{Deployment, LaunchOptions, OnDevice};
 use warpline_functions::definition;
 
@@ -22,60 +19,6 @@ pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
     let apart: Vec<_> = sharing.map(apart).collect();
     all.extend(apart);
     all
-}
-
-/// A device that is another but for what it says of itself, or for its streams.
-pub(crate) struct Wrapped {
-    inner: Arc<dyn Device>,
-    description: Description,
-    wrap: Wrap,
-}
-
-type Wrap = Box<dyn Fn(Box<dyn Stream>) -> Box<dyn Stream> + Send + Sync>;
-
-impl Wrapped {
-    /// Its streams are what `wrap` makes of the other's.
-    pub(crate) fn streams(
-        inner: &Arc<dyn Device>,
-        wrap: impl Fn(Box<dyn Stream>) -> Box<dyn Stream> + Send + Sync + 'static,
-    ) -> Arc<dyn Device> {
-        let (inner, description) = (Arc::clone(inner), inner.description().clone());
-        Arc::new(Self { inner, description, wrap: Box::new(wrap) })
-    }
-
-    /// It goes by another name.
-    pub(crate) fn called(inner: &Arc<dyn Device>, id: &str) -> Arc<dyn Device> {
-        let inner = Arc::clone(inner);
-        let description = Description { id: id.into(), ..inner.description().clone() };
-        Arc::new(Self { inner, description, wrap: Box::new(|stream| stream) })
-    }
-}
-
-impl Device for Wrapped {
-    fn description(&self) -> &Description {
-        &self.description
-    }
-    fn compile(&self, source: &Source) -> Result<Module, Failure> {
-        self.inner.compile(source)
-    }
-    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
-        self.inner.allocate(bytes)
-    }
-    fn allocate_zeroed(&self, bytes: usize) -> Result<Buffer, Failure> {
-        self.inner.allocate_zeroed(bytes)
-    }
-    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
-        self.inner.register(memory)
-    }
-    fn shared_memory(&self, bytes: usize) -> Option<Arc<dyn HostMemory>> {
-        self.inner.shared_memory(bytes)
-    }
-    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
-        self.inner.stream().map(&self.wrap)
-    }
-    fn graph_stream(&self) -> Result<Box<dyn Stream>, Failure> {
-        self.inner.graph_stream().map(&self.wrap)
-    }
 }
 
 /// Whether packets are copied to the device and back. OpenCL's works in place where it shares

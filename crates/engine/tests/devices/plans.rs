@@ -1,17 +1,17 @@
 //! Plans for chains of the real functions, as they declare what they touch.
 
-use warpline_device::apart;
+use warpline_device::{Wrapped, apart};
 use warpline_engine::{LaunchOptions, OnDevice, PlanOptions, planned};
 use warpline_packet::{Columns, Field, FieldSet, ReadWrite};
 use warpline_sched::{Mode, Plan, Problem, Way};
 
 use crate::common::real::{forms, try_deploy_on};
-use crate::placed::{Wrapped, host};
+use crate::placed::host;
 
 /// The problem of forms, those whose names begin with `@` on a device that copies, with `+` on another; frames of 1024 bytes.
 fn problem(names: &[&str], recoverable: bool) -> Option<Problem> {
     let device = apart(&host()?);
-    let other = Wrapped::called(&device, "other");
+    let other = Wrapped::new(&device).called("other").into_device();
     let bare: Vec<&str> = names.iter().map(|name| name.trim_start_matches(['@', '+'])).collect();
     let on = |place: usize| {
         let device = match names[place].as_bytes()[0] {
@@ -147,7 +147,8 @@ fn with_more_mirrors_than_a_mark_has_bits_nothing_stays_there_alone() {
     let Some(host) = host() else { return };
     for count in [8, 9] {
         let on = |place: usize| {
-            let device = Wrapped::called(&apart(&host), &format!("device-{place}"));
+            let device =
+                Wrapped::new(&apart(&host)).called(&format!("device-{place}")).into_device();
             Some(OnDevice { device, launches: LaunchOptions::default(), is_required: true })
         };
         let deployment =

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use warpline_device::{Device, apart};
+use warpline_device::{Device, Wrapped, apart};
 use warpline_engine::{Deployment, FramesBy, LaunchOptions, OnDevice, PlanOptions, Settings};
 use warpline_sched::Mode;
 
@@ -14,14 +14,14 @@ use crate::common::random::config;
 use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{Wrapped, has_kernels, host};
+use crate::placed::{has_kernels, host};
 use crate::same::PATIENCE;
 
 /// Where functions may be: the CPU, two devices with memories of their own, and one that works in place.
 fn places() -> Option<[Option<Arc<dyn Device>>; 4]> {
     let host = host()?;
     let copying = apart(&host);
-    let other = Wrapped::called(&copying, "other");
+    let other = Wrapped::new(&copying).called("other").into_device();
     Some([None, Some(copying), Some(other), Some(host)])
 }
 

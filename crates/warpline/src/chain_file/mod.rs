@@ -179,9 +179,11 @@ impl<'a> File<'a> {
             loaded.push(chain);
             spans.push(span.clone());
         }
-        if mistakes.is_empty() {
+        if loaded.len() == chains.len() {
             let mut all: Vec<_> = loaded.iter_mut().zip(spans).collect();
-            let tenancy = Tenancy::share(&arbiter, &tenants, &mut all, self.source, mistakes);
+            let is_forced = self.options.device.is_some();
+            let tables = (&arbiter, &tenants[..]);
+            let tenancy = Tenancy::share(tables, is_forced, &mut all, self.source, mistakes);
             let tenancy = Arc::new(tenancy);
             loaded.iter_mut().for_each(|chain| chain.tenancy = Arc::clone(&tenancy));
         }

@@ -41,10 +41,10 @@ fn base_of(id: &str) -> &str {
 
 impl Tenancy {
     /// Gives each function of `chains` on a shared device the seat of its tenant. The places are
-    /// those of the chains' tables.
+    /// those of the chains' tables. `is_forced` means that the command line chose the device.
     pub(crate) fn share(
-        arbiter: &ArbiterTable,
-        tenants: &[TenantTable],
+        (arbiter, tenants): (&ArbiterTable, &[TenantTable]),
+        is_forced: bool,
         chains: &mut [(&mut Loaded, Range<usize>)],
         source: &SourceText,
         mistakes: &mut Diagnostics,
@@ -63,16 +63,19 @@ impl Tenancy {
         for id in devices {
             let on = |one: &&TenantTable| base_of(&one.device.description().id) == id;
             let own: Vec<&TenantTable> = tenants.iter().filter(on).collect();
+            let at = own.first().map_or(0..0, |one| one.span.clone());
             let made = match own.is_empty() {
                 true => between_stages(&id, arbiter, chains).map_err(|why| why.to_string()),
-                false => between_tenants(&id, arbiter, &own, chains, (source, mistakes)),
+                false => shared_between(&id, arbiter, &own).map(|device| {
+                    let own_mistakes = (source, &mut *mistakes);
+                    let of_chains = seat_chains(&device, &own, chains, is_forced, own_mistakes);
+                    let background = background_of(&device, &own, &of_chains, (source, mistakes));
+                    Shared { device, chains: of_chains, background }
+                }),
             };
             match made {
                 Ok(made) => shared.push(made),
-                Err(why) => {
-                    let at = own.first().map_or(0..0, |one| one.span.clone());
-                    mistakes.push(source.mistake(at, why));
-                }
+                Err(why) => mistakes.push(source.mistake(at, why)),
             }
         }
         Self { shared, description }
@@ -173,19 +176,17 @@ fn between_stages(
     Ok(Shared { device, chains: of_chains, background: Vec::new() })
 }
 
-/// A device with the tenants `own`.
-fn between_tenants(
+/// The device `id` with the tenants `own`.
+fn shared_between(
     id: &str,
     arbiter: &ArbiterTable,
     own: &[&TenantTable],
-    chains: &mut [(&mut Loaded, Range<usize>)],
-    (source, mistakes): (&SourceText, &mut Diagnostics),
-) -> Result<Shared, String> {
-    let about = own[0].device.description();
-    let slots = slots_of_profiles(own, about.memory)?;
+) -> Result<SharedDevice, String> {
+    let memory = own.first().map_or(0, |one| one.device.description().memory);
+    let slots = slots_of_profiles(own, memory)?;
     let quotas: u64 = own.iter().filter_map(|one| one.quota()).fold(0, u64::saturating_add);
-    if about.memory > 0 && quotas > about.memory {
-        let (quotas, memory) = (quotas.div_ceil(1 << 20), about.memory >> 20);
+    if memory > 0 && quotas > memory {
+        let (quotas, memory) = (quotas.div_ceil(1 << 20), memory >> 20);
         return Err(format!(
             "the tenants of {id} may have {quotas} MiB together, and it has {memory} MiB"
         ));
@@ -197,15 +198,34 @@ fn between_tenants(
     };
     let tenants: Vec<Tenant> = own.iter().map(tenant).collect();
     let sharing = sharing(arbiter, &tenants, slots);
-    let device = SharedDevice::new(id.into(), sharing, tenants).map_err(|why| why.to_string())?;
+    SharedDevice::new(id.into(), sharing, tenants).map_err(|why| why.to_string())
+}
+
+/// Gives the chains of the tenants `own` their seats at `device`. Returns the chains of each.
+fn seat_chains(
+    device: &SharedDevice,
+    own: &[&TenantTable],
+    chains: &mut [(&mut Loaded, Range<usize>)],
+    is_forced: bool,
+    (source, mistakes): (&SourceText, &mut Diagnostics),
+) -> Vec<Vec<String>> {
+    let id = device.id();
     let mut of_chains = vec![Vec::new(); own.len()];
     for (loaded, span) in chains {
-        let uses = |site: &warpline_engine::Site| base_of(site.device_id()) == id;
-        let uses = loaded.deployment.sites().iter().any(uses);
+        let mut sites = loaded.deployment.sites().iter();
+        let is_used = sites.any(|site| base_of(site.device_id()) == id);
         let tenant = own.iter().position(|one| loaded.tenant.as_ref() == Some(&one.name));
         match tenant {
-            Some(tenant) => of_chains[tenant].push(loaded.chain().name.clone()),
-            None if uses => {
+            Some(tenant) => {
+                of_chains[tenant].push(loaded.chain().name.clone());
+                if !is_used && !is_forced {
+                    let name = &own[tenant].name;
+                    let text = format!("tenant {name:?} shares {id}, and no function is there");
+                    let help = format!("write device = {id:?} in the table of a function");
+                    mistakes.push(source.mistake(span.clone(), text).help(help));
+                }
+            }
+            None if is_used => {
                 let names: Vec<String> = own.iter().map(|one| format!("{:?}", one.name)).collect();
                 let text = format!("tenants share {id}, and the chain names none of them");
                 let help = format!("write `tenant` in [chain]; allowed: {}", names.join(", "));
@@ -213,27 +233,38 @@ fn between_tenants(
             }
             None => {}
         }
-        seat(loaded, &device, |_, used| tenant.filter(|_| base_of(used) == id));
+        seat(loaded, device, |_, used| tenant.filter(|_| base_of(used) == id));
     }
+    of_chains
+}
+
+/// The tenants with synthetic work, at their seats. Each other tenant has a chain.
+fn background_of(
+    device: &SharedDevice,
+    own: &[&TenantTable],
+    of_chains: &[Vec<String>],
+    (source, mistakes): (&SourceText, &mut Diagnostics),
+) -> Vec<(String, Arc<dyn Device>)> {
     let mut background = Vec::new();
-    for (number, one) in own.iter().enumerate() {
-        match (one.is_background, of_chains[number].is_empty()) {
+    for (number, (one, chains)) in own.iter().zip(of_chains).enumerate() {
+        let name = &one.name;
+        match (one.is_background, chains.is_empty()) {
             (true, true) => {
-                background.push((one.name.clone(), device.seat(number, Arc::clone(&one.device))));
+                background.push((name.clone(), device.seat(number, Arc::clone(&one.device))));
             }
             (false, false) => {}
             (true, false) => {
-                let text = format!("tenant {:?} has background work and a chain", one.name);
+                let text = format!("tenant {name:?} has background work and a chain");
                 mistakes.push(source.mistake(one.span.clone(), text));
             }
             (false, true) => {
-                let text = format!("tenant {:?} has no chain", one.name);
-                let help = format!("write tenant = {:?} in a [chain]", one.name);
+                let text = format!("tenant {name:?} has no chain");
+                let help = format!("write tenant = {name:?} in a [chain]");
                 mistakes.push(source.mistake(one.span.clone(), text).help(help));
             }
         }
     }
-    Ok(Shared { device, chains: of_chains, background })
+    background
 }
 
 /// Slots of a device by the profiles of its tenants, if they have any.

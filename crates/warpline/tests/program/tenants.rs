@@ -103,6 +103,12 @@ fn mistakes_of_tenants_are_named() {
     let ended = demo.warpline("check c.toml").expect(2).stderr;
     assert!(ended.contains("tenants share host, and the chain names none of them"), "{ended}");
     assert!(ended.contains("allowed: \"a\""), "{ended}");
+    demo.write(
+        "c.toml",
+        format!("{}{a}{b}", CHAINS.replace("device = \"host\"\nin_place", "in_place")),
+    );
+    let ended = demo.warpline("check c.toml").expect(2).stderr;
+    assert!(ended.contains("tenant \"b\" shares host, and no function is there"), "{ended}");
     demo.write("c.toml", format!("{CHAINS}{a}{}", tenant("b", "memory_mib = 1")));
     let ended = demo.warpline("check c.toml").expect(2).stderr;
     assert!(ended.contains("tenant \"b\" may have 1 MiB of host, and its chains need"), "{ended}");
