@@ -1,5 +1,5 @@
-//! Chains of functions with stated costs on one shared device, each with a stage of its own, under a
-//! stated load: the setup of Simmer.
+//! Chains of functions with stated costs on one shared device, each with a stage of its own, under
+//! a stated load: the setup of Simmer.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -25,7 +25,8 @@ struct Nf {
 }
 
 /// From 8.32 and 3.96 Gb/s without streams, and 256 and 288 % of 13.55 and 12.9 Gb/s. That of NIDS
-/// on a vGPU is not stated; it is taken as 9.7 % below the 14.29 Gb/s of passthrough, as IPsec's is.
+/// on a vGPU is not stated; it is taken as 9.7 % below the 14.29 Gb/s of passthrough, as IPsec's
+/// is.
 const NFS: [Nf; 2] = [
     Nf { name: "IPsec", kernel_us: 0.351, alone_us: 1.463, paper: [148, 256] },
     Nf { name: "NIDS", kernel_us: 0.328, alone_us: 3.075, paper: [182, 288] },

@@ -3,7 +3,8 @@
 
 #define SIDE 256
 
-KERNEL(matmul, 64)(const GLOBAL float *left, const GLOBAL float *right, GLOBAL float *product, u32 count)
+KERNEL(matmul, 64)(
+    const GLOBAL float *left, const GLOBAL float *right, GLOBAL float *product, u32 count)
 {
     ITEMS {
         u32 i = index();

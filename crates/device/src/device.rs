@@ -55,8 +55,8 @@ pub trait Device: Send + Sync {
         Ok(self.register(Region::pages(bytes)?)?.into_piece(bytes))
     }
 
-    /// Reports that `items` came whose work will be submitted later. A device that tenants share may
-    /// divide its time by that; others ignore it.
+    /// Reports that `items` came whose work will be submitted later. A device that tenants share
+    /// may divide its time by that; others ignore it.
     fn announce(&self, _items: u64) {}
 
     /// Opens a stream.

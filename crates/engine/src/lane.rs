@@ -337,7 +337,8 @@ impl Lane {
         }
     }
 
-    /// Drops the packets of `batch` if the queue before `stage` is full. The batch itself continues.
+    /// Drops the packets of `batch` if the queue before `stage` is full. The batch itself
+    /// continues.
     fn drop_if_full(&mut self, stage: usize, batch: &mut Batch) {
         let waiting = self.waiting(stage);
         if self.pressure.drops(stage, waiting) {

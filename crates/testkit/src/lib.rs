@@ -1,4 +1,5 @@
-//! Frames, functions, a device and an oracle of connection tracking that several crates' tests share.
+//! Frames, functions, a device and an oracle of connection tracking that several crates' tests
+//! share.
 
 #![forbid(unsafe_code)]
 

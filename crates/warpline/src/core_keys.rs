@@ -38,8 +38,8 @@ pub(crate) fn refuse_taken(section: &mut Section<'_>, cores: &Cores, before: &[L
 }
 
 /// The seed of the table. By default it is 0, so that all runs over a capture give the same
-/// results. For interfaces (`is_live`) it is random, so that senders cannot know it. A random seed is
-/// drawn once in the process, so a reload keeps it.
+/// results. For interfaces (`is_live`) it is random, so that senders cannot know it. A random seed
+/// is drawn once in the process, so a reload keeps it.
 pub(crate) fn seed(section: &mut Section<'_>, is_live: bool) -> Seed {
     static DRAWN: OnceLock<u64> = OnceLock::new();
     let drawn = || RandomState::new().hash_one(0_u8) >> (u64::BITS - SEED_BITS);

@@ -271,8 +271,8 @@ impl Output {
         Ok(OpenOutput { file, interface })
     }
 
-    /// The sink, which writes to the file or interface of `open`; interfaces are called as `names` has them, and
-    /// with `annotate` dropped packets are written as well.
+    /// The sink, which writes to the file or interface of `open`; interfaces are called as `names`
+    /// has them, and with `annotate` dropped packets are written as well.
     pub(crate) fn sink(
         &self,
         open: OpenOutput,

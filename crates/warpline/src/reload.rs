@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use warpline_engine::Successor;
 use warpline_engine::sys::stand_back;
-use warpline_engine::{Control, Deployment, Successor};
 use warpline_nf::Diagnostics;
 
 use crate::chain_file::{LoadOptions, Loaded};
 use crate::commands::load_file;
 use crate::ctl::{Live, LiveChain};
-use crate::tenants::Tenancy;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -27,31 +26,26 @@ pub(crate) struct Origin<'a> {
 }
 
 /// A chain that runs.
-pub(crate) struct Running<'a> {
-    pub(crate) control: &'a Control,
-    /// As others see it.
+pub(crate) struct Running {
     pub(crate) live: Arc<LiveChain>,
-    pub(crate) deployment: Arc<Deployment>,
     /// What was left out of the files that it was built of.
     pub(crate) left_out: Diagnostics,
-    /// How it shares devices.
-    pub(crate) tenancy: Arc<Tenancy>,
 }
 
-/// Reloads `chains` whenever `asked`, until `done`; `tell` and those who wait at `live` get the result. Gives the chains
-/// as they ran last.
-pub(crate) fn serve<'a>(
+/// Reloads `chains` whenever `asked`, until `done`; `tell` and those who wait at `live` get the
+/// result. Gives the chains as they ran last.
+pub(crate) fn serve(
     origin: &Origin<'_>,
-    mut chains: Vec<Running<'a>>,
+    mut chains: Vec<Running>,
     (asked, live): (&AtomicBool, &Live),
     done: &AtomicBool,
     tell: impl Fn(&str),
-) -> Vec<Running<'a>> {
+) -> Vec<Running> {
     // To build takes a core for a while; a refusal leaves it as it is.
     stand_back();
     while !done.load(Ordering::Acquire) {
         if asked.swap(false, Ordering::Relaxed) {
-            let result = reload(origin, &mut chains, done);
+            let result = reload(origin, live, &mut chains, done);
             live.answer_reload(&result);
             match result {
                 Ok(told) => tell(&format!("reload: {told}\n")),
@@ -68,28 +62,28 @@ pub(crate) fn serve<'a>(
 /// Reads, builds and puts in place; nothing is put in place unless everything can be.
 fn reload(
     origin: &Origin<'_>,
-    chains: &mut [Running<'_>],
+    live: &Live,
+    chains: &mut [Running],
     done: &AtomicBool,
 ) -> Result<String, String> {
     let path = origin.path.ok_or("the bundled demo has no files to read again")?;
     let loaded = load_file(path, &origin.options, false).map_err(|failure| failure.why())?;
-    let successors = succeed(chains, loaded)?;
+    let successors = succeed(live, chains, loaded)?;
     let (mut changed, mut told) = (Vec::new(), String::new());
     for (running, (successor, left_out)) in chains.iter_mut().zip(successors) {
         if successor.changed().is_empty() {
             continue;
         }
         // A chain that has ended takes no other, and keeps none from the others.
-        if !running.control.reload(&successor) {
+        if !running.live.control.reload(&successor) {
             continue;
         }
         // This thread keeps the old deployment until no lane holds it, and frees it.
-        while running.control.is_reloading() && !done.load(Ordering::Acquire) {
+        while running.live.control.is_reloading() && !done.load(Ordering::Acquire) {
             thread::park_timeout(LOOK_EVERY / 10);
         }
         changed.extend(successor.changed().iter().map(|name| format!("[{name}]")));
-        running.deployment = Arc::clone(successor.deployment());
-        running.live.replace(Arc::clone(&running.deployment));
+        running.live.replace(Arc::clone(successor.deployment()));
         if !left_out.is_empty() {
             told += &format!("\nreload: skipped, {} in all:\n{left_out}", left_out.count());
         }
@@ -103,22 +97,22 @@ fn reload(
 
 /// What takes the place of each chain, and what was left out of the files that it was built of.
 fn succeed(
-    chains: &[Running<'_>],
+    live: &Live,
+    chains: &[Running],
     loaded: Vec<Loaded>,
 ) -> Result<Vec<(Successor, Diagnostics)>, String> {
     let (mut successors, mut refused) = (Vec::new(), Vec::new());
-    let tenancies = chains.first().zip(loaded.first());
-    if tenancies.is_some_and(|(old, new)| !old.tenancy.is_same(&new.tenancy)) {
+    if loaded.first().is_some_and(|new| !live.tenancy().is_same(&new.tenancy)) {
         refused.push("[arbiter] and [[tenant]] can't change while packets flow".into());
     }
     let mut loaded = loaded.into_iter().map(|loaded| (loaded.deployment, loaded.left_out));
     for running in chains {
-        let name = &running.deployment.chain().name;
+        let name = &running.live.name;
         let new = loaded.next().filter(|(new, _)| new.chain().name == *name);
         let (new, left_out) =
             new.ok_or("the chains of the file can't change while packets flow")?;
         let new = Arc::into_inner(new).ok_or("the chain is held elsewhere")?;
-        match Successor::new(&running.deployment, new) {
+        match Successor::new(&running.live.deployment(), new) {
             Ok(successor) => successors.push((successor, left_out)),
             Err(why) => refused.extend(why),
         }

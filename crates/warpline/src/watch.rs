@@ -10,7 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals as Pending;
-use warpline_engine::{Control, Deployment};
+use warpline_engine::Control;
+
+use crate::ctl::LiveChain;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long threads may take to end at once.
@@ -47,7 +49,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From here on SIGINT, SIGTERM, SIGHUP and SIGUSR2 only leave a note, and SIGUSR1 does nothing.
+    /// From here on SIGINT, SIGTERM, SIGHUP and SIGUSR2 only leave a note, and SIGUSR1 does
+    /// nothing.
     pub(crate) fn catch() -> Self {
         let (hangup, toggle) = (Arc::default(), Arc::default());
         // A refusal leaves the system's own behaviour, which ends the program.
@@ -137,11 +140,11 @@ impl Stops {
     }
 }
 
-/// Looks after running chains until `done`: has them stop at a signal, and at once at a second one; pauses and resumes
-/// them; tells what can't wait for the summary, draws the bar on a terminal. `give_up` ends the program where a thread
-/// doesn't end.
+/// Looks after running chains until `done`: has them stop at a signal, and at once at a second one;
+/// pauses and resumes them; tells what can't wait for the summary, draws the bar on a terminal.
+/// `give_up` ends the program where a thread doesn't end.
 pub(crate) fn watch(
-    chains: &[(Arc<Deployment>, &Control)],
+    chains: &[Arc<LiveChain>],
     (stops, toggle): (&Stops, &AtomicBool),
     done: &AtomicBool,
     tell: impl Fn(&str),
@@ -149,7 +152,7 @@ pub(crate) fn watch(
     shows_progress: bool,
 ) {
     let bar = (shows_progress && std::io::stderr().is_terminal()).then(bar);
-    let controls: Vec<&Control> = chains.iter().map(|(_, control)| *control).collect();
+    let controls: Vec<&Control> = chains.iter().map(|chain| &chain.control).collect();
     let mut hurried = None;
     while !done.load(Ordering::Acquire) {
         let came = stops.count();
@@ -166,9 +169,9 @@ pub(crate) fn watch(
         if toggle.swap(false, Ordering::Relaxed) {
             tell(toggle_pause(&controls));
         }
-        for (deployment, control) in chains {
-            let name = &deployment.chain().name;
-            for news in control.take_news() {
+        for chain in chains {
+            let name = &chain.name;
+            for news in chain.control.take_news() {
                 let tell = || tell(&format!("warning: chain {name:?}: {news}\n"));
                 bar.as_ref().map_or_else(tell, |bar| bar.suspend(tell));
             }

@@ -1,5 +1,5 @@
-//! A stream of a tenant: kernels wait at the gate, copies before and after them do not. Work without
-//! items does not wait at all: it loads functions or carries packets back.
+//! A stream of a tenant: kernels wait at the gate, copies before and after them do not. Work
+//! without items does not wait at all: it loads functions or carries packets back.
 
 use std::collections::VecDeque;
 use std::mem::take;

@@ -90,8 +90,8 @@ impl Versions {
         let rows = rows.filter(|&(row, at)| batch.is_forward(row) && returned.did(at, position));
         for (row, _) in rows {
             let Some(record) = self.records.get_mut(&key_of(batch, row)) else { continue };
-            // An earlier function let the packet pass on the host after the kernels ran. The verdict
-            // of these is added to its own, which stays the newest.
+            // An earlier function let the packet pass on the host after the kernels ran. The
+            // verdict of these is added to its own, which stays the newest.
             let has = |place| record.current(place).contains(Field::Verdict);
             let was_passed = has(Place::Host) && !has(Place::Table);
             let verdict = FieldSet::of(&[Field::Verdict]);

@@ -51,7 +51,8 @@ pub(crate) fn try_deploy_on(
     let chain = built(forms)?;
     let sites = chain.instances.iter().zip(forms).enumerate().map(|(place, (instance, form))| {
         let launch = launches.get(place).copied().unwrap_or(0);
-        // An only place has kernels where its function has. They are large, so they aren't made to see.
+        // An only place has kernels where its function has. They are large, so they aren't made to
+        // see.
         let has_kernels = || match form.at {
             At::Only => instance.definition.has_kernels,
             _ => instance.function.kernels().is_some(),
@@ -69,8 +70,9 @@ static BUILT: Mutex<VecDeque<(Vec<Form>, Arc<Chain>)>> = Mutex::new(VecDeque::ne
 /// At most so many are kept: those of a test or two at a time.
 const BUILT_MAX: usize = 6;
 
-/// The chain of `forms`. It is built once, since tables of routes and rules take longer than most runs.
-/// Not so with files of its own, or with IPsec, which keeps guesses of sequence numbers in the function.
+/// The chain of `forms`. It is built once, since tables of routes and rules take longer than most
+/// runs. Not so with files of its own, or with IPsec, which keeps guesses of sequence numbers in
+/// the function.
 fn built(forms: &[Form]) -> Result<Arc<Chain>, String> {
     let last = || BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, chain)) = last().iter().find(|(of, _)| of == forms) {

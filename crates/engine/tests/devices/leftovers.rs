@@ -141,7 +141,7 @@ fn what_a_device_alone_had_is_lost_with_it_and_nothing_else() {
             assert!(!told(&outcome).is_empty(), "{what}");
             *lost_by += lost * u64::from(batch_packets == 1024);
         }
-        // Each fault lost packets of which a device alone had fields.
+        // A device alone had fields of some packets. Each fault lost such packets.
         assert!(all_lost.values().all(|&lost| lost > 0), "{names:?}: {all_lost:?}");
     }
     assert!(chains > 0, "no chain leaves fields on a device");

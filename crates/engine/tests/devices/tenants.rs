@@ -94,8 +94,8 @@ fn tenants_of_a_device_send_the_packets_that_they_send_alone() {
     }
 }
 
-/// A launch of one tenant that never ends is given up. The tenant continues by the CPU, and others on
-/// the device: the time that they wait for it is not their launches'.
+/// A launch of one tenant that never ends is given up. The tenant continues by the CPU, and others
+/// on the device: the time that they wait for it is not their launches'.
 #[test]
 fn a_tenant_whose_launch_hangs_stops_no_other() {
     let Some(host) = host() else { return };

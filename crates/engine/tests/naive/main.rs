@@ -144,7 +144,8 @@ fn what_once_disagreed_agrees() {
     for seed in [7_006_004, 880_000_988] {
         assert_eq!(Case::new(seed).disagreement(), None, "NAIVE_SEED={seed}");
     }
-    // An error about a packet with a routing header, before a translator; an error about a packet between inside hosts.
+    // An error about a packet with a routing header, before a translator; an error about a packet
+    // between inside hosts.
     for seed in [7_001_048, 7_100_005] {
         assert_eq!(Case::paired(seed).disagreement(), None, "two places, NAIVE_SEED={seed}");
     }

@@ -69,7 +69,8 @@ fn packets_whose_number_was_guessed_wrong_are_as_they_came() {
     assert!(outcome.dropped.len() >= 10, "{} dropped", outcome.dropped.len());
 }
 
-/// A later fragment whose first one is missing waits 60 seconds of packet time, not until the next fragment comes.
+/// A later fragment whose first one is missing waits 60 seconds of packet time, not until the next
+/// fragment comes.
 #[test]
 fn a_fragment_waits_no_longer_than_a_minute() {
     const STEP: u64 = 5_000_000_000;

@@ -1,4 +1,5 @@
-//! Counts of a running chain: they grow, never exceed what was read, and end as the report has them.
+//! Counts of a running chain: they grow, never exceed what was read, and end as the report has
+//! them.
 
 use std::sync::Arc;
 use std::thread;

@@ -136,8 +136,8 @@ fn deploy(
     deployment
 }
 
-/// The names that the chain file itself has in `functions`: their tables are no strays where the command
-/// line sets others.
+/// The names that the chain file itself has in `functions`: their tables are no strays where the
+/// command line sets others.
 fn own_names(chain: &DeTable<'_>) -> Vec<String> {
     let list = chain.get("functions").and_then(|value| value.get_ref().as_array());
     let names = list.into_iter().flatten().filter_map(|item| item.get_ref().as_str());

@@ -1,4 +1,4 @@
-//! The tables of a chain file that are no function's, with what the command line sets on top.
+//! The tables of a chain file that belong to no function, each below the command line's settings.
 
 use std::ops::Range;
 

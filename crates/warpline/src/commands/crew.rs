@@ -4,20 +4,18 @@
 //! while one waits in a call of the system that doesn't return. What was done is told and written all the same.
 
 use std::io;
-use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use warpline_engine::{Control, Deployment, Job, Ports, Report, run_all};
+use warpline_engine::{Deployment, Job, Ports, Report, run_all};
 use warpline_io_error::plain;
 use warpline_nf::{Diagnostics, Outputs};
 
 use super::run::{Ready, tell};
-use crate::ctl::{Live, LiveChain, Server};
+use crate::ctl::{Live, LiveChain, Socket};
 use crate::reload::{self, Origin, Running};
 use crate::watch::{self, Signals};
 use crate::{Failure, exit_status};
@@ -51,52 +49,38 @@ pub(super) fn run(
     shows_progress: bool,
     finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
-    let controls: Vec<Arc<Control>> = ready.iter().map(|_| Arc::default()).collect();
-    let live_chain = |((loaded, ..), control): (&Ready, &Arc<Control>)| {
-        Arc::new(LiveChain::new(Arc::clone(&loaded.deployment), Arc::clone(control)))
-    };
-    let live_chains = ready.iter().zip(&controls).map(live_chain).collect();
-    let tenancy = ready.first().map(|(loaded, ..)| Arc::clone(&loaded.tenancy));
-    let hangup = Arc::clone(&signals.hangup);
-    let live = Arc::new(Live::new(live_chains, tenancy.unwrap_or_default(), hangup));
-    let serve = |(listener, path)| Server::serve(listener, path, Arc::clone(&live));
+    let live = Arc::new(live_of(&ready, signals));
+    let serve = |socket: Socket| socket.serve(Arc::clone(&live));
     let _server = socket.map(serve).transpose().map_err(Failure::Run)?;
     let Signals { stops, hangup, toggle } = signals;
-    let starting = ready.iter().map(|(loaded, ..)| loaded).zip(&controls);
-    for (loaded, control) in starting.filter(|(loaded, _)| loaded.starts_paused) {
-        control.pause();
-        tell(&format!("chain {:?} starts paused; SIGUSR2 resumes it\n", loaded.chain().name));
+    for ((loaded, ..), chain) in ready.iter().zip(live.chains()) {
+        if loaded.starts_paused {
+            chain.control.pause();
+            tell(&format!("chain {:?} starts paused; SIGUSR2 resumes it\n", chain.name));
+        }
     }
     // One that came while the chains were built: they begin and end.
     if stops.count() > 0 {
-        controls.iter().for_each(|control| control.stop());
+        live.chains().iter().for_each(|chain| chain.control.stop());
     }
     let done = AtomicBool::new(false);
-    let each = ready.iter().zip(&controls);
-    let running: Vec<Running<'_>> = each
-        .clone()
-        .zip(live.chains())
-        .map(|(((loaded, ..), control), live)| Running {
-            control,
-            live: Arc::clone(live),
-            deployment: Arc::clone(&loaded.deployment),
-            left_out: loaded.left_out.clone(),
-            tenancy: Arc::clone(&loaded.tenancy),
-        })
-        .collect();
-    let watched: Vec<(Arc<Deployment>, &Control)> =
-        each.map(|((loaded, ..), control)| (Arc::clone(&loaded.deployment), &**control)).collect();
-    let (watched, flag, finish, live) = (&watched, &done, &finish, &*live);
+    let running = |((loaded, ..), live): (&Ready, &Arc<LiveChain>)| Running {
+        live: Arc::clone(live),
+        left_out: loaded.left_out.clone(),
+    };
+    let running: Vec<Running> = ready.iter().zip(live.chains()).map(running).collect();
+    let (flag, finish, live) = (&done, &finish, &*live);
     thread::scope(|scope| {
         // However this ends, those end that go on until it is done.
         let done = Done(flag);
-        let give_up = move |signal| leave_with(finish(unfinished(watched, signal)));
+        let chains = live.chains();
+        let give_up = move |signal| leave_with(finish(unfinished(chains, signal)));
         let watch =
-            move || watch::watch(watched, (stops, toggle), flag, tell, give_up, shows_progress);
+            move || watch::watch(chains, (stops, toggle), flag, tell, give_up, shows_progress);
         start(scope, "watcher", watch)?;
         let serve = move || reload::serve(origin, running, (hangup, live), flag, tell);
         let reloader = start(scope, "reloader", serve)?;
-        let (mut chains, mut failures) = run_chains(ready, &controls, outputs);
+        let (mut chains, mut failures) = run_chains(ready, live.chains(), outputs);
         done.set();
         let signal = stops.first();
         let Some(last) = joined_soon(reloader) else {
@@ -104,23 +88,29 @@ pub(super) fn run(
             leave_with(finish(Outcome { chains, failures, signal }))
         };
         match last {
-            // What is told in the end is told of the chains that ran last.
-            Ok(last) => {
-                for running in last {
-                    let name = &running.deployment.chain().name;
-                    let ran = chains.iter_mut().find(|ran| ran.deployment.chain().name == *name);
-                    let Some(ran) = ran else { continue };
-                    (ran.deployment, ran.left_out) = (running.deployment, running.left_out);
-                }
-            }
+            Ok(last) => replace_reloaded(&mut chains, last),
             Err(_) => failures.push("the thread that reloads failed".into()),
         }
         finish(Outcome { chains, failures, signal })
     })
 }
 
-/// A socket to serve `ctl` on, and its file.
-pub(super) type Socket = (UnixListener, PathBuf);
+/// The chains that start, as `ctl` sees them.
+fn live_of(ready: &[Ready], signals: &Signals) -> Live {
+    let tenancy = ready.first().map(|(loaded, ..)| Arc::clone(&loaded.tenancy));
+    let deployments = ready.iter().map(|(loaded, ..)| Arc::clone(&loaded.deployment));
+    Live::new(deployments, tenancy.unwrap_or_default(), Arc::clone(&signals.hangup))
+}
+
+/// Reports are of the chains that ran last.
+fn replace_reloaded(chains: &mut [Ran], last: Vec<Running>) {
+    for running in last {
+        let name = &running.live.name;
+        let ran = chains.iter_mut().find(|ran| ran.deployment.chain().name == *name);
+        let Some(ran) = ran else { continue };
+        (ran.deployment, ran.left_out) = (running.live.deployment(), running.left_out);
+    }
+}
 
 /// Says when it is over, also by a panic.
 struct Done<'a>(&'a AtomicBool);
@@ -154,12 +144,13 @@ fn no_thread(error: &io::Error) -> String {
 /// Runs the chains until all have ended.
 fn run_chains(
     ready: Vec<Ready>,
-    controls: &[Arc<Control>],
+    live: &[Arc<LiveChain>],
     outputs: &Outputs,
 ) -> (Vec<Ran>, Vec<String>) {
     let (mut jobs, mut loaded) = (Vec::new(), Vec::new());
-    for ((own, source, sink), control) in ready.into_iter().zip(controls) {
+    for ((own, source, sink), live) in ready.into_iter().zip(live) {
         let (deployment, settings) = (Arc::clone(&own.deployment), own.settings);
+        let control = &live.control;
         jobs.push(Job { deployment, settings, ports: Ports::Shared(source, sink), control });
         loaded.push((own.deployment, own.left_out));
     }
@@ -187,10 +178,11 @@ fn joined_soon<T>(thread: ScopedJoinHandle<'_, T>) -> Option<thread::Result<T>> 
 }
 
 /// The counts so far of chains whose threads don't end.
-fn unfinished(chains: &[(Arc<Deployment>, &Control)], signal: u8) -> Outcome {
-    let ran = |(deployment, control): &(Arc<Deployment>, &Control)| {
-        let report = Report::unfinished(deployment, control);
-        Ran { deployment: Arc::clone(deployment), left_out: Diagnostics::default(), report }
+fn unfinished(chains: &[Arc<LiveChain>], signal: u8) -> Outcome {
+    let ran = |chain: &Arc<LiveChain>| {
+        let deployment = chain.deployment();
+        let report = Report::unfinished(&deployment, &chain.control);
+        Ran { deployment, left_out: Diagnostics::default(), report }
     };
     let chains = chains.iter().map(ran).collect();
     Outcome { chains, failures: Vec::new(), signal: Some(signal) }

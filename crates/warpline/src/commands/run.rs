@@ -21,7 +21,7 @@ use crate::bounded::bounded;
 use crate::chain_file::{LoadOptions, Loaded, load};
 use crate::claims::Refusal;
 use crate::cli::RunArguments;
-use crate::ctl::Server;
+use crate::ctl::Socket;
 use crate::device_keys::{self, check_name};
 use crate::ports::{Input, Output, wrap};
 use crate::reload::Origin;
@@ -67,7 +67,7 @@ pub(crate) fn run(
     let tenancy = planned.first().map(|chain| Arc::clone(&chain.loaded.tenancy));
     let tenancy = tenancy.unwrap_or_default();
     let Opened { ready, outputs, stats } = open(arguments, planned)?;
-    let socket = arguments.socket.as_deref().map(|path| Ok((Server::open(path)?, path.to_owned())));
+    let socket = arguments.socket.as_deref().map(Socket::open);
     let socket = socket.transpose().map_err(Failure::Usage)?;
     let no_background = |(name, why)| Failure::Run(format!("tenant {name:?}: {why}"));
     let _background = tenancy.start_background().map_err(no_background)?;

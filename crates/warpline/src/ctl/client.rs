@@ -138,61 +138,71 @@ fn escaped(name: &str) -> String {
 
 /// An answer for people.
 fn table(request: Request, value: &Value) -> String {
-    let chains = value["chains"].as_array().map_or(&[][..], Vec::as_slice);
-    let count = |value: &Value| grouped(value.as_u64().unwrap_or_default());
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut lines = String::new();
     match request {
-        Request::Status => {
-            for chain in chains {
-                let packets = &chain["packets"];
-                lines += &format!(
-                    "{:<16} {:<9} read {}, sent {}, dropped {}, overload {}, in flight {}\n",
-                    text(&chain["name"]),
-                    text(&chain["state"]),
-                    count(&packets["read"]),
-                    count(&packets["sent"]),
-                    count(&packets["dropped"]),
-                    count(&packets["overload"]),
-                    count(&packets["in_flight"]),
-                );
-            }
-        }
-        Request::Functions => {
-            for (chain, one) in chains.iter().flat_map(|chain| {
-                chain["functions"].as_array().into_iter().flatten().map(move |one| (chain, one))
-            }) {
-                let drops = one["drops"].as_object().into_iter().flatten();
-                let drops = drops.filter(|(_, n)| n.as_u64() > Some(0));
-                let drops = drops.map(|(reason, n)| format!("{reason} {}", count(n)));
-                lines += &format!(
-                    "{:<16} {:<16} {:<12} in {}, out {}  {}\n",
-                    text(&chain["name"]),
-                    text(&one["name"]),
-                    text(&one["device"]),
-                    count(&one["packets_in"]),
-                    count(&one["packets_out"]),
-                    drops.collect::<Vec<_>>().join(", "),
-                );
-            }
-        }
-        Request::Ports => {
-            for (chain, one) in chains.iter().flat_map(|chain| {
-                chain["ports"].as_array().into_iter().flatten().map(move |one| (chain, one))
-            }) {
-                lines += &format!(
-                    "{:<16} {:<16} {:<8} read {}, sent {}\n",
-                    text(&chain["name"]),
-                    text(&one["name"]),
-                    text(&one["side"]),
-                    count(&one["packets"]["read"]),
-                    count(&one["packets"]["sent"]),
-                );
-            }
-        }
+        Request::Status => list(&value["chains"]).map(status_line).collect(),
+        Request::Functions => lines_of(value, "functions", function_line),
+        Request::Ports => lines_of(value, "ports", port_line),
         Request::Stats | Request::Reload | Request::Stop | Request::Pause | Request::Resume => {
-            lines = text(&value["result"]) + "\n";
+            text(&value["result"]).to_owned() + "\n"
         }
     }
-    lines
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn count(value: &Value) -> String {
+    grouped(value.as_u64().unwrap_or_default())
+}
+
+/// A line for each entry of list `key` of each chain, after the chain's name.
+fn lines_of(value: &Value, key: &str, line: impl Fn(&Value) -> String) -> String {
+    let of_chain = |chain: &Value| {
+        let name = text(&chain["name"]);
+        list(&chain[key]).map(|one| format!("{name:<16} {}\n", line(one))).collect::<String>()
+    };
+    list(&value["chains"]).map(of_chain).collect()
+}
+
+fn status_line(chain: &Value) -> String {
+    let packets = &chain["packets"];
+    format!(
+        "{:<16} {:<9} read {}, sent {}, dropped {}, overload {}, in flight {}\n",
+        text(&chain["name"]),
+        text(&chain["state"]),
+        count(&packets["read"]),
+        count(&packets["sent"]),
+        count(&packets["dropped"]),
+        count(&packets["overload"]),
+        count(&packets["in_flight"]),
+    )
+}
+
+fn function_line(function: &Value) -> String {
+    let drops = function["drops"].as_object().into_iter().flatten();
+    let drops = drops.filter(|(_, n)| n.as_u64() > Some(0));
+    let drops = drops.map(|(reason, n)| format!("{reason} {}", count(n)));
+    format!(
+        "{:<16} {:<12} in {}, out {}  {}",
+        text(&function["name"]),
+        text(&function["device"]),
+        count(&function["packets_in"]),
+        count(&function["packets_out"]),
+        drops.collect::<Vec<_>>().join(", "),
+    )
+}
+
+fn port_line(port: &Value) -> String {
+    format!(
+        "{:<16} {:<8} read {}, sent {}",
+        text(&port["name"]),
+        text(&port["side"]),
+        count(&port["packets"]["read"]),
+        count(&port["packets"]["sent"]),
+    )
 }

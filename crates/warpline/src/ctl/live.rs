@@ -15,16 +15,21 @@ use crate::{stats_json, summary, tenants_shown};
 /// A running chain.
 pub(crate) struct LiveChain {
     pub(crate) name: String,
-    pub(crate) control: Arc<Control>,
+    pub(crate) control: Control,
     /// As it is since the last reload.
     deployment: Mutex<Arc<Deployment>>,
 }
 
 impl LiveChain {
     /// A chain that starts.
-    pub(crate) fn new(deployment: Arc<Deployment>, control: Arc<Control>) -> Self {
+    fn new(deployment: Arc<Deployment>) -> Self {
         let name = deployment.chain().name.clone();
-        Self { name, control, deployment: Mutex::new(deployment) }
+        Self { name, control: Control::default(), deployment: Mutex::new(deployment) }
+    }
+
+    /// The chain as it is since the last reload.
+    pub(crate) fn deployment(&self) -> Arc<Deployment> {
+        Arc::clone(&lock(&self.deployment))
     }
 
     /// A reload replaced it.
@@ -42,7 +47,7 @@ impl LiveChain {
     }
 
     fn report(&self) -> (Arc<Deployment>, Report) {
-        let deployment = Arc::clone(&lock(&self.deployment));
+        let deployment = self.deployment();
         let report = self.control.snapshot(&deployment);
         (deployment, report)
     }
@@ -73,12 +78,13 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// All chains of a process that share devices so. `hangup` asks for a reload.
+    /// All chains of a process, which start now and share devices so. `hangup` asks for a reload.
     pub(crate) fn new(
-        chains: Vec<Arc<LiveChain>>,
+        chains: impl Iterator<Item = Arc<Deployment>>,
         tenancy: Arc<Tenancy>,
         hangup: Arc<AtomicBool>,
     ) -> Self {
+        let chains = chains.map(|deployment| Arc::new(LiveChain::new(deployment))).collect();
         let (started, waiting) = (Instant::now(), Mutex::default());
         Self { chains, tenancy, started, hangup, waiting }
     }
@@ -141,6 +147,11 @@ impl Live {
         };
         let chains: Vec<Value> = self.named(name)?.iter().map(of).collect();
         Ok(json!({ "schema": SCHEMA, "chains": chains }))
+    }
+
+    /// How chains share devices.
+    pub(crate) fn tenancy(&self) -> &Arc<Tenancy> {
+        &self.tenancy
     }
 
     /// Asks for a reload; its result comes later.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 pub(crate) use client::{Request, ctl};
 pub(crate) use live::{Live, LiveChain};
-pub(crate) use server::Server;
+pub(crate) use server::Socket;
 
 /// The version of paths and forms; it grows when a meaning changes, not when something is added.
 const SCHEMA: u32 = 1;

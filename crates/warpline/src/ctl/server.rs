@@ -1,12 +1,14 @@
 //! The server: few connections at once, each for a short time, on a thread of its own.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::mpsc::TryRecvError;
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
@@ -35,89 +37,98 @@ const CONNECTION_LASTS: Duration = Duration::from_secs(60);
 /// How long a request waits for the result of a reload.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(50);
 
-/// A socket that is served until this is dropped, which removes its file.
+/// A socket, whose file is removed when this is dropped.
+pub(crate) struct Socket {
+    listener: StdListener,
+    file: SocketFile,
+}
+
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A socket that is served until this is dropped.
 pub(crate) struct Server {
-    path: PathBuf,
+    _file: SocketFile,
     /// Its end stops the server.
     _stop: oneshot::Sender<()>,
 }
 
-impl Server {
-    /// Takes the socket; it is served from [`Server::serve`] on.
+impl Socket {
+    /// Makes the file at `path`.
     ///
     /// # Errors
     /// Another process serves it, or the file system's.
-    pub(crate) fn open(path: &Path) -> Result<StdListener, String> {
-        let failed = |why: io::Error| format!("--socket {}: {}", path.display(), plain(&why));
-        match fs::symlink_metadata(path) {
-            Ok(_) if StdStream::connect(path).is_ok() => {
-                return Err(format!("--socket {}: a running process has it", path.display()));
-            }
-            Ok(about) => {
-                use std::os::unix::fs::FileTypeExt;
-                if !about.file_type().is_socket() {
-                    return Err(format!(
-                        "--socket {}: there is a file that is no socket",
-                        path.display()
-                    ));
-                }
-                // Of a process that was killed.
-                fs::remove_file(path).map_err(failed)?;
-            }
-            Err(_) => {}
-        }
-        // Nobody else reaches it before it has its mode.
-        let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
-        let mut folder = path.to_owned();
-        folder.set_file_name(format!(".{}-{}", name.to_string_lossy(), std::process::id()));
-        fs::DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
-        let inside = folder.join("socket");
-        let opened = (|| {
-            let listener = StdListener::bind(&inside)?;
-            fs::set_permissions(&inside, fs::Permissions::from_mode(0o600))?;
-            listener.set_nonblocking(true)?;
-            fs::rename(&inside, path)?;
-            Ok(listener)
-        })();
-        let _ = fs::remove_dir_all(&folder);
-        opened.map_err(failed)
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        let named = |why: String| format!("--socket {}: {why}", path.display());
+        make_way(path).map_err(named)?;
+        let listener = bind(path).map_err(|why| named(plain(&why)))?;
+        Ok(Self { listener, file: SocketFile(path.to_owned()) })
     }
 
-    /// Serves `listener`, whose file is `path`.
+    /// Serves it, on a thread that nothing waits for: it may serve a slow client at the end.
     ///
     /// # Errors
     /// The operating system gives no thread.
-    pub(crate) fn serve(
-        listener: StdListener,
-        path: PathBuf,
-        live: Arc<Live>,
-    ) -> Result<Self, String> {
-        let (stop, stopped) = oneshot::channel::<()>();
+    pub(crate) fn serve(self, live: Arc<Live>) -> Result<Server, String> {
+        let Self { listener, file } = self;
+        let (stop, stopped) = oneshot::channel();
         let work = move || {
             let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
-            runtime.block_on(async move {
-                let Ok(listener) = UnixListener::from_std(listener) else { return };
-                let limit = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-                let listener = Limited { listener, limit };
-                tokio::select! {
-                    _ = serve(listener, router(live)) => {}
-                    // The end of the sender is an end, too.
-                    _ = stopped => {}
-                }
-            });
+            runtime.block_on(answer_all(listener, live, stopped));
             runtime.shutdown_timeout(Duration::from_millis(100));
         };
-        // Nothing waits for its end: it may serve a slow client.
         let started = thread::Builder::new().name("ctl".into()).spawn(work);
         started.map_err(|why| format!("cannot spawn thread: {}", plain(&why)))?;
-        Ok(Self { path, _stop: stop })
+        Ok(Server { _file: file, _stop: stop })
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+/// Answers requests until `stopped` ends.
+async fn answer_all(listener: StdListener, live: Arc<Live>, stopped: oneshot::Receiver<()>) {
+    let Ok(listener) = UnixListener::from_std(listener) else { return };
+    let limit = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    tokio::select! {
+        _ = serve(Limited { listener, limit }, router(live)) => {}
+        _ = stopped => {}
     }
+}
+
+/// Removes the file of a process that was killed.
+fn make_way(path: &Path) -> Result<(), String> {
+    let Ok(about) = fs::symlink_metadata(path) else { return Ok(()) };
+    if StdStream::connect(path).is_ok() {
+        return Err("a running process has it".into());
+    }
+    if !about.file_type().is_socket() {
+        return Err("there is a file that is no socket".into());
+    }
+    fs::remove_file(path).map_err(|why| plain(&why))
+}
+
+/// Binds a socket with mode 0600. It is made in a folder that only its owner can enter, so that
+/// no other user reaches it before it has its mode.
+fn bind(path: &Path) -> io::Result<StdListener> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let folder = format!(".{}-{}", name.to_string_lossy(), std::process::id());
+    let folder = path.with_file_name(folder);
+    fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    let bound = bind_in(&folder, path);
+    let _ = fs::remove_dir_all(&folder);
+    bound
+}
+
+fn bind_in(folder: &Path, path: &Path) -> io::Result<StdListener> {
+    let socket = folder.join("socket");
+    let listener = StdListener::bind(&socket)?;
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    fs::rename(&socket, path)?;
+    Ok(listener)
 }
 
 /// A listener with a limit of connections.
@@ -197,7 +208,7 @@ impl AsyncWrite for Connection {
 }
 
 /// The keys of a request: `?chain=NAME`.
-type Keys = Query<std::collections::BTreeMap<String, String>>;
+type Keys = Query<BTreeMap<String, String>>;
 
 fn router(live: Arc<Live>) -> Router {
     Router::new()
@@ -263,13 +274,13 @@ async fn reload(live: &Live) -> Response {
         match result.try_recv() {
             Ok(Ok(text)) => return Json(json!({ "result": text })).into_response(),
             Ok(Err(why)) => return problem(StatusCode::CONFLICT, &why),
-            Err(std::sync::mpsc::TryRecvError::Disconnected) => {
+            Err(TryRecvError::Disconnected) => {
                 return problem(StatusCode::CONFLICT, "the chains have ended");
             }
-            Err(std::sync::mpsc::TryRecvError::Empty) if started.elapsed() > RELOAD_PATIENCE => {
+            Err(TryRecvError::Empty) if started.elapsed() > RELOAD_PATIENCE => {
                 return problem(StatusCode::GATEWAY_TIMEOUT, "the reload takes longer");
             }
-            Err(std::sync::mpsc::TryRecvError::Empty) => sleep(Duration::from_millis(5)).await,
+            Err(TryRecvError::Empty) => sleep(Duration::from_millis(5)).await,
         }
     }
 }
