@@ -11,7 +11,7 @@ pub struct Matmul {
 
 impl Matmul {
     /// Elements of a matrix.
-    pub const ELEMENTS: u32 = (MATRIX_LEN / size_of::<f32>()) as u32;
+    pub const ELEMENTS: u32 = (MATRIX_LEN / size_of::<u32>()) as u32;
 
     /// Compiles the kernel for `device` and allocates the matrices.
     ///
@@ -29,8 +29,8 @@ impl Matmul {
     /// The device's.
     pub fn fill(&self, device: &dyn Device) -> Result<Work, Failure> {
         let mut piece = device.host_memory(MATRIX_LEN)?;
-        for (number, element) in piece.chunks_exact_mut(size_of::<f32>()).enumerate() {
-            element.copy_from_slice(&((number % 7) as f32).to_le_bytes());
+        for (number, element) in piece.chunks_exact_mut(size_of::<u32>()).enumerate() {
+            element.copy_from_slice(&((number % 7) as u32).to_le_bytes());
         }
         let copy = |to: &Buffer| Step::CopyIn {
             from: Part { piece: 0, range: 0..MATRIX_LEN },

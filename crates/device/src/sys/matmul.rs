@@ -9,7 +9,7 @@ use Parameter::{Reads, U32, Writes};
 /// Rows and columns of each matrix, as in the text.
 pub(crate) const SIDE: usize = 256;
 /// Bytes of a matrix.
-pub(crate) const MATRIX_LEN: usize = SIDE * SIDE * size_of::<f32>();
+pub(crate) const MATRIX_LEN: usize = SIDE * SIDE * size_of::<u32>();
 
 const KERNELS: &[KernelSpec] = &[KernelSpec {
     name: "matmul",
@@ -43,4 +43,20 @@ pub(crate) fn call(
     ];
     // SAFETY: the kernel reads and writes elements of matrices of `SIDE` only, and ends.
     Some(unsafe { KernelCall::vouched(kernel, elements.div_ceil(64).max(1), arguments) })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Failure;
+
+    #[test]
+    fn it_compiles_for_every_architecture_in_use() {
+        for arch in [80, 90, 100] {
+            match super::super::cuda::compile_for(&super::source(), arch) {
+                Ok(cubin) => assert_eq!(&cubin[..4], b"\x7fELF"),
+                Err(Failure::NoCompiler(why)) => return println!("skipped: {why}"),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
 }

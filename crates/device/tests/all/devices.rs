@@ -6,8 +6,8 @@ use crate::memory::{
     region_mapped, rows_keep_to_their_widths,
 };
 use warpline_device::{
-    Argument, Device, Failure, Part, Piece, Rows, Slice, Step, Stream, Work, compile_cuda_for,
-    open, self_test,
+    Argument, Device, Failure, Matmul, Part, Piece, Rows, Slice, Step, Stream, Work,
+    compile_cuda_for, open, self_test,
 };
 
 use Argument::{Reads, U32, Writes};
@@ -23,6 +23,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a kernel works in pieces of a region in place", region_in_place),
     ("a kernel works in pieces of a region that it reaches", region_mapped),
     ("groups see their shared memory", shared_memory),
+    ("matrices are multiplied", product_of_matrices),
     ("work of a stream is done in its order", order_in_a_stream),
     ("streams don't disturb each other", many_streams),
     ("a kernel starts with more groups while it runs on other streams", wider_meanwhile),
@@ -78,6 +79,29 @@ fn shared_memory(device: &dyn Device) {
     assert_eq!(done.outcome, Ok(()));
     let want: Vec<u32> = input.chunks(32).map(|group| group.iter().sum()).collect();
     assert_eq!(words(&done.work.pieces[0][..20]), want);
+}
+
+fn product_of_matrices(device: &dyn Device) {
+    const SIDE: usize = 256;
+    let matmul = Matmul::new(device).expect("a kernel");
+    assert_eq!(Matmul::ELEMENTS as usize, SIDE * SIDE);
+    let mut stream = device.stream().expect("a stream");
+    let fill = matmul.fill(device).expect("matrices");
+    assert_eq!(do_now(&mut *stream, fill).outcome, Ok(()));
+    // More than a matrix has: some are computed again.
+    let step = matmul.step(Matmul::ELEMENTS + 100).expect("a call");
+    let len = matmul.product().len();
+    let back = Step::CopyOut { from: matmul.product().whole(), to: part(0, 0..len) };
+    let piece = device.host_memory(len).expect("memory");
+    let done = do_now(&mut *stream, Work::new(vec![piece], vec![step, back]));
+    assert_eq!(done.outcome, Ok(()));
+    let element = |at: usize| (at % 7) as u32;
+    let of = |row: usize, column: usize| -> u32 {
+        (0..SIDE).map(|k| element(row * SIDE + k) * element(k * SIDE + column)).sum()
+    };
+    for (at, bytes) in done.work.pieces[0][..len].chunks_exact(4).enumerate() {
+        assert_eq!(words(bytes), [of(at / SIDE, at % SIDE)], "element {at}");
+    }
 }
 
 /// Submits work that writes `value` into the buffer and reads it back.
