@@ -8,10 +8,9 @@ use std::hint::black_box;
 
 use warpline_bench::{median, seconds};
 use warpline_packet::{Field, FieldSet};
-use warpline_sched::{
-    ChainDemand, Figures, LinkCosts, Measurement, PlacementPolicy, PlacementProblem,
-    PlannedFunction, Problem, Touch, Widths, WorkProfile,
-};
+use warpline_sched::placement::{ChainDemand, PlacementPolicy, PlacementProblem};
+use warpline_sched::work_profile::{Figures, Measurement, WorkProfile};
+use warpline_sched::{LinkCosts, PlannedFunction, Problem, Touch, Widths};
 
 const NAMES: [&str; 4] = ["firewall", "nat", "ipsec", "nids"];
 const DEVICES: [&str; 4] = ["cpu", "gpu0", "gpu1", "gpu2"];

@@ -10,7 +10,7 @@
 //! [`Batcher`] collects batches into launches for a device. [`StreamCount`] decides how many
 //! launches are in flight. [`Arbiter`] shares a device between tenants, and [`VgpuProfile`] checks
 //! how many it has room for. [`Backpressure`] pauses the stages before a queue that is nearly full.
-//! [`PlacementProblem`] chooses devices by a [`WorkProfile`], and [`Monitor`] decides again as
+//! [`placement`] chooses devices for functions by a [`work_profile`], and [`monitor`] decides again as
 //! traffic changes.
 
 #![forbid(unsafe_code)]
@@ -18,14 +18,14 @@
 mod arbiter;
 mod backpressure;
 mod batcher;
-mod monitor;
-mod placement;
+pub mod monitor;
+pub mod placement;
 mod plan;
 mod profile;
 mod routes;
 mod stream_count;
 mod vgpu_profile;
-mod work_profile;
+pub mod work_profile;
 
 pub use arbiter::{
     Arbiter, Evidence, Grant, GrantId, MemoryQuota, Policy, QuotaExceeded, Sharing, SharingError,
@@ -36,14 +36,6 @@ pub use backpressure::{
     PauseEvidence, PauseMode, Signal, StageGraph, WatermarkError, Watermarks, required_capacity,
 };
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
-pub use monitor::{
-    AutoBatch, BatchDecision, ChainObserved, LaunchSize, Monitor, MonitorSettings, Observed,
-    PlacementLimits, Reason, Wait,
-};
-pub use placement::{
-    ChainDemand, Decided, Deciding, Missed, Placement, PlacementError, PlacementFigures,
-    PlacementPolicy, PlacementProblem, RunnerUp, Site,
-};
 pub use plan::{
     Crossing, Dearer, Event, FieldCosts, Kept, Leftover, LinkCosts, Misfit, Mode, Plan,
     PlannedFunction, Problem, RowBytes, Step, Touch, Way, WholeBytes, Widths,
@@ -55,7 +47,3 @@ pub use routes::{
 };
 pub use stream_count::StreamCount;
 pub use vgpu_profile::{Admitted, Division, Gpu, ProfileError, VgpuProfile};
-pub use work_profile::{
-    Basis, Beside, BreakEven, CPU, Figures, Measurement, NoBreakEven, Power, ProfiledDevice,
-    SlowDown, Unsound, WorkPair, WorkProfile,
-};

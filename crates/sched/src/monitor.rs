@@ -20,10 +20,10 @@ mod tests;
 pub use auto_batch::{AutoBatch, BatchDecision, LaunchSize, Wait};
 pub use demand::{ChainObserved, Observed};
 
-use crate::{
-    ChainDemand, Measurement, Placement, PlacementError, PlacementPolicy, PlacementProblem, Site,
-    WorkProfile,
+use crate::placement::{
+    ChainDemand, Placement, PlacementError, PlacementPolicy, PlacementProblem, Site,
 };
+use crate::work_profile::{Measurement, WorkProfile};
 use demand::Demand;
 
 /// The load for which placements are made, as a factor of the present one.

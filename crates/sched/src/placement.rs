@@ -29,7 +29,8 @@ use std::fmt;
 
 pub use result::{Decided, Deciding, Missed, Placement, PlacementFigures, RunnerUp, Site};
 
-use crate::{Misfit, Problem, WorkProfile};
+use crate::work_profile::WorkProfile;
+use crate::{Misfit, Problem};
 
 /// The aim of a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@
 //! any measured takes as long as the smallest, and a larger one has the throughput of the largest.
 //!
 //! ```
-//! use warpline_sched::{Figures, Measurement, WorkProfile};
+//! use warpline_sched::work_profile::{Figures, Measurement, WorkProfile};
 //!
 //! let mut profile = WorkProfile::new(&["digest"], &["cpu", "cuda:0"]);
 //! for (launch_packets, gbps) in [(1024, 10.0), (4096, 20.0), (16384, 20.2)] {

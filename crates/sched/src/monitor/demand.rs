@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ChainDemand;
+use crate::placement::ChainDemand;
 
 /// The state of a chain during a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

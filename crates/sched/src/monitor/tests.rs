@@ -4,7 +4,8 @@ mod figure_4;
 mod table_3;
 
 use super::*;
-use crate::{Figures, LinkCosts, PlannedFunction, Power, Problem, Touch, Widths};
+use crate::work_profile::{Figures, Power};
+use crate::{LinkCosts, PlannedFunction, Problem, Touch, Widths};
 use warpline_packet::FieldSet;
 
 pub(super) const LEN: u32 = 1500;

@@ -2,7 +2,7 @@
 
 use super::items::{Choice, Item};
 use super::{PlacementFigures, PlacementPolicy, PlacementProblem};
-use crate::{Beside, CPU};
+use crate::work_profile::{Beside, CPU};
 
 /// The part by which the policy's figure exceeds a bound without copies, waits and mixes.
 pub(super) fn gap(

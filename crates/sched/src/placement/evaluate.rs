@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::items::{Choice, Item};
 use super::{PlacementError, PlacementFigures, PlacementPolicy, PlacementProblem};
-use crate::{Beside, CPU, Mode};
+use crate::Mode;
+use crate::work_profile::{Beside, CPU};
 
 /// Copies of a chain, in ns a packet.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! The functions to place, each with its possible devices and launch sizes.
 
 use super::{PlacementError, PlacementPolicy, PlacementProblem};
-use crate::{CPU, Figures};
+use crate::work_profile::{CPU, Figures};
 
 /// A device and a launch size for a function.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use super::items::{Choice, Item};
 use super::search::{Candidate, Found};
 use super::{PlacementPolicy, PlacementProblem, split};
-use crate::{CPU, Figures};
+use crate::work_profile::{CPU, Figures};
 
 /// The figures of a placement.
 #[derive(Clone, Debug, Default, PartialEq)]

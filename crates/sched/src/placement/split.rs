@@ -3,7 +3,7 @@
 use super::PlacementProblem;
 use super::items::Item;
 use super::search::Candidate;
-use crate::CPU;
+use crate::work_profile::CPU;
 
 /// A function whose flows are divided by their hash.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 
 use super::super::*;
 use super::{LEN, SECOND, chain, figures, observed};
-use crate::Power;
+use crate::work_profile::Power;
 
 const DPI: usize = 0;
 const AES: usize = 1;

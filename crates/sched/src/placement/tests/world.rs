@@ -4,9 +4,8 @@ use proptest::prelude::*;
 use warpline_packet::{Field, FieldSet};
 
 use super::super::*;
-use crate::{
-    FieldCosts, Figures, LinkCosts, Measurement, PlannedFunction, Power, Touch, Widths, WorkPair,
-};
+use crate::work_profile::{Figures, Measurement, Power, WorkPair};
+use crate::{FieldCosts, LinkCosts, PlannedFunction, Touch, Widths};
 
 pub(super) const LEN: u32 = 1000;
 
