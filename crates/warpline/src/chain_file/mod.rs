@@ -27,7 +27,7 @@ use crate::tenants::{self, Tenancy, TenantTable};
 pub(crate) use overrides::Setting;
 use overrides::{Override, parse_override};
 
-/// A chain of the file, built, with what it says of its ports.
+/// A chain of the file, built, with its ports.
 pub(crate) struct Loaded {
     pub(crate) deployment: Arc<Deployment>,
     pub(crate) settings: Settings,
@@ -38,9 +38,9 @@ pub(crate) struct Loaded {
     pub(crate) steps: Vec<String>,
     /// Files that its functions' tables name, each with the table's name.
     pub(crate) files: Vec<(String, PathBuf)>,
-    /// What functions were asked to leave out of their files, and left out.
+    /// Lines that functions left out of their files, as they were asked to.
     pub(crate) left_out: Diagnostics,
-    /// What they remarked of what they did not leave out.
+    /// Their remarks about other lines.
     pub(crate) remarks: Diagnostics,
     /// The tenant that it names.
     pub(crate) tenant: Option<String>,
