@@ -8,7 +8,13 @@ use serde_json::Value;
 /// The crates from the lowest layer up. A crate depends on crates of lower layers only.
 const LAYERS: &[&[&str]] = &[
     &["warpline-io-error"],
-    &["warpline-config", "warpline-device", "warpline-native", "warpline-packet"],
+    &[
+        "warpline-config",
+        "warpline-device",
+        "warpline-native",
+        "warpline-netlink",
+        "warpline-packet",
+    ],
     &["warpline-io", "warpline-rule-files", "warpline-sched", "warpline-search", "warpline-tables"],
     &["warpline-nf", "warpline-nids-rules"],
     &["warpline-rewrite", "warpline-verify"],

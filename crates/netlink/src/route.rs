@@ -1,0 +1,189 @@
+//! Routes of the kernel.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::message::{attributes, half, ip_address, word};
+
+/// A route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Its destination and the length of the prefix.
+    pub prefix: (IpAddr, u8),
+    /// What happens to its packets.
+    pub kind: Kind,
+    /// The number of its table.
+    pub table: u32,
+    /// Of two routes to a prefix, the one with the lower metric holds.
+    pub metric: u32,
+    /// Its next hops; one unless it has several.
+    pub hops: Vec<NextHop>,
+    /// An attribute that limits it to some packets or wraps them, as `ip route` names it.
+    pub special: Option<&'static str>,
+    /// Whether the kernel copied it from another for its own use.
+    pub is_cloned: bool,
+}
+
+/// What happens to the packets of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// They go to a next hop.
+    Unicast,
+    /// They are dropped silently.
+    Blackhole,
+    /// They are dropped: the host can't be reached.
+    Unreachable,
+    /// They are dropped: forbidden.
+    Prohibit,
+    /// Another kind, as `ip route` names it.
+    Other(&'static str),
+}
+
+/// A next hop of a route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NextHop {
+    /// The router's address; none if the prefix is on the link.
+    pub gateway: Option<IpAddr>,
+    /// The number of the interface.
+    pub index: Option<i32>,
+    /// Whether the kernel does not use it now.
+    pub is_dead: bool,
+}
+
+/// The number of the table `main`.
+const MAIN: u32 = 254;
+/// Flags of `rtmsg` and `rtnexthop`.
+const CLONED: u32 = 0x200;
+const DEAD: u32 = 0x1;
+const LINK_DOWN: u32 = 0x10;
+/// Bytes of `rtmsg` and `rtnexthop`.
+const HEADER_LEN: usize = 12;
+const HOP_LEN: usize = 8;
+/// Most next hops of a route that are read.
+const HOPS_MAX: usize = 256;
+
+impl Route {
+    /// Whether it is in the table `main`, and not a copy.
+    pub fn is_main(&self) -> bool {
+        self.table == MAIN && !self.is_cloned
+    }
+
+    /// Whether the kernel uses it now.
+    pub fn is_alive(&self) -> bool {
+        self.kind != Kind::Unicast || self.hops.iter().any(|hop| !hop.is_dead)
+    }
+
+    /// It as a line of `ip route`, with the interfaces' names by `name`.
+    pub fn line(&self, name: impl Fn(i32) -> String) -> String {
+        let kind = match self.kind {
+            Kind::Unicast => "",
+            Kind::Blackhole => "blackhole ",
+            Kind::Unreachable => "unreachable ",
+            Kind::Prohibit => "prohibit ",
+            Kind::Other(kind) => kind,
+        };
+        let space = if matches!(self.kind, Kind::Other(_)) { " " } else { "" };
+        let (address, len) = self.prefix;
+        let mut line = format!("{kind}{space}{address}/{len}");
+        if self.hops.len() > 1 {
+            line += " nexthop";
+        } else if let (Some(hop), Kind::Unicast) = (self.hops.first(), self.kind) {
+            if let Some(gateway) = hop.gateway {
+                let differs = gateway.is_ipv6() != address.is_ipv6();
+                let family = if gateway.is_ipv6() { "inet6 " } else { "inet " };
+                line += &format!(" via {}{gateway}", if differs { family } else { "" });
+            }
+            if let Some(index) = hop.index {
+                line += &format!(" dev {}", name(index));
+            }
+        }
+        if let Some(special) = self.special {
+            line += &format!(" {special}");
+        }
+        if self.metric > 0 {
+            line += &format!(" metric {}", self.metric);
+        }
+        line
+    }
+}
+
+/// `rtmsg` and its attributes.
+pub(crate) fn parse(body: &[u8]) -> Option<Route> {
+    let &[family, len, source_len, tos, table, _, _, kind, ..] = body else { return None };
+    let flags = word(body, 8)?;
+    let (any, len_max): (IpAddr, u8) = match i32::from(family) {
+        libc::AF_INET => (Ipv4Addr::UNSPECIFIED.into(), 32),
+        libc::AF_INET6 => (Ipv6Addr::UNSPECIFIED.into(), 128),
+        _ => return None,
+    };
+    let mut route = Route {
+        prefix: (any, len),
+        kind: kind_of(kind),
+        table: table.into(),
+        metric: 0,
+        hops: Vec::new(),
+        special: (tos != 0).then_some("tos 0"),
+        is_cloned: flags & CLONED != 0,
+    };
+    if source_len > 0 {
+        route.special = Some("tos 0");
+    }
+    let is_dead = flags & (DEAD | LINK_DOWN) != 0;
+    let mut only = NextHop { is_dead, ..NextHop::default() };
+    let mut several = None;
+    attributes(body.get(HEADER_LEN..)?, |attribute, value| match attribute {
+        libc::RTA_DST => route.prefix.0 = ip_address(value).unwrap_or(any),
+        libc::RTA_OIF => only.index = word(value, 0).map(u32::cast_signed),
+        libc::RTA_GATEWAY => only.gateway = ip_address(value),
+        RTA_VIA => only.gateway = value.get(2..).and_then(ip_address),
+        libc::RTA_PRIORITY => route.metric = word(value, 0).unwrap_or(0),
+        libc::RTA_TABLE => route.table = word(value, 0).unwrap_or(route.table),
+        libc::RTA_MULTIPATH => several = Some(hops(value, &mut route.special)),
+        RTA_ENCAP => route.special = Some("encap"),
+        _ => {}
+    })?;
+    route.hops = several.unwrap_or_else(|| vec![only]);
+    let is_whole = len <= len_max && route.prefix.0.is_ipv4() == any.is_ipv4();
+    is_whole.then_some(route)
+}
+
+/// Attributes that `libc` lacks.
+const RTA_VIA: u16 = 18;
+const RTA_ENCAP: u16 = 22;
+
+/// `rtnexthop`s, each with attributes.
+fn hops(mut bytes: &[u8], special: &mut Option<&'static str>) -> Vec<NextHop> {
+    let mut all = Vec::new();
+    while let (Some(len), Some(index), Some(&flags)) =
+        (half(bytes, 0).map(usize::from), word(bytes, 4), bytes.get(2))
+    {
+        if len < HOP_LEN || len > bytes.len() || all.len() == HOPS_MAX {
+            break;
+        }
+        let is_dead = u32::from(flags) & (DEAD | LINK_DOWN) != 0;
+        let mut hop = NextHop { gateway: None, index: Some(index.cast_signed()), is_dead };
+        let whole = attributes(&bytes[HOP_LEN..len], |attribute, value| match attribute {
+            libc::RTA_GATEWAY => hop.gateway = ip_address(value),
+            RTA_VIA => hop.gateway = value.get(2..).and_then(ip_address),
+            RTA_ENCAP => *special = Some("encap"),
+            _ => {}
+        });
+        all.extend(whole.map(|()| hop));
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+    all
+}
+
+fn kind_of(kind: u8) -> Kind {
+    match kind {
+        libc::RTN_UNICAST => Kind::Unicast,
+        libc::RTN_BLACKHOLE => Kind::Blackhole,
+        libc::RTN_UNREACHABLE => Kind::Unreachable,
+        libc::RTN_PROHIBIT => Kind::Prohibit,
+        libc::RTN_LOCAL => Kind::Other("local"),
+        libc::RTN_BROADCAST => Kind::Other("broadcast"),
+        libc::RTN_ANYCAST => Kind::Other("anycast"),
+        libc::RTN_MULTICAST => Kind::Other("multicast"),
+        libc::RTN_THROW => Kind::Other("throw"),
+        _ => Kind::Other("nat"),
+    }
+}
