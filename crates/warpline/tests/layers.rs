@@ -16,7 +16,7 @@ const LAYERS: &[&[&str]] = &[
         "warpline-packet",
     ],
     &["warpline-io", "warpline-rule-files", "warpline-sched", "warpline-search", "warpline-tables"],
-    &["warpline-nf", "warpline-nids-rules"],
+    &["warpline-nf", "warpline-nids-rules", "warpline-sim"],
     &["warpline-rewrite", "warpline-verify"],
     &["warpline-streams", "warpline-testkit"],
     FUNCTIONS,

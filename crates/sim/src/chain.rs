@@ -1,0 +1,173 @@
+//! A chain while it runs: its queues, batchers and pauses. The decisions are those of `sched`.
+
+mod stage;
+
+use warpline_sched::{Admission, Backpressure, EdgeId, NodeId, StageGraph};
+
+use crate::histogram::Histogram;
+use crate::model::ChainModel;
+use crate::outcome::ChainCounts;
+use crate::random::Random;
+use crate::traffic::{Batch, Source};
+pub(crate) use stage::{Stage, Working};
+
+/// See the module.
+pub(crate) struct Chain<'a> {
+    pub(crate) model: &'a ChainModel,
+    pub(crate) source: Source,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) counts: ChainCounts,
+    /// A batch that the source keeps until there is room.
+    pub(crate) kept: Option<Batch>,
+    pub(crate) source_ended: bool,
+    /// The next wake-up that is in the heap.
+    pub(crate) wakes_ns: u64,
+    pub(crate) delay: Histogram,
+    pub(crate) is_measured: bool,
+    packets_inside: u64,
+    packet_ns: u128,
+    counted_ns: u64,
+    pressure: Backpressure,
+    /// By edge: the newest state that its feeder received, if signals take time.
+    received: Vec<(u64, bool)>,
+}
+
+impl<'a> Chain<'a> {
+    pub(crate) fn new(model: &'a ChainModel, ends_ns: u64, random: Random) -> Self {
+        let graph = StageGraph::list(model.stages.len())
+            .unwrap_or_else(|_| unreachable!("scenarios are checked"));
+        let batch = (model.batch_packets, model.batch_delay_ns);
+        let stages = vec![Default::default(); model.stages.len()];
+        Self {
+            model,
+            source: Source::new(&model.traffic, batch, ends_ns, random),
+            stages: model.stages.iter().map(Stage::new).collect(),
+            counts: ChainCounts { stages, ..ChainCounts::default() },
+            kept: None,
+            source_ended: false,
+            wakes_ns: u64::MAX,
+            delay: Histogram::default(),
+            is_measured: false,
+            packets_inside: 0,
+            packet_ns: 0,
+            counted_ns: 0,
+            pressure: Backpressure::new(&graph, model.pressure, 0),
+            received: vec![(0, false); model.stages.len()],
+        }
+    }
+
+    /// Whether node `node` may take nothing; node 0 is the source.
+    pub(crate) fn is_paused(&self, node: usize) -> bool {
+        match self.model.signal_ns {
+            0 => self.pressure.is_paused(NodeId(node)),
+            _ => self.received.get(node).is_some_and(|(_, held)| *held),
+        }
+    }
+
+    /// Reports how full the queue of `stage` is. Returns signals that arrive later.
+    pub(crate) fn report(
+        &mut self,
+        stage: usize,
+        now_ns: u64,
+        signals: &mut Vec<(usize, u64, bool)>,
+    ) {
+        let milli = self.stages[stage].waiting_milli();
+        self.pressure.handle_occupancy(EdgeId(stage), milli, now_ns);
+        while let Some(signal) = self.pressure.poll_signal() {
+            if self.model.signal_ns > 0 {
+                signals.push((signal.edge.0, signal.sequence, signal.pause));
+            }
+        }
+    }
+
+    /// A signal arrives. Older ones than the last change nothing.
+    pub(crate) fn receive(&mut self, (edge, sequence, pause): (usize, u64, bool)) {
+        if sequence > self.received[edge].0 {
+            self.received[edge] = (sequence, pause);
+        }
+    }
+
+    /// Puts a batch into the queue of `stage`, or lets it leave the chain. Returns false if it must
+    /// wait.
+    pub(crate) fn push(&mut self, stage: usize, batch: Batch, now_ns: u64) -> bool {
+        if stage == self.stages.len() {
+            self.send(batch, now_ns);
+            return true;
+        }
+        let milli = self.stages[stage].waiting_milli();
+        let waits = stage > 0 || self.model.source_waits;
+        match self.pressure.admits(EdgeId(stage), milli, self.model.queue) {
+            Admission::Taken => self.stages[stage].queue(batch),
+            Admission::Waits if waits && !self.model.full_drops => return false,
+            Admission::Waits | Admission::Dropped => self.drop(stage, batch, now_ns),
+        }
+        true
+    }
+
+    fn drop(&mut self, stage: usize, batch: Batch, now_ns: u64) {
+        self.counts.stages[stage].drops += batch.packets;
+        for earlier in &mut self.counts.stages[..stage] {
+            earlier.wasted += batch.packets;
+        }
+        self.leave(batch.packets, now_ns);
+    }
+
+    /// Counts a batch that the source offers.
+    pub(crate) fn offer(&mut self, batch: &Batch, now_ns: u64) {
+        self.counts.offered += batch.packets;
+        self.integrate(now_ns);
+        self.packets_inside += batch.packets;
+    }
+
+    /// A paused source loses a batch.
+    pub(crate) fn hold_back(&mut self, batch: &Batch, now_ns: u64) {
+        self.counts.held_back += batch.packets;
+        self.leave(batch.packets, now_ns);
+    }
+
+    fn send(&mut self, batch: Batch, now_ns: u64) {
+        self.counts.sent += batch.packets;
+        self.counts.sent_bytes += batch.bytes;
+        if self.is_measured {
+            self.add_delays(&batch, now_ns);
+        }
+        self.leave(batch.packets, now_ns);
+    }
+
+    /// Packets of a batch count as evenly spaced between its first and last, in up to four groups.
+    fn add_delays(&mut self, batch: &Batch, now_ns: u64) {
+        let groups = batch.packets.min(4);
+        let spread_ns = batch.newest_ns - batch.oldest_ns;
+        for group in 0..groups {
+            let from = group * batch.packets / groups;
+            let to = (group + 1) * batch.packets / groups;
+            let middle = (from + to - 1) as f64 / 2.0 / (batch.packets.max(2) - 1) as f64;
+            let at_ns = batch.oldest_ns + (spread_ns as f64 * middle) as u64;
+            self.delay.add(now_ns.saturating_sub(at_ns), to - from);
+        }
+    }
+
+    fn leave(&mut self, packets: u64, now_ns: u64) {
+        self.integrate(now_ns);
+        self.packets_inside -= packets;
+    }
+
+    fn integrate(&mut self, now_ns: u64) {
+        if self.is_measured {
+            let passed_ns = u128::from(now_ns - self.counted_ns);
+            self.packet_ns += u128::from(self.packets_inside) * passed_ns;
+        }
+        self.counted_ns = now_ns;
+    }
+
+    /// Begins or ends the measured time. Returns the integral of packets inside so far.
+    pub(crate) fn measure(&mut self, is_measured: bool, now_ns: u64) -> u128 {
+        self.integrate(now_ns);
+        self.is_measured = is_measured;
+        self.packet_ns
+    }
+
+    pub(crate) fn pauses(&self, now_ns: u64) -> warpline_sched::PauseEvidence {
+        self.pressure.evidence(now_ns)
+    }
+}

@@ -1,0 +1,245 @@
+//! A device in simulated time: its kernels, and the copies in both directions.
+
+mod slices;
+
+use std::collections::VecDeque;
+
+use warpline_sched::{Arbiter, Spent};
+
+use crate::model::{DeviceModel, DeviceSharing, LinkModel};
+use crate::outcome::{DeviceOutcome, Spans};
+use slices::Slices;
+
+/// Names a launch of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) chain: usize,
+    pub(crate) stage: usize,
+    pub(crate) slot: usize,
+}
+
+/// A kernel that waits or runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel {
+    pub(crate) ticket: Ticket,
+    pub(crate) packets: u64,
+    /// The time that it needs with the whole device.
+    pub(crate) needs_ns: u64,
+}
+
+/// A server that works on one thing after the other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Server {
+    free_ns: u64,
+    pub(crate) busy_ns: u64,
+}
+
+impl Server {
+    /// Begins as soon as it is free. Returns when it begins and when it is done.
+    pub(crate) fn serve(&mut self, lasts_ns: u64, now_ns: u64) -> (u64, u64) {
+        let begins_ns = self.free_ns.max(now_ns);
+        self.free_ns = begins_ns + lasts_ns;
+        self.busy_ns += lasts_ns;
+        (begins_ns, self.free_ns)
+    }
+}
+
+/// Copies in one direction.
+#[derive(Clone, Debug)]
+struct Copies {
+    link: LinkModel,
+    /// By engine; with instances, by tenant.
+    engines: Vec<Server>,
+    /// The factor by which each is slower, by tenant.
+    slower: Vec<f64>,
+    bytes: u64,
+}
+
+impl Copies {
+    fn new(link: LinkModel, device: &DeviceModel) -> Self {
+        let DeviceSharing::Instances(sevenths) = &device.sharing else {
+            let engines = vec![Server::default(); link.engines];
+            return Self { link, engines, slower: vec![1.0; device.tenants], bytes: 0 };
+        };
+        let slower = sevenths.iter().map(|&own| 7.0 / f64::from(own)).collect();
+        Self { link, engines: vec![Server::default(); device.tenants], slower, bytes: 0 }
+    }
+
+    fn copy(&mut self, tenant: usize, (bytes, copies): (u64, u32), now_ns: u64) -> (u64, u64) {
+        self.bytes += bytes;
+        let is_divided = self.slower[tenant] > 1.0;
+        let lasts_ns = (self.link.ns(bytes, copies) as f64 * self.slower[tenant]).round() as u64;
+        let engine = match is_divided {
+            true => &mut self.engines[tenant],
+            false => self
+                .engines
+                .iter_mut()
+                .min_by_key(|one| one.free_ns)
+                .unwrap_or_else(|| unreachable!("each link has an engine")),
+        };
+        engine.serve(lasts_ns, now_ns)
+    }
+}
+
+/// How kernels get the device.
+enum Kernels {
+    /// One server, or one for each instance with the factor by which it is slower.
+    Servers {
+        servers: Vec<Server>,
+        slower: Vec<f64>,
+        running: VecDeque<(u64, Kernel)>,
+    },
+    /// One server whose kernels need a grant.
+    Arbiter {
+        arbiter: Box<Arbiter>,
+        waiting: Vec<VecDeque<Kernel>>,
+        running: Vec<Granted>,
+    },
+    Slices(Slices),
+}
+
+struct Granted {
+    ends_ns: u64,
+    grant: warpline_sched::Grant,
+    kernel: Kernel,
+    free_ns: u64,
+}
+
+/// See the module.
+pub(crate) struct Device {
+    index: usize,
+    kernels: Kernels,
+    to_device: Option<Copies>,
+    to_host: Option<Copies>,
+    server: Server,
+    /// Kernel time by tenant.
+    busy_ns: Vec<u64>,
+    /// Counts changes, so that an event of an earlier state is recognised.
+    pub(crate) generation: u64,
+}
+
+impl Device {
+    pub(crate) fn new(index: usize, model: &DeviceModel) -> Self {
+        let kernels = match &model.sharing {
+            DeviceSharing::InOrder => Kernels::Servers {
+                servers: vec![Server::default()],
+                slower: vec![1.0; model.tenants],
+                running: VecDeque::new(),
+            },
+            DeviceSharing::Instances(sevenths) => Kernels::Servers {
+                servers: vec![Server::default(); model.tenants],
+                slower: sevenths.iter().map(|&own| 7.0 / f64::from(own)).collect(),
+                running: VecDeque::new(),
+            },
+            DeviceSharing::Arbiter(sharing, slots) => {
+                let mut arbiter = Arbiter::new(sharing, slots)
+                    .unwrap_or_else(|_| unreachable!("scenarios are checked"));
+                (0..model.tenants).for_each(|tenant| arbiter.handle_present(tenant, true, 0));
+                let waiting = vec![VecDeque::new(); model.tenants];
+                Kernels::Arbiter { arbiter: Box::new(arbiter), waiting, running: Vec::new() }
+            }
+            DeviceSharing::Slices { policy, slice_ns, switch_ns, slots } => Kernels::Slices(
+                Slices::new(*policy, (*slice_ns, *switch_ns), (model.tenants, *slots)),
+            ),
+        };
+        Self {
+            index,
+            kernels,
+            to_device: model.to_device.map(|link| Copies::new(link, model)),
+            to_host: model.to_host.map(|link| Copies::new(link, model)),
+            server: Server::default(),
+            busy_ns: vec![0; model.tenants],
+            generation: 0,
+        }
+    }
+
+    /// Copies to the device; returns when the copy begins and ends.
+    pub(crate) fn copy_in(&mut self, tenant: usize, what: (u64, u32), now: u64) -> (u64, u64) {
+        self.to_device.as_mut().map_or((now, now), |copies| copies.copy(tenant, what, now))
+    }
+
+    /// The same to the host.
+    pub(crate) fn copy_out(&mut self, tenant: usize, what: (u64, u32), now: u64) -> (u64, u64) {
+        self.to_host.as_mut().map_or((now, now), |copies| copies.copy(tenant, what, now))
+    }
+
+    /// Its use so far.
+    pub(crate) fn outcome(&self) -> DeviceOutcome {
+        let bytes = |copies: &Option<Copies>| copies.as_ref().map_or(0, |copies| copies.bytes);
+        DeviceOutcome {
+            busy_ns: self.busy_ns.clone(),
+            to_device_bytes: bytes(&self.to_device),
+            to_host_bytes: bytes(&self.to_host),
+        }
+    }
+
+    /// Packets came for a tenant.
+    pub(crate) fn arrive(&mut self, tenant: usize, packets: u64, now_ns: u64) {
+        if let Kernels::Arbiter { arbiter, .. } = &mut self.kernels {
+            arbiter.handle_arrivals(tenant, packets, now_ns);
+        }
+    }
+
+    /// The input of a kernel is there.
+    pub(crate) fn submit(&mut self, tenant: usize, kernel: Kernel, now_ns: u64, spans: &mut Spans) {
+        match &mut self.kernels {
+            Kernels::Servers { servers, slower, running } => {
+                let needs_ns = (kernel.needs_ns as f64 * slower[tenant]).round() as u64;
+                let at = tenant.min(servers.len() - 1);
+                let (begins_ns, ends_ns) = servers[at].serve(needs_ns, now_ns);
+                self.busy_ns[tenant] += needs_ns;
+                spans.add(self.index, tenant, "kernel", (begins_ns, ends_ns));
+                let place = running.partition_point(|(other_ns, _)| *other_ns <= ends_ns);
+                running.insert(place, (ends_ns, kernel));
+            }
+            Kernels::Arbiter { arbiter, waiting, .. } => {
+                arbiter.handle_request(tenant, now_ns);
+                waiting[tenant].push_back(kernel);
+            }
+            Kernels::Slices(slices) => slices.submit(tenant, kernel),
+        }
+    }
+
+    /// Kernels that are done by now.
+    pub(crate) fn poll(&mut self, now_ns: u64, spans: &mut Spans, done: &mut Vec<Kernel>) {
+        match &mut self.kernels {
+            Kernels::Servers { running, .. } => {
+                while let Some((_, kernel)) = running.pop_front_if(|(ends, _)| *ends <= now_ns) {
+                    done.push(kernel);
+                }
+            }
+            Kernels::Arbiter { arbiter, waiting, running } => {
+                running.sort_by_key(|one| one.ends_ns);
+                while running.first().is_some_and(|one| one.ends_ns <= now_ns) {
+                    let Granted { ends_ns, grant, kernel, free_ns } = running.remove(0);
+                    let device_ns = Some(ends_ns - free_ns);
+                    let spent = Spent { packets: kernel.packets, device_ns };
+                    arbiter.handle_done(grant.id, &spent, now_ns);
+                    done.push(kernel);
+                }
+                while let Some(grant) = arbiter.poll_grant(now_ns) {
+                    let Some(kernel) = waiting[grant.tenant].pop_front() else { break };
+                    let (free_ns, ends_ns) = self.server.serve(kernel.needs_ns, now_ns);
+                    self.busy_ns[grant.tenant] += kernel.needs_ns;
+                    spans.add(self.index, grant.tenant, "kernel", (free_ns, ends_ns));
+                    running.push(Granted { ends_ns, grant, kernel, free_ns });
+                }
+            }
+            Kernels::Slices(slices) => {
+                slices.poll(now_ns, (self.index, &mut self.busy_ns), spans, done);
+            }
+        }
+    }
+
+    /// When to poll again, if nothing is submitted before.
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        match &self.kernels {
+            Kernels::Servers { running, .. } => running.front().map(|(ends_ns, _)| *ends_ns),
+            Kernels::Arbiter { arbiter, running, .. } => {
+                let ends = running.iter().map(|one| one.ends_ns).min();
+                [ends, arbiter.poll_timeout()].into_iter().flatten().min()
+            }
+            Kernels::Slices(slices) => slices.next_ns(),
+        }
+    }
+}

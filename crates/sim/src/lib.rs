@@ -1,0 +1,28 @@
+//! A simulation of chains in virtual time. It drives the state machines of `warpline-sched`
+//! (batcher, backpressure, arbiter, placement, plan), so a simulated chain decides as a real one
+//! does.
+//!
+//! A [`Scenario`] has chains, devices, lanes and traffic, and [`Scenario::simulate`] runs it. Time
+//! is in nanoseconds, events of equal times keep their order, and random numbers come from a seed:
+//! equal scenarios give equal outcomes. Packets move in batches and launches, as in the engine, so
+//! a simulation has an event for each of these and none for a packet.
+
+#![forbid(unsafe_code)]
+
+mod chain;
+mod device;
+mod events;
+mod histogram;
+mod model;
+mod outcome;
+mod random;
+mod run;
+mod traffic;
+
+pub use histogram::Histogram;
+pub use model::{
+    ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, LinkModel, Place, Scenario,
+    ScenarioError, StageModel,
+};
+pub use outcome::{ChainCounts, ChainOutcome, DeviceOutcome, Ended, Outcome, Span, StageCounts};
+pub use traffic::{Arrivals, Size, Traffic};

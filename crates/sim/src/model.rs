@@ -1,0 +1,365 @@
+//! The input of a simulation: chains, their stages, and the resources that they share.
+
+use warpline_sched::work_profile::Power;
+use warpline_sched::{LaunchLimits, PauseMode, Policy, Sharing};
+
+use crate::traffic::Traffic;
+
+/// A time in picoseconds: for a launch, for each of its packets, and for each of their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// For a launch, or a batch on the CPU.
+    pub launch_ps: f64,
+    /// For each packet.
+    pub packet_ps: f64,
+    /// For each byte of frames.
+    pub byte_ps: f64,
+}
+
+impl Cost {
+    /// None.
+    pub const NONE: Self = Self { launch_ps: 0.0, packet_ps: 0.0, byte_ps: 0.0 };
+
+    /// So many nanoseconds for each packet.
+    pub fn of_packet(packet_ns: f64) -> Self {
+        Self { packet_ps: packet_ns * 1e3, ..Self::NONE }
+    }
+
+    /// Nanoseconds for so many packets.
+    pub(crate) fn ns(&self, packets: u64, bytes: u64) -> u64 {
+        let Self { launch_ps, packet_ps, byte_ps } = *self;
+        let ps = launch_ps + packet_ps * packets as f64 + byte_ps * bytes as f64;
+        (ps / 1e3).round() as u64
+    }
+
+    fn is_sound(&self) -> bool {
+        [self.launch_ps, self.packet_ps, self.byte_ps].iter().all(|one| COST_PS.contains(one))
+    }
+}
+
+/// Bounds of a cost: up to 1000 seconds.
+const COST_PS: std::ops::RangeInclusive<f64> = 0.0..=1e15;
+
+/// Bytes that cross to a device or back: for each packet, and for each byte of frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Crossing {
+    /// For each packet.
+    pub packet: f64,
+    /// For each byte.
+    pub byte: f64,
+    /// Copies that carry them.
+    pub copies: u32,
+}
+
+impl Crossing {
+    /// Nothing crosses.
+    pub const NONE: Self = Self { packet: 0.0, byte: 0.0, copies: 0 };
+    /// Whole frames in one copy.
+    pub const FRAMES: Self = Self { packet: 0.0, byte: 1.0, copies: 1 };
+
+    /// So many bytes of each packet in one copy.
+    pub fn of_packet(bytes: f64) -> Self {
+        let copies = u32::from(bytes > 0.0);
+        Self { packet: bytes, byte: 0.0, copies }
+    }
+
+    pub(crate) fn bytes(&self, packets: u64, bytes: u64) -> u64 {
+        (self.packet * packets as f64 + self.byte * bytes as f64).round() as u64
+    }
+
+    fn is_sound(&self) -> bool {
+        let range = 0.0..=1e9;
+        range.contains(&self.packet) && range.contains(&self.byte)
+    }
+}
+
+/// Where a stage works.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// On a lane of the CPU.
+    Cpu {
+        /// An index of [`Scenario::lanes`].
+        lane: usize,
+        /// For a batch.
+        cost: Cost,
+        /// Whether times are exponential with this mean.
+        is_exponential: bool,
+    },
+    /// On a device, in launches.
+    Device(DeviceWork),
+}
+
+/// The work of a stage on a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceWork {
+    /// An index of [`Scenario::devices`].
+    pub device: usize,
+    /// The tenant that it is there.
+    pub tenant: usize,
+    /// How launches are made.
+    pub limits: LaunchLimits,
+    /// Whether the arrival times that limits count from are those at this stage. In the engine
+    /// they are those at the chain.
+    pub counts_from_stage: bool,
+    /// The lane that does `before` and `after`.
+    pub lane: usize,
+    /// Before a launch, for each batch.
+    pub before: Cost,
+    /// Bytes to the device.
+    pub to_device: Crossing,
+    /// Time of the kernel if it has the whole device.
+    pub kernel: Cost,
+    /// Additional time until the kernel is done, in which others may run.
+    pub latency_ns: u64,
+    /// Bytes to the host.
+    pub to_host: Crossing,
+    /// After a launch.
+    pub after: Cost,
+}
+
+/// A stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageModel {
+    /// Its name.
+    pub name: String,
+    /// The share of packets that it works on; routes lead others past it.
+    pub share: f64,
+    /// Packets of a launch, as its queue counts them.
+    pub launch_packets: u64,
+    /// Where it works.
+    pub place: Place,
+}
+
+/// A chain. Several chains that share a device are tenants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChainModel {
+    /// Its name.
+    pub name: String,
+    /// Its input.
+    pub traffic: Traffic,
+    /// Packets of a batch, at most.
+    pub batch_packets: u64,
+    /// How long the first packet of a batch waits for others.
+    pub batch_delay_ns: u64,
+    /// In order.
+    pub stages: Vec<StageModel>,
+    /// Whether queues pause the stages before them.
+    pub pressure: PauseMode,
+    /// Thousandths of a launch that a queue holds.
+    pub queue: u32,
+    /// Whether a full queue drops even if queues pause stages, as between machines.
+    pub full_drops: bool,
+    /// Nanoseconds until a pause or its end arrives.
+    pub signal_ns: u64,
+    /// Whether the source waits while it is paused or the first queue is full. Others lose packets.
+    pub source_waits: bool,
+}
+
+/// How tenants share the kernels of a device.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceSharing {
+    /// Kernels run one after the other in the order in which they were submitted.
+    InOrder,
+    /// The device's own time slices, which preempt kernels.
+    Slices {
+        /// [`Policy::RateProportional`] is no policy of devices.
+        policy: Policy,
+        /// Nanoseconds of a slice.
+        slice_ns: u64,
+        /// Time lost when the tenant changes.
+        switch_ns: u64,
+        /// Slots of the device, with and without a tenant.
+        slots: usize,
+    },
+    /// Warpline's arbiter grants launches, and preempts none. Each tenant has this many slots.
+    Arbiter(Sharing, Vec<usize>),
+    /// Instances with cores and copies of their own (MIG): sevenths of the device by tenant.
+    Instances(Vec<u32>),
+}
+
+/// A direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkModel {
+    /// Picoseconds for a byte.
+    pub byte_ps: f64,
+    /// Nanoseconds for each copy, whatever its size.
+    pub copy_ns: f64,
+    /// Copies of one direction at a time.
+    pub engines: usize,
+}
+
+impl LinkModel {
+    /// So many bytes a second.
+    pub fn of_rate(bytes_per_s: f64, copy_ns: f64) -> Self {
+        Self { byte_ps: 1e12 / bytes_per_s, copy_ns, engines: 1 }
+    }
+
+    pub(crate) fn ns(&self, bytes: u64, copies: u32) -> u64 {
+        (self.byte_ps * bytes as f64 / 1e3 + self.copy_ns * f64::from(copies)).round() as u64
+    }
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceModel {
+    /// Its name.
+    pub name: String,
+    /// How its tenants share it.
+    pub sharing: DeviceSharing,
+    /// Tenants, present from start to end.
+    pub tenants: usize,
+    /// To the device; `None` shares the host's memory.
+    pub to_device: Option<LinkModel>,
+    /// To the host.
+    pub to_host: Option<LinkModel>,
+    /// Its power.
+    pub power: Power,
+}
+
+/// Everything that a simulation needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// The chains.
+    pub chains: Vec<ChainModel>,
+    /// Their devices.
+    pub devices: Vec<DeviceModel>,
+    /// Lanes of the CPU. Each does one thing at a time.
+    pub lanes: usize,
+    /// Power of the CPU.
+    pub cpu_power: Power,
+    /// Traffic comes until then.
+    pub lasts_ns: u64,
+    /// Rates are measured from here.
+    pub warm_up_ns: u64,
+    /// Of random numbers.
+    pub seed: u64,
+    /// The simulation ends after so many events at the latest.
+    pub events_max: u64,
+    /// Spans to keep for a trace; 0 keeps none.
+    pub spans_max: usize,
+}
+
+/// Why a scenario cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError(pub String);
+
+impl std::fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+impl Scenario {
+    /// Events of a simulation, unless stated.
+    pub const EVENTS_MAX: u64 = 50_000_000;
+    /// The longest simulated time: an hour.
+    pub const LASTS_NS_MAX: u64 = 3_600_000_000_000;
+
+    /// Without chains and devices.
+    pub fn new(lasts_ns: u64, seed: u64) -> Self {
+        Self {
+            chains: Vec::new(),
+            devices: Vec::new(),
+            lanes: 1,
+            cpu_power: Power::default(),
+            lasts_ns,
+            warm_up_ns: lasts_ns / 10,
+            seed,
+            events_max: Self::EVENTS_MAX,
+            spans_max: 0,
+        }
+    }
+
+    /// Names the first mistake.
+    ///
+    /// # Errors
+    /// A cost, rate or index that is out of its range.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        if self.lasts_ns == 0 || self.lasts_ns > Self::LASTS_NS_MAX {
+            return Err(ScenarioError("the simulated time must be 1 ns to 1 h".into()));
+        }
+        if self.warm_up_ns >= self.lasts_ns {
+            return Err(ScenarioError("the warm-up must be shorter than the simulation".into()));
+        }
+        self.devices.iter().try_for_each(check_device)?;
+        self.chains.iter().try_for_each(|chain| self.check_chain(chain))
+    }
+
+    fn check_chain(&self, chain: &ChainModel) -> Result<(), ScenarioError> {
+        let fail = |why: &str| Err(ScenarioError(format!("chain {:?}: {why}", chain.name)));
+        if chain.stages.is_empty() {
+            return fail("it has no stage");
+        }
+        let rate = chain.traffic.rate().unwrap_or(1.0);
+        if !(1e-3..=1e12).contains(&rate) {
+            return fail("packets a second must be 0.001 to 10^12");
+        }
+        for stage in &chain.stages {
+            if let Some(why) = self.mistake_of(stage) {
+                return fail(&format!("stage {:?}: {why}", stage.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn mistake_of(&self, stage: &StageModel) -> Option<&'static str> {
+        if !(0.0..=1.0).contains(&stage.share) || stage.launch_packets == 0 {
+            return Some("its share must be 0 to 1 and its launches have a packet");
+        }
+        let (lane, costs) = match &stage.place {
+            Place::Cpu { lane, cost, .. } => (*lane, vec![*cost]),
+            Place::Device(work) => {
+                let device = self.devices.get(work.device);
+                if device.is_none_or(|device| work.tenant >= device.tenants) {
+                    return Some("its device or tenant does not exist");
+                }
+                if !work.to_device.is_sound() || !work.to_host.is_sound() {
+                    return Some("bytes that cross must be 0 to 10^9 a packet");
+                }
+                (work.lane, vec![work.before, work.kernel, work.after])
+            }
+        };
+        if lane >= self.lanes {
+            return Some("its lane does not exist");
+        }
+        let is_sound = costs.iter().all(Cost::is_sound);
+        (!is_sound).then_some("a cost is negative, no number, or above 1000 s")
+    }
+}
+
+fn check_device(device: &DeviceModel) -> Result<(), ScenarioError> {
+    let fail = |why: &str| Err(ScenarioError(format!("device {:?}: {why}", device.name)));
+    let links = [device.to_device, device.to_host].into_iter().flatten();
+    let is_sound = |link: &LinkModel| {
+        COST_PS.contains(&link.byte_ps) && (0.0..=1e12).contains(&link.copy_ns) && link.engines > 0
+    };
+    if !links.clone().all(|link| is_sound(&link)) {
+        return fail("a link's costs are out of range");
+    }
+    match &device.sharing {
+        DeviceSharing::InOrder => Ok(()),
+        DeviceSharing::Slices { policy: Policy::RateProportional, .. } => {
+            fail("`rate_proportional` is a policy of the arbiter, not of a device's own slices")
+        }
+        DeviceSharing::Slices { slice_ns, switch_ns, slots, .. } => {
+            match *switch_ns < *slice_ns && *slots >= device.tenants {
+                true => Ok(()),
+                false => fail("a slice must be longer than a switch, and each tenant needs a slot"),
+            }
+        }
+        DeviceSharing::Arbiter(sharing, slots) if slots.len() == device.tenants => {
+            let arbiter = warpline_sched::Arbiter::new(sharing, slots);
+            arbiter.map(drop).or_else(|why| fail(&why.to_string()))
+        }
+        DeviceSharing::Arbiter(..) => fail("each tenant needs its slots"),
+        DeviceSharing::Instances(sevenths) => {
+            let fits = sevenths.len() == device.tenants && sevenths.iter().all(|own| *own > 0);
+            match fits && sevenths.iter().sum::<u32>() <= 7 {
+                true => Ok(()),
+                false => fail("instances need 1 to 7 sevenths each, and 7 in all"),
+            }
+        }
+    }
+}
