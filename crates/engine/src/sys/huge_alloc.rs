@@ -7,6 +7,7 @@
 //! from the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Once;
 
 use warpline_packet::wants_small_pages;
 
@@ -27,6 +28,7 @@ unsafe impl GlobalAlloc for HugeAlloc {
         if let Some(block) = shard_regions::take(layout) {
             return block;
         }
+        map_large_blocks(layout.size());
         // SAFETY: as the caller promises.
         unsafe { advise(System.alloc(layout), layout.size()) }
     }
@@ -35,6 +37,7 @@ unsafe impl GlobalAlloc for HugeAlloc {
         if let Some(zeros) = shard_regions::take(layout) {
             return zeros;
         }
+        map_large_blocks(layout.size());
         // SAFETY: as the caller promises. Large blocks come zero from the system, untouched yet.
         unsafe { advise(System.alloc_zeroed(layout), layout.size()) }
     }
@@ -45,6 +48,20 @@ unsafe impl GlobalAlloc for HugeAlloc {
         }
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// Lets glibc map each large block by itself, from the first on. By default it serves blocks of up
+/// to 32 MiB from its heap once one was freed: it then clears them by hand, and keeps the memory of
+/// tables that a reload replaced.
+fn map_large_blocks(size: usize) {
+    static ONCE: Once = Once::new();
+    #[cfg(target_env = "gnu")]
+    if size >= HUGE_MIN {
+        ONCE.call_once(|| {
+            // SAFETY: sets a parameter of the allocator, under its own lock.
+            unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, HUGE_MIN as i32) };
+        });
     }
 }
 
