@@ -7,6 +7,7 @@ mod program;
 mod shared;
 mod stream;
 mod turns;
+mod zeros;
 
 use core::ptr;
 use std::sync::{Arc, OnceLock};

@@ -5,8 +5,8 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Context;
 use super::api::{self, Api, Id, SharedApi, info};
+use super::{Context, zeros};
 use crate::HostMemory;
 
 /// Boundary of the memory.
@@ -65,7 +65,7 @@ impl SharedMemory {
         }
         ask_for_huge_pages(base, len);
         // SAFETY: `len` bytes that were just allocated, and are not shared yet.
-        unsafe { base.write_bytes(0, len) };
+        unsafe { zeros::fill(base, len) };
         sharing.ranges().push((base.as_ptr() as usize, len));
         Some(own)
     }
