@@ -18,7 +18,7 @@ use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::{Talk, without_flows};
 use crate::failures::{launches, loading};
 use crate::placed::{copies, devices, host, told};
-use crate::same::PATIENCE;
+use crate::same::{PATIENCE, SMALL};
 
 /// A chain: of its names those that begin with `@` are on the device, the others on the CPU.
 pub(crate) fn deploy_names(
@@ -78,7 +78,7 @@ pub(crate) const CHAINS: &[&[&str]] = &[
 ];
 
 pub(crate) fn default() -> LaunchOptions {
-    LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() }
+    LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() }
 }
 
 pub(crate) fn plans() -> impl Iterator<Item = PlanOptions> {

@@ -8,7 +8,7 @@ use crate::common::real::{deploy_forms, forms, traffic};
 use crate::common::run::{assert_same, run_showing_drops};
 use crate::common::talk::Talk;
 use crate::placed::{deploy_on, devices, has_kernels, told};
-use crate::same::PATIENCE;
+use crate::same::{PATIENCE, SMALL};
 
 fn same_on_devices(forms: &[Form]) {
     let names: Vec<_> = forms.iter().map(|form| form.name).collect();
@@ -18,7 +18,7 @@ fn same_on_devices(forms: &[Form]) {
     if let [form] = forms {
         check_as_they_came(form, &inputs, &reference);
     }
-    let default = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+    let default = LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() };
     let small = LaunchOptions { bytes: 20_000, streams: Streams::Count(2), ..default };
     for device in devices() {
         for (lanes, batch_packets, launches) in [(1, 256, default), (2, 16, small)] {

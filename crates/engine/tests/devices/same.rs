@@ -23,6 +23,9 @@ use crate::stub::is_over_stubs;
 
 /// OpenCL on a CPU compiles while it runs, and there is other work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of a launch that a test's traffic fills several times: each launch of the default size has
+/// tables of up to 64 MiB.
+pub(crate) const SMALL: usize = 64 << 10;
 
 /// The plan of a mode, for frames of so many bytes: short ones cross whole, long ones field by field.
 fn plan(mode: Mode, packet_len: u32) -> PlanOptions {
@@ -31,7 +34,7 @@ fn plan(mode: Mode, packet_len: u32) -> PlanOptions {
 
 /// Lanes, packets of a batch, and how launches are made: on a device that has graphs every other way with them.
 pub(crate) fn ways(has_graphs: bool) -> Vec<(usize, usize, LaunchOptions, PlanOptions)> {
-    let default = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+    let default = LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() };
     let one_batch = LaunchOptions { bytes: 1, streams: Streams::Count(2), ..default };
     let patient = LaunchOptions { delay: Duration::from_millis(5), ..default };
     let sync = LaunchOptions { sync: true, bytes: 64 << 10, ..default };
@@ -135,7 +138,7 @@ fn one_chain_on_two_sites_sends_the_same_packets() {
     };
     let on_cpu = run(Vec::new());
     assert_eq!(on_cpu.report.part.transfers.launches, 0);
-    let launches = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+    let launches = LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() };
     for device in devices() {
         let on = OnDevice { device: Arc::clone(&device), launches, is_required: true };
         let site = |one: &Instance| Site {
@@ -167,7 +170,7 @@ fn what_follows_packets_that_are_opened_again_is_the_same() {
     let reference = run_forms(&forms, one_by_one, &inputs);
     let opened = reference.counter(0, "opened");
     assert!(reference.counter(0, "reopened") == 0 && opened > 600, "{opened}");
-    let launches = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+    let launches = LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() };
     for device in devices() {
         let deployment = deploy_on(&forms, &device, launches);
         assert_eq!(deployment.stages().len(), 1);

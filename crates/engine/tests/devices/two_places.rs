@@ -24,7 +24,7 @@ use crate::common::run::{Outcome, assert_same, check_balance, in_time, run_whole
 use crate::common::talk::Talk;
 use crate::failures::launches;
 use crate::placed::{devices, host, told};
-use crate::same::{PATIENCE, ways};
+use crate::same::{PATIENCE, SMALL, ways};
 use crate::versions::each_way;
 
 /// Pairs in every mode, alone, within each other and one after the other.
@@ -247,7 +247,8 @@ fn a_reload_between_places_is_at_one_place_of_the_input() {
             let what = format!("{names:?}, {lanes} lanes, {batch}");
             assert_same(&reference.summary(), &outcome.summary(), &what);
             for device in host().into_iter().chain(host().as_ref().map(warpline_device::apart)) {
-                let launches = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+                let launches =
+                    LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() };
                 let [old, new] = [&old, &new].map(|forms| on_one(forms, &device, launches));
                 let outcome = run_reloading(old, new, way, &inputs);
                 let what = format!("{what} on {}", device.description().id);
@@ -271,7 +272,7 @@ pub(crate) fn steady(form: Form) -> Form {
 fn fewer_fetched_packets_than_expected_are_no_news() {
     let Some(device) = host().map(|host| warpline_device::apart(&host)) else { return };
     let forms = forms(&["balancer-dnat:1", "nat:1", "digest-tag", "nat:2", "balancer-dnat:2"]);
-    let launches = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+    let launches = LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() };
     let on = |place| {
         let device = (1..4).contains(&place).then(|| Arc::clone(&device))?;
         Some(OnDevice { device, launches, is_required: true })

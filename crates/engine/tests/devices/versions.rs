@@ -15,7 +15,7 @@ use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::placed::{has_kernels, host};
-use crate::same::PATIENCE;
+use crate::same::{PATIENCE, SMALL};
 
 /// Where functions may be: the CPU, two devices with memories of their own, and one that works in place.
 fn places() -> Option<[Option<Arc<dyn Device>>; 4]> {
@@ -32,7 +32,7 @@ pub(crate) fn deploy_at(
     plan: PlanOptions,
 ) -> Option<Result<Deployment, String>> {
     let places = places()?;
-    let launches = LaunchOptions { timeout: PATIENCE, ..LaunchOptions::default() };
+    let launches = LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() };
     let on = |place: usize| {
         let device = places[at[place]].clone()?;
         Some(OnDevice { device, launches, is_required: true })
