@@ -15,6 +15,7 @@ mod events;
 mod histogram;
 mod model;
 mod outcome;
+pub mod papers;
 mod random;
 mod run;
 mod traffic;

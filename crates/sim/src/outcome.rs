@@ -26,6 +26,10 @@ pub struct StageCounts {
     pub launches: u64,
     /// Nanoseconds of kernels, or of work on the CPU.
     pub work_ns: u64,
+    /// Nanoseconds of its copies to the device, with their waits.
+    pub copy_in_ns: u64,
+    /// The same to the host.
+    pub copy_out_ns: u64,
 }
 
 impl StageCounts {
@@ -36,6 +40,8 @@ impl StageCounts {
             wasted: self.wasted - before.wasted,
             launches: self.launches - before.launches,
             work_ns: self.work_ns - before.work_ns,
+            copy_in_ns: self.copy_in_ns - before.copy_in_ns,
+            copy_out_ns: self.copy_out_ns - before.copy_out_ns,
         }
     }
 }

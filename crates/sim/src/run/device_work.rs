@@ -14,7 +14,9 @@ impl Run<'_> {
         let what = (crossing.bytes(packets as u64, bytes as u64), crossing.copies);
         let span = self.devices[at].copy_in(tenant, what, now_ns);
         self.spans.add(at, tenant, "to device", span);
-        self.chains[chain].counts.stages[stage].launches += 1;
+        let counts = &mut self.chains[chain].counts.stages[stage];
+        counts.launches += 1;
+        counts.copy_in_ns += span.1 - now_ns;
         self.report(chain, stage, now_ns);
         self.events.add(span.1, Event::Copied(Ticket { chain, stage, slot }));
         true
@@ -61,6 +63,8 @@ impl Run<'_> {
         let (at, tenant) = (device.work.device, device.work.tenant);
         let span = self.devices[at].copy_out(tenant, (bytes, crossing.copies), now_ns);
         self.spans.add(at, tenant, "to host", span);
+        let counts = &mut self.chains[ticket.chain].counts.stages[ticket.stage];
+        counts.copy_out_ns += span.1 - now_ns;
         self.events.add(span.1, Event::Returned(ticket));
     }
 
