@@ -89,6 +89,14 @@ impl Deployment {
         }
     }
 
+    /// A deployment of `chain`, which has the same instances, on the same sites; nothing is loaded.
+    pub(crate) fn beside(&self, chain: Arc<Chain>) -> Self {
+        let mut new = Self::new(chain, self.sites.clone());
+        new.set_plan(self.plan);
+        new.set_profile(self.profile.clone());
+        new
+    }
+
     /// The same sites, of a chain with the same instances.
     pub(crate) fn with_chain(self, chain: Arc<Chain>) -> Self {
         Self { chain, ..self }

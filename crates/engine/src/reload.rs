@@ -99,6 +99,32 @@ impl Successor {
         }
     }
 
+    /// What takes the place of `old` because functions follow something outside the chain that has
+    /// changed ([`warpline_nf::Function::renewed`]). `None` if nothing has. `tell` reports failures.
+    pub fn renewed(
+        old: &Deployment,
+        tell: &mut dyn FnMut(String),
+    ) -> Option<Result<Self, Vec<String>>> {
+        let mut chain = (**old.chain()).clone();
+        let (mut any, mut hops) = (false, None);
+        for instance in &mut chain.instances {
+            let new = match instance.function.renewed(tell) {
+                Some(new) => {
+                    hops = new.hop_ports().or(hops);
+                    Some(new)
+                }
+                None => hops.as_ref().and_then(|hops| instance.function.with_hop_ports(hops)),
+            };
+            if let Some(new) = new {
+                instance.function = Arc::from(new);
+                // It is no longer what its table says.
+                instance.fingerprint = instance.fingerprint.wrapping_add(1);
+                any = true;
+            }
+        }
+        any.then(|| Self::new(old, old.beside(Arc::new(chain))))
+    }
+
     /// The tables of the instances that are not kept as they run.
     pub fn changed(&self) -> &[String] {
         &self.changed

@@ -54,7 +54,6 @@ const MAIN: u32 = 254;
 /// Flags of `rtmsg` and `rtnexthop`.
 const CLONED: u32 = 0x200;
 const DEAD: u32 = 0x1;
-const LINK_DOWN: u32 = 0x10;
 /// Bytes of `rtmsg` and `rtnexthop`.
 const HEADER_LEN: usize = 12;
 const HOP_LEN: usize = 8;
@@ -127,7 +126,7 @@ pub(crate) fn parse(body: &[u8]) -> Option<Route> {
     if source_len > 0 {
         route.special = Some("tos 0");
     }
-    let is_dead = flags & (DEAD | LINK_DOWN) != 0;
+    let is_dead = flags & DEAD != 0;
     let mut only = NextHop { is_dead, ..NextHop::default() };
     let mut several = None;
     attributes(body.get(HEADER_LEN..)?, |attribute, value| match attribute {
@@ -159,7 +158,7 @@ fn hops(mut bytes: &[u8], special: &mut Option<&'static str>) -> Vec<NextHop> {
         if len < HOP_LEN || len > bytes.len() || all.len() == HOPS_MAX {
             break;
         }
-        let is_dead = u32::from(flags) & (DEAD | LINK_DOWN) != 0;
+        let is_dead = u32::from(flags) & DEAD != 0;
         let mut hop = NextHop { gateway: None, index: Some(index.cast_signed()), is_dead };
         let whole = attributes(&bytes[HOP_LEN..len], |attribute, value| match attribute {
             libc::RTA_GATEWAY => hop.gateway = ip_address(value),

@@ -7,6 +7,7 @@
 
 use core::any::Any;
 use core::time::Duration;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Instant, ReadWrite, ScratchWord, Shard, StateKey};
@@ -135,6 +136,26 @@ pub trait Function: Any + Send + Sync {
     /// The port of each next hop that it sets, in a chain with ports.
     fn hop_ports(&self) -> Option<HopPorts> {
         None
+    }
+
+    /// The function as it is now, if it follows something outside the chain, such as the kernel's
+    /// routes, and that has changed. Called now and then while packets flow; the result replaces the
+    /// function like a reload. `tell` reports failures.
+    fn renewed(&self, tell: &mut dyn FnMut(String)) -> Option<Box<dyn Function>> {
+        let _ = tell;
+        None
+    }
+
+    /// The function with `hops` in place of the next hops that it was built with, if it uses those.
+    fn with_hop_ports(&self, hops: &HopPorts) -> Option<Box<dyn Function>> {
+        let _ = hops;
+        None
+    }
+
+    /// Addresses whose packets are for this function, even if they are this machine's: first and
+    /// last of each range.
+    fn own_addresses(&self) -> Vec<(IpAddr, IpAddr)> {
+        Vec::new()
     }
 
     /// Whether it can take the place of `old`, a function of its own kind, while packets flow, and

@@ -3,6 +3,7 @@
 //! A port's number is its place in the chain file. It is the interface number of a packet that
 //! comes in there.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The side of a chain that a port is on.
@@ -39,6 +40,10 @@ pub struct Ports {
     all: Arc<[Port]>,
     /// By port, the port at the other end of its wire; empty if there are no wires.
     peers: Arc<[Option<u16>]>,
+    /// By port, whether it forwards by routes; empty if none does.
+    routed: Arc<[bool]>,
+    /// By port, the name of its network interface; empty if none has one.
+    interfaces: Arc<[Option<String>]>,
 }
 
 /// Most ports of a chain.
@@ -47,13 +52,40 @@ pub const PORTS_MAX: usize = 64;
 impl Ports {
     /// These, numbered from 0.
     pub fn new(ports: Vec<Port>) -> Self {
-        Self { all: ports.into(), peers: Arc::default() }
+        Self { all: ports.into(), ..Self::default() }
     }
 
     /// The same ports with a wire from each that has a peer. Without a route a packet that comes in
     /// at one end of a wire leaves by the other.
     pub fn with_peers(self, peers: Vec<Option<u16>>) -> Self {
         Self { peers: peers.into(), ..self }
+    }
+
+    /// The same ports, of which some forward by routes. Packets of these need a route, and get the
+    /// Ethernet addresses of the link that they leave by.
+    pub fn with_routed(self, routed: Vec<bool>) -> Self {
+        Self { routed: routed.into(), ..self }
+    }
+
+    /// The same ports with the names of their network interfaces.
+    pub fn with_interfaces(self, interfaces: Vec<Option<String>>) -> Self {
+        Self { interfaces: interfaces.into(), ..self }
+    }
+
+    /// By port, the name of its network interface; empty if none has one.
+    pub fn interfaces(&self) -> &[Option<String>] {
+        &self.interfaces
+    }
+
+    /// Whether port `number` forwards by routes.
+    #[inline]
+    pub fn is_routed(&self, number: u16) -> bool {
+        self.routed.get(usize::from(number)) == Some(&true)
+    }
+
+    /// Whether some of them forward by routes.
+    pub fn are_routed(&self) -> bool {
+        self.routed.contains(&true)
     }
 
     /// Whether each port has a peer.
@@ -94,12 +126,14 @@ impl Ports {
     }
 
     /// The port by which a packet leaves that came by port `ingress`. `routed` is the port of its
-    /// next hop. Without one it leaves by the peer, the other port of two, or the only port.
+    /// next hop. Without one it leaves by the peer, the other port of two, or the only port. A
+    /// packet of a port that forwards by routes then has no way out.
     #[inline]
     pub fn egress(&self, ingress: u16, routed: Option<u16>) -> Option<u16> {
         let peer = || self.peers.get(usize::from(ingress)).copied().flatten();
         match (routed, self.len()) {
             (Some(port), _) => Some(port),
+            (None, _) if self.is_routed(ingress) => None,
             (None, 1) => Some(0),
             (None, 2) => Some(u16::from(ingress == 0)),
             (None, _) => peer(),
@@ -118,23 +152,39 @@ impl<'a> IntoIterator for &'a Ports {
 
 /// The port of each next hop that a function sets. Hop 0 is no next hop and has no port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct HopPorts(Arc<[Option<u16>]>);
+pub struct HopPorts {
+    ports: Arc<[Option<u16>]>,
+    /// The addresses of routers; the next hop of other packets is their destination.
+    gateways: Arc<[Option<IpAddr>]>,
+}
 
 impl HopPorts {
     /// By number of next hop.
     pub fn new(ports: Vec<Option<u16>>) -> Self {
-        Self(ports.into())
+        Self { ports: ports.into(), gateways: Arc::default() }
+    }
+
+    /// The same with the addresses of the next hops that are routers, by number of next hop.
+    #[must_use]
+    pub fn with_gateways(self, gateways: Vec<Option<IpAddr>>) -> Self {
+        Self { gateways: gateways.into(), ..self }
+    }
+
+    /// The address of next hop `hop` if it is a router.
+    #[inline]
+    pub fn gateway(&self, hop: u16) -> Option<IpAddr> {
+        self.gateways.get(usize::from(hop)).copied().flatten()
     }
 
     /// The port of next hop `hop`.
     #[inline]
     pub fn port(&self, hop: u16) -> Option<u16> {
-        self.0.get(usize::from(hop)).copied().flatten()
+        self.ports.get(usize::from(hop)).copied().flatten()
     }
 
     /// By number of next hop.
     pub fn all(&self) -> &[Option<u16>] {
-        &self.0
+        &self.ports
     }
 }
 
@@ -173,6 +223,13 @@ mod tests {
         assert_eq!(wired.egress(0, Some(1)), Some(1));
         assert!(!wired.are_wires() && !ports(2).are_wires());
         assert!(ports(2).with_peers(vec![Some(1), Some(0)]).are_wires());
+    }
+
+    #[test]
+    fn a_port_that_forwards_by_routes_needs_one() {
+        let ports = ports(2).with_routed(vec![true, false]);
+        assert_eq!([ports.egress(0, None), ports.egress(1, None)], [None, Some(0)]);
+        assert_eq!(ports.egress(0, Some(1)), Some(1));
     }
 
     #[test]

@@ -54,9 +54,36 @@ pub(crate) fn serve(
                 }
             }
         }
+        chains.iter().for_each(|running| renew(running, done, &tell));
         thread::park_timeout(LOOK_EVERY);
     }
     chains
+}
+
+/// Replaces functions of a chain that follow something outside it, such as the kernel's routes.
+fn renew(running: &Running, done: &AtomicBool, tell: &impl Fn(&str)) {
+    let name = &running.live.name;
+    let warn = |why: String| tell(&format!("warning: chain {name:?}: {why}\n"));
+    match Successor::renewed(&running.live.deployment(), &mut |why| warn(why)) {
+        None => {}
+        Some(Ok(successor)) => {
+            put_in_place(running, &successor, done);
+        }
+        Some(Err(refused)) => refused.into_iter().for_each(warn),
+    }
+}
+
+/// Puts a successor in place, and waits until no lane has the deployment before, which this thread
+/// then frees. A chain that has ended takes no other.
+fn put_in_place(running: &Running, successor: &Successor, done: &AtomicBool) -> bool {
+    if !running.live.control.reload(successor) {
+        return false;
+    }
+    while running.live.control.is_reloading() && !done.load(Ordering::Acquire) {
+        thread::park_timeout(LOOK_EVERY / 10);
+    }
+    running.live.replace(Arc::clone(successor.deployment()));
+    true
 }
 
 /// Reads, builds and puts in place; nothing is put in place unless everything can be.
@@ -74,16 +101,10 @@ fn reload(
         if successor.changed().is_empty() {
             continue;
         }
-        // A chain that has ended takes no other, and keeps none from the others.
-        if !running.live.control.reload(&successor) {
+        if !put_in_place(running, &successor, done) {
             continue;
         }
-        // This thread keeps the old deployment until no lane holds it, and frees it.
-        while running.live.control.is_reloading() && !done.load(Ordering::Acquire) {
-            thread::park_timeout(LOOK_EVERY / 10);
-        }
         changed.extend(successor.changed().iter().map(|name| format!("[{name}]")));
-        running.live.replace(Arc::clone(successor.deployment()));
         if !left_out.is_empty() {
             told += &format!("\nreload: skipped, {} in all:\n{left_out}", left_out.count());
         }

@@ -26,7 +26,7 @@ use self::connections::Connections;
 use self::progress::TIMEOUTS;
 use self::tracker::{Standing, Tracker};
 use warpline_nf::{
-    Definition, Function, Kernels, Key, Resources, Section, State, TableSize, Traits,
+    Definition, Function, HopPorts, Kernels, Key, Resources, Section, State, TableSize, Traits,
 };
 use warpline_rewrite::fragments::Fragments;
 use warpline_rule_files::Action;
@@ -180,6 +180,12 @@ impl Function for Firewall {
     fn tables(&self) -> Vec<TableSize> {
         let tracking = self.tracking.iter();
         tracking.map(|own| TableSize::divided("connections", own.connections)).collect()
+    }
+
+    fn with_hop_ports(&self, hops: &HopPorts) -> Option<Box<dyn Function>> {
+        let rules = Arc::new(self.rules.with_hop_ports(hops)?);
+        let Self { tracking, fragment_key, access, .. } = *self;
+        Some(Box::new(Self { rules, tracking, fragment_key, access }))
     }
 
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {

@@ -4,6 +4,8 @@
 //! kind of a packet, the fifth dimension, is a number made of its protocol, of TCP flags or ICMP type
 //! and code, and of whether it is part of a connection.
 
+use std::sync::Arc;
+
 use warpline_nf::{HopPorts, Ports};
 use warpline_packet::wire::{ip_protocol, tcp};
 use warpline_packet::{Flags, Packet};
@@ -57,9 +59,9 @@ pub struct RuleSet {
     policy: Policy,
     /// Packets of connections are accepted ahead of the rules.
     accepts_established: bool,
-    first: Searches,
+    first: Arc<Searches>,
     /// Those of other ways through the chain.
-    others: Vec<Searches>,
+    others: Arc<[Searches]>,
     /// Which packets each is for, if rules ask for interfaces.
     ways: Option<Ways>,
 }
@@ -87,8 +89,11 @@ impl RuleSet {
         Ok(Self {
             policy,
             accepts_established: policy.tracked && !rules.iter().any(|rule| rule.established),
-            first: Searches { v4: Searched::build(rules, 4)?, v6: Searched::build(rules, 6)? },
-            others: Vec::new(),
+            first: Arc::new(Searches {
+                v4: Searched::build(rules, 4)?,
+                v6: Searched::build(rules, 6)?,
+            }),
+            others: Arc::default(),
             ways: None,
         })
     }
@@ -122,13 +127,21 @@ impl RuleSet {
             searches.push(of_way);
         }
         let mut searches = searches.into_iter();
-        let first = searches.next().ok_or(TooLarge)?;
+        let first = Arc::new(searches.next().ok_or(TooLarge)?);
         Ok(Self { policy, accepts_established: false, first, others: searches.collect(), ways })
+    }
+
+    /// The same rules with `hops` in place of the next hops, if rules ask for their ports.
+    pub(super) fn with_hop_ports(&self, hops: &HopPorts) -> Option<Self> {
+        let ways = Some(self.ways.as_ref()?.with_hop_ports(hops)?);
+        let Self { policy, accepts_established, .. } = *self;
+        let (first, others) = (Arc::clone(&self.first), Arc::clone(&self.others));
+        Some(Self { policy, accepts_established, first, others, ways })
     }
 
     /// All searches, by number.
     pub(super) fn searches(&self) -> impl Iterator<Item = &Searches> {
-        std::iter::once(&self.first).chain(&self.others)
+        std::iter::once(&*self.first).chain(&*self.others)
     }
 
     /// The ways through the chain, if rules ask for interfaces.

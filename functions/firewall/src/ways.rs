@@ -55,6 +55,13 @@ impl Ways {
         Some((ways, members))
     }
 
+    /// The same ways for other next hops, if rules ask for the port of the route.
+    pub(super) fn with_hop_ports(&self, hops: &HopPorts) -> Option<Self> {
+        self.hops.as_ref()?;
+        let (ports, searches) = (self.ports.clone(), self.searches.clone());
+        Some(Self { ports, hops: Some(hops.clone()), searches })
+    }
+
     /// The numbers of ports, and that of no port.
     fn numbers(&self) -> impl Iterator<Item = u16> + use<> {
         (0..self.ports.len() as u16).chain([NO_PORT_OUT])

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::checks::{self, Checks};
 use super::fib::Fib;
+use super::kernel_routes::{self, KernelRoutes, Tables};
 use super::routes::{self, Routes, Unsupported};
 use super::unpack::unpack;
 use super::{Router, Sends, mrt};
 use warpline_nf::config::FILE_LEN_MAX;
-use warpline_nf::{Function, HopPorts, Key, Resources, Section, SourceText};
+use warpline_nf::{Function, HopPorts, Key, Ports, Resources, Section, SourceText};
 use warpline_rewrite::icmp_errors;
 use warpline_rule_files::neighbours::{self, Mac};
 
@@ -28,9 +29,9 @@ pub(super) const KEYS: &[Key] = &{
     [
         Key {
             name: "routes",
-            allowed: "a file",
+            allowed: "a file, or kernel",
             default: "required",
-            help: "`prefix next-hop` lines, output of `ip route`, or an MRT dump; optionally compressed",
+            help: "`prefix next-hop` lines, `ip route`, an MRT dump; kernel follows the kernel's routes",
         },
         Key {
             name: "neighbours",
@@ -73,6 +74,8 @@ pub(super) struct Settings {
     pub(super) checks: Checks,
     /// The port of each next hop, in a chain with ports.
     pub(super) hop_ports: Option<HopPorts>,
+    /// The routes that it follows.
+    pub(super) kernel: Option<Arc<KernelRoutes>>,
 }
 
 pub(super) fn build(
@@ -103,9 +106,16 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
         section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
     }
     let ports = resources.ports().clone();
+    if ports.are_routed() && section.has("neighbours") {
+        let text = "`neighbours` conflicts with forward = \"route\", which takes the kernel's";
+        section.mistake("neighbours", text);
+    }
     let checks = Checks::read(section);
     let icmp = icmp_errors::Config::read(section);
-    let file = route_file(section, unsupported);
+    let (file, kernel) = match section.string("routes") {
+        Some(KERNEL) => kernel_routes(section, &ports, checks).unzip(),
+        _ => (route_file(section, unsupported), None),
+    };
     if matches!(file, Some(RouteFile::Dump(_))) && ports.len() > 2 {
         let text = "a dump names no ports, which a chain with more than two ports needs";
         section.mistake("routes", text);
@@ -132,14 +142,19 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
         );
         resources.notice(SourceText::new(name, "").whole(told));
     }
-    match Fib::new(&routes?, neighbours.as_ref(), checks) {
-        Ok(mut fib) => {
-            let hop_ports = HopPorts::new(std::mem::take(&mut fib.ports));
+    let routes = routes?;
+    match Fib::new(&routes, neighbours.as_ref(), checks) {
+        Ok(fib) => {
+            let tables = Tables::new(fib);
+            if let Some(kernel) = &kernel {
+                kernel.set(tables.clone(), routes.skipped);
+            }
+            let Tables { fib, hop_ports } = tables;
             let hop_ports = (!ports.is_empty()).then_some(hop_ports);
             if let Some(hop_ports) = &hop_ports {
                 resources.set_hop_ports(hop_ports.clone());
             }
-            Some(Settings { fib: Arc::new(fib), mac, icmp, checks, hop_ports })
+            Some(Settings { fib, mac, icmp, checks, hop_ports, kernel })
         }
         Err(why) => {
             section.mistake("neighbours", why);
@@ -147,6 +162,28 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
         }
     }
 }
+
+/// The kernel's routes, which have no neighbours of files.
+fn kernel_routes(
+    section: &mut Section<'_>,
+    ports: &Ports,
+    checks: Checks,
+) -> Option<(RouteFile, Arc<KernelRoutes>)> {
+    if section.has("neighbours") {
+        let text = "`neighbours` conflicts with routes = \"kernel\"; see forward = \"route\"";
+        section.mistake("neighbours", text);
+    }
+    match KernelRoutes::open(ports, checks) {
+        Ok((kernel, text)) => Some((RouteFile::Text(text), Arc::new(kernel))),
+        Err(why) => {
+            section.mistake("routes", format!("the kernel's routes can't be read: {why}"));
+            None
+        }
+    }
+}
+
+/// The value of `routes` for the kernel's.
+const KERNEL: &str = kernel_routes::NAME;
 
 /// What the key `routes` names.
 enum RouteFile {

@@ -54,6 +54,8 @@ pub(super) struct Fib {
     pub(super) actions: Box<[Action]>,
     /// By next hop, the port by which its packets leave.
     pub(super) ports: Vec<Option<u16>>,
+    /// By next hop, the address of the router that it is; none for other next hops.
+    pub(super) gateways: Vec<Option<IpAddr>>,
     /// The broadcast addresses of connected prefixes of IPv4, sorted.
     pub(super) broadcasts: Arc<[u32]>,
 }
@@ -84,13 +86,18 @@ impl Fib {
         actions.extend(routes.targets.iter().map(|target| action(target, neighbours)));
         let mut ports = vec![None];
         ports.extend((0..routes.targets.len()).map(|at| routes.ports.get(at).copied().flatten()));
+        let mut gateways = vec![None];
+        gateways.extend(routes.targets.iter().map(|target| match *target {
+            Target::Via { address, .. } => Some(address),
+            _ => None,
+        }));
         let allowed =
             |route: &&Route| !forbidden(checks).any(|(prefix, _)| prefix.holds(&route.prefix));
         let (v4, mut v6) = split(routes.routes.iter().filter(allowed));
         let broadcasts = broadcasts(routes);
         let first = if neighbours.is_some() { &v6[..] } else { &[] };
         let (v4, first) = (Fib4::new(&v4), Poptrie::new(first));
-        let mut fib = Self { v4, v6: first, actions: actions.into(), ports, broadcasts };
+        let mut fib = Self { v4, v6: first, actions: actions.into(), ports, gateways, broadcasts };
         if let Some(neighbours) = neighbours {
             fib.add_adjacent(&routes.targets, &mut v6, neighbours)?;
         }

@@ -21,6 +21,7 @@ mod fib;
 mod fib4;
 pub mod full_table;
 mod icmp;
+mod kernel_routes;
 mod kernels;
 pub mod mrt;
 mod mrt_path;
@@ -36,6 +37,7 @@ pub use poptrie::{Node, Poptrie, Rule6};
 
 use checks::Checks;
 use fib::{Action, Fib, reason};
+use kernel_routes::{KernelRoutes, Tables};
 use warpline_rule_files::neighbours::Mac;
 
 /// What is known of the function.
@@ -131,6 +133,7 @@ enum Sends {
     Wrapped,
 }
 
+#[derive(Clone)]
 struct Router {
     fib: Arc<Fib>,
     sends: Sends,
@@ -140,6 +143,8 @@ struct Router {
     access: Access,
     /// The port of each next hop, in a chain with ports.
     hop_ports: Option<HopPorts>,
+    /// The routes that it follows.
+    kernel: Option<Arc<KernelRoutes>>,
 }
 
 impl Function for Router {
@@ -186,6 +191,12 @@ impl Function for Router {
         Ok(())
     }
 
+    fn renewed(&self, tell: &mut dyn FnMut(String)) -> Option<Box<dyn Function>> {
+        let Tables { fib, hop_ports } = self.kernel.as_ref()?.after(&self.fib, tell)?;
+        let hop_ports = self.hop_ports.as_ref().map(|_| hop_ports);
+        Some(Box::new(Self { fib, hop_ports, ..self.clone() }))
+    }
+
     fn hop_ports(&self) -> Option<HopPorts> {
         self.hop_ports.clone()
     }
@@ -197,7 +208,7 @@ impl Function for Router {
 
 impl Router {
     fn new(settings: &config::Settings, sends: Sends) -> Self {
-        let &config::Settings { ref fib, mac, icmp, checks, ref hop_ports } = settings;
+        let &config::Settings { ref fib, mac, icmp, checks, ref hop_ports, ref kernel } = settings;
         let mut writes = WRITES;
         if sends == Sends::Wrapped {
             writes = writes & !FieldSet::of(&[Field::Ttl, Field::IpChecksum]);
@@ -218,6 +229,7 @@ impl Router {
             checks,
             access,
             hop_ports: hop_ports.clone(),
+            kernel: kernel.clone(),
         }
     }
 
