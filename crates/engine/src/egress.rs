@@ -1,5 +1,7 @@
 //! Where packets leave a chain with ports, and why some don't.
 
+use std::net::IpAddr;
+
 use warpline_nf::{HopPorts, Ports, Side};
 use warpline_packet::{Flags, Packet, Verdict};
 
@@ -12,7 +14,13 @@ const HAIRPIN: &str = "hairpin";
 /// It was opened, and would leave by an outside port in the clear.
 const UNPROTECTED: &str = "unprotected";
 
+/// The next hop does not answer.
+pub(crate) const NO_NEIGHBOUR: &str = "no-neighbour";
+/// The next hop is this machine, whose kernel has the packet, too.
+pub(crate) const TO_MACHINE: &str = "to-machine";
+
 /// Where a packet goes that came to the end of its chain.
+#[derive(Clone, Copy)]
 pub(crate) enum WayOut {
     /// To the sink, by this port.
     Port(u16),
@@ -20,6 +28,8 @@ pub(crate) enum WayOut {
     Nowhere,
     /// It is dropped, for this reason.
     Dropped(&'static str),
+    /// It waits until the Ethernet address of its next hop is known.
+    Held,
 }
 
 /// The ports of a chain, and the way to them.
@@ -60,6 +70,19 @@ impl Egress {
             Some(port) if self.wanted.get(usize::from(port)) == Some(&true) => WayOut::Port(port),
             Some(_) => WayOut::Nowhere,
         }
+    }
+
+    /// The address of the next hop of a packet that leaves by `port`, if the port forwards by
+    /// routes. Answers have the addresses of the frame that they answer.
+    pub(crate) fn next_hop(&self, packet: Packet<'_>, port: u16) -> Option<IpAddr> {
+        if !self.ports.is_routed(port) || packet.verdict() == Verdict::Return {
+            return None;
+        }
+        let destination = || match packet.version() {
+            4 => IpAddr::from(packet.dst_v4().to_be_bytes()),
+            _ => IpAddr::from(packet.dst_v6().to_be_bytes()),
+        };
+        Some(self.hops.gateway(packet.next_hop()).unwrap_or_else(destination))
     }
 
     fn is_unprotected(&self, packet: Packet<'_>, port: u16) -> bool {

@@ -4,8 +4,11 @@
 //! number of a tick or of the end arrives once on every lane. So the merge always knows the next
 //! number and never waits for an idle lane.
 
+mod routed;
+
 use std::ops::Range;
 
+use warpline_io::neighbours::NeighbourTable;
 use warpline_io::{BURST_MAX, Burst, Frame, Sink, SinkError};
 use warpline_io_error::plain;
 use warpline_packet::{Batch, Flags, Kind, Packet, Verdict, prefetch};
@@ -18,6 +21,7 @@ use crate::queue::Queue;
 use crate::reports::{Ended, Reports};
 use crate::stats::{EndedBy, Packets, Part};
 use crate::{Chain, Control};
+use routed::Ways;
 
 /// The most reasons reported for frames that did not suit the sink.
 const UNSUITABLE_TOLD_MAX: usize = 16;
@@ -58,6 +62,8 @@ pub(crate) struct Merge {
     comments: Option<Comments>,
     /// Where packets leave, in a chain with ports.
     egress: Option<Egress>,
+    /// The neighbours of ports that forward by routes.
+    neighbours: Option<NeighbourTable>,
     exits: Vec<Exit>,
     /// The number that is sent next.
     next: u64,
@@ -102,6 +108,7 @@ impl Merge {
             wants_frames,
             comments: None,
             egress: None,
+            neighbours: None,
             exits,
             next: 0,
             announced: 0,
@@ -124,12 +131,13 @@ impl Merge {
     pub(crate) fn naming(mut self, chain: &Chain) -> Self {
         self.comments = self.sink.wants_dropped().then(|| Comments::new(chain));
         self.egress = Egress::of(chain, |port| self.sink.wants_frames_of(port));
+        self.neighbours = self.sink.take_neighbours();
         self
     }
 
     /// Sends what is next as far as it is there. Says whether anything was done.
     pub(crate) fn step(&mut self, control: &Control) -> bool {
-        let mut worked = false;
+        let mut worked = self.send_held(false);
         while !self.finished && self.send_next(control) {
             worked = true;
         }
@@ -170,6 +178,7 @@ impl Merge {
 
     /// Closes the sink; gives what was counted, and the reports.
     pub(crate) fn finish(mut self) -> Ended {
+        self.send_held(true);
         if self.sink_open
             && let Err(error) = self.sink.close()
         {
@@ -212,7 +221,7 @@ impl Merge {
         }
         let start = head.at;
         head.at = self.run_end(&head);
-        self.settle(&head.batch, start..head.at);
+        self.settle(&mut head.batch, start..head.at);
         let worked = head.at > start;
         if head.at == head.batch.len() {
             self.release(lane, head);
@@ -269,7 +278,7 @@ impl Merge {
         turns.sort_unstable();
         let mut heads = std::mem::take(&mut self.heads);
         heads.extend(self.exits.iter_mut().filter_map(|exit| exit.head.take()));
-        turns.drain(..).for_each(|(_, lane, at)| self.settle(&heads[lane].batch, at..at + 1));
+        turns.drain(..).for_each(|(_, lane, at)| self.settle(&mut heads[lane].batch, at..at + 1));
         self.take_notes(&mut heads);
         for (lane, head) in heads.drain(..).enumerate() {
             self.release(lane, head);
@@ -303,30 +312,46 @@ impl Merge {
     }
 
     /// Counts what became of these packets, and sends those whose end that is.
-    fn settle(&mut self, batch: &Batch, range: Range<usize>) {
-        let mut burst = Burst::new();
+    fn settle(&mut self, batch: &mut Batch, range: Range<usize>) {
+        if self.neighbours.is_none() {
+            return self.settle_burst(batch, range, None);
+        }
+        for start in range.clone().step_by(BURST_MAX) {
+            let burst = start..range.end.min(start + BURST_MAX);
+            let ways = self.address(batch, burst.clone());
+            self.settle_burst(batch, burst, Some(&ways));
+        }
+    }
+
+    /// `ways` are those of the packets if they were looked up before.
+    fn settle_burst(&mut self, batch: &Batch, range: Range<usize>, ways: Option<&Ways>) {
+        let (mut burst, first) = (Burst::new(), range.start);
         for at in range {
             let packet = batch.packet(at);
             let (packets, verdict) = (&mut self.part.packets, packet.verdict());
             let mut why = None;
+            let way = ways.and_then(|ways| ways.get(at - first).copied());
             match verdict {
-                Verdict::Forward | Verdict::Bypass | Verdict::Return => match self.exit(packet) {
-                    WayOut::Port(port) => {
-                        let frame = Frame { interface: port, ..frame_of(packet) };
-                        // By the time the burst is full it is at hand.
-                        frame.bytes.first().into_iter().for_each(prefetch);
-                        burst.push(frame);
-                        if burst.frames().len() == BURST_MAX {
-                            self.send(burst.frames());
-                            burst = Burst::new();
+                Verdict::Forward | Verdict::Bypass | Verdict::Return => {
+                    match way.unwrap_or_else(|| self.exit(packet)) {
+                        WayOut::Port(port) => {
+                            let frame = Frame { interface: port, ..frame_of(packet) };
+                            // By the time the burst is full it is at hand.
+                            frame.bytes.first().into_iter().for_each(prefetch);
+                            burst.push(frame);
+                            if burst.frames().len() == BURST_MAX {
+                                self.send(burst.frames());
+                                burst = Burst::new();
+                            }
+                        }
+                        WayOut::Nowhere => self.part.packets.absorbed += 1,
+                        WayOut::Held => {}
+                        WayOut::Dropped(reason) => {
+                            self.part.dropped_at_egress(reason);
+                            why = Some(reason);
                         }
                     }
-                    WayOut::Nowhere => self.part.packets.absorbed += 1,
-                    WayOut::Dropped(reason) => {
-                        self.part.dropped_at_egress(reason);
-                        why = Some(reason);
-                    }
-                },
+                }
                 Verdict::Absorbed => packets.absorbed += 1,
                 Verdict::Dropped => packets.dropped += 1,
                 Verdict::Malformed => packets.malformed += 1,

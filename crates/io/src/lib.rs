@@ -8,6 +8,7 @@ pub mod af_packet;
 mod capture;
 pub mod generator;
 pub mod middleware;
+pub mod neighbours;
 pub mod per_port;
 pub mod port;
 mod sys;

@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrayvec::ArrayVec;
 use warpline_packet::{Instant, LinkType};
 
+use crate::neighbours::NeighbourTable;
+
 /// Frames longer than this are cut, as libpcap's largest snap length (`MAXIMUM_SNAPLEN`) does.
 pub const FRAME_LEN_MAX: usize = 262_144;
 
@@ -235,6 +237,11 @@ pub trait Sink: Send {
     fn wants_frames_of(&self, port: u16) -> bool {
         let _ = port;
         self.wants_frames()
+    }
+
+    /// The neighbours on its ports that forward by routes. The sender takes them once.
+    fn take_neighbours(&mut self) -> Option<NeighbourTable> {
+        None
     }
 
     /// Whether it wants to be shown packets that are not sent as well, with the reason.

@@ -87,6 +87,12 @@ pub(crate) const PORT: &[Key] = &[
         "the other port of two",
         "the port by which its packets leave without a route, and the other way round",
     ),
+    key(
+        "forward",
+        "route",
+        "none: as a wire",
+        "route: the next hop names the port, with the kernel's neighbours and addresses",
+    ),
 ];
 
 /// Keys of `[[route]]`.

@@ -31,6 +31,7 @@ mod ports;
 mod pressure_keys;
 mod profile_file;
 mod reload;
+mod route_mode;
 mod route_tables;
 mod routes_shown;
 mod shown;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 use warpline_io::per_port::Wanted;
 use warpline_nf::config::{Folder, NumberOrName, did_you_mean};
-use warpline_nf::{Diagnostics, Port, Section, Side, SourceText};
+use warpline_nf::{Diagnostics, Port, Ports, Section, Side, SourceText};
 
 use crate::keys;
 use crate::port_keys::{read_port, refusal};
@@ -27,6 +27,8 @@ pub(crate) struct PortTable {
     pub(crate) output: Option<Output>,
     /// The name of the port at the other end of its wire.
     pub(crate) peer: Option<String>,
+    /// Whether its packets are forwarded by routes.
+    pub(crate) forwards: bool,
     /// Where its table stands.
     pub(crate) span: Range<usize>,
 }
@@ -59,7 +61,8 @@ pub(crate) fn read(
         Folder::Disk(folder) => (folder, true),
         Folder::Bundled(_) => (Path::new(""), false),
     };
-    let input = device(section, path, needs_input && on_disk);
+    let mut input = device(section, path, needs_input && on_disk);
+    let forwards = forwards(section, input.as_mut());
     let interface = interface(section, input.as_ref());
     let output = section.string("output").and_then(|text| {
         let parsed = match text {
@@ -77,7 +80,7 @@ pub(crate) fn read(
     });
     let port = Port { name: name?, side };
     let peer = section.string("peer").map(str::to_owned);
-    let table = PortTable { port, input, interface, output, peer, span };
+    let table = PortTable { port, input, interface, output, peer, forwards, span };
     refuse_taken(section, &table, before);
     Some(table)
 }
@@ -119,6 +122,27 @@ fn device(section: &mut Section<'_>, folder: &Path, needs_input: bool) -> Option
         input = Err(vec![format!("can't read {text:?}: {why}")]);
     }
     read_port(section, "device", input)
+}
+
+/// Reads `forward`. The interface then takes frames to its own address only.
+fn forwards(section: &mut Section<'_>, input: Option<&mut Input>) -> bool {
+    let is_route = section.choice("forward", &[("route", true)], false);
+    if !is_route {
+        return false;
+    }
+    for other in ["peer", "output", "interface"] {
+        if section.has(other) {
+            section.mistake("forward", format!("`forward` conflicts with `{other}`"));
+        }
+    }
+    match input {
+        Some(Input::AfPacket(config)) => config.promiscuous = false,
+        _ => {
+            let text = "`forward` requires an interface: device = \"af_packet:IF\"";
+            section.mistake("forward", text);
+        }
+    }
+    true
 }
 
 fn interface(section: &mut Section<'_>, input: Option<&Input>) -> Option<Wanted> {
@@ -173,7 +197,8 @@ fn file(input: &Input) -> Option<&PathBuf> {
 pub(crate) fn input(tables: &[PortTable]) -> Input {
     let inputs = (0..).zip(tables).filter_map(|(number, table)| {
         let (input, interface) = (table.input.clone()?, table.interface.clone());
-        Some(PortInput { number, name: table.port.name.clone(), input, interface })
+        let (name, forwards) = (table.port.name.clone(), table.forwards);
+        Some(PortInput { number, name, input, interface, forwards })
     });
     let names = tables.iter().map(|table| table.port.name.clone()).collect();
     Input::Ports(inputs.collect(), names)
@@ -236,11 +261,7 @@ impl ChosenPorts {
 }
 
 /// By port, the port at the other end of its wire, named by one of the two or by both.
-pub(crate) fn peers(
-    section: &mut Section<'_>,
-    tables: &[PortTable],
-    source: &SourceText,
-) -> Vec<Option<u16>> {
+fn peers(section: &mut Section<'_>, tables: &[PortTable], source: &SourceText) -> Vec<Option<u16>> {
     let mut peers = vec![None; tables.len()];
     for (own, table) in tables.iter().enumerate() {
         let Some(name) = &table.peer else { continue };
@@ -261,6 +282,34 @@ pub(crate) fn peers(
         section.note(source.mistake(table.span.clone(), text));
     }
     peers
+}
+
+/// The ports as the chain's functions get them: with peers, interfaces and ways of forwarding.
+pub(crate) fn ports(section: &mut Section<'_>, tables: &[PortTable], source: &SourceText) -> Ports {
+    let peers = peers(section, tables, source);
+    let all = tables.iter().map(|table| table.port.clone()).collect();
+    let interfaces = tables.iter().map(PortTable::network_interface);
+    let routed: Vec<bool> = tables.iter().map(|table| table.forwards).collect();
+    if routed.contains(&true) {
+        let left = tables.iter().filter(|table| !table.forwards);
+        for table in left.filter(|table| table.network_interface().is_some()) {
+            let text = format!("port {:?} lacks forward = \"route\"", table.port.name);
+            let help = "either all interfaces of a chain forward by routes, or none does";
+            section.note(source.mistake(table.span.clone(), text).help(help));
+        }
+    }
+    let all = Ports::new(all).with_peers(peers).with_routed(routed);
+    all.with_interfaces(interfaces.map(|name| name.map(str::to_owned)).collect())
+}
+
+impl PortTable {
+    /// The network interface that is its device.
+    fn network_interface(&self) -> Option<&str> {
+        match &self.input {
+            Some(Input::AfPacket(config)) => Some(&config.interface),
+            _ => None,
+        }
+    }
 }
 
 /// The frames of all ports are one sequence, which has one pace.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use warpline_io::af_packet::{self, AfPacketConfig, AfPacketSink, AfPacketSource};
 use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::middleware::{Impair, ImpairConfig, Tap};
+use warpline_io::neighbours::LocalAddresses;
 use warpline_io::per_port::{Feed, Merged, Wanted};
 use warpline_io::{
     BadPace, CaptureFile, CaptureFormat, CaptureReader, InterfaceNames, NullSink, Paced,
@@ -50,6 +51,8 @@ pub(crate) struct PortInput {
     pub(crate) input: Input,
     /// The interface of the file, if it is one of several.
     pub(crate) interface: Option<Wanted>,
+    /// Whether its packets are forwarded by routes.
+    pub(crate) forwards: bool,
 }
 
 /// Where packets go.
@@ -97,15 +100,27 @@ impl Input {
 
     /// Opens it, without its pace.
     pub(crate) fn open(&self) -> Result<Box<dyn Source>, NotOpened> {
+        self.open_beside(None)
+    }
+
+    /// The same; ports that forward by routes leave packets to the addresses of `local` to the
+    /// kernel.
+    pub(crate) fn open_beside(
+        &self,
+        local: Option<&LocalAddresses>,
+    ) -> Result<Box<dyn Source>, NotOpened> {
         let opened = match self {
             Self::File(path, _) => CaptureReader::open(path),
             Self::Stdin(_) => CaptureReader::stdin(),
             Self::Generate(config) => return Ok(Box::new(Generator::new((**config).clone()))),
             Self::Demo => crate::demo::source(),
-            Self::Ports(ports, names) => return merged(ports, names),
+            Self::Ports(ports, names) => return merged(ports, names, local),
             Self::AfPacket(config) => {
                 return match AfPacketSource::open(config) {
-                    Ok(source) => Ok(Box::new(source)),
+                    Ok(source) => Ok(match local {
+                        Some(local) => Box::new(source.forwarding(local.clone())),
+                        None => Box::new(source),
+                    }),
                     Err(error) => Err(self.not_opened(&error)),
                 };
             }
@@ -170,13 +185,18 @@ impl Input {
 }
 
 /// The source of a chain with ports. One file that feeds several ports is read once.
-fn merged(ports: &[PortInput], names: &[String]) -> Result<Box<dyn Source>, NotOpened> {
+fn merged(
+    ports: &[PortInput],
+    names: &[String],
+    local: Option<&LocalAddresses>,
+) -> Result<Box<dyn Source>, NotOpened> {
     let mut feeds = Vec::new();
     for (at, port) in ports.iter().enumerate() {
-        let PortInput { number, name, input, interface } = port;
+        let PortInput { number, name, input, interface, forwards } = port;
         let label = input.path().map_or_else(|| name.clone(), |path| path.display().to_string());
         let Some(interface) = interface else {
-            feeds.push(Feed::whole(input.open()?, label, *number));
+            let local = local.filter(|_| *forwards);
+            feeds.push(Feed::whole(input.open_beside(local)?, label, *number));
             continue;
         };
         let is_same = |other: &&PortInput| other.input.path() == input.path();

@@ -7,6 +7,7 @@
 use std::process::Command;
 
 const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/live.py");
+const ROUTE_TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/route.py");
 
 fn runs(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
@@ -23,11 +24,15 @@ fn has_namespaces() -> bool {
 }
 
 fn check(case: &str) {
+    check_with(TOOL, case);
+}
+
+fn check_with(tool: &str, case: &str) {
     if !has_namespaces() {
         return;
     }
     let mut command = Command::new("python3");
-    command.args(["-B", TOOL, env!("CARGO_BIN_EXE_warpline"), case]);
+    command.args(["-B", tool, env!("CARGO_BIN_EXE_warpline"), case]);
     let output = command.output().expect("a process");
     let [told, errors] = [&output.stdout, &output.stderr].map(|t| String::from_utf8_lossy(t));
     assert!(output.status.success(), "{told}\n{errors}");
@@ -71,4 +76,24 @@ fn tags_arrive() {
 #[test]
 fn interfaces_that_cannot_be_opened_are_refused() {
     check("refusals");
+}
+
+#[test]
+fn routes_lead_where_the_kernels_forwarding_leads() {
+    check_with(ROUTE_TOOL, "same");
+}
+
+#[test]
+fn a_routed_gateway_translates_for_two_networks() {
+    check_with(ROUTE_TOOL, "gateway");
+}
+
+#[test]
+fn many_connections_pass_a_firewall_and_a_nids() {
+    check_with(ROUTE_TOOL, "many");
+}
+
+#[test]
+fn a_router_beside_a_kernel_that_forwards_is_refused() {
+    check_with(ROUTE_TOOL, "refusals");
 }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use core::any::Any;
+use core::net::IpAddr;
 use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -290,6 +291,11 @@ impl Ipsec {
 impl Function for Ipsec {
     fn access(&self) -> &Access {
         &self.access
+    }
+
+    fn own_addresses(&self) -> Vec<(IpAddr, IpAddr)> {
+        let ends = self.tables.sas.iter().filter(|sa| sa.direction == Direction::In);
+        ends.map(|sa| (sa.dst, sa.dst)).collect()
     }
 
     fn run(&self, batch: &mut Batch) {

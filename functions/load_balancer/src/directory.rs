@@ -152,6 +152,11 @@ impl Directory {
         self.tables[vip.table].find(hash).map(|number| vip.targets.start + number)
     }
 
+    /// Version and number of each VIP's address.
+    pub(super) fn vip_addresses(&self) -> impl Iterator<Item = (u8, u128)> {
+        self.vip_addresses.iter().copied()
+    }
+
     /// Whether a VIP has this address.
     pub(super) fn has_vip_address(&self, version: u8, address: u128) -> bool {
         self.vip_addresses.binary_search(&(version, address)).is_ok()

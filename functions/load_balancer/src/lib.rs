@@ -19,6 +19,7 @@ mod shard;
 mod tests;
 
 use core::any::Any;
+use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ use shard::BalancerShard;
 use warpline_nf::{
     Definition, Function, Growth, Kernels, Resources, Section, State, TableSize, Traits,
 };
+use warpline_rewrite::addresses::address_of;
 use warpline_rewrite::translate;
 use warpline_rewrite::{JointKey, PlaceWords, Refusals, SecondPlace};
 use warpline_tables::keyed::HashKey;
@@ -217,6 +219,11 @@ fn build_pair(
 impl Function for LoadBalancer {
     fn access(&self) -> &Access {
         &self.access
+    }
+
+    fn own_addresses(&self) -> Vec<(IpAddr, IpAddr)> {
+        let vips = self.config.directory.vip_addresses();
+        vips.map(|(version, number)| address_of(version, number)).map(|vip| (vip, vip)).collect()
     }
 
     fn run(&self, batch: &mut Batch) {

@@ -23,6 +23,7 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ pub use warpline_rewrite::PortRange;
 use config::Config;
 use shard::NatShard;
 use warpline_nf::{Definition, Function, Kernels, Resources, Section, State, TableSize, Traits};
+use warpline_rewrite::addresses::address_of;
 use warpline_rewrite::{JointKey, PlaceWords, Refusals, SecondPlace, kernels, translate};
 
 /// The function's manual.
@@ -188,6 +190,14 @@ fn build_pair(
 impl Function for Nat {
     fn access(&self) -> &Access {
         &self.access
+    }
+
+    fn own_addresses(&self) -> Vec<(IpAddr, IpAddr)> {
+        let outside = &self.config.key.outside;
+        let range =
+            |version, (first, last)| (address_of(version, first), address_of(version, last));
+        let ranges = |version| outside.ranges(version).map(move |own| range(version, own));
+        [4, 6].into_iter().flat_map(ranges).collect()
     }
 
     fn run(&self, batch: &mut Batch) {

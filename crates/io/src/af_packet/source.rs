@@ -2,13 +2,16 @@
 
 use core::time::Duration;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::time::{Instant as Clock, SystemTime, UNIX_EPOCH};
 
+use warpline_packet::wire::ethertype;
 use warpline_packet::{Instant, LinkType};
 
 use super::offloads::{complete_checksum, insert_tag};
 use super::{AfPacketConfig, HEADERS_LEN, NotOpened, ethernet};
+use crate::neighbours::LocalAddresses;
 use crate::port::{
     BURST_MAX, Burst, Frame, Given, InterfaceNames, Live, Next, Source, SourceError,
 };
@@ -21,6 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The ethertype of a tag whose own is unknown.
 const VLAN: u16 = 0x8100;
 const TAG_LEN: usize = 4;
+/// Frames that are looked at for a burst.
+const TURN: usize = 8 * BURST_MAX;
 
 /// All frames that arrive at an interface, and none that this host sends.
 ///
@@ -37,6 +42,8 @@ pub struct AfPacketSource {
     mtu: usize,
     state: State,
     looked: Clock,
+    /// In a port that forwards by routes, the addresses whose packets are the kernel's.
+    local: Option<LocalAddresses>,
     /// Whether offloads were reported.
     has_warned: bool,
     counts: Counts,
@@ -87,12 +94,20 @@ impl AfPacketSource {
             mtu,
             state: State::Up,
             looked: Clock::now(),
+            local: None,
             has_warned: false,
             counts: Counts::default(),
             given: [None; BURST_MAX],
         };
         source.bind()?;
         Ok(source)
+    }
+
+    /// The same, which gives only packets to forward: unicast IP packets in untagged frames to the
+    /// interface's own address, except those to addresses in `local`. The kernel takes the others.
+    #[must_use]
+    pub fn forwarding(self, local: LocalAddresses) -> Self {
+        Self { local: Some(local), ..self }
     }
 
     /// Binds to the interface, which may have been removed and made anew.
@@ -113,19 +128,30 @@ impl AfPacketSource {
     fn fill(&mut self, most: usize) -> usize {
         self.ring.release();
         let mut count = 0;
-        // Outgoing frames of older kernels are skipped, in turns that end.
-        for _ in 0..2 * BURST_MAX {
+        if let Some(local) = &mut self.local {
+            local.refresh();
+        }
+        // Frames that are not the chain's are skipped, in turns that end.
+        for _ in 0..TURN {
             if count == most {
                 break;
             }
             let Some(slot) = self.ring.take() else { break };
-            if !slot.is_outgoing {
+            if !slot.is_outgoing && self.is_forwarded(&slot) {
                 let before = self.restore(&slot);
                 self.given[count] = Some((slot, before));
                 count += 1;
             }
         }
         count
+    }
+
+    /// Whether a frame is the chain's and not the kernel's.
+    fn is_forwarded(&self, slot: &Slot) -> bool {
+        let Some(local) = &self.local else { return true };
+        slot.is_to_host
+            && slot.status & libc::TP_STATUS_VLAN_VALID == 0
+            && destination(self.ring.frame(slot, 0)).is_some_and(|address| !local.has(address))
     }
 
     /// Undoes offloads in a frame. Returns by how many bytes it now starts earlier.
@@ -206,6 +232,16 @@ impl AfPacketSource {
             }
         };
         Some(format!("interface {name} may join frames: {found}{advice}"))
+    }
+}
+
+/// The destination of an IP packet in an Ethernet frame without a tag.
+fn destination(frame: &[u8]) -> Option<IpAddr> {
+    let (header, packet) = frame.split_first_chunk::<14>()?;
+    match u16::from_be_bytes([header[12], header[13]]) {
+        ethertype::IPV4 => packet.get(16..)?.first_chunk::<4>().map(|octets| (*octets).into()),
+        ethertype::IPV6 => packet.get(24..)?.first_chunk::<16>().map(|octets| (*octets).into()),
+        _ => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Several sinks as one: each frame goes to the sink of the port by which it leaves.
 
+use crate::neighbours::NeighbourTable;
 use crate::port::{Frame, NullSink, Sink, SinkError, Unwritten};
 
 /// Sinks of ports. Ports without one of their own share a sink.
@@ -11,6 +12,7 @@ pub struct PortSinks {
     sinks: Vec<Box<dyn Sink>>,
     /// By port, the place of its sink.
     of_port: Vec<usize>,
+    neighbours: Option<NeighbourTable>,
 }
 
 impl PortSinks {
@@ -28,7 +30,13 @@ impl PortSinks {
         if !of_port.contains(&0) {
             sinks[0] = Box::new(NullSink);
         }
-        Self { sinks, of_port }
+        Self { sinks, of_port, neighbours: None }
+    }
+
+    /// The same, with neighbours on ports that forward by routes.
+    #[must_use]
+    pub fn with_neighbours(self, neighbours: Option<NeighbourTable>) -> Self {
+        Self { neighbours, ..self }
     }
 
     fn at(&self, port: u16) -> usize {
@@ -71,6 +79,10 @@ impl Sink for PortSinks {
 
     fn wants_frames_of(&self, port: u16) -> bool {
         self.sinks[self.at(port)].wants_frames()
+    }
+
+    fn take_neighbours(&mut self) -> Option<NeighbourTable> {
+        self.neighbours.take()
     }
 
     fn wants_dropped(&self) -> bool {

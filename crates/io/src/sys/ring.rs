@@ -49,6 +49,8 @@ pub(crate) struct Slot {
     pub(crate) vlan: (u16, u16),
     /// Whether this host sent it.
     pub(crate) is_outgoing: bool,
+    /// Whether it is to the interface's own address.
+    pub(crate) is_to_host: bool,
 }
 
 // SAFETY: the memory is the process's, not a thread's, and the ring has it alone.
@@ -121,6 +123,7 @@ impl Ring {
             nanoseconds: header.tp_nsec,
             vlan: (header.tp_vlan_tci, header.tp_vlan_tpid),
             is_outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,
+            is_to_host: address.sll_pkttype == libc::PACKET_HOST,
         })
     }
 

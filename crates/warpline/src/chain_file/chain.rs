@@ -8,10 +8,13 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpline_engine::{Chain, Deployment, PlanOptions, PressureOptions, Settings, Site};
 use warpline_nf::config::Folder;
-use warpline_nf::{Diagnostics, Ports, Resources, Section};
+use warpline_nf::{Diagnostics, Resources, Section};
 use warpline_sched::Profile;
 
-use super::{FUNCTIONS_MAX, File, Given, Loaded, NAME_LEN_MAX, NO_ROUTER, NO_ROUTER_HELP};
+use super::{
+    FUNCTIONS_MAX, File, Given, Loaded, NAME_LEN_MAX, NO_ROUTER, NO_ROUTER_HELP, NO_ROUTES,
+    NO_ROUTES_HELP,
+};
 use crate::port_keys::PortKeys;
 use crate::tenants::TenantTable;
 use crate::{core_keys, keys, plan_keys, port_tables, route_tables};
@@ -40,15 +43,16 @@ impl<'a> File<'a> {
         let is_live =
             self.options.is_live || ports.input.as_ref().is_some_and(|input| input.is_live());
         let seed = core_keys::seed(&mut section, is_live);
-        let peers = port_tables::peers(&mut section, &tables, self.source);
-        let own_ports = Ports::new(tables.into_iter().map(|table| table.port).collect());
-        let own_ports = own_ports.with_peers(peers);
+        let own_ports = port_tables::ports(&mut section, &tables, self.source);
         used.extend(own_names(table));
         let resources = Resources::with_seed(seed).with_ports(own_ports.clone());
         let (instances, sites, mut resources) =
             self.instances(&names, table, resources, used, mistakes);
+        let has_router = resources.hop_ports().is_some() || !mistakes.is_empty();
         let needs_router = own_ports.len() > 2 && !own_ports.are_wires();
-        if needs_router && resources.hop_ports().is_none() && mistakes.is_empty() {
+        if !has_router && own_ports.are_routed() {
+            mistakes.push(self.source.mistake(span.clone(), NO_ROUTES).help(NO_ROUTES_HELP));
+        } else if !has_router && needs_router {
             mistakes.push(self.source.mistake(span.clone(), NO_ROUTER).help(NO_ROUTER_HELP));
         }
         let tables = routes.take(&name);

@@ -73,6 +73,8 @@ const RESERVED: [&str; 7] = [
 ];
 const TABLES: &str = "tables: [chain], [[port]], [[route]], [[tenant]], [arbiter], [plan], \
     [backpressure] and one for each name in `functions`";
+const NO_ROUTES: &str = "forward = \"route\" needs a router in the chain";
+const NO_ROUTES_HELP: &str = "add \"router\" to `functions`; its routes name the port: `dev PORT`";
 const NO_ROUTER: &str = "a chain with more than two ports needs a router";
 const NO_ROUTER_HELP: &str =
     "its routes name the port by which packets leave: `dev PORT`. Or give each port a `peer`";

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use warpline_engine::{Chain, Deployment};
 use warpline_io::middleware::Limit;
+use warpline_io::neighbours::Follower;
 use warpline_io::per_port::PortSinks;
 use warpline_io::{Sink, Source};
 use warpline_io_error::plain;
@@ -23,13 +24,13 @@ use crate::claims::Refusal;
 use crate::cli::RunArguments;
 use crate::ctl::Socket;
 use crate::device_keys::{self, check_name};
-use crate::ports::{Input, Output, wrap};
+use crate::ports::{Input, NotOpened, Output, wrap};
 use crate::reload::Origin;
 use crate::shown::shown;
 use crate::tenants::Tenancy;
 use crate::watch::Signals;
 use crate::writes::Writes;
-use crate::{Failure, demo, stats_json, summary, tenants_shown};
+use crate::{Failure, demo, route_mode, stats_json, summary, tenants_shown};
 
 pub(crate) fn run(
     functions: &[&'static Definition],
@@ -66,7 +67,7 @@ pub(crate) fn run(
         arguments.alerts.is_some() && !planned.iter().any(|one| alerts(one.loaded.chain()));
     let tenancy = planned.first().map(|chain| Arc::clone(&chain.loaded.tenancy));
     let tenancy = tenancy.unwrap_or_default();
-    let Opened { ready, outputs, stats } = open(arguments, planned)?;
+    let Opened { ready, outputs, stats, followers: _followers } = open(arguments, planned)?;
     let socket = arguments.socket.as_deref().map(Socket::open);
     let socket = socket.transpose().map_err(Failure::Usage)?;
     let no_background = |(name, why)| Failure::Run(format!("tenant {name:?}: {why}"));
@@ -176,6 +177,8 @@ struct Opened {
     ready: Vec<Ready>,
     outputs: Outputs,
     stats: Option<File>,
+    /// They follow the kernel for as long as the chains run.
+    followers: Vec<Follower>,
 }
 
 /// Opens every input, then every output, so that nothing is emptied for a run that can't start.
@@ -185,10 +188,18 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
         located(arguments.chain.as_deref(), &Refusal { why, path })
     };
     let mut sources = Vec::with_capacity(planned.len());
+    let mut neighbour_tables = Vec::with_capacity(planned.len());
+    let mut followers = Vec::with_capacity(planned.len());
     for chain in &planned {
-        let source =
-            chain.input.open().map_err(|failed| refuse(failed.path.as_deref(), failed.why))?;
-        sources.push(source);
+        let not_opened = |failed: NotOpened| refuse(failed.path.as_deref(), failed.why);
+        let follower = route_mode::follow(chain.loaded.chain()).map_err(not_opened)?;
+        let local = follower.as_ref().map(Follower::local);
+        sources.push(chain.input.open_beside(local.as_ref()).map_err(not_opened)?);
+        let neighbours = follower.as_ref().map(Follower::table).transpose();
+        neighbour_tables.push(neighbours.map_err(|why| refuse(None, plain(&why)))?);
+        let warnings = follower.as_ref().map(route_mode::warnings);
+        warnings.into_iter().flatten().for_each(|warning| tell(&warning));
+        followers.extend(follower);
     }
     let mut writes = Writes::default();
     let mut places = Vec::with_capacity(planned.len());
@@ -218,7 +229,8 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
     let stats = other("statistics", arguments.stats.as_deref())?;
     let mut files = writes.empty();
     let mut ready = Vec::with_capacity(planned.len());
-    for ((chain, source), (tap, output, own)) in planned.into_iter().zip(sources).zip(places) {
+    let opened = planned.into_iter().zip(sources).zip(places).zip(neighbour_tables);
+    for (((chain, source), (tap, output, own)), neighbours) in opened {
         let names = source.interfaces();
         let tap = chain.loaded.ports.tap.as_ref().zip(files.take(tap));
         let tap = tap.map(|((_, how), file)| how.writer(file, names.clone(), false));
@@ -237,12 +249,12 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
             .collect();
         let sink = match own.is_empty() {
             true => sink,
-            false => Box::new(PortSinks::new(sink, own)),
+            false => Box::new(PortSinks::new(sink, own).with_neighbours(neighbours)),
         };
         ready.push((chain.loaded, source, sink));
     }
     let alerts = lines(arguments, files.take(alerts)).map(Arc::new);
-    Ok(Opened { ready, outputs: Outputs::of_run(alerts), stats: files.take(stats) })
+    Ok(Opened { ready, outputs: Outputs::of_run(alerts), stats: files.take(stats), followers })
 }
 
 /// Where alerts go: to `file`, to standard output or nowhere.

@@ -131,6 +131,59 @@ fn packets_leave_by_the_peer_of_their_port() {
 }
 
 #[test]
+fn forwarding_by_routes_has_conditions() {
+    let demo = demo();
+    demo.write("routes.txt", "10.1.0.0/16 dev lan\n0.0.0.0/0 via 192.0.2.1 dev wan\n");
+    demo.write("neighbours.txt", "192.0.2.1 02:00:00:00:00:11\n");
+    let route = "forward = \"route\"\n";
+    let router = "[router]\nroutes = \"routes.txt\"\n";
+    let files = "neighbours = \"neighbours.txt\"\nmac = \"02:00:00:00:00:01\"\n";
+    let kernel = "[router]\nroutes = \"kernel\"\n";
+    for (function, table, lan, wan, mistake) in [
+        ("\"router\"", router, route, route, ""),
+        ("", "", route, route, "1:1: forward = \"route\" needs a router in the chain"),
+        ("\"router\"", router, route, "", "port \"wan\" lacks forward = \"route\""),
+        (
+            "\"router\"",
+            router,
+            "forward = \"route\"\npeer = \"wan\"\n",
+            route,
+            "7:11: `forward` conflicts with `peer`",
+        ),
+        ("\"router\"", router, "forward = \"wire\"\n", route, "`forward` must be \"route\""),
+        (
+            "\"router\"",
+            &format!("{router}{files}"),
+            route,
+            route,
+            "`neighbours` conflicts with forward = \"route\"",
+        ),
+        (
+            "\"router\"",
+            &format!("{kernel}{files}"),
+            "",
+            "",
+            "`neighbours` conflicts with routes = \"kernel\"",
+        ),
+    ] {
+        let ports = port("lan", "inside", "af_packet:lan", lan)
+            + &port("wan", "outside", "af_packet:wan", wan);
+        let chain = format!("[chain]\nfunctions = [{function}]\n{ports}\n{table}");
+        demo.write("c.toml", chain);
+        let ended = demo.warpline("check c.toml");
+        match mistake {
+            "" => drop(ended.expect(0)),
+            _ => assert!(ended.stderr.contains(mistake), "{}", ended.expect(2).stderr),
+        }
+    }
+    let capture = port("lan", "inside", "trace.pcap", route);
+    demo.write("c.toml", format!("[chain]\nfunctions = []\n{capture}"));
+    let ended = demo.warpline("check c.toml").expect(2);
+    let told = "`forward` requires an interface: device = \"af_packet:IF\"";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+}
+
+#[test]
 fn interfaces_of_one_capture_are_ports() {
     let demo = Demo::new();
     let records = [(0, 1), (1, 2), (2, 3), (1, 4), (0, 5)];

@@ -1,0 +1,69 @@
+//! Ports that forward by routes: the kernel's neighbours and addresses beside a chain.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use warpline_engine::Chain;
+use warpline_io::af_packet::AfPacketConfig;
+use warpline_io::neighbours::{Follower, NotFollowed};
+use warpline_io_error::plain;
+
+use crate::ports::NotOpened;
+
+/// Follows the neighbours of a chain's ports, if these forward by routes.
+pub(crate) fn follow(chain: &Chain) -> Result<Option<Follower>, NotOpened> {
+    let ports = chain.ports();
+    if !ports.are_routed() {
+        return Ok(None);
+    }
+    let interfaces = ports.interfaces();
+    let first = interfaces.iter().flatten().next().map_or("", String::as_str);
+    for interface in interfaces.iter().flatten() {
+        refuse_forwarding(interface)?;
+    }
+    let own = chain.instances.iter().flat_map(|one| one.function.own_addresses()).collect();
+    match Follower::start(interfaces.to_vec(), own) {
+        Ok(follower) => Ok(Some(follower)),
+        Err(NotFollowed::NotPermitted) => Err(at(
+            first,
+            "not permitted: forward = \"route\" needs root or CAP_NET_ADMIN to resolve neighbours",
+        )),
+        Err(NotFollowed::Io(error)) => Err(at(first, &format!("neighbours: {}", plain(&error)))),
+    }
+}
+
+/// Warnings for the operator before packets flow.
+pub(crate) fn warnings(follower: &Follower) -> Vec<String> {
+    let warning = |address: IpAddr| {
+        let tables = if address.is_ipv4() { "iptables" } else { "ip6tables" };
+        format!(
+            "warning: {address} is an address of the chain and of this machine; unless a rule drops \
+             its packets, the kernel answers them, too: `{tables} -t raw -A PREROUTING -d {address} \
+             -j DROP`\n"
+        )
+    };
+    follower.shared_addresses().into_iter().map(warning).collect()
+}
+
+/// A kernel that forwards as well would send each packet a second time.
+fn refuse_forwarding(interface: &str) -> Result<(), NotOpened> {
+    // IPv4 forwards by the setting of the interface, IPv6 by that of all.
+    let ipv4 = format!("net/ipv4/conf/{interface}/forwarding");
+    for (family, setting) in [("IPv4", ipv4.as_str()), ("IPv6", "net/ipv6/conf/all/forwarding")] {
+        let value = fs::read_to_string(format!("/proc/sys/{setting}")).unwrap_or_default();
+        if !matches!(value.trim(), "" | "0") {
+            let why = format!(
+                "the kernel forwards {family} packets of {interface}, so each would be sent twice; \
+                 run `sysctl -w {setting}=0`"
+            );
+            return Err(at(interface, &why));
+        }
+    }
+    Ok(())
+}
+
+fn at(interface: &str, why: &str) -> NotOpened {
+    let name = format!("{}{interface}", AfPacketConfig::PREFIX);
+    NotOpened { why: format!("{name}: {why}"), path: Some(PathBuf::from(name)) }
+}
