@@ -329,9 +329,9 @@ def case_refusals(lab):
     assert "1 to 15 bytes" in told, told
 
 
-def main():
+def main(names):
     program, *chosen = sys.argv[1:]
-    cases = {name[5:]: case for name, case in globals().items() if name.startswith("case_")}
+    cases = {name[5:]: case for name, case in names.items() if name.startswith("case_")}
     for name in chosen or cases:
         since = time.monotonic()
         with Lab(os.path.abspath(program)) as lab:
@@ -339,4 +339,5 @@ def main():
         print(f"{name}: ok, {time.monotonic() - since:.1f} s", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main(globals())

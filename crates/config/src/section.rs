@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::{Range, RangeInclusive};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use warpline_outputs::Destination;
 
 use crate::folder::{Folder, text_of};
 use crate::keys::{COMMON_KEYS, Key};
@@ -376,6 +377,21 @@ impl<'a> Section<'a> {
             Folder::Disk(folder) => folder.join(name),
             Folder::Bundled(_) => PathBuf::from(name),
         })
+    }
+
+    /// The file, pipe or socket that `key` names, to be opened when a run starts. Paths are
+    /// relative to the chain file's folder.
+    pub fn destination(&mut self, key: &str) -> Option<Destination> {
+        let text = self.string(key)?;
+        if !text.starts_with("unix:") && !text.starts_with("tcp:") {
+            return self.output(key).map(Destination::File);
+        }
+        let folder = match self.folder {
+            Folder::Disk(folder) => folder,
+            Folder::Bundled(_) => Path::new(""),
+        };
+        let parsed = Destination::parse(text, folder);
+        parsed.map_err(|why| self.mistake(key, format!("`{key}`: {why}"))).ok()
     }
 
     /// A key that must be there: notes a mistake where it is not.

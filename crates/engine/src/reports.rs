@@ -72,12 +72,11 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Opens every report of `chain`; `outputs` is what they write to with others.
+    /// Opens every report of `chain`; `outputs` are those of the chain.
     pub(crate) fn open(chain: &Chain, outputs: &Outputs) -> Result<Self, StartError> {
-        let outputs = outputs.of_chain();
         let open = |instance: &crate::Instance| {
             let failed = |why| StartError::Report(instance.name.clone(), why);
-            instance.function.report(&outputs).map_err(failed)
+            instance.function.report(outputs).map_err(failed)
         };
         let by_function = chain.instances.iter().map(open).collect::<Result<_, _>>()?;
         Ok(Self { by_function })

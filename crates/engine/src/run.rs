@@ -142,9 +142,10 @@ pub fn run_to(
     let loaded = deployment.load(None);
     let mut told = loaded.map_err(|(name, why)| StartError::Device(name, why))?;
     let chain = deployment.chain();
-    let reports = Reports::open(chain, outputs)?;
+    let is_live = is_live(&mut ports);
+    let reports = Reports::open(chain, &outputs.of_chain(is_live))?;
     let clock = Clock::start();
-    let sender_bell = is_live(&mut ports).then(Arc::default);
+    let sender_bell = is_live.then(Arc::default);
     let built: Vec<Built> = (0..settings.lanes)
         .map(|lane| build(deployment, &settings, (lane, &sender_bell), clock, &mut told))
         .collect::<Result<_, _>>()?;

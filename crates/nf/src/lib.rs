@@ -24,7 +24,7 @@ pub use kernels::{
     Element, KernelHeader, KernelParameter, KernelStep, KernelTable, Kernels, field_copies,
     packed_rows, room_copies,
 };
-pub use outputs::{LineBuffer, Lines, Outputs, SharedLines};
+pub use outputs::{Outputs, RecordBuffer, SharedRecords};
 pub use ports::{HopPorts, PORTS_MAX, Port, Ports, Side};
 pub use report::{Cell, Report, Table};
 pub use resources::Resources;
@@ -34,6 +34,7 @@ pub use warpline_config as config;
 pub use warpline_config::{
     Diagnostic, Diagnostics, Key, LISTED_MAX, Section, SourceText, is_deceptive,
 };
+pub use warpline_outputs::{Counts, Destination, Format, Output, Registry, Writer};
 
 /// What is known of a function before one is built.
 pub struct Definition {

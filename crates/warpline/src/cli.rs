@@ -164,8 +164,9 @@ pub(crate) struct RunArguments {
     /// Also write dropped packets, each with its reason as a comment; the output must be pcapng
     #[arg(long)]
     pub(crate) annotate: bool,
-    /// Write alerts, one JSON object per line; - is standard output
-    #[arg(long, value_name = "FILE")]
+    /// Write alerts, one JSON object per line, to a file, unix:PATH or tcp:HOST:PORT; - is standard
+    /// output
+    #[arg(long, value_name = "DST")]
     pub(crate) alerts: Option<PathBuf>,
     /// Write statistics as JSON
     #[arg(long, value_name = "FILE")]

@@ -24,6 +24,7 @@ mod ctl;
 mod demo;
 mod device_keys;
 mod keys;
+mod outputs_shown;
 mod plan_keys;
 mod port_keys;
 mod port_tables;

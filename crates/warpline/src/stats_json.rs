@@ -5,21 +5,33 @@ use warpline_engine::stats::{EndedBy, FunctionStats, Part, PortStats, Transfers}
 use warpline_engine::{
     Asked, Chain, Deployment, HugePages, Instance, NO_CHAIN_ROUTE_NAME, Report, Site,
 };
-use warpline_nf::{Cell, Port, Table};
+use warpline_nf::{Cell, Counts, Port, Table};
 use warpline_packet::Malformed;
 
 use crate::summary::duration;
 use crate::tenants::Tenancy;
-use crate::{routes_shown, stages_shown, tenants_shown};
+use crate::{outputs_shown, routes_shown, stages_shown, tenants_shown};
 
 /// Version of the file's form; it grows when a meaning changes, not when something is added.
 const SCHEMA: u32 = 1;
 
-/// The statistics of all chains of a process that took `seconds`, and of the devices they shared.
-pub(crate) fn stats(chains: &[(&Deployment, &Report)], tenancy: &Tenancy, seconds: f64) -> Value {
+/// Devices and outputs that the chains of a process share.
+pub(crate) struct Shared<'a> {
+    pub(crate) tenancy: &'a Tenancy,
+    /// The outputs of their reports.
+    pub(crate) outputs: &'a [Counts],
+}
+
+/// The statistics of all chains of a process that took `seconds`, and of `shared`.
+pub(crate) fn stats(chains: &[(&Deployment, &Report)], shared: &Shared<'_>, seconds: f64) -> Value {
     let chains: Vec<Value> = chains.iter().map(|(one, report)| of_chain(one, report)).collect();
-    let shared = tenants_shown::json(tenancy);
-    json!({ "schema": SCHEMA, "seconds": seconds, "chains": chains, "shared_devices": shared })
+    json!({
+        "schema": SCHEMA,
+        "seconds": seconds,
+        "chains": chains,
+        "shared_devices": tenants_shown::json(shared.tenancy),
+        "outputs": outputs_shown::json(shared.outputs),
+    })
 }
 
 /// The statistics of a chain.

@@ -11,6 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals as Pending;
 use warpline_engine::Control;
+use warpline_nf::Registry;
 
 use crate::ctl::LiveChain;
 
@@ -46,18 +47,19 @@ pub(crate) struct Signals {
     pub(crate) hangup: Arc<AtomicBool>,
     /// SIGUSR2, which pauses or resumes.
     pub(crate) toggle: Arc<AtomicBool>,
+    /// SIGUSR1, which opens the files of reports again.
+    pub(crate) reopen: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// From here on SIGINT, SIGTERM, SIGHUP and SIGUSR2 only leave a note, and SIGUSR1 does
-    /// nothing.
+    /// From here on SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 only leave a note.
     pub(crate) fn catch() -> Self {
-        let (hangup, toggle) = (Arc::default(), Arc::default());
+        let (hangup, toggle, reopen) = (Arc::default(), Arc::default(), Arc::default());
         // A refusal leaves the system's own behaviour, which ends the program.
         let _ = flag::register(SIGHUP, Arc::clone(&hangup));
         let _ = flag::register(SIGUSR2, Arc::clone(&toggle));
-        let _ = flag::register(SIGUSR1, Arc::default());
-        Self { stops: Arc::new(Stops::new()), hangup, toggle }
+        let _ = flag::register(SIGUSR1, Arc::clone(&reopen));
+        Self { stops: Arc::new(Stops::new()), hangup, toggle, reopen }
     }
 
     /// Guards the time before the run begins, which is until its value is dropped. After SIGINT or
@@ -140,17 +142,25 @@ impl Stops {
     }
 }
 
+/// What [`watch`] looks at.
+pub(crate) struct Watched<'a> {
+    pub(crate) chains: &'a [Arc<LiveChain>],
+    pub(crate) outputs: &'a Registry,
+    pub(crate) signals: &'a Signals,
+}
+
 /// Looks after running chains until `done`: has them stop at a signal, and at once at a second one;
 /// pauses and resumes them; tells what can't wait for the summary, draws the bar on a terminal.
 /// `give_up` ends the program where a thread doesn't end.
 pub(crate) fn watch(
-    chains: &[Arc<LiveChain>],
-    (stops, toggle): (&Stops, &AtomicBool),
+    watched: &Watched<'_>,
     done: &AtomicBool,
     tell: impl Fn(&str),
     give_up: impl Fn(u8),
     shows_progress: bool,
 ) {
+    let Watched { chains, outputs, signals } = watched;
+    let Signals { stops, toggle, reopen, .. } = signals;
     let bar = (shows_progress && std::io::stderr().is_terminal()).then(bar);
     let controls: Vec<&Control> = chains.iter().map(|chain| &chain.control).collect();
     let mut hurried = None;
@@ -169,12 +179,12 @@ pub(crate) fn watch(
         if toggle.swap(false, Ordering::Relaxed) {
             tell(toggle_pause(&controls));
         }
-        for chain in chains {
-            let name = &chain.name;
-            for news in chain.control.take_news() {
-                let tell = || tell(&format!("warning: chain {name:?}: {news}\n"));
-                bar.as_ref().map_or_else(tell, |bar| bar.suspend(tell));
-            }
+        if reopen.swap(false, Ordering::Relaxed) {
+            outputs.reopen();
+        }
+        for news in news_of(watched) {
+            let tell = || tell(&format!("warning: {news}\n"));
+            bar.as_ref().map_or_else(tell, |bar| bar.suspend(tell));
         }
         if let Some(bar) = &bar {
             draw(bar, &controls);
@@ -184,6 +194,17 @@ pub(crate) fn watch(
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
+}
+
+/// Messages about chains and outputs since the last call.
+fn news_of(watched: &Watched<'_>) -> Vec<String> {
+    let of_chain = |chain: &Arc<LiveChain>| {
+        let name = &chain.name;
+        let news = chain.control.take_news().into_iter();
+        news.map(|news| format!("chain {name:?}: {news}")).collect::<Vec<_>>()
+    };
+    let of_chains = watched.chains.iter().flat_map(of_chain);
+    of_chains.chain(watched.outputs.take_news()).collect()
 }
 
 /// Resumes chains if one is paused, or pauses all. Returns a message about it.

@@ -25,7 +25,7 @@ impl Writes {
     /// Opens the file at `path`, which is made if it is not there.
     pub(crate) fn open(&mut self, path: &Path) -> Result<Place, String> {
         let is_new = fs::symlink_metadata(path).is_err();
-        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let opened = OpenOptions::new().append(true).create(true).open(path);
         self.files.push(opened.map_err(|error| format!("{}: {}", path.display(), plain(&error)))?);
         if is_new {
             self.new.push(path.into());

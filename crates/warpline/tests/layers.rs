@@ -8,6 +8,7 @@ use serde_json::Value;
 /// The crates from the lowest layer up. A crate depends on crates of lower layers only.
 const LAYERS: &[&[&str]] = &[
     &["warpline-io-error"],
+    &["warpline-outputs"],
     &[
         "warpline-config",
         "warpline-device",

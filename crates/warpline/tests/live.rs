@@ -8,6 +8,7 @@ use std::process::Command;
 
 const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/live.py");
 const ROUTE_TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/route.py");
+const OPERATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/operation.py");
 
 fn runs(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
@@ -25,6 +26,11 @@ fn has_namespaces() -> bool {
 
 fn check(case: &str) {
     check_with(TOOL, case);
+}
+
+/// A case of operation over a long time.
+fn check_operation(case: &str) {
+    check_with(OPERATION, case);
 }
 
 fn check_with(tool: &str, case: &str) {
@@ -96,4 +102,25 @@ fn many_connections_pass_a_firewall_and_a_nids() {
 #[test]
 fn a_router_beside_a_kernel_that_forwards_is_refused() {
     check_with(ROUTE_TOOL, "refusals");
+}
+
+#[test]
+fn a_reader_that_stalls_stops_no_traffic() {
+    check_operation("stalled");
+    check_operation("absent");
+}
+
+#[test]
+fn a_full_disk_stops_no_traffic() {
+    check_operation("disk");
+}
+
+#[test]
+fn files_of_alerts_are_rotated() {
+    check_operation("rotate");
+}
+
+#[test]
+fn alerts_go_to_sockets_that_come_and_go() {
+    check_operation("sockets");
 }

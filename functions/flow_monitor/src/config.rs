@@ -1,17 +1,16 @@
 //! The function's table in the chain file: what was typed, and what it means.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use super::record::Form;
-use warpline_nf::{Key, Section};
+use warpline_nf::{Destination, Key, Section};
 
 pub(super) const KEYS: &[Key] = &[
     Key {
         name: "ipfix",
-        allowed: "a file",
+        allowed: "a file, unix:PATH or tcp:HOST:PORT",
         default: "none",
-        help: "the output file for records as IPFIX (RFC 5655)",
+        help: "the output for records as IPFIX (RFC 5655, RFC 7011)",
     },
     Key {
         name: "ipfix_udp",
@@ -21,9 +20,9 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "csv",
-        allowed: "a file",
+        allowed: "a file, unix:PATH or tcp:HOST:PORT",
         default: "none",
-        help: "the output file for records as CSV",
+        help: "the output for records as CSV",
     },
     Key {
         name: "export",
@@ -74,9 +73,9 @@ const FORMS: [(&str, Form); 2] = [("biflow", Form::Biflow), ("uniflow", Form::Un
 /// What the table means.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
-    pub(super) ipfix: Option<PathBuf>,
+    pub(super) ipfix: Option<Destination>,
     pub(super) ipfix_udp: Option<SocketAddr>,
-    pub(super) csv: Option<PathBuf>,
+    pub(super) csv: Option<Destination>,
     pub(super) form: Form,
     pub(super) active_us: u64,
     pub(super) idle_us: u64,
@@ -88,9 +87,9 @@ pub(super) struct Config {
 
 /// Reads the table; `None` where mistakes were noted.
 pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
-    let (ipfix, csv) = (section.output("ipfix"), section.output("csv"));
+    let (ipfix, csv) = (section.destination("ipfix"), section.destination("csv"));
     if ipfix.is_some() && ipfix == csv {
-        section.mistake("csv", "`csv` and `ipfix` name the same file");
+        section.mistake("csv", "`csv` and `ipfix` name the same output");
     }
     let active_s = section.integer("active_s", 1..=3600, 300);
     let idle_s = section.integer("idle_s", 1..=3600, active_s.min(30));

@@ -1,9 +1,7 @@
 //! The report: writes finished records as IPFIX and CSV, and counts heavy hitters.
 
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use warpline_packet::Seed;
@@ -11,10 +9,10 @@ use warpline_packet::Seed;
 use super::config::Config;
 use super::csv;
 use super::hitters::Hitters;
-use super::ipfix::Encoder;
+use super::ipfix::{self, Encoder};
 use super::record::{FlowRecord, Form};
 use warpline_io_error::plain;
-use warpline_nf::{Report, Table};
+use warpline_nf::{Destination, Format, Outputs, RecordBuffer, Report, Table};
 
 /// Bytes of a message in a file.
 const FILE_MESSAGE_LEN: usize = 8192;
@@ -27,14 +25,16 @@ const UDP_TEMPLATE_EVERY: u32 = 20;
 /// The same in seconds, so that a collector that forgets templates has them also where little goes on
 /// (RFC 7011, 8.4): what RFC 6728, 4.4.2 has for templateRefreshTimeout.
 const UDP_TEMPLATE_EVERY_S: u32 = 600;
-/// How long a datagram may wait for room.
+/// How long a datagram of a capture's record may wait for room.
 const UDP_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Takes the records of all shards.
 pub(super) struct Exporter {
-    ipfix: Option<(Encoder, Output)>,
+    ipfix: Option<(Encoder, RecordBuffer)>,
+    /// Whether a message that isn't full is written when there are no packets.
+    sends_early: bool,
     udp: Option<(Encoder, Datagrams)>,
-    csv: Option<(String, Output)>,
+    csv: Option<(String, RecordBuffer)>,
     form: Form,
     hitters: Hitters,
     records: u64,
@@ -43,12 +43,18 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    /// Creates the files and the socket.
-    pub(super) fn open(config: &Config, seed: Seed) -> Result<Self, String> {
+    /// Opens the outputs and the socket.
+    pub(super) fn open(config: &Config, seed: Seed, outputs: &Outputs) -> Result<Self, String> {
         let (form, domain) = (config.form, config.domain);
-        let ipfix = config.ipfix.as_deref().map(Output::create).transpose()?;
-        let csv = config.csv.as_deref().map(Output::create).transpose()?;
-        let udp = config.ipfix_udp.map(Datagrams::open).transpose()?;
+        let open = |output: &Option<Destination>, format| {
+            let opened = output.as_ref().map(|output| outputs.open(output, format)).transpose();
+            opened.map(|writer| writer.map(RecordBuffer::new))
+        };
+        let ipfix = open(&config.ipfix, ipfix::format(form))?;
+        let lines = Format::lines().beginning(move |_| csv::header(form).into());
+        let csv = open(&config.csv, lines)?;
+        let open = |to| Datagrams::open(to, outputs.is_live());
+        let udp = config.ipfix_udp.map(open).transpose()?;
         let of_file = |file| {
             (Encoder::new(form, domain, FILE_MESSAGE_LEN, FILE_TEMPLATE_EVERY, u32::MAX), file)
         };
@@ -57,6 +63,7 @@ impl Exporter {
             |socket| (Encoder::new(form, domain, UDP_MESSAGE_LEN, every, every_s), socket);
         Ok(Self {
             ipfix: ipfix.map(of_file),
+            sends_early: config.ipfix.as_ref().is_some_and(|output| output.path().is_none()),
             udp: udp.map(of_socket),
             csv: csv.map(|file| (csv::header(form).to_owned(), file)),
             form,
@@ -68,7 +75,7 @@ impl Exporter {
 
     fn export(&mut self, record: &FlowRecord) {
         if let Some((encoder, file)) = &mut self.ipfix {
-            encoder.add(record, &mut |message| file.write(message));
+            encoder.add(record, &mut |message| file.add(|to| to.extend_from_slice(message)));
         }
         if let Some((encoder, datagrams)) = &mut self.udp {
             encoder.add(record, &mut |message| datagrams.send(message));
@@ -76,8 +83,15 @@ impl Exporter {
         if let Some((line, file)) = &mut self.csv {
             // Writing to a string can't fail.
             let _ = csv::write_line(line, record, self.form);
-            file.write(line.as_bytes());
+            file.add(|to| to.extend_from_slice(line.as_bytes()));
             line.clear();
+        }
+    }
+
+    /// Writes the last message, however full it is.
+    fn end_message(&mut self) {
+        if let Some((encoder, file)) = &mut self.ipfix {
+            encoder.flush(&mut |message| file.add(|to| to.extend_from_slice(message)));
         }
     }
 }
@@ -93,29 +107,30 @@ impl Report for Exporter {
         }
     }
 
-    /// A message that isn't full is sent, but not written: what is in a file never depends on the clock.
+    /// A message that isn't full is sent, but not written to a file: its contents never depend on
+    /// the clock.
     fn rest(&mut self) {
+        if self.sends_early {
+            self.end_message();
+        }
         if let Some((encoder, datagrams)) = &mut self.udp {
             encoder.flush(&mut |message| datagrams.send(message));
         }
-        for file in self.ipfix.iter_mut().map(|(_, f)| f).chain(self.csv.iter_mut().map(|(_, f)| f))
-        {
-            file.flush();
-        }
+        self.ipfix.iter_mut().for_each(|(_, file)| file.flush());
+        self.csv.iter_mut().for_each(|(_, file)| file.flush());
     }
 
     fn finish(&mut self) -> Result<(), String> {
-        if let Some((encoder, file)) = &mut self.ipfix {
-            encoder.flush(&mut |message| file.write(message));
-        }
+        self.end_message();
         if let Some((header, file)) = &mut self.csv {
             // Of no record, the header is still to be written.
-            file.write(header.as_bytes());
+            file.add(|to| to.extend_from_slice(header.as_bytes()));
             header.clear();
         }
         self.rest();
-        let files = self.ipfix.iter().map(|(_, f)| f).chain(self.csv.iter().map(|(_, f)| f));
-        let errors: Vec<&str> = files.filter_map(|file| file.error.as_deref()).collect();
+        let ipfix = self.ipfix.iter_mut().map(|(_, file)| file);
+        let files = ipfix.chain(self.csv.iter_mut().map(|(_, file)| file));
+        let errors: Vec<String> = files.filter_map(RecordBuffer::finish).collect();
         if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
     }
 
@@ -125,7 +140,7 @@ impl Report for Exporter {
             visit("uniflows", self.uniflows);
         }
         if let Some((_, file)) = &self.ipfix {
-            visit("ipfix_messages", file.written);
+            visit("ipfix_messages", file.written());
         }
         if let Some((_, datagrams)) = &self.udp {
             visit("udp_messages", datagrams.sent);
@@ -135,40 +150,6 @@ impl Report for Exporter {
 
     fn tables(&self) -> Vec<Table> {
         self.hitters.tables()
-    }
-}
-
-/// A file, which is written to until that fails.
-struct Output {
-    path: PathBuf,
-    file: BufWriter<File>,
-    written: u64,
-    error: Option<String>,
-}
-
-impl Output {
-    fn create(path: &Path) -> Result<Self, String> {
-        let file = File::create(path)
-            .map_err(|error| format!("can't create {}: {}", path.display(), plain(&error)))?;
-        let file = BufWriter::with_capacity(1 << 16, file);
-        Ok(Self { path: path.to_owned(), file, written: 0, error: None })
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.attempt(|file| file.write_all(bytes));
-        self.written += u64::from(self.error.is_none());
-    }
-
-    fn flush(&mut self) {
-        self.attempt(BufWriter::flush);
-    }
-
-    fn attempt(&mut self, work: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
-        if self.error.is_none()
-            && let Err(error) = work(&mut self.file)
-        {
-            self.error = Some(format!("can't write {}: {}", self.path.display(), plain(&error)));
-        }
     }
 }
 
@@ -182,13 +163,15 @@ struct Datagrams {
 }
 
 impl Datagrams {
-    fn open(to: SocketAddr) -> Result<Self, String> {
+    /// A socket that waits for room, but not in a live chain.
+    fn open(to: SocketAddr, is_live: bool) -> Result<Self, String> {
         let any: SocketAddr = match to {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let socket = UdpSocket::bind(any).and_then(|socket| {
             socket.set_write_timeout(Some(UDP_PATIENCE))?;
+            socket.set_nonblocking(is_live)?;
             Ok(socket)
         });
         let socket =

@@ -7,6 +7,7 @@
 use core::ops::Range;
 
 use super::record::{FlowRecord, Form, Half};
+use warpline_nf::Format;
 
 /// RFC 7011, 3.1: version 0x000a.
 const VERSION: u16 = 10;
@@ -229,6 +230,19 @@ impl Encoder {
             put_set_len(&mut self.message, start);
         }
     }
+}
+
+/// The form of IPFIX messages in a file or a connection. Each but the first, which is a message's
+/// own matter, begins with templates.
+pub(super) fn format(form: Form) -> Format {
+    let len = |bytes: &[u8]| Some(u16::from_be_bytes(*bytes.get(2..4)?.first_chunk()?).into());
+    Format::new(len).beginning(move |next| {
+        let mut message = next.get(..MESSAGE_HEADER_LEN).unwrap_or_default().to_vec();
+        put_templates(&mut message, form);
+        let len = message.len() as u16;
+        message[2..4].copy_from_slice(&len.to_be_bytes());
+        message
+    })
 }
 
 /// A set with all templates of a form (RFC 7011, 3.4.1).

@@ -142,12 +142,13 @@ impl Function for FlowMonitor {
         Emits::notes(1, record::NOTE_LEN)
     }
 
-    fn report(&self, _: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
-        Ok(Some(Box::new(Exporter::open(&self.config, self.seed)?)))
+    fn report(&self, outputs: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
+        Ok(Some(Box::new(Exporter::open(&self.config, self.seed, outputs)?)))
     }
 
     fn writes(&self) -> Vec<PathBuf> {
-        self.config.ipfix.iter().chain(&self.config.csv).cloned().collect()
+        let outputs = self.config.ipfix.iter().chain(&self.config.csv);
+        outputs.filter_map(|output| output.path().map(PathBuf::from)).collect()
     }
 
     fn tick(&self) -> Option<Duration> {

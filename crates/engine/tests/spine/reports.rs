@@ -8,7 +8,7 @@ use warpline_engine::{
     Successor, run, run_to,
 };
 use warpline_io::{Next, NullSink, Sink, Source, SourceError};
-use warpline_nf::{Lines, Outputs};
+use warpline_nf::{Output, Outputs, Registry};
 
 use crate::common::frames::{Input, Traffic};
 use crate::common::noter::{Note, Noter, Notes};
@@ -137,8 +137,8 @@ impl std::io::Write for Paper {
 fn alerts(inputs: &[Input], settings: Settings) -> String {
     let deployment = deploy_forms(&forms(&["sensor", "sensor-of-words"]));
     let (paper, source) = (Paper::default(), Frames::new(inputs));
-    let lines = Lines::new("paper", Box::new(paper.clone()));
-    let outputs = Outputs::of_run(Some(Arc::new(lines)));
+    let alerts = Output::new("paper", Box::new(paper.clone()));
+    let outputs = Outputs::of_run(Some(Arc::new(alerts)), Registry::default());
     in_time(move || {
         let ports = Ports::Shared(Box::new(source), Box::<Kept>::default());
         run_to(&deployment, &settings, ports, &outputs, &Control::default()).expect("a start")

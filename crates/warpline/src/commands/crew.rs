@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use warpline_engine::{Deployment, Job, Ports, Report, run_all};
 use warpline_io_error::plain;
-use warpline_nf::{Diagnostics, Outputs};
+use warpline_nf::{Diagnostics, Outputs, Registry};
 
 use super::run::{Ready, tell};
 use crate::ctl::{Live, LiveChain, Socket};
 use crate::reload::{self, Origin, Running};
-use crate::watch::{self, Signals};
+use crate::watch::{self, Signals, Watched};
 use crate::{Failure, exit_status};
 
 /// For how long a thread that waits for the system is waited for.
@@ -41,18 +41,28 @@ pub(super) struct Outcome {
     pub(super) signal: Option<u8>,
 }
 
+/// Everything around the chains of a run.
+pub(super) struct Around<'a> {
+    pub(super) origin: &'a Origin<'a>,
+    pub(super) signals: &'a Signals,
+    pub(super) socket: Option<Socket>,
+    /// The outputs of reports.
+    pub(super) registry: Registry,
+}
+
 /// Runs all chains side by side; `finish` tells what became of them and gives what the program ends with.
 pub(super) fn run(
     ready: Vec<Ready>,
     outputs: &Outputs,
-    (origin, signals, socket): (&Origin<'_>, &Signals, Option<Socket>),
+    around: Around<'_>,
     shows_progress: bool,
     finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
-    let live = Arc::new(live_of(&ready, signals));
+    let Around { origin, signals, socket, registry } = around;
+    let live = Arc::new(live_of(&ready, signals, registry.clone()));
     let serve = |socket: Socket| socket.serve(Arc::clone(&live));
     let _server = socket.map(serve).transpose().map_err(Failure::Run)?;
-    let Signals { stops, hangup, toggle } = signals;
+    let Signals { stops, hangup, .. } = signals;
     for ((loaded, ..), chain) in ready.iter().zip(live.chains()) {
         if loaded.starts_paused {
             chain.control.pause();
@@ -75,8 +85,8 @@ pub(super) fn run(
         let done = Done(flag);
         let chains = live.chains();
         let give_up = move |signal| leave_with(finish(unfinished(chains, signal)));
-        let watch =
-            move || watch::watch(chains, (stops, toggle), flag, tell, give_up, shows_progress);
+        let watched = Watched { chains, outputs: &registry, signals };
+        let watch = move || watch::watch(&watched, flag, tell, give_up, shows_progress);
         start(scope, "watcher", watch)?;
         let serve = move || reload::serve(origin, running, (hangup, live), flag, tell);
         let reloader = start(scope, "reloader", serve)?;
@@ -96,10 +106,11 @@ pub(super) fn run(
 }
 
 /// The chains that start, as `ctl` sees them.
-fn live_of(ready: &[Ready], signals: &Signals) -> Live {
+fn live_of(ready: &[Ready], signals: &Signals, registry: Registry) -> Live {
     let tenancy = ready.first().map(|(loaded, ..)| Arc::clone(&loaded.tenancy));
     let deployments = ready.iter().map(|(loaded, ..)| Arc::clone(&loaded.deployment));
-    Live::new(deployments, tenancy.unwrap_or_default(), Arc::clone(&signals.hangup))
+    let hangup = Arc::clone(&signals.hangup);
+    Live::new(deployments, tenancy.unwrap_or_default(), registry, hangup)
 }
 
 /// Reports are of the chains that ran last.

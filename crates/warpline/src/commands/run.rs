@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use warpline_engine::{Chain, Deployment};
 use warpline_io::middleware::Limit;
@@ -14,9 +14,9 @@ use warpline_io::per_port::PortSinks;
 use warpline_io::{Sink, Source};
 use warpline_io_error::plain;
 use warpline_nf::config::Folder;
-use warpline_nf::{Definition, Lines, Outputs, SourceText};
+use warpline_nf::{Definition, Destination, Format, Outputs, Registry, SourceText};
 
-use super::crew::{self, Outcome, Ran};
+use super::crew::{self, Around, Outcome, Ran};
 use super::places::{self, Others, Planned, located, written_files};
 use crate::bounded::bounded;
 use crate::chain_file::{LoadOptions, Loaded, load};
@@ -27,10 +27,13 @@ use crate::device_keys::{self, check_name};
 use crate::ports::{Input, NotOpened, Output, wrap};
 use crate::reload::Origin;
 use crate::shown::shown;
-use crate::tenants::Tenancy;
+use crate::stats_json::Shared;
 use crate::watch::Signals;
 use crate::writes::Writes;
-use crate::{Failure, demo, route_mode, stats_json, summary, tenants_shown};
+use crate::{Failure, demo, outputs_shown, route_mode, stats_json, summary, tenants_shown};
+
+/// How long the reports of live chains may take to be written at the end.
+const OUTPUTS_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(
     functions: &[&'static Definition],
@@ -53,9 +56,10 @@ pub(crate) fn run(
     if arguments.annotate {
         check_annotate(&planned)?;
     }
+    let alerts = alerts_to(arguments).map_err(Failure::Usage)?;
     let others = Others {
         chain: arguments.chain.as_deref(),
-        alerts: alerts_file(arguments),
+        alerts: alerts.as_ref().and_then(Destination::path),
         alerts_to_stdout: alerts_to_stdout(arguments),
         stats: arguments.stats.as_deref(),
         ..Others::default()
@@ -64,10 +68,13 @@ pub(crate) fn run(
     let chains = planned.iter().map(|chain| &*chain.loaded.deployment);
     device_keys::unused(arguments.device.as_deref(), chains).iter().for_each(|told| tell(told));
     let in_vain =
-        arguments.alerts.is_some() && !planned.iter().any(|one| alerts(one.loaded.chain()));
+        arguments.alerts.is_some() && !planned.iter().any(|one| has_alerts(one.loaded.chain()));
     let tenancy = planned.first().map(|chain| Arc::clone(&chain.loaded.tenancy));
     let tenancy = tenancy.unwrap_or_default();
-    let Opened { ready, outputs, stats, followers: _followers } = open(arguments, planned)?;
+    let is_live = planned.iter().any(|chain| chain.input.is_live());
+    let registry = if is_live { Registry::queued() } else { Registry::default() };
+    let Opened { ready, outputs, stats, followers: _followers } =
+        open(arguments, planned, (&registry, alerts))?;
     let socket = arguments.socket.as_deref().map(Socket::open);
     let socket = socket.transpose().map_err(Failure::Usage)?;
     let no_background = |(name, why)| Failure::Run(format!("tenant {name:?}: {why}"));
@@ -75,8 +82,11 @@ pub(crate) fn run(
     let origin = Origin { path: arguments.chain.as_deref(), options };
     let stats = Mutex::new(stats);
     drop(beginning);
-    crew::run(ready, &outputs, (&origin, signals, socket), !arguments.quiet, |outcome| {
-        let finished = finish(&outcome, &tenancy, lock(&stats).take(), started, arguments);
+    let around = Around { origin: &origin, signals, socket, registry: registry.clone() };
+    crew::run(ready, &outputs, around, !arguments.quiet, |outcome| {
+        registry.close(OUTPUTS_PATIENCE);
+        let shared = Shared { tenancy: &tenancy, outputs: &registry.counts() };
+        let finished = finish(&outcome, &shared, lock(&stats).take(), started, arguments);
         if in_vain {
             tell("warning: --alerts has no effect: no function in this chain raises alerts\n");
         }
@@ -159,13 +169,18 @@ fn alerts_to_stdout(arguments: &RunArguments) -> bool {
     arguments.alerts.as_deref() == Some(Path::new("-"))
 }
 
-/// The file that alerts go to.
-fn alerts_file(arguments: &RunArguments) -> Option<&Path> {
-    arguments.alerts.as_deref().filter(|_| !alerts_to_stdout(arguments))
+/// Where alerts go, unless it is standard output or nowhere.
+fn alerts_to(arguments: &RunArguments) -> Result<Option<Destination>, String> {
+    let named = arguments.alerts.as_deref().filter(|_| !alerts_to_stdout(arguments));
+    let parse = |path: &Path| match path.to_str() {
+        Some(text) => Destination::parse(text, Path::new("")),
+        None => Ok(Destination::File(path.into())),
+    };
+    named.map(parse).transpose().map_err(|why| format!("--alerts: {why}"))
 }
 
 /// Whether a function of the chain alerts.
-fn alerts(chain: &Chain) -> bool {
+fn has_alerts(chain: &Chain) -> bool {
     chain.instances.iter().any(|instance| instance.function.alerts())
 }
 
@@ -182,7 +197,11 @@ struct Opened {
 }
 
 /// Opens every input, then every output, so that nothing is emptied for a run that can't start.
-fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failure> {
+fn open(
+    arguments: &RunArguments,
+    planned: Vec<Planned>,
+    (registry, alerts): (&Registry, Option<Destination>),
+) -> Result<Opened, Failure> {
     let refuse = |path: Option<&Path>, why: String| {
         let path = path.unwrap_or(Path::new("")).into();
         located(arguments.chain.as_deref(), &Refusal { why, path })
@@ -225,7 +244,8 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
         let opened = path.map(|path| writes.open(path)).transpose();
         opened.map_err(|why| Failure::Usage(format!("{what}: {why}")))
     };
-    let alerts = other("alerts", alerts_file(arguments))?;
+    let own = alerts.as_ref().filter(|alerts| !registry.opens_later(alerts));
+    let alerts_file = other("alerts", own.and_then(Destination::path))?;
     let stats = other("statistics", arguments.stats.as_deref())?;
     let mut files = writes.empty();
     let mut ready = Vec::with_capacity(planned.len());
@@ -253,23 +273,20 @@ fn open(arguments: &RunArguments, planned: Vec<Planned>) -> Result<Opened, Failu
         };
         ready.push((chain.loaded, source, sink));
     }
-    let alerts = lines(arguments, files.take(alerts)).map(Arc::new);
-    Ok(Opened { ready, outputs: Outputs::of_run(alerts), stats: files.take(stats), followers })
-}
-
-/// Where alerts go: to `file`, to standard output or nowhere.
-fn lines(arguments: &RunArguments, file: Option<File>) -> Option<Lines> {
-    let path = arguments.alerts.as_deref()?;
-    Some(match file {
-        Some(file) => Lines::new(path.display().to_string(), Box::new(file)),
-        None => Lines::new("standard output", Box::new(io::stdout())),
-    })
+    let open = |alerts| registry.open(alerts, files.take(alerts_file), Format::lines());
+    let alerts = match alerts_to_stdout(arguments) {
+        true => Some(registry.stdout()),
+        false => alerts.map(open),
+    };
+    let alerts = alerts.transpose().map_err(|why| Failure::Run(format!("alerts: {why}")))?;
+    let outputs = Outputs::of_run(alerts, registry.clone());
+    Ok(Opened { ready, outputs, stats: files.take(stats), followers })
 }
 
 /// Tells what was done, and whether it failed.
 fn finish(
     outcome: &Outcome,
-    tenancy: &Tenancy,
+    shared: &Shared<'_>,
     stats_file: Option<File>,
     started: Instant,
     arguments: &RunArguments,
@@ -287,11 +304,12 @@ fn finish(
         }
     }
     if !arguments.quiet {
-        tell(&tenants_shown::summary(tenancy));
+        tell(&tenants_shown::summary(shared.tenancy));
+        tell(&outputs_shown::summary(shared.outputs));
     }
     if let Some(file) = stats_file {
         let chains: Vec<_> = chains.iter().map(|ran| (&*ran.deployment, &ran.report)).collect();
-        let stats = stats_json::stats(&chains, tenancy, started.elapsed().as_secs_f64());
+        let stats = stats_json::stats(&chains, shared, started.elapsed().as_secs_f64());
         if let Err(error) = write_json(file, &stats) {
             failures.push(format!("statistics: {}", plain(&error)));
         }

@@ -7,10 +7,12 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use warpline_engine::{Control, Deployment, Report};
+use warpline_nf::Registry;
 
 use super::SCHEMA;
+use crate::stats_json::Shared;
 use crate::tenants::Tenancy;
-use crate::{stats_json, summary, tenants_shown};
+use crate::{outputs_shown, stats_json, summary, tenants_shown};
 
 /// A running chain.
 pub(crate) struct LiveChain {
@@ -70,6 +72,7 @@ impl LiveChain {
 pub(crate) struct Live {
     chains: Vec<Arc<LiveChain>>,
     tenancy: Arc<Tenancy>,
+    outputs: Registry,
     started: Instant,
     /// Set to ask for a reload.
     hangup: Arc<AtomicBool>,
@@ -82,11 +85,12 @@ impl Live {
     pub(crate) fn new(
         chains: impl Iterator<Item = Arc<Deployment>>,
         tenancy: Arc<Tenancy>,
+        outputs: Registry,
         hangup: Arc<AtomicBool>,
     ) -> Self {
         let chains = chains.map(|deployment| Arc::new(LiveChain::new(deployment))).collect();
         let (started, waiting) = (Instant::now(), Mutex::default());
-        Self { chains, tenancy, started, hangup, waiting }
+        Self { chains, tenancy, outputs, started, hangup, waiting }
     }
 
     /// The chains.
@@ -125,7 +129,8 @@ impl Live {
         let reports: Vec<_> = self.named(name)?.iter().map(|chain| chain.report()).collect();
         let reports: Vec<(&Deployment, &Report)> =
             reports.iter().map(|(deployment, report)| (&**deployment, report)).collect();
-        Ok(stats_json::stats(&reports, &self.tenancy, self.started.elapsed().as_secs_f64()))
+        let shared = Shared { tenancy: &self.tenancy, outputs: &self.outputs.counts() };
+        Ok(stats_json::stats(&reports, &shared, self.started.elapsed().as_secs_f64()))
     }
 
     /// The same as the summary of a run.
@@ -135,7 +140,8 @@ impl Live {
             let (deployment, report) = chain.report();
             text += &summary::summary(&deployment, &report, None, true);
         }
-        Ok(text + &tenants_shown::summary(&self.tenancy))
+        text += &tenants_shown::summary(&self.tenancy);
+        Ok(text + &outputs_shown::summary(&self.outputs.counts()))
     }
 
     /// Parts of the statistics of each chain: `functions` or `ports`.

@@ -180,7 +180,7 @@ fn mistakes_are_told() {
             "ipfix = \"a\"\ncsv = \"a\"\nidle_s = 30\nactive_s = 20\nipfix_udp = \"host:1\"\n"
         ),
         [
-            "`csv` and `ipfix` name the same file",
+            "`csv` and `ipfix` name the same output",
             "`idle_s` is 30, more than `active_s`, which is 20",
             "`ipfix_udp`: \"host:1\": invalid socket address syntax",
         ]

@@ -1,9 +1,7 @@
 //! The function's table in the chain file: the typed values, and their meaning.
 
-use std::path::PathBuf;
-
 use super::report::{Alert, EveOptions};
-use warpline_nf::{Key, Section};
+use warpline_nf::{Destination, Key, Section};
 use warpline_search::{Cache, Choice};
 use warpline_streams::flows::{Urgent, UrgentLimit};
 
@@ -142,13 +140,13 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "eve",
-        allowed: "a file",
+        allowed: "a file, unix:PATH or tcp:HOST:PORT",
         default: "none, in addition to --alerts",
         help: "the output file for alerts as EVE JSON lines",
     },
     Key {
         name: "fast_log",
-        allowed: "a file",
+        allowed: "a file, unix:PATH or tcp:HOST:PORT",
         default: "none",
         help: "the output file for alerts, one line each",
     },
@@ -228,9 +226,9 @@ pub(super) struct Config {
     pub(super) datagrams: usize,
     pub(super) xbits: usize,
     pub(super) thresholds: usize,
-    pub(super) eve: Option<PathBuf>,
-    pub(super) fast_log: Option<PathBuf>,
-    pub(super) hits: Option<PathBuf>,
+    pub(super) eve: Option<Destination>,
+    pub(super) fast_log: Option<Destination>,
+    pub(super) hits: Option<Destination>,
     pub(super) told: EveOptions,
 }
 
@@ -261,9 +259,9 @@ pub(super) fn read(section: &mut Section<'_>) -> Config {
         datagrams: section.integer("datagrams", 64..=1 << 16, 512) as usize,
         xbits: section.integer("xbits", 64..=1 << 20, 1 << 16) as usize,
         thresholds: section.integer("thresholds", 64..=1 << 24, 1 << 18) as usize,
-        eve: section.output("eve"),
-        fast_log: section.output("fast_log"),
-        hits: section.output("hits"),
+        eve: section.destination("eve"),
+        fast_log: section.destination("fast_log"),
+        hits: section.output("hits").map(Destination::File),
         told: EveOptions {
             payload: section.integer("payload", 0..=2048, 0) as usize,
             payload_printable: section.integer("payload_printable", 0..=2048, 0) as usize,

@@ -179,7 +179,7 @@ impl Function for Nids {
     }
 
     fn writes(&self) -> Vec<PathBuf> {
-        self.tables.config.alerts().writes().cloned().collect()
+        self.tables.config.alerts().writes().collect()
     }
 
     /// Other rules and other thresholds may come; what memory is made of, and what is written, may not.

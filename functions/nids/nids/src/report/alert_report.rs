@@ -8,18 +8,20 @@ use super::fast_log;
 use super::generations::Generations;
 use super::hits::Hits;
 use super::{Alert, Decision, Generation, Match, Reported, RuleId, Thresholds};
-use warpline_nf::{LineBuffer, Lines, Outputs, Report, SharedLines, Table};
+use warpline_nf::{
+    Destination, Format, Outputs, RecordBuffer, Report, SharedRecords, Table, Writer,
+};
 use warpline_nids_rules::Names;
 
 /// What is written, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertConfig {
     /// A file for EVE lines, besides the run's own.
-    pub eve: Option<PathBuf>,
+    pub eve: Option<Destination>,
     /// A file for lines of `fast.log`.
-    pub fast_log: Option<PathBuf>,
+    pub fast_log: Option<Destination>,
     /// A file for hits by rule, as JSON, at the end.
-    pub hits: Option<PathBuf>,
+    pub hits: Option<Destination>,
     /// What EVE lines say.
     pub options: EveOptions,
     /// How many counts thresholds keep.
@@ -30,8 +32,9 @@ pub struct AlertConfig {
 
 impl AlertConfig {
     /// The files that are written.
-    pub fn writes(&self) -> impl Iterator<Item = &PathBuf> {
-        [&self.eve, &self.fast_log, &self.hits].into_iter().flatten()
+    pub fn writes(&self) -> impl Iterator<Item = PathBuf> {
+        let all = [&self.eve, &self.fast_log, &self.hits].into_iter().flatten();
+        all.filter_map(|destination| destination.path().map(PathBuf::from))
     }
 }
 
@@ -45,9 +48,9 @@ pub struct AlertReport {
     current: Option<Current>,
     thresholds: Thresholds,
     hits: Hits,
-    eve: Vec<SharedLines>,
-    fast_log: Option<LineBuffer>,
-    hits_file: Option<Arc<Lines>>,
+    eve: Vec<SharedRecords>,
+    fast_log: Option<RecordBuffer>,
+    hits_file: Option<Writer>,
     options: EveOptions,
     top: usize,
     /// Alerts of the packet at hand.
@@ -78,18 +81,19 @@ impl AlertReport {
         generation: &Generation,
         outputs: &Outputs,
     ) -> Result<Self, String> {
-        let create = |path: &Option<PathBuf>| {
-            path.as_deref().map(Lines::create).transpose().map(|lines| lines.map(Arc::new))
+        let open = |output: &Option<Destination>, format: Format| {
+            output.as_ref().map(|output| outputs.open(output, format)).transpose()
         };
-        let eve = [outputs.alerts(), create(&config.eve)?.map(SharedLines::new)];
+        let eve = open(&config.eve, Format::lines())?.map(SharedRecords::new);
+        let eve = [outputs.alerts(), eve];
         let mut report = Self {
             generations: Arc::clone(generation.all()),
             current: None,
             thresholds: Thresholds::new(config.thresholds),
             hits: Hits::default(),
             eve: eve.into_iter().flatten().collect(),
-            fast_log: create(&config.fast_log)?.map(LineBuffer::new),
-            hits_file: create(&config.hits)?,
+            fast_log: open(&config.fast_log, Format::lines())?.map(RecordBuffer::new),
+            hits_file: open(&config.hits, Format::whole())?,
             options: config.options,
             top: config.top,
             told: 0,
@@ -178,19 +182,19 @@ impl Report for AlertReport {
     }
 
     fn rest(&mut self) {
-        self.eve.iter().for_each(SharedLines::flush);
-        self.fast_log.iter_mut().for_each(LineBuffer::flush);
+        self.eve.iter().for_each(SharedRecords::flush);
+        self.fast_log.iter_mut().for_each(RecordBuffer::flush);
     }
 
     fn finish(&mut self) -> Result<(), String> {
-        let eve = self.eve.iter().filter_map(SharedLines::finish);
-        let fast_log = self.fast_log.iter_mut().filter_map(LineBuffer::finish);
+        let eve = self.eve.iter().filter_map(SharedRecords::finish);
+        let fast_log = self.fast_log.iter_mut().filter_map(RecordBuffer::finish);
         let mut errors: Vec<String> = eve.chain(fast_log).collect();
         if let Some(file) = &self.hits_file {
             let mut text = serde_json::to_vec_pretty(&self.hits.json()).unwrap_or_default();
             text.push(b'\n');
             file.write(&text);
-            errors.extend(file.error());
+            errors.extend(file.finish());
         }
         if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
     }

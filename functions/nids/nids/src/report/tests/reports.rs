@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::report::{AlertConfig, AlertReport, Decision, EveOptions, Generation, Reported};
-use warpline_nf::{Cell, Lines, Outputs, Report};
+use warpline_nf::{Cell, Destination, Output, Outputs, Registry, Report};
 use warpline_nids_rules::{Names, Rate, Threshold, ThresholdFile, ThresholdHow, Track};
 
 /// A place that keeps what is written, up to so many bytes.
@@ -20,7 +20,8 @@ impl Paper {
     }
 
     fn outputs(&self) -> Outputs {
-        Outputs::of_run(Some(Arc::new(Lines::new("paper", Box::new(self.clone())))))
+        let alerts = Output::new("paper", Box::new(self.clone()));
+        Outputs::of_run(Some(Arc::new(alerts)), Registry::default())
     }
 
     /// Rule, packet and message of each line.
@@ -86,7 +87,7 @@ fn rules() -> Vec<Rule> {
 fn what_is_told_goes_to_every_file_and_hits_count_the_rest() {
     let folder = std::env::temp_dir().join(format!("warpline-alerts-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let path = |name: &str| Some(folder.join(name));
+    let path = |name: &str| Some(Destination::File(folder.join(name)));
     let config = AlertConfig {
         eve: path("eve.json"),
         fast_log: path("fast.log"),
@@ -140,7 +141,10 @@ fn what_is_told_goes_to_every_file_and_hits_count_the_rest() {
     let [table] = &report.tables()[..] else { panic!("one table") };
     assert_eq!(table.rows[1][..2], [Cell::Text("1:2:3".into()), Cell::Number(3)]);
     std::fs::remove_dir_all(folder).unwrap();
-    let missing = AlertConfig { fast_log: Some("/missing/folder/fast.log".into()), ..config };
+    let missing = AlertConfig {
+        fast_log: Some(Destination::File("/missing/folder/fast.log".into())),
+        ..config
+    };
     assert!(AlertReport::open(&missing, &generation, &Outputs::default()).is_err());
 }
 

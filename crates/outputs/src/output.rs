@@ -1,0 +1,262 @@
+//! An output: who writes to it, what it lost, and what an operator should hear.
+
+use std::io::Write;
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use warpline_io_error::plain;
+
+use crate::queue::Queue;
+use crate::stream::Stream;
+use crate::{Destination, Format};
+
+/// How long an output without losses counts as sound again.
+const SOUND_AFTER: Duration = Duration::from_secs(2);
+/// The time from one message about losses to the next.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// An output of whole records, from any number of threads.
+pub struct Output {
+    name: String,
+    tally: Arc<Tally>,
+    mode: Mode,
+    news: Mutex<News>,
+}
+
+enum Mode {
+    /// Written at once; set to open the file again.
+    Direct(Mutex<Direct>, AtomicBool),
+    /// Written by a thread.
+    Queued(Arc<Queue>, Format),
+}
+
+struct Direct {
+    stream: Stream,
+    has_failed: bool,
+    /// The failure, until it is reported.
+    error: Option<String>,
+}
+
+/// What became of an output's records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// The output's name.
+    pub name: String,
+    /// Records that were written.
+    pub written: u64,
+    /// Records that were not, for lack of room or after a failure.
+    pub lost: u64,
+}
+
+/// Counts that the threads of an output share.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) written: AtomicU64,
+    lost: AtomicU64,
+    /// Why the last attempt to write failed.
+    failure: Mutex<Option<String>>,
+    /// Messages that were not given yet.
+    notes: Mutex<Vec<String>>,
+}
+
+impl Tally {
+    pub(crate) fn lose(&self, records: u64) {
+        self.lost.fetch_add(records, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_failure(&self, failure: Option<String>) {
+        *lock(&self.failure) = failure;
+    }
+
+    pub(crate) fn note(&self, text: String) {
+        let mut notes = lock(&self.notes);
+        if notes.len() < 8 {
+            notes.push(text);
+        }
+    }
+}
+
+/// What was reported so far.
+#[derive(Default)]
+struct News {
+    /// Records lost when it was last looked at.
+    lost: u64,
+    /// When the last one was lost.
+    since: Option<Instant>,
+    /// When losses were reported last.
+    told: Option<Instant>,
+    /// Whether an end of the losses is to be reported.
+    is_losing: bool,
+}
+
+/// Writes records to an output, from one chain.
+#[derive(Clone)]
+pub struct Writer {
+    output: Arc<Output>,
+    waits: bool,
+}
+
+impl Output {
+    /// Lines that go to `writer` at once; messages call it `name`.
+    pub fn new(name: impl Into<String>, writer: Box<dyn Write + Send>) -> Self {
+        Self::direct(name.into(), Stream::of_writer(writer, Format::lines()))
+    }
+
+    pub(crate) fn direct(name: String, stream: Stream) -> Self {
+        let direct = Direct { stream, has_failed: false, error: None };
+        let (tally, news) = Default::default();
+        Self { name, tally, mode: Mode::Direct(Mutex::new(direct), AtomicBool::default()), news }
+    }
+
+    pub(crate) fn queued(name: String, stream: Stream, format: Format) -> Result<Self, String> {
+        let (tally, news) = Default::default();
+        let queue = Queue::start(stream, &tally);
+        let queue = queue.map_err(|why| format!("cannot spawn thread: {}", plain(&why)))?;
+        Ok(Self { name, tally, mode: Mode::Queued(queue, format), news })
+    }
+
+    fn write(&self, records: &[u8], waits: bool) {
+        match &self.mode {
+            Mode::Direct(direct, reopens) => {
+                let mut direct = lock(direct);
+                direct.reopen_if(reopens, &self.tally);
+                direct.write(&self.name, &self.tally, records);
+            }
+            Mode::Queued(queue, format) => queue.add(records, format.count(records), waits),
+        }
+    }
+
+    /// The failure that ended it, the first time that someone asks.
+    fn error(&self) -> Option<String> {
+        match &self.mode {
+            Mode::Direct(direct, _) => lock(direct).error.take(),
+            Mode::Queued(..) => None,
+        }
+    }
+
+    /// Opens a file again by its name.
+    pub(crate) fn reopen(&self) {
+        match &self.mode {
+            Mode::Queued(queue, _) => queue.reopen(),
+            Mode::Direct(direct, reopens) => {
+                reopens.store(true, Ordering::Relaxed);
+                // Whoever writes at the moment may wait for a reader. The next write reopens.
+                if let Ok(mut direct) = direct.try_lock() {
+                    direct.reopen_if(reopens, &self.tally);
+                }
+            }
+        }
+    }
+
+    /// Waits until all records are written, at most for `patience`, and takes no more.
+    pub(crate) fn close(&self, patience: Duration) {
+        if let Mode::Queued(queue, _) = &self.mode {
+            queue.settle(Some(patience));
+            queue.close();
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (written, lost) = (of(&self.tally.written), of(&self.tally.lost));
+        Counts { name: self.name.clone(), written, lost }
+    }
+
+    /// Messages for an operator since the last call, which looks at the clock.
+    pub(crate) fn take_news(&self, now: Instant, tell: &mut dyn FnMut(String)) {
+        let name = &self.name;
+        for note in lock(&self.tally.notes).drain(..) {
+            tell(format!("{name}: {note}"));
+        }
+        if matches!(self.mode, Mode::Direct(..)) {
+            return;
+        }
+        let lost = self.tally.lost.load(Ordering::Relaxed);
+        let mut news = lock(&self.news);
+        if mem::replace(&mut news.lost, lost) != lost {
+            news.since = Some(now);
+            let is_due = news.told.is_none_or(|told| now - told >= TELL_EVERY);
+            if !news.is_losing && is_due {
+                (news.is_losing, news.told) = (true, Some(now));
+                let why = lock(&self.tally.failure).clone();
+                let why = why.unwrap_or_else(|| "its reader is too slow".into());
+                tell(format!("{name} loses records: {why}"));
+            }
+        }
+        let is_sound = news.since.is_some_and(|since| now - since >= SOUND_AFTER);
+        if news.is_losing && is_sound && lock(&self.tally.failure).is_none() {
+            news.is_losing = false;
+            tell(format!("{name} is written again; {lost} records were lost"));
+        }
+    }
+}
+
+impl Direct {
+    fn reopen_if(&mut self, asked: &AtomicBool, tally: &Tally) {
+        if asked.load(Ordering::Relaxed)
+            && asked.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.stream.reopen()
+        {
+            tally.note(format!("can't open it again: {}", plain(&error)));
+        }
+    }
+
+    /// Writes `records`. After a failure nothing more is written.
+    fn write(&mut self, name: &str, tally: &Tally, records: &[u8]) {
+        let count = self.stream.format().count(records);
+        if self.has_failed {
+            tally.lose(count);
+            return;
+        }
+        match self.stream.write(records) {
+            Ok(()) => drop(tally.written.fetch_add(count, Ordering::Relaxed)),
+            Err(failed) => {
+                let written = self.stream.format().count(&records[..failed.written]);
+                tally.written.fetch_add(written, Ordering::Relaxed);
+                tally.lose(count - written);
+                self.has_failed = true;
+                self.error = Some(format!("can't write {name}: {}", plain(&failed.error)));
+            }
+        }
+    }
+}
+
+impl Writer {
+    /// For a chain that loses records which its reader has no room for, or one that `waits`.
+    pub fn new(output: Arc<Output>, waits: bool) -> Self {
+        Self { output, waits }
+    }
+
+    /// Writes whole records. A failure is reported by [`Writer::finish`].
+    pub fn write(&self, records: &[u8]) {
+        self.output.write(records, self.waits);
+    }
+
+    /// This chain writes no more: waits for the rest if it does. Returns the failure that ended
+    /// the output, unless it was returned before.
+    pub fn finish(&self) -> Option<String> {
+        if let (Mode::Queued(queue, _), true) = (&self.output.mode, self.waits) {
+            queue.settle(None);
+        }
+        self.output.error()
+    }
+
+    /// Records written so far, by all writers.
+    pub fn written(&self) -> u64 {
+        self.output.counts().written
+    }
+}
+
+impl Destination {
+    /// The error of an output that can't be opened.
+    pub(crate) fn not_opened(&self, error: &std::io::Error) -> String {
+        let verb = if self.path().is_some() { "create" } else { "connect to" };
+        format!("can't {verb} {self}: {}", plain(error))
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,116 @@
+//! All outputs of a run.
+
+use std::fs::{File, OpenOptions};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::output::lock;
+use crate::stream::{Stream, is_pipe};
+use crate::{Counts, Destination, Format, Output};
+
+/// The outputs of a run, to open them, to reopen their files, and to count.
+#[derive(Clone, Default)]
+pub struct Registry(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    is_queued: bool,
+    outputs: Mutex<Vec<Arc<Output>>>,
+}
+
+impl Registry {
+    /// Of a run with network interfaces: each output has a queue and a thread.
+    pub fn queued() -> Self {
+        Self(Arc::new(Inner { is_queued: true, ..Inner::default() }))
+    }
+
+    /// Whether a thread opens `destination`, so that nothing waits for its reader.
+    pub fn opens_later(&self, destination: &Destination) -> bool {
+        self.0.is_queued && destination.path().is_none_or(is_pipe)
+    }
+
+    /// Opens `destination`, or takes `file`, which is its file and empty.
+    ///
+    /// # Errors
+    /// The file can't be created; without queues, also: there is no connection.
+    pub fn open(
+        &self,
+        destination: Destination,
+        file: Option<File>,
+        format: Format,
+    ) -> Result<Arc<Output>, String> {
+        let name = destination.to_string();
+        let stream = if self.opens_later(&destination) {
+            Ok(Stream::closed(destination.clone(), format.clone()))
+        } else {
+            let file = file.map_or_else(|| create(&destination), |file| Ok(Some(file)));
+            file.and_then(|file| match file {
+                Some(file) => Stream::of_file(destination.clone(), file, format.clone()),
+                None => {
+                    let mut stream = Stream::closed(destination.clone(), format.clone());
+                    stream.open().map(|()| stream)
+                }
+            })
+        };
+        let stream = stream.map_err(|error| destination.not_opened(&error))?;
+        self.add(name, stream, format)
+    }
+
+    /// Adds standard output, which takes lines.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn stdout(&self) -> Result<Arc<Output>, String> {
+        let format = Format::lines();
+        let stream = Stream::of_writer(Box::new(std::io::stdout()), format.clone());
+        self.add("standard output".into(), stream, format)
+    }
+
+    fn add(&self, name: String, stream: Stream, format: Format) -> Result<Arc<Output>, String> {
+        let output = Arc::new(match self.0.is_queued {
+            true => Output::queued(name, stream, format)?,
+            false => Output::direct(name, stream),
+        });
+        lock(&self.0.outputs).push(Arc::clone(&output));
+        Ok(output)
+    }
+
+    /// Opens all files again by their names.
+    pub fn reopen(&self) {
+        self.all().iter().for_each(|output| output.reopen());
+    }
+
+    /// Messages for an operator since the last call.
+    pub fn take_news(&self) -> Vec<String> {
+        let (now, mut all) = (Instant::now(), Vec::new());
+        self.all().iter().for_each(|output| output.take_news(now, &mut |news| all.push(news)));
+        all
+    }
+
+    /// What became of the records of each output.
+    pub fn counts(&self) -> Vec<Counts> {
+        self.all().iter().map(|output| output.counts()).collect()
+    }
+
+    /// Nothing more is written: waits until all records are, at most for `patience`.
+    pub fn close(&self, patience: Duration) {
+        let ends = Instant::now() + patience;
+        for output in self.all() {
+            output.close(ends.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Output>> {
+        lock(&self.0.outputs).clone()
+    }
+}
+
+/// Creates the file of a destination that is one, empty.
+fn create(destination: &Destination) -> std::io::Result<Option<File>> {
+    let Some(path) = destination.path() else { return Ok(None) };
+    let file = OpenOptions::new().append(true).create(true).open(path)?;
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    Ok(Some(file))
+}

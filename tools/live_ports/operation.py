@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""Warpline on network interfaces for a long time: stalled readers, full disks, renamed files.
+
+    operation.py WARPLINE [CASE...]
+"""
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from lab import LIBC
+from live import RULES, STATS, WIRE, main, soon, wire
+from talk import Server, query
+
+CLONE_NEWNS = 0x00020000
+SENSOR = WIRE.replace('functions = ["firewall"]', 'functions = ["firewall", "nids"]').replace(
+    "[firewall]", '[nids]\nrules = "udp.rules"\n\n[firewall]'
+)
+ALERT = 'alert udp any any -> any 9 (msg:"discard"; dsize:8; sid:1;)\n'
+
+
+def sensor(lab):
+    wire(lab, SENSOR)
+    lab.write("udp.rules", ALERT)
+
+
+def discard(lan, count, pause_every=0):
+    """Sends `count` numbered packets that each cause an alert."""
+    with lan.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for number in range(count):
+            try:
+                sender.sendto(number.to_bytes(8, "big"), ("10.9.0.2", 9))
+            except ConnectionRefusedError:
+                pass
+            if pause_every and number % pause_every == 0:
+                time.sleep(0.001)
+
+
+def alerts_in(text):
+    """How many whole alerts `text` has; it may have nothing else."""
+    lines = text.splitlines(keepends=True)
+    assert all(line.endswith("\n") and json.loads(line)["alert"] for line in lines), "a torn line"
+    return len(lines)
+
+
+def ended(lab, child):
+    """Ends Warpline. Returns its alerts, the counts of its outputs, and its messages."""
+    chain, errors = lab.stop(child)
+    with open(lab.path("stats.json"), encoding="utf-8") as file:
+        outputs = json.load(file)["outputs"]
+    nids = next(one for one in chain["functions"] if one["name"] == "nids")
+    return nids["counters"]["alerts"], outputs, errors
+
+
+def read_all(reader, parts):
+    with os.fdopen(reader, "rb") as file:
+        while part := file.read(1 << 16):
+            parts.append(part)
+
+
+def case_stalled(lab):
+    """A reader of alerts that reads nothing stops no traffic, and gets later alerts."""
+    sensor(lab)
+    os.mkfifo(lab.path("pipe"))
+    reader = os.open(lab.path("pipe"), os.O_RDONLY | os.O_NONBLOCK)
+    child = lab.start("wire.toml", *STATS, "--alerts", "pipe")
+    lan, wan = lab.spaces["lan"], lab.spaces["wan"]
+    server = Server(wan)
+    # More alerts than pipe and queue have room for.
+    for _ in range(8):
+        discard(lan, 5_000, pause_every=100)
+        assert soon(lambda: query(lan, "10.9.0.2", 0.5)), "traffic continues"
+    os.set_blocking(reader, True)
+    read = []
+    reading = threading.Thread(target=read_all, args=(reader, read))
+    reading.start()
+    assert soon(lambda: len(read) > 0)
+    time.sleep(2.5)
+    discard(lan, 10)
+    alerts, [output], errors = ended(lab, child)
+    reading.join(timeout=20)
+    server.close()
+    assert alerts_in(b"".join(read).decode()) == output["written"], output
+    assert output["lost"] > 1_000, output
+    assert output["written"] + output["lost"] == alerts, (output, alerts)
+    assert "pipe loses records: its reader is too slow" in errors, errors
+    assert "pipe is written again" in errors, errors
+
+
+def case_absent(lab):
+    """A pipe that nobody reads delays neither the start nor traffic."""
+    sensor(lab)
+    os.mkfifo(lab.path("pipe"))
+    child = lab.start("wire.toml", *STATS, "--alerts", "pipe")
+    lan = lab.spaces["lan"]
+    server = Server(lab.spaces["wan"])
+    discard(lan, 10)
+    assert query(lan, "10.9.0.2"), "traffic continues"
+    server.close()
+    alerts, [output], _ = ended(lab, child)
+    assert (output["written"], output["lost"]) == (0, alerts) == (0, 10), output
+
+
+def fill(lab, ballast):
+    lab.write("wire.toml", SENSOR.replace('"nids"]', '"nids", "flow_monitor"]').replace(
+        "[firewall]", '[flow_monitor]\ncsv = "disk/flows.csv"\nidle_s = 1\n\n[firewall]'))
+    child = lab.start("wire.toml", *STATS, "--alerts", "disk/alerts.json")
+    lan = lab.spaces["lan"]
+    server = Server(lab.spaces["wan"])
+    with open(ballast, "wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            pass
+    for _ in range(8):
+        discard(lan, 5_000, pause_every=100)
+        assert soon(lambda: query(lan, "10.9.0.2", 0.5)), "traffic continues"
+    os.remove(ballast)
+    path = lab.path("disk/alerts.json")
+    before = os.path.getsize(path)
+    assert soon(lambda: os.path.getsize(path) > before + (4 << 20), 8), "alerts are written again"
+    discard(lan, 10)
+    server.close()
+    alerts, outputs, errors = ended(lab, child)
+    with open(path, encoding="utf-8") as file:
+        whole = alerts_in(file.read())
+    with open(lab.path("disk/flows.csv"), encoding="utf-8") as file:
+        rows = file.readlines()
+    counts = {os.path.basename(output["name"]): output for output in outputs}
+    of_alerts, of_flows = counts["alerts.json"], counts["flows.csv"]
+    assert whole == of_alerts["written"] and of_alerts["lost"] > 1_000, of_alerts
+    assert of_alerts["written"] + of_alerts["lost"] == alerts, (of_alerts, alerts)
+    assert len(rows) == of_flows["written"] > 8 and of_flows["lost"] == 0, of_flows
+    assert len({row.count(",") for row in rows}) == 1, "a torn row"
+    assert "disk/alerts.json loses records: no space left on device" in errors, errors
+
+
+def case_disk(lab):
+    """A full disk stops no traffic. Alerts and records are written again when it has room."""
+    sensor(lab)
+    assert LIBC.unshare(CLONE_NEWNS) == 0, ctypes.get_errno()
+    disk, ballast = lab.path("disk"), lab.path("disk/ballast")
+    os.mkdir(disk)
+    mount = "mount --make-rprivate / && mount -t tmpfs -o size=24m tmpfs"
+    subprocess.run(f"{mount} {disk}", shell=True, check=True)
+    try:
+        fill(lab, ballast)
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def case_rotate(lab):
+    """Files that are renamed are made anew at SIGUSR1; no line is lost or torn."""
+    sensor(lab)
+    child = lab.start("wire.toml", *STATS, "--alerts", "alerts.json")
+    sending = threading.Thread(target=discard, args=(lab.spaces["lan"], 20_000, 50))
+    sending.start()
+    names = ["alerts.json"]
+    while sending.is_alive():
+        time.sleep(0.1)
+        names.append(f"alerts.json.{len(names)}")
+        os.rename(lab.path("alerts.json"), lab.path(names[-1]))
+        child.send_signal(signal.SIGUSR1)
+        assert soon(lambda: os.path.exists(lab.path("alerts.json"))), "a new file"
+    sending.join()
+    time.sleep(0.2)
+    alerts, [output], _ = ended(lab, child)
+    texts = []
+    for name in [*names[1:], names[0]]:
+        with open(lab.path(name), encoding="utf-8") as file:
+            texts.append(file.read())
+        alerts_in(texts[-1])
+    numbers = [json.loads(line)["pcap_cnt"] for line in "".join(texts).splitlines()]
+    assert sum(map(bool, texts)) > 3, names
+    assert numbers == sorted(set(numbers)) and len(numbers) == alerts == output["written"], output
+    assert output["lost"] == 0, output
+
+
+def case_sockets(lab):
+    """Alerts reach a socket that is made later, and one that is made again."""
+    sensor(lab)
+    child = lab.start("wire.toml", *STATS, "--alerts", "unix:alerts.sock")
+    lan = lab.spaces["lan"]
+    discard(lan, 100)
+    texts = []
+    for _ in range(2):
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(lab.path("alerts.sock"))
+            listener.listen()
+            listener.settimeout(10)
+            stream, _ = listener.accept()
+        os.remove(lab.path("alerts.sock"))
+        stream.settimeout(10)
+        with stream, stream.makefile("r") as lines:
+            texts.append([next(lines) for _ in range(100)])
+        discard(lan, 100)
+    alerts, [output], errors = ended(lab, child)
+    assert [alerts_in("".join(text)) for text in texts] == [100, 100]
+    assert (alerts, output["written"], output["lost"]) == (300, 200, 100), output
+    assert "wrote 200" in errors, errors
+
+
+if __name__ == "__main__":
+    main(globals())
