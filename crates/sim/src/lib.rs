@@ -9,21 +9,30 @@
 
 #![forbid(unsafe_code)]
 
+mod assemble;
 mod chain;
 mod device;
 mod events;
 mod histogram;
+mod load;
 mod model;
 mod outcome;
 pub mod papers;
+mod profile_file;
 mod random;
+mod result_json;
 mod run;
+mod trace;
 mod traffic;
 
+pub use assemble::{Asked, AskedChain, AskedFunction, Assembled};
 pub use histogram::Histogram;
+pub use load::Load;
 pub use model::{
     ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, LinkModel, Place, Scenario,
     ScenarioError, StageModel,
 };
 pub use outcome::{ChainCounts, ChainOutcome, DeviceOutcome, Ended, Outcome, Span, StageCounts};
+pub use profile_file::{WorkFile, WorkFileError};
+pub use trace::trace;
 pub use traffic::{Arrivals, Size, Traffic};

@@ -1,4 +1,4 @@
-//! Rules about the shape of curves. Each says whether it holds, with the numbers that decide.
+//! Rules about the shape of curves. A rule reports whether it holds, with the numbers that decide.
 
 use std::ops::RangeInclusive;
 

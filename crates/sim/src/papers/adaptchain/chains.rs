@@ -34,7 +34,7 @@ const TUPLE: FieldSet = FieldSet::of(&[
 const ENDPOINTS: FieldSet =
     FieldSet::of(&[Field::SrcAddr, Field::DstAddr, Field::SrcPort, Field::DstPort]);
 
-/// What a function reads and writes.
+/// The fields that a function reads and writes.
 fn touch(name: &str) -> Touch {
     let payload = FieldSet::of(&[Field::Payload]);
     let (needs, writes) = match name {

@@ -120,7 +120,7 @@ pub(super) fn figure_1() -> Result {
 }
 
 pub(super) fn figure_2() -> Result {
-    // At nine tenths of what the device can do.
+    // At nine tenths of the device's rate.
     let delay = |launch, gbps: f64| {
         let offered = 0.9 * gbps.min(PORT_GBPS);
         Ok(run(launch, gbps, offered)?.chains[0].delay.mean() / 1e3)

@@ -1,0 +1,185 @@
+//! From chains and a profile to a [`Scenario`]: places functions, plans their copies, and gives each
+//! stage its costs. The decisions are those of `sched`.
+
+mod place;
+mod stages;
+
+use warpline_packet::Access;
+use warpline_sched::placement::PlacementPolicy;
+use warpline_sched::{Mode, PauseMode, Policy, Sharing};
+
+use crate::load::Load;
+use crate::model::{ChainModel, DeviceModel, DeviceSharing, LinkModel, Scenario};
+use crate::profile_file::WorkFile;
+use crate::traffic::{Arrivals, Traffic};
+pub(crate) use place::Placed;
+
+/// A function of a chain.
+#[derive(Clone, Debug)]
+pub struct AskedFunction {
+    /// The instance's name.
+    pub name: String,
+    /// The function's name, as the profile has it.
+    pub kind: String,
+    /// The device of the profile; `None` is chosen.
+    pub device: Option<String>,
+    /// Whether it has a stage of its own.
+    pub own_stage: bool,
+    /// The fields that it reads and writes.
+    pub access: Access,
+}
+
+/// A chain.
+#[derive(Clone, Debug)]
+pub struct AskedChain {
+    /// Its name.
+    pub name: String,
+    /// In order.
+    pub functions: Vec<AskedFunction>,
+    /// How its copies are planned.
+    pub mode: Mode,
+    /// Whether queues pause the stages before them.
+    pub pressure: PauseMode,
+    /// Thousandths of a launch that a queue holds, if there are no pauses.
+    pub queue: u32,
+    /// Lanes that divide its traffic.
+    pub lanes: usize,
+    /// Packets of a batch.
+    pub batch_packets: u64,
+}
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    /// The costs.
+    pub file: &'a WorkFile,
+    /// The chains, each with the load.
+    pub chains: Vec<AskedChain>,
+    /// Their traffic.
+    pub load: Load,
+    /// Copies of all chains that share the devices.
+    pub tenants: usize,
+    /// Who gets a device next; without one launches follow each other.
+    pub policy: Option<Policy>,
+    /// How functions without a device are placed.
+    pub placement: PlacementPolicy,
+    /// The simulated time.
+    pub lasts_ns: u64,
+    /// Of random numbers.
+    pub seed: u64,
+}
+
+/// A scenario, and the decisions that led to it.
+#[derive(Clone, Debug)]
+pub struct Assembled {
+    /// To be run.
+    pub scenario: Scenario,
+    /// A line for each function: where it runs, and by which launches.
+    pub decisions: Vec<String>,
+    /// By chain of the scenario: its chain and its tenant.
+    pub origins: Vec<(usize, usize)>,
+}
+
+/// The longest that ingress keeps the first packet of a batch.
+const BATCH_DELAY_NS: u64 = 20_000;
+
+impl Asked<'_> {
+    /// Makes the scenario.
+    ///
+    /// # Errors
+    /// A function or device that the profile does not have, named.
+    pub fn assemble(&self) -> Result<Assembled, String> {
+        let mut scenario = Scenario::new(self.lasts_ns, self.seed);
+        let placed = place::place(self)?;
+        let decisions = place::decisions(self, &placed);
+        let count = self.chains.len() * self.tenants;
+        scenario.devices = self.devices(count);
+        scenario.cpu_power = self.file.work.devices()[0].power;
+        scenario.lanes = 0;
+        let mut origins = Vec::new();
+        for tenant in 0..self.tenants {
+            for (number, chain) in self.chains.iter().enumerate() {
+                let user = tenant * self.chains.len() + number;
+                for lane in 0..chain.lanes.max(1) {
+                    let own = (scenario.lanes, user);
+                    let model = self.chain(chain, &placed[number], own, lane)?;
+                    scenario.chains.push(model);
+                    scenario.lanes += 1;
+                    origins.push((number, tenant));
+                }
+            }
+        }
+        Ok(Assembled { scenario, decisions, origins })
+    }
+
+    /// Every device but the CPU. Each chain of each tenant is a tenant of it.
+    fn devices(&self, users: usize) -> Vec<DeviceModel> {
+        let devices = self.file.work.devices().iter().zip(&self.file.links).skip(1);
+        devices
+            .map(|(device, link)| {
+                let copy_ns = link.as_ref().map_or(0.0, |link| link.each_copy * 1e9);
+                let of = |speed: f64| LinkModel::of_rate(speed, copy_ns);
+                let sharing = match self.policy {
+                    None => DeviceSharing::InOrder,
+                    Some(policy) => {
+                        let slots = users.max(Sharing::default().slots);
+                        let sharing = Sharing { policy, slots, ..Sharing::default() };
+                        DeviceSharing::Arbiter(sharing, vec![1; users])
+                    }
+                };
+                DeviceModel {
+                    name: device.name.clone(),
+                    sharing,
+                    tenants: users,
+                    to_device: link.as_ref().map(|link| of(link.to_device)),
+                    to_host: link.as_ref().map(|link| of(link.to_host)),
+                    power: device.power,
+                }
+            })
+            .collect()
+    }
+
+    fn chain(
+        &self,
+        chain: &AskedChain,
+        placed: &Placed,
+        (lane, user): (usize, usize),
+        number: usize,
+    ) -> Result<ChainModel, String> {
+        Ok(ChainModel {
+            name: chain.name.clone(),
+            traffic: divided(&self.load.traffic, number, chain.lanes.max(1)),
+            batch_packets: chain.batch_packets,
+            batch_delay_ns: BATCH_DELAY_NS,
+            stages: stages::stages(self, chain, placed, (lane, user))?,
+            pressure: chain.pressure,
+            queue: match chain.pressure {
+                PauseMode::Off => chain.queue,
+                // It waits at its marks before.
+                PauseMode::On(_) => u32::MAX,
+            },
+            full_drops: false,
+            signal_ns: 0,
+            source_waits: self.load.waits,
+        })
+    }
+}
+
+/// The part of lane `number` of `lanes`.
+fn divided(traffic: &Traffic, number: usize, lanes: usize) -> Traffic {
+    let part = |rate: f64| rate / lanes as f64;
+    let arrivals = match &traffic.arrivals {
+        Arrivals::Constant(rate) => Arrivals::Constant(part(*rate)),
+        Arrivals::Poisson(rate) => Arrivals::Poisson(part(*rate)),
+        Arrivals::OnOff { rate, on_ns, off_ns } => {
+            Arrivals::OnOff { rate: part(*rate), on_ns: *on_ns, off_ns: *off_ns }
+        }
+        Arrivals::Steps(steps) => {
+            Arrivals::Steps(steps.iter().map(|&(ns, rate)| (ns, part(rate))).collect())
+        }
+        Arrivals::Replay(all) => {
+            Arrivals::Replay(all.iter().skip(number).step_by(lanes).copied().collect())
+        }
+    };
+    Traffic { arrivals, size: traffic.size }
+}

@@ -1,0 +1,209 @@
+//! The device and launch size of each function: those of the chain file, or of a placement.
+
+use warpline_packet::{Binding, FieldSet};
+use warpline_sched::placement::{ChainDemand, PlacementPolicy, PlacementProblem, Site};
+use warpline_sched::{PlannedFunction, Problem, Profile, RowBytes, Widths};
+
+use super::{Asked, AskedChain};
+use crate::traffic::Arrivals;
+
+/// Bytes of a launch's table for each packet, in each direction.
+const ROW: RowBytes = RowBytes { there: 16.0, back: 16.0 };
+/// How long a launch waits for packets, unless a placement decides.
+const DELAY_NS: f64 = 100_000.0;
+
+/// Where the functions of a chain run.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    /// By function: its index in the profile.
+    pub(crate) functions: Vec<usize>,
+    pub(crate) sites: Vec<Site>,
+    /// Its plan's input, with the devices of `sites`.
+    pub(crate) problem: Problem,
+}
+
+/// Places all chains.
+pub(super) fn place(asked: &Asked<'_>) -> Result<Vec<Placed>, String> {
+    let work = &asked.file.work;
+    let names: Vec<&str> = work.devices().iter().map(|device| device.name.as_str()).collect();
+    let mut demands = Vec::new();
+    let mut fixed = Vec::new();
+    for chain in &asked.chains {
+        let functions = chain.functions.iter().map(|one| function_of(asked, &one.name, &one.kind));
+        let functions: Vec<usize> = functions.collect::<Result<_, _>>()?;
+        let mut devices = Vec::new();
+        for (one, &function) in chain.functions.iter().zip(&functions) {
+            devices.push(match one.device.as_deref() {
+                None | Some("auto") => None,
+                Some(name) => Some(device_of(asked, &one.name, name, function, &names)?),
+            });
+        }
+        fixed.push(devices);
+        demands.push(demand(asked, chain, functions));
+    }
+    let sites = sites(asked, &demands, &fixed)?;
+    let links = links(asked);
+    let placed = demands.into_iter().zip(sites).map(|(demand, sites)| {
+        let mut problem = demand.plan;
+        for (function, site) in problem.functions.iter_mut().zip(&sites) {
+            function.device = links[site.device];
+        }
+        Placed { functions: demand.functions, sites, problem }
+    });
+    Ok(placed.collect())
+}
+
+/// The function of the profile: that of the instance's name, or of its kind.
+fn function_of(asked: &Asked<'_>, name: &str, kind: &str) -> Result<usize, String> {
+    let own = asked.file.work.functions();
+    let bare = name.split(':').next().unwrap_or(name);
+    let found = [bare, kind].iter().find_map(|name| own.iter().position(|other| other == name));
+    found.ok_or_else(|| format!("the profile has no function {kind:?}; it has: {}", own.join(", ")))
+}
+
+fn device_of(
+    asked: &Asked<'_>,
+    name: &str,
+    device: &str,
+    function: usize,
+    names: &[&str],
+) -> Result<usize, String> {
+    let found = names.iter().position(|own| *own == device).ok_or_else(|| {
+        format!("{name}: the profile has no device {device:?}; it has: {}", names.join(", "))
+    })?;
+    match asked.file.work.launch_sizes((function, found)).is_empty() {
+        true => Err(format!("{name}: the profile has no measurement of it on {device:?}")),
+        false => Ok(found),
+    }
+}
+
+/// By device: its link's index in plans.
+fn links(asked: &Asked<'_>) -> Vec<Option<usize>> {
+    let mut count = 0;
+    let mut next = |has_link: bool| {
+        count += usize::from(has_link);
+        has_link.then(|| count - 1)
+    };
+    asked.file.links.iter().map(|link| next(link.is_some())).collect()
+}
+
+fn demand(asked: &Asked<'_>, chain: &AskedChain, functions: Vec<usize>) -> ChainDemand {
+    let len = asked.packet_len();
+    let profile =
+        Profile { links: asked.file.links.iter().flatten().cloned().collect(), gather: None };
+    let with_links = asked.file.work.devices().iter().zip(&asked.file.links);
+    let costs = with_links.filter(|(_, link)| link.is_some());
+    let costs = costs.map(|(device, _)| profile.costs(&device.name, chain.lanes.max(1)));
+    let planned = chain.functions.iter().map(|one| PlannedFunction {
+        row: ROW,
+        ..PlannedFunction::new(&one.name, &one.access, None)
+    });
+    let gathered = Binding::stageable();
+    ChainDemand {
+        plan: Problem {
+            functions: planned.collect(),
+            links: costs.collect(),
+            // A room starts at a multiple of 64 bytes.
+            widths: Widths::of_udp(len, len.next_multiple_of(64)),
+            end_reads: Problem::sink_reads(),
+            gathered: gathered & FieldSet::FRAME,
+            is_recoverable: false,
+            fetches_first: false,
+        },
+        functions,
+        links: links(asked),
+        packets_per_s: asked.packets_per_s().max(1.0),
+        packet_len: len,
+    }
+}
+
+/// The sites by the file, or by a placement of all functions if one is left to it.
+fn sites(
+    asked: &Asked<'_>,
+    demands: &[ChainDemand],
+    fixed: &[Vec<Option<usize>>],
+) -> Result<Vec<Vec<Site>>, String> {
+    let all: Option<Vec<Vec<usize>>> =
+        fixed.iter().map(|devices| devices.iter().copied().collect()).collect();
+    let policy = all.map_or_else(|| asked.placement.clone(), PlacementPolicy::Fixed);
+    let is_fixed = matches!(policy, PlacementPolicy::Fixed(_));
+    let problem = PlacementProblem {
+        profile: &asked.file.work,
+        chains: demands,
+        policy,
+        delay_ns_max: None,
+        power_w_max: None,
+        lanes_max: asked.chains.iter().map(|chain| chain.lanes).max().unwrap_or(1),
+    };
+    let mut sites = problem.place().map_err(|why| why.to_string())?.sites;
+    for (own, devices) in sites.iter_mut().zip(fixed) {
+        for (site, device) in own.iter_mut().zip(devices) {
+            if is_fixed && device.is_some() {
+                site.deadline_ns = DELAY_NS;
+            }
+        }
+    }
+    // A placement may differ from what the file says of single functions; the file counts.
+    for ((own, devices), demand) in sites.iter_mut().zip(fixed).zip(demands) {
+        for ((site, device), &function) in own.iter_mut().zip(devices).zip(&demand.functions) {
+            if let Some(device) = device.filter(|device| *device != site.device) {
+                let knee = asked.file.work.launch_knee((function, device), demand.packet_len);
+                let launch_packets = knee.unwrap_or(site.launch_packets);
+                let cpu_share = if device == 0 { 1.0 } else { 0.0 };
+                *site = Site { device, launch_packets, deadline_ns: DELAY_NS, cpu_share };
+            }
+        }
+    }
+    Ok(sites)
+}
+
+/// A line for each function.
+pub(super) fn decisions(asked: &Asked<'_>, placed: &[Placed]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (chain, placed) in asked.chains.iter().zip(placed) {
+        for (one, site) in chain.functions.iter().zip(&placed.sites) {
+            let device = &asked.file.work.devices()[site.device].name;
+            let how = match one.device.as_deref() {
+                None | Some("auto") => format!("chosen by {}", asked.placement.name()),
+                Some(_) => "chain file".into(),
+            };
+            let launches = match site.device {
+                0 => String::new(),
+                _ => {
+                    let (packets, us) = (site.launch_packets, site.deadline_ns / 1e3);
+                    format!(", launches of {packets} packets after {us:.0} us at most")
+                }
+            };
+            lines.push(format!("{}/{}: {device} ({how}){launches}", chain.name, one.name));
+        }
+    }
+    lines
+}
+
+impl Asked<'_> {
+    /// The mean length of its packets.
+    pub(crate) fn packet_len(&self) -> u32 {
+        match &self.load.traffic.arrivals {
+            Arrivals::Replay(all) if !all.is_empty() => {
+                let sum: u64 = all.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
+                (sum / all.len() as u64).max(1) as u32
+            }
+            _ => self.load.traffic.size.mean().round() as u32,
+        }
+    }
+
+    /// Its mean rate.
+    fn packets_per_s(&self) -> f64 {
+        let count = |packets: f64, ns: u64| packets * 1e9 / ns.max(1) as f64;
+        match &self.load.traffic.arrivals {
+            Arrivals::Replay(all) => {
+                count(all.len() as f64, all.last().map_or(1, |(at_ns, _)| *at_ns))
+            }
+            Arrivals::Steps(steps) => {
+                let sum: f64 = steps.iter().map(|(ns, rate)| *ns as f64 / 1e9 * rate).sum();
+                count(sum, steps.iter().map(|(ns, _)| ns).sum())
+            }
+            _ => self.load.traffic.rate().unwrap_or(0.0),
+        }
+    }
+}
