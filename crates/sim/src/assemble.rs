@@ -63,8 +63,8 @@ pub struct Asked<'a> {
     pub policy: Option<Policy>,
     /// How functions without a device are placed.
     pub placement: PlacementPolicy,
-    /// The simulated time.
-    pub lasts_ns: u64,
+    /// The simulated time; that of a capture or of steps, or a second, unless stated.
+    pub lasts_ns: Option<u64>,
     /// Of random numbers.
     pub seed: u64,
 }
@@ -82,6 +82,7 @@ pub struct Assembled {
 
 /// The longest that ingress keeps the first packet of a batch.
 const BATCH_DELAY_NS: u64 = 20_000;
+const SECOND_NS: u64 = 1_000_000_000;
 
 impl Asked<'_> {
     /// Makes the scenario.
@@ -89,7 +90,12 @@ impl Asked<'_> {
     /// # Errors
     /// A function or device that the profile does not have, named.
     pub fn assemble(&self) -> Result<Assembled, String> {
-        let mut scenario = Scenario::new(self.lasts_ns, self.seed);
+        let natural_ns = self.natural_ns();
+        let lasts_ns = self.lasts_ns.or(natural_ns).unwrap_or(SECOND_NS);
+        let mut scenario = Scenario::new(lasts_ns, self.seed);
+        if natural_ns.is_some() {
+            scenario.warm_up_ns = 0;
+        }
         let placed = place::place(self)?;
         let decisions = place::decisions(self, &placed);
         let count = self.chains.len() * self.tenants;
@@ -110,6 +116,15 @@ impl Asked<'_> {
             }
         }
         Ok(Assembled { scenario, decisions, origins })
+    }
+
+    /// The length of traffic that has an end.
+    fn natural_ns(&self) -> Option<u64> {
+        match &self.load.traffic.arrivals {
+            Arrivals::Replay(all) => Some(all.last().map_or(1, |(at_ns, _)| at_ns + 1)),
+            Arrivals::Steps(steps) => Some(steps.iter().map(|(ns, _)| ns).sum()),
+            _ => None,
+        }
     }
 
     /// Every device but the CPU. Each chain of each tenant is a tenant of it.

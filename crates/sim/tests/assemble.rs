@@ -49,7 +49,7 @@ fn asked<'a>(file: &'a WorkFile, functions: Vec<AskedFunction>, load: &str) -> A
         tenants: 1,
         policy: None,
         placement: PlacementPolicy::Throughput,
-        lasts_ns: 200_000_000,
+        lasts_ns: Some(200_000_000),
         seed: 1,
     }
 }
@@ -82,6 +82,34 @@ fn rates_are_those_of_the_profile() {
         let found = gbps(&outcome);
         assert!((found / expected - 1.0).abs() < 0.02, "{names:?}: {found}, not {expected}");
     }
+}
+
+#[test]
+fn traffic_with_an_end_is_simulated_whole() {
+    let file = WorkFile::parse(PROFILE).expect("sound");
+    let load = "steps:gbps=2@0.01/0@0.02/8@0.01,size=512";
+    let mut one = asked(&file, vec![function("nat", Some("gpu"))], load);
+    one.lasts_ns = None;
+    let (assembled, outcome) = run(&one);
+    assert_eq!(assembled.scenario.lasts_ns, 40_000_000);
+    let packets = 10e9 / 8.0 / 512.0 * 0.01;
+    assert!((outcome.chains[0].total.sent as f64 / packets - 1.0).abs() < 0.001);
+}
+
+#[test]
+fn paper_profiles_are_sound() {
+    let simmer = include_str!("../../../examples/profiles/simmer-2022.json");
+    let pythia = include_str!("../../../examples/profiles/pythia-2020.json");
+    let [simmer, pythia] = [simmer, pythia].map(|text| WorkFile::parse(text).expect("sound"));
+    assert!(simmer.is_paper && pythia.is_paper && !simmer.assumed.is_empty());
+    let chain = ["router", "ipsec", "nids"]
+        .map(|name| AskedFunction { own_stage: true, ..function(name, Some("a100")) });
+    let mut saturated = asked(&simmer, chain.to_vec(), "constant:mpps=1,size=1472");
+    saturated.lasts_ns = Some(5_000_000_000);
+    let (_, outcome) = run(&saturated);
+    // 0.04 + 1.63 + 0.52 us.
+    let mpps = outcome.sent_pps(0) / 1e6;
+    assert!((mpps * 2.19 - 1.0).abs() < 0.03, "{mpps}");
 }
 
 #[test]

@@ -50,6 +50,10 @@ pub(crate) enum Command {
     },
     /// Show which fields are copied to devices and back, and the cost; run nothing
     Plan(PlanArguments),
+    /// Simulate a chain in virtual time, by the costs of a profile; run nothing
+    Simulate(Box<SimulateArguments>),
+    /// Show the tables and figures of five papers beside simulated or measured numbers
+    Reproduce(ReproduceArguments),
     /// List the network functions, or show a function's manual, keys, devices, fields and drop
     /// reasons
     Functions {
@@ -138,6 +142,68 @@ pub(crate) struct PlanArguments {
     /// Set a key of a table
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+/// The arguments of `warpline simulate`.
+#[derive(Args)]
+pub(crate) struct SimulateArguments {
+    /// The chain file; its devices need not be here
+    pub(crate) chain: PathBuf,
+    /// Costs of functions on devices, JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: PathBuf,
+    /// Packets that each chain gets: constant:gbps=10,size=512, poisson:..., onoff:..., steps:... or
+    /// FILE.pcap
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) load: String,
+    /// Seconds of simulated time, up to 3600; default: those of a capture or of steps, or 1
+    #[arg(long, value_name = "S")]
+    pub(crate) seconds: Option<f64>,
+    /// Tenants that each run the chains on the same devices, 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub(crate) tenants: u64,
+    /// How tenants and chains share a device: best_effort, equal_share, fixed_share or
+    /// rate_proportional; default: launches in their order
+    #[arg(long, value_name = "NAME")]
+    pub(crate) policy: Option<String>,
+    /// How functions without a device are placed: throughput, latency, energy, cpu_only or
+    /// device_only
+    #[arg(long, value_name = "NAME", default_value = "throughput")]
+    pub(crate) placement: String,
+    /// Seed of random traffic
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Events after which the simulation stops
+    #[arg(long, value_name = "N", default_value_t = 50_000_000)]
+    pub(crate) events: u64,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Save the use of devices over time, in Chrome's trace format
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Set a key of a table
+    #[arg(long, value_name = "TABLE.KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// The arguments of `warpline reproduce`.
+#[derive(Args)]
+pub(crate) struct ReproduceArguments {
+    /// An entry (PAPER/ITEM), a paper, or all; without it, the verdicts of all entries
+    pub(crate) entries: Option<String>,
+    /// Show what measures each entry instead of simulating it
+    #[arg(long, conflicts_with = "simulated")]
+    pub(crate) live: bool,
+    /// Simulate the entries; this is the default
+    #[arg(long)]
+    pub(crate) simulated: bool,
+    /// Save a report, tables and drawings in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The arguments of `warpline run`.

@@ -131,6 +131,8 @@ pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
             commands::check::check(&chain, &options, form, more)
         }
         cli::Command::Plan(arguments) => commands::plan::plan(functions, &arguments),
+        cli::Command::Simulate(arguments) => commands::simulate::simulate(functions, &arguments),
+        cli::Command::Reproduce(arguments) => commands::reproduce::reproduce(&arguments),
         cli::Command::Functions { name } => {
             commands::functions::functions(functions, name.as_deref())
         }

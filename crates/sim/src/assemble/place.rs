@@ -126,7 +126,6 @@ fn sites(
     let all: Option<Vec<Vec<usize>>> =
         fixed.iter().map(|devices| devices.iter().copied().collect()).collect();
     let policy = all.map_or_else(|| asked.placement.clone(), PlacementPolicy::Fixed);
-    let is_fixed = matches!(policy, PlacementPolicy::Fixed(_));
     let problem = PlacementProblem {
         profile: &asked.file.work,
         chains: demands,
@@ -138,7 +137,8 @@ fn sites(
     let mut sites = problem.place().map_err(|why| why.to_string())?.sites;
     for (own, devices) in sites.iter_mut().zip(fixed) {
         for (site, device) in own.iter_mut().zip(devices) {
-            if is_fixed && device.is_some() {
+            // As the engine's default.
+            if device.is_some() && site.device != 0 {
                 site.deadline_ns = DELAY_NS;
             }
         }

@@ -9,7 +9,9 @@ pub(crate) mod meters;
 pub(crate) mod pages;
 pub(crate) mod places;
 pub(crate) mod plan;
+pub(crate) mod reproduce;
 pub(crate) mod run;
+pub(crate) mod simulate;
 mod strict;
 
 use std::io::{ErrorKind, Write};

@@ -33,6 +33,7 @@ mod reload;
 mod routes;
 mod seeds;
 mod shown;
+mod simulate;
 mod stats;
 mod tenants;
 mod times;

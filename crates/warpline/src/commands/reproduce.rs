@@ -1,0 +1,64 @@
+//! `warpline reproduce`: the tables and figures of papers, beside ours.
+
+use std::fs;
+use std::path::Path;
+
+use warpline_io_error::plain;
+use warpline_sim::papers::{self, Entry, PAPERS, Reproduced};
+
+use super::{say, say_json};
+use crate::Failure;
+use crate::cli::ReproduceArguments;
+
+/// Runs the entries that are named, or lists all.
+pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
+    let name = arguments.entries.as_deref();
+    let entries = papers::named(name.unwrap_or("all"));
+    if entries.is_empty() {
+        return Err(Failure::Usage(unknown(name.unwrap_or_default())));
+    }
+    let run = |entry: &'static Entry| match arguments.live {
+        true => Ok(entry.not_run()),
+        false => entry.simulate(),
+    };
+    let all: Result<Vec<Reproduced>, _> = entries.into_iter().map(run).collect();
+    let all = all.map_err(|why| Failure::Run(why.to_string()))?;
+    if let Some(folder) = &arguments.out {
+        save(folder, &all)?;
+    }
+    match arguments.json {
+        true => say_json(&papers::json(&all).to_string()),
+        false => say(&papers::table(&all, name.is_some())),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let papers: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
+    let paper = PAPERS.iter().find(|paper| name.starts_with(paper.name));
+    let items = paper.map(|paper| {
+        let items: Vec<&str> = paper.entries.iter().map(|entry| entry.item).collect();
+        format!("; entries of {}: {}", paper.name, items.join(", "))
+    });
+    format!(
+        "no entry {name:?}; name all, a paper, or PAPER/ENTRY; papers: {}{}",
+        papers.join(", "),
+        items.unwrap_or_default()
+    )
+}
+
+/// A report, all numbers, and a drawing of each entry.
+fn save(folder: &Path, all: &[Reproduced]) -> Result<(), Failure> {
+    let failed = |path: &Path, why: &std::io::Error| {
+        Failure::Run(format!("{}: {}", path.display(), plain(why)))
+    };
+    fs::create_dir_all(folder).map_err(|why| failed(folder, &why))?;
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(|why| failed(&path, &why))
+    };
+    write("report.md", &papers::markdown(all))?;
+    write("results.csv", &papers::csv(all))?;
+    write("results.json", &format!("{:#}\n", papers::json(all)))?;
+    let drawn = all.iter().filter(|one| !one.found.series.is_empty());
+    drawn.into_iter().try_for_each(|one| write(&papers::drawing_name(one), &papers::svg(one)))
+}

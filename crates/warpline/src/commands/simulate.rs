@@ -1,0 +1,191 @@
+//! `warpline simulate`: chains in virtual time, by the costs of a profile.
+
+mod capture;
+mod shown;
+
+use std::fs;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+use warpline_io_error::plain;
+use warpline_nf::Definition;
+use warpline_nf::config::read_text;
+use warpline_sched::Policy;
+use warpline_sched::placement::PlacementPolicy;
+use warpline_sim::{Asked, AskedChain, AskedFunction, Assembled, Ended, Load, Outcome, WorkFile};
+
+use super::{CHAIN_FILE_LEN_MAX, places, say, say_json};
+use crate::Failure;
+use crate::chain_file::{LoadOptions, Loaded, Setting};
+use crate::cli::SimulateArguments;
+
+/// Bytes of a profile.
+const PROFILE_LEN_MAX: u64 = 16 << 20;
+/// Spans of a trace.
+const SPANS_MAX: usize = 1_000_000;
+const SECONDS: std::ops::RangeInclusive<f64> = 1e-6..=3_600.0;
+
+/// In words, or as JSON.
+pub(crate) fn simulate(
+    functions: &[&'static Definition],
+    arguments: &SimulateArguments,
+) -> Result<(), Failure> {
+    let set = Setting::of_set(&arguments.set);
+    // The devices of the chain file are those of the profile.
+    let options = LoadOptions { functions, set: &set, device: Some("cpu"), is_live: false };
+    let chains = super::load_file(&arguments.chain, &options, false)?;
+    let file = profile(&arguments.profile)?;
+    let asked = asked(arguments, &chains, &file)?;
+    let mut assembled = asked.assemble().map_err(Failure::Usage)?;
+    assembled.scenario.events_max = arguments.events;
+    if let Some(trace) = &arguments.trace {
+        check_trace(arguments, &chains, trace)?;
+        assembled.scenario.spans_max = SPANS_MAX;
+    }
+    let simulated = assembled.scenario.simulate();
+    let outcome = simulated.map_err(|why| Failure::Usage(why.to_string()))?;
+    if let Some(trace) = &arguments.trace {
+        save_trace(trace, &assembled, &outcome)?;
+    }
+    match arguments.json {
+        true => say_json(&shown::json(&file, &assembled, &outcome).to_string())?,
+        false => say(&shown::text(&file, &assembled, &outcome))?,
+    }
+    match outcome.ended {
+        Ended::Drained => Ok(()),
+        Ended::Events => Err(Failure::Usage(format!(
+            "the simulation stopped after {} events at {:.6} s; allow more with --events, or lower \
+             --load or --seconds",
+            outcome.events,
+            outcome.ends_ns as f64 / 1e9
+        ))),
+    }
+}
+
+fn profile(path: &Path) -> Result<WorkFile, Failure> {
+    let name = path.display();
+    let text = read_text(path, PROFILE_LEN_MAX)
+        .map_err(|why| Failure::Usage(format!("can't read {name}: {why}")))?;
+    WorkFile::parse(&text).map_err(|why| Failure::Usage(format!("{name}: {why}")))
+}
+
+fn asked<'a>(
+    arguments: &SimulateArguments,
+    chains: &[Loaded],
+    file: &'a WorkFile,
+) -> Result<Asked<'a>, Failure> {
+    let SimulateArguments { seconds, tenants, seed, .. } = *arguments;
+    if let Some(seconds) = seconds.filter(|seconds| !SECONDS.contains(seconds)) {
+        let (least, most) = (SECONDS.start(), SECONDS.end());
+        let text = format!("--seconds must be {least} to {most}, found {seconds}");
+        return Err(Failure::Usage(text));
+    }
+    let devices = Devices::read(&arguments.chain, &arguments.set)?;
+    let load = match Path::new(&arguments.load) {
+        path if capture::is_capture(path) => capture::load(path)?,
+        _ => Load::parse(&arguments.load)
+            .map_err(|why| Failure::Usage(format!("--load {}: {why}", arguments.load)))?,
+    };
+    Ok(Asked {
+        file,
+        chains: chains.iter().map(|loaded| devices.chain(loaded)).collect(),
+        load,
+        tenants: tenants as usize,
+        policy: arguments.policy.as_deref().map(policy).transpose()?,
+        placement: placement(&arguments.placement)?,
+        lasts_ns: seconds.map(|seconds| (seconds * 1e9) as u64),
+        seed,
+    })
+}
+
+fn policy(name: &str) -> Result<Policy, Failure> {
+    Policy::from_name(name).ok_or_else(|| {
+        let names = Policy::ALL.map(Policy::name).join(", ");
+        Failure::Usage(format!("--policy {name}: no such policy; {names}"))
+    })
+}
+
+fn placement(name: &str) -> Result<PlacementPolicy, Failure> {
+    use PlacementPolicy::{CpuOnly, DeviceOnly, Energy, Latency, Throughput};
+    let all = [Throughput, Latency, Energy, CpuOnly, DeviceOnly];
+    let names = all.iter().map(PlacementPolicy::name).collect::<Vec<_>>().join(", ");
+    all.into_iter()
+        .find(|policy| policy.name() == name)
+        .ok_or_else(|| Failure::Usage(format!("--placement {name}: no such policy; {names}")))
+}
+
+/// The key `device` of functions' tables.
+struct Devices(Vec<(String, String)>);
+
+impl Devices {
+    /// The chain file was read before, so its text is sound.
+    fn read(path: &Path, set: &[String]) -> Result<Self, Failure> {
+        let text = read_text(path, CHAIN_FILE_LEN_MAX)
+            .map_err(|why| Failure::Usage(format!("can't read {}: {why}", path.display())))?;
+        let mut all = Vec::new();
+        let (table, _) = DeTable::parse_recoverable(&text);
+        for (name, value) in table.get_ref() {
+            let own = value.get_ref().as_table().and_then(|table| table.get("device"));
+            if let Some(device) = own.and_then(|value| DeValue::as_str(value.get_ref())) {
+                all.push((name.get_ref().to_string(), device.to_owned()));
+            }
+        }
+        for one in set {
+            if let Some((key, value)) = one.split_once('=')
+                && let Some(name) = key.trim().strip_suffix(".device")
+            {
+                all.push((name.to_owned(), value.trim().trim_matches('"').to_owned()));
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// The last one counts.
+    fn of(&self, instance: &str) -> Option<String> {
+        let bare = instance.split(':').next().unwrap_or(instance);
+        let own = self.0.iter().rev().find(|(name, _)| name == bare);
+        own.map(|(_, device)| device.clone())
+    }
+
+    fn chain(&self, loaded: &Loaded) -> AskedChain {
+        let deployment = &loaded.deployment;
+        let functions = deployment.instances().map(|(instance, site)| AskedFunction {
+            name: instance.name.clone(),
+            kind: instance.definition.name.to_owned(),
+            device: self.of(&instance.name),
+            own_stage: site.own_stage,
+            access: *instance.function.access(),
+        });
+        AskedChain {
+            name: loaded.chain().name.clone(),
+            functions: functions.collect(),
+            mode: deployment.plan().mode,
+            pressure: loaded.settings.pressure.mode,
+            queue: loaded.settings.pressure.queue,
+            lanes: deployment.plan().lanes,
+            batch_packets: loaded.settings.batch_packets as u64,
+        }
+    }
+}
+
+/// Refuses a trace that would replace a file of the simulation.
+fn check_trace(
+    arguments: &SimulateArguments,
+    chains: &[Loaded],
+    trace: &Path,
+) -> Result<(), Failure> {
+    places::check_drawing(&arguments.chain, chains, trace)?;
+    let same = |other: &Path| match (fs::canonicalize(other), fs::canonicalize(trace)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    };
+    let is_read = same(&arguments.profile) || same(Path::new(&arguments.load));
+    let text = || format!("--trace {}: the simulation reads this file", trace.display());
+    if is_read { Err(Failure::Usage(text())) } else { Ok(()) }
+}
+
+fn save_trace(path: &Path, assembled: &Assembled, outcome: &Outcome) -> Result<(), Failure> {
+    let text = warpline_sim::trace(&assembled.scenario, outcome).to_string();
+    fs::write(path, text)
+        .map_err(|why| Failure::Run(format!("{}: {}", path.display(), plain(&why))))
+}

@@ -1,0 +1,47 @@
+//! Times and lengths of a capture, as a load.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use warpline_io::{CaptureFile, CaptureReader, Next, Source};
+use warpline_sim::{Arrivals, Load, Size, Traffic};
+
+use crate::Failure;
+
+/// Packets that a load may have.
+const PACKETS_MAX: usize = 20_000_000;
+
+/// Whether the name is that of a capture.
+pub(super) fn is_capture(path: &Path) -> bool {
+    path.extension().is_some() && CaptureFile::of_name(path).is_ok()
+}
+
+/// Reads a capture. The first packet is at time 0, and none is before an earlier one.
+pub(super) fn load(path: &Path) -> Result<Load, Failure> {
+    let failed =
+        |why: &dyn std::fmt::Display| Failure::Usage(format!("--load {}: {why}", path.display()));
+    let mut reader = CaptureReader::open(path).map_err(|why| failed(&why))?;
+    let mut all: Vec<(u64, u32)> = Vec::new();
+    let mut first_ns = None;
+    loop {
+        match reader.next().map_err(|why| failed(&why))? {
+            Next::Frame(frame) => {
+                let at_ns = frame.timestamp.as_nanos();
+                let first_ns = *first_ns.get_or_insert(at_ns);
+                let last_ns = all.last().map_or(0, |(at_ns, _)| *at_ns);
+                let at_ns = at_ns.saturating_sub(first_ns).max(last_ns);
+                all.push((at_ns, frame.wire_len.max(1)));
+            }
+            Next::Idle(_) => {}
+            Next::End => break,
+        }
+        if all.len() > PACKETS_MAX {
+            return Err(failed(&format!("more than {PACKETS_MAX} packets")));
+        }
+    }
+    if all.is_empty() {
+        return Err(failed(&"no packets"));
+    }
+    let arrivals = Arrivals::Replay(Arc::from(all));
+    Ok(Load { traffic: Traffic { arrivals, size: Size::Fixed(512) }, waits: false })
+}

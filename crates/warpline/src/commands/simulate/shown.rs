@@ -1,0 +1,98 @@
+//! The outcome of a simulation in words, and as JSON.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use warpline_sim::{Assembled, Outcome, WorkFile};
+
+/// As JSON, with the profile and the decisions.
+pub(super) fn json(file: &WorkFile, assembled: &Assembled, outcome: &Outcome) -> Value {
+    let mut all = outcome.json(&assembled.scenario);
+    for (chain, (_, tenant)) in assembled.origins.iter().enumerate() {
+        all["chains"][chain]["tenant"] = json!(tenant);
+    }
+    let assumed = file.assumed.iter().map(|(what, why)| json!({ "what": what, "why": why }));
+    all["profile"] = json!({
+        "title": file.title,
+        "kind": if file.is_paper { "paper" } else { "measured" },
+        "assumed": assumed.collect::<Vec<_>>(),
+    });
+    all["placement"] = json!(assembled.decisions);
+    all
+}
+
+pub(super) fn text(file: &WorkFile, assembled: &Assembled, outcome: &Outcome) -> String {
+    let kind = if file.is_paper { "printed numbers" } else { "measured" };
+    let mut text = format!(
+        "simulated {:.3} s, the last {:.3} s measured; profile: {} ({kind})\n",
+        assembled.scenario.lasts_ns as f64 / 1e9,
+        outcome.measured_ns as f64 / 1e9,
+        file.title
+    );
+    for (what, why) in &file.assumed {
+        let _ = writeln!(text, "  assumed: {what}. {why}");
+    }
+    for decision in &assembled.decisions {
+        let _ = writeln!(text, "  {decision}");
+    }
+    for chain in 0..outcome.chains.len() {
+        chain_text(&mut text, assembled, outcome, chain);
+    }
+    devices(&mut text, assembled, outcome);
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn chain_text(text: &mut String, assembled: &Assembled, outcome: &Outcome, chain: usize) {
+    let own = &outcome.chains[chain];
+    let name = &assembled.scenario.chains[chain].name;
+    let _ = writeln!(text, "chain {name:?}, tenant {}", assembled.origins[chain].1);
+    let _ = writeln!(
+        text,
+        "  offered {:.4} Mpps; sent {:.4} Mpps, {:.3} Gb/s",
+        outcome.per_second(own.measured.offered) / 1e6,
+        outcome.sent_pps(chain) / 1e6,
+        outcome.sent_bps(chain) / 1e9
+    );
+    let drops = outcome.drops(&assembled.scenario, chain);
+    let lost = drops.iter().filter(|(_, count)| *count > 0);
+    let lost: Vec<String> = lost.map(|(name, count)| format!("{count} at {name}")).collect();
+    let lost = if lost.is_empty() { "none".into() } else { lost.join(", ") };
+    let _ = writeln!(text, "  packets lost: {lost}");
+    let us = |quantile| own.delay.quantile(quantile) as f64 / 1e3;
+    let _ = writeln!(
+        text,
+        "  latency p50 {:.1} us, p95 {:.1} us, p99 {:.1} us, max {:.1} us",
+        us(0.5),
+        us(0.95),
+        us(0.99),
+        own.delay.max() as f64 / 1e3
+    );
+}
+
+fn devices(text: &mut String, assembled: &Assembled, outcome: &Outcome) {
+    let watts = |device| {
+        let watts = outcome.watts(&assembled.scenario, device);
+        watts.map_or("power unknown".into(), |watts| format!("{watts:.1} W"))
+    };
+    for (at, device) in assembled.scenario.devices.iter().enumerate() {
+        let own = &outcome.devices[at];
+        let share = |tenant: usize| 100.0 * outcome.device_share(at, tenant);
+        let shares: Vec<String> =
+            (0..own.busy_ns.len()).map(|tenant| format!("{:.1}", share(tenant))).collect();
+        let all: f64 = (0..own.busy_ns.len()).map(share).sum();
+        let _ = writeln!(
+            text,
+            "device {}: {all:.1} % busy ({} by chain and tenant), {} bytes to it, {} to the host, {}",
+            device.name,
+            shares.join(", "),
+            own.to_device_bytes,
+            own.to_host_bytes,
+            watts(Some(at))
+        );
+    }
+    let busy = outcome.lane_busy_ns.iter();
+    let busy = busy.map(|ns| 100.0 * *ns as f64 / outcome.measured_ns.max(1) as f64);
+    let busy: Vec<String> = busy.map(|percent| format!("{percent:.1}")).collect();
+    let _ = writeln!(text, "cpu: lanes {} % busy, {}", busy.join(", "), watts(None));
+}

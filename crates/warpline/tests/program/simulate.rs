@@ -1,0 +1,119 @@
+//! `warpline simulate` and `warpline reproduce`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::harness::Demo;
+
+const CHAIN: &str = "[chain]\nfunctions = [\"digest\", \"flow_monitor\"]\n\
+    [digest]\ndevice = \"gpu-7\"\nmin_payload = 64\n[flow_monitor]\nstage = \"own\"\n";
+
+const PROFILE: &str = r#"{"schema": 1, "kind": "paper", "title": "made up", "functions":
+    ["digest", "flow_monitor"], "devices": [{"name": "cpu", "idle_w": 10, "busy_w": 20},
+    {"name": "gpu-7"}], "measurements": [
+    {"function": "digest", "device": "gpu-7", "launch_packets": 256, "packet_len": 500, "gbps": 4},
+    {"function": "flow_monitor", "device": "cpu", "launch_packets": 256, "packet_len": 500, "gbps": 2}],
+    "assumed": [{"what": "all of it", "why": "a test"}]}"#;
+
+fn demo() -> Demo {
+    let demo = Demo::new();
+    demo.write("own.toml", CHAIN.replace("min_payload = 64\n", ""));
+    demo.write("own.json", PROFILE);
+    demo
+}
+
+fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).expect("JSON")
+}
+
+#[test]
+fn a_chain_is_simulated_with_devices_that_are_not_here() {
+    let demo = demo();
+    let run = "simulate own.toml --profile own.json --load constant:gbps=8,size=500 --seconds 0.2";
+    let one = demo.warpline(&format!("{run} --json --trace trace.json")).expect(0);
+    let other = demo.warpline(&format!("{run} --json")).expect(0);
+    assert_eq!(one.stdout, other.stdout, "equal seeds give equal bytes");
+    let out = json(&one.stdout);
+    let chain = &out["chains"][0];
+    // The slower of two stages, which pauses the source before it.
+    let gbps = chain["rate"]["gbps"].as_f64().expect("a rate");
+    assert!((gbps / 2.0 - 1.0).abs() < 0.02, "{gbps}");
+    assert_eq!(chain["packets"]["in_flight"], 0);
+    assert_eq!(chain["packets"]["dropped"], 0);
+    assert!(chain["packets"]["held_back"].as_u64() > Some(0));
+    assert_eq!(out["placement"][0].as_str().map(|text| text.contains("gpu-7")), Some(true));
+    assert_eq!(out["cpu"]["watts"].as_f64().map(f64::round), Some(20.0));
+    let trace = json(&demo.read("trace.json"));
+    assert!(trace["traceEvents"].as_array().expect("events").len() > 100);
+
+    let text = String::from_utf8(demo.warpline(run).expect(0).stdout).expect("text");
+    for part in ["profile: made up (printed numbers)", "assumed: all of it. a test", "p50"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let capture = "simulate own.toml --profile own.json --load capture.pcap --json";
+    let replayed = json(&demo.warpline(capture).expect(0).stdout);
+    assert_eq!(replayed["chains"][0]["packets"]["sent"], 12_703, "{replayed}");
+    assert!(replayed["seconds"].as_f64() > Some(18.0), "{replayed}");
+}
+
+#[test]
+fn mistakes_of_simulations_are_named() {
+    let demo = demo();
+    demo.write("other.json", PROFILE.replace("\"digest\"", "\"nat\""));
+    demo.write("absurd.json", PROFILE.replace("\"gbps\": 4", "\"gbps\": -4"));
+    let load = "--load constant:gbps=8,size=500";
+    for (arguments, why) in [
+        (format!("own.toml --profile other.json {load}"), "the profile has no function \"digest\""),
+        (format!("own.toml --profile absurd.json {load}"), "`measurements[0].gbps` must be"),
+        (format!("own.toml --profile none.json {load}"), "can't read none.json"),
+        (format!("own.toml --profile own.toml {load}"), "own.toml: line 1, column 2: not JSON"),
+        ("own.toml --profile own.json --load fast".into(), "--load fast: no such load"),
+        (format!("own.toml --profile own.json {load} --seconds 0"), "--seconds must be"),
+        (format!("own.toml --profile own.json {load} --seconds nan"), "--seconds must be"),
+        (
+            format!("own.toml --profile own.json {load} --policy fair"),
+            "--policy fair: no such policy",
+        ),
+        (format!("own.toml --profile own.json {load} --placement here"), "--placement here"),
+        (format!("own.toml --profile own.json {load} --events 500"), "stopped after 500 events"),
+        (format!("own.toml --profile own.json {load} --trace own.json"), "reads this file"),
+        (
+            format!("own.toml --profile own.json {load} --set digest.device=\"tpu\""),
+            "no device \"tpu\"",
+        ),
+    ] {
+        let ended = demo.warpline(&format!("simulate {arguments}")).expect(2);
+        assert!(ended.stderr.contains(why), "{arguments}: {}", ended.stderr);
+    }
+    assert_eq!(demo.read("own.json"), PROFILE.as_bytes());
+}
+
+#[test]
+fn entries_are_reproduced_and_saved() {
+    let demo = Demo::new();
+    let one = demo.warpline("reproduce simmer-2022/table5 --json --out report").expect(0);
+    let out = json(&one.stdout);
+    assert_eq!(out["entries"][0]["id"], "simmer-2022/table5");
+    assert_eq!(out["entries"][0]["state"], "same shape");
+    let report = demo.path("report");
+    let text = fs::read_to_string(report.join("report.md")).expect("a report");
+    assert!(text.contains("### simmer-2022/table5"), "{text}");
+    for file in ["results.csv", "results.json", "simmer-2022-table5.svg"] {
+        assert!(report.join(file).metadata().expect(file).len() > 100, "{file}");
+    }
+    let table = demo.warpline("reproduce adaptchain-2024/fig5").expect(0).stdout;
+    let table = String::from_utf8(table).expect("text");
+    assert!(table.contains("same shape") && table.contains("paper"), "{table}");
+    let live = demo.warpline("reproduce vgpu-nfv-2020 --live").expect(0).stdout;
+    let live = String::from_utf8(live).expect("text");
+    assert!(
+        live.contains("live: tools/bench.sh vgpu") && live.contains("0 of the same shape"),
+        "{live}"
+    );
+    let unknown = demo.warpline("reproduce simmer-2022/fig99").expect(2).stderr;
+    assert!(unknown.contains("entries of simmer-2022: table1, table2"), "{unknown}");
+    demo.write("file", "");
+    let refused = demo.warpline("reproduce simmer-2022/table5 --out file").expect(1).stderr;
+    assert!(refused.contains("file: "), "{refused}");
+}
