@@ -1,5 +1,5 @@
-//! From chains and a profile to a [`Scenario`]: places functions, plans their copies, and gives each
-//! stage its costs. The decisions are those of `sched`.
+//! From chains and a profile to a [`Scenario`]: places functions, plans their copies, and gives
+//! each stage its costs. The decisions are those of `sched`.
 
 mod place;
 mod stages;

@@ -4,8 +4,8 @@ use crate::traffic::{Arrivals, Size, Traffic};
 
 /// The forms, for messages.
 const FORMS: &str = "constant:RATE, poisson:RATE, onoff:RATE,on_us=N,off_us=N or \
-    steps:gbps=RATE@SECONDS/RATE@SECONDS; RATE is pps=, kpps=, mpps=, mbps= or gbps=; also size=BYTES \
-    or size=imix, and on_full=wait or drop";
+    steps:gbps=RATE@SECONDS/RATE@SECONDS; RATE is pps=, kpps=, mpps=, mbps= or gbps=; also \
+    size=BYTES or size=imix, and on_full=wait or drop";
 
 /// A load of a command line.
 #[derive(Clone, Debug, PartialEq)]

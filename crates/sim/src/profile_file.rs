@@ -257,12 +257,13 @@ mod tests {
     use super::*;
 
     const SOUND: &str = r#"{"schema": 1, "kind": "measured", "title": "t", "functions": ["nat"],
-        "devices": [{"name": "cpu", "idle_w": 20, "busy_w": 90}, {"name": "gpu",
-            "link": {"to_device_bytes_per_s": 1e10, "to_host_bytes_per_s": 1e10, "each_copy_s": 1e-6}}],
+        "devices": [{"name": "cpu", "idle_w": 20, "busy_w": 90}, {"name": "gpu", "link":
+            {"to_device_bytes_per_s": 1e10, "to_host_bytes_per_s": 1e10, "each_copy_s": 1e-6}}],
         "measurements": [
-            {"function": "nat", "device": "cpu", "launch_packets": 256, "packet_len": 64, "gbps": 5},
-            {"function": "nat", "device": "gpu", "launch_packets": 1024, "packet_len": 64, "gbps": 50,
-             "latency_us": 12, "beside": {"function": "nat", "count": 1}}]}"#;
+            {"function": "nat", "device": "cpu", "launch_packets": 256, "packet_len": 64,
+             "gbps": 5},
+            {"function": "nat", "device": "gpu", "launch_packets": 1024, "packet_len": 64,
+             "gbps": 50, "latency_us": 12, "beside": {"function": "nat", "count": 1}}]}"#;
 
     #[test]
     fn a_file_gives_its_measurements() {

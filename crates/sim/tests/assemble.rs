@@ -16,7 +16,8 @@ const PROFILE: &str = r#"{"schema": 1, "kind": "measured", "title": "test",
         {"function": "nids", "device": "cpu", "launch_packets": 256, "packet_len": 512, "gbps": 1},
         {"function": "nat", "device": "gpu", "launch_packets": 1024, "packet_len": 512, "gbps": 20},
         {"function": "nids", "device": "gpu", "launch_packets": 256, "packet_len": 512, "gbps": 16},
-        {"function": "nids", "device": "gpu", "launch_packets": 1024, "packet_len": 512, "gbps": 40}]}"#;
+        {"function": "nids", "device": "gpu", "launch_packets": 1024, "packet_len": 512,
+         "gbps": 40}]}"#;
 
 fn function(name: &str, device: Option<&str>) -> AskedFunction {
     let reads = match name {

@@ -134,3 +134,33 @@ fn another_simulation_of_figure_6_agrees() {
     }
     assert_eq!(text.lines().count(), marks.len());
 }
+
+#[test]
+fn records_of_benches_are_read() {
+    let simmer = include_str!("../../../bench/record/simmer-2026-11-27.md");
+    let vgpu = include_str!("../../../bench/record/vgpu-2026-11-27.md");
+    let read = |id: &str, text| papers::named(id)[0].measured(text);
+    let six = read("simmer-2022/fig6", simmer);
+    let at = |one: &Reproduced, series: usize, at: &str| {
+        let points = &one.found.series[series].points;
+        points.iter().find(|point| point.at == at).and_then(|point| point.ours)
+    };
+    assert_eq!((at(&six, 0, "vanilla"), at(&six, 0, "2.8")), (Some(0.453), Some(0.456)));
+    assert_eq!((at(&six, 1, "2.8"), at(&six, 2, "2.8")), (Some(0.0), Some(0.8)));
+    assert_eq!(six.state, State::Differs);
+    let nine = read("simmer-2022/fig9", simmer);
+    assert_eq!((at(&nine, 0, "256"), at(&nine, 1, "256")), (Some(1.8), Some(2.39)));
+    let three = read("vgpu-nfv-2020/fig3", vgpu);
+    assert_eq!(at(&three, 0, "4"), Some(103.0), "IPsec under equal share");
+    assert_eq!(at(&three, 3, "4"), Some(217.0), "NIDS under best effort");
+    assert_eq!(at(&read("vgpu-nfv-2020/fig4", vgpu), 0, "2"), Some(14.94));
+    for id in
+        ["simmer-2022/fig7", "simmer-2022/fig7-nf1", "simmer-2022/fig7-nf3", "simmer-2022/fig10"]
+    {
+        assert_ne!(read(id, simmer).state, State::NotRun, "{id}");
+    }
+    // Another bench's output measures nothing.
+    for entry in papers::named("all") {
+        assert_eq!(entry.measured("figure 6\n 1 2 3\n").state, State::NotRun, "{}", entry.id());
+    }
+}

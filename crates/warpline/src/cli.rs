@@ -152,15 +152,15 @@ pub(crate) struct SimulateArguments {
     /// Costs of functions on devices, JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: PathBuf,
-    /// Packets that each chain gets: constant:gbps=10,size=512, poisson:..., onoff:..., steps:... or
-    /// FILE.pcap
+    /// Packets that each chain gets: constant:gbps=10,size=512, poisson:..., onoff:..., steps:...
+    /// or FILE.pcap
     #[arg(long, value_name = "SPEC")]
     pub(crate) load: String,
     /// Seconds of simulated time, up to 3600; default: those of a capture or of steps, or 1
     #[arg(long, value_name = "S")]
     pub(crate) seconds: Option<f64>,
     /// Tenants that each run the chains on the same devices, 1 to 64
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = tenants())]
     pub(crate) tenants: u64,
     /// How tenants and chains share a device: best_effort, equal_share, fixed_share or
     /// rate_proportional; default: launches in their order
@@ -187,14 +187,21 @@ pub(crate) struct SimulateArguments {
     pub(crate) set: Vec<String>,
 }
 
+fn tenants() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=64)
+}
+
 /// The arguments of `warpline reproduce`.
 #[derive(Args)]
 pub(crate) struct ReproduceArguments {
     /// An entry (PAPER/ITEM), a paper, or all; without it, the verdicts of all entries
     pub(crate) entries: Option<String>,
-    /// Show what measures each entry instead of simulating it
+    /// Show the bench that measures each entry instead of simulating it
     #[arg(long, conflicts_with = "simulated")]
     pub(crate) live: bool,
+    /// Output of a bench, whose numbers stand beside the paper's
+    #[arg(long, value_name = "FILE", requires = "live")]
+    pub(crate) record: Option<PathBuf>,
     /// Simulate the entries; this is the default
     #[arg(long)]
     pub(crate) simulated: bool,

@@ -143,7 +143,7 @@ fn sites(
             }
         }
     }
-    // A placement may differ from what the file says of single functions; the file counts.
+    // The file's device of a function counts, also where a placement has another.
     for ((own, devices), demand) in sites.iter_mut().zip(fixed).zip(demands) {
         for ((site, device), &function) in own.iter_mut().zip(devices).zip(&demand.functions) {
             if let Some(device) = device.filter(|device| *device != site.device) {

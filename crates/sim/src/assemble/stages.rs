@@ -1,4 +1,5 @@
-//! Stages with their costs. Consecutive functions on one device share a stage, unless one has its own.
+//! Stages with their costs. Consecutive functions on one device share a stage, unless one has its
+//! own.
 
 use warpline_sched::{LaunchLimits, Mode, Plan};
 

@@ -16,7 +16,16 @@ const fn entry(
     simulation: Simulation,
 ) -> Entry {
     let (live, simulation) = (Some("tools/bench.sh chain_copies"), Some(simulation));
-    Entry { paper: "adaptchain-2024", item, title, source, live, simulation, why_not: "" }
+    Entry {
+        paper: "adaptchain-2024",
+        item,
+        title,
+        source,
+        live,
+        simulation,
+        measured: None,
+        why_not: "",
+    }
 }
 
 /// See the module.
@@ -140,6 +149,7 @@ pub(super) const PAPER: Paper = Paper {
             source: "section VI-A",
             live: None,
             simulation: None,
+            measured: None,
             why_not: "not built: functions of a chain share a process",
         },
     ],

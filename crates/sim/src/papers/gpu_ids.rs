@@ -16,7 +16,16 @@ const fn entry(
     simulation: Simulation,
 ) -> Entry {
     let (live, simulation) = (Some(LIVE), Some(simulation));
-    Entry { paper: "gpu-ids-framework", item, title, source, live, simulation, why_not: "" }
+    Entry {
+        paper: "gpu-ids-framework",
+        item,
+        title,
+        source,
+        live,
+        simulation,
+        measured: None,
+        why_not: "",
+    }
 }
 
 /// See the module.
@@ -62,6 +71,7 @@ pub(super) const PAPER: Paper = Paper {
             source: "section 3.1, figure 2; a drawing",
             live: Some("tools/bench.sh device_run"),
             simulation: Some(figures::figure_2),
+            measured: None,
             why_not: "",
         },
         entry(

@@ -9,6 +9,7 @@
 
 mod adaptchain;
 mod gpu_ids;
+mod measured;
 mod pythia;
 mod render;
 pub mod shape;
@@ -138,6 +139,8 @@ pub struct Entry {
     pub live: Option<&'static str>,
     /// The simulation.
     pub simulation: Option<Simulation>,
+    /// Reads the output of the bench that measures it.
+    pub measured: Option<fn(&str) -> Option<Found>>,
     /// Why there is none.
     pub why_not: &'static str,
 }
@@ -201,6 +204,13 @@ impl Entry {
         let found = simulation()?;
         let (state, why) = found.verdict();
         Ok(Reproduced { entry: self, state, why, found })
+    }
+
+    /// The numbers of a bench's output.
+    pub fn measured(&'static self, text: &str) -> Reproduced {
+        let Some(found) = self.measured.and_then(|read| read(text)) else { return self.not_run() };
+        let (state, why) = found.verdict();
+        Reproduced { entry: self, state, why, found }
     }
 
     /// Without numbers.

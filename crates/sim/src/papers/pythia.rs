@@ -15,7 +15,16 @@ const fn entry(
     simulation: Simulation,
 ) -> Entry {
     let (live, simulation) = (Some(PROFILE), Some(simulation));
-    Entry { paper: "pythia-2020", item, title, source, live, simulation, why_not: "" }
+    Entry {
+        paper: "pythia-2020",
+        item,
+        title,
+        source,
+        live,
+        simulation,
+        measured: None,
+        why_not: "",
+    }
 }
 
 /// See the module.
@@ -51,6 +60,7 @@ pub(super) const PAPER: Paper = Paper {
             source: "section VI, table IV",
             live: None,
             simulation: Some(tables::table_4),
+            measured: None,
             why_not: "",
         },
         entry(

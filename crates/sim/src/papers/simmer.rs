@@ -2,6 +2,7 @@
 
 mod facts;
 mod figures;
+mod measured;
 mod model;
 
 use super::{Assumed, Entry, Paper};
@@ -14,7 +15,21 @@ const fn entry(
 ) -> Entry {
     let live = Some("tools/bench.sh simmer");
     let simulation = Some(simulation);
-    Entry { paper: "simmer-2022", item, title, source, live, simulation, why_not: "" }
+    Entry {
+        paper: "simmer-2022",
+        item,
+        title,
+        source,
+        live,
+        simulation,
+        measured: None,
+        why_not: "",
+    }
+}
+
+/// The same, with a reader of the bench's output.
+const fn with(entry: Entry, measured: fn(&str) -> Option<super::Found>) -> Entry {
+    Entry { measured: Some(measured), ..entry }
 }
 
 /// See the module.
@@ -57,6 +72,7 @@ pub(super) const PAPER: Paper = Paper {
             source: "section 2.2, table 1",
             live: Some("tools/bench.sh device_run, on an A100 with the paper's kernels"),
             simulation: None,
+            measured: None,
             why_not: "the numbers are the input of the simulation",
         },
         entry("table2", "Packets dropped without Simmer", "section 2.3, table 2", figures::table_2),
@@ -75,34 +91,52 @@ pub(super) const PAPER: Paper = Paper {
             "section 4.1, figure 5; no numbers are printed",
             figures::figure_5,
         ),
-        entry(
-            "fig6",
-            "Throughput and drops by threshold, three kinds of functions",
-            "section 4.2, figure 6; gain from sections 4.2 and 4.4",
-            figures::figure_6,
+        with(
+            entry(
+                "fig6",
+                "Throughput and drops by threshold, three kinds of functions",
+                "section 4.2, figure 6; gain from sections 4.2 and 4.4",
+                figures::figure_6,
+            ),
+            measured::figure_6,
         ),
-        entry("fig7", "The same, NF-2 three times", "section 4.2, figure 7", figures::figure_7),
-        entry("fig7-nf1", "The same, NF-1 three times", "section 4.2", figures::figure_7_nf1),
-        entry("fig7-nf3", "The same, NF-3 three times", "section 4.2", figures::figure_7_nf3),
+        with(
+            entry("fig7", "The same, NF-2 three times", "section 4.2, figure 7", figures::figure_7),
+            measured::figure_7,
+        ),
+        with(
+            entry("fig7-nf1", "The same, NF-1 three times", "section 4.2", figures::figure_7_nf1),
+            measured::figure_7_nf1,
+        ),
+        with(
+            entry("fig7-nf3", "The same, NF-3 three times", "section 4.2", figures::figure_7_nf3),
+            measured::figure_7_nf3,
+        ),
         entry(
             "fig8",
             "Share of NF-2 in all kernel launches",
             "section 4.3, figure 8; no numbers are printed",
             figures::figure_8,
         ),
-        entry(
-            "fig9",
-            "Throughput of static chains by packet size",
-            "section 4.4, figure 9",
-            figures::figure_9,
+        with(
+            entry(
+                "fig9",
+                "Throughput of static chains by packet size",
+                "section 4.4, figure 9",
+                figures::figure_9,
+            ),
+            measured::figure_9,
         ),
         entry("fig9-nf1", "The same, NF-1 three times", "section 4.2", figures::figure_9_nf1),
         entry("fig9-nf3", "The same, NF-3 three times", "section 4.2", figures::figure_9_nf3),
-        entry(
-            "fig10",
-            "Throughput of dynamic chains by packet size",
-            "section 4.5, figure 10",
-            figures::figure_10,
+        with(
+            entry(
+                "fig10",
+                "Throughput of dynamic chains by packet size",
+                "section 4.5, figure 10",
+                figures::figure_10,
+            ),
+            measured::figure_10,
         ),
         entry(
             "fig11",

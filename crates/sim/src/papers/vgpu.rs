@@ -2,6 +2,7 @@
 
 mod facts;
 mod figures;
+mod measured;
 mod model;
 
 use super::{Assumed, Entry, Paper, Simulation};
@@ -13,7 +14,21 @@ const fn entry(
     simulation: Simulation,
 ) -> Entry {
     let (live, simulation) = (Some("tools/bench.sh vgpu"), Some(simulation));
-    Entry { paper: "vgpu-nfv-2020", item, title, source, live, simulation, why_not: "" }
+    Entry {
+        paper: "vgpu-nfv-2020",
+        item,
+        title,
+        source,
+        live,
+        simulation,
+        measured: None,
+        why_not: "",
+    }
+}
+
+/// The same, with a reader of the bench's output.
+const fn with(entry: Entry, measured: fn(&str) -> Option<super::Found>) -> Entry {
+    Entry { measured: Some(measured), ..entry }
 }
 
 /// See the module.
@@ -66,6 +81,7 @@ pub(super) const PAPER: Paper = Paper {
             source: "section III",
             live: None,
             simulation: Some(facts::limits),
+            measured: None,
             why_not: "",
         },
         entry(
@@ -80,17 +96,23 @@ pub(super) const PAPER: Paper = Paper {
             "section V-B, figure 2 (b)",
             figures::figure_2b,
         ),
-        entry(
-            "fig3",
-            "Throughput by number of machines and scheduler",
-            "section V-C, figure 3",
-            figures::figure_3,
+        with(
+            entry(
+                "fig3",
+                "Throughput by number of machines and scheduler",
+                "section V-C, figure 3",
+                figures::figure_3,
+            ),
+            measured::figure_3,
         ),
-        entry(
-            "fig4",
-            "Throughput of all machines by profile",
-            "section V-D, figure 4; 40 Gb/s from section VI",
-            figures::figure_4,
+        with(
+            entry(
+                "fig4",
+                "Throughput of all machines by profile",
+                "section V-D, figure 4; 40 Gb/s from section VI",
+                figures::figure_4,
+            ),
+            measured::figure_4,
         ),
         entry(
             "fig5",

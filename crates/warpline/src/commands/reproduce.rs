@@ -4,11 +4,15 @@ use std::fs;
 use std::path::Path;
 
 use warpline_io_error::plain;
+use warpline_nf::config::read_text;
 use warpline_sim::papers::{self, Entry, PAPERS, Reproduced};
 
 use super::{say, say_json};
 use crate::Failure;
 use crate::cli::ReproduceArguments;
+
+/// Bytes of a bench's output.
+const RECORD_LEN_MAX: u64 = 16 << 20;
 
 /// Runs the entries that are named, or lists all.
 pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
@@ -17,9 +21,11 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     if entries.is_empty() {
         return Err(Failure::Usage(unknown(name.unwrap_or_default())));
     }
-    let run = |entry: &'static Entry| match arguments.live {
-        true => Ok(entry.not_run()),
-        false => entry.simulate(),
+    let record = arguments.record.as_deref().map(record).transpose()?;
+    let run = |entry: &'static Entry| match (arguments.live, &record) {
+        (true, Some(text)) => Ok(entry.measured(text)),
+        (true, None) => Ok(entry.not_run()),
+        (false, _) => entry.simulate(),
     };
     let all: Result<Vec<Reproduced>, _> = entries.into_iter().map(run).collect();
     let all = all.map_err(|why| Failure::Run(why.to_string()))?;
@@ -30,6 +36,12 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         true => say_json(&papers::json(&all).to_string()),
         false => say(&papers::table(&all, name.is_some())),
     }
+}
+
+/// The output of a bench.
+fn record(path: &Path) -> Result<String, Failure> {
+    read_text(path, RECORD_LEN_MAX)
+        .map_err(|why| Failure::Usage(format!("can't read {}: {why}", path.display())))
 }
 
 fn unknown(name: &str) -> String {

@@ -13,7 +13,8 @@ const PROFILE: &str = r#"{"schema": 1, "kind": "paper", "title": "made up", "fun
     ["digest", "flow_monitor"], "devices": [{"name": "cpu", "idle_w": 10, "busy_w": 20},
     {"name": "gpu-7"}], "measurements": [
     {"function": "digest", "device": "gpu-7", "launch_packets": 256, "packet_len": 500, "gbps": 4},
-    {"function": "flow_monitor", "device": "cpu", "launch_packets": 256, "packet_len": 500, "gbps": 2}],
+    {"function": "flow_monitor", "device": "cpu", "launch_packets": 256, "packet_len": 500,
+     "gbps": 2}],
     "assumed": [{"what": "all of it", "why": "a test"}]}"#;
 
 fn demo() -> Demo {
@@ -111,6 +112,17 @@ fn entries_are_reproduced_and_saved() {
         live.contains("live: tools/bench.sh vgpu") && live.contains("0 of the same shape"),
         "{live}"
     );
+    demo.write(
+        "bench.md",
+        "vgpu\nIPsec, figure 4: Gb/s\n 4q, 4 tenants: 28.9\n\n\
+        NIDS, figure 4: Gb/s\n 4q, 4 tenants: 15.3\n",
+    );
+    let read = demo.warpline("reproduce vgpu-nfv-2020 --live --record bench.md --json").expect(0);
+    let read = json(&read.stdout);
+    let mut all = read["entries"].as_array().expect("a list").iter();
+    let four = all.find(|one| one["id"] == "vgpu-nfv-2020/fig4").expect("an entry");
+    assert_eq!(four["series"][1]["points"][0]["ours"], 15.3);
+    assert_eq!(read["entries"][2]["state"], "not run");
     let unknown = demo.warpline("reproduce simmer-2022/fig99").expect(2).stderr;
     assert!(unknown.contains("entries of simmer-2022: table1, table2"), "{unknown}");
     demo.write("file", "");

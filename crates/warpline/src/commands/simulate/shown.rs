@@ -83,7 +83,7 @@ fn devices(text: &mut String, assembled: &Assembled, outcome: &Outcome) {
         let all: f64 = (0..own.busy_ns.len()).map(share).sum();
         let _ = writeln!(
             text,
-            "device {}: {all:.1} % busy ({} by chain and tenant), {} bytes to it, {} to the host, {}",
+            "device {}: {all:.1} % busy ({} by chain and tenant), {} bytes to it, {} back, {}",
             device.name,
             shares.join(", "),
             own.to_device_bytes,
