@@ -1,6 +1,8 @@
 //! A profile as a file: measurements of functions on devices, with links and power. A paper profile
 //! has printed numbers, each with its place, and lists what it assumes.
 
+mod machine;
+
 use std::fmt;
 
 use serde_json::Value;
@@ -124,14 +126,15 @@ impl WorkFile {
     /// # Errors
     /// The first mistake, with its line or the path of its value.
     pub fn parse(text: &str) -> Result<Self> {
-        let json: Value = serde_json::from_str(text).or_else(|why| {
+        let mut json: Value = serde_json::from_str(text).or_else(|why| {
             fail(format!("line {}, column {}: not JSON", why.line(), why.column()))
         })?;
+        if json["schema"] == machine::SCHEMA {
+            json = machine::converted(&json);
+        }
         let all = At { value: &json, path: String::new() };
         if json["schema"] != SCHEMA {
-            return fail(format!(
-                "`schema` must be {SCHEMA}: not a profile, or of another version"
-            ));
+            return fail("`schema` must be 1 or 2: not a profile, or of another version");
         }
         let functions = names(&all.get("functions"))?;
         let devices = all.get("devices").list()?;
@@ -277,7 +280,7 @@ mod tests {
     #[test]
     fn mistakes_are_named_by_their_place() {
         let cases = [
-            ("\"schema\": 1", "\"schema\": 9", "`schema` must be 1"),
+            ("\"schema\": 1", "\"schema\": 9", "`schema` must be 1 or 2"),
             ("\"gbps\": 5}", "\"gbps\": -5}", "`measurements[0].gbps` must be"),
             ("\"gbps\": 5}", "\"gbps\": 5e9}", "`measurements[0].gbps` must be"),
             ("\"gbps\": 5}", "\"gpbs\": 5}", "unknown key \"gpbs\""),
