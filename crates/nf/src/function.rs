@@ -350,8 +350,8 @@ pub trait StateHalf: Send {
         let _ = report;
     }
 
-    /// Its counters, by name; the engine sums them over the shards. A name that ends in `_peak` is
-    /// summed like the others.
+    /// Its counters, by name; the engine sums them over the shards. [`crate::Definition::counters`]
+    /// declares all of them.
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         let _ = visit;
     }

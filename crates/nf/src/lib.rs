@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod about;
+mod counter;
 mod emit;
 mod function;
 pub mod kernels;
@@ -18,6 +19,7 @@ mod tables;
 use warpline_packet::Access;
 
 pub use about::About;
+pub use counter::{Counter, CounterKind};
 pub use emit::{Cause, Emit, Passage, TICK_MADE_MAX, TICK_NOTES_MAX};
 pub use function::{After, Before, Emits, Function, Growth, State, StateHalf, Traits};
 pub use kernels::{
@@ -50,6 +52,8 @@ pub struct Definition {
     pub keys: &'static [Key],
     /// Its drop reasons; a [`warpline_packet::Reason`] is a place in this list.
     pub drops: &'static [&'static str],
+    /// All that its state and its report count ([`StateHalf::counters`], [`Report::counters`]).
+    pub counters: &'static [Counter],
     /// What it touches; an instance adds the scratch words it was handed.
     pub access: Access,
     /// Builds an instance. `None` only when mistakes were noted in the section.
@@ -57,6 +61,13 @@ pub struct Definition {
     /// Builds an instance for two places of a chain, the first and the second; `None` for a
     /// function that has one place only.
     pub build_pair: Option<BuildPair>,
+}
+
+impl Definition {
+    /// The declaration of the counter called `name`.
+    pub fn counter(&self, name: &str) -> Option<&'static Counter> {
+        self.counters.iter().find(|counter| counter.name == name)
+    }
 }
 
 /// Builds the functions of an instance's first and second place, which share tables and scratch

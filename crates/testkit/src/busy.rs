@@ -31,6 +31,7 @@ pub static BUSY: Definition = Definition {
     has_kernels: true,
     keys: &[],
     drops: &[],
+    counters: &[],
     access: Access::run_only(ReadWrite::NONE),
     build: |_, _| Some(Box::new(Busy)),
     build_pair: None,

@@ -20,6 +20,7 @@ pub const DEFINITION: Definition = Definition {
         help: "packets with a smaller TTL or hop limit are dropped",
     }],
     drops: &["low-ttl"],
+    counters: &[],
     access: ACCESS,
     build,
     build_pair: None,

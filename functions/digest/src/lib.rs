@@ -12,6 +12,7 @@ use warpline_nf::{
     TableSize,
 };
 
+mod counters;
 mod duplicates;
 mod kernels;
 pub mod md5;
@@ -29,6 +30,7 @@ pub const DEFINITION: Definition = Definition {
     has_kernels: true,
     keys: KEYS,
     drops: &["duplicate"],
+    counters: counters::COUNTERS,
     access: Access { run: ReadWrite::new(READS, WRITES), ..ACCESS },
     build,
     build_pair: None,

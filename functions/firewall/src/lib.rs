@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod connections;
+mod counters;
 mod flow_key;
 mod kernels;
 mod progress;
@@ -55,6 +56,7 @@ pub const DEFINITION: Definition = Definition {
         "table-full",
         "per-source",
     ],
+    counters: counters::COUNTERS,
     access: TRACKED,
     build: |section, resources| Some(Box::new(Firewall::build(section, resources)?)),
     build_pair: None,

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod counters;
 mod csv;
 mod distinct;
 mod export;
@@ -45,6 +46,7 @@ pub const DEFINITION: Definition = Definition {
     has_kernels: true,
     keys: config::KEYS,
     drops: &[],
+    counters: counters::COUNTERS,
     access: ACCESS,
     build,
     build_pair: None,

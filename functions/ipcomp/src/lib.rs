@@ -13,6 +13,7 @@ use warpline_nf::{Definition, Function, Growth, Key, Resources, Section, State};
 
 mod adaptive;
 mod codec;
+mod counters;
 mod destinations;
 mod outcome;
 mod place;
@@ -31,6 +32,7 @@ pub const DEFINITION: Definition = Definition {
     has_kernels: false,
     keys: KEYS,
     drops: &["malformed", "unknown-cpi", "bad-deflate", "too-big"],
+    counters: counters::COUNTERS,
     access: ACCESS,
     build,
     build_pair: Some(build_pair),

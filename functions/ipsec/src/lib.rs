@@ -24,6 +24,7 @@ mod access;
 mod at;
 pub mod cipher;
 mod config;
+mod counters;
 mod counts;
 pub mod files;
 mod forwarding;
@@ -87,6 +88,7 @@ pub const DEFINITION: Definition = Definition {
         "nonce-state",
         "misplaced",
     ],
+    counters: counters::COUNTERS,
     access: access::Of::ALL.access(),
     build,
     build_pair: Some(build_pair),

@@ -6,6 +6,7 @@
 mod balance;
 mod config;
 mod connections;
+mod counters;
 mod directory;
 mod encap;
 mod flow;
@@ -51,6 +52,7 @@ pub const DEFINITION: Definition = Definition {
     has_kernels: true,
     keys: config::KEYS,
     drops: Refusal::NAMES,
+    counters: counters::COUNTERS,
     access: access(RUN_DNAT),
     build,
     build_pair: Some(build_pair),

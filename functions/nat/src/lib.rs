@@ -8,6 +8,7 @@ mod bindings;
 mod config;
 mod content;
 mod conversations;
+mod counters;
 mod fixed_keys;
 mod iptables_rules;
 mod key;
@@ -55,6 +56,7 @@ pub const DEFINITION: Definition = Definition {
     has_kernels: true,
     keys: keys::KEYS,
     drops: Refusal::NAMES,
+    counters: counters::COUNTERS,
     access: ACCESS,
     build,
     build_pair: Some(build_pair),

@@ -16,6 +16,7 @@ use warpline_rewrite::icmp_errors::{self, Errors};
 
 mod checks;
 mod config;
+mod counters;
 mod dir24_8;
 mod fib;
 mod fib4;
@@ -48,6 +49,7 @@ pub const DEFINITION: Definition = Definition {
     has_kernels: true,
     keys: config::KEYS,
     drops: DROPS,
+    counters: counters::COUNTERS,
     access: Access { run: ReadWrite::new(READS, WRITES), ..ACCESS },
     build: config::build,
     build_pair: Some(config::build_pair),

@@ -105,6 +105,7 @@ pub(crate) static DEFINITION: Definition = Definition {
     has_kernels: false,
     keys: &[],
     drops: &["first", "second"],
+    counters: &[],
     access: Access::run_only(warpline_packet::ReadWrite::NONE),
     build: |_, _| None,
     build_pair: None,

@@ -232,7 +232,10 @@ pub(crate) fn check_chain(forms: &[Form], outcome: &Outcome) {
 pub(crate) fn check_shows(forms: &[Form], outcome: &Outcome) {
     for (place, form) in forms.iter().enumerate() {
         let stats = &outcome.report.part.functions[place];
-        let drops = definition(form.function).expect("a function").drops;
+        let definition = definition(form.function).expect("a function");
+        let undeclared = stats.counters.keys().find(|name| definition.counter(name).is_none());
+        assert_eq!(undeclared, None, "{}", form.name);
+        let drops = definition.drops;
         let idle = form.shows.iter().filter(|name| match name.split_at(1) {
             ("!", name) => {
                 let at = drops.iter().position(|drop| *drop == name);

@@ -1,7 +1,7 @@
 //! `warpline functions`: the list, and each function's manual.
 
 use warpline_nf::config::{COMMON_KEYS, did_you_mean};
-use warpline_nf::{Definition, Key};
+use warpline_nf::{Counter, Definition, Key};
 
 use super::say;
 use crate::Failure;
@@ -46,7 +46,11 @@ fn manual(definition: &Definition) -> String {
                 &format!("  {name}\n    reads   {}\n    writes  {}\n", phase.reads, phase.writes);
         }
     }
-    text += &format!("\nDrop reasons\n  {}\n", definition.drops.join(" "));
+    text += &format!("\nDrop reasons\n  {}\n\nCounters\n", definition.drops.join(" "));
+    for Counter { name, kind, unit, help } in definition.counters {
+        let measure = format!("{}, {unit}", kind.name());
+        text += &format!("  {name:<28} {help}\n  {:<28}   {measure}\n", "");
+    }
     text.trim_end().into()
 }
 

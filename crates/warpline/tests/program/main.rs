@@ -5,6 +5,7 @@
 mod claims;
 mod commands;
 mod cores;
+mod counters;
 mod ctl;
 mod demo;
 mod devices;

@@ -7,6 +7,7 @@ pub mod apps;
 mod asked;
 mod condemned;
 mod config;
+mod counters;
 mod counts;
 pub mod detect;
 mod fast_pattern;
@@ -53,6 +54,7 @@ pub const DEFINITION: Definition = Definition {
     has_kernels: true,
     keys: config::KEYS,
     drops: shard::DROPS,
+    counters: counters::COUNTERS,
     access: ACCESS,
     build,
     build_pair: None,

@@ -1,0 +1,29 @@
+//! The counters of the function.
+
+use warpline_nf::Counter;
+
+/// All of them.
+pub(crate) const COUNTERS: &[Counter] = &[
+    Counter::gauge("connections", "connections", "connections at present"),
+    Counter::peak(
+        "connections_peak",
+        "connections",
+        "the most connections, summed over the shards",
+    ),
+    Counter::total("created", "connections", "connections created"),
+    Counter::total("expired", "connections", "connections expired"),
+    Counter::total("evicted_closing", "connections", "connections that gave way: closing TCP"),
+    Counter::total("evicted_half_open", "connections", "connections that gave way: half-open TCP"),
+    Counter::total(
+        "evicted_one_sided",
+        "connections",
+        "connections that gave way: one direction only",
+    ),
+    Counter::total("evicted_udp", "connections", "connections that gave way: UDP"),
+    Counter::total("moved", "connections", "connections moved from a failed or removed backend"),
+    Counter::total("unremembered", "packets", "packets forwarded by hash alone"),
+    Counter::total("to_backends", "packets", "packets forwarded to backends"),
+    Counter::total("to_clients", "packets", "packets forwarded to clients"),
+    Counter::total("icmp_errors", "packets", "ICMP errors forwarded"),
+    Counter::total("no_vip", "packets", "packets for no VIP"),
+];

@@ -1,0 +1,14 @@
+//! The counters of the function.
+
+use warpline_nf::Counter;
+
+/// All of them.
+pub(crate) const COUNTERS: &[Counter] = &[
+    Counter::total("icmp_sent", "packets", "ICMP errors sent"),
+    Counter::total(
+        "icmp_rate_limited",
+        "packets",
+        "ICMP errors not sent because of `icmp_rate_pps`",
+    ),
+    Counter::total("icmp_withheld", "packets", "ICMP errors not permitted, or without room"),
+];
