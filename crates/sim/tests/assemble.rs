@@ -86,6 +86,19 @@ fn rates_are_those_of_the_profile() {
 }
 
 #[test]
+fn small_launches_take_a_fixed_time_and_a_time_for_each_packet() {
+    let file = WorkFile::parse(PROFILE).expect("sound");
+    let load = "constant:gbps=4,size=512";
+    let (_, outcome) = run(&asked(&file, vec![function("nids", Some("gpu"))], load));
+    let stage = outcome.chains[0].measured.stages[0];
+    // 256 packets take 65.5 us and 1024 take 104.9 us.
+    let (packet_ns, fixed_ns) = (51.2, 52_428.8);
+    let expected = stage.launches as f64 * fixed_ns + stage.processed as f64 * packet_ns;
+    assert!(stage.processed / stage.launches < 200, "the deadline closes launches");
+    assert!((stage.work_ns as f64 / expected - 1.0).abs() < 0.01, "{stage:?}, not {expected}");
+}
+
+#[test]
 fn traffic_with_an_end_is_simulated_whole() {
     let file = WorkFile::parse(PROFILE).expect("sound");
     let load = "steps:gbps=2@0.01/0@0.02/8@0.01,size=512";

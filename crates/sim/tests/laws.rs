@@ -168,6 +168,31 @@ fn with_pauses_and_room_no_packet_is_lost_inside() {
 }
 
 #[test]
+fn a_queue_stays_below_its_mark_and_its_feeders_launches() {
+    let marks = Watermarks::default();
+    for signal_ns in [0, 50_000] {
+        let mut scenario = Scenario::new(SECOND / 10, 1);
+        scenario.devices = vec![gpu(1, DeviceSharing::InOrder); 2];
+        let mut chain = device_chain(&[10.0, 500.0], 0, 256);
+        if let Place::Device(work) = &mut chain.stages[1].place {
+            work.device = 1;
+        }
+        chain.traffic.arrivals = Arrivals::Constant(1e7);
+        (chain.pressure, chain.queue, chain.signal_ns) =
+            (PauseMode::On(marks), u32::MAX, signal_ns);
+        scenario.chains.push(chain);
+        let outcome = run(&scenario);
+        let own = &outcome.chains[0];
+        // The feeder has two launches in flight, one that forms, and what it takes until a signal.
+        let most = marks.high() + 4_000 + (signal_ns / 10 * 1_000 / 256) as u32;
+        let peak = own.pauses.edges[1].peak;
+        assert!((marks.high()..=most).contains(&peak), "{signal_ns}: {peak}");
+        assert!(own.total.held_back > 0 && own.total.dropped() == 0, "{signal_ns}");
+        assert_eq!(own.pauses.bottleneck(), Some(warpline_sched::NodeId(2)), "{signal_ns}");
+    }
+}
+
+#[test]
 fn a_device_with_work_is_never_idle() {
     let arbiter = |policy| {
         let sharing = Sharing { policy, slots: 3, ..Sharing::default() };
