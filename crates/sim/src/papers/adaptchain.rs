@@ -1,4 +1,5 @@
-//! `AdaptChain` (2024): which fields cross to a GPU and back, for chains of functions on CPU and GPU.
+//! `AdaptChain` (2024): which fields cross to a GPU and back, for chains of functions on CPU and
+//! GPU.
 
 mod chains;
 mod latency;
@@ -31,19 +32,23 @@ const fn entry(
 /// See the module.
 pub(super) const PAPER: Paper = Paper {
     name: "adaptchain-2024",
-    title: "AdaptChain: adaptive data sharing and synchronization for NFV systems on heterogeneous architectures",
+    title: "AdaptChain: adaptive data sharing and synchronization for NFV systems on \
+         heterogeneous architectures",
     assumed: &[
         Assumed {
             what: "a link of 12 GB/s in each direction, one copy at a time, 5 us for each copy",
             why: "PCIe 3.0 with 16 lanes. Section II-B: one or two engines in each direction.",
         },
         Assumed {
-            what: "to batch a packet, or to put it back: 21 ns and 0.138 ns for each byte, of one thread",
-            why: "Figure 1: 49.2 % of the time before and after an IPsec kernel, 25.8 % for copies that \
-                  take 171 ns at 12 GB/s for 1024 bytes, and 6.3 % if only pointers are batched.",
+            what: "to batch a packet, or to put it back: 21 ns and 0.138 ns for each byte, of \
+                 one thread",
+            why: "Figure 1: 49.2 % of the time before and after an IPsec kernel, 25.8 % for \
+                 copies that take 171 ns at 12 GB/s for 1024 bytes, and 6.3 % if only pointers \
+                 are batched.",
         },
         Assumed {
-            what: "kernels alone: IPsec 0.161 and NIDS 0.235 ns for each byte; firewall 30, NAT 20 ns",
+            what: "kernels alone: IPsec 0.161 and NIDS 0.235 ns for each byte; firewall 30, NAT \
+                 20 ns",
             why: "IPsec and NIDS: the rest of figure 1. The others read a header.",
         },
         Assumed {

@@ -39,8 +39,8 @@ pub(super) const PAPER: Paper = Paper {
         },
         Assumed {
             what: "a launch takes 20 ms of calls between CPU and GPU, one launch at a time",
-            why: "Table 2: 256 KB do not carry 200 Mb/s, 512 KB carry 200, 1 MB 400 and not 800. So \
-                  about 50 launches a second are possible.",
+            why: "Table 2: 256 KB do not carry 200 Mb/s, 512 KB carry 200, 1 MB 400 and not 800. \
+                 So about 50 launches a second are possible.",
         },
         Assumed {
             what: "kernels take 1 ns for a byte",
@@ -48,7 +48,8 @@ pub(super) const PAPER: Paper = Paper {
         },
         Assumed {
             what: "without a GPU a packet waits 20 ms at low load",
-            why: "Table 2: the CPU's delay at 10 Mb/s is 8 % of the 250 ms that buffers wait there.",
+            why: "Table 2: the CPU's delay at 10 Mb/s is 8 % of the 250 ms that buffers wait \
+                 there.",
         },
         Assumed {
             what: "packets of 1500 bytes at equal distances",

@@ -30,10 +30,12 @@ const fn entry(
 /// See the module.
 pub(super) const PAPER: Paper = Paper {
     name: "pythia-2020",
-    title: "Pythia: scheduling of concurrent network packet processing applications on heterogeneous devices",
+    title: "Pythia: scheduling of concurrent network packet processing applications on \
+         heterogeneous devices",
     assumed: &[
         Assumed {
-            what: "power, idle and busy: i7-8700K 20 and 95 W, UHD 630 1 and 15 W, GTX 1080 Ti 55 and 250 W",
+            what: "power, idle and busy: i7-8700K 20 and 95 W, UHD 630 1 and 15 W, GTX 1080 Ti \
+                 55 and 250 W",
             why: "The paper prints no watts. These are near the vendors' limits.",
         },
         Assumed {
@@ -45,7 +47,8 @@ pub(super) const PAPER: Paper = Paper {
             why: "The greatest aggregate of the tables. Footnote 2 names a limit of 30 Gb/s.",
         },
         Assumed {
-            what: "load of figures 4 (a) and (b): 10 Gb/s, 20 from 20 s, 40 from 30 s, 10 from 40 s",
+            what: "load of figures 4 (a) and (b): 10 Gb/s, 20 from 20 s, 40 from 30 s, 10 from \
+                 40 s",
             why: "The text names these rates and times, and no others.",
         },
     ],

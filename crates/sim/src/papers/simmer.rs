@@ -40,7 +40,7 @@ pub(super) const PAPER: Paper = Paper {
         Assumed {
             what: "launches of 4096 packets",
             why: "The paper does not state batch_size. With fewer, NF-1 would lose packets while \
-                  the other two have their slices; in table 2 it loses almost none.",
+                 the other two have their slices; in table 2 it loses almost none.",
         },
         Assumed {
             what: "receive queues of 4 launches",
@@ -48,10 +48,12 @@ pub(super) const PAPER: Paper = Paper {
         },
         Assumed {
             what: "slices of 2 ms, 50 us for a change of the tenant",
-            why: "The paper states neither. 2 ms is the default of the arbiter; the change is a guess.",
+            why: "The paper states neither. 2 ms is the default of the arbiter; the change is a \
+                 guess.",
         },
         Assumed {
-            what: "costs of NF-2 and NF-3 are proportional to the packet's length, NF-1's is constant",
+            what: "costs of NF-2 and NF-3 are proportional to the packet's length, NF-1's is \
+                 constant",
             why: "Table 1 has one length only. NF-2 and NF-3 read the payload, NF-1 a header.",
         },
         Assumed {
@@ -60,8 +62,8 @@ pub(super) const PAPER: Paper = Paper {
         },
         Assumed {
             what: "offered load of table 2",
-            why: "Its drops divided by their share of the traffic; other figures have 1.5 Mpps at \
-                  1472 bytes, and the same bytes a second for other lengths up to 1.5 Mpps.",
+            why: "Its drops divided by their share of the traffic; other figures have 1.5 Mpps \
+                 at 1472 bytes, and the same bytes a second for other lengths up to 1.5 Mpps.",
         },
     ],
     entries: &[

@@ -38,11 +38,12 @@ pub(super) const PAPER: Paper = Paper {
     assumed: &[
         Assumed {
             what: "kernel time of a packet of 1522 bytes: IPsec 351 ns, NIDS 328 ns",
-            why: "256 % of 13.55 Gb/s and 288 % of 12.9 Gb/s: with four machines and best effort the \
-                  kernels are taken as the limit.",
+            why: "256 % of 13.55 Gb/s and 288 % of 12.9 Gb/s: with four machines and best effort \
+                 the kernels are taken as the limit.",
         },
         Assumed {
-            what: "time of the host for a packet, with streams: what the rate of one machine leaves",
+            what: "time of the host for a packet, with streams: what the rate of one machine \
+                 leaves",
             why: "With streams copies and kernels overlap, so one machine is limited by its host.",
         },
         Assumed {
@@ -60,12 +61,14 @@ pub(super) const PAPER: Paper = Paper {
         Assumed { what: "a link of 12 GB/s in each direction", why: "PCIe 3.0 with 16 lanes." },
         Assumed {
             what: "slices of 2 ms, 20 us for a change of the tenant",
-            why: "The paper states neither. 2 ms is the default of the arbiter; the change is a guess.",
+            why: "The paper states neither. 2 ms is the default of the arbiter; the change is a \
+                 guess.",
         },
         Assumed {
-            what: "CNN training: one kernel of 400 us after the other, 20 us of the host between them",
+            what: "CNN training: one kernel of 400 us after the other, 20 us of the host between \
+                 them",
             why: "The paper gives no profile of it. A machine that always has kernels would take \
-                  whole slices, and the loss would be above its part of the time.",
+                 whole slices, and the loss would be above its part of the time.",
         },
         Assumed {
             what: "IPsec costs time by byte, NIDS by packet",

@@ -137,14 +137,16 @@ pub(super) fn figure_11b() -> Result {
     let saved = less.ours();
     let least = saved.iter().copied().fold(f64::MAX, f64::min);
     let most = saved.iter().copied().fold(f64::MIN, f64::max);
-    let rules = vec![
+    let rules =
+        vec![
         within("the least percent saved, where the paper has 13.6,", least, 3.0..=30.0).because(
-            "Short packets gain nothing here: the units that copy whole packets have a cost for each \
-             packet, as batching its fields has.",
+            "Short packets gain nothing here: the units that copy whole packets have a cost for \
+                 each packet, as batching its fields has.",
         ),
         within("the greatest percent saved, where the paper has 63.7,", most, 25.0..=70.0),
         Rule::new("more is saved of long packets", saved[5] > saved[0]),
-        falls("the copies of AdaptChain and the baseline at 1518 bytes", &[parts[1].ours()[5], parts[4].ours()[5]], 0.0),
+        falls("the copies of AdaptChain and the baseline at 1518 \
+             bytes", &[parts[1].ours()[5], parts[4].ours()[5]], 0.0),
     ];
     parts.insert(0, less);
     Ok(Found { series: parts, rules })

@@ -25,12 +25,12 @@ const C3_PRINTED: Printed = Printed { faster: 2.3, saved: [Some(13.9), Some(49.1
 const C4_PRINTED: Printed = Printed { faster: 3.0, saved: [Some(11.8 + 6.3), None] };
 const C5_PRINTED: Printed = Printed { faster: 2.8, saved: [None, Some(49.0)] };
 
-const SLOWER_BASELINE: &str = "The bytes of the plans are the paper's. With the times of its own figure \
-    1 and a link of 12 GB/s the baseline is limited by copies to the device, and these halve at most; \
-    the other systems meet the GPU or the copies to the host next. More than twice needs a baseline \
-    whose threads are the limit, and the paper prints no times of those.";
-const NOT_THE_LOAD: &str = "The planner minimises the time of a packet on link and host, not the load of \
-    the resource that limits a saturated chain.";
+const SLOWER_BASELINE: &str = "The bytes of the plans are the paper's. With the times of its own \
+     figure 1 and a link of 12 GB/s the baseline is limited by copies to the device, and these \
+     halve at most; the other systems meet the GPU or the copies to the host next. More than \
+     twice needs a baseline whose threads are the limit, and the paper prints no times of those.";
+const NOT_THE_LOAD: &str = "The planner minimises the time of a packet on link and host, not the \
+     load of the resource that limits a saturated chain.";
 
 /// Gb/s by mode and length.
 fn rates(names: &'static [&'static str]) -> std::result::Result<Vec<Series>, ScenarioError> {
@@ -109,9 +109,9 @@ fn with_bytes(names: &'static [&'static str], printed: &Printed) -> Result {
             let name = format!("percent of bytes to the device saved at {}", point.at);
             let range = (paper - 8.0).max(0.0)..=paper + 8.0;
             found.rules.push(within(&name, ours, range).because(
-                "At 64 bytes a pointer of 8 bytes is an eighth of the packet, and the paper does not \
-                 say which of them it counts. Where more bytes cross than in the baseline, a whole \
-                 short frame takes less time than fields that are batched.",
+                "At 64 bytes a pointer of 8 bytes is an eighth of the packet, and the paper does \
+                     not say which of them it counts. Where more bytes cross than in the \
+                     baseline, a whole short frame takes less time than fields that are batched.",
             ));
         }
     }

@@ -160,8 +160,8 @@ pub(super) fn figure_7() -> Result {
     let rules = vec![
         Rule::new("with a GPU it is at most 42 %", all(1..9, &WITH_GPU)),
         Rule::new("without one it is 65 to 78 %", all(0..1, &CPU_ONLY)).because(
-            "The paper's threads use as much at 10 Mb/s, so they poll. Simulated lanes use time for \
-             packets alone.",
+            "The paper's threads use as much at 10 Mb/s, so they poll. Simulated lanes use time \
+                 for packets alone.",
         ),
         Rule::new("the GPU lowers it at each traffic", (0..MBPS.len()).all(below)),
     ];
@@ -176,8 +176,8 @@ pub(super) fn figure_8() -> Result {
     let mut rules = vec![
         rises("the use of the GPU at 1 Gb/s by buffer", &at_1_gbps, 0.05),
         within("its use with the largest buffer at 1 Gb/s", at_1_gbps[7], 90.0..=100.0).because(
-            "Table 2 leaves 2.4 ms for a buffer of 4 MB that fills in 37 ms, so kernels use a tenth \
-             of the time at most. The paper's counter includes more than kernels.",
+            "Table 2 leaves 2.4 ms for a buffer of 4 MB that fills in 37 ms, so kernels use a \
+                 tenth of the time at most. The paper's counter includes more than kernels.",
         ),
     ];
     for one in &series[4..] {

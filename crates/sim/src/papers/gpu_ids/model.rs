@@ -76,11 +76,8 @@ fn gpu_share(outcome: &Outcome) -> f64 {
 
 fn scenario(mbps: u32, buffer: Option<u64>) -> Scenario {
     let mbps = f64::from(mbps.min(LINK_MBPS));
-    // Until a queue that fills is full, and its packets have left.
-    let drains_ns = QUEUE_BYTES as f64 * 8e3 / CPU_MBPS;
-    let fills_ns = QUEUE_BYTES as f64 * 8e3 / (mbps - CPU_MBPS).max(1.0);
-    let warm_up_ns = if mbps > CPU_MBPS { fills_ns + drains_ns } else { 3e9 };
-    let mut scenario = Scenario::new((warm_up_ns + 6e9) as u64, 1);
+    let warm_up_ns = warm_up_ns(mbps, buffer);
+    let mut scenario = Scenario::new((warm_up_ns + 4e9) as u64, 1);
     scenario.warm_up_ns = warm_up_ns as u64;
     if buffer.is_some() {
         scenario.devices.push(DeviceModel {
@@ -106,6 +103,18 @@ fn scenario(mbps: u32, buffer: Option<u64>) -> Scenario {
         source_waits: false,
     });
     scenario
+}
+
+/// Until a queue that fills is full, and its packets have left.
+fn warm_up_ns(mbps: f64, buffer: Option<u64>) -> f64 {
+    let carried = buffer.map_or(CPU_MBPS, |kib| (kib << 10) as f64 * 8e3 / LAUNCH_NS);
+    let bits = QUEUE_BYTES as f64 * 8.0;
+    let ns = |mbps: f64| bits * 1e3 / mbps;
+    match mbps / carried {
+        part if part < 0.9 => 3e9,
+        part if part < 1.02 => ns(mbps),
+        _ => ns(mbps - carried) + ns(carried),
+    }
 }
 
 fn stage(buffer: Option<u64>) -> StageModel {

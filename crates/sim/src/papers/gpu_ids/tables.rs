@@ -59,15 +59,15 @@ pub(super) fn table_2() -> Result {
     let slower = cells().filter(|&cell| (paper(cell) < 1.0) == (ours(cell) < 1.0)).count();
     found.rules = vec![
         Rule::new(format!("drops in the same cells, {agree} of 56"), agree == 56).because(
-            "2 MiB carry 800 Mb/s with launches of 20 ms, which the paper's do not; with 21 ms 512 KiB \
-             would not carry 200 Mb/s, which they do there.",
+            "2 MiB carry 800 Mb/s with launches of 20 ms, which the paper's do not; with 21 ms \
+                 512 KiB would not carry 200 Mb/s, which they do there.",
         ),
         within("the least ratio to the paper without drops", least, 0.4..=1.0),
         within("the greatest ratio to the paper without drops", most, 1.0..=2.0),
         Rule::new(format!("slower than the CPU in the same cells, {slower} of 56"), slower == 56)
             .because(
-                "At 50 Mb/s the CPU's delay is 54 ms by the paper; packets at equal distances wait \
-                 less. Where both versions drop, the ratio is that of their rates.",
+                "At 50 Mb/s the CPU's delay is 54 ms by the paper; packets at equal distances \
+                     wait less. Where both versions drop, the ratio is that of their rates.",
             ),
     ];
     Ok(found)
@@ -107,8 +107,8 @@ pub(super) fn table_3() -> Result {
     }
     let text = format!("all 28 choices are the paper's; others: {}", differences.join(", "));
     let rule = Rule::new(text, differences.is_empty()).because(
-        "By the paper's own rule, the mean wait within the delay: 512 KiB wait 210 ms at 10 Mb/s and \
-         42 ms at 50 Mb/s, and 2 MiB wait 839 ms at 10 Mb/s.",
+        "By the paper's own rule, the mean wait within the delay: 512 KiB wait 210 ms at 10 Mb/s \
+             and 42 ms at 50 Mb/s, and 2 MiB wait 839 ms at 10 Mb/s.",
     );
     let few = Rule::new("at most three choices differ", differences.len() <= 3);
     found.rules = vec![rule, few];

@@ -115,7 +115,8 @@ fn series(seconds: &[Second], paper: impl Fn(u64) -> Option<bool>) -> Vec<Series
     vec![gtx, watts, load]
 }
 
-/// Assumed; see the paper's list. The load in Gb/s: 10, 20 from 20 s, 40 from 30 s, 10 again from 40 s.
+/// Assumed; see the paper's list. The load in Gb/s: 10, 20 from 20 s, 40 from 30 s, 10 again from
+/// 40 s.
 fn fluctuating(second: u64) -> f64 {
     match second {
         0..20 => 10.0,
@@ -136,8 +137,8 @@ fn follows_the_load(functions: &[usize], tries_at_20: bool) -> Result {
     ];
     if tries_at_20 {
         rules.push(Rule::new("it is on for a moment at 20 Gb/s", used(20..30)).because(
-            "The paper's monitor activates it and at once sees that the integrated GPU copes. Ours \
-             computes that from the profile first.",
+            "The paper's monitor activates it and at once sees that the integrated GPU copes. \
+                 Ours computes that from the profile first.",
         ));
     } else {
         rules.push(Rule::new("at 20 Gb/s the integrated GPU copes", !used(20..30)));

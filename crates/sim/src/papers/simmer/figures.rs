@@ -25,12 +25,14 @@ const MARKS: [f64; 7] = [2.0, 2.4, 2.8, 3.2, 3.6, 3.8, 4.0];
 /// Bytes of packets. Table 2 has four of them.
 const LENS: [u32; 5] = [128, 256, 512, 1024, 1472];
 
-const COSTS_EXPLAIN_LESS: &str = "By table 1 NF-1 takes 40 of 2190 ns, so the wasted work explains \
-    a gain of 4.4 % at 1.5 Mpps: (2.15/2.19)/(1 - 0.04 X) - 1 at X Mpps. Fewer changes of the tenant \
-    add 2 %. 29 % needs 6 Mpps, or 70 Gb/s of 1472 bytes on the paper's 25 Gb/s port. Table 1 also \
-    contradicts table 2, where NF-2 passes 0.78 Mpps: 1.63 us each would be 127 % of the device.";
+const COSTS_EXPLAIN_LESS: &str = "By table 1 NF-1 takes 40 of 2190 ns, so the wasted work \
+     explains a gain of 4.4 % at 1.5 Mpps: (2.15/2.19)/(1 - 0.04 X) - 1 at X Mpps. Fewer changes \
+     of the tenant add 2 %. 29 % needs 6 Mpps, or 70 Gb/s of 1472 bytes on the paper's 25 Gb/s \
+     port. Table 1 also contradicts table 2, where NF-2 passes 0.78 Mpps: 1.63 us each would be \
+     127 % of the device.";
 const NO_CONTENTION: &str = "The paper explains this gain by less contention for memory on the \
-    host, which is not simulated. By table 1 equal functions already share the device in proportion.";
+     host, which is not simulated. By table 1 equal functions already share the device in \
+     proportion.";
 
 fn mpps(outcome: &Outcome) -> f64 {
     outcome.sent_pps(0) / 1e6
@@ -278,7 +280,7 @@ pub(super) fn figure_11() -> Result {
         rises("throughput on vGPUs with Simmer", &shared, 0.0),
         rises("throughput on MIG instances with Simmer", &divided, 0.0).because(
             "An instance that works on packets dropped later takes nothing from the others, so \
-             pauses cannot help here. The paper gives fewer drops as its reason and no number.",
+                 pauses cannot help here. The paper gives fewer drops as its reason and no number.",
         ),
         never_below("vGPUs are above MIG", &shared, &divided, 0.0),
     ];

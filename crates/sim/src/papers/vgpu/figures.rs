@@ -41,8 +41,9 @@ fn figure_2(is_virtual: bool) -> Result {
     let [nids_alone, nids] = by_len(&NIDS, is_virtual, printed(&NIDS))?;
     let rules = vec![
         falls("IPsec without streams", &ipsec_alone.ours(), 0.02).because(
-            "The paper names the bus as the reason. Copies and work in proportion to the bytes give \
-             a constant rate; a falling one needs copies that are slower for larger launches.",
+            "The paper names the bus as the reason. Copies and work in proportion to the bytes \
+                 give a constant rate; a falling one needs copies that are slower for larger \
+                 launches.",
         ),
         constant("IPsec with streams", &ipsec.ours(), 0.1),
         rises("NIDS without streams", &nids_alone.ours(), 0.0),
@@ -116,10 +117,10 @@ pub(super) fn figure_4() -> Result {
         found.rules.push(does_not_fall(&format!("{} by profile", nf.name), &rates, 0.02));
         found.rules.push(
             within(&format!("{} with 16 machines, in Gb/s,", nf.name), rates[4], 36.0..=44.0)
-
                 .because(
-                    "Kernels are the limit by the assumption that they are with four machines: 256 % \
-                     of 13.55 Gb/s is 34.7 Gb/s. The paper gives 40 Gb/s as the port's rate.",
+                    "Kernels are the limit by the assumption that they are with four machines: \
+                         256 % of 13.55 Gb/s is 34.7 Gb/s. The paper gives 40 Gb/s as the port's \
+                         rate.",
                 ),
         );
         found.series.push(rate);
@@ -136,8 +137,8 @@ fn name(nf: &Nf, has_streams: bool) -> String {
     format!("{}, {} streams", nf.name, if has_streams { "with" } else { "without" })
 }
 
-const IN_STEP: &str = "Without streams a launch waits for the kernels of all other machines, \
-    and its times fall in step with theirs: simulated kernels of one kind all take equally long.";
+const IN_STEP: &str = "Without streams a launch waits for the kernels of all other machines, and \
+     its times fall in step with theirs: simulated kernels of one kind all take equally long.";
 
 pub(super) fn figure_5() -> Result {
     let mut found = Found::default();
@@ -179,7 +180,7 @@ pub(super) fn figure_6() -> Result {
     let alike = constant("the loss beside three machines", &last, 0.25);
     found.rules.push(alike.because(
         "With streams the next launches are ready when the turn comes, so less is lost. In the \
-         paper streams change the loss little.",
+             paper streams change the loss little.",
     ));
     found.rules.push(
         Rule::new(

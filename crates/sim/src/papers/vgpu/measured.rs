@@ -5,8 +5,8 @@ use crate::papers::measured::rows;
 use crate::papers::shape::{does_not_fall, never_below, within};
 use crate::papers::{Found, Series};
 
-const OWN_STREAMS: &str = "The record explains it: four streams of one tenant already overlap copies \
-    with kernels here.";
+const OWN_STREAMS: &str = "The record explains it: four streams of one tenant already overlap \
+     copies with kernels here.";
 
 /// Of one to four tenants, with four streams: Gb/s, each followed by its percent of one.
 pub(super) fn figure_3(text: &str) -> Option<Found> {
