@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DEMO  := target/demo
 
-.PHONY: run test test-long kernel-races fuzz bench tunnels conntrack gateway-peer gpu-pack gpu-test gpu-bench deps deps-test deps-races clean
+.PHONY: run test test-long kernel-races fuzz bench tunnels conntrack gateway-peer soak gpu-pack gpu-test gpu-bench deps deps-test deps-races clean
 
 # The demo chain over the demo capture; its files stay in target/demo.
 run: deps
@@ -46,6 +46,12 @@ conntrack: deps
 gateway-peer: deps-test
 	$(CARGO) build --release -p warpline
 	python3 -B tools/gateway_peer/compare.py target/release/warpline
+
+# A chain on network interfaces under traffic, reloads and rotation for SECONDS, 30 minutes by default (root).
+soak: SECONDS = 1800
+soak: deps-test
+	$(CARGO) build --release -p warpline
+	python3 -B tools/live_ports/soak.py target/release/warpline $(SECONDS)
 
 # A folder for a machine with a GPU, which needs neither a network nor Rust.
 gpu-pack: deps

@@ -143,6 +143,17 @@ impl Control {
         Report { part, lanes, cores, pressure, huge_pages: None, is_running: true }
     }
 
+    /// Whether its threads have started.
+    pub fn has_started(&self) -> bool {
+        self.snapshots.has_threads()
+    }
+
+    /// Whether each of its threads has completed a round of its work since the last call that
+    /// returned true.
+    pub fn take_beat(&self) -> bool {
+        self.snapshots.take_beat()
+    }
+
     /// Ends the chain at once: packets on their way are not drained. A thread that waits in a
     /// system call ends when the call returns.
     pub fn abort(&self) {

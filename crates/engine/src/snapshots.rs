@@ -67,7 +67,45 @@ impl Snapshots {
         sum
     }
 
+    /// Whether a thread has a place.
+    pub(crate) fn has_threads(&self) -> bool {
+        !self.parts().is_empty()
+    }
+
+    /// Whether all threads have answered, which asks them again. A thread without work looks
+    /// several times a second.
+    pub(crate) fn take_beat(&self) -> bool {
+        let asked = self.asked.load(Ordering::Relaxed);
+        let all = self.parts().iter().all(|(answered, _)| *answered >= asked);
+        if all {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+        }
+        all
+    }
+
     fn parts(&self) -> MutexGuard<'_, Vec<(u64, Option<Part>)>> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beat_needs_a_round_of_every_thread() {
+        let snapshots = Snapshots::default();
+        assert!(!snapshots.has_threads());
+        let mut places = [snapshots.join(), snapshots.join()];
+        let round = |place: &mut Place| snapshots.answer(place, || Part::new(0));
+        assert!(snapshots.has_threads() && snapshots.take_beat(), "none was asked before");
+        assert!(!snapshots.take_beat());
+        round(&mut places[0]);
+        assert!(!snapshots.take_beat(), "the other one hangs");
+        places.iter_mut().for_each(round);
+        assert!(snapshots.take_beat() && !snapshots.take_beat());
+        snapshots.leave(&places[0], Part::new(0));
+        round(&mut places[1]);
+        assert!(snapshots.take_beat(), "a thread that has ended hangs no more");
     }
 }

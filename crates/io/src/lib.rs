@@ -11,6 +11,7 @@ pub mod middleware;
 pub mod neighbours;
 pub mod per_port;
 pub mod port;
+pub mod rights;
 mod sys;
 
 pub use capture::{

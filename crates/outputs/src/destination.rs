@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What an output's name stands for.
+/// An output, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// A file or a pipe.

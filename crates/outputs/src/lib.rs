@@ -1,7 +1,7 @@
 //! The outputs of reports: files, pipes and sockets for alerts and flow records.
 //!
 //! A [`Registry`] has all outputs of a run. Each is an [`Output`] of whole records. With captures
-//! as input, an output is written at once: whoever writes waits for a slow reader, and the first
+//! as input, an output is written at once: the caller waits for a slow reader, and the first
 //! failure ends the output. With network interfaces each output has a bounded queue and a thread.
 //! Traffic never waits for a reader. Records without room are counted, and after a failure the
 //! thread tries again.

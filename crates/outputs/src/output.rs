@@ -1,4 +1,4 @@
-//! An output: who writes to it, what it lost, and what an operator should hear.
+//! An output, its counts, and its messages for an operator.
 
 use std::io::Write;
 use std::mem;
@@ -78,7 +78,7 @@ impl Tally {
     }
 }
 
-/// What was reported so far.
+/// The reports so far.
 #[derive(Default)]
 struct News {
     /// Records lost when it was last looked at.
@@ -142,7 +142,7 @@ impl Output {
             Mode::Queued(queue, _) => queue.reopen(),
             Mode::Direct(direct, reopens) => {
                 reopens.store(true, Ordering::Relaxed);
-                // Whoever writes at the moment may wait for a reader. The next write reopens.
+                // A writer may wait for a reader at the moment. The next write reopens.
                 if let Ok(mut direct) = direct.try_lock() {
                     direct.reopen_if(reopens, &self.tally);
                 }

@@ -175,7 +175,7 @@ fn reconnects(name: &str, folder: &Path, accept: &dyn Fn() -> Box<dyn Read + Sen
     let closing = thread::spawn(move || registry.close(Duration::from_secs(5)));
     second.read_to_string(&mut text).unwrap();
     closing.join().unwrap();
-    assert!(text.starts_with("first\n"), "a later connection has its own start");
+    assert!(text.starts_with("first\n"), "a later connection starts anew");
     assert!(numbers(&text).into_iter().eq(100..200));
 }
 

@@ -247,6 +247,9 @@ pub(crate) struct RunArguments {
     /// Serve `warpline ctl` on this Unix socket, which only its owner may use
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
+    /// Become this user once the interfaces are open
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
     /// Worker threads, 1 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) lanes: Option<u64>,
@@ -269,8 +272,13 @@ impl RunArguments {
         let lanes = self.lanes.map(|lanes| lanes.to_string());
         // A list of one is a string, too.
         let cores = self.cores.as_deref().map(|cores| serde_json::Value::from(cores).to_string());
-        for (option, key, value) in [("--lanes", "lanes", lanes), ("--cores", "cores", cores)] {
-            let text = value.map(|value| format!("chain.{key}={value}"));
+        let user = self.user.as_deref().map(|user| serde_json::Value::from(user).to_string());
+        for (option, key, value) in [
+            ("--lanes", "chain.lanes", lanes),
+            ("--cores", "chain.cores", cores),
+            ("--user", "process.user", user),
+        ] {
+            let text = value.map(|value| format!("{key}={value}"));
             settings.extend(text.map(|text| Setting { option, text }));
         }
         settings

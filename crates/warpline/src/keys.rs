@@ -157,6 +157,14 @@ pub(crate) const BACKPRESSURE: &[Key] = &[
     ),
 ];
 
+/// Keys of `[process]`.
+pub(crate) const PROCESS: &[Key] = &[key(
+    "user",
+    "a user's name",
+    "the user that starts it",
+    "the user that the process becomes once its interfaces are open",
+)];
+
 /// Keys of `[arbiter]`.
 pub(crate) const ARBITER: &[Key] = &[
     key(
@@ -291,6 +299,7 @@ mod tests {
         section("`[[route]]`", ROUTE);
         section("`[plan]`", PLAN);
         section("`[backpressure]`", BACKPRESSURE);
+        section("`[process]`", PROCESS);
         section("`[arbiter]`", ARBITER);
         section("`[[tenant]]`", TENANT);
         section("`generate:KEY=VALUE,...`", GENERATOR);

@@ -1,5 +1,6 @@
 //! What `SRC` and `DST` name: sources and sinks, opened.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use warpline_io::af_packet::{self, AfPacketConfig, AfPacketSink, AfPacketSource};
@@ -12,8 +13,6 @@ use warpline_io::{
     PcapWriter, Sink, Source, SourceError,
 };
 use warpline_io_error::plain;
-
-use crate::writes::{Emptied, Place, Writes};
 
 /// Where packets come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,12 +65,6 @@ pub(crate) enum Output {
     AfPacket(AfPacketConfig),
     /// Nowhere.
     None,
-}
-
-/// An output's file or interface, open.
-pub(crate) struct OpenOutput {
-    file: Option<Place>,
-    interface: Option<AfPacketSink>,
 }
 
 impl Input {
@@ -278,29 +271,22 @@ impl Output {
         matches!(self, Self::File(_, file) if file.format == CaptureFormat::Pcapng)
     }
 
-    /// Opens its file or its interface, if it is one.
-    pub(crate) fn open(&self, writes: &mut Writes) -> Result<OpenOutput, String> {
-        let file = self.path().map(|path| writes.open(path)).transpose();
-        let file = file.map_err(|why| format!("output {why}"))?;
-        let interface = match self {
-            Self::AfPacket(config) => Some(AfPacketSink::open(config).map_err(|why| {
-                format!("output {}: {}", interface_name(config), interface_told(&why))
-            })?),
-            _ => None,
-        };
-        Ok(OpenOutput { file, interface })
+    /// Opens the interface that it is, if it is one.
+    pub(crate) fn open_interface(&self) -> Result<Option<AfPacketSink>, String> {
+        let Self::AfPacket(config) = self else { return Ok(None) };
+        let told = |why| format!("output {}: {}", interface_name(config), interface_told(&why));
+        AfPacketSink::open(config).map(Some).map_err(told)
     }
 
-    /// The sink, which writes to the file or interface of `open`; interfaces are called as `names`
-    /// has them, and with `annotate` dropped packets are written as well.
+    /// The sink, which writes to `file` or `interface`. Interfaces are called as `names` has them.
+    /// With `annotate` dropped packets are written as well.
     pub(crate) fn sink(
         &self,
-        open: OpenOutput,
-        files: &mut Emptied,
-        names: InterfaceNames,
-        annotate: bool,
+        file: Option<File>,
+        interface: Option<AfPacketSink>,
+        (names, annotate): (InterfaceNames, bool),
     ) -> Box<dyn Sink> {
-        match (self, files.take(open.file), open.interface) {
+        match (self, file, interface) {
             (Self::Stdout, ..) => Box::new(PcapWriter::stdout()),
             (Self::File(_, how), Some(file), _) => how.writer(file, names, annotate),
             (_, _, Some(interface)) => Box::new(interface),

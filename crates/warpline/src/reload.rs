@@ -14,6 +14,7 @@ use warpline_nf::Diagnostics;
 use crate::chain_file::{LoadOptions, Loaded};
 use crate::commands::load_file;
 use crate::ctl::{Live, LiveChain};
+use crate::service;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -45,7 +46,9 @@ pub(crate) fn serve(
     stand_back();
     while !done.load(Ordering::Acquire) {
         if asked.swap(false, Ordering::Relaxed) {
+            service::reloading();
             let result = reload(origin, live, &mut chains, done);
+            service::reloaded();
             live.answer_reload(&result);
             match result {
                 Ok(told) => tell(&format!("reload: {told}\n")),

@@ -14,6 +14,7 @@ use warpline_engine::Control;
 use warpline_nf::Registry;
 
 use crate::ctl::LiveChain;
+use crate::service::Service;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long threads may take to end at once.
@@ -163,7 +164,7 @@ pub(crate) fn watch(
     let Signals { stops, toggle, reopen, .. } = signals;
     let bar = (shows_progress && std::io::stderr().is_terminal()).then(bar);
     let controls: Vec<&Control> = chains.iter().map(|chain| &chain.control).collect();
-    let mut hurried = None;
+    let (mut hurried, mut service) = (None, Service::new());
     while !done.load(Ordering::Acquire) {
         let came = stops.count();
         if came > 0 {
@@ -176,6 +177,7 @@ pub(crate) fn watch(
                 give_up(stops.first().unwrap_or(0));
             }
         }
+        service.look(&controls, controls.iter().any(|control| control.is_stopped()));
         if toggle.swap(false, Ordering::Relaxed) {
             tell(toggle_pause(&controls));
         }

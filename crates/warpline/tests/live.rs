@@ -8,6 +8,7 @@ use std::process::Command;
 
 const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/live.py");
 const ROUTE_TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/route.py");
+const SERVICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/service.py");
 const OPERATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/operation.py");
 
 fn runs(program: &str, arguments: &[&str]) -> bool {
@@ -28,7 +29,12 @@ fn check(case: &str) {
     check_with(TOOL, case);
 }
 
-/// A case of operation over a long time.
+/// A case of a service.
+fn check_service(case: &str) {
+    check_with(SERVICE, case);
+}
+
+/// A case of alerts and records.
 fn check_operation(case: &str) {
     check_with(OPERATION, case);
 }
@@ -123,4 +129,34 @@ fn files_of_alerts_are_rotated() {
 #[test]
 fn alerts_go_to_sockets_that_come_and_go() {
     check_operation("sockets");
+}
+
+#[test]
+fn a_process_without_rights_reloads_and_serves_interfaces() {
+    check_service("user");
+}
+
+#[test]
+fn a_service_manager_gets_notices() {
+    check_service("notices");
+}
+
+#[test]
+fn ports_are_free_after_a_kill() {
+    check_service("restart");
+}
+
+#[test]
+fn reloads_under_traffic_lose_nothing() {
+    check_service("reloads");
+}
+
+#[test]
+fn hostile_clients_of_the_socket_change_nothing() {
+    check_service("clients");
+}
+
+#[test]
+fn a_process_has_ports_of_many_namespaces() {
+    check_service("many");
 }

@@ -14,6 +14,7 @@ use warpline_netlink::{Changes, Groups, Link, Message, Reach, Requests};
 
 use super::table::{ASK_LEN, NeighbourTable, asked};
 use super::view::{Entry, Key, LocalAddresses, Mac, Reader, Shared, View};
+use crate::rights::{Rights, keep};
 use crate::sys::wait_readable;
 
 /// Neighbours that are followed.
@@ -116,6 +117,8 @@ struct Work {
 
 impl Work {
     fn run(mut self, ends: &AtomicBool) {
+        // A refusal leaves it with more than it needs.
+        let _ = keep(Rights::ResolveNeighbours);
         let descriptors = [self.changes.descriptor(), self.asked.as_raw_fd()];
         // Views that readers still have: this thread frees them.
         let mut old = Vec::new();

@@ -5,6 +5,7 @@
 mod link;
 mod packet_socket;
 mod poll;
+pub(crate) mod privileges;
 mod ring;
 
 pub(crate) use link::Link;

@@ -80,6 +80,7 @@ impl<'a> File<'a> {
                     left_out: resources.notices().clone(),
                     remarks: resources.remarks().clone(),
                     tenant,
+                    user: None,
                     tenancy: Arc::default(),
                 })
             }

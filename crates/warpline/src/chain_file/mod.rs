@@ -12,6 +12,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpline_engine::{Chain, Deployment, PlanOptions, PressureOptions, Settings};
+use warpline_io::rights::User;
 use warpline_nf::config::Folder;
 use warpline_nf::{Definition, Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 
@@ -21,6 +22,7 @@ use crate::plan_keys;
 use crate::port_keys::PortKeys;
 use crate::port_tables::{self, ChosenPorts};
 use crate::pressure_keys;
+use crate::process_keys;
 use crate::route_tables::{self, ChosenRoutes};
 use crate::tenants::{self, Tenancy, TenantTable};
 
@@ -44,6 +46,8 @@ pub(crate) struct Loaded {
     pub(crate) remarks: Diagnostics,
     /// The tenant that it names.
     pub(crate) tenant: Option<String>,
+    /// The user that the process becomes.
+    pub(crate) user: Option<User>,
     /// The shared devices of the file.
     pub(crate) tenancy: Arc<Tenancy>,
 }
@@ -62,17 +66,18 @@ const NAME_LEN_MAX: usize = 128;
 const CHAINS_MAX: usize = 256;
 
 /// Tables that are no function's.
-const RESERVED: [&str; 7] = [
+const RESERVED: [&str; 8] = [
     "chain",
     plan_keys::TABLE,
     port_tables::TABLE,
     route_tables::TABLE,
     pressure_keys::TABLE,
+    process_keys::TABLE,
     tenants::ARBITER,
     tenants::TENANT,
 ];
 const TABLES: &str = "tables: [chain], [[port]], [[route]], [[tenant]], [arbiter], [plan], \
-    [backpressure] and one for each name in `functions`";
+    [backpressure], [process] and one for each name in `functions`";
 const NO_ROUTES: &str = "forward = \"route\" needs a router in the chain";
 const NO_ROUTES_HELP: &str = "add \"router\" to `functions`; its routes name the port: `dev PORT`";
 const NO_ROUTER: &str = "a chain with more than two ports needs a router";
@@ -145,6 +150,8 @@ impl<'a> File<'a> {
         let plan = plan_keys::read(&mut self.section(plan_keys::TABLE, &DeTable::new(), mistakes));
         let (pressure, starts_paused) =
             pressure_keys::read(&mut self.section(pressure_keys::TABLE, &DeTable::new(), mistakes));
+        let user =
+            process_keys::read(&mut self.section(process_keys::TABLE, &DeTable::new(), mistakes));
         let ports = self.ports(mistakes);
         let routes = self.routes(mistakes);
         let arbiter = self.arbiter(mistakes);
@@ -183,6 +190,7 @@ impl<'a> File<'a> {
             let tenancy = Tenancy::share(tables, is_forced, &mut all, self.source, mistakes);
             let tenancy = Arc::new(tenancy);
             loaded.iter_mut().for_each(|chain| chain.tenancy = Arc::clone(&tenancy));
+            loaded.iter_mut().for_each(|chain| chain.user = user.clone());
         }
         ports.refuse_left(self.source, mistakes);
         routes.refuse_left(self.source, mistakes);

@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod functions;
 pub(crate) mod meters;
+mod opening;
 pub(crate) mod pages;
 pub(crate) mod places;
 pub(crate) mod plan;

@@ -8,29 +8,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use warpline_engine::{Chain, Deployment};
-use warpline_io::middleware::Limit;
-use warpline_io::neighbours::Follower;
-use warpline_io::per_port::PortSinks;
 use warpline_io::{Sink, Source};
 use warpline_io_error::plain;
 use warpline_nf::config::Folder;
-use warpline_nf::{Definition, Destination, Format, Outputs, Registry, SourceText};
+use warpline_nf::{Definition, Destination, Registry, SourceText};
 
 use super::crew::{self, Around, Outcome, Ran};
-use super::places::{self, Others, Planned, located, written_files};
+use super::opening::{Opened, Reports, open};
+use super::places::{self, Others, Planned};
 use crate::bounded::bounded;
 use crate::chain_file::{LoadOptions, Loaded, load};
-use crate::claims::Refusal;
 use crate::cli::RunArguments;
-use crate::ctl::Socket;
 use crate::device_keys::{self, check_name};
-use crate::ports::{Input, NotOpened, Output, wrap};
+use crate::ports::{Input, Output};
 use crate::reload::Origin;
 use crate::shown::shown;
 use crate::stats_json::Shared;
 use crate::watch::Signals;
-use crate::writes::Writes;
-use crate::{Failure, demo, outputs_shown, route_mode, stats_json, summary, tenants_shown};
+use crate::{Failure, demo, outputs_shown, stats_json, summary, tenants_shown};
 
 /// How long the reports of live chains may take to be written at the end.
 const OUTPUTS_PATIENCE: Duration = Duration::from_secs(1);
@@ -73,10 +68,9 @@ pub(crate) fn run(
     let tenancy = tenancy.unwrap_or_default();
     let is_live = planned.iter().any(|chain| chain.input.is_live());
     let registry = if is_live { Registry::queued() } else { Registry::default() };
-    let Opened { ready, outputs, stats, followers: _followers } =
-        open(arguments, planned, (&registry, alerts))?;
-    let socket = arguments.socket.as_deref().map(Socket::open);
-    let socket = socket.transpose().map_err(Failure::Usage)?;
+    let reports = Reports { registry: &registry, alerts };
+    let opened = open(arguments, planned, reports)?;
+    let Opened { ready, outputs, stats, socket, followers: _followers } = opened;
     let no_background = |(name, why)| Failure::Run(format!("tenant {name:?}: {why}"));
     let _background = tenancy.start_background().map_err(no_background)?;
     let origin = Origin { path: arguments.chain.as_deref(), options };
@@ -186,102 +180,6 @@ fn has_alerts(chain: &Chain) -> bool {
 
 /// A chain with its ports open.
 pub(super) type Ready = (Loaded, Box<dyn Source>, Box<dyn Sink>);
-
-/// All that a run reads and writes.
-struct Opened {
-    ready: Vec<Ready>,
-    outputs: Outputs,
-    stats: Option<File>,
-    /// They follow the kernel for as long as the chains run.
-    followers: Vec<Follower>,
-}
-
-/// Opens every input, then every output, so that nothing is emptied for a run that can't start.
-fn open(
-    arguments: &RunArguments,
-    planned: Vec<Planned>,
-    (registry, alerts): (&Registry, Option<Destination>),
-) -> Result<Opened, Failure> {
-    let refuse = |path: Option<&Path>, why: String| {
-        let path = path.unwrap_or(Path::new("")).into();
-        located(arguments.chain.as_deref(), &Refusal { why, path })
-    };
-    let mut sources = Vec::with_capacity(planned.len());
-    let mut neighbour_tables = Vec::with_capacity(planned.len());
-    let mut followers = Vec::with_capacity(planned.len());
-    for chain in &planned {
-        let not_opened = |failed: NotOpened| refuse(failed.path.as_deref(), failed.why);
-        let follower = route_mode::follow(chain.loaded.chain()).map_err(not_opened)?;
-        let local = follower.as_ref().map(Follower::local);
-        sources.push(chain.input.open_beside(local.as_ref()).map_err(not_opened)?);
-        let neighbours = follower.as_ref().map(Follower::table).transpose();
-        neighbour_tables.push(neighbours.map_err(|why| refuse(None, plain(&why)))?);
-        let warnings = follower.as_ref().map(route_mode::warnings);
-        warnings.into_iter().flatten().for_each(|warning| tell(&warning));
-        followers.extend(follower);
-    }
-    let mut writes = Writes::default();
-    let mut places = Vec::with_capacity(planned.len());
-    for chain in &planned {
-        let tap = chain.loaded.ports.tap.as_ref().map(|(path, _)| writes.open(path)).transpose();
-        let tap_path = chain.loaded.ports.tap.as_ref().map(|(path, _)| &**path);
-        let tap = tap.map_err(|why| refuse(tap_path, format!("tap: {why}")))?;
-        let output = chain.output.open(&mut writes);
-        let output = output.map_err(|why| refuse(chain.output.named().as_deref(), why))?;
-        let mut own = Vec::with_capacity(chain.loaded.ports.outputs.len());
-        for one in &chain.loaded.ports.outputs {
-            let opened = one.as_ref().map(|one| one.open(&mut writes)).transpose();
-            let name = one.as_ref().and_then(Output::named);
-            own.push(opened.map_err(|why| refuse(name.as_deref(), why))?);
-        }
-        places.push((tap, output, own));
-    }
-    for (table, path) in planned.iter().flat_map(|chain| written_files(&chain.loaded)) {
-        let opened = writes.open_for_other(&path);
-        opened.map_err(|why| refuse(Some(&path), format!("[{table}]: {why}")))?;
-    }
-    let mut other = |what: &str, path: Option<&Path>| {
-        let opened = path.map(|path| writes.open(path)).transpose();
-        opened.map_err(|why| Failure::Usage(format!("{what}: {why}")))
-    };
-    let own = alerts.as_ref().filter(|alerts| !registry.opens_later(alerts));
-    let alerts_file = other("alerts", own.and_then(Destination::path))?;
-    let stats = other("statistics", arguments.stats.as_deref())?;
-    let mut files = writes.empty();
-    let mut ready = Vec::with_capacity(planned.len());
-    let opened = planned.into_iter().zip(sources).zip(places).zip(neighbour_tables);
-    for (((chain, source), (tap, output, own)), neighbours) in opened {
-        let names = source.interfaces();
-        let tap = chain.loaded.ports.tap.as_ref().zip(files.take(tap));
-        let tap = tap.map(|((_, how), file)| how.writer(file, names.clone(), false));
-        let (impair, pace) = (chain.loaded.ports.impair.as_ref(), chain.input.pace());
-        let source: Box<dyn Source> = match arguments.count {
-            Some(count) => Box::new(Limit::new(source, count)),
-            None => source,
-        };
-        let source = wrap(source, impair, pace, tap)
-            .map_err(|why| refuse(chain.input.path(), why.to_string()))?;
-        let annotate = arguments.annotate;
-        let sink = chain.output.sink(output, &mut files, names.clone(), annotate);
-        let outputs = chain.loaded.ports.outputs.iter().zip(own);
-        let own: Vec<_> = outputs
-            .map(|(one, open)| Some(one.as_ref()?.sink(open?, &mut files, names.clone(), annotate)))
-            .collect();
-        let sink = match own.is_empty() {
-            true => sink,
-            false => Box::new(PortSinks::new(sink, own).with_neighbours(neighbours)),
-        };
-        ready.push((chain.loaded, source, sink));
-    }
-    let open = |alerts| registry.open(alerts, files.take(alerts_file), Format::lines());
-    let alerts = match alerts_to_stdout(arguments) {
-        true => Some(registry.stdout()),
-        false => alerts.map(open),
-    };
-    let alerts = alerts.transpose().map_err(|why| Failure::Run(format!("alerts: {why}")))?;
-    let outputs = Outputs::of_run(alerts, registry.clone());
-    Ok(Opened { ready, outputs, stats: files.take(stats), followers })
-}
 
 /// Tells what was done, and whether it failed.
 fn finish(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -68,6 +68,15 @@ impl Socket {
         make_way(path).map_err(named)?;
         let listener = bind(path).map_err(|why| named(plain(&why)))?;
         Ok(Self { listener, file: SocketFile(path.to_owned()) })
+    }
+
+    /// Makes another user the owner of its file.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(crate) fn give_to(&self, (user, group): (u32, u32)) -> Result<(), String> {
+        let given = chown(&self.file.0, Some(user), Some(group));
+        given.map_err(|why| format!("--socket {}: {}", self.file.0.display(), plain(&why)))
     }
 
     /// Serves it, on a thread that nothing waits for: it may serve a slow client at the end.

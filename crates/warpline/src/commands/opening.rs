@@ -1,0 +1,225 @@
+//! Opens everything that a run reads and writes: first interfaces and inputs, then, without the
+//! rights that these need, its files.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use warpline_io::af_packet::AfPacketSink;
+use warpline_io::middleware::Limit;
+use warpline_io::neighbours::{Follower, NeighbourTable};
+use warpline_io::per_port::PortSinks;
+use warpline_io::rights::{Rights, User, become_user, is_root, keep};
+use warpline_io::{Sink, Source};
+use warpline_io_error::plain;
+use warpline_nf::{Destination, Format, Output as RecordOutput, Outputs, Registry};
+
+use super::places::{Planned, located, written_files};
+use super::run::{Ready, tell};
+use crate::Failure;
+use crate::claims::Refusal;
+use crate::cli::RunArguments;
+use crate::ctl::Socket;
+use crate::ports::{NotOpened, Output, wrap};
+use crate::route_mode;
+use crate::writes::{Emptied, Place, Writes};
+
+/// All that a run reads and writes.
+pub(super) struct Opened {
+    pub(super) ready: Vec<Ready>,
+    pub(super) outputs: Outputs,
+    pub(super) stats: Option<File>,
+    pub(super) socket: Option<Socket>,
+    /// Of ports that forward by routes.
+    pub(super) followers: Vec<Follower>,
+}
+
+/// The outputs of a run besides packets.
+pub(super) struct Reports<'a> {
+    pub(super) registry: &'a Registry,
+    /// Where alerts go, unless to standard output or nowhere.
+    pub(super) alerts: Option<Destination>,
+}
+
+/// A chain's inputs and interfaces, open.
+struct Ends {
+    source: Box<dyn Source>,
+    /// The interface of the chain's output and of each port's, if it is one.
+    interfaces: Vec<Option<AfPacketSink>>,
+    follower: Option<Follower>,
+    neighbours: Option<NeighbourTable>,
+}
+
+/// The places of a chain's files.
+struct Places {
+    tap: Option<Place>,
+    /// Of the chain's output, then of each port's.
+    outputs: Vec<Option<Place>>,
+}
+
+/// Opens every input, then every output, so that nothing is emptied for a run that can't start.
+pub(super) fn open(
+    arguments: &RunArguments,
+    planned: Vec<Planned>,
+    reports: Reports<'_>,
+) -> Result<Opened, Failure> {
+    let refuse = |path: Option<&Path>, why: String| {
+        let path = path.unwrap_or(Path::new("")).into();
+        located(arguments.chain.as_deref(), &Refusal { why, path })
+    };
+    let user = planned.first().and_then(|chain| chain.loaded.user.as_ref());
+    let socket = open_socket(arguments, user).map_err(Failure::Usage)?;
+    user.map_or(Ok(()), change_user).map_err(Failure::Usage)?;
+    let mut ends: Vec<Ends> =
+        planned.iter().map(|c| open_ends(c, &refuse)).collect::<Result<_, _>>()?;
+    let followers = ends.iter_mut().filter_map(|ends| ends.follower.take()).collect();
+    if user.is_some() || planned.iter().any(|chain| chain.input.is_live()) {
+        let kept = keep(Rights::None);
+        kept.map_err(|why| Failure::Run(format!("capabilities: {}", plain(&why))))?;
+    }
+    if user.is_some() {
+        warn_of_reloads(arguments, &planned);
+    }
+    let mut writes = Writes::default();
+    let places: Vec<Places> =
+        planned.iter().map(|c| open_files(c, &mut writes, &refuse)).collect::<Result<_, _>>()?;
+    for (table, path) in planned.iter().flat_map(|chain| written_files(&chain.loaded)) {
+        let opened = writes.open_for_other(&path);
+        opened.map_err(|why| refuse(Some(&path), format!("[{table}]: {why}")))?;
+    }
+    let mut other = |what: &str, path: Option<&Path>| {
+        let opened = path.map(|path| writes.open(path)).transpose();
+        opened.map_err(|why| Failure::Usage(format!("{what}: {why}")))
+    };
+    let own = reports.alerts.as_ref().filter(|alerts| !reports.registry.opens_later(alerts));
+    let alerts_file = other("alerts", own.and_then(Destination::path))?;
+    let stats = other("statistics", arguments.stats.as_deref())?;
+    let mut files = writes.empty();
+    let mut ready = Vec::with_capacity(planned.len());
+    for ((chain, ends), places) in planned.into_iter().zip(ends).zip(places) {
+        ready.push(make_ready(arguments, chain, (ends, places), &mut files, &refuse)?);
+    }
+    let registry = reports.registry.clone();
+    let alerts = open_alerts(arguments, reports, files.take(alerts_file));
+    let alerts = alerts.map_err(|why| Failure::Run(format!("alerts: {why}")))?;
+    let outputs = Outputs::of_run(alerts, registry);
+    Ok(Opened { ready, outputs, stats: files.take(stats), socket, followers })
+}
+
+/// Makes a failure that names the place of a file in the chain file.
+type Refuse<'a> = dyn Fn(Option<&Path>, String) -> Failure + 'a;
+
+fn open_ends(chain: &Planned, refuse: &Refuse<'_>) -> Result<Ends, Failure> {
+    let not_opened = |failed: NotOpened| refuse(failed.path.as_deref(), failed.why);
+    let follower = route_mode::follow(chain.loaded.chain()).map_err(not_opened)?;
+    let local = follower.as_ref().map(Follower::local);
+    let source = chain.input.open_beside(local.as_ref()).map_err(not_opened)?;
+    let neighbours = follower.as_ref().map(Follower::table).transpose();
+    let neighbours = neighbours.map_err(|why| refuse(None, plain(&why)))?;
+    let warnings = follower.as_ref().map(route_mode::warnings);
+    warnings.into_iter().flatten().for_each(|warning| tell(&warning));
+    let open = |output: Option<&Output>| {
+        let opened = output.map(Output::open_interface).transpose();
+        let name = output.and_then(Output::named);
+        opened.map(Option::flatten).map_err(|why| refuse(name.as_deref(), why))
+    };
+    let interfaces = outputs(chain).map(open).collect::<Result<_, _>>()?;
+    Ok(Ends { source, interfaces, follower, neighbours })
+}
+
+fn open_files(
+    chain: &Planned,
+    writes: &mut Writes,
+    refuse: &Refuse<'_>,
+) -> Result<Places, Failure> {
+    let tap = chain.loaded.ports.tap.as_ref().map(|(path, _)| path);
+    let opened = tap.map(|path| writes.open(path)).transpose();
+    let opened = opened.map_err(|why| refuse(tap.map(|path| &**path), format!("tap: {why}")))?;
+    let mut open = |output: Option<&Output>| {
+        let opened = output.and_then(Output::path).map(|path| writes.open(path)).transpose();
+        let name = output.and_then(Output::named);
+        opened.map_err(|why| refuse(name.as_deref(), format!("output {why}")))
+    };
+    let outputs = outputs(chain).map(&mut open).collect::<Result<_, _>>()?;
+    Ok(Places { tap: opened, outputs })
+}
+
+/// The chain's output, then each port's own.
+fn outputs(chain: &Planned) -> impl Iterator<Item = Option<&Output>> {
+    let own = chain.loaded.ports.outputs.iter().map(Option::as_ref);
+    std::iter::once(Some(&chain.output)).chain(own)
+}
+
+fn make_ready(
+    arguments: &RunArguments,
+    chain: Planned,
+    (ends, places): (Ends, Places),
+    files: &mut Emptied,
+    refuse: &Refuse<'_>,
+) -> Result<Ready, Failure> {
+    let Ends { source, interfaces, neighbours, .. } = ends;
+    let names = source.interfaces();
+    let tap = chain.loaded.ports.tap.as_ref().zip(files.take(places.tap));
+    let tap = tap.map(|((_, how), file)| how.writer(file, names.clone(), false));
+    let (impair, pace) = (chain.loaded.ports.impair.as_ref(), chain.input.pace());
+    let source: Box<dyn Source> = match arguments.count {
+        Some(count) => Box::new(Limit::new(source, count)),
+        None => source,
+    };
+    let source = wrap(source, impair, pace, tap)
+        .map_err(|why| refuse(chain.input.path(), why.to_string()))?;
+    let open = places.outputs.into_iter().zip(interfaces);
+    let sinks = outputs(&chain).zip(open).map(|(output, (place, interface))| {
+        let file = files.take(place);
+        let form = (names.clone(), arguments.annotate);
+        output.map(|output| output.sink(file, interface, form))
+    });
+    let mut sinks: Vec<Option<Box<dyn Sink>>> = sinks.collect();
+    let own = sinks.split_off(1);
+    let sink = sinks.pop().flatten().unwrap_or_else(|| Box::new(warpline_io::NullSink));
+    let sink = match own.is_empty() {
+        true => sink,
+        false => Box::new(PortSinks::new(sink, own).with_neighbours(neighbours)),
+    };
+    Ok((chain.loaded, source, sink))
+}
+
+/// Opens the output of alerts, if they go anywhere.
+fn open_alerts(
+    arguments: &RunArguments,
+    reports: Reports<'_>,
+    file: Option<File>,
+) -> Result<Option<Arc<RecordOutput>>, String> {
+    let registry = reports.registry;
+    match reports.alerts {
+        Some(alerts) => registry.open(alerts, file, Format::lines()).map(Some),
+        None if arguments.alerts.is_some() => registry.stdout().map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Makes the control socket, which belongs to `user` if there is one.
+fn open_socket(arguments: &RunArguments, user: Option<&User>) -> Result<Option<Socket>, String> {
+    let socket = arguments.socket.as_deref().map(Socket::open).transpose()?;
+    if let (Some(socket), Some(user)) = (&socket, user) {
+        socket.give_to(user.ids())?;
+    }
+    Ok(socket)
+}
+
+fn change_user(user: &User) -> Result<(), String> {
+    let name = user.name().to_string_lossy();
+    let needs = "changing the user needs root, or CAP_SETUID and CAP_SETGID";
+    become_user(user).map_err(|why| format!("user {name:?}: {}: {needs}", plain(&why)))
+}
+
+/// Warns if a reload will fail, because the user can't read the files that it reads.
+fn warn_of_reloads(arguments: &RunArguments, planned: &[Planned]) {
+    let files = planned.iter().flat_map(|chain| chain.loaded.files.iter().map(|(_, path)| path));
+    let mut all = arguments.chain.iter().chain(files);
+    let unread = all.find_map(|path| Some((path, File::open(path).err()?)));
+    if let Some((path, why)) = unread.filter(|_| !is_root()) {
+        let text = format!("warning: a reload will fail: {}: {}\n", path.display(), plain(&why));
+        tell(&text);
+    }
+}
