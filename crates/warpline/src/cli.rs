@@ -76,6 +76,19 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure every function on every device of this machine, by launch size and packet length;
+    /// a run that ended early is continued
+    Profile {
+        /// Fewer sizes, no co-runners: within a minute; otherwise within two hours
+        #[arg(long)]
+        quick: bool,
+        /// The profile; earlier measurements in it count by their weight
+        #[arg(long, value_name = "FILE", default_value = "machine.json")]
+        out: PathBuf,
+        /// Write the profile and the break-even report as JSON instead of tables
+        #[arg(long)]
+        json: bool,
+    },
     /// Observe and control a running process, which serves `run --socket PATH`
     Ctl {
         /// The request

@@ -18,6 +18,11 @@ fn found() -> &'static Found {
     FOUND.get_or_init(find)
 }
 
+/// All devices of this machine.
+pub(crate) fn all() -> &'static [Arc<dyn Device>] {
+    &found().devices
+}
+
 /// What this machine's device of that name is.
 pub(crate) fn description(id: &str) -> Option<&'static Description> {
     found().devices.iter().map(|device| device.description()).find(|about| about.id == id)

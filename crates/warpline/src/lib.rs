@@ -24,6 +24,7 @@ mod ctl;
 mod demo;
 mod device_keys;
 mod keys;
+mod machine_profile;
 mod outputs_shown;
 mod plan_keys;
 mod port_keys;
@@ -141,6 +142,9 @@ pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
         cli::Command::Devices { watch: true, json, .. } => commands::meters::watch(json),
         cli::Command::Devices { measure, json, profile, .. } => {
             commands::devices::devices(measure, json, profile.as_deref())
+        }
+        cli::Command::Profile { quick, out, json } => {
+            commands::profile::profile(functions, quick, &out, json)
         }
         cli::Command::Ctl { request, socket, chain, json } => {
             ctl::ctl(request, socket.as_deref(), chain.as_deref(), json)

@@ -13,14 +13,20 @@ const SCHEMA: u64 = 2;
 /// What helps where a profile is of no use.
 const HELP: &str = "`warpline devices --measure --profile FILE` makes one of this machine";
 
-/// What was measured, as JSON.
+/// The copy speeds of devices and the host, as JSON text.
 pub(crate) fn to_json(devices: &[(&Description, Speeds)], gather: Option<GatherSpeeds>) -> String {
+    format!("{:#}\n", to_value(devices, gather))
+}
+
+/// The same as a value.
+pub(crate) fn to_value(devices: &[(&Description, Speeds)], gather: Option<GatherSpeeds>) -> Value {
     let device = |(about, speeds): &(&Description, Speeds)| {
         json!({
             "id": about.id,
             "name": about.name,
             "uuid": about.uuid,
             "driver": about.driver,
+            "shares_host_memory": about.shares_host_memory,
             "to_device_bytes_per_s": speeds.both_in,
             "to_host_bytes_per_s": speeds.both_out,
             "each_copy_s": speeds.each_copy,
@@ -36,8 +42,7 @@ pub(crate) fn to_json(devices: &[(&Description, Speeds)], gather: Option<GatherS
             "byte_s": of.byte,
         })
     });
-    let all = json!({ "schema": SCHEMA, "cpu": cpu(), "host": gather, "devices": devices });
-    format!("{all:#}\n")
+    json!({ "schema": SCHEMA, "cpu": cpu(), "host": gather, "devices": devices })
 }
 
 /// What this machine's processor calls itself, where the system says.
@@ -51,11 +56,8 @@ fn cpu() -> Option<String> {
 /// The profile that the table's `profile` names; that of a machine of which nothing is known where it names none.
 pub(crate) fn read(section: &mut Section<'_>) -> Profile {
     let Some(file) = section.file("profile") else { return Profile::default() };
-    let read = serde_json::from_str(&file.text)
-        .map_err(|why| {
-            let at = format!("line {}, column {}", why.line(), why.column());
-            format!("{}, {at}: no JSON", file.name)
-        })
+    let read = parse(&file.text)
+        .map_err(|why| format!("{}, {why}", file.name))
         .and_then(|json| of_json(&json).map_err(|why| format!("{}: {why}", file.name)));
     read.unwrap_or_else(|why| {
         section.mistake("profile", format!("`profile`: {why}; {HELP}"));
@@ -63,10 +65,37 @@ pub(crate) fn read(section: &mut Section<'_>) -> Profile {
     })
 }
 
+/// The JSON of a file.
+///
+/// # Errors
+/// The place of the first mistake.
+pub(crate) fn parse(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text)
+        .map_err(|why| format!("line {}, column {}: no JSON", why.line(), why.column()))
+}
+
 fn of_json(json: &Value) -> Result<Profile, String> {
+    check_schema(json)?;
+    check_machine(json)?;
+    speeds(json)
+}
+
+/// Whether this program reads the file's version.
+///
+/// # Errors
+/// It does not.
+pub(crate) fn check_schema(json: &Value) -> Result<(), String> {
     if json["schema"] != SCHEMA {
         return Err(format!("`schema` is not {SCHEMA}: not a profile, or one of another version"));
     }
+    Ok(())
+}
+
+/// Whether the file was measured on this machine.
+///
+/// # Errors
+/// The hardware that differs.
+pub(crate) fn check_machine(json: &Value) -> Result<(), String> {
     let (there, here) = (json["cpu"].as_str(), cpu());
     if there != here.as_deref() {
         let [there, here] = [there, here.as_deref()].map(|name| name.unwrap_or("unknown"));
@@ -74,6 +103,20 @@ fn of_json(json: &Value) -> Result<Profile, String> {
             "it was measured on another machine: the processor is {there:?} there and {here:?} here"
         ));
     }
+    for device in json["devices"].as_array().into_iter().flatten() {
+        let text = |name: &str| device[name].as_str();
+        if let (Some(id), Some(name)) = (text("id"), text("name")) {
+            check_is_here(id, name, text("uuid"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The copy speeds of the file.
+///
+/// # Errors
+/// A value that is missing or impossible.
+pub(crate) fn speeds(json: &Value) -> Result<Profile, String> {
     let number = |value: &Value, name: &str| {
         value[name].as_f64().ok_or_else(|| format!("`{name}` is missing or not a number"))
     };
@@ -82,7 +125,7 @@ fn of_json(json: &Value) -> Result<Profile, String> {
         let text =
             |name: &str| device[name].as_str().ok_or_else(|| format!("a device has no `{name}`"));
         let id = text("id")?;
-        check_is_here(id, text("name")?, device["uuid"].as_str())?;
+        text("name")?;
         let speeds = |id: String| -> Result<LinkSpeeds, String> {
             Ok(LinkSpeeds {
                 device: id,

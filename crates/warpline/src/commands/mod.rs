@@ -10,6 +10,7 @@ mod opening;
 pub(crate) mod pages;
 pub(crate) mod places;
 pub(crate) mod plan;
+pub(crate) mod profile;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod simulate;

@@ -1,0 +1,136 @@
+//! The list of measurements of a run.
+
+use warpline_nf::Definition;
+
+use super::work::{Where, chain};
+
+/// One measurement to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cell {
+    /// The function and the device, as the profile numbers them.
+    pub(super) pair: (usize, usize),
+    pub(super) launch_packets: u32,
+    pub(super) packet_len: u32,
+    /// A function and how many instances of it run on the device at the same time.
+    pub(super) beside: Option<(usize, u32)>,
+}
+
+/// The sizes and times of a run.
+pub(super) struct Extent {
+    pub(super) name: &'static str,
+    pub(super) launches: &'static [u32],
+    pub(super) lens: &'static [u32],
+    /// Numbers of co-runners.
+    pub(super) beside: &'static [u32],
+    /// Of each measurement.
+    pub(super) rounds: usize,
+    pub(super) round_ms: u64,
+    /// The run ends after so long.
+    pub(super) seconds_max: u64,
+}
+
+/// The sizes at which functions are measured beside others.
+const BESIDE_LAUNCH: u32 = 1024;
+const BESIDE_LEN: u32 = 1024;
+/// The largest batch of the CPU.
+const BATCH_MAX: u32 = 1024;
+
+pub(super) const QUICK: Extent = Extent {
+    name: "quick",
+    launches: &[256, 1024],
+    lens: &[64, 1024],
+    beside: &[],
+    rounds: 3,
+    round_ms: 40,
+    seconds_max: 55,
+};
+pub(super) const FULL: Extent = Extent {
+    name: "full",
+    launches: &[256, 1024, 4096, 64],
+    lens: &[64, 256, 1024, 1500],
+    beside: &[1, 3],
+    rounds: 5,
+    round_ms: 300,
+    seconds_max: 7000,
+};
+
+impl Extent {
+    /// The measurements, in a fixed order. All functions come with their first sizes, then with
+    /// others, then beside each other, so the part that a run has made serves all functions.
+    pub(super) fn cells(&self, functions: usize, runs: &[(usize, usize)]) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for &launch_packets in self.launches {
+            for &packet_len in self.lens {
+                let fits = |pair: &&(usize, usize)| pair.1 != 0 || launch_packets <= BATCH_MAX;
+                for &pair in runs.iter().filter(fits) {
+                    cells.push(Cell { pair, launch_packets, packet_len, beside: None });
+                }
+            }
+        }
+        for &pair in runs {
+            let others = (0..functions).filter(|&other| runs.contains(&(other, pair.1)));
+            for beside in others.flat_map(|other| self.beside.iter().map(move |&n| (other, n))) {
+                cells.push(Cell {
+                    pair,
+                    launch_packets: BESIDE_LAUNCH,
+                    packet_len: BESIDE_LEN,
+                    beside: Some(beside),
+                });
+            }
+        }
+        cells
+    }
+
+    /// The name of this list of measurements.
+    pub(super) fn plan(&self, functions: &[&str], devices: &[&str], cells: &[Cell]) -> String {
+        let (functions, devices) = (functions.join(" "), devices.join(" "));
+        format!("{}: {} of {functions} on {devices}", self.name, cells.len())
+    }
+}
+
+/// The pairs of function and device that can run, and the reasons of the others.
+pub(super) fn pairs(
+    functions: &[&'static Definition],
+    devices: &[&str],
+) -> (Vec<(usize, usize)>, Vec<String>) {
+    let (mut runs, mut skipped) = (Vec::new(), Vec::new());
+    for (function, definition) in functions.iter().enumerate() {
+        for (at, &device) in devices.iter().enumerate() {
+            let sizes = Where { device, launch_packets: 256, packet_len: 64, streams: 1 };
+            let name = definition.name;
+            if at > 0 && !definition.has_kernels {
+                skipped.push(format!("{name} on {device}: it has no kernels"));
+                continue;
+            }
+            match chain(functions, definition, sizes) {
+                Ok(_) => runs.push((function, at)),
+                Err(why) => skipped.push(format!("{name} on {device}: {why}")),
+            }
+        }
+    }
+    (runs, skipped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_cover_all_sizes_and_pairs() {
+        // Two functions on the CPU, one of them also on a device.
+        let runs = [(0, 0), (1, 0), (1, 1)];
+        assert_eq!(QUICK.cells(2, &runs).len(), 2 * 2 * 3);
+        let cells = FULL.cells(2, &runs);
+        let alone = cells.iter().filter(|cell| cell.beside.is_none());
+        // The CPU has batches of up to 1024 packets.
+        assert_eq!(alone.count(), 4 * (3 * 2 + 4));
+        let beside = |device| {
+            let own = cells.iter().filter(move |cell| cell.pair.1 == device);
+            own.filter_map(|cell| Some((cell.pair.0, cell.beside?))).collect::<Vec<_>>()
+        };
+        assert_eq!(beside(1), [(1, (1, 1)), (1, (1, 3))], "function 0 cannot be there");
+        assert_eq!(beside(0).len(), 2 * 2 * 2);
+        let first: Vec<_> = cells[..3].iter().map(|cell| cell.pair).collect();
+        assert_eq!(first, runs, "the first measurements are of all functions");
+    }
+}

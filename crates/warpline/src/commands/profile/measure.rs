@@ -1,0 +1,165 @@
+//! One measurement: chains of one function run through the engine, with kernels and copies.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use warpline_engine::{Control, Cores, Job, Ports, Report, run_all};
+use warpline_io::NullSink;
+use warpline_io::generator::{Generator, GeneratorConfig};
+use warpline_nf::{Definition, Outputs};
+use warpline_sched::work_profile::Figures;
+
+use super::cells::Cell;
+use super::work::{Where, chain, traffic};
+use crate::chain_file::Loaded;
+
+/// Launches in flight at most, as chain files have it by default.
+const STREAMS: u32 = 4;
+/// A chain that reads nothing for so long does not start any more.
+const START_MAX: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_micros(500);
+
+/// The mean of the rounds, and their relative spread.
+pub(super) struct Measured {
+    pub(super) figures: Figures,
+    pub(super) spread: f64,
+}
+
+/// A round: nanoseconds of a packet on the whole path and on the device, and of a launch.
+#[derive(Clone, Copy)]
+struct Round {
+    packet_ns: f64,
+    device_ns: f64,
+    launch_ns: f64,
+    seconds: f64,
+}
+
+/// Measures `cell` in `rounds` rounds of `length`, after a shorter one to warm up.
+///
+/// # Errors
+/// A chain that cannot be built or run.
+pub(super) fn measure(
+    functions: &[&'static Definition],
+    devices: &[&str],
+    cell: &Cell,
+    (rounds, length): (usize, Duration),
+) -> Result<Measured, String> {
+    let device = devices[cell.pair.1];
+    let chains = build(functions, device, cell, STREAMS)?;
+    once(&chains, cell, length / 2)?;
+    let mut all = Vec::new();
+    for _ in 0..rounds {
+        all.push(once(&chains, cell, length)?);
+    }
+    all.sort_by(|a, b| a.packet_ns.total_cmp(&b.packet_ns));
+    let (median, range) = (all[rounds / 2], all[rounds - 1].packet_ns - all[0].packet_ns);
+    // A launch that has the device alone shows its latency.
+    let latency_ns = match cell.pair.1 == 0 {
+        true => median.launch_ns,
+        false => once(&build(functions, device, cell, 1)?, cell, length)?.launch_ns,
+    };
+    let figures = Figures {
+        bits_per_s: f64::from(cell.packet_len) * 8e9 / median.packet_ns,
+        latency_ns,
+        share: (median.device_ns / median.packet_ns).clamp(0.0, 1.0),
+        weight: all.iter().map(|round| round.seconds).sum(),
+    };
+    Ok(Measured { figures, spread: range / median.packet_ns })
+}
+
+/// The chain of the function, then those of its co-runners.
+fn build(
+    functions: &[&'static Definition],
+    device: &str,
+    cell: &Cell,
+    streams: u32,
+) -> Result<Vec<Loaded>, String> {
+    let Cell { pair, launch_packets, packet_len, beside } = *cell;
+    let (other, count) = beside.unwrap_or((0, 0));
+    let all = [pair.0].into_iter().chain((0..count).map(|_| other));
+    let at = Where { device, launch_packets, packet_len, streams };
+    let chains = all.map(|function| chain(functions, functions[function], at));
+    let mut chains = chains.collect::<Result<Vec<Loaded>, _>>()?;
+    // On the CPU the functions of a chain take turns on a core.
+    if beside.is_some() && pair.1 == 0 {
+        let core = first_core();
+        chains.iter_mut().for_each(|chain| chain.settings.cores = core);
+    }
+    Ok(chains)
+}
+
+/// Runs the chains side by side for `length`; the figures are of the first.
+fn once(chains: &[Loaded], cell: &Cell, length: Duration) -> Result<Round, String> {
+    let controls: Vec<Control> = chains.iter().map(|_| Control::default()).collect();
+    let traffic = traffic(cell.packet_len);
+    let job = |(chain, control): (&Loaded, _)| {
+        let config = GeneratorConfig::parse(&traffic).map_err(|why| why[0].to_string())?;
+        let source = Box::new(Generator::new(config));
+        Ok(Job {
+            deployment: chain.deployment.clone(),
+            settings: chain.settings,
+            ports: Ports::PerLane(vec![(source, Box::new(NullSink))]),
+            control,
+        })
+    };
+    let jobs: Vec<Job<'_>> =
+        chains.iter().zip(&controls).map(job).collect::<Result<_, String>>()?;
+    let over = AtomicBool::new(false);
+    let reports = thread::scope(|scope| {
+        scope.spawn(|| stop_after(&controls, length, &over));
+        let reports = run_all(jobs, &Outputs::default());
+        over.store(true, Ordering::Relaxed);
+        reports
+    });
+    let mut first = None;
+    for report in reports {
+        let report = report.map_err(|why| why.to_string())?;
+        if let Some(why) = report.part.errors.first() {
+            return Err(why.clone());
+        }
+        first.get_or_insert(report);
+    }
+    round(&first.ok_or("no chain ran")?, cell.pair.1 == 0)
+}
+
+/// Stops the chains `length` after all have begun to read.
+fn stop_after(controls: &[Control], length: Duration, over: &AtomicBool) {
+    let wait = |until: &dyn Fn() -> bool, most: Duration| {
+        let started = Instant::now();
+        while !until() && !over.load(Ordering::Relaxed) && started.elapsed() < most {
+            thread::sleep(LOOK_EVERY);
+        }
+    };
+    wait(&|| controls.iter().all(|control| control.read() > 0), START_MAX);
+    wait(&|| false, length);
+    controls.iter().for_each(Control::stop);
+}
+
+fn round(report: &Report, is_cpu: bool) -> Result<Round, String> {
+    let part = &report.part;
+    let packets = part.functions.first().map_or(0, |own| own.packets_in) as f64;
+    let cpu_ns = part.functions.iter().map(|own| own.busy_ns).sum::<u64>() as f64;
+    let stage = part.stages.first().copied().unwrap_or_default();
+    let (device_ns, launches) = (stage.device_ns as f64, stage.launches as f64);
+    if packets == 0.0 || launches == 0.0 || cpu_ns.max(device_ns) == 0.0 {
+        return Err("no packet reached the function".into());
+    }
+    // The CPU's part and the device's overlap, so the longer one bounds the rate.
+    let whole_ns = if is_cpu { cpu_ns } else { cpu_ns.max(device_ns) };
+    let on_device = if is_cpu { cpu_ns } else { device_ns };
+    Ok(Round {
+        packet_ns: whole_ns / packets,
+        device_ns: on_device / packets,
+        launch_ns: on_device / launches,
+        seconds: whole_ns * 1e-9,
+    })
+}
+
+/// The first core that this process may use.
+fn first_core() -> Cores {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = list.and_then(|list| list.trim().split([',', '-']).next()?.parse().ok());
+    first.unwrap_or(Cores::ANY)
+}

@@ -1,0 +1,412 @@
+//! The work profile of a machine as a file: `warpline profile` writes it, and `[placement] profile`
+//! names it. It is also a file for `[plan] profile`, because it has the speeds of copies.
+//!
+//! Measurements name functions and devices, so a file may have any part of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+use warpline_io_error::plain;
+use warpline_sched::work_profile::{Beside, Figures, Measurement, Power, WorkProfile};
+use warpline_sched::{LinkSpeeds, Profile};
+
+use crate::profile_file;
+
+/// Bytes that a profile may have.
+pub(crate) const LEN_MAX: u64 = 64 << 20;
+
+/// The name of the CPU in the list of devices.
+pub(crate) const CPU_NAME: &str = "cpu";
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct MachineProfile {
+    /// Functions on devices.
+    pub(crate) work: WorkProfile,
+    /// Copies.
+    pub(crate) speeds: Profile,
+    /// When its last measurement was made, in words.
+    pub(crate) date: String,
+    /// The run that has measurements left.
+    pub(crate) unfinished: Option<Unfinished>,
+    /// The relative spread of measurements, by their circumstances.
+    spreads: BTreeMap<Circumstances, f64>,
+    /// Hardware and copy speeds, as in the file.
+    machine: Value,
+}
+
+/// Function and device, launch size and packet length, co-runners.
+type Circumstances = (usize, usize, u32, u32, Option<Beside>);
+
+/// A run of `warpline profile` that did not end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unfinished {
+    /// The list of measurements that it makes.
+    pub(crate) plan: String,
+    /// How many of them it made.
+    pub(crate) done: u64,
+}
+
+fn circumstances(one: &Measurement) -> Circumstances {
+    (one.pair.0, one.pair.1, one.launch_packets, one.packet_len, one.beside)
+}
+
+impl MachineProfile {
+    /// Without measurements of functions. `machine` is of [`profile_file::to_value`].
+    ///
+    /// # Errors
+    /// A copy speed that is impossible.
+    pub(crate) fn new(machine: Value, functions: &[&str]) -> Result<Self, String> {
+        let mut devices = vec![CPU_NAME];
+        devices.extend(ids(&machine));
+        Ok(Self {
+            work: WorkProfile::new(functions, &devices),
+            speeds: profile_file::speeds(&machine)?,
+            date: String::new(),
+            unfinished: None,
+            spreads: BTreeMap::new(),
+            machine,
+        })
+    }
+
+    /// The profile in `text`. It must be of this machine unless `is_foreign`.
+    ///
+    /// # Errors
+    /// The mistake, with its place.
+    pub(crate) fn parse(text: &str, is_foreign: bool) -> Result<Self, String> {
+        let json = profile_file::parse(text)?;
+        profile_file::check_schema(&json)?;
+        if !is_foreign {
+            profile_file::check_machine(&json)?;
+        }
+        let works = json["measurements"].as_array().map_or(&[][..], Vec::as_slice);
+        let names = names(works);
+        let mut profile = Self::new(json.clone(), &names.iter().map(|n| &**n).collect::<Vec<_>>())?;
+        profile.date = json["date"].as_str().unwrap_or("unknown").into();
+        profile.read_power(&json);
+        for (at, work) in works.iter().enumerate() {
+            profile.read_work(work).map_err(|why| format!("`measurements[{at}]`: {why}"))?;
+        }
+        profile.unfinished = json["unfinished"]["plan"].as_str().map(|plan| Unfinished {
+            plan: plan.into(),
+            done: json["unfinished"]["done"].as_u64().unwrap_or(0),
+        });
+        Ok(profile)
+    }
+
+    fn read_power(&mut self, json: &Value) {
+        let all = self.work.devices().iter().map(|device| {
+            let id = device.name.clone();
+            let one = if id == CPU_NAME { Some(&json["cpu_power"]) } else { device_of(json, &id) };
+            let watts = |name: &str| one.and_then(|one| one[name].as_f64());
+            Power { idle_w: watts("idle_w"), busy_w: watts("busy_w") }
+        });
+        for (device, power) in all.collect::<Vec<_>>().into_iter().enumerate() {
+            self.work.set_power(device, power);
+        }
+    }
+
+    fn read_work(&mut self, work: &Value) -> Result<(), String> {
+        let device = text(work, "device")?;
+        let unknown = || format!("device {device:?} is not in `devices`");
+        let device = self.device(device).ok_or_else(unknown)?;
+        let function = |of: &Value| {
+            self.function(text(of, "function")?).ok_or_else(|| "an empty `function`".to_owned())
+        };
+        let beside = match &work["beside"] {
+            Value::Null => None,
+            other => Some(Beside { function: function(other)?, count: size(other, "count")? }),
+        };
+        let one = Measurement {
+            pair: (function(work)?, device),
+            launch_packets: size(work, "launch_packets")?,
+            packet_len: size(work, "packet_len")?,
+            beside,
+            figures: Figures {
+                bits_per_s: number(work, "gbps")? * 1e9,
+                latency_ns: number(work, "latency_us")? * 1e3,
+                share: number(work, "share")?,
+                weight: number(work, "seconds")?,
+            },
+        };
+        self.merge(&one, work["spread"].as_f64().unwrap_or(0.0)).map_err(|why| why.to_string())
+    }
+
+    /// Whether a device works in the host's memory, so that it has no link.
+    pub(crate) fn is_in_place(&self, device: usize) -> bool {
+        let id = &self.work.devices()[device].name;
+        let about = device_of(&self.machine, id);
+        about.is_none_or(|about| about["shares_host_memory"] == true)
+    }
+
+    /// The link to a device with a memory of its own.
+    pub(crate) fn link(&self, device: usize) -> Option<&LinkSpeeds> {
+        let id = &self.work.devices()[device].name;
+        let link = self.speeds.links.iter().find(|link| link.device == *id);
+        link.filter(|_| !self.is_in_place(device))
+    }
+
+    /// The number of a device.
+    pub(crate) fn device(&self, id: &str) -> Option<usize> {
+        self.work.devices().iter().position(|device| device.name == id)
+    }
+
+    /// The number of a function.
+    pub(crate) fn function(&self, name: &str) -> Option<usize> {
+        self.work.functions().iter().position(|own| own == name)
+    }
+
+    /// Adds a measurement with the relative spread of its rounds.
+    ///
+    /// # Errors
+    /// As [`WorkProfile::merge`].
+    pub(crate) fn merge(
+        &mut self,
+        one: &Measurement,
+        spread: f64,
+    ) -> Result<(), warpline_sched::work_profile::Unsound> {
+        self.work.merge(one)?;
+        self.spreads.insert(circumstances(one), spread);
+        Ok(())
+    }
+
+    /// Adds the measurements of an earlier profile of this machine, by weight of evidence.
+    ///
+    /// # Errors
+    /// An entry of it is impossible.
+    pub(crate) fn add(&mut self, old: &Self) -> Result<(), String> {
+        for one in old.work.measurements() {
+            let device = |at: usize| self.device(&old.work.devices()[at].name);
+            let function = |at: usize| self.function(&old.work.functions()[at]);
+            let Some(pair) = function(one.pair.0).zip(device(one.pair.1)) else { continue };
+            let beside = match one.beside {
+                None => None,
+                Some(Beside { function: other, count }) => match function(other) {
+                    Some(function) => Some(Beside { function, count }),
+                    None => continue,
+                },
+            };
+            let spread = old.spreads.get(&circumstances(&one)).copied().unwrap_or(0.0);
+            let own = Measurement { pair, beside, ..one };
+            self.merge(&own, spread).map_err(|why| why.to_string())?;
+        }
+        self.unfinished = old.unfinished.clone();
+        self.keep_power(old);
+        Ok(())
+    }
+
+    /// Takes over the power that a user declared.
+    fn keep_power(&mut self, old: &Self) {
+        self.machine["cpu_power"] = old.machine["cpu_power"].clone();
+        for device in self.machine["devices"].as_array_mut().into_iter().flatten() {
+            let id = device["id"].as_str().unwrap_or_default().to_owned();
+            let known = device_of(&old.machine, &id);
+            for name in ["idle_w", "busy_w"] {
+                if let Some(watts) = known.and_then(|own| own.get(name)) {
+                    device[name] = watts.clone();
+                }
+            }
+        }
+        let json = self.machine.clone();
+        self.read_power(&json);
+    }
+
+    /// The profile as JSON.
+    pub(crate) fn to_value(&self) -> Value {
+        let mut all = Map::new();
+        all.insert("schema".into(), self.machine["schema"].clone());
+        let program = format!("warpline {}", env!("CARGO_PKG_VERSION"));
+        all.insert("program".into(), program.into());
+        all.insert("date".into(), self.date.clone().into());
+        for name in ["cpu", "cpu_power", "host", "devices"] {
+            all.insert(name.into(), self.machine[name].clone());
+        }
+        if let Some(Unfinished { plan, done }) = &self.unfinished {
+            all.insert("unfinished".into(), json!({ "plan": plan, "done": done }));
+        }
+        let works = self.work.measurements().map(|one| self.work_json(&one));
+        all.insert("measurements".into(), works.collect());
+        Value::Object(all)
+    }
+
+    fn work_json(&self, one: &Measurement) -> Value {
+        let name = |function: usize| self.work.functions()[function].clone();
+        let Figures { bits_per_s, latency_ns, share, weight } = one.figures;
+        let beside = one.beside.map(
+            |Beside { function, count }| json!({ "function": name(function), "count": count }),
+        );
+        json!({
+            "function": name(one.pair.0),
+            "device": self.work.devices()[one.pair.1].name,
+            "launch_packets": one.launch_packets,
+            "packet_len": one.packet_len,
+            "beside": beside,
+            "gbps": bits_per_s / 1e9,
+            "latency_us": latency_ns / 1e3,
+            "share": share,
+            "seconds": weight,
+            "spread": self.spreads.get(&circumstances(one)),
+        })
+    }
+
+    /// Writes the file. It appears whole under its name, or stays as it was.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub(crate) fn write(&mut self, file: &Path) -> Result<(), String> {
+        self.date = now();
+        let mut part = file.as_os_str().to_owned();
+        part.push(".part");
+        let text = format!("{:#}\n", self.to_value());
+        let written = fs::write(&part, text).and_then(|()| fs::rename(&part, file));
+        written.map_err(|why| format!("{}: {}", file.display(), plain(&why)))
+    }
+}
+
+fn text<'a>(of: &'a Value, name: &str) -> Result<&'a str, String> {
+    of[name].as_str().ok_or_else(|| format!("`{name}` is missing or not a string"))
+}
+
+fn number(of: &Value, name: &str) -> Result<f64, String> {
+    of[name].as_f64().ok_or_else(|| format!("`{name}` is missing or not a number"))
+}
+
+fn size(of: &Value, name: &str) -> Result<u32, String> {
+    let number = of[name].as_u64().and_then(|number| u32::try_from(number).ok());
+    number.ok_or_else(|| format!("`{name}` is missing or not a whole number"))
+}
+
+/// The devices of the JSON of a machine.
+fn ids(machine: &Value) -> impl Iterator<Item = &str> {
+    machine["devices"].as_array().into_iter().flatten().filter_map(|one| one["id"].as_str())
+}
+
+fn device_of<'a>(machine: &'a Value, id: &str) -> Option<&'a Value> {
+    machine["devices"].as_array()?.iter().find(|one| one["id"] == id)
+}
+
+/// The functions of measurements and of their co-runners, each once.
+fn names(works: &[Value]) -> Vec<String> {
+    let all = works.iter().flat_map(|one| [&one["function"], &one["beside"]["function"]]);
+    let mut names: Vec<String> = all.filter_map(Value::as_str).map(str::to_owned).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The present time, as RFC 3339.
+fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    date_of(since.as_secs())
+}
+
+/// Days are counted from 1 March of year 0, so a leap day ends its year.
+fn date_of(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let of_month = day - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = era * 400 + year + later;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{of_month:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Value {
+        profile_file::to_value(&[], None)
+    }
+
+    fn measured(function: usize, bits_per_s: f64) -> Measurement {
+        let figures = Figures { bits_per_s, latency_ns: 5e4, share: 0.5, weight: 2.0 };
+        Measurement::alone((function, 0), 256, 64, figures)
+    }
+
+    fn profile() -> MachineProfile {
+        let mut profile = MachineProfile::new(machine(), &["nat", "router"]).unwrap();
+        profile.merge(&measured(1, 4e9), 0.1).unwrap();
+        profile.merge(&measured(1, 2e9).beside(0, 3), 0.2).unwrap();
+        profile
+    }
+
+    #[test]
+    fn a_profile_survives_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("machine.json");
+        let mut profile = profile();
+        profile.unfinished = Some(Unfinished { plan: "quick 12".into(), done: 5 });
+        profile.write(&file).unwrap();
+        let read = MachineProfile::parse(&fs::read_to_string(&file).unwrap(), false).unwrap();
+        assert_eq!(read.to_value(), profile.to_value());
+        assert_eq!(read.unfinished, profile.unfinished);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no other file stays");
+    }
+
+    #[test]
+    fn evidence_of_two_runs_counts_by_its_weight() {
+        let mut old = profile().to_value();
+        old["cpu_power"] = json!({ "idle_w": 20.0, "busy_w": 60.0 });
+        let old = MachineProfile::parse(&old.to_string(), false).unwrap();
+        let mut new = MachineProfile::new(machine(), &["digest", "nat", "router"]).unwrap();
+        new.merge(&measured(2, 8e9), 0.0).unwrap();
+        new.add(&old).unwrap();
+        assert_eq!(new.work.devices()[0].power.busy_w, Some(60.0), "as the user declared");
+        assert_eq!(new.to_value()["cpu_power"]["busy_w"], 60.0);
+        let alone = new.work.alone((2, 0), 256, 64).unwrap();
+        assert_eq!((alone.bits_per_s, alone.weight), (6e9, 4.0));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        let with = |name: &str, value: Value| {
+            let mut all = profile().to_value();
+            all["measurements"][1][name] = value;
+            all.to_string()
+        };
+        for (text, why) in [
+            ("{\n  \"schema\": 2,,".to_owned(), "line 2, column 15: no JSON"),
+            ("{\"schema\": 1}".to_owned(), "another version"),
+            (with("gbps", json!(0)), "`measurements[1]`: throughput is out of range"),
+            (
+                with("device", json!("cuda:7")),
+                "`measurements[1]`: device \"cuda:7\" is not in `devices`",
+            ),
+            (
+                with("launch_packets", json!(-1)),
+                "`measurements[1]`: `launch_packets` is missing or not",
+            ),
+        ] {
+            let told = MachineProfile::parse(&text, false).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_profile_of_another_machine_needs_leave() {
+        let mut all = profile().to_value();
+        all["cpu"] = json!("none such");
+        let told = MachineProfile::parse(&all.to_string(), false).unwrap_err();
+        assert!(told.contains("measured on another machine"), "{told}");
+        assert!(MachineProfile::parse(&all.to_string(), true).is_ok());
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, date) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_199, "2024-02-29T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(date_of(seconds), date);
+        }
+    }
+}
