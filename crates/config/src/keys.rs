@@ -24,8 +24,8 @@ pub const COMMON_KEYS: &[Key] = &[
     Key {
         name: "device",
         allowed: "cpu | auto | cuda:N | opencl:N | host",
-        default: "cpu",
-        help: "the device, if the function has kernels; auto: the first GPU, or the CPU",
+        default: "auto",
+        help: "the device, if the function has kernels; auto: by `[placement]`",
     },
     Key {
         name: "stage",

@@ -8,6 +8,8 @@ use warpline_device::{Description, Device, Found, Missing, apart, find};
 use warpline_engine::{Deployment, LaunchOptions, OnDevice, Streams};
 use warpline_nf::Section;
 
+use crate::placement::Auto;
+
 /// Keys that only functions on devices have a use for.
 const LAUNCH_KEYS: [&str; 7] =
     ["launch_kib", "launch_delay_us", "launch_timeout_ms", "streams", "sync", "graphs", "in_place"];
@@ -54,7 +56,7 @@ pub(crate) fn unused<'a>(
     device: Option<&str>,
     deployments: impl IntoIterator<Item = &'a Deployment>,
 ) -> Option<String> {
-    let device = device.filter(|name| *name != "cpu")?;
+    let device = device.filter(|name| !matches!(*name, "cpu" | "auto"))?;
     let mut sites = deployments.into_iter().flat_map(Deployment::sites);
     (!sites.any(|site| site.on_device.is_some())).then(|| {
         format!(
@@ -63,21 +65,30 @@ pub(crate) fn unused<'a>(
     })
 }
 
-/// Where a function is to run; `None` is the CPU. `forced` is what the command line says for all
-/// functions.
+/// The devices that a function may have.
+#[derive(Clone, Copy)]
+pub(crate) struct May {
+    /// It has kernels.
+    pub(crate) run: bool,
+    /// A profile chooses for `auto`.
+    pub(crate) place: bool,
+}
+
+/// Where a function is to run; `None` is the CPU. With `auto` it may be placed elsewhere. `forced`
+/// is what the command line says for all functions.
 pub(crate) fn read(
     section: &mut Section<'_>,
-    has_kernels: bool,
+    may: May,
     forced: Option<&str>,
-) -> Option<OnDevice> {
+) -> (Option<OnDevice>, Option<Auto>) {
+    let has_kernels = may.run;
     let own = section.string("device");
     let launches = read_launches(section);
     let in_place = section.boolean("in_place", true);
     // The command line's device is for those that can run there.
-    let (name, is_own) = forced.map_or((own.unwrap_or("cpu"), true), |name| (name, false));
+    let (name, is_own) = forced.map_or((own.unwrap_or("auto"), true), |name| (name, false));
     let on = match name {
-        "cpu" => None,
-        "auto" => best().filter(|_| has_kernels).map(|device| (device, false)),
+        "cpu" | "auto" => None,
         _ if !has_kernels => {
             if is_own {
                 let text = format!(
@@ -88,33 +99,35 @@ pub(crate) fn read(
             None
         }
         _ => match found().open(name) {
-            Ok(device) => Some((device, true)),
+            Ok(device) => Some(device),
             Err(why) => {
                 section.mistake("device", format!("`device`: {why}; also: cpu, auto"));
                 None
             }
         },
     };
-    let on = on.map(|(device, is_required)| {
+    let on = on.map(|device| {
         let device = if in_place { device } else { apart(&device) };
-        OnDevice { device, launches, is_required }
+        OnDevice { device, launches, is_required: true }
     });
     let about = on.as_ref().map(|on| on.device.description());
     if let Some(about) = about.filter(|about| launches.graphs && !about.has_graphs) {
         section.mistake("graphs", format!("`graphs`: {} has no graphs", about.id));
     }
-    if on.is_none() && own.unwrap_or("cpu") == "cpu" && forced.is_none() {
+    let is_placed = own.is_none() && has_kernels && may.place;
+    if on.is_none() && own.unwrap_or("cpu") == "cpu" && forced.is_none() && !is_placed {
         for key in LAUNCH_KEYS.into_iter().filter(|key| section.has(key)).collect::<Vec<_>>() {
             section.mistake(key, format!("`{key}` requires a `device` other than \"cpu\""));
         }
     }
-    on
-}
-
-/// The first GPU that is not the host in disguise.
-fn best() -> Option<Arc<dyn Device>> {
-    let mut devices = found().devices.iter();
-    devices.find(|device| !device.description().shares_host_memory).cloned()
+    let auto = (name == "auto" && has_kernels).then(|| Auto {
+        launches,
+        has_size: section.has("launch_kib"),
+        has_delay: section.has("launch_delay_us"),
+        in_place,
+        is_named: own == Some("auto") || forced == Some("auto"),
+    });
+    (on, auto)
 }
 
 fn read_launches(section: &mut Section<'_>) -> LaunchOptions {

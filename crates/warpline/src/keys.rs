@@ -138,6 +138,21 @@ pub(crate) const PLAN: &[Key] = &[
     ),
 ];
 
+/// Keys of `[placement]`.
+pub(crate) const PLACEMENT: &[Key] = &[
+    key(
+        "policy",
+        "throughput | latency | energy | fixed | cpu_only | device_only",
+        "throughput",
+        "the aim of the choice of devices; fixed: `auto` is the CPU",
+    ),
+    key("profile", "a file", "none: `auto` is the CPU", "measured by `profile --out FILE`"),
+    key("load_gbps", "above 0, to 1e12", "10", "the load that each chain should carry"),
+    key("delay_us_max", "above 0, to 1e12", "none", "the longest delay of a packet"),
+    key("power_w_max", "above 0, to 1e12", "none", "the most power of all devices"),
+    key("foreign_profile", "true | false", "false", "true takes the profile of another machine"),
+];
+
 /// Keys of `[backpressure]`.
 pub(crate) const BACKPRESSURE: &[Key] = &[
     key(
@@ -298,6 +313,7 @@ mod tests {
         section("`[[port]]`", PORT);
         section("`[[route]]`", ROUTE);
         section("`[plan]`", PLAN);
+        section("`[placement]`", PLACEMENT);
         section("`[backpressure]`", BACKPRESSURE);
         section("`[process]`", PROCESS);
         section("`[arbiter]`", ARBITER);

@@ -26,6 +26,7 @@ mod device_keys;
 mod keys;
 mod machine_profile;
 mod outputs_shown;
+mod placement;
 mod plan_keys;
 mod port_keys;
 mod port_tables;

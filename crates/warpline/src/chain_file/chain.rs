@@ -15,6 +15,7 @@ use super::{
     FUNCTIONS_MAX, File, Given, Loaded, NAME_LEN_MAX, NO_ROUTER, NO_ROUTER_HELP, NO_ROUTES,
     NO_ROUTES_HELP,
 };
+use crate::placement::PlacementTable;
 use crate::port_keys::PortKeys;
 use crate::tenants::TenantTable;
 use crate::{core_keys, keys, plan_keys, port_tables, route_tables};
@@ -29,7 +30,7 @@ impl<'a> File<'a> {
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
     ) -> Option<Loaded> {
-        let Given { span, plan, pressure, starts_paused, .. } = given;
+        let Given { span, plan, placement, pressure, starts_paused, .. } = given;
         let Given { ports: chosen, routes, tenants, .. } = given;
         let layers = self.layers("chain", table, span.clone());
         let mut section = Section::new(layers, "chain", self.folder, mistakes);
@@ -46,8 +47,9 @@ impl<'a> File<'a> {
         let own_ports = port_tables::ports(&mut section, &tables, self.source);
         used.extend(own_names(table));
         let resources = Resources::with_seed(seed).with_ports(own_ports.clone());
-        let (instances, sites, mut resources) =
-            self.instances(&names, table, resources, used, mistakes);
+        let (instances, seats, mut resources) =
+            self.instances(&names, table, resources, (used, placement.may_place()), mistakes);
+        let (sites, autos) = seats.into_iter().unzip();
         let has_router = resources.hop_ports().is_some() || !mistakes.is_empty();
         let needs_router = own_ports.len() > 2 && !own_ports.are_wires();
         if !has_router && own_ports.are_routed() {
@@ -71,7 +73,7 @@ impl<'a> File<'a> {
                 let chain = chain.with_ports(own_ports, resources.presumes_crossing());
                 let chain = Arc::new(chain.with_seed(seed));
                 Some(Loaded {
-                    deployment: Arc::new(deploy(chain, sites, settings.lanes, plan)),
+                    deployment: Arc::new(deploy(chain, sites, settings.lanes, (plan, placement))),
                     settings,
                     starts_paused,
                     ports,
@@ -79,6 +81,9 @@ impl<'a> File<'a> {
                     files: self.files(&names),
                     left_out: resources.notices().clone(),
                     remarks: resources.remarks().clone(),
+                    autos,
+                    chosen: None,
+                    lacks_profile: placement.lacks_profile(),
                     tenant,
                     user: None,
                     tenancy: Arc::default(),
@@ -132,11 +137,13 @@ fn deploy(
     chain: Arc<Chain>,
     sites: Vec<Site>,
     lanes: usize,
-    (plan, profile): &(PlanOptions, Profile),
+    ((plan, profile), placement): (&(PlanOptions, Profile), &PlacementTable),
 ) -> Deployment {
     let lanes = chain.lanes(lanes);
     let mut deployment = Deployment::new(chain, sites);
     deployment.set_plan(PlanOptions { lanes, ..*plan });
+    let is_measured = *profile != Profile::default();
+    let profile = placement.speeds().filter(|_| !is_measured).unwrap_or(profile);
     deployment.set_profile(profile.clone());
     deployment
 }

@@ -11,7 +11,11 @@ use warpline_nf::config::did_you_mean;
 use warpline_nf::{Diagnostic, Diagnostics, Function, HopPorts, Resources, Section, SourceText};
 
 use super::{File, RESERVED};
+use crate::placement::Auto;
 use crate::{chain_order, device_keys};
+
+/// Where a function runs, and whether that may be chosen.
+type Seat = (Site, Option<Auto>);
 
 fn hash_of(ports: &HopPorts) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -65,19 +69,20 @@ fn second_instance(name: &str) -> String {
     )
 }
 impl<'a> File<'a> {
-    /// The instances called `names` with their sites, and what they were handed.
+    /// The instances called `names` with their seats, and what they were handed. `auto` may be a
+    /// device if `may_place`.
     pub(super) fn instances(
         &self,
         names: &[String],
         chain: &'a DeTable<'a>,
         mut resources: Resources,
-        used: &mut Vec<String>,
+        (used, may_place): (&mut Vec<String>, bool),
         mistakes: &mut Diagnostics,
-    ) -> (Vec<Instance>, Vec<Site>, Resources) {
+    ) -> (Vec<Instance>, Vec<Seat>, Resources) {
         let list = self.function_list(chain);
         let (mut instances, mut sites) = (Vec::new(), Vec::new());
         // Second places whose turn has not come.
-        let mut second_places: Vec<(Instance, Site)> = Vec::new();
+        let mut second_places: Vec<(Instance, Seat)> = Vec::new();
         for (place, name) in names.iter().enumerate() {
             let at = list.entry(place);
             match names[..place].iter().filter(|own| *own == name).count() {
@@ -85,7 +90,7 @@ impl<'a> File<'a> {
                     used.push(name.clone());
                     let mentions = names.iter().filter(|own| *own == name).count();
                     let named = Named { name, mentions, source: list.source, at };
-                    for built in self.instance(&named, &mut resources, mistakes) {
+                    for built in self.instance(&named, &mut resources, may_place, mistakes) {
                         if built.0.place == Place::Second {
                             second_places.push(built);
                             continue;
@@ -95,7 +100,7 @@ impl<'a> File<'a> {
                     }
                 }
                 1 => {
-                    let is_own = |(one, _): &(Instance, Site)| one.table() == name;
+                    let is_own = |(one, _): &(Instance, Seat)| one.table() == name;
                     if let Some(own) = second_places.iter().position(is_own) {
                         let (instance, site) = second_places.swap_remove(own);
                         instances.push(instance);
@@ -147,8 +152,9 @@ impl<'a> File<'a> {
         &self,
         named: &Named<'a, '_>,
         resources: &mut Resources,
+        may_place: bool,
         mistakes: &mut Diagnostics,
-    ) -> Vec<(Instance, Site)> {
+    ) -> Vec<(Instance, Seat)> {
         let &Named { name, mentions, source, ref at } = named;
         let empty = DeTable::new();
         let found = self.table.get_ref().get(name).filter(|_| !RESERVED.contains(&name));
@@ -193,8 +199,8 @@ impl<'a> File<'a> {
                 .map(|function| vec![(Place::Only, function)]),
         };
         let Some(functions) = built else { return Vec::new() };
-        let on_device =
-            device_keys::read(&mut section, definition.has_kernels, self.options.device);
+        let may = device_keys::May { run: definition.has_kernels, place: may_place };
+        let (on_device, auto) = device_keys::read(&mut section, may, self.options.device);
         let fingerprint =
             section.fingerprint() ^ resources.take_asked_hop_ports().map_or(0, hash_of);
         let instance = |(place, function): (Place, Box<dyn Function>)| {
@@ -205,9 +211,10 @@ impl<'a> File<'a> {
             };
             // A place without kernels runs on the CPU.
             let on_device = on_device.clone().filter(|_| function.kernels().is_some());
+            let auto = auto.filter(|_| !may_place || function.kernels().is_some());
             let function = Arc::from(function);
             let instance = Instance { name, definition, function, fingerprint, place };
-            (instance, Site { on_device, own_stage, launch_batches })
+            (instance, (Site { on_device, own_stage, launch_batches }, auto))
         };
         functions.into_iter().map(instance).collect()
     }

@@ -18,6 +18,7 @@ use warpline_nf::{Definition, Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 
 use warpline_sched::Profile;
 
+use crate::placement::{self, Auto, Chosen, PlacementTable};
 use crate::plan_keys;
 use crate::port_keys::PortKeys;
 use crate::port_tables::{self, ChosenPorts};
@@ -44,6 +45,12 @@ pub(crate) struct Loaded {
     pub(crate) left_out: Diagnostics,
     /// Their remarks about other lines.
     pub(crate) remarks: Diagnostics,
+    /// By position, the functions with `device = "auto"`.
+    pub(crate) autos: Vec<Option<Auto>>,
+    /// The choice of devices for these, if there is a profile.
+    pub(crate) chosen: Option<Chosen>,
+    /// Whether a profile would be needed to choose.
+    pub(crate) lacks_profile: bool,
     /// The tenant that it names.
     pub(crate) tenant: Option<String>,
     /// The user that the process becomes.
@@ -66,9 +73,10 @@ const NAME_LEN_MAX: usize = 128;
 const CHAINS_MAX: usize = 256;
 
 /// Tables that are no function's.
-const RESERVED: [&str; 8] = [
+const RESERVED: [&str; 9] = [
     "chain",
     plan_keys::TABLE,
+    placement::TABLE,
     port_tables::TABLE,
     route_tables::TABLE,
     pressure_keys::TABLE,
@@ -77,7 +85,7 @@ const RESERVED: [&str; 8] = [
     tenants::TENANT,
 ];
 const TABLES: &str = "tables: [chain], [[port]], [[route]], [[tenant]], [arbiter], [plan], \
-    [backpressure], [process] and one for each name in `functions`";
+    [placement], [backpressure], [process] and one for each name in `functions`";
 const NO_ROUTES: &str = "forward = \"route\" needs a router in the chain";
 const NO_ROUTES_HELP: &str = "add \"router\" to `functions`; its routes name the port: `dev PORT`";
 const NO_ROUTER: &str = "a chain with more than two ports needs a router";
@@ -89,6 +97,7 @@ struct Given<'a> {
     /// The place of the chain's table.
     span: Range<usize>,
     plan: &'a (PlanOptions, Profile),
+    placement: &'a PlacementTable,
     pressure: PressureOptions,
     starts_paused: bool,
     ports: &'a mut ChosenPorts,
@@ -148,6 +157,9 @@ impl<'a> File<'a> {
     fn build(&self, mistakes: &mut Diagnostics) -> Vec<Loaded> {
         let chains = self.chain_tables(mistakes);
         let plan = plan_keys::read(&mut self.section(plan_keys::TABLE, &DeTable::new(), mistakes));
+        let empty = DeTable::new();
+        let placement = &mut self.section(placement::TABLE, &empty, mistakes);
+        let placement = PlacementTable::read(placement);
         let (pressure, starts_paused) =
             pressure_keys::read(&mut self.section(pressure_keys::TABLE, &DeTable::new(), mistakes));
         let user =
@@ -167,6 +179,7 @@ impl<'a> File<'a> {
             let given = Given {
                 span: span.clone(),
                 plan: &plan,
+                placement: &placement,
                 pressure,
                 starts_paused,
                 ports: &mut ports,
@@ -184,6 +197,9 @@ impl<'a> File<'a> {
             spans.push(span.clone());
         }
         if loaded.len() == chains.len() {
+            if let Err(why) = placement.place(&mut loaded) {
+                mistakes.push(self.source.whole(format!("[placement]: {why}")));
+            }
             let mut all: Vec<_> = loaded.iter_mut().zip(spans).collect();
             let is_forced = self.options.device.is_some();
             let tables = (&arbiter, &tenants[..]);

@@ -15,6 +15,7 @@ use super::{places, say, say_json};
 use crate::bounded::bounded;
 use crate::chain_file::{LoadOptions, Loaded};
 use crate::device_keys::{self, check_name};
+use crate::placement;
 use crate::routes_shown;
 use crate::{Failure, stats_json, tenants_shown};
 
@@ -62,7 +63,9 @@ fn check_all(
         return say_json(&format!("{all:#}"));
     }
     for loaded in &chains {
-        say(&describe(&loaded.deployment, &loaded.settings, form.is_verbose))?;
+        let text = describe(&loaded.deployment, &loaded.settings, form.is_verbose);
+        let text = text + "\n" + &placement::lines(loaded);
+        say(text.trim_end())?;
         if form.is_verbose {
             say(&pages_line(try_pages(loaded)?))?;
         }
@@ -165,6 +168,7 @@ fn to_json(loaded: &Loaded, form: Form) -> Result<Value, Failure> {
             "side": port.side.name(),
         })).collect::<Vec<_>>(),
         "routes": routes_shown::json(chain),
+        "placement": placement::json(loaded),
         "memory": memory(&loaded.settings.fit(deployment).memory(deployment)),
         "huge_pages": pages.map(stats_json::huge_pages),
         "functions": functions,

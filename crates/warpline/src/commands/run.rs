@@ -20,6 +20,7 @@ use crate::bounded::bounded;
 use crate::chain_file::{LoadOptions, Loaded, load};
 use crate::cli::RunArguments;
 use crate::device_keys::{self, check_name};
+use crate::placement;
 use crate::ports::{Input, Output};
 use crate::reload::Origin;
 use crate::shown::shown;
@@ -62,6 +63,9 @@ pub(crate) fn run(
     places::check_files(&others, &planned)?;
     let chains = planned.iter().map(|chain| &*chain.loaded.deployment);
     device_keys::unused(arguments.device.as_deref(), chains).iter().for_each(|told| tell(told));
+    if planned.iter().any(|chain| placement::should_say(&chain.loaded)) {
+        tell(&format!("warning: {}\n", placement::NO_PROFILE));
+    }
     let in_vain =
         arguments.alerts.is_some() && !planned.iter().any(|one| has_alerts(one.loaded.chain()));
     let tenancy = planned.first().map(|chain| Arc::clone(&chain.loaded.tenancy));

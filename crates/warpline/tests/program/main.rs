@@ -25,6 +25,7 @@ mod mistakes;
 mod nids;
 mod pcap;
 mod pcapng;
+mod placement;
 mod places;
 mod plan;
 mod ports;

@@ -9,6 +9,7 @@ use super::link::Traffic;
 use super::{device_of, made, problem_of};
 use crate::Failure;
 use crate::chain_file::Loaded;
+use crate::placement;
 use crate::routes_shown;
 
 /// Version of the JSON's form; it grows when a meaning changes, not when something is added.
@@ -61,6 +62,7 @@ fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
     Ok(json!({
         "name": deployment.chain().name,
         "routes": routes_shown::json(deployment.chain()),
+        "placement": placement::json(loaded),
         "packet_len": packet_len,
         "gbps": traffic.gbps,
         "links": links(deployment, &own),

@@ -20,6 +20,7 @@ use crate::Failure;
 use crate::chain_file::{LoadOptions, Loaded, Setting};
 use crate::cli::PlanArguments;
 use crate::device_keys::check_name;
+use crate::placement;
 use crate::routes_shown;
 
 /// Lengths of frames that the tables show.
@@ -102,6 +103,7 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
         own.problem.widths.room
     );
     text += &routes_shown::lines(deployment.chain());
+    text += &placement::lines(loaded);
     let functions = &own.problem.functions;
     for (position, function) in functions.iter().enumerate() {
         let (name, device) = (&function.name, device_of(deployment, &own, position));

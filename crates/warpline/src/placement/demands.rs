@@ -1,0 +1,143 @@
+//! Chains in the form that a placement needs.
+
+use warpline_engine::{Deployment, Instance, Site, planned};
+use warpline_sched::placement::ChainDemand;
+use warpline_sched::work_profile::{Beside, Figures, Measurement, WorkProfile};
+
+use super::Auto;
+use crate::chain_file::Loaded;
+use crate::device_keys;
+use crate::machine_profile::MachineProfile;
+
+/// Bits a second of a function without measurements, whose work is not considered.
+const UNMEASURED_BITS_PER_S: f64 = 1e15;
+
+/// A function by its name, and the device that it must stay on.
+type Kind = (String, Option<usize>);
+
+/// See the module.
+pub(super) struct Demands {
+    /// The measurements of the kinds of functions there are, on devices of this machine.
+    pub(super) work: WorkProfile,
+    pub(super) chains: Vec<ChainDemand>,
+    /// Functions that were never measured.
+    pub(super) unmeasured: Vec<String>,
+}
+
+impl Demands {
+    pub(super) fn of(profile: &MachineProfile, chains: &[Loaded], load_gbps: f64) -> Self {
+        let kinds_of = |chain: &Loaded| kinds(profile, chain);
+        let of_chains: Vec<Vec<Kind>> = chains.iter().map(kinds_of).collect();
+        let mut kinds: Vec<Kind> = of_chains.iter().flatten().cloned().collect();
+        kinds.sort();
+        kinds.dedup();
+        let (work, unmeasured) = work(profile, &kinds);
+        let number = |kind: &Kind| kinds.binary_search(kind).unwrap_or_default();
+        let demand = |(chain, own): (&Loaded, &Vec<Kind>)| {
+            demand(profile, chain, own.iter().map(number).collect(), load_gbps)
+        };
+        let chains = chains.iter().zip(&of_chains).map(demand).collect();
+        Self { work, chains, unmeasured }
+    }
+
+    /// Devices by number.
+    pub(super) fn devices(&self) -> Vec<String> {
+        self.work.devices().iter().map(|device| device.name.clone()).collect()
+    }
+}
+
+/// The functions of a chain. Without kernels, or without a choice, one must stay where it is.
+fn kinds(profile: &MachineProfile, chain: &Loaded) -> Vec<Kind> {
+    let all = chain.deployment.instances().zip(&chain.autos);
+    let kind = |((instance, site), auto): ((&Instance, &Site), &Option<Auto>)| {
+        let stays = match auto {
+            Some(_) => None,
+            None => Some(profile.device(site.device_id()).unwrap_or(0)),
+        };
+        (instance.definition.name.to_owned(), stays)
+    };
+    all.map(kind).collect()
+}
+
+/// The measurements of `kinds` on devices that are here.
+fn work(profile: &MachineProfile, kinds: &[Kind]) -> (WorkProfile, Vec<String>) {
+    let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).collect();
+    let devices = profile.work.devices();
+    let ids: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+    let mut work = WorkProfile::new(&names, &ids);
+    for (number, device) in devices.iter().enumerate() {
+        work.set_power(number, device.power);
+    }
+    let is_here = |device: usize| device == 0 || device_keys::description(ids[device]).is_some();
+    let of = |function: usize| {
+        let name = &profile.work.functions()[function];
+        kinds.iter().enumerate().filter(move |(_, kind)| kind.0 == *name)
+    };
+    for one in profile.work.measurements().filter(|one| is_here(one.pair.1)) {
+        let own = of(one.pair.0).filter(|(_, kind)| kind.1.is_none_or(|at| at == one.pair.1));
+        for (function, _) in own {
+            let beside: Vec<Option<Beside>> = match one.beside {
+                None => vec![None],
+                Some(Beside { function: other, count }) => {
+                    of(other).map(|(function, _)| Some(Beside { function, count })).collect()
+                }
+            };
+            for beside in beside {
+                // Measurements of a profile are sound.
+                let _ = work.merge(&Measurement { pair: (function, one.pair.1), beside, ..one });
+            }
+        }
+    }
+    let unmeasured = fill(&mut work, kinds);
+    (work, unmeasured)
+}
+
+/// Gives functions without measurements a place to stay.
+fn fill(work: &mut WorkProfile, kinds: &[Kind]) -> Vec<String> {
+    let mut unmeasured = Vec::new();
+    for (function, (name, stays)) in kinds.iter().enumerate() {
+        let devices = 0..work.devices().len();
+        if devices.into_iter().any(|device| !work.launch_sizes((function, device)).is_empty()) {
+            continue;
+        }
+        let figures = Figures {
+            bits_per_s: UNMEASURED_BITS_PER_S,
+            latency_ns: 0.0,
+            share: 0.0,
+            weight: 1e-9,
+        };
+        let at = (function, stays.unwrap_or(0));
+        let _ = work.merge(&Measurement::alone(at, 256, 512, figures));
+        unmeasured.push(name.clone());
+    }
+    unmeasured
+}
+
+/// A chain, with a link for each device that has its own memory.
+fn demand(
+    profile: &MachineProfile,
+    chain: &Loaded,
+    functions: Vec<usize>,
+    load_gbps: f64,
+) -> ChainDemand {
+    let deployment = &chain.deployment;
+    let options = deployment.plan();
+    let mut plan = planned(&on_cpu(chain), options).problem;
+    plan.links.clear();
+    let mut links = Vec::new();
+    for (number, device) in profile.work.devices().iter().enumerate() {
+        let link = (!profile.is_in_place(number)).then(|| {
+            plan.links.push(profile.speeds.costs(&device.name, chain.settings.lanes));
+            plan.links.len() - 1
+        });
+        links.push(link);
+    }
+    let packet_len = options.packet_len;
+    let packets_per_s = load_gbps * 1e9 / 8.0 / f64::from(packet_len);
+    ChainDemand { functions, plan, links, packets_per_s, packet_len }
+}
+
+/// The chain on the CPU, where each function is one of the plan.
+fn on_cpu(chain: &Loaded) -> Deployment {
+    super::moved(&chain.deployment, Vec::new())
+}
