@@ -14,7 +14,7 @@ import threading
 import time
 
 from lab import LIBC
-from live import RULES, STATS, WIRE, main, soon, wire
+from live import STATS, WIRE, frames_of, main, soon, wire
 from talk import Server, query
 
 CLONE_NEWNS = 0x00020000
@@ -107,8 +107,9 @@ def case_absent(lab):
 
 
 def fill(lab, ballast):
-    lab.write("wire.toml", SENSOR.replace('"nids"]', '"nids", "flow_monitor"]').replace(
-        "[firewall]", '[flow_monitor]\ncsv = "disk/flows.csv"\nidle_s = 1\n\n[firewall]'))
+    own = '"nids", "flow_monitor"]\ntap = "disk/tap.pcap"'
+    monitor = '[flow_monitor]\ncsv = "disk/flows.csv"\nidle_s = 1\n\n[firewall]'
+    lab.write("wire.toml", SENSOR.replace('"nids"]', own).replace("[firewall]", monitor))
     child = lab.start("wire.toml", *STATS, "--alerts", "disk/alerts.json")
     lan = lab.spaces["lan"]
     server = Server(lab.spaces["wan"])
@@ -125,9 +126,15 @@ def fill(lab, ballast):
     path = lab.path("disk/alerts.json")
     before = os.path.getsize(path)
     assert soon(lambda: os.path.getsize(path) > before + (4 << 20), 8), "alerts are written again"
+    # A capture that failed is tried again after a second.
+    time.sleep(1.2)
     discard(lan, 10)
     server.close()
     alerts, outputs, errors = ended(lab, child)
+    parts = [lab.path("disk/tap-000001.pcap"), lab.path("disk/tap.pcap")]
+    taken = [len(frames_of(part)) for part in parts]
+    assert taken[1] >= 10, taken
+    assert "tap: " in errors and "the capture can't be written at the moment" in errors, errors
     with open(path, encoding="utf-8") as file:
         whole = alerts_in(file.read())
     with open(lab.path("disk/flows.csv"), encoding="utf-8") as file:

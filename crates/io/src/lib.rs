@@ -16,7 +16,7 @@ mod sys;
 
 pub use capture::{
     BadPace, CaptureFile, CaptureFormat, CaptureReader, Compression, NotWritten, Paced, PcapWriter,
-    PcapngWriter,
+    PcapngWriter, Roll, Rolling,
 };
 pub use port::{
     BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Live, Next, NullSink, Sink,

@@ -87,7 +87,7 @@ impl Claims {
     /// Notes an output.
     pub(crate) fn write(&mut self, output: &Output) -> Result<(), Refusal> {
         match output {
-            Output::File(path, _) => self.claim("output", path, true),
+            Output::File(file) => self.claim("output", &file.path, true),
             Output::Stdout => self.claim_stream("output", STDOUT),
             Output::AfPacket(config) => self.claim_interface("output", config, true),
             Output::None => Ok(()),

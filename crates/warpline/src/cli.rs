@@ -235,7 +235,8 @@ pub(crate) struct RunArguments {
     /// generate:KEY=VALUE,...
     #[arg(short = 'r', long, value_name = "SRC")]
     pub(crate) input: Option<String>,
-    /// Destination of packets: FILE.pcap, FILE.pcapng, either with .gz or .zst, - (a pcap) or none
+    /// Destination of packets: FILE.pcap, FILE.pcapng, either with .gz or .zst, and with
+    /// ,size_mib=N,every_s=N,keep=N for several files; - (a pcap) or none
     #[arg(short = 'w', long, value_name = "DST")]
     pub(crate) output: Option<String>,
     /// Stop after N packets of the input

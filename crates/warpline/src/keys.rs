@@ -50,7 +50,12 @@ pub(crate) const CHAIN: &[Key] = &[
         "48, or more if full queues need it",
         "memory for packets, per lane",
     ),
-    key("tap", "a capture file", "none", "a capture file of all received packets"),
+    key(
+        "tap",
+        "a capture, with settings",
+        "none",
+        "a capture of all received packets; for its settings see Captures in Ports",
+    ),
     key(
         "impair",
         "KEY=VALUE,...",

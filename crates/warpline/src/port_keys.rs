@@ -1,22 +1,21 @@
 //! The keys of a `[chain]` table for input and output: read as what it means, every mistake noted
 //! at its key.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use warpline_io::CaptureFile;
 use warpline_io::middleware::ImpairConfig;
 use warpline_io_error::plain;
 use warpline_nf::Section;
 use warpline_nf::config::Folder;
 
 use crate::port_tables::{self, PortTable};
-use crate::ports::{Input, Output};
+use crate::ports::{CaptureOutput, Input, Output};
 
 /// The input and the outputs that a `[chain]` table and its ports' tables name.
 pub(crate) struct PortKeys {
     pub(crate) input: Option<Input>,
     pub(crate) output: Option<Output>,
-    pub(crate) tap: Option<(PathBuf, CaptureFile)>,
+    pub(crate) tap: Option<CaptureOutput>,
     pub(crate) impair: Option<ImpairConfig>,
     /// By port, its own output. Empty in a chain without ports.
     pub(crate) outputs: Vec<Option<Output>>,
@@ -53,12 +52,11 @@ impl PortKeys {
             read_port(section, "impair", ImpairConfig::parse(text).map_err(told))
         });
         let tap = section.string("tap").and_then(|name| {
-            let path = folder.join(name);
             let file = match name {
-                "-" => Err(vec!["it must be the name of a file, not standard output".into()]),
-                _ => CaptureFile::of_name(&path).map_err(|why| vec![why.to_string()]),
+                "-" => Err("it must be the name of a file, not standard output".into()),
+                _ => CaptureOutput::parse(name, folder),
             };
-            read_port(section, "tap", file).map(|file| (path, file))
+            read_port(section, "tap", file.map_err(|why| vec![why]))
         });
         let outputs: Vec<_> = tables.iter().map(|table| table.output.clone()).collect();
         if tables.is_empty() {

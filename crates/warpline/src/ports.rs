@@ -10,7 +10,7 @@ use warpline_io::neighbours::LocalAddresses;
 use warpline_io::per_port::{Feed, Merged, Wanted};
 use warpline_io::{
     BadPace, CaptureFile, CaptureFormat, CaptureReader, InterfaceNames, NullSink, Paced,
-    PcapWriter, Sink, Source, SourceError,
+    PcapWriter, Roll, Rolling, Sink, Source, SourceError,
 };
 use warpline_io_error::plain;
 
@@ -57,14 +57,50 @@ pub(crate) struct PortInput {
 /// Where packets go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// A capture file, written as its name says.
-    File(PathBuf, CaptureFile),
+    /// A capture file.
+    File(CaptureOutput),
     /// A pcap on standard output.
     Stdout,
     /// A network interface.
     AfPacket(AfPacketConfig),
     /// Nowhere.
     None,
+}
+
+/// A capture file that is written as its name says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CaptureOutput {
+    pub(crate) path: PathBuf,
+    how: CaptureFile,
+    /// When it continues in a new file.
+    roll: Option<Roll>,
+}
+
+impl CaptureOutput {
+    /// Reads a name with its settings; relative paths are in `folder`.
+    pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, String> {
+        let (name, roll) = Roll::split(text)?;
+        let path = folder.join(name);
+        let how = CaptureFile::of_name(&path).map_err(|why| why.to_string())?;
+        Ok(Self { path, how, roll })
+    }
+
+    /// Writes to `file`, which is at its path. A live chain continues when writing fails.
+    pub(crate) fn sink(
+        &self,
+        file: File,
+        (names, annotate): (InterfaceNames, bool),
+        is_live: bool,
+    ) -> Box<dyn Sink> {
+        let is_file = file.metadata().is_ok_and(|about| about.is_file());
+        match self.roll.or_else(|| is_live.then(Roll::default)).filter(|_| is_file) {
+            None => self.how.writer(file, names, annotate),
+            Some(roll) => {
+                let (at, form) = ((&*self.path, file), (names, annotate));
+                Box::new(Rolling::new(at, self.how, form, roll, is_live))
+            }
+        }
+    }
 }
 
 impl Input {
@@ -258,17 +294,13 @@ impl Output {
             _ if text.starts_with(AfPacketConfig::PREFIX) => {
                 AfPacketConfig::parse(text).map(Self::AfPacket)
             }
-            name => {
-                let path = folder.join(name);
-                let file = CaptureFile::of_name(&path).map_err(|why| why.to_string())?;
-                Ok(Self::File(path, file))
-            }
+            name => CaptureOutput::parse(name, folder).map(Self::File),
         }
     }
 
     /// Whether dropped packets can be shown in it, with the reason.
     pub(crate) fn takes_comments(&self) -> bool {
-        matches!(self, Self::File(_, file) if file.format == CaptureFormat::Pcapng)
+        matches!(self, Self::File(file) if file.how.format == CaptureFormat::Pcapng)
     }
 
     /// Opens the interface that it is, if it is one.
@@ -284,11 +316,12 @@ impl Output {
         &self,
         file: Option<File>,
         interface: Option<AfPacketSink>,
-        (names, annotate): (InterfaceNames, bool),
+        form: (InterfaceNames, bool),
+        is_live: bool,
     ) -> Box<dyn Sink> {
         match (self, file, interface) {
             (Self::Stdout, ..) => Box::new(PcapWriter::stdout()),
-            (Self::File(_, how), Some(file), _) => how.writer(file, names, annotate),
+            (Self::File(output), Some(file), _) => output.sink(file, form, is_live),
             (_, _, Some(interface)) => Box::new(interface),
             _ => Box::new(NullSink),
         }
@@ -297,7 +330,7 @@ impl Output {
     /// Its name in a chain file, if it has one.
     pub(crate) fn named(&self) -> Option<PathBuf> {
         match self {
-            Self::File(path, _) => Some(path.clone()),
+            Self::File(file) => Some(file.path.clone()),
             Self::AfPacket(config) => Some(interface_name(config).into()),
             Self::Stdout | Self::None => None,
         }
@@ -306,7 +339,7 @@ impl Output {
     /// The file that it is, if it is one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            Self::File(path, _) => Some(path),
+            Self::File(file) => Some(&file.path),
             _ => None,
         }
     }

@@ -31,6 +31,7 @@ mod pcap_writer;
 mod pcapng;
 mod pcapng_writer;
 mod pipe;
+mod rolling;
 #[cfg(test)]
 mod tests;
 
@@ -57,6 +58,7 @@ pub use file::{CaptureFile, CaptureFormat, NotWritten};
 pub use pace::{BadPace, Paced};
 pub use pcap_writer::PcapWriter;
 pub use pcapng_writer::PcapngWriter;
+pub use rolling::{Roll, Rolling};
 
 /// The packets of a pcap or pcapng capture, in the order of the file, streamed. One that is
 /// compressed by gzip or zstd is found to be so by its first bytes, whatever its name.

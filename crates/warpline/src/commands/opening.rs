@@ -132,9 +132,9 @@ fn open_files(
     writes: &mut Writes,
     refuse: &Refuse<'_>,
 ) -> Result<Places, Failure> {
-    let tap = chain.loaded.ports.tap.as_ref().map(|(path, _)| path);
+    let tap = chain.loaded.ports.tap.as_ref().map(|tap| &*tap.path);
     let opened = tap.map(|path| writes.open(path)).transpose();
-    let opened = opened.map_err(|why| refuse(tap.map(|path| &**path), format!("tap: {why}")))?;
+    let opened = opened.map_err(|why| refuse(tap, format!("tap: {why}")))?;
     let mut open = |output: Option<&Output>| {
         let opened = output.and_then(Output::path).map(|path| writes.open(path)).transpose();
         let name = output.and_then(Output::named);
@@ -160,7 +160,8 @@ fn make_ready(
     let Ends { source, interfaces, neighbours, .. } = ends;
     let names = source.interfaces();
     let tap = chain.loaded.ports.tap.as_ref().zip(files.take(places.tap));
-    let tap = tap.map(|((_, how), file)| how.writer(file, names.clone(), false));
+    let is_live = chain.input.is_live();
+    let tap = tap.map(|(tap, file)| tap.sink(file, (names.clone(), false), is_live));
     let (impair, pace) = (chain.loaded.ports.impair.as_ref(), chain.input.pace());
     let source: Box<dyn Source> = match arguments.count {
         Some(count) => Box::new(Limit::new(source, count)),
@@ -172,7 +173,7 @@ fn make_ready(
     let sinks = outputs(&chain).zip(open).map(|(output, (place, interface))| {
         let file = files.take(place);
         let form = (names.clone(), arguments.annotate);
-        output.map(|output| output.sink(file, interface, form))
+        output.map(|output| output.sink(file, interface, form, is_live))
     });
     let mut sinks: Vec<Option<Box<dyn Sink>>> = sinks.collect();
     let own = sinks.split_off(1);

@@ -84,7 +84,7 @@ pub(super) fn check_ports(
             }
         }
         let own = loaded.ports.outputs.iter().flatten().filter_map(Output::path);
-        let tap = loaded.ports.tap.iter().map(|(path, _)| path.clone());
+        let tap = loaded.ports.tap.iter().map(|tap| tap.path.clone());
         let written = written_files(loaded).map(|(_, path)| path);
         let outputs = output.path().into_iter().chain(own).map(Path::to_owned);
         let outputs = outputs.chain(tap).chain(written);
@@ -210,8 +210,8 @@ fn claim_all(others: &Others<'_>, chains: &[Used<'_>]) -> Result<(), Refusal> {
     for (table, path) in chains.iter().flat_map(|used| kept_files(used.loaded)) {
         claims.claim(&format!("file that [{table}] keeps"), &path, true)?;
     }
-    for (path, _) in chains.iter().filter_map(|used| used.loaded.ports.tap.as_ref()) {
-        claims.claim("tap", path, true)?;
+    for tap in chains.iter().filter_map(|used| used.loaded.ports.tap.as_ref()) {
+        claims.claim("tap", &tap.path, true)?;
     }
     if others.alerts_to_stdout {
         claims.claim_stream("alerts", STDOUT)?;
