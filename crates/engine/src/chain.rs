@@ -1,6 +1,7 @@
 //! A service chain: its functions in order, and the ingress key that steers packets. A
 //! [`crate::Deployment`] adds where they run.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -221,6 +222,12 @@ impl Chain {
     pub(crate) fn hop_ports(&self) -> HopPorts {
         let mut last_first = self.instances.iter().rev();
         last_first.find_map(|instance| instance.function.hop_ports()).unwrap_or_default()
+    }
+
+    /// Addresses whose packets are for its functions, even if they are this machine's: first and
+    /// last of each range.
+    pub fn own_addresses(&self) -> Vec<(IpAddr, IpAddr)> {
+        self.instances.iter().flat_map(|instance| instance.function.own_addresses()).collect()
     }
 
     /// The same chain, in which each instance that `old` has of the same is that of `old`.

@@ -269,6 +269,7 @@ impl Merge {
         if reloaded {
             if let (Some(egress), Some(new)) = (&mut self.egress, control.reloads.deployment()) {
                 egress.follow(new.chain());
+                self.neighbours.iter().for_each(|own| own.claim(new.chain().own_addresses()));
             }
             self.reloaded = control.reloads.passed();
         }

@@ -22,8 +22,7 @@ pub(crate) fn follow(chain: &Chain) -> Result<Option<Follower>, NotOpened> {
     for interface in interfaces.iter().flatten() {
         refuse_forwarding(interface)?;
     }
-    let own = chain.instances.iter().flat_map(|one| one.function.own_addresses()).collect();
-    match Follower::start(interfaces.to_vec(), own) {
+    match Follower::start(interfaces.to_vec(), chain.own_addresses()) {
         Ok(follower) => Ok(Some(follower)),
         Err(NotFollowed::NotPermitted) => Err(at(
             first,

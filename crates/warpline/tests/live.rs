@@ -96,6 +96,11 @@ fn routes_lead_where_the_kernels_forwarding_leads() {
 }
 
 #[test]
+fn a_router_finds_an_interface_that_is_made_anew() {
+    check_with(ROUTE_TOOL, "links");
+}
+
+#[test]
 fn a_routed_gateway_translates_for_two_networks() {
     check_with(ROUTE_TOOL, "gateway");
 }

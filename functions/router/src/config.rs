@@ -116,8 +116,9 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
         Some(KERNEL) => kernel_routes(section, &ports, checks).unzip(),
         _ => (route_file(section, unsupported), None),
     };
-    if matches!(file, Some(RouteFile::Dump(_))) && ports.len() > 2 {
-        let text = "a dump names no ports, which a chain with more than two ports needs";
+    let needs_ports = ports.len() > 2 || ports.are_routed();
+    if matches!(file, Some(RouteFile::Dump(_))) && needs_ports {
+        let text = "a dump names no ports, which this chain needs";
         section.mistake("routes", text);
     }
     let source_neighbours = section.file("neighbours");

@@ -262,7 +262,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// Gives next hops without an interface the port of the connected prefix that they are in. In a
-    /// chain with more than two ports, every next hop needs one.
+    /// chain with more than two ports, or that forwards by routes, every next hop needs one.
     fn settle_ports(&mut self) {
         if self.ports.is_empty() {
             return;
@@ -286,7 +286,7 @@ impl<'a> Reader<'a, '_> {
             forwards && ports[at(route)].is_none()
         };
         let mut lacking: Vec<Route> = match self.ports.len() {
-            0..=2 => Vec::new(),
+            0..=2 if !self.ports.are_routed() => Vec::new(),
             _ => routes.iter().filter(|route| lacks(route)).copied().collect(),
         };
         lacking.sort_by_key(|route| route.line);

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use warpline_netlink::{Changes, Groups, Link, Message, Reach, Requests};
 
 use super::table::{ASK_LEN, NeighbourTable, asked};
-use super::view::{Entry, Key, LocalAddresses, Mac, Reader, Shared, View};
+use super::view::{Entry, Key, LocalAddresses, Mac, Range, Reader, Shared, View};
 use crate::rights::{Rights, keep};
 use crate::sys::wait_readable;
 
@@ -136,6 +136,9 @@ impl Work {
                     state.resolve(&mut self.requests, key);
                 }
             }
+            if let Some(claimed) = self.shared.take_claimed() {
+                (state.claimed, state.has_changed) = (claimed, true);
+            }
             if core::mem::take(&mut state.has_changed) {
                 old.push(self.shared.publish(state.view()));
                 old.retain(|view| Arc::strong_count(view) > 1);
@@ -151,7 +154,7 @@ struct State {
     /// By port, its interface's name.
     interfaces: Vec<Option<String>>,
     /// Ranges of the chain's own addresses.
-    claimed: Vec<(IpAddr, IpAddr)>,
+    claimed: Vec<Range>,
     /// By interface, its port and Ethernet address.
     ports: HashMap<i32, (u16, Option<Mac>)>,
     addresses: HashSet<(i32, IpAddr)>,

@@ -77,6 +77,13 @@ impl NeighbourTable {
         Hold::Waits { lost: displaces.into() }
     }
 
+    /// From now on packets to these addresses are for the chain, though they may be this machine's.
+    pub fn claim(&self, ranges: Vec<(IpAddr, IpAddr)>) {
+        self.reader.shared.claim(ranges);
+        // Wakes the follower; if there is no room it is awake.
+        let _ = self.asks.send(&[]);
+    }
+
     /// Takes up changes, and gives packets whose wait is over to `each`. Returns whether there were
     /// any.
     #[inline]

@@ -131,6 +131,30 @@ fn room_for_held_packets_is_bounded() {
 }
 
 #[test]
+fn addresses_of_the_chain_are_not_the_kernels() {
+    let follower = match Follower::start(vec![Some("lo".into())], Vec::new()) {
+        Ok(follower) => follower,
+        Err(NotFollowed::NotPermitted) => return,
+        Err(NotFollowed::Io(error)) => panic!("{error}"),
+    };
+    let (own, mut local) = (address("127.0.0.1"), follower.local());
+    assert!(local.has(own) && !local.has(address("192.0.2.99")));
+    let becomes = |local: &mut LocalAddresses, expected: bool| {
+        (0..2000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            local.refresh();
+            local.has(own) == expected
+        })
+    };
+    let table = follower.table().unwrap();
+    table.claim(vec![(address("127.0.0.0"), address("127.0.0.9"))]);
+    assert!(becomes(&mut local, false));
+    assert_eq!(follower.shared_addresses(), [own]);
+    table.claim(Vec::new());
+    assert!(becomes(&mut local, true));
+}
+
+#[test]
 fn a_stale_neighbour_is_confirmed_once_it_is_used() {
     let mut lab = Lab::new();
     lab.publish(&[("10.0.0.2", true), ("10.0.0.3", true)], &[]);

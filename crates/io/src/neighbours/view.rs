@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// An Ethernet address.
 pub(super) type Mac = [u8; 6];
+/// First and last address.
+pub(super) type Range = (IpAddr, IpAddr);
 /// A neighbour's port and address.
 pub(super) type Key = (u16, IpAddr);
 
@@ -34,12 +36,24 @@ pub(super) struct Entry {
 /// The current view.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
+    /// Ranges of the chain's own addresses, until the follower has taken them up.
+    claimed: Mutex<Option<Vec<Range>>>,
     /// Grows with each view.
     version: AtomicU64,
     view: Mutex<Arc<View>>,
 }
 
 impl Shared {
+    /// Sets the chain's own addresses. The follower must be woken.
+    pub(super) fn claim(&self, ranges: Vec<Range>) {
+        *self.claimed.lock().unwrap_or_else(PoisonError::into_inner) = Some(ranges);
+    }
+
+    /// The chain's own addresses, if they were set since the last call.
+    pub(super) fn take_claimed(&self) -> Option<Vec<Range>> {
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Puts `view` in place. Returns the one before.
     pub(super) fn publish(&self, view: View) -> Arc<View> {
         let mut current = self.view.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +66,7 @@ impl Shared {
 /// The view of a reader.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     version: u64,
     pub(super) view: Arc<View>,
 }

@@ -45,3 +45,13 @@ fn fragment(whole: &[u8], from: usize, to: usize) -> Input {
     piece[10..12].copy_from_slice(&sum.to_be_bytes());
     on_link(LinkType::RAW, &piece)
 }
+
+#[test]
+fn packets_to_the_end_of_a_tunnel_are_its_own() {
+    let files = Files::new();
+    files.write("sas.toml", &SaText::new(GCM).text("in"));
+    let end = "198.51.100.1".parse().unwrap();
+    assert_eq!(files.function("").0.own_addresses(), [(end, end)]);
+    files.write("sas.toml", "");
+    assert!(files.function("").0.own_addresses().is_empty());
+}

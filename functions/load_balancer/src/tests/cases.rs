@@ -419,3 +419,10 @@ fn what_can_t_change_is_refused() {
     let other = Finder::new(ScratchWord::new(0).unwrap(), 1);
     assert!(function(keys, PLAIN).succeeds(&other).is_err());
 }
+
+#[test]
+fn packets_to_vips_are_its_own() {
+    let own = function("", SERVICES).own_addresses();
+    let vips = ["192.0.2.10", "2001:db8::10"].map(ip);
+    assert_eq!(own, vips.map(|vip| (vip, vip)));
+}

@@ -548,3 +548,17 @@ fn a_resolver_loses_no_answer() {
         assert_eq!(back.verdict, Verdict::Forward, "{number}: {:?}", dropped(&back));
     }
 }
+
+#[test]
+fn packets_to_outside_addresses_are_its_own() {
+    let table = "inside = [\"10.0.0.0/8\", \"fd00::/16\"]\n\
+        outside = [\"203.0.113.1\", \"203.0.113.8/31\", \"2001:db8::/127\"]\n";
+    let (function, _) = build(&DEFINITION, table, Path::new("."));
+    let range = |(first, last)| (ip(first), ip(last));
+    let expected = [
+        ("203.0.113.1", "203.0.113.1"),
+        ("203.0.113.8", "203.0.113.9"),
+        ("2001:db8::", "2001:db8::1"),
+    ];
+    assert_eq!(function.own_addresses(), expected.map(range));
+}
