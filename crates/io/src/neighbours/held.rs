@@ -24,8 +24,8 @@ pub(super) struct Packet {
     pub(super) timestamp: Instant,
     /// The number of the neighbour's last failure at the time.
     pub(super) failure: Option<u64>,
-    /// Whether the kernel was made to ask for the neighbour.
-    pub(super) has_asked: bool,
+    /// When the kernel was last made to ask for the neighbour.
+    pub(super) asked: Option<Clock>,
     since: Clock,
 }
 
@@ -45,10 +45,10 @@ impl Held {
         self.waiting.is_empty()
     }
 
-    /// Packets of a neighbour, and whether one of them made the kernel ask.
-    pub(super) fn of(&self, key: Key) -> (usize, bool) {
+    /// Packets of a neighbour, and when the kernel was last made to ask for it.
+    pub(super) fn of(&self, key: Key) -> (usize, Option<Clock>) {
         let own = self.waiting.iter().filter(|packet| packet.key == key);
-        own.fold((0, false), |(count, asked), packet| (count + 1, asked | packet.has_asked))
+        own.fold((0, None), |(count, asked), packet| (count + 1, asked.max(packet.asked)))
     }
 
     /// Takes a packet of up to [`LEN_MAX`] bytes. Returns whether the oldest made room for it.
@@ -56,7 +56,7 @@ impl Held {
         &mut self,
         key: Key,
         (bytes, timestamp): (&[u8], Instant),
-        (failure, has_asked): (Option<u64>, bool),
+        (failure, asked): (Option<u64>, Option<Clock>),
     ) -> bool {
         let displaced = self.free.is_empty();
         if displaced && let Some(oldest) = self.waiting.pop_front() {
@@ -66,7 +66,7 @@ impl Held {
         room.clear();
         room.extend_from_slice(bytes);
         let since = Clock::now();
-        self.waiting.push_back(Packet { key, bytes: room, timestamp, failure, has_asked, since });
+        self.waiting.push_back(Packet { key, bytes: room, timestamp, failure, asked, since });
         displaced
     }
 

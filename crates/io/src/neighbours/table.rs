@@ -1,15 +1,20 @@
 //! The sender's side: the Ethernet addresses of packets.
 
 use core::sync::atomic::Ordering;
+use core::time::Duration;
 use std::net::IpAddr;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
+use std::time::Instant as Clock;
 
 use warpline_packet::LinkType;
 
 use super::held::{Held, LEN_MAX, OF_NEIGHBOUR_MAX, Packet};
 use super::view::{Key, Mac, Reader, Shared};
 use crate::port::Frame;
+
+/// How often the kernel is made to ask for a neighbour while packets to it come.
+const ASK_EVERY: Duration = Duration::from_millis(300);
 
 /// What becomes of a packet whose next hop is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +70,15 @@ impl NeighbourTable {
             return Hold::ToMachine;
         }
         let key = (frame.interface, address);
-        let (count, has_asked) = self.held.of(key);
+        let (count, asked) = self.held.of(key);
         let is_cut = frame.wire_len as usize > frame.bytes.len();
         let fits = frame.link == LinkType::ETHERNET && frame.bytes.len() <= LEN_MAX && !is_cut;
         if !fits || count >= OF_NEIGHBOUR_MAX {
             return Hold::Refused;
         }
-        let asked = has_asked || self.ask(key);
+        // Again after a while: the interface may have been gone.
+        let asked = asked.filter(|at| at.elapsed() < ASK_EVERY);
+        let asked = asked.or_else(|| self.ask(key).then(Clock::now));
         let failure = self.reader.view.failed.get(&key).copied();
         let displaces = self.held.push(key, (frame.bytes, frame.timestamp), (failure, asked));
         Hold::Waits { lost: displaces.into() }

@@ -91,13 +91,16 @@ fn packets_wait_for_their_neighbour_in_order() {
     }
     assert_eq!(lab.hold("10.0.0.1", 1), Hold::ToMachine);
     assert_eq!(lab.asked(), ["0 10.0.0.3", "0 2001:db8::3"], "each is asked for once");
+    std::thread::sleep(std::time::Duration::from_millis(350));
+    assert_eq!(lab.hold("2001:db8::3", 4), WAITS);
+    assert_eq!(lab.asked(), ["0 2001:db8::3"], "and again, as a question may be lost");
     let out = lab.publish(&[("10.0.0.3", false)], &[("10.0.0.99", 1)]);
     assert_eq!(out.len(), 2);
     for (bytes, number) in out.iter().zip([1, 3]) {
         assert_eq!(bytes[..12], [MAC, OWN].concat(), "addresses");
         assert_eq!(bytes[12..], [number; 48], "the rest stays");
     }
-    assert_eq!(lab.publish(&[("2001:db8::3", false)], &[]).len(), 1);
+    assert_eq!(lab.publish(&[("2001:db8::3", false)], &[]).len(), 2);
 }
 
 #[test]

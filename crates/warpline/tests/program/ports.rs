@@ -134,6 +134,7 @@ fn packets_leave_by_the_peer_of_their_port() {
 fn forwarding_by_routes_has_conditions() {
     let demo = demo();
     demo.write("routes.txt", "10.1.0.0/16 dev lan\n0.0.0.0/0 via 192.0.2.1 dev wan\n");
+    demo.write("bare.txt", "0.0.0.0/0 via 192.0.2.1\n");
     demo.write("neighbours.txt", "192.0.2.1 02:00:00:00:00:11\n");
     let route = "forward = \"route\"\n";
     let router = "[router]\nroutes = \"routes.txt\"\n";
@@ -149,6 +150,13 @@ fn forwarding_by_routes_has_conditions() {
             "forward = \"route\"\npeer = \"wan\"\n",
             route,
             "7:11: `forward` conflicts with `peer`",
+        ),
+        (
+            "\"router\"",
+            "[router]\nroutes = \"bare.txt\"\n",
+            route,
+            route,
+            "bare.txt:1:1: the route to 0.0.0.0/0 names no port",
         ),
         ("\"router\"", router, "forward = \"wire\"\n", route, "`forward` must be \"route\""),
         (
