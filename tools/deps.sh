@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, iptables, scapy, NVRTC),
-# `races` (Oclgrind).
+# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, iptables, Prometheus,
+# scapy, NVRTC), `races` (Oclgrind).
 # What tests can do without, libraries that are loaded at run time, is installed where it can be.
 # On other systems, or without the rights to install, it says what to install.
 set -euo pipefail
@@ -28,6 +28,7 @@ for group in "$@"; do
         need nfcapd nfdump
         need iptables iptables
         need ip iproute2
+        need prometheus prometheus
         # The tests look for scapy at the first python3 and at the system's.
         python3 -c "$scapy" 2>/dev/null || /usr/bin/python3 -c "$scapy" 2>/dev/null ||
             missing+=(python3-scapy python3-cryptography)

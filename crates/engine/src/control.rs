@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::reload::Reloads;
-use crate::snapshots::Snapshots;
+use crate::snapshots::{Answers, Snapshot, Snapshots};
 use crate::stats::{Packets, Part};
 use crate::{Deployment, Report, Settings, Successor};
 
@@ -131,16 +131,18 @@ impl Control {
     /// The counts so far of the chain of `deployment`, which runs by this. Each thread answers
     /// between two rounds of its work; one that takes longer than 0.2 seconds counts as it was when
     /// it answered last.
-    pub fn snapshot(&self, deployment: &Deployment) -> Report {
+    pub fn snapshot(&self, deployment: &Deployment) -> Snapshot {
         let functions = deployment.chain().instances.len();
-        let mut part = self.snapshots.take(Part::new(functions));
+        let Answers { sum: mut part, lanes: by_lane, late } =
+            self.snapshots.take(Part::new(functions));
         let packets = &mut part.packets;
         // Threads answer one after the other, so some packets may have ended that were not read.
         packets.read = packets.read.max(packets.ended().saturating_sub(packets.generated));
         packets.in_flight = (packets.read + packets.generated).saturating_sub(packets.ended());
         let settings = self.settings.get().copied().unwrap_or_default();
         let Settings { lanes, cores, pressure, .. } = settings;
-        Report { part, lanes, cores, pressure, huge_pages: None, is_running: true }
+        let report = Report { part, lanes, cores, pressure, huge_pages: None, is_running: true };
+        Snapshot { report, lanes: by_lane, late }
     }
 
     /// Whether its threads have started.

@@ -70,6 +70,7 @@ pub use reload::Successor;
 pub use routing::{NO_CHAIN_ROUTE, NO_CHAIN_ROUTE_NAME};
 pub use run::{Ports, Report, StartError, run, run_to};
 pub use run_all::{Job, JobError, run_all};
+pub use snapshots::{Snapshot, Thread};
 pub(crate) use warpline_packet::Steering;
 
 pub use settings::{LANES_MAX, Settings};

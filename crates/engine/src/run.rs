@@ -25,6 +25,7 @@ use crate::lane::Lane;
 use crate::merge::Merge;
 use crate::queue::{BatchQueue, Queue};
 use crate::reports::{Ended, Reports};
+use crate::snapshots::Thread;
 use crate::stage::Rooms;
 use crate::stats::{EndedBy, Part};
 use crate::sys::lane_memory::LaneMemory;
@@ -310,7 +311,7 @@ fn run_shared(
     thread::scope(|scope| {
         let mut crew = Crew::new(scope, control);
         for (number, (lane, bell)) in lanes.into_iter().enumerate() {
-            crew.hire_lane(number, settings, move || work(lane, bell, chain, control))?;
+            crew.hire_lane(number, settings, move || work((number, lane), bell, chain, control))?;
         }
         crew.hire("sender".into(), move || send(merge, sender_bell, control))?;
         let mut ended = Ended::new(functions);
@@ -324,7 +325,7 @@ fn run_shared(
 fn read(mut ingress: Ingress, control: &Control) -> Part {
     let _guard = control.guard();
     let mut idle = Idle::default();
-    let mut place = control.snapshots.join();
+    let mut place = control.snapshots.join(Thread::Reader);
     while !control.has_failed() {
         match ingress.step(control) {
             Step::Worked => idle.reset(),
@@ -341,10 +342,15 @@ fn read(mut ingress: Ingress, control: &Control) -> Part {
 }
 
 /// A lane's thread.
-fn work(mut lane: Lane, bell: OwnBell, chain: &Chain, control: &Control) -> Ended {
+fn work(
+    (number, mut lane): (usize, Lane),
+    bell: OwnBell,
+    chain: &Chain,
+    control: &Control,
+) -> Ended {
     let _guard = control.guard();
     let mut idle = Idle::with(bell);
-    let mut place = control.snapshots.join();
+    let mut place = control.snapshots.join(Thread::Lane(number));
     while !lane.is_finished() && !control.has_failed() {
         if lane.breathe(control) {
             idle.reset()
@@ -361,7 +367,7 @@ fn work(mut lane: Lane, bell: OwnBell, chain: &Chain, control: &Control) -> Ende
 fn send(mut merge: Merge, bell: OwnBell, control: &Control) -> Ended {
     let _guard = control.guard();
     let mut idle = Idle::with(bell);
-    let mut place = control.snapshots.join();
+    let mut place = control.snapshots.join(Thread::Sender);
     while !merge.is_finished() && !control.has_failed() {
         control.snapshots.answer(&mut place, || merge.counts());
         if merge.step(control) {
@@ -402,7 +408,7 @@ fn run_per_lane(
             let (exits, slots) = (vec![(built.output, built.pool)], settings.slots(chain));
             let reports = reports.take().unwrap_or_default();
             let merge = Merge::new(sink, exits, reports, functions, slots, clock).naming(chain);
-            let lane_work = move || work_alone(ingress, built.lane, merge, control, chain);
+            let lane_work = move || work_alone(ingress, (lane, built.lane), merge, control, chain);
             crew.hire_lane(lane, settings, lane_work)?;
         }
         let mut ended = Ended::new(functions);
@@ -414,14 +420,14 @@ fn run_per_lane(
 /// A lane's thread that also reads and sends.
 fn work_alone(
     mut ingress: Ingress,
-    mut lane: Lane,
+    (number, mut lane): (usize, Lane),
     mut merge: Merge,
     control: &Control,
     chain: &Chain,
 ) -> Ended {
     let _guard = control.guard();
     let mut idle = Idle::default();
-    let mut place = control.snapshots.join();
+    let mut place = control.snapshots.join(Thread::Lane(number));
     let counts = |ingress: &Ingress, lane: &Lane, merge: &Merge| {
         let mut part = lane.counts(chain);
         part.add(ingress.counts());

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::Report;
 use crate::stats::Part;
 
 /// How long a thread may take to answer: it looks between two rounds, or after it slept.
@@ -19,8 +20,43 @@ const LOOK_EVERY: Duration = Duration::from_micros(200);
 #[derive(Default)]
 pub(crate) struct Snapshots {
     asked: AtomicU64,
-    /// By thread, the epoch of its answer, and the counts.
-    parts: Mutex<Vec<(u64, Option<Part>)>>,
+    answers: Mutex<Vec<Answer>>,
+}
+
+/// The last answer of a thread.
+struct Answer {
+    thread: Thread,
+    epoch: u64,
+    counts: Option<Part>,
+}
+
+/// A thread of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thread {
+    /// It reads, and may wait for its source.
+    Reader,
+    /// A lane, by its number.
+    Lane(usize),
+    /// It sends.
+    Sender,
+}
+
+/// The counts of a running chain, in all and by lane.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The sums over all threads.
+    pub report: Report,
+    /// Each lane's part of them, by its number.
+    pub lanes: Vec<(usize, Part)>,
+    /// Threads that did not answer in time. Their counts are those of their last answer.
+    pub late: Vec<Thread>,
+}
+
+/// The answers to one request.
+pub(crate) struct Answers {
+    pub(crate) sum: Part,
+    pub(crate) lanes: Vec<(usize, Part)>,
+    pub(crate) late: Vec<Thread>,
 }
 
 /// The place of one thread.
@@ -31,10 +67,10 @@ pub(crate) struct Place {
 
 impl Snapshots {
     /// A place for one more thread.
-    pub(crate) fn join(&self) -> Place {
-        let mut parts = self.parts();
-        parts.push((0, None));
-        Place { number: parts.len() - 1, seen: 0 }
+    pub(crate) fn join(&self, thread: Thread) -> Place {
+        let mut answers = self.answers();
+        answers.push(Answer { thread, epoch: 0, counts: None });
+        Place { number: answers.len() - 1, seen: 0 }
     }
 
     /// Publishes the counts of the thread at `place`, if they are asked for.
@@ -43,48 +79,59 @@ impl Snapshots {
         let asked = self.asked.load(Ordering::Relaxed);
         if asked != place.seen {
             place.seen = asked;
-            self.parts()[place.number] = (asked, Some(counts()));
+            self.publish(place, asked, counts());
         }
     }
 
     /// Publishes the last counts of the thread at `place`, which ends.
     pub(crate) fn leave(&self, place: &Place, counts: Part) {
-        self.parts()[place.number] = (u64::MAX, Some(counts));
+        self.publish(place, u64::MAX, counts);
     }
 
-    /// The counts of all threads, added to `sum`.
-    pub(crate) fn take(&self, mut sum: Part) -> Part {
+    fn publish(&self, place: &Place, epoch: u64, counts: Part) {
+        let answer = &mut self.answers()[place.number];
+        (answer.epoch, answer.counts) = (epoch, Some(counts));
+    }
+
+    /// The counts of all threads, added to `sum`, and those of each lane.
+    pub(crate) fn take(&self, mut sum: Part) -> Answers {
         let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let started = Instant::now();
-        while started.elapsed() < PATIENCE
-            && self.parts().iter().any(|(answered, _)| *answered < asked)
-        {
+        let is_late = |answer: &Answer| answer.epoch < asked;
+        while started.elapsed() < PATIENCE && self.answers().iter().any(is_late) {
             thread::sleep(LOOK_EVERY);
         }
-        for (_, part) in self.parts().iter() {
-            part.iter().for_each(|part| sum.add(part.clone()));
+        let (mut lanes, mut late) = (Vec::new(), Vec::new());
+        for answer in self.answers().iter() {
+            late.extend(is_late(answer).then_some(answer.thread));
+            let Some(counts) = &answer.counts else { continue };
+            sum.add(counts.clone());
+            if let Thread::Lane(number) = answer.thread {
+                lanes.push((number, counts.clone()));
+            }
         }
-        sum
+        lanes.sort_by_key(|(number, _)| *number);
+        Answers { sum, lanes, late }
     }
 
     /// Whether a thread has a place.
     pub(crate) fn has_threads(&self) -> bool {
-        !self.parts().is_empty()
+        !self.answers().is_empty()
     }
 
     /// Whether all threads have answered, which asks them again. A thread without work looks
     /// several times a second.
     pub(crate) fn take_beat(&self) -> bool {
         let asked = self.asked.load(Ordering::Relaxed);
-        let all = self.parts().iter().all(|(answered, _)| *answered >= asked);
+        let all = self.answers().iter().all(|answer| answer.epoch >= asked);
         if all {
             self.asked.fetch_add(1, Ordering::Relaxed);
         }
         all
     }
 
-    fn parts(&self) -> MutexGuard<'_, Vec<(u64, Option<Part>)>> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn answers(&self) -> MutexGuard<'_, Vec<Answer>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -96,7 +143,7 @@ mod tests {
     fn a_beat_needs_a_round_of_every_thread() {
         let snapshots = Snapshots::default();
         assert!(!snapshots.has_threads());
-        let mut places = [snapshots.join(), snapshots.join()];
+        let mut places = [snapshots.join(Thread::Reader), snapshots.join(Thread::Sender)];
         let round = |place: &mut Place| snapshots.answer(place, || Part::new(0));
         assert!(snapshots.has_threads() && snapshots.take_beat(), "none was asked before");
         assert!(!snapshots.take_beat());

@@ -264,6 +264,10 @@ pub(crate) struct RunArguments {
     /// Become this user once the interfaces are open
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics, and /healthz: 127.0.0.1:9464; other
+    /// addresses than loopback need ,insecure after the port
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<String>,
     /// Worker threads, 1 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) lanes: Option<u64>,

@@ -25,6 +25,7 @@ mod demo;
 mod device_keys;
 mod keys;
 mod machine_profile;
+mod metrics;
 mod outputs_shown;
 mod placement;
 mod plan_keys;

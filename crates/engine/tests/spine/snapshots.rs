@@ -36,23 +36,25 @@ fn snapshots_grow_and_end_as_the_report() {
             let (own, of_run) = (&deployment, Arc::clone(&control));
             let running = scope.spawn(move || run(own, &settings, ports, &of_run));
             let mut before = Packets::default();
-            while control.snapshot(&deployment).part.packets.ended() == 0 {
+            while control.snapshot(&deployment).report.part.packets.ended() == 0 {
                 thread::yield_now();
             }
             for _ in 0..20 {
-                let report = control.snapshot(&deployment);
+                let report = control.snapshot(&deployment).report;
                 assert!(report.is_running);
                 let packets = report.part.packets;
                 assert!(packets.balanced(), "{packets:?}");
                 assert!(packets.read >= before.read && packets.ended() >= before.ended());
                 let function = &report.part.functions[0];
-                assert!(function.packets_in <= control.snapshot(&deployment).part.packets.read);
+                assert!(
+                    function.packets_in <= control.snapshot(&deployment).report.part.packets.read
+                );
                 before = packets;
             }
             assert!(before.ended() > 0, "{before:?}");
             control.stop();
             let report = running.join().expect("a run").expect("a chain that starts");
-            (report, control.snapshot(&deployment))
+            (report, control.snapshot(&deployment).report)
         });
         assert_eq!(last.part.packets, report.part.packets);
         let seen = |report: &warpline_engine::Report| -> Vec<u64> {

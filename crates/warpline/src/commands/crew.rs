@@ -16,6 +16,7 @@ use warpline_nf::{Diagnostics, Outputs, Registry};
 
 use super::run::{Ready, tell};
 use crate::ctl::{Live, LiveChain, Socket};
+use crate::metrics::Metrics;
 use crate::reload::{self, Origin, Running};
 use crate::watch::{self, Signals, Watched};
 use crate::{Failure, exit_status};
@@ -46,6 +47,7 @@ pub(super) struct Around<'a> {
     pub(super) origin: &'a Origin<'a>,
     pub(super) signals: &'a Signals,
     pub(super) socket: Option<Socket>,
+    pub(super) metrics: Option<Metrics>,
     /// The outputs of reports.
     pub(super) registry: Registry,
 }
@@ -58,10 +60,12 @@ pub(super) fn run(
     shows_progress: bool,
     finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
-    let Around { origin, signals, socket, registry } = around;
+    let Around { origin, signals, socket, metrics, registry } = around;
     let live = Arc::new(live_of(&ready, signals, registry.clone()));
     let serve = |socket: Socket| socket.serve(Arc::clone(&live));
     let _server = socket.map(serve).transpose().map_err(Failure::Run)?;
+    let serve = |metrics: Metrics| metrics.serve(Arc::clone(&live));
+    let _metrics = metrics.map(serve).transpose().map_err(Failure::Run)?;
     let Signals { stops, hangup, .. } = signals;
     for ((loaded, ..), chain) in ready.iter().zip(live.chains()) {
         if loaded.starts_paused {

@@ -20,6 +20,7 @@ use crate::bounded::bounded;
 use crate::chain_file::{LoadOptions, Loaded, load};
 use crate::cli::RunArguments;
 use crate::device_keys::{self, check_name};
+use crate::metrics::Metrics;
 use crate::placement;
 use crate::ports::{Input, Output};
 use crate::reload::Origin;
@@ -70,6 +71,8 @@ pub(crate) fn run(
         arguments.alerts.is_some() && !planned.iter().any(|one| has_alerts(one.loaded.chain()));
     let tenancy = planned.first().map(|chain| Arc::clone(&chain.loaded.tenancy));
     let tenancy = tenancy.unwrap_or_default();
+    let metrics = arguments.metrics.as_deref().map(Metrics::open);
+    let metrics = metrics.transpose().map_err(Failure::Usage)?;
     let is_live = planned.iter().any(|chain| chain.input.is_live());
     let registry = if is_live { Registry::queued() } else { Registry::default() };
     let reports = Reports { registry: &registry, alerts };
@@ -80,7 +83,7 @@ pub(crate) fn run(
     let origin = Origin { path: arguments.chain.as_deref(), options };
     let stats = Mutex::new(stats);
     drop(beginning);
-    let around = Around { origin: &origin, signals, socket, registry: registry.clone() };
+    let around = Around { origin: &origin, signals, socket, metrics, registry: registry.clone() };
     crew::run(ready, &outputs, around, !arguments.quiet, |outcome| {
         registry.close(OUTPUTS_PATIENCE);
         let shared = Shared { tenancy: &tenancy, outputs: &registry.counts() };

@@ -1,9 +1,9 @@
 //! The running chains, as `ctl` sees and changes them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use warpline_engine::{Control, Deployment, Report};
@@ -23,6 +23,9 @@ pub(crate) struct LiveChain {
 }
 
 impl LiveChain {
+    /// The states that it may be in.
+    pub(crate) const STATES: [&str; 4] = ["running", "paused", "stopping", "ended"];
+
     /// A chain that starts.
     fn new(deployment: Arc<Deployment>) -> Self {
         let name = deployment.chain().name.clone();
@@ -39,7 +42,8 @@ impl LiveChain {
         *lock(&self.deployment) = deployment;
     }
 
-    fn state(&self) -> &'static str {
+    /// One of [`Self::STATES`].
+    pub(crate) fn state(&self) -> &'static str {
         match () {
             () if self.control.has_ended() => "ended",
             () if self.control.is_stopped() => "stopping",
@@ -50,7 +54,7 @@ impl LiveChain {
 
     fn report(&self) -> (Arc<Deployment>, Report) {
         let deployment = self.deployment();
-        let report = self.control.snapshot(&deployment);
+        let report = self.control.snapshot(&deployment).report;
         (deployment, report)
     }
 
@@ -68,6 +72,15 @@ impl LiveChain {
     }
 }
 
+/// Reloads so far.
+#[derive(Default)]
+struct Reloads {
+    done: AtomicU64,
+    refused: AtomicU64,
+    /// Unix time of the last one, in seconds.
+    last: AtomicU64,
+}
+
 /// The chains of a process.
 pub(crate) struct Live {
     chains: Vec<Arc<LiveChain>>,
@@ -76,6 +89,7 @@ pub(crate) struct Live {
     started: Instant,
     /// Set to ask for a reload.
     hangup: Arc<AtomicBool>,
+    reloads: Reloads,
     /// Requests that wait for the result of a reload.
     waiting: Mutex<Vec<Sender<Result<String, String>>>>,
 }
@@ -90,7 +104,8 @@ impl Live {
     ) -> Self {
         let chains = chains.map(|deployment| Arc::new(LiveChain::new(deployment))).collect();
         let (started, waiting) = (Instant::now(), Mutex::default());
-        Self { chains, tenancy, outputs, started, hangup, waiting }
+        let reloads = Reloads::default();
+        Self { chains, tenancy, outputs, started, hangup, reloads, waiting }
     }
 
     /// The chains.
@@ -168,8 +183,25 @@ impl Live {
         receive
     }
 
-    /// Passes the result of a reload to the requests that wait for it.
+    /// When the chains started.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Reloads done and refused, and the Unix time of the last one, 0 before the first.
+    pub(crate) fn reloads(&self) -> ([u64; 2], u64) {
+        let Reloads { done, refused, last } = &self.reloads;
+        let [done, refused, last] = [done, refused, last].map(|own| own.load(Ordering::Relaxed));
+        ([done, refused], last)
+    }
+
+    /// Counts a reload, and passes its result to the requests that wait for it.
     pub(crate) fn answer_reload(&self, result: &Result<String, String>) {
+        let Reloads { done, refused, last } = &self.reloads;
+        let count = if result.is_ok() { done } else { refused };
+        count.fetch_add(1, Ordering::Relaxed);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        last.store(now.as_secs(), Ordering::Relaxed);
         for waiting in lock(&self.waiting).drain(..) {
             // It may have given up.
             let _ = waiting.send(result.clone());

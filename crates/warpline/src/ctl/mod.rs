@@ -4,12 +4,14 @@
 //! it is the owner.
 
 mod client;
+mod limited;
 mod live;
 mod server;
 
 use std::path::PathBuf;
 
 pub(crate) use client::{Request, ctl};
+pub(crate) use limited::Limited;
 pub(crate) use live::{Live, LiveChain};
 pub(crate) use server::Socket;
 

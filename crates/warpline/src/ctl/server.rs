@@ -6,10 +6,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
-use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
@@ -17,23 +15,17 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
-use axum::serve::Listener;
 use axum::{Router, serve};
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::unix::SocketAddr;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio::runtime::Builder;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Sleep, sleep};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 use warpline_io_error::plain;
 
+use super::limited::Limited;
 use super::live::{Live, LiveChain};
 
-/// Connections at once.
-const CONNECTIONS_MAX: usize = 16;
-/// A connection is closed after so long, whatever it does.
-const CONNECTION_LASTS: Duration = Duration::from_secs(60);
 /// How long a request waits for the result of a reload.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(50);
 
@@ -100,9 +92,8 @@ impl Socket {
 /// Answers requests until `stopped` ends.
 async fn answer_all(listener: StdListener, live: Arc<Live>, stopped: oneshot::Receiver<()>) {
     let Ok(listener) = UnixListener::from_std(listener) else { return };
-    let limit = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     tokio::select! {
-        _ = serve(Limited { listener, limit }, router(live)) => {}
+        _ = serve(Limited::new(listener), router(live)) => {}
         _ = stopped => {}
     }
 }
@@ -138,82 +129,6 @@ fn bind_in(folder: &Path, path: &Path) -> io::Result<StdListener> {
     listener.set_nonblocking(true)?;
     fs::rename(&socket, path)?;
     Ok(listener)
-}
-
-/// A listener with a limit of connections.
-struct Limited {
-    listener: UnixListener,
-    limit: Arc<Semaphore>,
-}
-
-impl Listener for Limited {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        loop {
-            let Ok(permit) = Arc::clone(&self.limit).acquire_owned().await else { continue };
-            match self.listener.accept().await {
-                Ok((stream, address)) => {
-                    let deadline = Box::pin(sleep(CONNECTION_LASTS));
-                    return (Connection { stream, deadline, _permit: permit }, address);
-                }
-                // Out of file descriptors, say.
-                Err(_) => sleep(Duration::from_millis(100)).await,
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-}
-
-/// A connection with a deadline.
-struct Connection {
-    stream: UnixStream,
-    deadline: Pin<Box<Sleep>>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Connection {
-    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
-        Future::poll(self.deadline.as_mut(), context).is_ready()
-    }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.is_over(context) {
-            true => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            false => Pin::new(&mut self.stream).poll_read(context, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.is_over(context) {
-            true => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            false => Pin::new(&mut self.stream).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
 }
 
 /// The keys of a request: `?chain=NAME`.

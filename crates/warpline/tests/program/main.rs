@@ -21,6 +21,7 @@ mod ipsec_nonces;
 mod ipsec_places;
 mod ipsec_rekey;
 mod lanes;
+mod metrics;
 mod mistakes;
 mod nids;
 mod pcap;
