@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, iptables, Prometheus,
+# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, iptables, tmux, Prometheus,
 # scapy, NVRTC), `races` (Oclgrind).
 # What tests can do without, libraries that are loaded at run time, is installed where it can be.
 # On other systems, or without the rights to install, it says what to install.
@@ -28,6 +28,7 @@ for group in "$@"; do
         need nfcapd nfdump
         need iptables iptables
         need ip iproute2
+        need tmux tmux
         need prometheus prometheus
         # The tests look for scapy at the first python3 and at the system's.
         python3 -c "$scapy" 2>/dev/null || /usr/bin/python3 -c "$scapy" 2>/dev/null ||

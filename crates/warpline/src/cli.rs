@@ -245,6 +245,9 @@ pub(crate) struct RunArguments {
     /// Show counters and tables of functions in the summary
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    /// Show rates, drops, queues and latency on the terminal while it runs; q leaves the view
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) live: bool,
     /// Show errors only: no summary and no progress
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,

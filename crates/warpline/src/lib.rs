@@ -47,6 +47,7 @@ mod summary;
 mod table_lists;
 mod tenants;
 mod tenants_shown;
+mod top;
 mod watch;
 mod writes;
 

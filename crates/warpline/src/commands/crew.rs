@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use signal_hook::consts::SIGINT;
+use signal_hook::low_level::raise;
 use warpline_engine::{Deployment, Job, Ports, Report, run_all};
 use warpline_io_error::plain;
 use warpline_nf::{Diagnostics, Outputs, Registry};
@@ -18,6 +20,7 @@ use super::run::{Ready, tell};
 use crate::ctl::{Live, LiveChain, Socket};
 use crate::metrics::Metrics;
 use crate::reload::{self, Origin, Running};
+use crate::top::{self, Leave};
 use crate::watch::{self, Signals, Watched};
 use crate::{Failure, exit_status};
 
@@ -42,6 +45,14 @@ pub(super) struct Outcome {
     pub(super) signal: Option<u8>,
 }
 
+/// The output of a run on standard error while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shows {
+    Nothing,
+    Progress,
+    View,
+}
+
 /// Everything around the chains of a run.
 pub(super) struct Around<'a> {
     pub(super) origin: &'a Origin<'a>,
@@ -57,7 +68,7 @@ pub(super) fn run(
     ready: Vec<Ready>,
     outputs: &Outputs,
     around: Around<'_>,
-    shows_progress: bool,
+    shows: Shows,
     finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
     let Around { origin, signals, socket, metrics, registry } = around;
@@ -88,14 +99,23 @@ pub(super) fn run(
         // However this ends, those end that go on until it is done.
         let done = Done(flag);
         let chains = live.chains();
-        let give_up = move |signal| leave_with(finish(unfinished(chains, signal)));
+        let give_up = move |signal| {
+            if shows == Shows::View {
+                top::restore();
+            }
+            leave_with(finish(unfinished(chains, signal)))
+        };
+        let shows_progress = shows == Shows::Progress;
         let watched = Watched { chains, outputs: &registry, signals };
         let watch = move || watch::watch(&watched, flag, tell, give_up, shows_progress);
         start(scope, "watcher", watch)?;
         let serve = move || reload::serve(origin, running, (hangup, live), flag, tell);
         let reloader = start(scope, "reloader", serve)?;
+        let show = (shows == Shows::View).then_some(move || show(live, flag));
+        let view = show.map(|show| start(scope, "view", show)).transpose()?;
         let (mut chains, mut failures) = run_chains(ready, live.chains(), outputs);
         done.set();
+        view.map(joined_soon);
         let signal = stops.first();
         let Some(last) = joined_soon(reloader) else {
             // It waits for a file that it reads, for ever perhaps.
@@ -107,6 +127,19 @@ pub(super) fn run(
         }
         finish(Outcome { chains, failures, signal })
     })
+}
+
+/// Shows the chains on the terminal until they end, or until a key.
+fn show(live: &Live, done: &AtomicBool) {
+    let look = || Ok((live.stats(None)?, live.status(None)?));
+    match top::view(io::stderr(), true, || done.load(Ordering::Acquire), look) {
+        Ok(Leave::Interrupt) => {
+            // Ctrl-C of a terminal that does not turn it into a signal.
+            let _ = raise(SIGINT);
+        }
+        Ok(Leave::Quit | Leave::Ended) => {}
+        Err(why) => tell(&format!("--live: {why}\n")),
+    }
 }
 
 /// The chains that start, as `ctl` sees them.

@@ -13,7 +13,7 @@ use warpline_io_error::plain;
 use warpline_nf::config::Folder;
 use warpline_nf::{Definition, Destination, Registry, SourceText};
 
-use super::crew::{self, Around, Outcome, Ran};
+use super::crew::{self, Around, Outcome, Ran, Shows};
 use super::opening::{Opened, Reports, open};
 use super::places::{self, Others, Planned};
 use crate::bounded::bounded;
@@ -44,6 +44,10 @@ pub(crate) fn run(
         let told =
             "--stats must be the name of a file; standard output is for --output and --alerts";
         return Err(Failure::Usage(told.into()));
+    }
+    if arguments.live && !io::stderr().is_terminal() {
+        let text = "--live needs a terminal; `warpline ctl stats` shows a run with --socket";
+        return Err(Failure::Usage(text.into()));
     }
     let set = arguments.settings();
     let is_live = arguments.input.as_deref().is_some_and(|text| text.starts_with("af_packet:"));
@@ -83,8 +87,13 @@ pub(crate) fn run(
     let origin = Origin { path: arguments.chain.as_deref(), options };
     let stats = Mutex::new(stats);
     drop(beginning);
+    let shows = match (arguments.live, arguments.quiet) {
+        (true, _) => Shows::View,
+        (false, true) => Shows::Nothing,
+        (false, false) => Shows::Progress,
+    };
     let around = Around { origin: &origin, signals, socket, metrics, registry: registry.clone() };
-    crew::run(ready, &outputs, around, !arguments.quiet, |outcome| {
+    crew::run(ready, &outputs, around, shows, |outcome| {
         registry.close(OUTPUTS_PATIENCE);
         let shared = Shared { tenancy: &tenancy, outputs: &registry.counts() };
         let finished = finish(&outcome, &shared, lock(&stats).take(), started, arguments);

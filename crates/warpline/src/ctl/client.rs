@@ -1,6 +1,6 @@
 //! `warpline ctl`: a request to a running process.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use warpline_io_error::plain;
 use super::default_socket;
 use crate::Failure;
 use crate::summary::grouped;
+use crate::top::view;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,6 +30,8 @@ pub(crate) enum Request {
     Status,
     /// The summary so far; with --json, the statistics
     Stats,
+    /// A view of rates, drops, queues and latency, once a second; q quits
+    Top,
     /// Each function: packets, drops and counters
     Functions,
     /// Each port: packets and bytes
@@ -47,6 +50,7 @@ impl Request {
     fn path(self, is_json: bool) -> (Method, &'static str) {
         match self {
             Self::Status => (Method::GET, "status"),
+            Self::Top => (Method::GET, "stats"),
             Self::Stats if is_json => (Method::GET, "stats"),
             Self::Stats => (Method::GET, "summary"),
             Self::Functions => (Method::GET, "functions"),
@@ -70,22 +74,12 @@ pub(crate) fn ctl(
     is_json: bool,
 ) -> Result<(), Failure> {
     let socket = socket.map_or_else(default_socket, PathBuf::from);
-    let (method, path) = request.path(is_json);
     let keys = chain.map_or_else(String::new, |name| format!("?chain={}", escaped(name)));
-    let target = format!("/v1/{path}{keys}");
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| Failure::Run(plain(&why)))?;
-    let answer = runtime.block_on(async {
-        let sent = timeout(PATIENCE, send(&socket, method, &target)).await;
-        sent.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())))
-    });
-    let (status, text) =
-        answer.map_err(|why| Failure::Run(format!("{}: {why}", socket.display())))?;
-    if status != StatusCode::OK {
-        let value: Option<Value> = serde_json::from_str(&text).ok();
-        let why = value.as_ref().and_then(|value| value["error"].as_str()).unwrap_or(&text);
-        return Err(Failure::Run(why.to_owned()));
+    let (method, path) = request.path(is_json);
+    if request == Request::Top {
+        return top(&socket, &keys, is_json);
     }
+    let text = ask(&socket, method, &format!("/v1/{path}{keys}")).map_err(Failure::Run)?;
     let shown = match serde_json::from_str::<Value>(&text) {
         Ok(value) if is_json => format!("{value:#}\n"),
         Ok(value) => table(request, &value),
@@ -94,6 +88,36 @@ pub(crate) fn ctl(
     // Nobody may be there to read it.
     let _ = io::stdout().lock().write_all(crate::shown::shown(&shown).as_bytes());
     Ok(())
+}
+
+/// Shows the chains until `q`, or until the process ends.
+fn top(socket: &Path, keys: &str, is_json: bool) -> Result<(), Failure> {
+    if is_json || !io::stdout().is_terminal() {
+        let text = "ctl top needs a terminal, and has no JSON; use `warpline ctl stats --json`";
+        return Err(Failure::Usage(text.into()));
+    }
+    let get = |path: &str| -> Result<Value, String> {
+        let text = ask(socket, Method::GET, &format!("/v1/{path}{keys}"))?;
+        serde_json::from_str(&text).map_err(|why| why.to_string())
+    };
+    let look = || Ok((get("stats")?, get("status")?));
+    view(io::stdout(), false, || false, look).map(|_| ()).map_err(Failure::Run)
+}
+
+/// Sends a request and gives the answer, or the reason why there is none.
+fn ask(socket: &Path, method: Method, target: &str) -> Result<String, String> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let answer = runtime.map_err(|why| plain(&why))?.block_on(async {
+        let sent = timeout(PATIENCE, send(socket, method, target)).await;
+        sent.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())))
+    });
+    let (status, text) = answer.map_err(|why| format!("{}: {why}", socket.display()))?;
+    if status != StatusCode::OK {
+        let value: Option<Value> = serde_json::from_str(&text).ok();
+        let why = value.as_ref().and_then(|value| value["error"].as_str()).unwrap_or(&text);
+        return Err(why.to_owned());
+    }
+    Ok(text)
 }
 
 async fn send(socket: &Path, method: Method, target: &str) -> Result<(StatusCode, String), String> {
@@ -142,9 +166,12 @@ fn table(request: Request, value: &Value) -> String {
         Request::Status => list(&value["chains"]).map(status_line).collect(),
         Request::Functions => lines_of(value, "functions", function_line),
         Request::Ports => lines_of(value, "ports", port_line),
-        Request::Stats | Request::Reload | Request::Stop | Request::Pause | Request::Resume => {
-            text(&value["result"]).to_owned() + "\n"
-        }
+        Request::Stats
+        | Request::Top
+        | Request::Reload
+        | Request::Stop
+        | Request::Pause
+        | Request::Resume => text(&value["result"]).to_owned() + "\n",
     }
 }
 

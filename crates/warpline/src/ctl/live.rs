@@ -128,7 +128,7 @@ impl Live {
     }
 
     /// The state of each chain.
-    pub(super) fn status(&self, name: Option<&str>) -> Result<Value, String> {
+    pub(crate) fn status(&self, name: Option<&str>) -> Result<Value, String> {
         let chains: Vec<Value> = self.named(name)?.iter().map(|chain| chain.status()).collect();
         Ok(json!({
             "schema": SCHEMA,
@@ -140,7 +140,7 @@ impl Live {
     }
 
     /// The statistics so far, in the form of `--stats`.
-    pub(super) fn stats(&self, name: Option<&str>) -> Result<Value, String> {
+    pub(crate) fn stats(&self, name: Option<&str>) -> Result<Value, String> {
         let reports: Vec<_> = self.named(name)?.iter().map(|chain| chain.report()).collect();
         let reports: Vec<(&Deployment, &Report)> =
             reports.iter().map(|(deployment, report)| (&**deployment, report)).collect();

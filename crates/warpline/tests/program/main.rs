@@ -40,3 +40,4 @@ mod simulate;
 mod stats;
 mod tenants;
 mod times;
+mod top;

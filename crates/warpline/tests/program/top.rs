@@ -1,0 +1,107 @@
+//! `ctl top` and `run --live`: on a terminal, and in a pipe.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::ends::signal;
+use crate::harness::{Demo, LIMIT, wait};
+
+const CHAIN: &str =
+    "[chain]\nname = \"edge\"\nfunctions = [\"firewall\"]\n[firewall]\nrules = \"rules\"\n";
+const RUN: &str = "run c.toml --input generate:packets=1000000000000,size=100 --socket c.sock";
+
+fn demo() -> Demo {
+    let demo = Demo::new();
+    demo.write("c.toml", CHAIN);
+    demo.write("rules", "drop udp from any port 1000-20000 to any\naccept from any to any\n");
+    demo
+}
+
+/// A terminal of 80 columns and 24 rows in a server of its own.
+struct Terminal {
+    folder: PathBuf,
+}
+
+impl Terminal {
+    /// Runs the program with `arguments` in it; `None` without tmux.
+    fn start(demo: &Demo, arguments: &str) -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            assert!(std::env::var_os("WARPLINE_REQUIRE_PEERS").is_none(), "tmux is missing");
+            return None;
+        }
+        let terminal = Self { folder: demo.path("") };
+        let command =
+            format!("{} {arguments}; echo status $?; cat", env!("CARGO_BIN_EXE_warpline"));
+        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", &command]);
+        Some(terminal)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let socket = self.folder.join("tmux");
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(socket).args(arguments).current_dir(&self.folder);
+        let output = command.env("TERM", "xterm-256color").output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Waits until the screen has `text`.
+    #[track_caller]
+    fn shows(&self, text: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let screen = self.tmux(&["capture-pane", "-p"]);
+            if screen.contains(text) {
+                return screen;
+            }
+            assert!(begun.elapsed() < LIMIT, "{text:?} is shown:\n{screen}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[test]
+fn top_shows_a_running_chain() {
+    let demo = demo();
+    let child = demo.start(&format!("{RUN} --quiet"));
+    let begun = Instant::now();
+    while demo.warpline("ctl --socket c.sock status").status != Some(0) {
+        assert!(begun.elapsed() < LIMIT, "it serves its socket");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let Some(terminal) = Terminal::start(&demo, "ctl top --socket c.sock") else { return };
+    let screen = terminal.shows("rule ");
+    assert!(screen.contains("edge  running"), "{screen}");
+    assert!(screen.contains("drop/s"), "{screen}");
+    terminal.tmux(&["resize-window", "-x", "100", "-y", "5"]);
+    terminal.shows("arrows scroll");
+    terminal.tmux(&["send-keys", "q"]);
+    terminal.shows("status 0");
+    signal(&child, "TERM");
+    wait(child).expect(143);
+}
+
+#[test]
+fn a_live_run_ends_by_ctrl_c() {
+    let demo = demo();
+    let Some(terminal) = Terminal::start(&demo, &format!("{RUN} --live")) else { return };
+    terminal.shows("edge  running");
+    terminal.tmux(&["send-keys", "C-c"]);
+    let screen = terminal.shows("status 130");
+    assert!(screen.contains("edge: "), "the summary follows:\n{screen}");
+}
+
+#[test]
+fn a_pipe_is_a_mistake() {
+    let demo = demo();
+    let why = demo.warpline("ctl top --socket c.sock").expect(2).stderr;
+    assert!(why.contains("needs a terminal") && why.contains("ctl stats"), "{why}");
+    let why = demo.warpline("run c.toml --input generate:packets=1 --live").expect(2).stderr;
+    assert!(why.contains("needs a terminal") && why.contains("ctl stats"), "{why}");
+}
