@@ -10,6 +10,7 @@
 //! [`Batcher`] collects batches into launches for a device. [`StreamCount`] decides how many
 //! launches are in flight. [`Arbiter`] shares a device between tenants, and [`VgpuProfile`] checks
 //! how many it has room for. [`Backpressure`] pauses the stages before a queue that is nearly full.
+//! [`PauseSender`] and [`PauseReceiver`] do so between instances.
 //! [`placement`] chooses devices for functions by a [`work_profile`], and [`monitor`] decides again as
 //! traffic changes.
 
@@ -22,6 +23,7 @@ pub mod monitor;
 pub mod placement;
 mod plan;
 mod profile;
+mod remote_signals;
 mod routes;
 mod stream_count;
 mod vgpu_profile;
@@ -41,6 +43,10 @@ pub use plan::{
     PlannedFunction, Problem, RowBytes, Step, Touch, Way, WholeBytes, Widths,
 };
 pub use profile::{FieldSpeeds, GatherSpeeds, LinkSpeeds, Profile};
+pub use remote_signals::{
+    BODY_LEN as SIGNAL_LEN, Lease, Message, PauseAnswer, PauseReceiver, PauseSender, PauseSignal,
+    Reception, SignalCounts, SignalRefusal, VERSION as SIGNAL_VERSION, body as signal_body,
+};
 pub use routes::{
     Destination, Entry, From as RouteFrom, PATHS_MAX, Route, RouteError, RouteMistake, RouteTable,
     RoutedFunction, Routes, To as RouteTo,
