@@ -118,7 +118,7 @@ fn link() -> impl Strategy<Value = LinkCosts> {
     )
 }
 
-fn problem(most: usize, devices: usize) -> impl Strategy<Value = Problem> {
+pub(super) fn problem(most: usize, devices: usize) -> impl Strategy<Value = Problem> {
     let functions = prop::collection::vec(function(devices), 0..=most);
     let links = prop::collection::vec(link(), devices..=devices);
     let sink = Problem::sink_reads();

@@ -15,7 +15,7 @@ const FIELDS: usize = Field::ALL.len();
 
 type Versions = [u32; FIELDS];
 
-struct Memories {
+pub(super) struct Memories {
     newest: Versions,
     host: Versions,
     /// The versions in a mirror, a launch's table or the buffers of a direct kernel, if any.
@@ -29,7 +29,7 @@ fn bit(field: Field) -> usize {
 }
 
 impl Memories {
-    fn new(devices: usize) -> Self {
+    pub(super) fn new(devices: usize) -> Self {
         Self {
             newest: [1; FIELDS],
             host: [1; FIELDS],
@@ -38,7 +38,12 @@ impl Memories {
         }
     }
 
-    fn touch(&mut self, device: Option<usize>, touch: Touch, who: &str) -> Result<(), String> {
+    pub(super) fn touch(
+        &mut self,
+        device: Option<usize>,
+        touch: Touch,
+        who: &str,
+    ) -> Result<(), String> {
         for field in touch.needs.iter() {
             let has = match device {
                 None => Some(self.host[bit(field)]),
@@ -60,7 +65,7 @@ impl Memories {
 
     /// The device's fields go to the host, whether they are newer or not. Fields outside `live` are
     /// not read any more and may be older than the host's.
-    fn bring_back(
+    pub(super) fn bring_back(
         &mut self,
         device: usize,
         fields: FieldSet,
@@ -77,6 +82,29 @@ impl Memories {
             self.host[bit(field)] = version;
         }
         Ok(())
+    }
+
+    /// Fields cross to a device.
+    pub(super) fn send(&mut self, device: usize, fields: FieldSet) {
+        for at in fields.iter().map(bit) {
+            self.devices[device][at] = Some(self.host[at]);
+        }
+    }
+
+    pub(super) fn is_in_mirror(&self, device: usize) -> bool {
+        self.mirrors[device]
+    }
+
+    /// A launch ends and leaves the frame in the mirror; its table is gone.
+    pub(super) fn enter_mirror(&mut self, device: usize) {
+        self.mirrors[device] = true;
+        let gone = !FieldSet::FRAME;
+        gone.iter().for_each(|field| self.devices[device][bit(field)] = None);
+    }
+
+    pub(super) fn leave_mirror(&mut self, device: usize) {
+        self.mirrors[device] = false;
+        self.devices[device] = [None; FIELDS];
     }
 
     /// Brings fields from whichever device has the newest.
