@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +18,9 @@ pub const FILE_LEN_MAX: u64 = 1 << 30;
 
 /// And devices.
 const DEVICE_LEN_MAX: u64 = 64 << 20;
+
+/// The rights of all users but a file's owner.
+const OTHERS: u32 = 0o077;
 
 /// Where files that a chain file names are found.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +47,18 @@ impl Folder<'_> {
         let bytes = Zeroizing::new(read_bytes(&path).unwrap_or_default());
         // Bytes that are not UTF-8 may stand beside a key.
         bytes.utf8_chunks().any(|chunk| may_have_keys(chunk.valid()))
+    }
+
+    /// The bytes of the file called `name`, which only its owner may read.
+    pub(crate) fn read_secret(self, name: &str) -> Result<Vec<u8>, String> {
+        if let Self::Disk(folder) = self {
+            let mode = std::fs::metadata(folder.join(name)).map_err(|error| plain(&error))?.mode();
+            if mode & OTHERS != 0 {
+                let mode = mode & 0o777;
+                return Err(format!("other users may use it (mode {mode:o}): chmod 600 {name:?}"));
+            }
+        }
+        self.read_bytes(name)
     }
 
     /// The bytes of the file called `name`, or why they can't be had.

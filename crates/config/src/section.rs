@@ -13,6 +13,7 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpline_outputs::Destination;
+use zeroize::Zeroizing;
 
 use crate::folder::{Folder, text_of};
 use crate::keys::{COMMON_KEYS, Key};
@@ -329,6 +330,23 @@ impl<'a> Section<'a> {
                 None
             }
         }
+    }
+
+    /// The bytes of the file that `key` names, which are a key: at least `len_min`, and only the
+    /// file's owner may read it.
+    pub fn secret(&mut self, key: &str, len_min: usize) -> Option<Zeroizing<Vec<u8>>> {
+        let name = self.string(key)?;
+        let why = match self.folder.read_secret(name).map(Zeroizing::new) {
+            Ok(bytes) if bytes.len() >= len_min => return Some(bytes),
+            Ok(bytes) => format!(
+                "`{key}`: {name:?} has {} bytes, a key has {len_min} at least: \
+                 head -c {len_min} /dev/urandom > {name}",
+                bytes.len()
+            ),
+            Err(why) => format!("can't read {name:?}: {why}"),
+        };
+        self.mistake(key, why);
+        None
     }
 
     /// The bytes from [`Section::file_bytes`] as text. Bytes that are not UTF-8 are a mistake.
