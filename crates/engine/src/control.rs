@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use crate::peers::{PeerReport, PeerState};
 use crate::reload::Reloads;
 use crate::snapshots::{Answers, Snapshot, Snapshots};
 use crate::stats::{Packets, Part};
@@ -23,6 +24,7 @@ pub struct Control {
     /// Share of the source that was read, as the bits of an `f64`; not a number while unknown.
     progress: AtomicU64,
     pub(crate) reloads: Reloads,
+    pub(crate) peers: PeerState,
     pub(crate) snapshots: Snapshots,
     /// Its dimensions, once it runs.
     pub(crate) settings: OnceLock<Settings>,
@@ -83,6 +85,11 @@ impl Control {
         self.paused.load(Ordering::Relaxed)
     }
 
+    /// The signals of linked instances so far.
+    pub fn peers(&self) -> Vec<PeerReport> {
+        self.peers.reports()
+    }
+
     /// Whether the run is over.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
@@ -141,7 +148,9 @@ impl Control {
         packets.in_flight = (packets.read + packets.generated).saturating_sub(packets.ended());
         let settings = self.settings.get().copied().unwrap_or_default();
         let Settings { lanes, cores, pressure, .. } = settings;
-        let report = Report { part, lanes, cores, pressure, huge_pages: None, is_running: true };
+        let peers = self.peers();
+        let report =
+            Report { part, lanes, cores, pressure, peers, huge_pages: None, is_running: true };
         Snapshot { report, lanes: by_lane, late }
     }
 

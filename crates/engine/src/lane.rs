@@ -42,6 +42,9 @@ impl StageQueue {
     }
 }
 
+/// How often a lane that an instance downstream pauses looks whether it still does.
+const HELD_LOOK: Duration = Duration::from_micros(500);
+
 /// Packets of a launch of a lane's first stage at least, so that the high mark of its queue is
 /// [`Settings::queue_batches`].
 fn first_launch(settings: &Settings) -> usize {
@@ -137,6 +140,11 @@ impl Lane {
     /// is room downstream. Returns whether any did.
     pub(crate) fn breathe(&mut self, control: &Control) -> bool {
         let mut worked = false;
+        if self.pressure.has_downstream() {
+            // A chain that stops drains, whoever pauses it.
+            let held = if control.is_stopped() { 0 } else { control.peers.held() };
+            self.pressure.hold(held, self.clock.now());
+        }
         self.gauge(0);
         for stage in (0..self.stages.len()).rev() {
             worked |= self.advance(stage, control);
@@ -167,7 +175,9 @@ impl Lane {
     pub(crate) fn rest_at_most(&self) -> Duration {
         let launches = self.stages.iter().filter_map(|stage| stage.launches.as_ref());
         let now = self.clock.now();
-        launches.map(|launches| launches.rest_at_most(now)).min().unwrap_or(Duration::MAX)
+        // The end of a pause rings no bell.
+        let most = if self.pressure.is_held() { HELD_LOOK } else { Duration::MAX };
+        launches.map(|launches| launches.rest_at_most(now)).min().unwrap_or(most).min(most)
     }
 
     /// Polls the launches of a stage on a device, and passes finished ones on. There is room

@@ -8,7 +8,8 @@
 //! there a launch is larger: the high mark is at least [`Settings::queue_batches`].
 
 use warpline_sched::{
-    Admission, Backpressure, EdgeId, NodeId, PauseEvidence, PauseMode, StageGraph, Watermarks,
+    Admission, Backpressure, EdgeId, NodeId, PauseEvidence, PauseMode, Signal, StageGraph,
+    Watermarks,
 };
 
 use crate::{Deployment, Settings};
@@ -20,6 +21,8 @@ pub struct PressureOptions {
     pub mode: PauseMode,
     /// Thousandths of a launch that a queue holds before it drops, if there are no pauses.
     pub queue: u32,
+    /// Instances downstream that may pause the last stage ([`crate::Peers`]).
+    pub downstream: usize,
 }
 
 impl PressureOptions {
@@ -34,7 +37,7 @@ impl PressureOptions {
 
 impl Default for PressureOptions {
     fn default() -> Self {
-        Self { mode: PauseMode::On(Watermarks::default()), queue: Self::QUEUE }
+        Self { mode: PauseMode::On(Watermarks::default()), queue: Self::QUEUE, downstream: 0 }
     }
 }
 
@@ -76,27 +79,43 @@ impl StageCounts {
     }
 }
 
+/// A list of stages whose last one feeds instances downstream.
+fn graph(stages: usize, downstream: usize) -> StageGraph {
+    let list = (0..stages).map(|node| (node, node + 1));
+    let edges: Vec<_> = list.chain((1..=downstream).map(|one| (stages, stages + one))).collect();
+    let graph = StageGraph::checked(stages + 1 + downstream, &edges);
+    graph.unwrap_or_else(|_| unreachable!("edges lead forward"))
+}
+
 /// See the module.
 pub(crate) struct Pressure {
     machine: Backpressure,
     options: PressureOptions,
     /// By stage.
     pub(crate) counts: Vec<StageCounts>,
-    /// By stage, how often ingress was paused for it.
+    /// By stage, how often ingress was paused for it; the last count is of instances downstream.
     behind: Vec<u64>,
+    /// By instance downstream, a bit if it pauses the last stage.
+    held: u64,
+    /// The number of that state.
+    sequence: u64,
 }
 
 impl Pressure {
     pub(crate) fn new(deployment: &Deployment, settings: &Settings, now: u64) -> Self {
         let stages = deployment.stages().len();
-        // A chain has a stage at least.
-        let graph = StageGraph::list(stages.max(1)).unwrap_or_else(|_| unreachable!("a stage"));
         let options = settings.pressure;
+        // A chain has a stage at least.
+        let graph = graph(stages.max(1), options.downstream);
+        let mut machine = Backpressure::new(&graph, options.mode, now);
+        (0..options.downstream).for_each(|one| machine.mark_remote(EdgeId(stages.max(1) + one)));
         Self {
-            machine: Backpressure::new(&graph, options.mode, now),
+            machine,
             options,
             counts: vec![StageCounts::default(); stages],
-            behind: vec![0; stages.max(1)],
+            behind: vec![0; stages.max(1) + 1],
+            held: 0,
+            sequence: 0,
         }
     }
 
@@ -114,16 +133,52 @@ impl Pressure {
         self.machine.is_paused(NodeId(stage))
     }
 
+    /// These instances downstream pause the last stage now, a bit each.
+    #[inline]
+    pub(crate) fn hold(&mut self, held: u64, now: u64) {
+        if held != self.held {
+            self.set_held(held, now);
+        }
+    }
+
+    #[cold]
+    fn set_held(&mut self, held: u64, now: u64) {
+        let last = self.behind.len() - 1;
+        self.sequence += 1;
+        for one in 0..self.options.downstream {
+            let signal = Signal {
+                edge: EdgeId(last + one),
+                from: NodeId(last + 1 + one),
+                to: NodeId(last),
+                pause: held >> one & 1 == 1,
+                sequence: self.sequence,
+            };
+            self.machine.handle_signal(&signal, now);
+        }
+        self.held = held;
+    }
+
+    /// Whether an instance downstream pauses the last stage.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held > 0
+    }
+
+    /// Whether instances downstream may pause the last stage.
+    #[inline]
+    pub(crate) fn has_downstream(&self) -> bool {
+        self.options.downstream > 0
+    }
+
     /// Whether `stage` may take nothing.
     pub(crate) fn is_paused(&self, stage: usize) -> bool {
         self.machine.is_paused(NodeId(stage + 1))
     }
 
     /// Notes that ingress is paused. Returns the stage that fell behind most often then: the first
-    /// that no later one paused.
+    /// that no later one paused. After the last one this is an instance downstream.
     pub(crate) fn pause_ingress(&mut self) -> usize {
-        let stages = 0..self.behind.len();
-        let behind = stages.clone().find(|&stage| !self.is_paused(stage)).unwrap_or_default();
+        let (stages, last) = (0..self.behind.len(), self.behind.len() - 1);
+        let behind = (0..last).find(|&stage| !self.is_paused(stage)).unwrap_or(last);
         self.behind[behind] += 1;
         stages.max_by_key(|&stage| self.behind[stage]).unwrap_or_default()
     }

@@ -23,6 +23,7 @@ use crate::idle::Idle;
 use crate::ingress::{Feed, Ingress, Sampled, Step};
 use crate::lane::Lane;
 use crate::merge::Merge;
+use crate::peers::PeerReport;
 use crate::queue::{BatchQueue, Queue};
 use crate::reports::{Ended, Reports};
 use crate::snapshots::Thread;
@@ -51,6 +52,8 @@ pub struct Report {
     pub cores: Cores,
     /// How its queues paused stages.
     pub pressure: PressureOptions,
+    /// The signals of linked instances.
+    pub peers: Vec<PeerReport>,
     /// Memory in huge pages at the end, where the system reports it.
     pub huge_pages: Option<HugePages>,
     /// Whether it still runs: the counts are those so far ([`Control::snapshot`]).
@@ -183,7 +186,8 @@ pub fn run_to(
         part.abort();
     }
     let Settings { lanes, cores, pressure, .. } = settings;
-    Ok(Report { part, lanes, cores, pressure, huge_pages, is_running: false })
+    let peers = control.peers();
+    Ok(Report { part, lanes, cores, pressure, peers, huge_pages, is_running: false })
 }
 
 /// Whether threads should wait for packets of an interface rather than sleep and look again.

@@ -80,7 +80,7 @@ impl Report {
     pub fn unfinished(deployment: &Deployment, control: &Control) -> Self {
         let part = control.unfinished(deployment.chain().instances.len());
         let pressure = crate::PressureOptions::default();
-        let cores = Cores::ANY;
-        Self { part, lanes: 0, cores, pressure, huge_pages: None, is_running: false }
+        let (cores, peers) = (Cores::ANY, control.peers());
+        Self { part, lanes: 0, cores, pressure, peers, huge_pages: None, is_running: false }
     }
 }

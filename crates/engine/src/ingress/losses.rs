@@ -11,7 +11,7 @@ const AFTER: Duration = Duration::from_millis(300);
 /// See the module.
 #[derive(Default)]
 pub(super) struct Losses {
-    /// The names of the stages.
+    /// The names of the stages, and of instances downstream.
     stages: Vec<String>,
     /// Packets reported so far.
     reported: u64,
@@ -25,7 +25,8 @@ impl Losses {
     /// Of a chain with the stages of `deployment`.
     pub(super) fn of(deployment: &Deployment) -> Self {
         let stages = deployment.stages().iter().map(|stage| deployment.stage_name(stage));
-        Self { stages: stages.collect(), ..Self::default() }
+        let all = stages.chain(["the instance downstream".into()]);
+        Self { stages: all.collect(), ..Self::default() }
     }
 
     /// Whether packets were lost that no report has.

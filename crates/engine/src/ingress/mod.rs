@@ -56,6 +56,8 @@ pub(crate) struct Ingress {
     /// Packets read that were published.
     told: u64,
     losses: Losses,
+    /// Whether it found no room, and has not read all that waited since.
+    is_full: bool,
 }
 
 /// How often a paused source looks whether it is resumed.
@@ -79,7 +81,7 @@ impl Ingress {
         if let Some(live) = source.live() {
             live.descriptors(&mut descriptors);
         }
-        Self { source, desk, descriptors, told: 0, losses: Losses::default() }
+        Self { source, desk, descriptors, told: 0, losses: Losses::default(), is_full: false }
     }
 
     /// Reports of losses name the stages of `deployment`.
@@ -94,6 +96,7 @@ impl Ingress {
         let read = self.desk.part.packets.read;
         let number = self.desk.ingress;
         let step = self.burst(control);
+        self.note_room(step, control);
         if self.desk.part.packets.read > read {
             self.desk.part.touch(self.desk.clock.now());
         }
@@ -113,6 +116,20 @@ impl Ingress {
             // Whoever just had work looks again before it rests.
             Step::Idle(_) | Step::Blocked(_) if self.desk.ingress > number => Step::Worked,
             step => step,
+        }
+    }
+
+    /// Notes that there is no room, until the source has nothing more.
+    #[inline]
+    fn note_room(&mut self, step: Step, control: &Control) {
+        let is_full = match step {
+            Step::Worked => return,
+            Step::Blocked(_) => true,
+            Step::Idle(_) | Step::Finished => false,
+        };
+        if is_full != self.is_full {
+            self.is_full = is_full;
+            control.peers.set_full(is_full);
         }
     }
 

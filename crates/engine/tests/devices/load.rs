@@ -158,7 +158,7 @@ fn run_case(case: &Case) -> Option<(Outcome, Vec<String>)> {
 #[test]
 fn a_source_that_loses_packets_is_news() {
     let marks = Watermarks::checked(1_500, 1_000, 6_000).expect("marks");
-    let pressure = PressureOptions { mode: PauseMode::On(marks), queue: 6_000 };
+    let pressure = PressureOptions { mode: PauseMode::On(marks), queue: 6_000, downstream: 0 };
     let policy = None;
     let case = |load, can_wait| Case {
         costs_us: vec![10, 300, 10],
@@ -193,7 +193,7 @@ fn cases() -> impl Strategy<Value = Case> {
         (1usize..3, 8usize..128),
     )
         .prop_map(|(costs_us, draws, load, can_wait, mode, policy, shape)| {
-            let pressure = PressureOptions { mode, queue: 6_000 };
+            let pressure = PressureOptions { mode, queue: 6_000, downstream: 0 };
             Case { costs_us, draws, load, can_wait, pressure, policy, shape }
         })
 }

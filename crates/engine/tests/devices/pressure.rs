@@ -84,7 +84,7 @@ fn a_slow_stage_pauses_the_stage_before_it_and_loses_nothing() {
 
 #[test]
 fn without_backpressure_a_full_queue_drops_at_the_slow_stage() {
-    let pressure = PressureOptions { mode: PauseMode::Off, queue: 2_000 };
+    let pressure = PressureOptions { mode: PauseMode::Off, queue: 2_000, downstream: 0 };
     let (_, outcome) = run(400, settings(pressure), 1_200);
     check_balance(&outcome);
     let part = &outcome.report.part;

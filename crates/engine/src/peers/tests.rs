@@ -1,0 +1,107 @@
+//! Instances in one process, linked over the loopback interface.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Instant;
+
+use warpline_io::NullSink;
+use warpline_io::generator::{Generator, GeneratorConfig};
+use warpline_sched::SignalRefusal;
+
+use super::*;
+use crate::{Chain, Deployment, Ports, PressureOptions, Report, Settings, run};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn free_address() -> SocketAddr {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    socket.local_addr().expect("its address")
+}
+
+fn peers(side: PeerSide, address: SocketAddr, key: u8) -> Peers {
+    let key = Arc::new(PeerKey::new(&[key; PeerKey::LEN_MIN]));
+    let link = PeerLink { name: "chain".into(), side, address, key };
+    Peers::open(&[link]).unwrap_or_else(|(_, why)| panic!("{why}"))
+}
+
+fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < PATIENCE, "not in time: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_full_instance_pauses_the_one_upstream() {
+    let [upstream, downstream, stranger] = [(); 3].map(|()| Control::default());
+    let address = free_address();
+    let listening = peers(PeerSide::Downstream, address, 1);
+    let done = [(); 3].map(|()| AtomicBool::new(false));
+    thread::scope(|scope| {
+        let serve = |peers: Peers, control, done| scope.spawn(move || peers.serve(control, done));
+        serve(listening, &upstream, &done[0]);
+        let sender = serve(peers(PeerSide::Upstream, address, 1), &downstream, &done[1]);
+        serve(peers(PeerSide::Upstream, address, 2), &stranger, &done[2]);
+        for _ in 0..3 {
+            downstream.peers.set_full(true);
+            soon("a pause", || upstream.peers.held() == 1);
+            downstream.peers.set_full(false);
+            soon("a resume", || upstream.peers.held() == 0);
+        }
+        stranger.peers.set_full(true);
+        let report = || upstream.peers().remove(0);
+        let forged = SignalRefusal::Forged as usize;
+        soon("a forged signal", || report().counts.refused[forged] > 3);
+        assert_eq!((upstream.peers.held(), stranger.peers().remove(0).counts.received), (0, 0));
+        // An instance that ends resumes the other, long before the lease ends.
+        downstream.peers.set_full(true);
+        soon("a pause", || upstream.peers.held() == 1);
+        done[1].store(true, Relaxed);
+        sender.join().expect("it ends");
+        soon("a resume", || upstream.peers.held() == 0);
+        let counts = report().counts;
+        assert_eq!((counts.pauses, counts.expired), (4, 0));
+        done.iter().for_each(|done| done.store(true, Relaxed));
+    });
+}
+
+const PACKETS: u64 = 100_000;
+
+/// Runs a chain that an instance downstream pauses from the start on, and does `work` meanwhile.
+fn run_paused(work: impl FnOnce(&Control)) -> Report {
+    let chain = Chain::new("none", Vec::new(), 0).expect("a chain");
+    let deployment = Deployment::new(Arc::new(chain), Vec::new());
+    let pressure = PressureOptions { downstream: 2, ..PressureOptions::default() };
+    let settings = Settings { lanes: 2, pressure, ..Settings::default() };
+    let config = GeneratorConfig::parse(&format!("generate:packets={PACKETS},size=64"));
+    let source = Box::new(Generator::new(config.expect("settings")));
+    let control = Control::default();
+    control.peers.held.store(0b10, Relaxed);
+    thread::scope(|scope| {
+        let ports = Ports::Shared(source, Box::new(NullSink));
+        let chain = scope.spawn(|| run(&deployment, &settings, ports, &control).expect("it runs"));
+        soon("packets wait", || control.read() > 0 && control.peers.is_full());
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(control.ended(), 0, "no packet leaves");
+        work(&control);
+        chain.join().expect("it ends")
+    })
+}
+
+#[test]
+fn a_paused_chain_loses_nothing() {
+    let report = run_paused(|control| control.peers.held.store(0, Relaxed));
+    let packets = &report.part.packets;
+    assert_eq!((packets.absorbed, packets.overload), (PACKETS, 0));
+    let evidence = report.part.pressure.expect("evidence");
+    let held: Vec<bool> = evidence.edges.iter().map(|edge| edge.held_ns > 0).collect();
+    assert_eq!(held, [true, false, true]);
+}
+
+#[test]
+fn a_paused_chain_stops_when_it_is_asked_to() {
+    let report = run_paused(Control::stop);
+    let packets = &report.part.packets;
+    assert!((1..PACKETS).contains(&packets.absorbed) && packets.balanced(), "{packets:?}");
+}
