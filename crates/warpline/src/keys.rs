@@ -64,6 +64,25 @@ pub(crate) const CHAIN: &[Key] = &[
     ),
 ];
 
+const LISTEN: Key = key(
+    "listen",
+    "udp://ADDRESS:PORT",
+    "none",
+    "where the instance downstream pauses this one; of a port: the one linked to it",
+);
+const UPSTREAM: Key = key(
+    "upstream",
+    "udp://ADDRESS:PORT",
+    "none",
+    "`listen` of the instance upstream, which this one pauses when it is full",
+);
+const PEER_KEY: Key = key(
+    "key",
+    "a file of 32 bytes or more, with mode 600",
+    "that of `[backpressure]`",
+    "the key that instances share, for `listen` and `upstream`",
+);
+
 /// Keys of `[[port]]`.
 pub(crate) const PORT: &[Key] = &[
     key("name", "1 to 128 of a-z, A-Z, 0-9 and ._:@-", "required", "the port's name"),
@@ -98,6 +117,9 @@ pub(crate) const PORT: &[Key] = &[
         "none: as a wire",
         "route: the next hop names the port, with the kernel's neighbours and addresses",
     ),
+    LISTEN,
+    UPSTREAM,
+    PEER_KEY,
 ];
 
 /// Keys of `[[route]]`.
@@ -175,6 +197,9 @@ pub(crate) const BACKPRESSURE: &[Key] = &[
         "running",
         "paused: chains read no packets until SIGUSR2 resumes them",
     ),
+    LISTEN,
+    UPSTREAM,
+    PEER_KEY,
 ];
 
 /// Keys of `[process]`.

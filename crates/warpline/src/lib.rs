@@ -27,6 +27,8 @@ mod keys;
 mod machine_profile;
 mod metrics;
 mod outputs_shown;
+mod peer_keys;
+mod peers_shown;
 mod placement;
 mod plan_keys;
 mod port_keys;

@@ -4,11 +4,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
+use warpline_engine::PeerLink;
 use warpline_io::per_port::Wanted;
 use warpline_nf::config::{Folder, NumberOrName, did_you_mean};
 use warpline_nf::{Diagnostics, Port, Ports, Section, Side, SourceText};
 
 use crate::keys;
+use crate::peer_keys::PeerKeys;
 use crate::port_keys::{read_port, refusal};
 use crate::ports::{Input, Output, PortInput};
 
@@ -25,6 +27,8 @@ pub(crate) struct PortTable {
     pub(crate) interface: Option<Wanted>,
     /// Its own output.
     pub(crate) output: Option<Output>,
+    /// Instances that are linked to it.
+    pub(crate) links: Vec<PeerLink>,
     /// The name of the port at the other end of its wire.
     pub(crate) peer: Option<String>,
     /// Whether its packets are forwarded by routes.
@@ -46,7 +50,7 @@ pub(crate) fn name_of<'a>(table: &'a DeTable<'a>) -> Option<&'a str> {
 pub(crate) fn read(
     section: &mut Section<'_>,
     span: Range<usize>,
-    before: &[PortTable],
+    (before, peers): (&[PortTable], &mut PeerKeys),
     folder: Folder<'_>,
     needs_input: bool,
 ) -> Option<PortTable> {
@@ -78,9 +82,10 @@ pub(crate) fn read(
         }
         _ => None,
     });
+    let links = peers.read_port(section, name.as_deref().unwrap_or_default());
     let port = Port { name: name?, side };
     let peer = section.string("peer").map(str::to_owned);
-    let table = PortTable { port, input, interface, output, peer, forwards, span };
+    let table = PortTable { port, input, interface, output, links, peer, forwards, span };
     refuse_taken(section, &table, before);
     Some(table)
 }

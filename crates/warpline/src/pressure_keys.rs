@@ -1,10 +1,11 @@
 //! The keys of `[backpressure]`: how full queues pause the stages before them.
 
-use warpline_engine::PressureOptions;
+use warpline_engine::{PeerLink, PressureOptions};
 use warpline_nf::Section;
 use warpline_sched::{PauseMode, WatermarkError, Watermarks};
 
 use crate::keys;
+use crate::peer_keys::PeerKeys;
 
 /// The table's name: no function can have it.
 pub(crate) const TABLE: &str = "backpressure";
@@ -12,8 +13,22 @@ pub(crate) const TABLE: &str = "backpressure";
 const QUEUE: f64 = PressureOptions::QUEUE as f64 / 1_000.0;
 const QUEUE_MAX: f64 = 64.0;
 
-/// Reads the table: the options, and whether chains start paused.
-pub(crate) fn read(section: &mut Section<'_>) -> (PressureOptions, bool) {
+/// The table of a file.
+pub(crate) struct PressureTable {
+    /// How queues pause stages.
+    pub(crate) options: PressureOptions,
+    /// Whether chains read nothing until they are resumed.
+    pub(crate) starts_paused: bool,
+    /// The links of the file's only chain.
+    pub(crate) links: Vec<PeerLink>,
+}
+
+/// Reads the table of a file with as many chains.
+pub(crate) fn read(
+    section: &mut Section<'_>,
+    chains: usize,
+    peers: &mut PeerKeys,
+) -> PressureTable {
     section.refuse_all_but(&keys::names(keys::BACKPRESSURE));
     let is_on = section.choice("mode", &[("on", true), ("off", false)], true);
     let default = Watermarks::default();
@@ -44,7 +59,9 @@ pub(crate) fn read(section: &mut Section<'_>) -> (PressureOptions, bool) {
     };
     let starts = [("running", false), ("paused", true)];
     let starts_paused = section.choice("start", &starts, false);
-    (PressureOptions { mode, queue }, starts_paused)
+    let links = peers.read_shared(section, chains, !is_on);
+    let options = PressureOptions { mode, queue, ..PressureOptions::default() };
+    PressureTable { options, starts_paused, links }
 }
 
 /// Thousandths.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use warpline_engine::Successor;
 use warpline_engine::sys::stand_back;
+use warpline_engine::{PeerLink, PressureOptions, Successor};
 use warpline_nf::Diagnostics;
 
 use crate::chain_file::{LoadOptions, Loaded};
@@ -31,6 +31,9 @@ pub(crate) struct Running {
     pub(crate) live: Arc<LiveChain>,
     /// What was left out of the files that it was built of.
     pub(crate) left_out: Diagnostics,
+    /// How its queues pause stages, and the instances that are linked to it.
+    pub(crate) pressure: PressureOptions,
+    pub(crate) links: Vec<PeerLink>,
 }
 
 /// Reloads `chains` whenever `asked`, until `done`; `tell` and those who wait at `live` get the
@@ -128,6 +131,12 @@ fn succeed(
     let (mut successors, mut refused) = (Vec::new(), Vec::new());
     if loaded.first().is_some_and(|new| !live.tenancy().is_same(&new.tenancy)) {
         refused.push("[arbiter] and [[tenant]] can't change while packets flow".into());
+    }
+    for (running, new) in chains.iter().zip(&loaded) {
+        let is_same = running.pressure == new.settings.pressure && running.links == new.links;
+        if running.live.name == new.chain().name && !is_same {
+            refused.push("`[backpressure]` and links can't change while packets flow".into());
+        }
     }
     let mut loaded = loaded.into_iter().map(|loaded| (loaded.deployment, loaded.left_out));
     for running in chains {

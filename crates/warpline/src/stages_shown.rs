@@ -6,6 +6,8 @@ use warpline_engine::stats::Part;
 use warpline_engine::{Deployment, Report, StageCounts, StagePlan};
 use warpline_sched::{EdgeId, NodeId, PauseEvidence, PauseMode};
 
+use crate::peers_shown;
+
 /// A run's evidence about its stages. Node 0 of the evidence is the source.
 struct Stages<'a> {
     deployment: &'a Deployment,
@@ -34,7 +36,11 @@ impl<'a> Stages<'a> {
     /// The name of the stage that the queue of `edge` is of.
     fn consumer(&self, edge: EdgeId) -> String {
         let node = self.evidence.edges[edge.0].to;
-        self.deployment.stages().get(node.0 - 1).map_or_else(String::new, |stage| self.name(stage))
+        let stages = self.deployment.stages();
+        match stages.get(node.0 - 1) {
+            Some(stage) => self.name(stage),
+            None => peers_shown::downstream(self.report, node.0 - 1 - stages.len().max(1)),
+        }
     }
 
     fn paused_by(&self, node: NodeId) -> Vec<Value> {

@@ -10,7 +10,7 @@ use warpline_packet::Malformed;
 
 use crate::summary::duration;
 use crate::tenants::Tenancy;
-use crate::{outputs_shown, routes_shown, stages_shown, tenants_shown};
+use crate::{outputs_shown, peers_shown, routes_shown, stages_shown, tenants_shown};
 
 /// Version of the file's form; it grows when a meaning changes, not when something is added.
 const SCHEMA: u32 = 1;
@@ -67,6 +67,7 @@ pub(crate) fn of_chain(deployment: &Deployment, report: &Report) -> Value {
         "paths": paths(chain, part),
         "source": stages_shown::source_json(deployment, report),
         "stages": stages_shown::json(deployment, report),
+        "peers": peers_shown::json(report),
         "bottleneck": stages_shown::bottleneck(deployment, report),
         "transfers": transfers(&part.transfers),
         "warnings": part.warnings,

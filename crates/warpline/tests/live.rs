@@ -5,11 +5,13 @@
 #![expect(clippy::print_stderr, reason = "a test")]
 
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/live.py");
 const ROUTE_TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/route.py");
 const SERVICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/service.py");
 const OPERATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/operation.py");
+const LINKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/linked.py");
 
 fn runs(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
@@ -23,6 +25,12 @@ fn has_namespaces() -> bool {
         eprintln!("skipped: no rights to make a network namespace, or no python3");
     }
     has
+}
+
+/// A test that keeps cores busy and one that measures an idle chain take turns.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn check(case: &str) {
@@ -72,6 +80,7 @@ fn a_sum_covers_all_losses() {
 
 #[test]
 fn an_idle_chain_rests_and_wakes_at_once() {
+    let _alone = alone();
     check("idle");
 }
 
@@ -164,4 +173,11 @@ fn hostile_clients_of_the_socket_change_nothing() {
 #[test]
 fn a_process_has_ports_of_many_namespaces() {
     check_service("many");
+}
+
+/// A slow instance pauses two others. Signals are lost, forged and repeated, and instances are killed.
+#[test]
+fn linked_instances_lose_nothing_while_signals_arrive() {
+    let _alone = alone();
+    check_with(LINKED, "three");
 }

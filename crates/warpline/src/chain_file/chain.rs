@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use warpline_engine::{Chain, Deployment, PlanOptions, PressureOptions, Settings, Site};
+use warpline_engine::{
+    Chain, Deployment, PeerLink, PeerSide, PlanOptions, PressureOptions, Settings, Site,
+};
 use warpline_nf::config::Folder;
 use warpline_nf::{Diagnostics, Resources, Section};
 use warpline_sched::Profile;
@@ -17,8 +19,9 @@ use super::{
 };
 use crate::placement::PlacementTable;
 use crate::port_keys::PortKeys;
+use crate::port_tables::PortTable;
 use crate::tenants::TenantTable;
-use crate::{core_keys, keys, plan_keys, port_tables, route_tables};
+use crate::{core_keys, keys, plan_keys, port_tables, pressure_keys, route_tables};
 
 impl<'a> File<'a> {
     /// The chain of `table`, which comes behind those `before`.
@@ -30,16 +33,18 @@ impl<'a> File<'a> {
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
     ) -> Option<Loaded> {
-        let Given { span, plan, placement, pressure, starts_paused, .. } = given;
+        let Given { span, plan, placement, pressure, .. } = given;
         let Given { ports: chosen, routes, tenants, .. } = given;
         let layers = self.layers("chain", table, span.clone());
         let mut section = Section::new(layers, "chain", self.folder, mistakes);
         section.refuse_all_but(&keys::names(keys::CHAIN));
-        let settings = settings(&mut section, pressure, before);
+        let mut settings = settings(&mut section, pressure.options, before);
         let names = names(&mut section);
         let name = name(&mut section);
         let tenant = tenant(&mut section, tenants);
         let tables = chosen.take(&mut section, self.source);
+        let links = links(&pressure.links, &tables);
+        settings.pressure.downstream = downstream(&links);
         let ports = PortKeys::read(&mut section, &tables, self.folder, self.needs_input);
         let is_live =
             self.options.is_live || ports.input.as_ref().is_some_and(|input| input.is_live());
@@ -75,8 +80,9 @@ impl<'a> File<'a> {
                 Some(Loaded {
                     deployment: Arc::new(deploy(chain, sites, settings.lanes, (plan, placement))),
                     settings,
-                    starts_paused,
+                    starts_paused: pressure.starts_paused,
                     ports,
+                    links,
                     steps: names.iter().map(|name| self.step(table, name)).collect(),
                     files: self.files(&names),
                     left_out: resources.notices().clone(),
@@ -114,7 +120,7 @@ impl<'a> File<'a> {
         let mut files = Vec::new();
         // A function with two places has one table.
         let tables = names.iter().map(String::as_str).collect::<BTreeSet<_>>();
-        for name in tables.into_iter().chain([plan_keys::TABLE]) {
+        for name in tables.into_iter().chain([plan_keys::TABLE, pressure_keys::TABLE]) {
             let own = self.table.get_ref().get(name).map(Spanned::get_ref);
             let own = own.and_then(DeValue::as_table).into_iter();
             let set = self.overrides.iter().filter(|(o, _)| o.table == name);
@@ -130,6 +136,16 @@ impl<'a> File<'a> {
         }
         files
     }
+}
+
+/// The links of a chain with these ports, in a file whose only chain has the `shared` ones.
+fn links(shared: &[PeerLink], ports: &[PortTable]) -> Vec<PeerLink> {
+    shared.iter().chain(ports.iter().flat_map(|port| &port.links)).cloned().collect()
+}
+
+/// How many instances may pause it.
+fn downstream(links: &[PeerLink]) -> usize {
+    links.iter().filter(|link| link.side == PeerSide::Downstream).count()
 }
 
 /// A chain on its sites, with as many lanes as it can use of `lanes`.

@@ -11,18 +11,19 @@ use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use warpline_engine::{Chain, Deployment, PlanOptions, PressureOptions, Settings};
+use warpline_engine::{Chain, Deployment, PeerLink, PlanOptions, Settings};
 use warpline_io::rights::User;
 use warpline_nf::config::Folder;
 use warpline_nf::{Definition, Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 
 use warpline_sched::Profile;
 
+use crate::peer_keys::PeerKeys;
 use crate::placement::{self, Auto, Chosen, PlacementTable};
 use crate::plan_keys;
 use crate::port_keys::PortKeys;
 use crate::port_tables::{self, ChosenPorts};
-use crate::pressure_keys;
+use crate::pressure_keys::{self, PressureTable};
 use crate::process_keys;
 use crate::route_tables::{self, ChosenRoutes};
 use crate::tenants::{self, Tenancy, TenantTable};
@@ -37,6 +38,8 @@ pub(crate) struct Loaded {
     /// Whether it reads nothing until it is resumed.
     pub(crate) starts_paused: bool,
     pub(crate) ports: PortKeys,
+    /// Instances that are linked to it.
+    pub(crate) links: Vec<PeerLink>,
     /// By function, where the file has its table, or names it: `FILE:LINE:COLUMN`.
     pub(crate) steps: Vec<String>,
     /// Files that its functions' tables name, each with the table's name.
@@ -98,8 +101,7 @@ struct Given<'a> {
     span: Range<usize>,
     plan: &'a (PlanOptions, Profile),
     placement: &'a PlacementTable,
-    pressure: PressureOptions,
-    starts_paused: bool,
+    pressure: &'a PressureTable,
     ports: &'a mut ChosenPorts,
     routes: &'a mut ChosenRoutes,
     tenants: &'a [TenantTable],
@@ -160,11 +162,12 @@ impl<'a> File<'a> {
         let empty = DeTable::new();
         let placement = &mut self.section(placement::TABLE, &empty, mistakes);
         let placement = PlacementTable::read(placement);
-        let (pressure, starts_paused) =
-            pressure_keys::read(&mut self.section(pressure_keys::TABLE, &DeTable::new(), mistakes));
+        let mut peers = PeerKeys::default();
+        let mut section = self.section(pressure_keys::TABLE, &empty, mistakes);
+        let pressure = pressure_keys::read(&mut section, chains.len(), &mut peers);
         let user =
             process_keys::read(&mut self.section(process_keys::TABLE, &DeTable::new(), mistakes));
-        let ports = self.ports(mistakes);
+        let ports = self.ports(&mut peers, mistakes);
         let routes = self.routes(mistakes);
         let arbiter = self.arbiter(mistakes);
         let tenants = self.tenants(mistakes);
@@ -180,8 +183,7 @@ impl<'a> File<'a> {
                 span: span.clone(),
                 plan: &plan,
                 placement: &placement,
-                pressure,
-                starts_paused,
+                pressure: &pressure,
                 ports: &mut ports,
                 routes: &mut routes,
                 tenants: &tenants,

@@ -9,6 +9,7 @@ use warpline_nf::{Diagnostics, PORTS_MAX, Section};
 use warpline_sched::Sharing;
 
 use super::{CHAINS_MAX, File};
+use crate::peer_keys::PeerKeys;
 use crate::port_tables::{self, PortTable};
 use crate::route_tables::{self, RouteTable};
 use crate::table_lists;
@@ -16,7 +17,7 @@ use crate::tenants::{self, ArbiterTable, TenantTable};
 
 impl<'a> File<'a> {
     /// The ports of all chains.
-    pub(super) fn ports(&self, mistakes: &mut Diagnostics) -> Vec<PortTable> {
+    pub(super) fn ports(&self, peers: &mut PeerKeys, mistakes: &mut Diagnostics) -> Vec<PortTable> {
         let mut ports = Vec::new();
         let list = (port_tables::TABLE, PORTS_MAX);
         let tables = table_lists::tables(self.source, self.table.get_ref(), list, mistakes);
@@ -25,7 +26,13 @@ impl<'a> File<'a> {
             let layers = self.layers(own.as_deref().unwrap_or(""), table, span.clone());
             let mut section = Section::new(layers, "[port]", self.folder, mistakes);
             let needs = self.needs_input;
-            ports.extend(port_tables::read(&mut section, span, &ports, self.folder, needs));
+            ports.extend(port_tables::read(
+                &mut section,
+                span,
+                (&ports, peers),
+                self.folder,
+                needs,
+            ));
         }
         ports
     }

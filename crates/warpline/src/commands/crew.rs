@@ -4,6 +4,7 @@
 //! while one waits in a call of the system that doesn't return. What was done is told and written all the same.
 
 use std::io;
+use std::mem::take;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +66,7 @@ pub(super) struct Around<'a> {
 
 /// Runs all chains side by side; `finish` tells what became of them and gives what the program ends with.
 pub(super) fn run(
-    ready: Vec<Ready>,
+    mut ready: Vec<Ready>,
     outputs: &Outputs,
     around: Around<'_>,
     shows: Shows,
@@ -92,8 +93,12 @@ pub(super) fn run(
     let running = |((loaded, ..), live): (&Ready, &Arc<LiveChain>)| Running {
         live: Arc::clone(live),
         left_out: loaded.left_out.clone(),
+        pressure: loaded.settings.pressure,
+        links: loaded.links.clone(),
     };
     let running: Vec<Running> = ready.iter().zip(live.chains()).map(running).collect();
+    let peers = ready.iter_mut().map(|(.., peers)| take(peers)).zip(live.chains());
+    let peers: Vec<_> = peers.filter(|(peers, _)| !peers.is_empty()).collect();
     let (flag, finish, live) = (&done, &finish, &*live);
     thread::scope(|scope| {
         // However this ends, those end that go on until it is done.
@@ -109,6 +114,9 @@ pub(super) fn run(
         let watched = Watched { chains, outputs: &registry, signals };
         let watch = move || watch::watch(&watched, flag, tell, give_up, shows_progress);
         start(scope, "watcher", watch)?;
+        for (peers, chain) in peers {
+            start(scope, "signals", move || peers.serve(&chain.control, flag))?;
+        }
         let serve = move || reload::serve(origin, running, (hangup, live), flag, tell);
         let reloader = start(scope, "reloader", serve)?;
         let show = (shows == Shows::View).then_some(move || show(live, flag));
@@ -196,7 +204,7 @@ fn run_chains(
     outputs: &Outputs,
 ) -> (Vec<Ran>, Vec<String>) {
     let (mut jobs, mut loaded) = (Vec::new(), Vec::new());
-    for ((own, source, sink), live) in ready.into_iter().zip(live) {
+    for ((own, source, sink, _), live) in ready.into_iter().zip(live) {
         let (deployment, settings) = (Arc::clone(&own.deployment), own.settings);
         let control = &live.control;
         jobs.push(Job { deployment, settings, ports: Ports::Shared(source, sink), control });

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use warpline_engine::{PeerLink, Peers};
 use warpline_io::af_packet::AfPacketSink;
 use warpline_io::middleware::Limit;
 use warpline_io::neighbours::{Follower, NeighbourTable};
@@ -44,6 +45,8 @@ pub(super) struct Reports<'a> {
 /// A chain's inputs and interfaces, open.
 struct Ends {
     source: Box<dyn Source>,
+    /// The sockets of its links.
+    peers: Peers,
     /// The interface of the chain's output and of each port's, if it is one.
     interfaces: Vec<Option<AfPacketSink>>,
     follower: Option<Follower>,
@@ -114,6 +117,8 @@ fn open_ends(chain: &Planned, refuse: &Refuse<'_>) -> Result<Ends, Failure> {
     let follower = route_mode::follow(chain.loaded.chain()).map_err(not_opened)?;
     let local = follower.as_ref().map(Follower::local);
     let source = chain.input.open_beside(local.as_ref()).map_err(not_opened)?;
+    let peers = open_peers(&chain.loaded.links);
+    let peers = peers.map_err(|why| refuse(Some(Path::new(&why.0)), why.1))?;
     let neighbours = follower.as_ref().map(Follower::table).transpose();
     let neighbours = neighbours.map_err(|why| refuse(None, plain(&why)))?;
     let warnings = follower.as_ref().map(route_mode::warnings);
@@ -124,7 +129,16 @@ fn open_ends(chain: &Planned, refuse: &Refuse<'_>) -> Result<Ends, Failure> {
         opened.map(Option::flatten).map_err(|why| refuse(name.as_deref(), why))
     };
     let interfaces = outputs(chain).map(open).collect::<Result<_, _>>()?;
-    Ok(Ends { source, interfaces, follower, neighbours })
+    Ok(Ends { source, peers, interfaces, follower, neighbours })
+}
+
+/// Opens the sockets of links. The error has the address as the chain file has it.
+fn open_peers(links: &[PeerLink]) -> Result<Peers, (String, String)> {
+    Peers::open(links).map_err(|(link, why)| {
+        let address = format!("udp://{}", link.address);
+        let text = format!("{address}: {}; choose another address or port", plain(&why));
+        (address, text)
+    })
 }
 
 fn open_files(
@@ -157,7 +171,7 @@ fn make_ready(
     files: &mut Emptied,
     refuse: &Refuse<'_>,
 ) -> Result<Ready, Failure> {
-    let Ends { source, interfaces, neighbours, .. } = ends;
+    let Ends { source, peers, interfaces, neighbours, .. } = ends;
     let names = source.interfaces();
     let tap = chain.loaded.ports.tap.as_ref().zip(files.take(places.tap));
     let is_live = chain.input.is_live();
@@ -182,7 +196,7 @@ fn make_ready(
         true => sink,
         false => Box::new(PortSinks::new(sink, own).with_neighbours(neighbours)),
     };
-    Ok((chain.loaded, source, sink))
+    Ok((chain.loaded, source, sink, peers))
 }
 
 /// Opens the output of alerts, if they go anywhere.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use warpline_engine::{Chain, Deployment};
+use warpline_engine::{Chain, Deployment, Peers};
 use warpline_io::{Sink, Source};
 use warpline_io_error::plain;
 use warpline_nf::config::Folder;
@@ -194,8 +194,8 @@ fn has_alerts(chain: &Chain) -> bool {
     chain.instances.iter().any(|instance| instance.function.alerts())
 }
 
-/// A chain with its ports open.
-pub(super) type Ready = (Loaded, Box<dyn Source>, Box<dyn Sink>);
+/// A chain with its ports and the sockets of its links open.
+pub(super) type Ready = (Loaded, Box<dyn Source>, Box<dyn Sink>, Peers);
 
 /// Tells what was done, and whether it failed.
 fn finish(

@@ -198,8 +198,9 @@ fn lines_of(value: &Value, key: &str, line: impl Fn(&Value) -> String) -> String
 
 fn status_line(chain: &Value) -> String {
     let packets = &chain["packets"];
+    let peers: String = list(&chain["peers"]).map(peer_line).collect();
     format!(
-        "{:<16} {:<9} read {}, sent {}, dropped {}, overload {}, in flight {}\n",
+        "{:<16} {:<9} read {}, sent {}, dropped {}, overload {}, in flight {}\n{peers}",
         text(&chain["name"]),
         text(&chain["state"]),
         count(&packets["read"]),
@@ -208,6 +209,26 @@ fn status_line(chain: &Value) -> String {
         count(&packets["overload"]),
         count(&packets["in_flight"]),
     )
+}
+
+/// An instance that is linked to a chain.
+fn peer_line(peer: &Value) -> String {
+    let refused = list_values(&peer["refused"]);
+    format!(
+        "  {:<14} {:<10} {:<8} sent {}, received {}, refused {}, paused {:.1} s\n",
+        text(&peer["name"]),
+        text(&peer["side"]),
+        if peer["paused"] == true { "paused" } else { "" },
+        count(&peer["sent"]),
+        count(&peer["received"]),
+        grouped(refused),
+        peer["paused_seconds"].as_f64().unwrap_or_default(),
+    )
+}
+
+/// The sum of the counts of a table.
+fn list_values(value: &Value) -> u64 {
+    value.as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum()
 }
 
 fn function_line(function: &Value) -> String {

@@ -68,6 +68,7 @@ impl LiveChain {
             "packets": chain["packets"],
             "rate": chain["rate"],
             "bottleneck": chain["bottleneck"],
+            "peers": chain["peers"],
         })
     }
 }

@@ -1,5 +1,9 @@
 //! `[backpressure]`: marks, mistakes, and the stages in the statistics.
 
+use std::fs::Permissions;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+
 use crate::ends::signal;
 use crate::harness::Demo;
 use crate::harness::{LIMIT, wait};
@@ -30,6 +34,79 @@ fn marks_out_of_range_are_mistakes() {
         let told = demo.warpline("check c.toml").expect(2).stderr;
         assert!(told.contains(message), "{keys}: {told}");
     }
+}
+
+const LISTEN: &str = "listen = \"udp://127.0.0.1:7410\"";
+
+#[test]
+fn mistakes_about_linked_instances_are_refused() {
+    let demo = Demo::new();
+    for (name, len, mode) in [("key", 32, 0o600), ("short", 31, 0o600), ("open", 32, 0o640)] {
+        demo.write(name, vec![7; len]);
+        std::fs::set_permissions(demo.path(name), Permissions::from_mode(mode)).expect("a mode");
+    }
+    let address = "write an address and a port: udp://192.0.2.1:7410 or udp://[2001:db8::1]:7410";
+    let upstream = "upstream = \"udp://127.0.0.1:7411\"";
+    for (keys, message) in [
+        (upstream, "c.toml:10:12: `upstream` requires `key`: a file with a key that both"),
+        (LISTEN, "c.toml:10:10: `listen` requires `key`"),
+        ("key = \"short\"", "c.toml:10:7: `key`: \"short\" has 31 bytes, a key has 32 at least"),
+        ("key = \"open\"", "can't read \"open\": other users may use it (mode 640): chmod 600"),
+        ("key = \"none\"", "c.toml:10:7: can't read \"none\": no such file"),
+        ("listen = \"127.0.0.1:1\"", address),
+        ("listen = \"udp://host:1\"", address),
+        ("listen = \"udp://127.0.0.1:0\"", "port 0 is no port"),
+        ("upstream = \"udp://0.0.0.0:1\"", "it names no instance"),
+        (&format!("{LISTEN}\nkey = \"key\"\nmode = \"off\""), "`listen` requires mode = \"on\""),
+    ] {
+        demo.write("c.toml", format!("{CHAIN}[backpressure]\n{keys}\n"));
+        let told = demo.warpline("check c.toml").expect(2).stderr;
+        assert!(told.contains(message), "{keys}: {told}");
+    }
+    let ports = "[chain]\nfunctions = [\"digest\"]\n[backpressure]\nkey = \"key\"\n\
+        listen = \"udp://127.0.0.1:7410\"\n[[port]]\nname = \"a\"\nside = \"inside\"\n\
+        device = \"generate:packets=1\"\nlisten = \"udp://0.0.0.0:7410\"\n";
+    demo.write("c.toml", ports);
+    let told = demo.warpline("check c.toml").expect(2).stderr;
+    let twice =
+        "c.toml:10:10: `listen`: udp://127.0.0.1:7410 is used already; give it another port";
+    assert!(told.contains(twice), "{told}");
+}
+
+/// A run that can't listen touches no file.
+#[test]
+fn an_address_in_use_is_refused() {
+    let demo = Demo::new();
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let address = taken.local_addr().expect("its address");
+    demo.write("key", [7; 32]);
+    std::fs::set_permissions(demo.path("key"), Permissions::from_mode(0o600)).expect("a mode");
+    let keys = format!("[backpressure]\nkey = \"key\"\nlisten = \"udp://{address}\"\n");
+    demo.write("c.toml", format!("{CHAIN}{keys}"));
+    let told = demo.warpline("run c.toml --output out.pcap --stats s.json").expect(2).stderr;
+    let place = format!("c.toml:11:10: udp://{address}: address already in use; choose another");
+    assert!(told.to_lowercase().contains(&place), "{told}");
+    assert!(!demo.path("out.pcap").exists() && !demo.path("s.json").exists());
+    drop(taken);
+    demo.warpline("run c.toml --output out.pcap --stats s.json").expect(0);
+    let peer = &stats::read(&demo, "s.json")["chains"][0]["peers"][0];
+    assert_eq!((peer["side"].as_str(), peer["sent"].as_u64()), (Some("downstream"), Some(0)));
+}
+
+/// A reload keeps the links of the instance.
+#[test]
+fn a_reload_that_changes_links_is_refused() {
+    let demo = Demo::new();
+    demo.write("c.toml", format!("{CHAIN}[backpressure]\nstart = \"paused\"\n"));
+    let mut child = demo.start("run c.toml");
+    let lines = lines_of(child.stderr.take().expect("stderr"));
+    let line = || lines.recv_timeout(LIMIT).expect("a message");
+    assert!(line().ends_with("SIGUSR2 resumes it"));
+    demo.write("c.toml", format!("{CHAIN}[backpressure]\nhigh = 2\n"));
+    signal(&child, "HUP");
+    assert_eq!(line(), "reload: `[backpressure]` and links can't change while packets flow");
+    signal(&child, "INT");
+    wait(child).expect(130);
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::Demo;
+use crate::ends::signal;
+use crate::harness::{Demo, LIMIT, wait};
 use crate::pcap::{self, Record, capture};
 use crate::ports::frame;
+use crate::reload::lines_of;
 use crate::stats;
 
 const LAN: [u8; 4] = [10, 0, 0, 5];
@@ -108,6 +110,28 @@ fn check_and_plan_show_the_routes() {
         let chain = &json["chains"][0]["routes"];
         assert_eq!(chain[1], json!({ "from": "digest", "to": ["firewall", "egress"] }));
     }
+}
+
+/// Packets that come after the reload take the routes of the running chain.
+#[test]
+fn a_reload_with_other_routes_changes_nothing() {
+    let demo = demo(&[[10, 1, 1, 1]]);
+    let paused = "[backpressure]\nstart = \"paused\"\n";
+    demo.write("c.toml", format!("{CHAIN}{paused}{}", routes()));
+    let mut child = demo.start("run c.toml --output out.pcap --stats s.json");
+    let lines = lines_of(child.stderr.take().expect("stderr"));
+    let line = || lines.recv_timeout(LIMIT).expect("a message");
+    assert!(line().ends_with("SIGUSR2 resumes it"));
+    let other = route("ingress", "egress", "\"10.1.1.1/32\"");
+    demo.write("c.toml", format!("{CHAIN}{paused}{}{other}", routes()));
+    signal(&child, "HUP");
+    assert_eq!(line(), "reload: `[[route]]` can't change while packets flow");
+    assert_eq!(line(), "reload: the previous version keeps running");
+    signal(&child, "USR2");
+    wait(child).expect(0);
+    let chain = &stats::read(&demo, "s.json")["chains"][0];
+    let path = json!({ "functions": ["digest", "firewall", "count"], "packets": 1 });
+    assert_eq!((&chain["paths"][0], &chain["packets"]["sent"]), (&path, &json!(1)));
 }
 
 /// Text added to a chain with straight routes, and the message.
