@@ -24,12 +24,19 @@ const BELL_MAX: Duration = Duration::from_millis(20);
 pub(crate) struct Idle {
     rounds: u32,
     bell: Option<Arc<Bell>>,
+    /// Whether it never sleeps.
+    is_busy: bool,
 }
 
 impl Idle {
     /// Of a thread that waits for `bell` instead of sleeping, if there is one.
     pub(crate) fn with(bell: Option<Arc<Bell>>) -> Self {
-        Self { rounds: 0, bell }
+        Self { rounds: 0, bell, is_busy: false }
+    }
+
+    /// Polls without sleeping if `is_busy`.
+    pub(crate) fn busy(self, is_busy: bool) -> Self {
+        Self { is_busy, ..self }
     }
 
     /// There was work.
@@ -51,7 +58,7 @@ impl Idle {
         self.rounds = self.rounds.saturating_add(1);
         match self.rounds {
             0..=SPINS => std::hint::spin_loop(),
-            n if n <= SPINS + YIELDS => thread::yield_now(),
+            n if n <= SPINS + YIELDS || self.is_busy => thread::yield_now(),
             n if n > SPINS + YIELDS + BELL_AFTER && self.bell.is_some() => {
                 self.wait_for_bell(limit)
             }
@@ -70,5 +77,22 @@ impl Idle {
             let max = if self.rounds > LONG { BELL_MAX } else { SLEEP_MAX };
             bell.wait(max.min(limit));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_busy_thread_never_sleeps() {
+        let mut idle = Idle::default().busy(true);
+        (0..=SPINS + YIELDS).for_each(|_| idle.wait(Duration::MAX));
+        let before = Instant::now();
+        (0..2 * LONG).for_each(|_| idle.wait(Duration::MAX));
+        // Sleeps would take 10 seconds.
+        assert!(idle.is_long() && before.elapsed() < Duration::from_secs(5));
     }
 }

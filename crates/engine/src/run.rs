@@ -312,31 +312,39 @@ fn run_shared(
     let ingress = ingress.naming(deployment);
     let merge =
         Merge::new(sink, exits, reports, functions, settings.slots(chain), clock).naming(chain);
+    let busy = settings.busy;
     thread::scope(|scope| {
         let mut crew = Crew::new(scope, control);
         for (number, (lane, bell)) in lanes.into_iter().enumerate() {
-            crew.hire_lane(number, settings, move || work((number, lane), bell, chain, control))?;
+            let (lane, idle) = ((number, lane), Idle::with(bell).busy(busy));
+            crew.hire_lane(number, settings, move || work(lane, idle, chain, control))?;
         }
-        crew.hire("sender".into(), move || send(merge, sender_bell, control))?;
+        let idle = Idle::with(sender_bell).busy(busy);
+        crew.hire("sender".into(), move || send(merge, idle, control))?;
         let mut ended = Ended::new(functions);
-        ended.part.add(read(ingress, control));
+        ended.part.add(read(ingress, busy, control));
         crew.join(&mut ended);
         Ok(ended)
     })
 }
 
 /// The reading thread.
-fn read(mut ingress: Ingress, control: &Control) -> Part {
+fn read(mut ingress: Ingress, busy: bool, control: &Control) -> Part {
     let _guard = control.guard();
-    let mut idle = Idle::default();
+    let mut idle = Idle::default().busy(busy);
     let mut place = control.snapshots.join(Thread::Reader);
     while !control.has_failed() {
         match ingress.step(control) {
             Step::Worked => idle.reset(),
-            Step::Idle(limit) if idle.is_long() && ingress.is_live() => {
+            Step::Idle(limit) if !busy && idle.is_long() && ingress.is_live() => {
                 ingress.wait(limit, control);
             }
-            Step::Idle(limit) | Step::Blocked(limit) => idle.wait(limit),
+            Step::Idle(limit) | Step::Blocked(limit) => {
+                if idle.is_long() {
+                    ingress.look(control);
+                }
+                idle.wait(limit);
+            }
             Step::Finished => break,
         }
         control.snapshots.answer(&mut place, || ingress.counts());
@@ -348,12 +356,11 @@ fn read(mut ingress: Ingress, control: &Control) -> Part {
 /// A lane's thread.
 fn work(
     (number, mut lane): (usize, Lane),
-    bell: OwnBell,
+    mut idle: Idle,
     chain: &Chain,
     control: &Control,
 ) -> Ended {
     let _guard = control.guard();
-    let mut idle = Idle::with(bell);
     let mut place = control.snapshots.join(Thread::Lane(number));
     while !lane.is_finished() && !control.has_failed() {
         if lane.breathe(control) {
@@ -368,9 +375,8 @@ fn work(
 }
 
 /// The sending thread.
-fn send(mut merge: Merge, bell: OwnBell, control: &Control) -> Ended {
+fn send(mut merge: Merge, mut idle: Idle, control: &Control) -> Ended {
     let _guard = control.guard();
-    let mut idle = Idle::with(bell);
     let mut place = control.snapshots.join(Thread::Sender);
     while !merge.is_finished() && !control.has_failed() {
         control.snapshots.answer(&mut place, || merge.counts());

@@ -34,6 +34,8 @@ pub struct Settings {
     /// Whether the report has the huge pages of the run ([`crate::Report::huge_pages`]). Linux takes
     /// milliseconds to count them in a process with much memory.
     pub counts_huge_pages: bool,
+    /// Whether threads without work poll instead of sleeping.
+    pub busy: bool,
     /// How full queues pause the stages before them.
     pub pressure: PressureOptions,
 }
@@ -49,6 +51,7 @@ impl Default for Settings {
             alone: false,
             follows_versions: false,
             counts_huge_pages: false,
+            busy: false,
             pressure: PressureOptions::default(),
         }
     }

@@ -17,7 +17,7 @@ mod sampled;
 
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warpline_io::{Burst, Given, Source, wait_readable};
 
@@ -58,6 +58,8 @@ pub(crate) struct Ingress {
     losses: Losses,
     /// Whether it found no room, and has not read all that waited since.
     is_full: bool,
+    /// When it looked at the interfaces.
+    looked: Instant,
 }
 
 /// How often a paused source looks whether it is resumed.
@@ -81,7 +83,8 @@ impl Ingress {
         if let Some(live) = source.live() {
             live.descriptors(&mut descriptors);
         }
-        Self { source, desk, descriptors, told: 0, losses: Losses::default(), is_full: false }
+        let (losses, looked) = (Losses::default(), Instant::now());
+        Self { source, desk, descriptors, told: 0, losses, is_full: false, looked }
     }
 
     /// Reports of losses name the stages of `deployment`.
@@ -140,11 +143,24 @@ impl Ingress {
 
     /// Waits for frames of interfaces, at most `limit`.
     pub(crate) fn wait(&mut self, limit: Duration, control: &Control) {
+        self.examine(control);
+        wait_readable(&self.descriptors, limit.min(WAIT_MAX));
+    }
+
+    /// Looks at the interfaces now and then while it does not wait for them.
+    pub(crate) fn look(&mut self, control: &Control) {
+        if self.is_live() && self.looked.elapsed() >= WAIT_MAX {
+            self.examine(control);
+        }
+    }
+
+    /// Counts losses of interfaces, and reports their events.
+    fn examine(&mut self, control: &Control) {
         self.take_losses();
+        self.looked = Instant::now();
         if let Some(live) = self.source.live() {
             live.events(&mut |event| control.tell_again(event));
         }
-        wait_readable(&self.descriptors, limit.min(WAIT_MAX));
     }
 
     /// Counts frames that interfaces lost.

@@ -177,11 +177,13 @@ fn settings(section: &mut Section<'_>, pressure: PressureOptions, before: &[Load
     let default = Settings::default();
     let (lanes, cores) = core_keys::read(section, default.lanes);
     core_keys::refuse_taken(section, &cores, before);
+    let busy = section.boolean("busy", default.busy);
     let mut number = |key, max, default| section.integer(key, 1..=max, default as u64) as usize;
     Settings {
         lanes,
         cores,
         counts_huge_pages: true,
+        busy,
         batch_packets: number("batch_packets", 1024, default.batch_packets),
         queue_batches: number("queue_batches", 1024, default.queue_batches),
         slabs: number("arena_mib", 2048, default.slabs).max(2),
