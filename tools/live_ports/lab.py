@@ -6,6 +6,7 @@ The namespaces end with their keeper processes, and these with the lab.
 """
 
 import array
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -45,16 +46,22 @@ class Namespace:
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 
-    def socket(self, *kind):
-        """A socket of this namespace, for any thread."""
+    @contextlib.contextmanager
+    def entered(self):
+        """Moves the calling thread into this namespace."""
         with open("/proc/thread-self/ns/net") as own, open(
             f"/proc/{self.keeper.pid}/ns/net"
         ) as there:
             assert LIBC.setns(there.fileno(), CLONE_NEWNET) == 0
             try:
-                return socket.socket(*kind)
+                yield
             finally:
                 assert LIBC.setns(own.fileno(), CLONE_NEWNET) == 0
+
+    def socket(self, *kind):
+        """A socket of this namespace, for any thread."""
+        with self.entered():
+            return socket.socket(*kind)
 
     def no_offloads(self, interface):
         """As `ethtool -K IF tso off gso off gro off`."""
@@ -99,8 +106,9 @@ class Sniffer:
 
 
 class Lab:
-    def __init__(self, program):
-        self.program = program
+    def __init__(self, program, kind="af_packet"):
+        """Chain files written here have ports of this kind."""
+        self.program, self.kind = program, kind
         self.folder = tempfile.TemporaryDirectory()
         self.spaces, self.children = {}, []
 
@@ -137,7 +145,7 @@ class Lab:
 
     def write(self, name, text):
         with open(self.path(name), "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(text.replace("af_packet:", f"{self.kind}:"))
 
     def start(self, *arguments, sockets=2):
         """Starts Warpline, and waits until its sockets are bound."""
@@ -148,11 +156,12 @@ class Lab:
         )
         self.children.append(child)
         ends = time.monotonic() + 20
+        # The protocol column: of sockets that receive, or that make an interface promiscuous.
+        protocol = {"af_packet": "0003", "af_xdp": "0000"}[self.kind]
         while child.poll() is None and time.monotonic() < ends:
             table = f"/proc/{machine.keeper.pid}/net/packet"
             with open(table, encoding="utf-8") as file:
-                # The protocol column, of sockets that receive.
-                if sum(line.split()[3] == "0003" for line in list(file)[1:]) >= sockets:
+                if sum(line.split()[3] == protocol for line in list(file)[1:]) >= sockets:
                     break
             time.sleep(0.02)
         time.sleep(0.2)

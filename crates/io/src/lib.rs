@@ -5,8 +5,11 @@
 #![deny(unsafe_code)]
 
 pub mod af_packet;
+pub mod af_xdp;
 mod capture;
 pub mod generator;
+pub mod interface;
+mod link_events;
 pub mod middleware;
 pub mod neighbours;
 pub mod per_port;

@@ -8,9 +8,9 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use warpline_io::af_packet::AfPacketConfig;
+use warpline_io::interface::Interface;
 
-use crate::ports::{Input, Output, PortInput, interface_name};
+use crate::ports::{Input, Output, PortInput};
 
 /// Standard input and output, by their descriptors.
 pub(crate) const STDIN: u8 = 0;
@@ -65,9 +65,9 @@ impl Claims {
                     !before.any(|other| other.input.path() == port.input.path())
                 };
                 for port in ports {
-                    if let Input::AfPacket(config) = &port.input {
+                    if let Input::Interface(interface) = &port.input {
                         let what = format!("input of port {:?}", port.name);
-                        self.claim_interface(&what, config, false)?;
+                        self.claim_interface(&what, interface, false)?;
                     }
                 }
                 let files = ports.iter().enumerate().filter(is_first);
@@ -79,7 +79,7 @@ impl Claims {
             }
             Input::File(path, _) => self.claim("input", path, false),
             Input::Stdin(_) => self.claim_stream("input", STDIN),
-            Input::AfPacket(config) => self.claim_interface("input", config, false),
+            Input::Interface(interface) => self.claim_interface("input", interface, false),
             Input::Generate(_) | Input::Demo => Ok(()),
         }
     }
@@ -89,7 +89,7 @@ impl Claims {
         match output {
             Output::File(file) => self.claim("output", &file.path, true),
             Output::Stdout => self.claim_stream("output", STDOUT),
-            Output::AfPacket(config) => self.claim_interface("output", config, true),
+            Output::Interface(interface) => self.claim_interface("output", interface, true),
             Output::None => Ok(()),
         }
     }
@@ -98,11 +98,11 @@ impl Claims {
     fn claim_interface(
         &mut self,
         what: &str,
-        config: &AfPacketConfig,
+        interface: &Interface,
         writes: bool,
     ) -> Result<(), Refusal> {
-        let thing = Thing::Interface(config.interface.clone(), writes);
-        let name = interface_name(config);
+        let thing = Thing::Interface(interface.name().into(), writes);
+        let name = interface.to_string();
         self.add(what, &name, Path::new(&name), Claim { what: what.into(), thing, writes })
     }
 

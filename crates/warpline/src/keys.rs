@@ -17,11 +17,16 @@ pub(crate) const CHAIN: &[Key] = &[
     key("functions", "a list of names", "required", "the functions, in processing order"),
     key(
         "input",
-        "af_packet:IF, a capture, - or generate:...",
+        "af_packet:IF, af_xdp:IF, a capture, - or generate:...",
         "required, or --input, or ports",
         "the source of packets",
     ),
-    key("output", "af_packet:IF, a capture, - or none", "none", "the destination of packets"),
+    key(
+        "output",
+        "af_packet:IF, af_xdp:IF, a capture, - or none",
+        "none",
+        "the destination of packets",
+    ),
     key(
         "ports",
         "a list of names",
@@ -35,6 +40,7 @@ pub(crate) const CHAIN: &[Key] = &[
         "any",
         "processor cores of the lanes, one each, in this order",
     ),
+    key("busy", "true | false", "false", "threads without packets poll instead of sleeping"),
     key(
         "seed",
         "0 to 2^53 - 1, or random",
@@ -89,10 +95,12 @@ pub(crate) const PORT: &[Key] = &[
     key("side", "inside | outside", "required", "the side of the chain that the port is on"),
     key(
         "device",
-        "af_packet:IF, a capture, generate:... or none",
+        "af_packet:IF, af_xdp:IF, a capture, generate:... or none",
         "required",
         "the source of the port's packets",
     ),
+    key("mode", "copy | zerocopy | auto", "copy", "how an af_xdp interface is read"),
+    key("queue", "a number", "all queues", "the queue of an af_xdp interface that is read"),
     key(
         "interface",
         "a number or a name",
@@ -101,7 +109,7 @@ pub(crate) const PORT: &[Key] = &[
     ),
     key(
         "output",
-        "af_packet:IF, a capture or none",
+        "af_packet:IF, af_xdp:IF, a capture or none",
         "the interface of `device`, or the chain's output",
         "the destination of packets that leave by the port",
     ),

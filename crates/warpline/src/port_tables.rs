@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 use warpline_engine::PeerLink;
+use warpline_io::af_xdp::Mode;
+use warpline_io::interface::Interface;
 use warpline_io::per_port::Wanted;
 use warpline_nf::config::{Folder, NumberOrName, did_you_mean};
 use warpline_nf::{Diagnostics, Port, Ports, Section, Side, SourceText};
@@ -57,7 +59,7 @@ pub(crate) fn read(
     section.refuse_all_but(&keys::names(keys::PORT));
     section.require("name", "the port's name");
     section.require("side", "\"inside\" or \"outside\"");
-    section.require("device", "af_packet:IF, a capture, generate:... or none");
+    section.require("device", "af_packet:IF, af_xdp:IF, a capture, generate:... or none");
     let name = name(section, before);
     let sides = [Side::Inside, Side::Outside].map(|side| (side.name(), side));
     let side = section.choice("side", &sides, Side::Inside);
@@ -77,8 +79,8 @@ pub(crate) fn read(
     });
     // Frames leave by the interface that they arrive at.
     let output = output.or_else(|| match &input {
-        Some(Input::AfPacket(config)) if !section.has("output") => {
-            Some(Output::AfPacket(config.clone()))
+        Some(Input::Interface(interface)) if !section.has("output") => {
+            Some(Output::Interface(interface.clone()))
         }
         _ => None,
     });
@@ -115,9 +117,6 @@ fn device(section: &mut Section<'_>, folder: &Path, needs_input: bool) -> Option
     let parsed = match text {
         "none" => return None,
         "-" => Err(vec!["a port reads a file, not standard input".into()]),
-        _ if text.starts_with("af_xdp:") => {
-            Err(vec!["af_xdp is not supported yet; write af_packet:IF".into()])
-        }
         _ => Input::parse(text, folder),
     };
     let mut input = parsed;
@@ -126,7 +125,25 @@ fn device(section: &mut Section<'_>, folder: &Path, needs_input: bool) -> Option
     {
         input = Err(vec![format!("can't read {text:?}: {why}")]);
     }
-    read_port(section, "device", input)
+    let input = read_port(section, "device", input);
+    of_xdp(section, input)
+}
+
+/// `input` with the keys of AF_XDP.
+fn of_xdp(section: &mut Section<'_>, input: Option<Input>) -> Option<Input> {
+    let Some(Input::Interface(Interface::AfXdp(mut config))) = input else {
+        for key in ["mode", "queue"].into_iter().filter(|_| input.is_some()) {
+            if section.has(key) {
+                section.mistake(key, format!("`{key}` requires af_xdp:IF as `device`"));
+            }
+        }
+        return input;
+    };
+    config.mode = section.choice("mode", &Mode::ALL, config.mode);
+    if section.has("queue") {
+        config.queue = Some(section.integer("queue", 0..=u64::from(u16::MAX), 0) as u32);
+    }
+    Some(Input::Interface(Interface::AfXdp(config)))
 }
 
 /// Reads `forward`. The interface then takes frames to its own address only.
@@ -141,9 +158,9 @@ fn forwards(section: &mut Section<'_>, input: Option<&mut Input>) -> bool {
         }
     }
     match input {
-        Some(Input::AfPacket(config)) => config.promiscuous = false,
+        Some(Input::Interface(Interface::AfPacket(config))) => config.promiscuous = false,
         _ => {
-            let text = "`forward` requires an interface: device = \"af_packet:IF\"";
+            let text = "`forward` requires device = \"af_packet:IF\"";
             section.mistake("forward", text);
         }
     }
@@ -311,7 +328,7 @@ impl PortTable {
     /// The network interface that is its device.
     fn network_interface(&self) -> Option<&str> {
         match &self.input {
-            Some(Input::AfPacket(config)) => Some(&config.interface),
+            Some(Input::Interface(interface)) => Some(interface.name()),
             _ => None,
         }
     }

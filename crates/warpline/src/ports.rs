@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use warpline_io::af_packet::{self, AfPacketConfig, AfPacketSink, AfPacketSource};
 use warpline_io::generator::{Generator, GeneratorConfig};
+use warpline_io::interface::{self, Interface};
 use warpline_io::middleware::{Impair, ImpairConfig, Tap};
 use warpline_io::neighbours::LocalAddresses;
 use warpline_io::per_port::{Feed, Merged, Wanted};
@@ -22,7 +22,7 @@ pub(crate) enum Input {
     /// A capture on standard input.
     Stdin(Option<f64>),
     /// All frames that arrive at a network interface.
-    AfPacket(AfPacketConfig),
+    Interface(Interface),
     /// The generator.
     Generate(Box<GeneratorConfig>),
     /// The demo's capture.
@@ -62,7 +62,7 @@ pub(crate) enum Output {
     /// A pcap on standard output.
     Stdout,
     /// A network interface.
-    AfPacket(AfPacketConfig),
+    Interface(Interface),
     /// Nowhere.
     None,
 }
@@ -113,8 +113,8 @@ impl Input {
                 Err(problems) => Err(problems.iter().map(ToString::to_string).collect()),
             };
         }
-        if text.starts_with(AfPacketConfig::PREFIX) {
-            return AfPacketConfig::parse(text).map(Self::AfPacket).map_err(|why| vec![why]);
+        if Interface::is_named(text) {
+            return Interface::parse(text).map(Self::Interface).map_err(|why| vec![why]);
         }
         let (name, pace) = match text.rsplit_once(",pace=") {
             Some((name, factor)) => (name, Some(parse_pace(factor).map_err(|why| vec![why])?)),
@@ -144,14 +144,8 @@ impl Input {
             Self::Generate(config) => return Ok(Box::new(Generator::new((**config).clone()))),
             Self::Demo => crate::demo::source(),
             Self::Ports(ports, names) => return merged(ports, names, local),
-            Self::AfPacket(config) => {
-                return match AfPacketSource::open(config) {
-                    Ok(source) => Ok(match local {
-                        Some(local) => Box::new(source.forwarding(local.clone())),
-                        None => Box::new(source),
-                    }),
-                    Err(error) => Err(self.not_opened(&error)),
-                };
+            Self::Interface(interface) => {
+                return interface.source(local).map_err(|error| self.not_opened(&error));
             }
         };
         match opened {
@@ -163,21 +157,21 @@ impl Input {
         }
     }
 
-    fn not_opened(&self, error: &af_packet::NotOpened) -> NotOpened {
+    fn not_opened(&self, error: &interface::NotOpened) -> NotOpened {
         let (name, why) = (self.name(), interface_told(error));
         NotOpened { why: format!("{name}: {why}"), path: Some(name.into()) }
     }
 
     /// Whether it is network interfaces, or some of it is.
     pub(crate) fn is_live(&self) -> bool {
-        self.parts().any(|part| matches!(part, Self::AfPacket(_)))
+        self.parts().any(|part| matches!(part, Self::Interface(_)))
     }
 
     /// Its name in messages.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::File(path, _) => path.display().to_string(),
-            Self::AfPacket(config) => interface_name(config),
+            Self::Interface(interface) => interface.to_string(),
             Self::Stdin(_) => "standard input".into(),
             Self::Generate(_) => "generate".into(),
             Self::Demo => "the demo's capture".into(),
@@ -206,7 +200,7 @@ impl Input {
     pub(crate) fn pace(&self) -> Option<f64> {
         match self {
             Self::File(_, pace) | Self::Stdin(pace) => *pace,
-            Self::Generate(_) | Self::Demo | Self::AfPacket(_) => None,
+            Self::Generate(_) | Self::Demo | Self::Interface(_) => None,
             // They agree.
             Self::Ports(ports, _) => ports.iter().find_map(|port| port.input.pace()),
         }
@@ -246,14 +240,9 @@ fn parse_pace(text: &str) -> Result<f64, String> {
     if is_pace { Ok(factor) } else { Err(BadPace(factor).to_string()) }
 }
 
-/// An interface as a chain file names it.
-pub(crate) fn interface_name(config: &AfPacketConfig) -> String {
-    format!("{}{}", AfPacketConfig::PREFIX, config.interface)
-}
-
-fn interface_told(error: &af_packet::NotOpened) -> String {
+fn interface_told(error: &interface::NotOpened) -> String {
     match error {
-        af_packet::NotOpened::Io(error) => plain(error),
+        interface::NotOpened::Io(error) => plain(error),
         other => other.to_string(),
     }
 }
@@ -291,9 +280,7 @@ impl Output {
             "" => Err("the output has no name".into()),
             "-" => Ok(Self::Stdout),
             "none" => Ok(Self::None),
-            _ if text.starts_with(AfPacketConfig::PREFIX) => {
-                AfPacketConfig::parse(text).map(Self::AfPacket)
-            }
+            _ if Interface::is_named(text) => Interface::parse(text).map(Self::Interface),
             name => CaptureOutput::parse(name, folder).map(Self::File),
         }
     }
@@ -304,10 +291,10 @@ impl Output {
     }
 
     /// Opens the interface that it is, if it is one.
-    pub(crate) fn open_interface(&self) -> Result<Option<AfPacketSink>, String> {
-        let Self::AfPacket(config) = self else { return Ok(None) };
-        let told = |why| format!("output {}: {}", interface_name(config), interface_told(&why));
-        AfPacketSink::open(config).map(Some).map_err(told)
+    pub(crate) fn open_interface(&self) -> Result<Option<Box<dyn Sink>>, String> {
+        let Self::Interface(interface) = self else { return Ok(None) };
+        let told = |why| format!("output {interface}: {}", interface_told(&why));
+        interface.sink().map(Some).map_err(told)
     }
 
     /// The sink, which writes to `file` or `interface`. Interfaces are called as `names` has them.
@@ -315,14 +302,14 @@ impl Output {
     pub(crate) fn sink(
         &self,
         file: Option<File>,
-        interface: Option<AfPacketSink>,
+        interface: Option<Box<dyn Sink>>,
         form: (InterfaceNames, bool),
         is_live: bool,
     ) -> Box<dyn Sink> {
         match (self, file, interface) {
             (Self::Stdout, ..) => Box::new(PcapWriter::stdout()),
             (Self::File(output), Some(file), _) => output.sink(file, form, is_live),
-            (_, _, Some(interface)) => Box::new(interface),
+            (_, _, Some(interface)) => interface,
             _ => Box::new(NullSink),
         }
     }
@@ -331,7 +318,7 @@ impl Output {
     pub(crate) fn named(&self) -> Option<PathBuf> {
         match self {
             Self::File(file) => Some(file.path.clone()),
-            Self::AfPacket(config) => Some(interface_name(config).into()),
+            Self::Interface(interface) => Some(interface.to_string().into()),
             Self::Stdout | Self::None => None,
         }
     }

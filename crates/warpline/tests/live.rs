@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/live.py");
 const ROUTE_TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/route.py");
 const SERVICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/service.py");
+const XDP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/xdp.py");
 const OPERATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/operation.py");
 const LINKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/linked.py");
 
@@ -47,8 +48,17 @@ fn check_operation(case: &str) {
     check_with(OPERATION, case);
 }
 
+/// Whether the system has AF_XDP sockets.
+fn has_xdp() -> bool {
+    let has = runs("python3", &["-c", "import socket; socket.socket(44, socket.SOCK_RAW)"]);
+    if !has {
+        eprintln!("skipped: no AF_XDP sockets");
+    }
+    has
+}
+
 fn check_with(tool: &str, case: &str) {
-    if !has_namespaces() {
+    if !has_namespaces() || case.starts_with("af_xdp:") && !has_xdp() {
         return;
     }
     let mut command = Command::new("python3");
@@ -60,28 +70,44 @@ fn check_with(tool: &str, case: &str) {
 
 #[test]
 fn hosts_talk_through_a_wire() {
-    check("wire");
+    check("af_packet:wire");
+    check("af_xdp:wire");
 }
 
 #[test]
 fn a_gateway_translates_in_both_directions() {
-    check("gateway");
+    check("af_packet:gateway");
+    check("af_xdp:gateway");
 }
 
 #[test]
 fn links_may_go_and_come() {
-    check("links");
+    check("af_packet:links");
+    check("af_xdp:links");
 }
 
 #[test]
 fn a_sum_covers_all_losses() {
-    check("overload");
+    check("af_packet:overload");
+    check("af_xdp:overload");
 }
 
 #[test]
 fn an_idle_chain_rests_and_wakes_at_once() {
     let _alone = alone();
-    check("idle");
+    check("af_packet:idle");
+}
+
+#[test]
+fn an_idle_chain_of_xdp_sockets_rests_and_wakes_at_once() {
+    let _alone = alone();
+    check("af_xdp:idle");
+}
+
+#[test]
+fn interfaces_that_xdp_sockets_cannot_have_are_refused() {
+    check_with(XDP, "af_xdp:programs");
+    check_with(XDP, "af_xdp:killed");
 }
 
 #[test]
@@ -91,7 +117,8 @@ fn flows_on_idle_links_are_exported() {
 
 #[test]
 fn tags_arrive() {
-    check("tags");
+    check("af_packet:tags");
+    check("af_xdp:tags");
 }
 
 #[test]

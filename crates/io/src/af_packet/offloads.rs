@@ -9,7 +9,7 @@ const TAG_LEN: usize = 4;
 
 /// Puts the VLAN tag that the system removed back into a frame, which starts [`TAG_LEN`] bytes
 /// after the start of `bytes`. The frame then fills all of `bytes`. Returns whether it did.
-pub(super) fn insert_tag(bytes: &mut [u8], (control, protocol): (u16, u16)) -> bool {
+pub(crate) fn insert_tag(bytes: &mut [u8], (control, protocol): (u16, u16)) -> bool {
     if bytes.len() < TAG_LEN + ADDRESSES_LEN {
         return false;
     }
@@ -20,9 +20,42 @@ pub(super) fn insert_tag(bytes: &mut [u8], (control, protocol): (u16, u16)) -> b
     true
 }
 
+/// Completes the checksum of a frame if it is the sum of the pseudo-header, as a sender leaves it
+/// to its interface. AF_XDP marks no such frames.
+#[inline]
+pub(crate) fn complete_half_done(frame: &mut [u8]) {
+    if is_half_done(frame) {
+        complete_checksum(frame);
+    }
+}
+
+fn is_half_done(frame: &[u8]) -> bool {
+    let word = |at: usize| frame.get(at..at + 2).map(|w| u16::from_be_bytes([w[0], w[1]]));
+    let (protocol, transport, addresses, len) = match (word(12), frame.get(14)) {
+        (Some(0x0800), Some(0x45)) => {
+            (frame.get(23), 34, 26..34, word(16).map(|len| len.wrapping_sub(20)))
+        }
+        (Some(0x86dd), Some(_)) => (frame.get(20), 54, 22..54, word(18)),
+        _ => return false,
+    };
+    let (Some(&protocol), Some(len)) = (protocol, len) else { return false };
+    let field = match protocol {
+        ip_protocol::TCP => 16,
+        ip_protocol::UDP => 6,
+        _ => return false,
+    };
+    let (Some(found), Some(addresses)) = (word(transport + field), frame.get(addresses)) else {
+        return false;
+    };
+    let words = addresses.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+    let sum = words.sum::<u32>() + u32::from(protocol) + u32::from(len);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    u32::from(found) == (sum >> 16) + (sum & 0xffff)
+}
+
 /// Completes the TCP or UDP checksum of a frame that was not cut. The sender left the sum of the
 /// pseudo-header in its place.
-pub(super) fn complete_checksum(frame: &mut [u8]) {
+pub(crate) fn complete_checksum(frame: &mut [u8]) {
     let headers = Headers::parse(frame, LinkType::ETHERNET, frame.len());
     let field = match headers.protocol {
         ip_protocol::TCP => 16,
@@ -79,7 +112,7 @@ mod tests {
         let whole = !naive(&[pseudo[0], pseudo[1], pseudo[2], &complete[34..]]);
         let mut half = right.clone();
         half[40..42].copy_from_slice(&naive(&pseudo).to_be_bytes());
-        complete_checksum(&mut half);
+        complete_half_done(&mut half);
         assert_eq!(half[40..42], whole.to_be_bytes());
         // Nothing else changes, and short or foreign frames stay as they are.
         assert_eq!((&half[..40], &half[42..]), (&right[..40], &right[42..]));
@@ -87,7 +120,13 @@ mod tests {
             let mut cut = right[..len].to_vec();
             complete_checksum(&mut cut);
             assert_eq!(cut, right[..len]);
+            complete_half_done(&mut cut);
+            assert_eq!(cut, right[..len]);
         }
+        let mut wrong = right.clone();
+        wrong[41] ^= 1;
+        complete_half_done(&mut wrong);
+        assert_eq!(wrong[..41], right[..41], "a wrong checksum stays wrong");
     }
 
     #[test]

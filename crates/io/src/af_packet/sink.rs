@@ -6,7 +6,8 @@ use std::time::Instant as Clock;
 
 use warpline_packet::LinkType;
 
-use super::{AfPacketConfig, NotOpened, ethernet};
+use super::AfPacketConfig;
+use crate::interface::{NotOpened, ethernet};
 use crate::port::{Frame, Sink, SinkError};
 use crate::sys::{Link, PacketSocket};
 
@@ -67,7 +68,7 @@ impl AfPacketSink {
 }
 
 /// Why a frame can't be sent whatever the interface is.
-fn unsuitable(frame: &Frame<'_>) -> Option<SinkError> {
+pub(crate) fn unsuitable(frame: &Frame<'_>) -> Option<SinkError> {
     if frame.link != LinkType::ETHERNET {
         return Some(SinkError::Unsuitable("a frame is not Ethernet"));
     }

@@ -1,26 +1,25 @@
 //! Frames that arrive at an interface.
 
-use core::time::Duration;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
-use std::time::{Instant as Clock, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use warpline_packet::wire::ethertype;
 use warpline_packet::{Instant, LinkType};
 
+use super::AfPacketConfig;
 use super::offloads::{complete_checksum, insert_tag};
-use super::{AfPacketConfig, HEADERS_LEN, NotOpened, ethernet};
+use crate::interface::{HEADERS_LEN, NotOpened, ethernet};
+use crate::link_events::{LOOK_EVERY, LinkEvents};
 use crate::neighbours::LocalAddresses;
 use crate::port::{
     BURST_MAX, Burst, Frame, Given, InterfaceNames, Live, Next, Source, SourceError,
 };
-use crate::sys::{Link, PacketSocket, Ring, Slot};
+use crate::sys::{PacketSocket, Ring, Slot};
 
 /// Memory of the ring: at 64-byte frames with an MTU of 1500, 16384 of them.
 const RING_LEN: usize = 32 << 20;
-/// How often the state of the interface is read while there are no frames.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The ethertype of a tag whose own is unknown.
 const VLAN: u16 = 0x8100;
 const TAG_LEN: usize = 4;
@@ -32,7 +31,7 @@ const TURN: usize = 8 * BURST_MAX;
 /// It has no end: if the interface goes down or away, the source waits for it to come back.
 pub struct AfPacketSource {
     config: AfPacketConfig,
-    link: Link,
+    events: LinkEvents,
     // Before the socket: the mapping ends first.
     ring: Ring,
     socket: PacketSocket,
@@ -40,22 +39,12 @@ pub struct AfPacketSource {
     index: i32,
     names: InterfaceNames,
     mtu: usize,
-    state: State,
-    looked: Clock,
     /// In a port that forwards by routes, the addresses whose packets are the kernel's.
     local: Option<LocalAddresses>,
     /// Whether offloads were reported.
     has_warned: bool,
     counts: Counts,
     given: [Option<(Slot, usize)>; BURST_MAX],
-}
-
-/// The state of the interface, as far as it was reported.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Up,
-    Down,
-    Gone,
 }
 
 #[derive(Default)]
@@ -66,8 +55,6 @@ struct Counts {
     cut: u64,
     /// Frames longer than the MTU.
     joined: u64,
-    /// Times that the link went down.
-    downs: u64,
 }
 
 impl AfPacketSource {
@@ -86,14 +73,12 @@ impl AfPacketSource {
         names.push(Some(config.interface.clone()));
         let mut source = Self {
             config: config.clone(),
-            link,
+            events: LinkEvents::new(link, &config.interface),
             ring,
             socket,
             index: 0,
             names,
             mtu,
-            state: State::Up,
-            looked: Clock::now(),
             local: None,
             has_warned: false,
             counts: Counts::default(),
@@ -112,7 +97,7 @@ impl AfPacketSource {
 
     /// Binds to the interface, which may have been removed and made anew.
     fn bind(&mut self) -> io::Result<()> {
-        let index = self.link.index()?;
+        let index = self.events.link.index()?;
         if index == self.index {
             return Ok(());
         }
@@ -188,35 +173,18 @@ impl AfPacketSource {
 
     /// Looks at the interface, and binds to it again if it was removed and made anew.
     fn look(&mut self, tell: &mut dyn FnMut(String)) {
-        let since = self.looked.elapsed();
         // A pending error makes every wait end at once.
         let is_urgent = self.socket.take_error().is_some();
-        if !is_urgent && since < LOOK_EVERY {
-            return;
+        if is_urgent || self.events.is_due() {
+            let bound = self.bind();
+            self.events.look(bound, tell);
         }
-        self.looked = Clock::now();
-        let now = match self.bind().and_then(|()| self.link.is_running()) {
-            Ok(true) => State::Up,
-            Ok(false) => State::Down,
-            Err(_) => State::Gone,
-        };
-        if now == self.state {
-            return;
-        }
-        let name = &self.config.interface;
-        tell(match now {
-            State::Up => format!("interface {name} is up"),
-            State::Down => format!("interface {name} is down"),
-            State::Gone => format!("interface {name} was removed"),
-        });
-        self.counts.downs += u64::from(self.state == State::Up);
-        self.state = now;
     }
 
     /// Warns of offloads that join frames before they are read.
     fn joined(&self) -> Option<String> {
         let name = &self.config.interface;
-        let on = self.link.joining_offloads();
+        let on = self.events.link.joining_offloads();
         if on.is_empty() && self.counts.joined == 0 {
             return None;
         }
@@ -270,18 +238,13 @@ impl Source for AfPacketSource {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let Counts { cut, downs, .. } = self.counts;
+        let Counts { cut, .. } = self.counts;
         let name = &self.config.interface;
         let mut all = Vec::new();
         if cut > 0 {
             all.push(format!("interface {name}: {cut} frames were longer than a slot and cut"));
         }
-        match downs {
-            0 => {}
-            1 => all.push(format!("interface {name} went down once")),
-            2 => all.push(format!("interface {name} went down twice")),
-            _ => all.push(format!("interface {name} went down {downs} times")),
-        }
+        all.extend(self.events.warning());
         if self.counts.joined > 0 {
             all.extend(self.joined());
         }

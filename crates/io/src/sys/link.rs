@@ -12,6 +12,9 @@ use libc::{c_int, c_ulong, ifreq};
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETH_FLAG_LRO: u32 = 1 << 15;
+const ETH_FLAG_RXVLAN: u32 = 1 << 8;
+const ETHTOOL_GDRVINFO: u32 = 0x3;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// An interface by its name, and a socket to ask about it.
 pub(crate) struct Link {
@@ -24,6 +27,26 @@ pub(crate) struct Link {
 struct EthtoolValue {
     command: u32,
     data: u32,
+}
+
+/// `struct ethtool_drvinfo`, as far as it is read.
+#[repr(C)]
+struct EthtoolDriver {
+    command: u32,
+    name: [u8; 32],
+    rest: [u8; 160],
+}
+
+/// `struct ethtool_channels`: the numbers of queues.
+#[repr(C)]
+#[derive(Default)]
+struct EthtoolChannels {
+    command: u32,
+    max: [u32; 4],
+    received: u32,
+    sent: u32,
+    other: u32,
+    combined: u32,
 }
 
 impl Link {
@@ -82,12 +105,42 @@ impl Link {
         offloads.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect()
     }
 
+    /// Whether it removes VLAN tags from received frames.
+    pub(crate) fn removes_tags(&self) -> bool {
+        self.ethtool(ETHTOOL_GFLAGS).is_ok_and(|flags| flags & ETH_FLAG_RXVLAN != 0)
+    }
+
+    /// The name of its driver; empty if it has none.
+    pub(crate) fn driver(&self) -> String {
+        let mut driver = EthtoolDriver { command: ETHTOOL_GDRVINFO, name: [0; 32], rest: [0; 160] };
+        if self.ethtool_to(&mut driver).is_err() {
+            return String::new();
+        }
+        let name = driver.name.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        String::from_utf8_lossy(name).into_owned()
+    }
+
+    /// How many queues it receives by, at least one.
+    pub(crate) fn queues(&self) -> u32 {
+        let mut channels =
+            EthtoolChannels { command: ETHTOOL_GCHANNELS, ..EthtoolChannels::default() };
+        match self.ethtool_to(&mut channels) {
+            Ok(()) => (channels.received + channels.combined).max(1),
+            Err(_) => 1,
+        }
+    }
+
     fn ethtool(&self, command: u32) -> io::Result<u32> {
         let mut value = EthtoolValue { command, data: 0 };
-        let mut request = self.request();
-        request.ifr_ifru.ifru_data = (&raw mut value).cast();
-        self.ask(libc::SIOCETHTOOL as c_ulong, request)?;
+        self.ethtool_to(&mut value)?;
         Ok(value.data)
+    }
+
+    /// Makes the request that `value`, a structure of ethtool's, starts with.
+    fn ethtool_to<T>(&self, value: &mut T) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = core::ptr::from_mut(value).cast();
+        self.ask(libc::SIOCETHTOOL as c_ulong, request).map(drop)
     }
 
     fn request(&self) -> ifreq {
@@ -100,8 +153,8 @@ impl Link {
     }
 
     fn ask(&self, what: c_ulong, mut request: ifreq) -> io::Result<ifreq> {
-        // SAFETY: these calls read and write one `ifreq`, and for `SIOCETHTOOL` the `EthtoolValue`
-        // that it points to, which outlives the call.
+        // SAFETY: these calls read and write one `ifreq`, and for `SIOCETHTOOL` the structure
+        // that it points to, which is that of its command and outlives the call.
         match unsafe { libc::ioctl(self.socket.as_raw_fd(), what as _, &raw mut request) } {
             0 => Ok(request),
             _ => Err(io::Error::last_os_error()),

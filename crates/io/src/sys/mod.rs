@@ -2,13 +2,21 @@
 
 #![allow(unsafe_code)]
 
+mod bpf;
 mod link;
+mod mapping;
 mod packet_socket;
 mod poll;
+mod poll_set;
 pub(crate) mod privileges;
 mod ring;
+mod xdp_ring;
+mod xdp_socket;
 
+pub(crate) use bpf::{Attached, XdpProgram};
 pub(crate) use link::Link;
 pub(crate) use packet_socket::PacketSocket;
 pub use poll::wait_readable;
+pub(crate) use poll_set::PollSet;
 pub(crate) use ring::{Ring, Slot};
+pub(crate) use xdp_socket::{Binding, XDP_FRAME_MAX, XdpReceiver, XdpSender, XdpSocket};

@@ -57,7 +57,7 @@ pub fn is_root() -> bool {
 /// Capabilities that a thread keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// To open interfaces: CAP_NET_RAW and CAP_NET_ADMIN, as far as it has them.
+    /// To open interfaces: CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, as far as it has them.
     OpenInterfaces,
     /// To make the kernel resolve neighbours: CAP_NET_ADMIN.
     ResolveNeighbours,
@@ -66,14 +66,15 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// A set with their bits (`linux/capability.h`).
-    fn mask(self) -> u32 {
+    /// Sets with their bits (`linux/capability.h`).
+    fn masks(self) -> [u32; 2] {
         const NET_ADMIN: u32 = 1 << 12;
         const NET_RAW: u32 = 1 << 13;
+        const BPF: u32 = 1 << (39 - 32);
         match self {
-            Self::OpenInterfaces => NET_ADMIN | NET_RAW,
-            Self::ResolveNeighbours => NET_ADMIN,
-            Self::None => 0,
+            Self::OpenInterfaces => [NET_ADMIN | NET_RAW, BPF],
+            Self::ResolveNeighbours => [NET_ADMIN, 0],
+            Self::None => [0, 0],
         }
     }
 }
@@ -113,8 +114,11 @@ pub fn keep(rights: Rights) -> io::Result<()> {
     let (header, mut sets) = (Header { version: CAPABILITIES_V3, thread: 0 }, [Sets::default(); 2]);
     // SAFETY: version 3 has a header and two sets.
     check(unsafe { libc::syscall(libc::SYS_capget, &header, &mut sets) } as i32)?;
-    let permitted = sets[0].permitted & rights.mask();
-    let kept = [Sets { effective: permitted, permitted, inheritable: 0 }, Sets::default()];
+    let masks = rights.masks();
+    let kept: [Sets; 2] = std::array::from_fn(|at| {
+        let permitted = sets[at].permitted & masks[at];
+        Sets { effective: permitted, permitted, inheritable: 0 }
+    });
     // SAFETY: the same.
     check(unsafe { libc::syscall(libc::SYS_capset, &header, &kept) } as i32)
 }

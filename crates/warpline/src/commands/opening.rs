@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warpline_engine::{PeerLink, Peers};
-use warpline_io::af_packet::AfPacketSink;
 use warpline_io::middleware::Limit;
 use warpline_io::neighbours::{Follower, NeighbourTable};
 use warpline_io::per_port::PortSinks;
@@ -48,7 +47,7 @@ struct Ends {
     /// The sockets of its links.
     peers: Peers,
     /// The interface of the chain's output and of each port's, if it is one.
-    interfaces: Vec<Option<AfPacketSink>>,
+    interfaces: Vec<Option<Box<dyn Sink>>>,
     follower: Option<Follower>,
     neighbours: Option<NeighbourTable>,
 }

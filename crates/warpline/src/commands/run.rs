@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use warpline_engine::{Chain, Deployment, Peers};
+use warpline_io::interface::Interface;
 use warpline_io::{Sink, Source};
 use warpline_io_error::plain;
 use warpline_nf::config::Folder;
@@ -50,7 +51,7 @@ pub(crate) fn run(
         return Err(Failure::Usage(text.into()));
     }
     let set = arguments.settings();
-    let is_live = arguments.input.as_deref().is_some_and(|text| text.starts_with("af_packet:"));
+    let is_live = arguments.input.as_deref().is_some_and(Interface::is_named);
     let device = arguments.device.as_deref();
     let options = LoadOptions { functions, set: &set, device, is_live };
     let planned = plan(arguments, &options)?;

@@ -187,7 +187,7 @@ fn forwarding_by_routes_has_conditions() {
     let capture = port("lan", "inside", "trace.pcap", route);
     demo.write("c.toml", format!("[chain]\nfunctions = []\n{capture}"));
     let ended = demo.warpline("check c.toml").expect(2);
-    let told = "`forward` requires an interface: device = \"af_packet:IF\"";
+    let told = "`forward` requires device = \"af_packet:IF\"";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
 }
 
@@ -287,8 +287,8 @@ fn mistakes_in_ports_have_a_place_and_a_text_to_write() {
             "10:10: `device`: \"promiscuous=no\" is not a setting; allowed: promiscuous=true, promiscuous=false",
         ),
         (
-            one(&port("wan", "outside", "af_xdp:eth0", "")),
-            "10:10: `device`: af_xdp is not supported yet; write af_packet:IF",
+            one(&port("wan", "outside", "af_xdp:eth0,mode=fast", "")),
+            "10:10: `device`: \"mode=fast\": the modes are copy, zerocopy, auto",
         ),
         (
             one(&port("wan", "outside", "-", "")),
