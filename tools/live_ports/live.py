@@ -281,6 +281,33 @@ def case_idle(lab):
     lab.stop(child)
 
 
+def case_busy(lab):
+    """Threads poll, and events are reported while they do and while the chain is paused."""
+    wire(lab, WIRE.replace("[firewall]", "busy = true\n\n[firewall]", 1))
+    child = lab.start("wire.toml", "--socket", "ctl", *STATS)
+    lan, machine = lab.spaces["lan"], lab.spaces["machine"]
+    server = Server(lab.spaces["wan"])
+    before = cpu_seconds(child.pid)
+    time.sleep(1)
+    # A chain that rests takes less than 0.01.
+    assert cpu_seconds(child.pid) - before > 0.03, "it does not poll"
+    assert query(lan, "10.9.0.2"), "UDP"
+    control = [lab.program, "ctl", "--socket", lab.path("ctl")]
+    for name, requests in (("wan", ()), ("lan", ("pause", "resume"))):
+        for request in (*requests[:1], "down", "up", *requests[1:]):
+            if request in requests:
+                subprocess.run([*control, request], check=True, capture_output=True)
+            else:
+                machine.run(f"ip link set {name} {request}")
+                # The kernel may take a second to set the carrier.
+                time.sleep(1.2 if request == "up" else 0.4)
+    assert soon(lambda: query(lan, "10.9.0.2", 0.3)), "resumed"
+    server.close()
+    _, errors = lab.stop(child)
+    for event in ("wan is down", "wan is up", "lan is down", "lan is up"):
+        assert event in errors, (event, errors)
+
+
 def case_tags(lab):
     """VLAN tags arrive, though the kernel removes them from frames. Frames of the machine don't."""
     ends = 'input = "af_packet:lan"\noutput = "out.pcap"\n'

@@ -111,6 +111,13 @@ fn interfaces_that_xdp_sockets_cannot_have_are_refused() {
 }
 
 #[test]
+fn a_busy_chain_polls() {
+    let _alone = alone();
+    check("af_packet:busy");
+    check("af_xdp:busy");
+}
+
+#[test]
 fn flows_on_idle_links_are_exported() {
     check("export");
 }
