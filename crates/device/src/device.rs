@@ -134,6 +134,8 @@ pub struct Description {
     pub shares_host_memory: bool,
     /// Whether kernels reach host memory, over the bus where it is not shared.
     pub reaches_host_memory: bool,
+    /// Whether kernels run on the host's cores, which lanes use as well.
+    pub runs_on_cpu: bool,
     /// Whether a work can be one graph ([`Device::graph_stream`]).
     pub has_graphs: bool,
     /// Where it sits on the bus, for meters that ask by it.

@@ -325,6 +325,7 @@ fn describe() -> Description {
         shared: 48 << 10,
         shares_host_memory: false,
         reaches_host_memory: true,
+        runs_on_cpu: false,
         has_graphs: false,
         bus: None,
         uuid: None,

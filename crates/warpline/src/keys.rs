@@ -186,6 +186,12 @@ pub(crate) const PLACEMENT: &[Key] = &[
     key("delay_us_max", "above 0, to 1e12", "none", "the longest delay of a packet"),
     key("power_w_max", "above 0, to 1e12", "none", "the most power of all devices"),
     key("foreign_profile", "true | false", "false", "true takes the profile of another machine"),
+    key(
+        "cpu_devices",
+        "true | false",
+        "false, or true with `device_only`",
+        "whether devices that run on the CPU's own cores (`host`, PoCL) may be chosen",
+    ),
 ];
 
 /// Keys of `[backpressure]`.

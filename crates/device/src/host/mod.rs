@@ -180,6 +180,7 @@ fn describe(compiler: &Compiler) -> Description {
         shared: 1 << 20,
         shares_host_memory: true,
         reaches_host_memory: true,
+        runs_on_cpu: true,
         has_graphs: false,
         bus: None,
         uuid: None,

@@ -25,13 +25,17 @@ pub(super) struct Demands {
 }
 
 impl Demands {
-    pub(super) fn of(profile: &MachineProfile, chains: &[Loaded], load_gbps: f64) -> Self {
+    pub(super) fn of(
+        profile: &MachineProfile,
+        chains: &[Loaded],
+        (load_gbps, cpu_devices): (f64, bool),
+    ) -> Self {
         let kinds_of = |chain: &Loaded| kinds(profile, chain);
         let of_chains: Vec<Vec<Kind>> = chains.iter().map(kinds_of).collect();
         let mut kinds: Vec<Kind> = of_chains.iter().flatten().cloned().collect();
         kinds.sort();
         kinds.dedup();
-        let (work, unmeasured) = work(profile, &kinds);
+        let (work, unmeasured) = work(profile, &kinds, cpu_devices);
         let number = |kind: &Kind| kinds.binary_search(kind).unwrap_or_default();
         let demand = |(chain, own): (&Loaded, &Vec<Kind>)| {
             demand(profile, chain, own.iter().map(number).collect(), load_gbps)
@@ -59,8 +63,9 @@ fn kinds(profile: &MachineProfile, chain: &Loaded) -> Vec<Kind> {
     all.map(kind).collect()
 }
 
-/// The measurements of `kinds` on devices that are here.
-fn work(profile: &MachineProfile, kinds: &[Kind]) -> (WorkProfile, Vec<String>) {
+/// The measurements of `kinds` on devices that are here. Unless `cpu_devices`, those whose kernels
+/// run on the CPU are left to functions that the file puts there.
+fn work(profile: &MachineProfile, kinds: &[Kind], cpu_devices: bool) -> (WorkProfile, Vec<String>) {
     let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).collect();
     let devices = profile.work.devices();
     let ids: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
@@ -68,13 +73,20 @@ fn work(profile: &MachineProfile, kinds: &[Kind]) -> (WorkProfile, Vec<String>) 
     for (number, device) in devices.iter().enumerate() {
         work.set_power(number, device.power);
     }
-    let is_here = |device: usize| device == 0 || device_keys::description(ids[device]).is_some();
+    let about = |device: usize| device_keys::description(ids[device]);
+    let is_here = |device: usize| device == 0 || about(device).is_some();
+    let is_free = |device: usize| {
+        device == 0 || about(device).is_some_and(|about| cpu_devices || !about.runs_on_cpu)
+    };
     let of = |function: usize| {
         let name = &profile.work.functions()[function];
         kinds.iter().enumerate().filter(move |(_, kind)| kind.0 == *name)
     };
     for one in profile.work.measurements().filter(|one| is_here(one.pair.1)) {
-        let own = of(one.pair.0).filter(|(_, kind)| kind.1.is_none_or(|at| at == one.pair.1));
+        let own = of(one.pair.0).filter(|(_, kind)| match kind.1 {
+            Some(at) => at == one.pair.1,
+            None => is_free(one.pair.1),
+        });
         for (function, _) in own {
             let beside: Vec<Option<Beside>> = match one.beside {
                 None => vec![None],

@@ -53,6 +53,8 @@ pub(crate) struct PlacementTable {
     delay_us_max: Option<f64>,
     power_w_max: Option<f64>,
     load_gbps: f64,
+    /// Whether devices that take the lanes' own cores may be chosen.
+    cpu_devices: bool,
 }
 
 /// A function with `device = "auto"`.
@@ -93,6 +95,8 @@ impl PlacementTable {
         section.refuse_all_but(&keys::names(keys::PLACEMENT));
         let policy = section.choice("policy", &POLICIES, POLICIES[0].1.clone());
         let is_foreign = section.boolean("foreign_profile", false);
+        let is_device_only = policy == Policy::Of(PlacementPolicy::DeviceOnly);
+        let cpu_devices = section.boolean("cpu_devices", is_device_only);
         let mut limit = |key: &str| {
             let given = section.has(key).then(|| section.decimal(key, 1.0));
             if given.is_some_and(|value| !(value > 0.0 && value <= 1e12)) {
@@ -103,7 +107,7 @@ impl PlacementTable {
         let (delay_us_max, power_w_max) = (limit("delay_us_max"), limit("power_w_max"));
         let load_gbps = limit("load_gbps").unwrap_or(LOAD_GBPS);
         let profile = profile(section, is_foreign);
-        Self { policy, profile, delay_us_max, power_w_max, load_gbps }
+        Self { policy, profile, delay_us_max, power_w_max, load_gbps, cpu_devices }
     }
 
     /// Whether functions with `device = "auto"` may run on devices.
@@ -134,7 +138,7 @@ impl PlacementTable {
         if !chains.iter().any(|chain| chain.autos.iter().any(Option::is_some)) {
             return Ok(());
         }
-        let demands = Demands::of(profile, chains, self.load_gbps);
+        let demands = Demands::of(profile, chains, (self.load_gbps, self.cpu_devices));
         let placement = PlacementProblem {
             profile: &demands.work,
             chains: &demands.chains,

@@ -26,7 +26,8 @@ fn profile(cpu_gbps: f64, host_gbps: f64) -> Value {
     })
 }
 
-const PLACED: &str = "--set placement.profile=p.json --set placement.foreign_profile=true";
+const PLACED: &str = "--set placement.profile=p.json --set placement.foreign_profile=true \
+    --set placement.cpu_devices=true";
 
 fn check(demo: &Demo, more: &str) -> String {
     let ended = demo.warpline(&format!("check chain.toml {PLACED} {more}")).expect(0);
@@ -62,6 +63,8 @@ fn functions_run_where_the_profile_says() {
     }
     let text = check(&demo, "--set router.device=cpu");
     assert!(text.contains("router         on cpu, as the file says"), "{text}");
+    let text = check(&demo, "--set placement.cpu_devices=false");
+    assert!(text.contains("router         on cpu\n"), "it has the same cores: {text}");
     demo.write("p.json", profile(20.0, 1.0).to_string());
     let text = check(&demo, "");
     assert!(text.contains("router         on cpu\n"), "{text}");

@@ -162,6 +162,7 @@ fn describe(driver: &Driver, device: c_int, id: &str, arch: u32) -> Description 
         shared: ask(attribute::MAX_SHARED_OPTIN),
         shares_host_memory: ask(attribute::INTEGRATED) != 0 && maps && locks,
         reaches_host_memory: maps,
+        runs_on_cpu: false,
         has_graphs: graph::driver().is_ok(),
         bus: Some(text(|at, len| {
             // SAFETY: as above.

@@ -71,6 +71,7 @@ functions! {
 }
 
 pub(crate) const SUCCESS: i32 = 0;
+pub(crate) const DEVICE_TYPE_CPU: u64 = 1 << 1;
 pub(crate) const DEVICE_TYPE_ALL: u64 = 0xffff_ffff;
 pub(crate) const MEM_READ_WRITE: u64 = 1;
 pub(crate) const MEM_COPY_HOST_PTR: u64 = 1 << 5;
@@ -93,6 +94,7 @@ pub(crate) mod platform_info {
 
 /// What `clGetDeviceInfo` is asked.
 pub(crate) mod info {
+    pub(crate) const TYPE: u32 = 0x1000;
     pub(crate) const MAX_COMPUTE_UNITS: u32 = 0x1002;
     pub(crate) const MAX_WORK_GROUP_SIZE: u32 = 0x1004;
     pub(crate) const MAX_MEM_ALLOC_SIZE: u32 = 0x1010;

@@ -185,6 +185,7 @@ fn describe(api: &Api, device: Id, id: &str) -> Description {
         shared: api.number(device, info::LOCAL_MEM_SIZE) as u32,
         shares_host_memory: shares,
         reaches_host_memory: shares,
+        runs_on_cpu: api.number(device, info::TYPE) & api::DEVICE_TYPE_CPU != 0,
         has_graphs: false,
         bus: None,
         uuid: None,
