@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpline_nf::{Lines, Outputs, Report};
+use warpline_nf::{Outputs, Report};
 use warpline_nids::DEFINITION;
+use warpline_outputs::{Output, Registry};
 use warpline_packet::{Instant, LinkType, Verdict};
 use warpline_verify::{Harness, Input};
 
@@ -146,8 +147,8 @@ impl Sensor {
         let (function, words) = built.unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert!(!function.about().lines.is_empty());
         let written = Shared::default();
-        let lines = Lines::new("alerts", Box::new(written.clone()));
-        let outputs = Outputs::of_run(Some(Arc::new(lines)));
+        let alerts = Output::new("alerts", Box::new(written.clone()));
+        let outputs = Outputs::of_run(Some(Arc::new(alerts)), Registry::default());
         Self { harness: Harness::small(function, words), outputs, written, last: None }
     }
 

@@ -23,6 +23,8 @@ mod core_keys;
 mod ctl;
 mod demo;
 mod device_keys;
+#[doc(hidden)]
+pub mod fuzzing;
 mod keys;
 mod machine_profile;
 mod metrics;
