@@ -31,10 +31,15 @@ models() {
 
 doc() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items; }
 
-# What must not be left in the text.
+# What must not be left in the text: unfinished places, and comments that are too long, tables apart.
 words() {
     if git grep -nE '\b(todo|unimplemented)!\(|\bFIXME\b|\bXXX\b' -- '*.rs' '*.cl' '*.h' '*.sh' ':!ci.sh'; then
         echo "unfinished places, above" >&2
+        return 1
+    fi
+    if git grep -nE '^ *//.{99}' -- '*.rs' '*.cl' '*.h' | awk -F: '{line = $0; sub(/^[^:]*:[^:]*:/, "", line)}
+            length(line) > 100 && line !~ /^ *\/\/[\/!]? *(\||[0-9])/ {print; found = 1} END {exit !found}'; then
+        echo "comments over 100 columns, above" >&2
         return 1
     fi
 }

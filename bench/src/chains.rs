@@ -26,7 +26,8 @@ impl Function for Pass {
     fn run(&self, _: &mut Batch) {}
 }
 
-/// A chain of at most one function, `name`, with its table and its files in `folder`; "empty" has none.
+/// A chain of at most one function, `name`, with its table and its files in `folder`; "empty" has
+/// none.
 pub fn deploy(name: &str, table: &str, folder: &Path) -> Deployment {
     if name == "empty" {
         return Chain::new("empty", Vec::new(), 0).expect("an empty chain").into();

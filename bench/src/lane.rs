@@ -1,5 +1,5 @@
-//! A lane without an engine: batches that lie ready, and a function's state that works on them, so that a
-//! bench can time the parts of a function's turn one by one.
+//! A lane without an engine: batches that lie ready, and a function's state that works on them, so
+//! that a bench can time the parts of a function's turn one by one.
 
 use std::hint::black_box;
 
@@ -37,8 +37,8 @@ enum Part<'e, 'm> {
 }
 
 impl Lane {
-    /// Of `function`, which was handed `scratch_words` scratch words, with Ethernet `frames` that all
-    /// come in the same second. The function makes no packets. It is told that a run starts.
+    /// Of `function`, which was handed `scratch_words` scratch words, with Ethernet `frames` that
+    /// all come in the same second. The function makes no packets. It is told that a run starts.
     pub fn new(function: Box<dyn Function>, scratch_words: usize, frames: &[Vec<u8>]) -> Self {
         let count = frames.len().div_ceil(BATCH_DEFAULT);
         let growth = function.growth();
@@ -86,7 +86,8 @@ impl Lane {
         lane
     }
 
-    /// Puts `frames` in the place of what the batches held; not more than at first, nor longer ones.
+    /// Puts `frames` in the place of what the batches held; not more than at first, nor longer
+    /// ones.
     pub fn fill(&mut self, frames: &[Vec<u8>]) {
         self.batches.iter_mut().for_each(Batch::clear);
         for (number, frame) in frames.iter().enumerate() {
@@ -107,8 +108,9 @@ impl Lane {
         }
     }
 
-    /// All three phases of each batch, one batch after another, as a stage does them: frames are asked for, packets are
-    /// grouped once, and all shards are asked to fetch before the first works.
+    /// All three phases of each batch, one batch after another, as a stage does them: frames are
+    /// asked for, packets are grouped once, and all shards are asked to fetch before the first
+    /// works.
     pub fn phases(&mut self) {
         for at in 0..self.batches.len() {
             self.batches[at].group_by_shard(&mut self.order, &mut self.ends);
@@ -122,7 +124,8 @@ impl Lane {
         }
     }
 
-    /// What comes before the pure work, of every batch, and nothing is left to the CPU: as a launch begins.
+    /// What comes before the pure work, of every batch, and nothing is left to the CPU: as a launch
+    /// begins.
     pub fn before(&mut self) {
         for at in 0..self.batches.len() {
             self.batches[at].group_by_shard(&mut self.order, &mut self.ends);
@@ -159,8 +162,8 @@ impl Lane {
         image
     }
 
-    /// Has one half of the state of each shard that has packets in batch `at` fetch what it will read, then work on
-    /// them.
+    /// Has one half of the state of each shard that has packets in batch `at` fetch what it will
+    /// read, then work on them.
     fn half(&mut self, at: usize, work: impl Fn(&mut State, &mut Batch, &[u16], Part<'_, '_>)) {
         let batch = &mut self.batches[at];
         let starts = std::iter::once(0).chain(self.ends);

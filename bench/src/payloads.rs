@@ -1,9 +1,11 @@
-//! Literals and payloads for the benches of `nids`, by their number: text-like, random, and made to flood a prefilter.
+//! Literals and payloads for the benches of `nids`, by their number: text-like, random, and made to
+//! flood a prefilter.
 
 use warpline_packet::hash::mix32;
 use warpline_search::Pattern;
 
-/// A rule's: words of two to five syllables; with digits or bytes that are no text between, as in rules.
+/// A rule's: words of two to five syllables; with digits or bytes that are no text between, as in
+/// rules.
 pub fn literal(number: u32) -> Pattern {
     let mut bytes = Vec::new();
     for part in 0..1 + mix32(number) % 3 {

@@ -23,7 +23,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// A pcap file of version 2.4 as one of 2.2, in which a record's two lengths are the other way round.
+/// A pcap file of version 2.4 as one of 2.2, in which a record's two lengths are the other way
+/// round.
 fn older(file: &[u8]) -> Option<Vec<u8>> {
     let (&magic, rest) = file.split_first_chunk::<4>()?;
     let is_big = match magic {

@@ -1,6 +1,6 @@
-//! Compressed captures: a capture that is compressed here and then changed, or bytes behind a magic.
-//! The first bytes are the seed and the size of the pieces, how to compress, the length of a member,
-//! the place of a change (two bytes) and the change.
+//! Compressed captures: a capture that is compressed here and then changed, or bytes behind a
+//! magic. The first bytes are the seed and the size of the pieces, how to compress, the length of a
+//! member, the place of a change (two bytes) and the change.
 
 #![no_main]
 

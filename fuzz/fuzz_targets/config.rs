@@ -1,5 +1,5 @@
-//! Tables of functions: the first line is the function's name, the rest its table. Files that it may name
-//! are given.
+//! Tables of functions: the first line is the function's name, the rest its table. Files that it
+//! may name are given.
 
 #![no_main]
 

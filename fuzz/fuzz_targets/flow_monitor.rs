@@ -1,5 +1,5 @@
-//! The flow monitor under fuzzed packets, with a table that is soon full: every packet goes on as it came, and
-//! is counted in one record of a stream that reads, at times that packets had.
+//! The flow monitor under fuzzed packets, with a table that is soon full: every packet goes on as
+//! it came, and is counted in one record of a stream that reads, at times that packets had.
 //!
 //! The flag [`ANSWER`] has the packet come before all others, [`QUOTE`] far behind them.
 

@@ -1,6 +1,6 @@
 //! Headers, steering, wire views and a batch over the same bytes. The first four bytes are the link
-//! type (from 128 on, lengths and checksums are put right), bytes that the capture cut off, and by how
-//! much the frame's ends move.
+//! type (from 128 on, lengths and checksums are put right), bytes that the capture cut off, and by
+//! how much the frame's ends move.
 
 #![no_main]
 
@@ -81,8 +81,8 @@ fn steer(hasher: &FlowHasher, frame: &[u8], headers: &Headers) {
     }
 }
 
-/// What goes the other way: addresses and ports swapped. `None` for what has no ports, and for what goes from one
-/// address that is translated to another: each of its two ports is another shard's.
+/// What goes the other way: addresses and ports swapped. `None` for what has no ports, and for what
+/// goes from one address that is translated to another: each of its two ports is another shard's.
 fn turned(frame: &[u8], headers: &Headers) -> Option<Vec<u8>> {
     let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
     let is_ported = matches!(headers.protocol, ip_protocol::TCP | ip_protocol::UDP);

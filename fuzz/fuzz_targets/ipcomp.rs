@@ -1,5 +1,5 @@
-//! Payload compression under fuzzed packets: what was compressed comes back, and what claims to be compressed
-//! is decompressed within its limits or dropped by name.
+//! Payload compression under fuzzed packets: what was compressed comes back, and what claims to be
+//! compressed is decompressed within its limits or dropped by name.
 
 #![no_main]
 

@@ -1,8 +1,8 @@
-//! Two IPsec gateways under fuzzed packets: what one seals the other opens again, nothing else is opened, and
-//! whatever comes instead of ESP is dropped by name.
+//! Two IPsec gateways under fuzzed packets: what one seals the other opens again, nothing else is
+//! opened, and whatever comes instead of ESP is dropped by name.
 //!
-//! A packet with the flag [`QUOTE`] is none: it is a change to every sealed packet of its batch, which is sent
-//! ahead of the packet itself.
+//! A packet with the flag [`QUOTE`] is none: it is a change to every sealed packet of its batch,
+//! which is sent ahead of the packet itself.
 
 #![no_main]
 
@@ -18,7 +18,8 @@ use warpline_packet::wire::ip_protocol::{ICMPV6, UDP};
 use warpline_packet::{Headers, Instant, LinkType, Verdict};
 use warpline_verify::{Harness, Input, Outcome};
 
-/// Bytes that a packet may grow by: headers of a tunnel over IPv6, UDP and ESP, an IV, padding, an ICV.
+/// Bytes that a packet may grow by: headers of a tunnel over IPv6, UDP and ESP, an IV, padding, an
+/// ICV.
 const GROWTH_MAX: usize = 40 + 8 + 8 + 16 + 17 + 16;
 /// What fragments may be put together to.
 const REASSEMBLED_MAX: usize = 2048 + 32;
@@ -77,7 +78,8 @@ fn send(waiting: &mut Vec<Input>, changes: &mut Vec<Vec<u8>>) {
     });
 }
 
-/// Sends packets through `end`, and checks what holds of each; gives what became of them, without what was made.
+/// Sends packets through `end`, and checks what holds of each; gives what became of them, without
+/// what was made.
 fn process(end: &mut Harness, inputs: &[Input]) -> Vec<Outcome> {
     if inputs.is_empty() {
         return Vec::new();
@@ -121,8 +123,8 @@ fn came(input: &Input, out: &Outcome) -> Input {
     Input { bytes: out.bytes.clone(), wire_len: out.bytes.len() as u32, ..input.clone() }
 }
 
-/// A sealed packet with bytes of its ESP changed: by three bytes each, a place (16 bits) and what is added there.
-/// `None` where nothing is.
+/// A sealed packet with bytes of its ESP changed: by three bytes each, a place (16 bits) and what
+/// is added there. `None` where nothing is.
 fn changed(sealed: &Input, changes: &[u8]) -> Option<Input> {
     let found = headers(&sealed.bytes, sealed.link);
     let esp = usize::from(found.l4) + if found.protocol == UDP { 8 } else { 0 };
@@ -147,7 +149,8 @@ fn check_opened(input: &Input, back: &Outcome) {
     let before = headers(&input.bytes, input.link);
     assert!(before.malformed().is_none() && before.version != 0);
     let mut expected = input.bytes[..before.end as usize].to_vec();
-    // In transport mode the header goes there and back, and a checksum of 0xffff is not what a sum gives.
+    // In transport mode the header goes there and back, and a checksum of 0xffff is not what a sum
+    // gives.
     let sum_at = usize::from(before.l3) + 10;
     if before.version == 4
         && back.bytes.len() == expected.len()

@@ -1,8 +1,8 @@
-//! Flow tracking of fuzzed packets: never a panic, memory within its bounds, streams that only go forward, and windows
-//! that end where their stream does.
+//! Flow tracking of fuzzed packets: never a panic, memory within its bounds, streams that only go
+//! forward, and windows that end where their stream does.
 //!
-//! The first byte has the limits and whether packets follow as they are or as steps of eight bytes: flags and direction,
-//! sequence and acknowledgement number (16 bits each), length, window, port.
+//! The first byte has the limits and whether packets follow as they are or as steps of eight bytes:
+//! flags and direction, sequence and acknowledgement number (16 bits each), length, window, port.
 
 #![no_main]
 

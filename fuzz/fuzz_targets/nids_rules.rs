@@ -1,4 +1,5 @@
-//! Rules of a sensor in both dialects, and the files beside them: any bytes give rules or mistakes with their place.
+//! Rules of a sensor in both dialects, and the files beside them: any bytes give rules or mistakes
+//! with their place.
 
 #![no_main]
 
@@ -40,7 +41,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A file without one line that is a rule is none of rules: there is no sensor that looks for nothing.
+/// A file without one line that is a rule is none of rules: there is no sensor that looks for
+/// nothing.
 fn check_refused(text: &str, dialect: Dialect) {
     let key = if dialect == Dialect::Snort { "snort_rules" } else { "rules" };
     let table = format!("{key} = 'r'\nflows = 64\nstream_memory_mib = 1\ndatagrams = 64\n");

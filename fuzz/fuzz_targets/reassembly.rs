@@ -1,5 +1,6 @@
-//! Reassembly of fuzzed packets: never a panic, every frame put together is a whole IP packet no longer than allowed,
-//! with its lengths and checksum right, and holds the data of its last fragment, unless a policy gave them to others.
+//! Reassembly of fuzzed packets: never a panic, every frame put together is a whole IP packet no
+//! longer than allowed, with its lengths and checksum right, and holds the data of its last
+//! fragment, unless a policy gave them to others.
 
 #![no_main]
 

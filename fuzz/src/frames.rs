@@ -1,16 +1,16 @@
 //! Packets cut from a fuzzer's input.
 //!
-//! Each packet is four bytes and then its own: length (11 bits, little endian) and a bit for each of
-//! the flags below; the time since the packet before (3 bits) and the bytes that the capture cut off
-//! (5 bits); the link type.
+//! Each packet is four bytes and then its own: length (11 bits, little endian) and a bit for each
+//! of the flags below; the time since the packet before (3 bits) and the bytes that the capture cut
+//! off (5 bits); the link type.
 
 use warpline_packet::wire::{checksum, ipv6};
 use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, tcp, udp};
 use warpline_packet::{Instant, LinkType};
 use warpline_verify::Input;
 
-/// The packet answers the last one that was sent on, of the same input; its bytes are changes to that
-/// answer: a place (16 bits) and a value each.
+/// The packet answers the last one that was sent on, of the same input; its bytes are changes to
+/// that answer: a place (16 bits) and a value each.
 pub const ANSWER: u8 = 0x08;
 /// The same with an ICMP error that quotes the last one.
 pub const QUOTE: u8 = 0x10;
@@ -97,7 +97,8 @@ fn patched(mut bytes: Vec<u8>, changes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The packet that goes back the way of `frame`: addresses and ports swapped, a reply for a request.
+/// The packet that goes back the way of `frame`: addresses and ports swapped, a reply for a
+/// request.
 fn answer(frame: &[u8], link: LinkType) -> Option<Vec<u8>> {
     let mut bytes = frame.to_vec();
     let l3 = l3_of(link)?;

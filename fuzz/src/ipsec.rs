@@ -1,5 +1,5 @@
-//! Files of IPsec SAs and policies, read without a disk, what must hold of what was read, and two gateways
-//! with an SA of every kind between them.
+//! Files of IPsec SAs and policies, read without a disk, what must hold of what was read, and two
+//! gateways with an SA of every kind between them.
 
 use toml::de::DeTable;
 use warpline_ipsec::sa::{Action, Database, Direction, Mode};
@@ -101,8 +101,8 @@ const POLICIES: &[(&str, &str, &str)] = &[
     ("::/0", "any", "null"),
 ];
 
-/// A gateway that seals, and the one that opens what it sealed. Both do their ciphers in software, which is
-/// what takes bytes apart in Rust.
+/// A gateway that seals, and the one that opens what it sealed. Both do their ciphers in software,
+/// which is what takes bytes apart in Rust.
 pub fn gateways() -> [Harness; 2] {
     let sas = |direction: &str| -> String { SAS.iter().map(|sa| sa_text(sa, direction)).collect() };
     let policy = |(src, protocol, sa): &(&str, &str, &str)| {

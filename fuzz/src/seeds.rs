@@ -211,7 +211,8 @@ fn of_functions(seeds: &mut Vec<Seed>) {
     }
 }
 
-/// ESP that nobody sealed, for every SA and for none, whole and in fragments; and changes to what was sealed.
+/// ESP that nobody sealed, for every SA and for none, whole and in fragments; and changes to what
+/// was sealed.
 fn of_ipsec(seeds: &mut Vec<Seed>) {
     let (here, there) = ([198, 51, 100, 1], [198, 51, 100, 2]);
     for spi in 0x0fffu32..0x1007 {
@@ -248,8 +249,8 @@ fn of_ipsec(seeds: &mut Vec<Seed>) {
     }
 }
 
-/// A pcap file of version 2.`minor` and these packets, of which the capture cut some, in the byte order of this function's
-/// `number`.
+/// A pcap file of version 2.`minor` and these packets, of which the capture cut some, in the byte
+/// order of this function's `number`.
 fn pcap(big: bool, magic: u32, minor: u8, link: u32, packets: &[&[u8]]) -> Vec<u8> {
     let number = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
     let version = if big { [0, 2, 0, minor] } else { [2, 0, minor, 0] };
@@ -587,7 +588,8 @@ fn of_other_files(seeds: &mut Vec<Seed>) {
     }
 }
 
-/// Rules of most kinds, each in front of every packet, sent twice and answered; and the packets with the rules of `sensors`.
+/// Rules of most kinds, each in front of every packet, sent twice and answered; and the packets
+/// with the rules of `sensors`.
 fn of_nids(seeds: &mut Vec<Seed>) {
     const HEAD: &str = "alert ip any any -> any any (sid:1; ";
     const OPTIONS: [&str; 8] = [

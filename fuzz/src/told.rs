@@ -1,4 +1,5 @@
-//! What must hold of messages about a text: no keys of it, nothing that a terminal obeys, a line each.
+//! What must hold of messages about a text: no keys of it, nothing that a terminal obeys, a line
+//! each.
 
 use warpline_nf::Diagnostic;
 

@@ -1,10 +1,11 @@
-//! The paper's five chains by the four rules for copies (`AdaptChain`, figures 9 to 16): bytes, rates, the lane's work, latencies and
-//! sizes as tables, ours beside what the paper's text says.
+//! The paper's five chains by the four rules for copies (`AdaptChain`, figures 9 to 16): bytes,
+//! rates, the lane's work, latencies and sizes as tables, ours beside what the paper's text says.
 //!
-//! `chain_copies [--device ID] [--seconds S] [--rounds N] [--quick] [--bytes]`: on the host's reference device by default; `--bytes` shows bytes
-//! alone. A device that shares the
-//! host's memory is made to copy. `chain_copies bookkeeping CHAIN MODE PACKETS` does the lane's work alone, to count instructions:
-//! `valgrind --tool=callgrind target/release/chain_copies bookkeeping C2 adaptive 200000`.
+//! `chain_copies [--device ID] [--seconds S] [--rounds N] [--quick] [--bytes]`: on the host's
+//! reference device by default; `--bytes` shows bytes alone. A device that shares the host's memory
+//! is made to copy. `chain_copies bookkeeping CHAIN MODE PACKETS` does the lane's work alone, to
+//! count instructions: `valgrind --tool=callgrind target/release/chain_copies bookkeeping C2
+//! adaptive 200000`.
 
 use std::process::ExitCode;
 

@@ -2,9 +2,9 @@
 //!
 //! `chains_run [--packets N] [CHAIN...]`: a CHAIN is names of functions with commas between them. A
 //! name that occurs twice is one function at two places. `own:CHAIN` gives each function a stage of
-//! its own. `routed:CHAIN` has routes: half of the packets skip the second function. `router-2` is a
-//! second instance of `router`. Each line shows the best of some rounds.
-//! `chains_run --once CHAIN` does one round, to count instructions: `valgrind --tool=callgrind
+//! its own. `routed:CHAIN` has routes: half of the packets skip the second function. `router-2` is
+//! a second instance of `router`. Each line shows the best of some rounds. `chains_run --once
+//! CHAIN` does one round, to count instructions: `valgrind --tool=callgrind
 //! target/release/chains_run --packets 500000 --once firewall,nat,router`.
 
 use std::fmt::Write as _;

@@ -1,8 +1,10 @@
 //! Functions on a device: throughput, latency, loss, where the time goes, and copies.
 //!
-//! `device_run [MEASUREMENT ...] [--device ID] [--seconds S] [--lanes N] [--check]`: all measurements without a name, on the first of
-//! CUDA, OpenCL and the host's reference device that is there, on one lane. Prints comma-separated values, a table a measurement, each
-//! behind a line that says the command, the device, its driver and the date. Only on a GPU are times more than a trial run.
+//! `device_run [MEASUREMENT ...] [--device ID] [--seconds S] [--lanes N] [--check]`: all
+//! measurements without a name, on the first of CUDA, OpenCL and the host's reference device that
+//! is there, on one lane. Prints comma-separated values, a table a measurement, each behind a line
+//! that says the command, the device, its driver and the date. Only on a GPU are times more than a
+//! trial run.
 
 use std::process::ExitCode;
 

@@ -1,10 +1,11 @@
 //! What `digest` costs next to a bare multi-buffer MD5 loop over the same payloads.
 //!
-//! Payloads of one length in UDP packets, in batches of 256: one batch, which stays in the caches, and 64 in
-//! turn. The bare loop takes 24 payloads of known, equal length in step and does nothing else. Also timed:
-//! `run` with the notes of `after`, batch by batch as a lane does both, and the crate `md-5`, one payload at a time; and, where
-//! it is installed, the multi-buffer HMAC-MD5 of intel-ipsec-mb. That hashes one block more of each payload
-//! than MD5 does, behind the outer pad, so its time is told by blocks as well.
+//! Payloads of one length in UDP packets, in batches of 256: one batch, which stays in the caches,
+//! and 64 in turn. The bare loop takes 24 payloads of known, equal length in step and does nothing
+//! else. Also timed: `run` with the notes of `after`, batch by batch as a lane does both, and the
+//! crate `md-5`, one payload at a time; and, where it is installed, the multi-buffer HMAC-MD5 of
+//! intel-ipsec-mb. That hashes one block more of each payload than MD5 does, behind the outer pad,
+//! so its time is told by blocks as well.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -1,8 +1,10 @@
-//! The engine by itself: an empty chain over packets in memory, beside a bare loop that parses and hashes the
-//! same packets and does nothing else; and two lanes beside one, as two bare loops beside one.
+//! The engine by itself: an empty chain over packets in memory, beside a bare loop that parses and
+//! hashes the same packets and does nothing else; and two lanes beside one, as two bare loops
+//! beside one.
 //!
-//! `empty_chain` prints rates and ratios. `empty_chain bare N` and `empty_chain chain N` do just that work
-//! on N packets, to count instructions: `valgrind --tool=callgrind target/release/empty_chain chain 2000000`.
+//! `empty_chain` prints rates and ratios. `empty_chain bare N` and `empty_chain chain N` do just
+//! that work on N packets, to count instructions: `valgrind --tool=callgrind
+//! target/release/empty_chain chain 2000000`.
 
 use std::hint::black_box;
 use std::sync::Arc;

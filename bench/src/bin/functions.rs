@@ -1,5 +1,5 @@
-//! Each function through the engine, one lane, packets in memory, a sink that keeps nothing: Mpps and Gb/s at
-//! 64 B, IMIX and 1500 B. Beside them the empty chain, and so what the function adds.
+//! Each function through the engine, one lane, packets in memory, a sink that keeps nothing: Mpps
+//! and Gb/s at 64 B, IMIX and 1500 B. Beside them the empty chain, and so what the function adds.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,17 +1,17 @@
-//! What ESP costs on one core, its cipher work alone and the whole function `ipsec`, next to the bare library
-//! intel-ipsec-mb on the same bytes.
+//! What ESP costs on one core, its cipher work alone and the whole function `ipsec`, next to the
+//! bare library intel-ipsec-mb on the same bytes.
 //!
-//! Bare: jobs of the library that cipher and hash in one go, or its call for GCM, with IVs that lie ready; it opens
-//! without looking at the ICV. The engines make the IVs, place ICVs, compare them, and decrypt nothing that is
-//! not authentic. Packets are filled anew before every round, which is not timed, so that no round works on what
-//! another one left.
+//! Bare: jobs of the library that cipher and hash in one go, or its call for GCM, with IVs that lie
+//! ready; it opens without looking at the ICV. The engines make the IVs, place ICVs, compare them,
+//! and decrypt nothing that is not authentic. Packets are filled anew before every round, which is
+//! not timed, so that no round works on what another one left.
 //!
-//! The function does all three phases of its turn, with policies, headers, numbers and counters, on packets that it
-//! makes the same text of, or finds it in; it is given whole batches, too. Replays are not looked for: every round
-//! opens the same packets.
+//! The function does all three phases of its turn, with policies, headers, numbers and counters, on
+//! packets that it makes the same text of, or finds it in; it is given whole batches, too. Replays
+//! are not looked for: every round opens the same packets.
 //!
-//! With 10 000 SAs there are 64 batches, so that all their keys take part; with fewer, one, which stays in the
-//! caches.
+//! With 10 000 SAs there are 64 batches, so that all their keys take part; with fewer, one, which
+//! stays in the caches.
 
 use std::iter::zip;
 
@@ -66,7 +66,8 @@ fn main() {
     }
 }
 
-/// Whether each SA leads to a gateway of its own, and so has its state in any shard, and not all to the same one.
+/// Whether each SA leads to a gateway of its own, and so has its state in any shard, and not all to
+/// the same one.
 fn has_peers() -> bool {
     std::env::args().nth(4).is_some_and(|word| word == "peers")
 }
@@ -243,7 +244,8 @@ impl Bench {
         (frames, lane)
     }
 
-    /// All ways left the same bytes. The bare library's tags lie beside the packets, whose ICVs it left.
+    /// All ways left the same bytes. The bare library's tags lie beside the packets, whose ICVs it
+    /// left.
     fn check(&self, packets: &[Packet], tags: &[Bare], results: [Vec<Vec<u8>>; 3]) {
         let icv_len = icv_len(self.cipher, self.auth);
         let [bare, engine, software] = results;
@@ -430,7 +432,8 @@ fn sa(
     }
 }
 
-/// A frame with a packet to the network of SA `row`, which fills a text of `text_len` bytes with its trailer.
+/// A frame with a packet to the network of SA `row`, which fills a text of `text_len` bytes with
+/// its trailer.
 fn frame(row: u32, number: u32, text_len: usize) -> Vec<u8> {
     let len = text_len - 2;
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];

@@ -1,11 +1,11 @@
-//! What the phases of `load_balancer` cost in established connections, by how many there are: nanoseconds a
-//! packet, next to a bare loop that does one look-up a packet in tables of the same size; and how many flows
-//! of other backends move when one goes and comes back.
+//! What the phases of `load_balancer` cost in established connections, by how many there are:
+//! nanoseconds a packet, next to a bare loop that does one look-up a packet in tables of the same
+//! size; and how many flows of other backends move when one goes and comes back.
 //!
-//! Packets are made anew for every batch and lie in the cache, so that what grows with the connections is
-//! the look-up alone. What the goal allows is the cost with the fewest connections, a quarter more, and what
-//! a bare look-up of one cache miss costs more with as many; that of a slot and a line, as in the function's
-//! own tables, is shown beside it.
+//! Packets are made anew for every batch and lie in the cache, so that what grows with the
+//! connections is the look-up alone. What the goal allows is the cost with the fewest connections,
+//! a quarter more, and what a bare look-up of one cache miss costs more with as many; that of a
+//! slot and a line, as in the function's own tables, is shown beside it.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -280,8 +280,8 @@ impl Bare {
     }
 }
 
-/// Flows of the backends that stay, and how many of them move when one goes and when it comes back: by the
-/// tables alone, and with connections.
+/// Flows of the backends that stay, and how many of them move when one goes and when it comes back:
+/// by the tables alone, and with connections.
 fn disruption(backends: usize) {
     const COUNT: u32 = 200_000;
     let files = Files::new();

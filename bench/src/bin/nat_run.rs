@@ -17,8 +17,9 @@ fn main() {
     }
 }
 
-/// Two packets for each flow, of flows drawn at random, in batches; the same packets again and again. Only `before` looks at the
-/// addresses to decide, so all of its rounds come before those of `run`, which rewrites them.
+/// Two packets for each flow, of flows drawn at random, in batches; the same packets again and
+/// again. Only `before` looks at the addresses to decide, so all of its rounds come before those of
+/// `run`, which rewrites them.
 fn measure(flows: usize, bindings: usize) {
     let table = format!("{TABLE}bindings = {bindings}\n");
     let (function, scratch_words) =

@@ -1,9 +1,11 @@
-//! `nids` over real captures beside Suricata, with the same rules and packets, one thread each, load time apart.
+//! `nids` over real captures beside Suricata, with the same rules and packets, one thread each,
+//! load time apart.
 //!
-//! `nids_captures RULES CAPTURE...`: the Ethernet frames of all captures are written to one file, behind each other and over
-//! again until there are 512 MiB, each time of other hosts, so that flows begin anew. `warpline` is looked for beside
-//! this program (`cargo build --release -p warpline`), `suricata` where the shell does; one that is missing is said and
-//! left out. Suricata runs as it is installed, and once more without its application layer, which packet rules don't
+//! `nids_captures RULES CAPTURE...`: the Ethernet frames of all captures are written to one file,
+//! behind each other and over again until there are 512 MiB, each time of other hosts, so that
+//! flows begin anew. `warpline` is looked for beside this program (`cargo build --release -p
+//! warpline`), `suricata` where the shell does; one that is missing is said and left out. Suricata
+//! runs as it is installed, and once more without its application layer, which packet rules don't
 //! need; both times without EVE. Its time is what it says has elapsed once it had loaded.
 
 use std::path::{Path, PathBuf};
@@ -247,8 +249,8 @@ impl Traffic {
     }
 }
 
-/// The frame as of other hosts in the same networks, so that flows begin anew: the third byte of IPv4 addresses and the
-/// eighth of IPv6 addresses differ. Checksums that were right stay right.
+/// The frame as of other hosts in the same networks, so that flows begin anew: the third byte of
+/// IPv4 addresses and the eighth of IPv6 addresses differ. Checksums that were right stay right.
 fn elsewhere(frame: &[u8], round: u8) -> Vec<u8> {
     let mut frame = frame.to_vec();
     let (places, transport, protocol) = match frame.get(12..14) {

@@ -1,11 +1,13 @@
-//! What the matchers of `nids` cost beside each other, Hyperscan called bare, and the crates aho-corasick and
-//! daachorse, with the same literals.
+//! What the matchers of `nids` cost beside each other, Hyperscan called bare, and the crates
+//! aho-corasick and daachorse, with the same literals.
 //!
-//! Payloads of 1460 bytes, 256 of them in turn: text-like, random, and made to flood a prefilter, of parts of
-//! the literals. The crates search folded bytes, as they have no case by pattern: aho-corasick folds by itself,
-//! daachorse takes payloads that were folded before; neither compares case again. All of them note each literal once.
+//! Payloads of 1460 bytes, 256 of them in turn: text-like, random, and made to flood a prefilter,
+//! of parts of the literals. The crates search folded bytes, as they have no case by pattern:
+//! aho-corasick folds by itself, daachorse takes payloads that were folded before; neither compares
+//! case again. All of them note each literal once.
 //!
-//! `nids_matchers [RULES]`: literals are made by a seeded generator, or taken from the `content`s of a file of rules.
+//! `nids_matchers [RULES]`: literals are made by a seeded generator, or taken from the `content`s
+//! of a file of rules.
 
 use std::hint::black_box;
 
@@ -189,7 +191,8 @@ fn daachorse(literals: &[Pattern]) -> Search {
     Search { name: "daachorse", wants_folded: true, run: Box::new(run) }
 }
 
-/// The longest `content` of each of the first lines that have one, not negated; hexadecimal parts read.
+/// The longest `content` of each of the first lines that have one, not negated; hexadecimal parts
+/// read.
 fn contents(rules: &[u8], count: usize) -> Vec<Pattern> {
     let mut literals: Vec<Pattern> = Vec::new();
     let mut known = std::collections::HashSet::new();

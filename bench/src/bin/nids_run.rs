@@ -1,13 +1,15 @@
 //! What the whole of `nids` costs next to the bare matcher of the same group over the same bytes.
 //!
-//! Payloads of 1460 bytes, in UDP packets and in TCP segments that come in order on established flows; 147, 1,000 and
-//! 10,000 rules of one content each, made by a seeded generator, about all addresses and ports. The bare matcher is
-//! that of the rules' group; it scans each payload and does nothing else. The function does what a lane does: `run`, packets by shard, `fetch`, `after` with flows,
-//! streams, rules and notes. Text-like and random payloads match few rules; floods are parts of the literals and
-//! show the floor.
+//! Payloads of 1460 bytes, in UDP packets and in TCP segments that come in order on established
+//! flows; 147, 1,000 and 10,000 rules of one content each, made by a seeded generator, about all
+//! addresses and ports. The bare matcher is that of the rules' group; it scans each payload and
+//! does nothing else. The function does what a lane does: `run`, packets by shard, `fetch`, `after`
+//! with flows, streams, rules and notes. Text-like and random payloads match few rules; floods are
+//! parts of the literals and show the floor.
 //!
-//! `nids_run [WORD...]`: only what has all the words, such as `udp`, `text`, `1000` or `dense`. For a profile:
-//! `valgrind --tool=callgrind --toggle-collect='*NidsShard*after*' nids_run tcp text 1000 hyperscan`.
+//! `nids_run [WORD...]`: only what has all the words, such as `udp`, `text`, `1000` or `dense`. For
+//! a profile: `valgrind --tool=callgrind --toggle-collect='*NidsShard*after*' nids_run tcp text
+//! 1000 hyperscan`.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};

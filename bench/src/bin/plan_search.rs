@@ -1,8 +1,9 @@
-//! How long it takes to find the cheapest synchronisation plan, by the length of the chain; the goal is 1 ms for 16
-//! functions on a device.
+//! How long it takes to find the cheapest synchronisation plan, by the length of the chain; the
+//! goal is 1 ms for 16 functions on a device.
 //!
-//! `plan_search [ROUNDS]`. Chains repeat firewall, address translation, gateway and intrusion detection, all on devices
-//! in turn, with a flow monitor on the host behind every fourth where the chain is called hybrid.
+//! `plan_search [ROUNDS]`. Chains repeat firewall, address translation, gateway and intrusion
+//! detection, all on devices in turn, with a flow monitor on the host behind every fourth where the
+//! chain is called hybrid.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
 //! Bytes that plans move over random chains, beside the least that single fields would take.
 //!
-//! `random_chains [--chains N] [--seed S]`. The same seed gives the same chains. Nothing runs: plans are made for the host's reference device
-//! as one that copies.
+//! `random_chains [--chains N] [--seed S]`. The same seed gives the same chains. Nothing runs:
+//! plans are made for the host's reference device as one that copies.
 
 use std::process::ExitCode;
 

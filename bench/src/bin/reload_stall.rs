@@ -1,19 +1,21 @@
-//! How long a lane stands still when functions are replaced while packets flow: 10,000 firewall rules, and
-//! a million routes, built beside by another thread and put in place again and again.
+//! How long a lane stands still when functions are replaced while packets flow: 10,000 firewall
+//! rules, and a million routes, built beside by another thread and put in place again and again.
 //!
-//! One lane reads, works and sends, as fast as it can, on the last core that the process may use; everything else
-//! is kept off that core where there is another. The lane's source notes the time between two calls, which is 32
-//! packets' work. Shown are the longest of those times: while the other thread builds, while the new
-//! function is put in place, while the old one is freed; then, over as long, beside a thread that only
-//! counts, and beside none. What building costs a lane on a machine with a core for each, and what the machine
-//! takes because two cores are busy, is the difference of the first and the fourth. Times of 0.5 ms and more
-//! are shown one by one with their place in a period of 100 ms: where a hypervisor or a container limits
-//! how much of its cores a machine may use, it stops them at the same place of that period. `+N` says that the system took the
-//! core from the lane N times since the time before, or had it wait for memory; a time without it is none of the system's:
-//! the core itself stood still. Whom the system gave the core, a trace of its scheduler says; the thread that reloads is
-//! called `reloading`:
+//! One lane reads, works and sends, as fast as it can, on the last core that the process may use;
+//! everything else is kept off that core where there is another. The lane's source notes the time
+//! between two calls, which is 32 packets' work. Shown are the longest of those times: while the
+//! other thread builds, while the new function is put in place, while the old one is freed; then,
+//! over as long, beside a thread that only counts, and beside none. What building costs a lane on a
+//! machine with a core for each, and what the machine takes because two cores are busy, is the
+//! difference of the first and the fourth. Times of 0.5 ms and more are shown one by one with their
+//! place in a period of 100 ms: where a hypervisor or a container limits how much of its cores a
+//! machine may use, it stops them at the same place of that period. `+N` says that the system took
+//! the core from the lane N times since the time before, or had it wait for memory; a time without
+//! it is none of the system's: the core itself stood still. Whom the system gave the core, a trace
+//! of its scheduler says; the thread that reloads is called `reloading`:
 //!
-//! `perf record -a -e sched:sched_switch -o FILE target/release/reload_stall && tools/who_ran.py FILE lane-0`
+//! `perf record -a -e sched:sched_switch -o FILE target/release/reload_stall && tools/who_ran.py
+//! FILE lane-0`
 
 use std::error::Error;
 use std::fmt::Write;
@@ -45,7 +47,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A lane on the last core that this process may use, and nothing else there if there is another core.
+/// A lane on the last core that this process may use, and nothing else there if there is another
+/// core.
 fn on_last_core() -> Result<Settings, Box<dyn Error>> {
     let core =
         *allowed().last().ok_or("the system doesn't say which cores this process may use")?;
@@ -182,7 +185,8 @@ impl Gaps {
     }
 }
 
-/// Runs `chain` while `meanwhile` does on a thread of this name; gives the times between two calls of the source.
+/// Runs `chain` while `meanwhile` does on a thread of this name; gives the times between two calls
+/// of the source.
 fn gaps(
     settings: &Settings,
     deployment: &Deployment,
@@ -236,8 +240,9 @@ struct Timed {
     interruptions: Option<u64>,
 }
 
-/// How often the system took the core from this thread or had it wait for a page: proc(5), `nonvoluntary_ctxt_switches` and
-/// `voluntary_ctxt_switches` of `status`, fields 10 and 12 of `stat`.
+/// How often the system took the core from this thread or had it wait for a page: proc(5),
+/// `nonvoluntary_ctxt_switches` and `voluntary_ctxt_switches` of `status`, fields 10 and 12 of
+/// `stat`.
 fn interruptions() -> u64 {
     let read = |name: &str| {
         std::fs::read_to_string(format!("/proc/thread-self/{name}")).unwrap_or_default()

@@ -1,8 +1,9 @@
 //! From a file of routes to forwarding tables: a full table as text, as a dump in MRT, and packed.
 //!
-//! `route_build [IPV4 IPV6 PEERS]`: routes of each family, 1,000,000 and 200,000 unless said otherwise, with
-//! prefix lengths as in the Internet, from a seed; the dump has an entry of each of PEERS (1) for each. All of
-//! it is done by one core; the goal is 2 s for each line's sum. Unpacking is a part of parsing.
+//! `route_build [IPV4 IPV6 PEERS]`: routes of each family, 1,000,000 and 200,000 unless said
+//! otherwise, with prefix lengths as in the Internet, from a seed; the dump has an entry of each of
+//! PEERS (1) for each. All of it is done by one core; the goal is 2 s for each line's sum.
+//! Unpacking is a part of parsing.
 
 use std::io::Read;
 

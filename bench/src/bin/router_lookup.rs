@@ -1,9 +1,9 @@
 //! Look-ups of the router's tables: build time, memory, and millions of look-ups a second.
 //!
-//! `router_lookup [PREFIXES]`: a file of one prefix a line, of both families; without one, a table of
-//! a million prefixes with lengths as in the Internet, from a seed. Next hops are a hash of the prefix.
-//! Addresses are drawn from the whole space and from the table; `bench/peers/rte_fib.c` draws the
-//! same ones, and prints the same sums of next hops.
+//! `router_lookup [PREFIXES]`: a file of one prefix a line, of both families; without one, a table
+//! of a million prefixes with lengths as in the Internet, from a seed. Next hops are a hash of the
+//! prefix. Addresses are drawn from the whole space and from the table; `bench/peers/rte_fib.c`
+//! draws the same ones, and prints the same sums of next hops.
 
 use std::collections::HashMap;
 use std::hint::black_box;

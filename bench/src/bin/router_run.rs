@@ -1,9 +1,9 @@
 //! The router's `run` against a loop written by hand over the same batch: the same look-up, TTL,
 //! checksum and Ethernet addresses, and nothing else.
 //!
-//! Frames of 60 bytes in batches of 256, with destinations over many routes: one batch, which stays in
-//! the innermost cache, and 64 in turn, which don't. Packets are sent
-//! through again and again; their TTL is put back outside of the timing.
+//! Frames of 60 bytes in batches of 256, with destinations over many routes: one batch, which stays
+//! in the innermost cache, and 64 in turn, which don't. Packets are sent through again and again;
+//! their TTL is put back outside of the timing.
 
 use std::path::Path;
 use std::sync::Arc;

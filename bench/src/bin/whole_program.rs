@@ -1,8 +1,10 @@
-//! The whole program beside the same chain over packets in memory: what a user sees, and what a lane can do.
+//! The whole program beside the same chain over packets in memory: what a user sees, and what a
+//! lane can do.
 //!
-//! `whole_program [OTHER]`: the program is `warpline` beside this bench (`cargo build --release -p warpline`). OTHER is
-//! another build of it, whose rounds come in turn with ours. Each figure is the best of some rounds, of the packets
-//! alone: what the statistics call the duration. The capture is in the page cache. Frames have 64 bytes.
+//! `whole_program [OTHER]`: the program is `warpline` beside this bench (`cargo build --release -p
+//! warpline`). OTHER is another build of it, whose rounds come in turn with ours. Each figure is
+//! the best of some rounds, of the packets alone: what the statistics call the duration. The
+//! capture is in the page cache. Frames have 64 bytes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

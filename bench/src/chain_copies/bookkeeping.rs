@@ -1,8 +1,8 @@
-//! What the cheapest plan costs the lane beside whole frames: on a device that costs nothing and copies nothing, what is left is
-//! the lane's own work.
+//! What the cheapest plan costs the lane beside whole frames: on a device that costs nothing and
+//! copies nothing, what is left is the lane's own work.
 //!
-//! There no kernel runs: what comes back is what was sent, and gateways neither open nor seal. So packets are in the clear, and chains
-//! whose functions drop what no kernel worked on are left out.
+//! There no kernel runs: what comes back is what was sent, and gateways neither open nor seal. So
+//! packets are in the clear, and chains whose functions drop what no kernel worked on are left out.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Bytes a packet that crossed, as the engine counted them, beside what the plan of the same rule has, and the least that any plan has.
+//! Bytes a packet that crossed, as the engine counted them, beside what the plan of the same rule
+//! has, and the least that any plan has.
 
 use warpline_engine::stats::Transfers;
 use warpline_engine::{Deployment, PlanOptions, planned};
@@ -34,7 +35,8 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Of a run of `chain`, whose functions counted `transfers` and `packets`, with frames of `len` bytes.
+    /// Of a run of `chain`, whose functions counted `transfers` and `packets`, with frames of `len`
+    /// bytes.
     pub fn of(deployment: &Deployment, transfers: &[Transfers], packets: u64, len: u32) -> Self {
         let each = |bytes: u64| bytes as f64 / packets.max(1) as f64;
         let sum = |of: fn(&Transfers) -> u64| each(transfers.iter().map(of).sum());
@@ -183,7 +185,8 @@ mod tests {
     use crate::chain_copies::chains::{CHAINS, PaperChain, Way, write_files};
     use crate::devices::Bench;
 
-    /// Bytes a packet to the device by a mode's plan, with functions as they are where a chain file sets nothing else.
+    /// Bytes a packet to the device by a mode's plan, with functions as they are where a chain file
+    /// sets nothing else.
     fn there(bench: &Bench, chain: &PaperChain, mode: Mode, asked: usize) -> f64 {
         let len = chain.frames(&bench.cases, asked).len;
         let built = chain.build(&bench.cases, &Way::new(&bench.device, mode), len);
@@ -192,8 +195,9 @@ mod tests {
         plan.steps.iter().map(|step| step.to_device.bytes).sum()
     }
 
-    /// Section VI of the paper: C1 saves 13.9 % of the bytes of its baseline at 64 bytes, and 49.1 % at 1518. At 1518 ours saves
-    /// 48.7 %: both plans copy frames without the rest of their rooms, so the launch's rows weigh more in the rest.
+    /// Section VI of the paper: C1 saves 13.9 % of the bytes of its baseline at 64 bytes, and 49.1
+    /// % at 1518. At 1518 ours saves 48.7 %: both plans copy frames without the rest of their
+    /// rooms, so the launch's rows weigh more in the rest.
     #[test]
     fn c1_saves_about_the_papers_share_with_default_settings() {
         let opened = Bench::open(Some("host"), 0.1, 1).expect("a device");

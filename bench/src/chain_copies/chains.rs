@@ -72,8 +72,8 @@ const NAT: &str = "inside = ['10.0.0.0/8']\noutside = ['203.0.113.1', '203.0.113
 const BALANCER: &str = "services = 'services'\ntable_size = 1009";
 const ROUTER: &str = "routes = 'routes'";
 
-/// Functions of which other chains are made: what each is called, its function and its table. The second gateway seals in CBC, which has no
-/// file of numbers.
+/// Functions of which other chains are made: what each is called, its function and its table. The
+/// second gateway seals in CBC, which has no file of numbers.
 pub(crate) const TABLES: [(&str, &str, &str); 9] = [
     ("firewall", "firewall", FIREWALL),
     ("nids", "nids", NIDS),
@@ -86,7 +86,8 @@ pub(crate) const TABLES: [(&str, &str, &str); 9] = [
     ("flow_monitor", "flow_monitor", ""),
 ];
 
-/// All of them. Where packets are looked into behind the gateway, it opens them; where it is last, it seals.
+/// All of them. Where packets are looked into behind the gateway, it opens them; where it is last,
+/// it seals.
 pub static CHAINS: [PaperChain; 5] = [
     PaperChain {
         name: "C1",
@@ -152,7 +153,8 @@ impl PaperChain {
         self.functions.iter().map(of).collect::<Vec<_>>().join(" - ")
     }
 
-    /// For frames of `packet_len` bytes. The files that its functions read are in the folder of `cases`.
+    /// For frames of `packet_len` bytes. The files that its functions read are in the folder of
+    /// `cases`.
     pub fn build(&self, cases: &Cases, way: &Way<'_>, packet_len: u32) -> Deployment {
         let on = || OnDevice {
             device: Arc::clone(way.device),
@@ -198,7 +200,8 @@ impl PaperChain {
         Load::of(&clear(len))
     }
 
-    /// Frames that come in, as many as differ, of at most `len` bytes; the shortest where that is too few for ESP.
+    /// Frames that come in, as many as differ, of at most `len` bytes; the shortest where that is
+    /// too few for ESP.
     pub fn frames(&self, cases: &Cases, len: usize) -> Load {
         let frames = match self.traffic {
             Traffic::Clear => clear(len),
@@ -229,12 +232,14 @@ impl Load {
     }
 }
 
-/// What ESP puts around a packet in tunnel mode, but for padding: two headers, SPI and number, IV, ICV. And a header of UDP.
+/// What ESP puts around a packet in tunnel mode, but for padding: two headers, SPI and number, IV,
+/// ICV. And a header of UDP.
 const OF_ESP: usize = 14 + 20 + 8 + 8 + 12;
 const OF_UDP: usize = 8;
 const SHORTEST: usize = 64;
 
-/// The longest frame that has at most `len` bytes when `around` bytes and padding to words are put around what is in it.
+/// The longest frame that has at most `len` bytes when `around` bytes and padding to words are put
+/// around what is in it.
 fn clear_len(len: usize, around: usize) -> usize {
     let text = len.saturating_sub(around) / 4 * 4;
     (text.saturating_sub(2) + 14).max(SHORTEST)
@@ -253,7 +258,8 @@ fn seal(cases: &Cases, sas: &str, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     sealed.map(|outcome| outcome.bytes).collect()
 }
 
-/// Writes the files of SAs beside those of `cases`: AES-CTR and HMAC-SHA1 as in the paper, an SA a network.
+/// Writes the files of SAs beside those of `cases`: AES-CTR and HMAC-SHA1 as in the paper, an SA a
+/// network.
 ///
 /// # Errors
 /// What the system says.
@@ -281,7 +287,8 @@ pub fn write_files(cases: &Cases) -> std::io::Result<()> {
     Ok(())
 }
 
-/// An SA without a replay window: the same frames come over and over. In UDP each begins at a host of its own, for a translator.
+/// An SA without a replay window: the same frames come over and over. In UDP each begins at a host
+/// of its own, for a translator.
 fn sa(network: u32, is_in: bool, is_in_udp: bool) -> String {
     let direction = if is_in { "in" } else { "out" };
     let (src, encap) = match is_in_udp {

@@ -1,8 +1,10 @@
-//! What `chain_copies` measures: the paper's five chains by the four rules for copies, as `AdaptChain`'s figures 9 to 16 have them.
+//! What `chain_copies` measures: the paper's five chains by the four rules for copies, as
+//! `AdaptChain`'s figures 9 to 16 have them.
 //!
-//! [`chains`] are the chains, [`bytes`] counts what crosses beside what plans say, [`speed`] has rates, the lane's work and latencies,
-//! [`sizes`] those by the size of batches and launches, [`bookkeeping`] what a plan costs the lane where the device costs nothing.
-//! [`paper`] puts what the paper's text says beside all of it.
+//! [`chains`] are the chains, [`bytes`] counts what crosses beside what plans say, [`speed`] has
+//! rates, the lane's work and latencies, [`sizes`] those by the size of batches and launches,
+//! [`bookkeeping`] what a plan costs the lane where the device costs nothing. [`paper`] puts what
+//! the paper's text says beside all of it.
 
 pub mod bookkeeping;
 pub mod bytes;

@@ -1,5 +1,5 @@
-//! What the text of the paper says of its figures 9 to 16, beside what was measured here. Figures show more than the text has in numbers;
-//! nothing is read off them.
+//! What the text of the paper says of its figures 9 to 16, beside what was measured here. Figures
+//! show more than the text has in numbers; nothing is read off them.
 
 use warpline_sched::Mode;
 

@@ -1,6 +1,8 @@
-//! The fourth chain by the size of batches, which are the paper's units, and of launches: rates, and latencies at a fixed load.
+//! The fourth chain by the size of batches, which are the paper's units, and of launches: rates,
+//! and latencies at a fixed load.
 //!
-//! What the paper calls a block is a slab here, of 1 MiB as there. Its size is not one of the settings.
+//! What the paper calls a block is a slab here, of 1 MiB as there. Its size is not one of the
+//! settings.
 
 use warpline_device::Failure;
 use warpline_engine::{LaunchOptions, Settings};

@@ -128,7 +128,8 @@ pub struct Latency {
 /// The load at which latencies are measured, of what the baseline takes at most.
 pub const SHARE: f64 = 0.5;
 
-/// Prints latencies of the chains that the paper has, at half of what the baseline takes of the longest frames.
+/// Prints latencies of the chains that the paper has, at half of what the baseline takes of the
+/// longest frames.
 ///
 /// # Errors
 /// What the device says.

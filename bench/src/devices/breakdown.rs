@@ -1,9 +1,10 @@
-//! Where a packet's time goes: the CPU's work in front of a device's, copies in, kernels, copies out, and the CPU's work behind
-//! (AdaptChain, figure 1).
+//! Where a packet's time goes: the CPU's work in front of a device's, copies in, kernels, copies
+//! out, and the CPU's work behind (AdaptChain, figure 1).
 //!
-//! Copies and kernels are of a launch of 1 MiB by the device layer, each alone and waited for. What the CPU does for the function is what the
-//! engine counts for it: in front, up to the batch's place among those that wait; behind, from taking over what the device left of
-//! its tables. All by packet, in nanoseconds.
+//! Copies and kernels are of a launch of 1 MiB by the device layer, each alone and waited for. What
+//! the CPU does for the function is what the engine counts for it: in front, up to the batch's
+//! place among those that wait; behind, from taking over what the device left of its tables. All by
+//! packet, in nanoseconds.
 
 use std::time::Instant;
 

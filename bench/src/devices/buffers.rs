@@ -1,8 +1,10 @@
-//! Loss, CPU and device use, and delay by launch size and offered load (GPU IDS framework, figures 5 to 8, tables 2 and 3).
+//! Loss, CPU and device use, and delay by launch size and offered load (GPU IDS framework, figures
+//! 5 to 8, tables 2 and 3).
 //!
-//! The load comes from the generator, a thread of its own, in real time; what finds no room is dropped. It is told as a share
-//! of what the chain takes without a rate, which the generator itself may bound. A launch waits until it is full, as that
-//! framework's buffers do: of bytes, or of batches, which are small where packets come slowly. So the mean launch is told too.
+//! The load comes from the generator, a thread of its own, in real time; what finds no room is
+//! dropped. It is told as a share of what the chain takes without a rate, which the generator
+//! itself may bound. A launch waits until it is full, as that framework's buffers do: of bytes, or
+//! of batches, which are small where packets come slowly. So the mean launch is told too.
 
 use std::time::Duration;
 

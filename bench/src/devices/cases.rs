@@ -36,7 +36,8 @@ pub const DIGEST: Case = of_udp("digest", "digest", "");
 pub const FIREWALL: Case = of_udp("firewall", "firewall", "rules = 'rules'");
 /// Reads headers.
 pub const MONITOR: Case = of_udp("flow-monitor", "flow_monitor", "");
-/// Reads and writes all of a packet: AES-CBC with HMAC-SHA1. What counts as payload is the text, of which two bytes are ESP's.
+/// Reads and writes all of a packet: AES-CBC with HMAC-SHA1. What counts as payload is the text, of
+/// which two bytes are ESP's.
 pub const IPSEC_SEAL: Case = Case {
     name: "ipsec-seal",
     function: "ipsec",
@@ -62,7 +63,8 @@ pub const BALANCER_MAC: Case = of_udp(
 /// Writes an address, a port and the checksums over them, as state has it.
 pub const NAT: Case =
     of_udp("nat", "nat", "inside = ['10.0.0.0/8']\noutside = ['203.0.113.1', '203.0.113.2']");
-/// Looks for 147 literals in payloads, and keeps what it finds beside the packets: of one packet in 256, and of long ones by chance.
+/// Looks for 147 literals in payloads, and keeps what it finds beside the packets: of one packet in
+/// 256, and of long ones by chance.
 pub const NIDS: Case = of_udp("nids", "nids", "rules = 'sensor'");
 /// The same for 10,000 literals: those, and others of 4 to 23 bytes.
 pub const NIDS_LARGE: Case = of_udp("nids-large", "nids", "rules = 'large-sensor'");

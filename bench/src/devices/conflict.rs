@@ -1,5 +1,5 @@
-//! One to three functions on the device, each in a stage of its own, so that all copy to and fro beside each other, and all in
-//! one stage, which copies once (AdaptChain, figure 3).
+//! One to three functions on the device, each in a stage of its own, so that all copy to and fro
+//! beside each other, and all in one stage, which copies once (AdaptChain, figure 3).
 
 use warpline_device::Failure;
 

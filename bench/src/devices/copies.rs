@@ -1,6 +1,8 @@
-//! Copies by their length, to the device, from it and both ways at once, next to what the device layer measures of itself.
+//! Copies by their length, to the device, from it and both ways at once, next to what the device
+//! layer measures of itself.
 //!
-//! Each copy is a work of its own, of which a few are under way on a stream for each way, as in the engine.
+//! Each copy is a work of its own, of which a few are under way on a stream for each way, as in the
+//! engine.
 
 use std::time::Instant;
 

@@ -158,7 +158,8 @@ impl Bench {
         })
     }
 
-    /// Waits until packets flow, and a part of the time more; looks at the meters for `seconds`; stops the chains.
+    /// Waits until packets flow, and a part of the time more; looks at the meters for `seconds`;
+    /// stops the chains.
     fn watch(
         &self,
         controls: &[Control],
@@ -201,7 +202,8 @@ fn check(reports: &[Report]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// CPU nanoseconds of all lanes of this process so far, as Linux counts them (`schedstat`, the first number).
+/// CPU nanoseconds of all lanes of this process so far, as Linux counts them (`schedstat`, the
+/// first number).
 fn lanes_ns() -> u64 {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return 0 };
     let of = |thread: fs::DirEntry| {

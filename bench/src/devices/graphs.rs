@@ -1,9 +1,9 @@
-//! What it takes to submit a launch step by step, and as one graph, on devices that have graphs: by the device layer alone, and in
-//! the engine at full load.
+//! What it takes to submit a launch step by step, and as one graph, on devices that have graphs: by
+//! the device layer alone, and in the engine at full load.
 //!
-//! `submit_ns` is the time for which submitting a whole launch keeps the CPU, `launch_us` the time until it is done, both medians of
-//! launches by the device layer, one after the other, with and without graphs in turn. `lane_ns` is what the engine's lanes
-//! take of the CPU for each packet.
+//! `submit_ns` is the time for which submitting a whole launch keeps the CPU, `launch_us` the time
+//! until it is done, both medians of launches by the device layer, one after the other, with and
+//! without graphs in turn. `lane_ns` is what the engine's lanes take of the CPU for each packet.
 
 use std::time::Instant;
 
@@ -77,7 +77,8 @@ fn measure_launch(
     Ok(())
 }
 
-/// Medians of the seconds that submitting took and of those until the launch was done, for each of `residents`.
+/// Medians of the seconds that submitting took and of those until the launch was done, for each of
+/// `residents`.
 fn in_turn(bench: &Bench, residents: &mut [Resident]) -> Result<Vec<[f64; 2]>, Failure> {
     let mut times = vec![[const { Vec::new() }; 2]; residents.len()];
     let start = Instant::now();

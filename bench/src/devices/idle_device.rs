@@ -1,6 +1,7 @@
 //! A device that costs nothing: what a lane does beside it is the engine's own work.
 //!
-//! Its works are done when they are asked for. Nothing is copied and no kernel runs; a launch's tables come back as they went.
+//! Its works are done when they are asked for. Nothing is copied and no kernel runs; a launch's
+//! tables come back as they went.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

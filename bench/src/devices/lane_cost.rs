@@ -1,8 +1,8 @@
-//! CPU nanoseconds of a lane for each packet of 1518 bytes: all it does, from the source to the sink, where `digest` is on a
-//! device that costs nothing, next to a chain without a function.
+//! CPU nanoseconds of a lane for each packet of 1518 bytes: all it does, from the source to the
+//! sink, where `digest` is on a device that costs nothing, next to a chain without a function.
 //!
-//! `busy` is what the engine counts for the function: of `digest`, taking over what the device left, and notes. Neither depends
-//! on the bench's device.
+//! `busy` is what the engine counts for the function: of `digest`, taking over what the device
+//! left, and notes. Neither depends on the bench's device.
 
 use std::sync::Arc;
 

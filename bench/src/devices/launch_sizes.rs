@@ -1,5 +1,6 @@
-//! Throughput and latency at full load by launch size, with one chain and with four at once on the same device (Pythia,
-//! figures 1 and 2). Each chain has a lane and a context of its own: buffers and streams, not processes.
+//! Throughput and latency at full load by launch size, with one chain and with four at once on the
+//! same device (Pythia, figures 1 and 2). Each chain has a lane and a context of its own: buffers
+//! and streams, not processes.
 
 use std::time::Duration;
 

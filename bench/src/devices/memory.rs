@@ -1,7 +1,9 @@
-//! Kernels alone, on packets that lie in the device's memory and are filled in anew between launches, by launch size.
+//! Kernels alone, on packets that lie in the device's memory and are filled in anew between
+//! launches, by launch size.
 //!
-//! Terabits are of payloads (of ESP its text). What the last launch left is compared with what the CPU makes of the same packets.
-//! Launches double until one takes longer than a point's time, or the device's memory is used up.
+//! Terabits are of payloads (of ESP its text). What the last launch left is compared with what the
+//! CPU makes of the same packets. Launches double until one takes longer than a point's time, or
+//! the device's memory is used up.
 
 use std::time::Instant;
 

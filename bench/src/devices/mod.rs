@@ -1,8 +1,9 @@
 //! What `device_run` measures: functions on a device, by the engine and by the device layer alone.
 //!
-//! Each measurement is a function in a file of its own, which is given a [`Bench`] and prints a table of comma-separated
-//! values. [`cases`] are the functions and their packets, [`drive`] runs chains for a while, [`resident`] has a function's
-//! kernels and their packets on a device without an engine.
+//! Each measurement is a function in a file of its own, which is given a [`Bench`] and prints a
+//! table of comma-separated values. [`cases`] are the functions and their packets, [`drive`] runs
+//! chains for a while, [`resident`] has a function's kernels and their packets on a device without
+//! an engine.
 
 mod breakdown;
 mod buffers;
@@ -102,7 +103,8 @@ impl Bench {
     }
 }
 
-/// How launches are made where nothing else is said. A device that shares the cores with the lanes may be slow.
+/// How launches are made where nothing else is said. A device that shares the cores with the lanes
+/// may be slow.
 pub(crate) fn launches() -> LaunchOptions {
     LaunchOptions { timeout: Duration::from_secs(120), ..LaunchOptions::default() }
 }

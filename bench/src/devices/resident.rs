@@ -1,4 +1,5 @@
-//! Packets of one launch and a function's kernels on a device, without an engine: what each part of a launch takes.
+//! Packets of one launch and a function's kernels on a device, without an engine: what each part of
+//! a launch takes.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -25,8 +26,8 @@ pub struct Resident {
     kernels: Vec<(Kernel, u32)>,
     parameters: Vec<KernelParameter>,
     tables: Vec<Buffer>,
-    /// The lane's memory as it is in front of the kernels, the launch's table behind it, and findings behind that. Not here while a copy
-    /// uses it.
+    /// The lane's memory as it is in front of the kernels, the launch's table behind it, and
+    /// findings behind that. Not here while a copy uses it.
     image: Option<Piece>,
     /// Where copies back go.
     back: Option<Piece>,
@@ -47,7 +48,8 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// As many packets of `case` with payloads of `len` bytes as have `bytes` bytes of frames, at least one, on the device.
+    /// As many packets of `case` with payloads of `len` bytes as have `bytes` bytes of frames, at
+    /// least one, on the device.
     ///
     /// # Errors
     /// What the device says; it may have too little memory.
@@ -202,7 +204,8 @@ impl Resident {
         Ok(())
     }
 
-    /// Does all of it as one work, and gives the seconds that submitting took and those until it was done.
+    /// Does all of it as one work, and gives the seconds that submitting took and those until it
+    /// was done.
     ///
     /// # Errors
     /// What the device says.
@@ -220,8 +223,8 @@ impl Resident {
         self.copies_in().len() + self.kernels.len() + self.copies_out(0).len()
     }
 
-    /// Whether what the kernels left, which was copied back, is what the CPU makes of the same packets. Only once: the CPU's
-    /// packets are then as they are behind it.
+    /// Whether what the kernels left, which was copied back, is what the CPU makes of the same
+    /// packets. Only once: the CPU's packets are then as they are behind it.
     pub fn is_right(&mut self) -> bool {
         self.lane.run();
         let ours = self.lane.image();
@@ -242,7 +245,8 @@ impl Resident {
         self.written.iter().all(has_same) && rooms.all(|room| ours[room.clone()] == frames[room])
     }
 
-    /// Whether each packet's list of what was found is the same. Where it lies is not: `ours` is told where `theirs` does.
+    /// Whether each packet's list of what was found is the same. Where it lies is not: `ours` is
+    /// told where `theirs` does.
     fn finds_the_same(&self, ours: &mut [u8], theirs: &[u8], found: &[u8]) -> bool {
         let Some(word) = self.word else { return true };
         let lists = FoundLists::new(found, word);
@@ -266,8 +270,8 @@ impl Resident {
         })
     }
 
-    /// Says in `table`, of packets that were flagged, that functions behind have to get them from the CPU. Kernels say so, and the CPU
-    /// needn't.
+    /// Says in `table`, of packets that were flagged, that functions behind have to get them from
+    /// the CPU. Kernels say so, and the CPU needn't.
     fn leave_flagged(&self, table: &mut [u8]) {
         let rows = self.rows.rows();
         let [flagged, left] = ["COLUMN_FLAGGED", "COLUMN_LEFT"].map(|name| column(name) * rows);
@@ -303,7 +307,8 @@ impl Resident {
         self.arena.len() + self.table.len()
     }
 
-    /// Waits as the engine does in `sync`: it asks again and again. Gives the seconds that submitting took, and all.
+    /// Waits as the engine does in `sync`: it asks again and again. Gives the seconds that
+    /// submitting took, and all.
     fn finish(&mut self, work: Work) -> Result<(Work, [f64; 2]), Failure> {
         let start = Instant::now();
         self.stream.submit(work).map_err(|refused| refused.why)?;
@@ -338,7 +343,8 @@ fn room_of(findings: &Buffer) -> u32 {
     ((findings.len() - FoundLists::HEAD_LEN) / 4) as u32
 }
 
-/// What stands for "the second function of the chain and those behind it are left to the CPU"; kernels run as the first here.
+/// What stands for "the second function of the chain and those behind it are left to the CPU";
+/// kernels run as the first here.
 const SECOND_LEFT: u8 = 2;
 
 /// Of a work's first piece.

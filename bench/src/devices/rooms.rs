@@ -1,8 +1,10 @@
-//! Rooms of packets to the device and back, by copies and by kernels that reach the host's memory (`frames_by` of the chain file): one way
-//! and both at once, by the length of rooms and of launches.
+//! Rooms of packets to the device and back, by copies and by kernels that reach the host's memory
+//! (`frames_by` of the chain file): one way and both at once, by the length of rooms and of
+//! launches.
 //!
-//! Rooms of a launch lie one behind the other (`dense`: one copy moves all), or with every fourth left out, as where packets were dropped
-//! (`holes`: a copy for each three). A copy, or a call, is all that a work does; the tables that kernels are given lie on the device.
+//! Rooms of a launch lie one behind the other (`dense`: one copy moves all), or with every fourth
+//! left out, as where packets were dropped (`holes`: a copy for each three). A copy, or a call, is
+//! all that a work does; the tables that kernels are given lie on the device.
 
 use std::ops::Range;
 
@@ -132,7 +134,8 @@ impl Carrier {
         Ok(Self { kernels, loaded })
     }
 
-    /// A work that moves `rooms` one way, on memory of its own; `None` where kernels are to and can't.
+    /// A work that moves `rooms` one way, on memory of its own; `None` where kernels are to and
+    /// can't.
     fn work(
         &self,
         bench: &Bench,
@@ -228,7 +231,8 @@ mod tests {
     /// Every byte of a mirror that nothing was moved to.
     const BLANK: u8 = 0xee;
 
-    /// Has kernels move rooms to a blank mirror, and back from one. Gives the mirror between, and what the host has then.
+    /// Has kernels move rooms to a blank mirror, and back from one. Gives the mirror between, and
+    /// what the host has then.
     fn moved(bench: &Bench, carrier: &Carrier, rooms: Rooms) -> [Vec<u8>; 2] {
         let len = rooms.len();
         let mut host = memory(bench, len).expect("memory");

@@ -1,5 +1,5 @@
-//! Throughput by packet size with four streams, with as many as measuring finds best, and waiting for each launch as
-//! systems without streams do (vGPU-NFV, figure 2).
+//! Throughput by packet size with four streams, with as many as measuring finds best, and waiting
+//! for each launch as systems without streams do (vGPU-NFV, figure 2).
 
 use warpline_device::Failure;
 use warpline_engine::{LaunchOptions, Streams};

@@ -1,5 +1,5 @@
-//! What takes `unsafe`: an arena whose memory the bench reads too, as an engine with mirrors does, and the vouching for
-//! calls of kernels.
+//! What takes `unsafe`: an arena whose memory the bench reads too, as an engine with mirrors does,
+//! and the vouching for calls of kernels.
 
 #![allow(unsafe_code)]
 
@@ -15,8 +15,8 @@ pub(crate) struct Reached(Arc<HeapMemory>);
 
 struct Shared(Arc<HeapMemory>);
 
-// SAFETY: that of `HeapMemory`; `Reached`, which keeps the other handle, reads only while it borrows the batches and the
-// arena, so that nobody writes.
+// SAFETY: that of `HeapMemory`; `Reached`, which keeps the other handle, reads only while it
+// borrows the batches and the arena, so that nobody writes.
 unsafe impl Memory for Shared {
     fn base(&self) -> NonNull<u8> {
         self.0.base()
@@ -37,10 +37,11 @@ impl Reached {
         self.0.len()
     }
 
-    /// Copies the first bytes of the memory, given all that else reaches them: the lane's `_batches` and its `_arena`.
+    /// Copies the first bytes of the memory, given all that else reaches them: the lane's
+    /// `_batches` and its `_arena`.
     pub(crate) fn copy_to(&self, to: &mut [u8], _batches: &mut [&mut Batch], _arena: &mut Arena) {
-        // SAFETY: the only caller is the lane that owns the memory, with its own batches and arena, which are borrowed for
-        // as long as the slice lives: nobody writes.
+        // SAFETY: the only caller is the lane that owns the memory, with its own batches and arena,
+        // which are borrowed for as long as the slice lives: nobody writes.
         let bytes = unsafe { slice::from_raw_parts(self.0.base().as_ptr(), self.len()) };
         to.copy_from_slice(&bytes[..to.len()]);
     }
@@ -52,10 +53,11 @@ pub(crate) fn whole(region: &Region) -> Option<Piece> {
     unsafe { region.piece(0..region.len()) }
 }
 
-/// A call of a kernel on a copy of an arena, the table of a launch of packets in it, and the function's tables; or on the arena besides, of
-/// which the work has all.
+/// A call of a kernel on a copy of an arena, the table of a launch of packets in it, and the
+/// function's tables; or on the arena besides, of which the work has all.
 pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
-    // SAFETY: one caller gives a copy of a whole arena, a row of the launch's table for each of as many packets of its batches as it
-    // says, and the tables of the function. The other gives two memories of the same length, and a table whose rows name rooms within.
+    // SAFETY: one caller gives a copy of a whole arena, a row of the launch's table for each of as
+    // many packets of its batches as it says, and the tables of the function. The other gives two
+    // memories of the same length, and a table whose rows name rooms within.
     unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }

@@ -246,7 +246,8 @@ impl Diagnostics {
         self.more += other.more;
     }
 
-    /// Hides those of files for which `has_keys` holds ([`Diagnostic::hide`]); asks once for each file.
+    /// Hides those of files for which `has_keys` holds ([`Diagnostic::hide`]); asks once for each
+    /// file.
     pub fn hide(&mut self, has_keys: impl Fn(&str) -> bool) {
         let mut known: BTreeMap<Arc<str>, bool> = BTreeMap::new();
         for one in self.list.iter_mut().filter(|one| !one.is_cleared) {

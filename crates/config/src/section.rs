@@ -309,15 +309,15 @@ impl<'a> Section<'a> {
         strings
     }
 
-    /// The text of the file that `key` names. A file that is missing, can't be read, is not UTF-8 or
-    /// is larger than [`crate::FILE_LEN_MAX`] is a mistake.
+    /// The text of the file that `key` names. A file that is missing, can't be read, is not UTF-8
+    /// or is larger than [`crate::FILE_LEN_MAX`] is a mistake.
     pub fn file(&mut self, key: &str) -> Option<SourceText> {
         let (name, bytes) = self.file_bytes(key)?;
         self.text(key, name, bytes)
     }
 
-    /// The name and the bytes of the file that `key` names. A file that is missing, can't be read or is
-    /// larger than [`crate::FILE_LEN_MAX`] is a mistake.
+    /// The name and the bytes of the file that `key` names. A file that is missing, can't be read
+    /// or is larger than [`crate::FILE_LEN_MAX`] is a mistake.
     pub fn file_bytes(&mut self, key: &str) -> Option<(&'a str, Vec<u8>)> {
         let name = self.string(key)?;
         match self.folder.read_bytes(name) {

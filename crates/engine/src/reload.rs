@@ -100,7 +100,8 @@ impl Successor {
     }
 
     /// What takes the place of `old` because functions follow something outside the chain that has
-    /// changed ([`warpline_nf::Function::renewed`]). `None` if nothing has. `tell` reports failures.
+    /// changed ([`warpline_nf::Function::renewed`]). `None` if nothing has. `tell` reports
+    /// failures.
     pub fn renewed(
         old: &Deployment,
         tell: &mut dyn FnMut(String),

@@ -31,8 +31,8 @@ pub struct Settings {
     /// Whether versions of fields are followed ([`crate::stats::Part::versions`]). A run then takes
     /// many times as long.
     pub follows_versions: bool,
-    /// Whether the report has the huge pages of the run ([`crate::Report::huge_pages`]). Linux takes
-    /// milliseconds to count them in a process with much memory.
+    /// Whether the report has the huge pages of the run ([`crate::Report::huge_pages`]). Linux
+    /// takes milliseconds to count them in a process with much memory.
     pub counts_huge_pages: bool,
     /// Whether threads without work poll instead of sleeping.
     pub busy: bool,

@@ -1,7 +1,8 @@
 //! A stage: functions between two queues, with their state for the shards of one lane.
 //!
-//! Batches go through function by function, in three phases. A stage of one function may take several
-//! batches through each phase together; `before` of the last then comes before `run` of the first.
+//! Batches go through function by function, in three phases. A stage of one function may take
+//! several batches through each phase together; `before` of the last then comes before `run` of the
+//! first.
 
 mod bench;
 mod slot;
@@ -108,7 +109,8 @@ impl Stage {
         slot.stats.before_ns += spent;
     }
 
-    /// Takes the batches of a launch, of which the device or nobody did the work, through the rest of their turns.
+    /// Takes the batches of a launch, of which the device or nobody did the work, through the rest
+    /// of their turns.
     pub(crate) fn settle(&mut self, finished: &mut Finished, rooms: &mut Rooms, clock: &Clock) {
         let mut flights = std::mem::take(&mut finished.flights);
         for (index, flight) in flights.iter_mut().enumerate() {

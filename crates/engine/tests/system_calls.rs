@@ -1,12 +1,14 @@
-//! I6: once warm, no thread of a lane asks the operating system for anything, whatever the packets and functions; so it
-//! never waits for a lock either.
+//! I6: once warm, no thread of a lane asks the operating system for anything, whatever the packets
+//! and functions; so it never waits for a lock either.
 //!
-//! A lane's thread puts itself under a filter (seccomp) that has every call told to a watcher on another thread before it is done.
-//! The watcher counts while the source gives the packets after the warm-up, and lets the call go on. Not told is what a lane does where
-//! it finds no work: [`ALLOWED`].
+//! A lane's thread puts itself under a filter (seccomp) that has every call told to a watcher on
+//! another thread before it is done. The watcher counts while the source gives the packets after
+//! the warm-up, and lets the call go on. Not told is what a lane does where it finds no work:
+//! [`ALLOWED`].
 //!
-//! A lock that a thread has to wait for, or that another waits for when it is given back, is a call (`futex`). What this can't show is a lock
-//! that is free whenever it is taken. Nor does it look at stages on devices, whose drivers make calls for each launch.
+//! A lock that a thread has to wait for, or that another waits for when it is given back, is a call
+//! (`futex`). What this can't show is a lock that is free whenever it is taken. Nor does it look at
+//! stages on devices, whose drivers make calls for each launch.
 
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
@@ -32,8 +34,8 @@ use warpline_io::{Frame, Sink, SinkError};
 use warpline_nf::Function;
 use warpline_packet::{Access, Batch, ReadWrite};
 
-/// What a thread without work does (`idle.rs`): it gives its core away, and sleeps. And the clock, which takes no call where
-/// the processor's can be read, and one elsewhere.
+/// What a thread without work does (`idle.rs`): it gives its core away, and sleeps. And the clock,
+/// which takes no call where the processor's can be read, and one elsewhere.
 const ALLOWED: [libc::c_long; 4] = [
     libc::SYS_sched_yield,
     libc::SYS_nanosleep,
@@ -45,8 +47,8 @@ const ALLOWED: [libc::c_long; 4] = [
 static CALLS: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 /// Batches that lanes worked on while calls were counted.
 static BATCHES: AtomicU64 = AtomicU64::new(0);
-/// What tells of the calls of a lane's thread, until the watcher has taken it. No lock: to give that back may be a call, of which
-/// the watcher would not be told while it waits.
+/// What tells of the calls of a lane's thread, until the watcher has taken it. No lock: to give
+/// that back may be a call, of which the watcher would not be told while it waits.
 static TELLERS: [AtomicI32; 16] = [const { AtomicI32::new(NONE) }; 16];
 const NONE: libc::c_int = -1;
 /// For a lane to wait for.
@@ -56,7 +58,8 @@ thread_local! {
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has every call of this thread told from here on, but those of `ALLOWED`. Gives what tells of them.
+/// Has every call of this thread told from here on, but those of `ALLOWED`. Gives what tells of
+/// them.
 fn tell_calls() -> io::Result<libc::c_int> {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
@@ -100,7 +103,8 @@ fn watching<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Watches over threads of lanes, and lets every call go on, until `is_over` and the last of them is gone.
+/// Watches over threads of lanes, and lets every call go on, until `is_over` and the last of them
+/// is gone.
 fn watch(is_over: &AtomicBool) {
     let mut watched = Vec::new();
     while !watched.is_empty() || !is_over.load(Ordering::Relaxed) {
@@ -135,11 +139,13 @@ fn let_go_on(teller: libc::c_int) {
         CALLS[call.data.nr as usize % CALLS.len()].fetch_add(1, Ordering::Relaxed);
     }
     (answer.id, answer.flags) = (call.id, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
-    // SAFETY: the kernel reads one such struct. Where the thread is gone there is nobody to let go on.
+    // SAFETY: the kernel reads one such struct. Where the thread is gone there is nobody to let go
+    // on.
     unsafe { libc::ioctl(teller, libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) };
 }
 
-/// Has its thread watched from the first batch on, and does something with every batch when all is warm.
+/// Has its thread watched from the first batch on, and does something with every batch when all is
+/// warm.
 struct Watched {
     access: Access,
     act: fn(),
@@ -174,8 +180,8 @@ impl Sink for Swallow {
     }
 }
 
-/// Calls by number, where there were any, of the threads of lanes in a run of `chain` over `inputs`, six times. `act` is done with every
-/// batch.
+/// Calls by number, where there were any, of the threads of lanes in a run of `chain` over
+/// `inputs`, six times. `act` is done with every batch.
 fn calls(
     deployment: Deployment,
     settings: Settings,

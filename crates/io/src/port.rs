@@ -67,7 +67,8 @@ impl<'a> Burst<'a> {
         self.0.try_push(frame).is_ok()
     }
 
-    /// Takes `frames`, which lie one behind another; says whether there was room. Where not, it takes none.
+    /// Takes `frames`, which lie one behind another; says whether there was room. Where not, it
+    /// takes none.
     #[inline]
     pub fn copy(&mut self, frames: &[Frame<'a>]) -> bool {
         self.0.try_extend_from_slice(frames).is_ok()
@@ -118,8 +119,8 @@ pub trait Source: Send {
         Vec::new()
     }
 
-    /// Nothing more is asked of it: what it writes on the side is completed. Says what failed there, which makes the
-    /// run a failed one.
+    /// Nothing more is asked of it: what it writes on the side is completed. Says what failed
+    /// there, which makes the run a failed one.
     fn finish(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -176,8 +177,8 @@ pub trait Live {
 /// Puts middleware around a source.
 pub type Wrap<'a> = dyn FnMut(Box<dyn Source>) -> Box<dyn Source> + 'a;
 
-/// What the interfaces of a source are called, by their number: written by the source, read by a sink
-/// on another thread. An interface is there before its first frame is.
+/// What the interfaces of a source are called, by their number: written by the source, read by a
+/// sink on another thread. An interface is there before its first frame is.
 #[derive(Clone, Debug, Default)]
 pub struct InterfaceNames(Arc<Mutex<Vec<Option<String>>>>);
 
@@ -217,8 +218,8 @@ pub trait Sink: Send {
     /// Takes one frame.
     fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError>;
 
-    /// Takes frames in their order, as [`Sink::send`] would, until one fails. Says how many it took before that.
-    /// The `interface` of a frame is the port by which it leaves.
+    /// Takes frames in their order, as [`Sink::send`] would, until one fails. Says how many it took
+    /// before that. The `interface` of a frame is the port by which it leaves.
     fn send_burst(&mut self, frames: &[Frame<'_>]) -> (usize, Result<(), SinkError>) {
         for (taken, frame) in frames.iter().enumerate() {
             if let Err(error) = self.send(frame) {
@@ -249,8 +250,8 @@ pub trait Sink: Send {
         false
     }
 
-    /// Shows it a packet that was not sent, in its place among those that are, and why it was not: as it was when the function got it that dropped
-    /// it, where the chain keeps that.
+    /// Shows it a packet that was not sent, in its place among those that are, and why it was not:
+    /// as it was when the function got it that dropped it, where the chain keeps that.
     fn dropped(&mut self, _frame: &Frame<'_>, _why: &str) -> Result<(), SinkError> {
         Ok(())
     }

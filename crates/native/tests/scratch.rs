@@ -1,4 +1,5 @@
-//! Scratch memory goes back when the databases that need it do. In a process of its own, as all databases of one share it.
+//! Scratch memory goes back when the databases that need it do. In a process of its own, as all
+//! databases of one share it.
 
 use warpline_native::hyperscan::{Database, Library, Literal};
 

@@ -1,5 +1,5 @@
-//! What a function makes besides its verdicts, bounded: packets, each in the place of the packet that caused
-//! it, and notes for its report.
+//! What a function makes besides its verdicts, bounded: packets, each in the place of the packet
+//! that caused it, and notes for its report.
 
 use warpline_packet::{
     Arrival, Batch, Flags, FlowHasher, Headers, Instant, LinkType, Note, Packet, Placer,
@@ -31,7 +31,8 @@ static OPEN: Passage = Passage { inherited: Vec::new(), closed: Vec::new() };
 pub struct Cause {
     /// Its number in the input.
     ingress: u64,
-    /// What was made for packets of this number, and how much of it goes on; counted at the first of them.
+    /// What was made for packets of this number, and how much of it goes on; counted at the first
+    /// of them.
     made: u16,
     forward: u16,
 }
@@ -45,11 +46,11 @@ impl Cause {
 
 /// Where a function puts packets that it makes.
 ///
-/// A made packet takes the time, shard and ingress number of its cause and is placed right behind it.
-/// The cause is one of the packets at hand; what an earlier one left to do is done when another comes
-/// or time is told. How many there may be for one cause, and how long, is what the function declared
-/// ([`crate::Function::emits`]); the engine makes sure that so many always find room, so that what is made
-/// never depends on how full things are.
+/// A made packet takes the time, shard and ingress number of its cause and is placed right behind
+/// it. The cause is one of the packets at hand; what an earlier one left to do is done when another
+/// comes or time is told. How many there may be for one cause, and how long, is what the function
+/// declared ([`crate::Function::emits`]); the engine makes sure that so many always find room, so
+/// that what is made never depends on how full things are.
 pub struct Emit<'a> {
     batch: &'a mut Batch,
     placer: &'a mut Placer,
@@ -74,8 +75,9 @@ struct Tick {
 }
 
 impl<'a> Emit<'a> {
-    /// Packets go to `batch`, placed by `placer`, their flows named by `hasher`, for `causes`: the packets of `shard`, in
-    /// ingress order, with what `before` made of them when it is `after`'s turn.
+    /// Packets go to `batch`, placed by `placer`, their flows named by `hasher`, for `causes`: the
+    /// packets of `shard`, in ingress order, with what `before` made of them when it is `after`'s
+    /// turn.
     pub fn new(
         batch: &'a mut Batch,
         placer: &'a mut Placer,
@@ -113,8 +115,8 @@ impl<'a> Emit<'a> {
         self.tick?.captured
     }
 
-    /// What stands for the cause of a packet that time itself causes, at `now` and on `link`; `None`
-    /// outside of `handle_timeout` and `finish`.
+    /// What stands for the cause of a packet that time itself causes, at `now` and on `link`;
+    /// `None` outside of `handle_timeout` and `finish`.
     pub fn tick_arrival(&self, now: Instant, link: LinkType) -> Option<Arrival> {
         self.tick.map(|Tick { ingress, captured, .. }| Arrival {
             timestamp: now,
@@ -180,16 +182,18 @@ impl<'a> Emit<'a> {
         made.is_some()
     }
 
-    /// Gives packet `index` of `batch`, one of those at hand in `before`, the frame `bytes` in place of its own, as
-    /// [`Batch::replace`]. Says whether it has it: there is room for one such frame for each packet, as long as the function declared.
+    /// Gives packet `index` of `batch`, one of those at hand in `before`, the frame `bytes` in
+    /// place of its own, as [`Batch::replace`]. Says whether it has it: there is room for one such
+    /// frame for each packet, as long as the function declared.
     #[must_use]
     pub fn replace(&mut self, batch: &mut Batch, index: usize, bytes: &[u8]) -> bool {
         bytes.len() <= self.emits.replace_len_max && batch.replace(index, bytes, self.placer)
     }
 
     /// Notes something about packet `ingress`, one of those at hand, for the function's
-    /// [`crate::Report`]; for what time causes, `ingress` says nothing. Says whether there was room: there is
-    /// for as many notes as the function declared, and at a tick for [`TICK_NOTES_MAX`].
+    /// [`crate::Report`]; for what time causes, `ingress` says nothing. Says whether there was
+    /// room: there is for as many notes as the function declared, and at a tick for
+    /// [`TICK_NOTES_MAX`].
     pub fn note(&mut self, ingress: u64, note: &[u8]) -> bool {
         if note.len() > self.emits.note_len_max {
             return false;
@@ -223,8 +227,8 @@ impl<'a> Emit<'a> {
         Some(index)
     }
 
-    /// Whether packet `ingress` may cause one more. Packets that were made share the number of their
-    /// cause, and so what they may cause.
+    /// Whether packet `ingress` may cause one more. Packets that were made share the number of
+    /// their cause, and so what they may cause.
     fn is_due(&self, ingress: u64, goes_on: bool) -> bool {
         let Emits { per_packet, forward_per_packet, .. } = self.emits;
         if let Some(tick) = self.tick {

@@ -34,8 +34,8 @@ pub trait Function: Any + Send + Sync {
     }
 
     /// The fields that kernels touch, in packets that they don't leave to the CPU. They are among
-    /// those that `run` declares, and few, since all of them cross. A payload that only `run` writes
-    /// it writes in few packets, through [`warpline_packet::PacketMut::payload_mut`].
+    /// those that `run` declares, and few, since all of them cross. A payload that only `run`
+    /// writes it writes in few packets, through [`warpline_packet::PacketMut::payload_mut`].
     fn kernel_access(&self) -> ReadWrite {
         self.access().run
     }
@@ -139,8 +139,8 @@ pub trait Function: Any + Send + Sync {
     }
 
     /// The function as it is now, if it follows something outside the chain, such as the kernel's
-    /// routes, and that has changed. Called now and then while packets flow; the result replaces the
-    /// function like a reload. `tell` reports failures.
+    /// routes, and that has changed. Called now and then while packets flow; the result replaces
+    /// the function like a reload. `tell` reports failures.
     fn renewed(&self, tell: &mut dyn FnMut(String)) -> Option<Box<dyn Function>> {
         let _ = tell;
         None

@@ -1,8 +1,9 @@
-//! The `run` of a function as kernels: the text, and the description of what they take. What compiles it and what it
-//! runs on is the engine's business.
+//! The `run` of a function as kernels: the text, and the description of what they take. What
+//! compiles it and what it runs on is the engine's business.
 //!
-//! What a kernel takes is said once, by [`Kernels::parameters`]: the heads of the kernels are made of it, and whoever launches them
-//! binds its arguments by it. A text has no heads of its own. It says
+//! What a kernel takes is said once, by [`Kernels::parameters`]: the heads of the kernels are made
+//! of it, and whoever launches them binds its arguments by it. A text has no heads of its own. It
+//! says
 //!
 //! ```c
 //! PACKET_KERNEL(route)
@@ -11,12 +12,16 @@
 //! }
 //! ```
 //!
-//! and finds `arena` there, the mirror; `packets` and `packet_rows`, the table of the launch's packets (`kernels/packet.h`); the function's tables by their
-//! names; where it keeps findings, `findings` and `findings_room` (`kernels/findings.h`); `count`, which says how many packets there are; and `place`, the function's place in the chain. Kernels that
-//! copy rooms find `host` besides, the arena of which `arena` is the mirror, and `without`, which says whose rooms are left out. Fields of frames it reaches
-//! by the accessors that the table of fields makes ([`warpline_packet::kernel_fields`]), wherever they lie. A kernel gives each packet the same
-//! bytes, verdict and words as `run`, or leaves it to the CPU untouched (`leave`). It ends, whatever the packets hold, and reads and writes
-//! only within packets' rooms, their rows, the tables and the room for findings.
+//! and finds `arena` there, the mirror; `packets` and `packet_rows`, the table of the launch's
+//! packets (`kernels/packet.h`); the function's tables by their names; where it keeps findings,
+//! `findings` and `findings_room` (`kernels/findings.h`); `count`, which says how many packets
+//! there are; and `place`, the function's place in the chain. Kernels that copy rooms find `host`
+//! besides, the arena of which `arena` is the mirror, and `without`, which says whose rooms are
+//! left out. Fields of frames it reaches by the accessors that the table of fields makes
+//! ([`warpline_packet::kernel_fields`]), wherever they lie. A kernel gives each packet the same
+//! bytes, verdict and words as `run`, or leaves it to the CPU untouched (`leave`). It ends,
+//! whatever the packets hold, and reads and writes only within packets' rooms, their rows, the
+//! tables and the room for findings.
 
 use core::fmt;
 use core::fmt::Write as _;
@@ -117,13 +122,16 @@ impl Element {
 pub enum KernelParameter {
     /// The mirror, which is read and written.
     Arena,
-    /// The arena itself in the host's memory, of which kernels read and write the rooms that their work was lent; or packed rows.
+    /// The arena itself in the host's memory, of which kernels read and write the rooms that their
+    /// work was lent; or packed rows.
     Host,
-    /// The table of the launch's packets, which is read and written ([`warpline_packet::LaunchRows`]).
+    /// The table of the launch's packets, which is read and written
+    /// ([`warpline_packet::LaunchRows`]).
     Packets,
     /// The function's table of this number.
     Table(usize),
-    /// The lists of what is found in the launch's packets, which are read and written; nothing is kept in them yet.
+    /// The lists of what is found in the launch's packets, which are read and written; nothing is
+    /// kept in them yet.
     Findings,
     /// For how many numbers they have room.
     FindingsRoom,
@@ -133,13 +141,13 @@ pub enum KernelParameter {
     Count,
     /// The function's place in the chain.
     Place,
-    /// Of which packets nothing is copied: of those with one of these bits in the column that says which mirrors have them
-    /// ([`warpline_packet::mirror_bit`]).
+    /// Of which packets nothing is copied: of those with one of these bits in the column that says
+    /// which mirrors have them ([`warpline_packet::mirror_bit`]).
     Without,
 }
 
-/// The kernels that copy fields between frames and columns, as their [`Binding`] says; no function's. The first puts them into frames,
-/// the second takes them from there.
+/// The kernels that copy fields between frames and columns, as their [`Binding`] says; no
+/// function's. The first puts them into frames, the second takes them from there.
 pub fn field_copies() -> Kernels {
     const fn step(name: &'static str) -> KernelStep {
         KernelStep { name, group: 128, shared_big: 0, items_per_packet: 1 }
@@ -159,8 +167,8 @@ pub fn field_copies() -> Kernels {
     }
 }
 
-/// The kernel that writes a launch's table from packed rows ([`warpline_packet::RowPacker`]), which it finds where others find the host's
-/// arena; no function's.
+/// The kernel that writes a launch's table from packed rows ([`warpline_packet::RowPacker`]), which
+/// it finds where others find the host's arena; no function's.
 pub fn packed_rows() -> Kernels {
     const STEPS: &[KernelStep] =
         &[KernelStep { name: "unpack_rows", group: 128, shared_big: 0, items_per_packet: 1 }];
@@ -178,8 +186,9 @@ pub fn packed_rows() -> Kernels {
     }
 }
 
-/// The kernels that copy packets' rooms between the arena in the host's memory, which they reach over the bus, and the mirror; no
-/// function's. The first copies them to the mirror, but for those of packets left out by [`KernelParameter::Without`], the second back.
+/// The kernels that copy packets' rooms between the arena in the host's memory, which they reach
+/// over the bus, and the mirror; no function's. The first copies them to the mirror, but for those
+/// of packets left out by [`KernelParameter::Without`], the second back.
 pub fn room_copies() -> Kernels {
     const fn step(name: &'static str) -> KernelStep {
         KernelStep { name, group: 128, shared_big: 0, items_per_packet: ROOM_ITEMS }
@@ -217,7 +226,8 @@ pub const MAC: Text = ("mac.h", include_str!("../kernels/mac.h"));
 /// What kernels need that are given an address and a port with each packet.
 pub const ENDPOINT: Text = ("endpoint.h", include_str!("../kernels/endpoint.h"));
 
-/// What kernels need that put packets into others, or take them out; it asks for [`TUNNEL_NUMBERS`].
+/// What kernels need that put packets into others, or take them out; it asks for
+/// [`TUNNEL_NUMBERS`].
 pub const TUNNEL: Text = ("tunnel.h", include_str!("../kernels/tunnel.h"));
 
 /// Links, and where they say which version of IP follows.
@@ -321,8 +331,8 @@ impl fmt::Debug for KernelTable {
 impl Kernels {
     /// Kernels of `text`, which compilers call `name` in their logs; `steps` are all that it has.
     ///
-    /// The text runs as it stands, with the rights of the process: its author vouches that it keeps to the rules at
-    /// the top of this module, as for any other code of the function's crate.
+    /// The text runs as it stands, with the rights of the process: its author vouches that it keeps
+    /// to the rules at the top of this module, as for any other code of the function's crate.
     pub fn builder(
         name: &'static str,
         text: &'static str,
@@ -364,8 +374,8 @@ impl Kernels {
         common.into_iter().chain(self.headers.iter().map(given)).collect()
     }
 
-    /// The same kernels of a function that declares `access` of them ([`crate::Function::kernel_access`]). No accessor of another field
-    /// compiles.
+    /// The same kernels of a function that declares `access` of them
+    /// ([`crate::Function::kernel_access`]). No accessor of another field compiles.
     #[must_use]
     pub fn declaring(mut self, access: ReadWrite) -> Self {
         self.declared = access;
@@ -392,7 +402,8 @@ impl Kernels {
         &self.tables
     }
 
-    /// The word by which packets say where their findings are ([`warpline_packet::FoundLists`]), where the kernels keep some.
+    /// The word by which packets say where their findings are ([`warpline_packet::FoundLists`]),
+    /// where the kernels keep some.
     pub fn findings(&self) -> Option<Field> {
         self.findings.map(ScratchWord::field)
     }

@@ -143,8 +143,8 @@ pub struct Steered {
     pub flow_hash: u32,
 }
 
-/// The protocol that a quoted IPv6 packet carries after its extension headers, and its place. A later
-/// fragment shows none; nor does a quote that ends within these headers.
+/// The protocol that a quoted IPv6 packet carries after its extension headers, and its place. A
+/// later fragment shows none; nor does a quote that ends within these headers.
 fn upper_of_quoted(next_header: u8, quoted: &[u8]) -> (u8, usize) {
     match ipv6_ext::walk(next_header, quoted, quoted.len()) {
         Ok(chain) if !chain.cut && !ipv6_ext::is_later_fragment(chain.fragment) => {

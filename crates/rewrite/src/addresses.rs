@@ -54,7 +54,8 @@ struct Listed {
     prefix: Prefix,
 }
 
-/// The overlaps of `outside` with itself and with `inside`: at most one of each kind for a prefix of `outside`.
+/// The overlaps of `outside` with itself and with `inside`: at most one of each kind for a prefix
+/// of `outside`.
 pub fn overlaps(inside: &[Prefix], outside: &[Prefix]) -> Vec<Overlap> {
     let lists = [(inside, false), (outside, true)];
     let mut all: Vec<Listed> = lists.iter().flat_map(|&(list, own)| listed(list, own)).collect();
@@ -117,7 +118,8 @@ impl Pool {
     /// Addresses of a version that a pool may have.
     pub const LEN_MAX: u128 = 1 << 64;
 
-    /// A pool of `blocks`; `None` where these have more than [`Self::LEN_MAX`] addresses of a version.
+    /// A pool of `blocks`; `None` where these have more than [`Self::LEN_MAX`] addresses of a
+    /// version.
     pub fn new(blocks: &AddressBlocks) -> Option<Self> {
         Some(Self { v4: Numbered::new(blocks.ranges(4))?, v6: Numbered::new(blocks.ranges(6))? })
     }

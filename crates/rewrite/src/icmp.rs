@@ -110,8 +110,8 @@ fn get16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
-/// Rewrites one end of the quoted packet. `outer` is the checksum of the error that quotes it; gives
-/// that after the change.
+/// Rewrites one end of the quoted packet. `outer` is the checksum of the error that quotes it;
+/// gives that after the change.
 pub fn rewrite(bytes: &mut [u8], version: u8, side: Side, to: Endpoint, outer: u16) -> u16 {
     let Some(quote) = Quote::read(bytes, version) else { return outer };
     let mut patch = Patch { bytes, outer };

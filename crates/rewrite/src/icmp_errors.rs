@@ -58,7 +58,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Of the keys `icmp`, `icmp_src_v4`, `icmp_src_v6` and `icmp_rate_pps`; `None` where `icmp` is off.
+    /// Of the keys `icmp`, `icmp_src_v4`, `icmp_src_v6` and `icmp_rate_pps`; `None` where `icmp` is
+    /// off.
     pub fn read(section: &mut Section<'_>) -> Option<Self> {
         let on = section.choice("icmp", &[("off", false), ("on", true)], false);
         let config = Self {
@@ -149,8 +150,9 @@ impl Errors {
     }
 }
 
-/// Writes the link header of an answer to a packet that came with the header `link`, which is as long. `None` where
-/// there must be none: not about a link-layer broadcast or multicast (RFC 1812, 4.3.2.7 and RFC 4443, 2.4 (e.4)).
+/// Writes the link header of an answer to a packet that came with the header `link`, which is as
+/// long. `None` where there must be none: not about a link-layer broadcast or multicast (RFC 1812,
+/// 4.3.2.7 and RFC 4443, 2.4 (e.4)).
 pub fn link_back(out: &mut [u8], link: &[u8], kind: LinkType) -> Option<()> {
     let out = out.get_mut(..link.len()).filter(|_| link.len() <= LINK_LEN_MAX)?;
     if is_to_many(link, kind) {

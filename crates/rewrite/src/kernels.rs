@@ -1,5 +1,5 @@
-//! The rewrite on a device, of the translator and of a balancer with DNAT: an item a packet. What `before` left in scratch words is
-//! written as `run` does.
+//! The rewrite on a device, of the translator and of a balancer with DNAT: an item a packet. What
+//! `before` left in scratch words is written as `run` does.
 
 use warpline_packet::wire::{ip_protocol, ipv4, ipv6, tcp, udp};
 use warpline_packet::{Field, FieldSet, ReadWrite, ScratchWord};
@@ -46,7 +46,8 @@ fn kernels_at(words: &Words, has_echoes: bool, source: Option<ScratchWord>) -> K
         .build()
 }
 
-/// What the kernel touches of what `run` does: no payloads, and no messages of ICMP but their identifiers.
+/// What the kernel touches of what `run` does: no payloads, and no messages of ICMP but their
+/// identifiers.
 pub fn access(run: ReadWrite) -> ReadWrite {
     let others = FieldSet::of(&[Field::Payload, Field::IcmpType, Field::IcmpCode, Field::IcmpSeq]);
     ReadWrite::new(run.reads & !others, run.writes & !others)

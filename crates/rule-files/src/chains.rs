@@ -1,9 +1,9 @@
-//! Chains of rules with jumps and returns, as iptables and nftables have them, taken apart into one list
-//! in which the first match decides.
+//! Chains of rules with jumps and returns, as iptables and nftables have them, taken apart into one
+//! list in which the first match decides.
 //!
-//! A jump's rules are those of its chain, each met by what meets the jump too. A return takes what meets it
-//! out of the rest of its chain. So every rule of the list is a region with an action; what a base chain
-//! leaves undecided gets its policy at the end.
+//! A jump's rules are those of its chain, each met by what meets the jump too. A return takes what
+//! meets it out of the rest of its chain. So every rule of the list is a region with an action;
+//! what a base chain leaves undecided gets its policy at the end.
 
 use crate::region::{Region, RegionRule};
 use crate::rules::{Action, RULES_MAX};
@@ -70,7 +70,8 @@ impl Chains {
         let mut walk = Walk::new(self, version);
         let all = Region::all(version);
         walk.chain(base, vec![all.clone()], 0)?;
-        // The rules before decide first, so this is for what returned from the chain or reached its end.
+        // The rules before decide first, so this is for what returned from the chain or reached its
+        // end.
         if policy == Action::Accept {
             walk.rules.push(RegionRule { region: all, action: policy, place: 0 });
         }

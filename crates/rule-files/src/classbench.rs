@@ -4,9 +4,9 @@
 //! @192.0.2.0/24  198.51.100.7/32  0 : 65535  80 : 80  0x06/0xFF  0x0200/0x1200
 //! ```
 //!
-//! Source, destination, source ports, destination ports, protocol and its mask, flags and their mask
-//! (may be absent). The flags' upper byte is the TCP header's 14th byte or the ICMP type, the lower
-//! byte the ICMP code. A filter has no action of its own.
+//! Source, destination, source ports, destination ports, protocol and its mask, flags and their
+//! mask (may be absent). The flags' upper byte is the TCP header's 14th byte or the ICMP type, the
+//! lower byte the ICMP code. A filter has no action of its own.
 
 use core::ops::RangeInclusive;
 

@@ -1,8 +1,8 @@
 //! Rules of `iptables-save` and `ip6tables-save`: the chain that forwards, and those it leads to.
 //!
-//! What is not supported fails closed: a rule that accepts and asks for it is left out, one that drops
-//! drops without asking, and one that leads elsewhere is a mistake. Each is told; whether the first two
-//! are mistakes too, the chain file says.
+//! What is not supported fails closed: a rule that accepts and asks for it is left out, one that
+//! drops drops without asking, and one that leads elsewhere is a mistake. Each is told; whether the
+//! first two are mistakes too, the chain file says.
 
 use crate::chains::{Chain, Chains, Step, Then};
 use crate::iptables_match::{self, SavedConditions};

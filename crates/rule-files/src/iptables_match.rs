@@ -147,8 +147,8 @@ impl<'a> Reader<'a, '_> {
         Ok(())
     }
 
-    /// The matches of protocols with ports read their headers even without an option: Linux has none of
-    /// them match a later fragment.
+    /// The matches of protocols with ports read their headers even without an option: Linux has
+    /// none of them match a later fragment.
     fn transport_module(&mut self, name: Word<'a>) -> Result<(), Trouble> {
         let protocols: &[u8] = match name.text {
             "tcp" => &[ip_protocol::TCP],

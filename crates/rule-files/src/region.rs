@@ -1,11 +1,11 @@
-//! The packets that a condition lets through, as a product of sets: what rules of other firewalls are
-//! made into.
+//! The packets that a condition lets through, as a product of sets: what rules of other firewalls
+//! are made into.
 //!
-//! Regions can be intersected and, as a few regions, subtracted, which takes jumps and returns of chains
-//! apart. A packet whose transport header can't be seen, a later fragment, has a port and a kind of its own.
-//! Any condition on that header takes it out, even one that every header meets. When a region becomes a
-//! rule, a rule that drops gets such packets back. A rule that accepts keeps them only if it accepts
-//! every port and kind that they may have.
+//! Regions can be intersected and, as a few regions, subtracted, which takes jumps and returns of
+//! chains apart. A packet whose transport header can't be seen, a later fragment, has a port and a
+//! kind of its own. Any condition on that header takes it out, even one that every header meets.
+//! When a region becomes a rule, a rule that drops gets such packets back. A rule that accepts
+//! keeps them only if it accepts every port and kind that they may have.
 
 use warpline_packet::Prefix;
 use warpline_packet::wire::ip_protocol;
@@ -180,8 +180,8 @@ impl Region {
         self.narrow(KIND, &both_halves(kinds.map(|kind| (kind, kind)).collect()), false);
     }
 
-    /// Leaves messages of the version's own ICMP with one of these types and one of these codes, or all
-    /// others of its messages.
+    /// Leaves messages of the version's own ICMP with one of these types and one of these codes, or
+    /// all others of its messages.
     pub fn messages(&mut self, types: &NumberSet, codes: &NumberSet, negated: bool) {
         let mut kinds = Vec::new();
         for kind in (0..=u8::MAX).filter(|&t| types.and(&one(t)) == one(t)) {
@@ -297,8 +297,8 @@ fn related(version: u8) -> Vec<u8> {
     if version == 4 { vec![3, 4, 5, 11, 12] } else { (0..128).collect() }
 }
 
-/// The state of an ICMP message that is part of no connection: requests are new; neighbour discovery
-/// and group membership are not tracked; the rest answers nothing.
+/// The state of an ICMP message that is part of no connection: requests are new; neighbour
+/// discovery and group membership are not tracked; the rest answers nothing.
 fn state_of_lone(version: u8, message: u8) -> u8 {
     match (version, message) {
         (4, 8 | 13 | 15 | 17) | (6, 128 | 139) => States::NEW,

@@ -9,8 +9,8 @@
 //! ports    = number ["-" number] {"," number ["-" number]}
 //! ```
 //!
-//! What follows `#` is a comment. Every line that doesn't read is told with its place; a rule that reads
-//! but asks for what there isn't is told apart, so that a chain may choose to leave it out.
+//! What follows `#` is a comment. Every line that doesn't read is told with its place; a rule that
+//! reads but asks for what there isn't is told apart, so that a chain may choose to leave it out.
 
 use core::ops::RangeInclusive;
 
@@ -103,8 +103,8 @@ pub struct RuleFile {
     pub rules: Vec<Rule>,
     /// Lines that don't read.
     pub mistakes: Diagnostics,
-    /// Rules that read, and ask for what there isn't. Those that drop are among `rules` all the same,
-    /// without the conditions that can't be asked.
+    /// Rules that read, and ask for what there isn't. Those that drop are among `rules` all the
+    /// same, without the conditions that can't be asked.
     pub unsupported: Diagnostics,
     /// How many of them would accept; they are left out.
     pub accepts_left_out: usize,
@@ -210,8 +210,8 @@ fn conditions(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), Trouble> {
 
 const OPTIONS: [&str; 5] = ["from", "to", "type", "code", "flags"];
 
-/// Reads the action. Gives what there isn't of one that drops all the same: a queue that no program reads
-/// does.
+/// Reads the action. Gives what there isn't of one that drops all the same: a queue that no program
+/// reads does.
 fn action(cursor: &mut Cursor<'_>, draft: &mut Draft) -> Result<Option<Trouble>, Trouble> {
     let word = cursor.need("an action")?;
     let unsupported = || word.unsupported("no such action").help("actions: accept, drop");

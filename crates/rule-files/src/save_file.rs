@@ -1,5 +1,5 @@
-//! What `iptables-save` and `ip6tables-save` print, as tables, chains and lines of rules. What a rule says
-//! is for those who use it.
+//! What `iptables-save` and `ip6tables-save` print, as tables, chains and lines of rules. What a
+//! rule says is for those who use it.
 //!
 //! ```text
 //! *filter

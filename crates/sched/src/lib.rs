@@ -11,8 +11,8 @@
 //! launches are in flight. [`Arbiter`] shares a device between tenants, and [`VgpuProfile`] checks
 //! how many it has room for. [`Backpressure`] pauses the stages before a queue that is nearly full.
 //! [`PauseSender`] and [`PauseReceiver`] do so between instances.
-//! [`placement`] chooses devices for functions by a [`work_profile`], and [`monitor`] decides again as
-//! traffic changes.
+//! [`placement`] chooses devices for functions by a [`work_profile`], and [`monitor`] decides again
+//! as traffic changes.
 
 #![forbid(unsafe_code)]
 

@@ -11,11 +11,11 @@
 //!
 //! - A receiver draws a random `session` at its start, and counts `turn`s of a lease by its own
 //!   clock. It answers every signal with both. A signal must have the session, and the turn now or
-//!   the one before. So it is refused two leases after the receiver's answer, and by a receiver that
-//!   restarted at once.
-//! - A sender takes a new `epoch` at its start, from the time of day. Answers have the highest epoch
-//!   that the receiver saw, in refused signals too, and the sender takes a higher one. So epochs rise
-//!   over restarts even if the clock was set back.
+//!   the one before. So it is refused two leases after the receiver's answer, and by a receiver
+//!   that restarted at once.
+//! - A sender takes a new `epoch` at its start, from the time of day. Answers have the highest
+//!   epoch that the receiver saw, in refused signals too, and the sender takes a higher one. So
+//!   epochs rise over restarts even if the clock was set back.
 //! - A receiver accepts rising pairs of epoch and `sequence` only. No signal counts twice, and none
 //!   of an earlier life of the sender counts once a later one was accepted.
 //! - An answer counts if it names a signal of this epoch that no earlier answer named.

@@ -377,7 +377,8 @@ pub struct Intervals<A> {
     pub classes: Vec<u32>,
     /// Bits of an address that are not in the index.
     pub shift: u32,
-    /// For each value of the leading bits, the interval that its first address is in; then the last.
+    /// For each value of the leading bits, the interval that its first address is in; then the
+    /// last.
     pub index: Vec<u32>,
 }
 

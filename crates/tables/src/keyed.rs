@@ -1,8 +1,9 @@
-//! Keyed hashes for indices: a sender who chooses addresses and ports can't aim at one place of a table, as each
-//! table draws its own key.
+//! Keyed hashes for indices: a sender who chooses addresses and ports can't aim at one place of a
+//! table, as each table draws its own key.
 //!
-//! Where entries are compared whole, the key only changes how long a look-up takes, and is drawn anew for each table. Where a
-//! result depends on the hash, the key is of the chain's seed, so that a run can be repeated.
+//! Where entries are compared whole, the key only changes how long a look-up takes, and is drawn
+//! anew for each table. Where a result depends on the hash, the key is of the chain's seed, so that
+//! a run can be repeated.
 
 use core::hash::BuildHasher;
 use std::hash::RandomState;
@@ -29,7 +30,8 @@ impl HashKey {
     #[inline]
     pub fn of(self, [a, b]: [u128; 2], rest: u64) -> u32 {
         let Self(key) = self;
-        // The key goes into every product, so that what collides under one key doesn't under another.
+        // The key goes into every product, so that what collides under one key doesn't under
+        // another.
         let a = mix(a as u64 ^ key, (a >> 64) as u64 ^ key.rotate_left(32) ^ 0xbf58_476d_1ce4_e5b9);
         let b =
             mix(b as u64 ^ a ^ key.rotate_left(16), (b >> 64) as u64 ^ key ^ 0x94d0_49bb_1331_11eb);
@@ -61,7 +63,8 @@ mod tests {
 
     use super::*;
 
-    /// What falls together under one key is spread under others, and neighbours are spread under any.
+    /// What falls together under one key is spread under others, and neighbours are spread under
+    /// any.
     #[test]
     fn collisions_are_of_one_key() {
         let of = |key: HashKey, n: u32| key.of([0x0a00_0000 + u128::from(n), 0xc612_0001], 17);

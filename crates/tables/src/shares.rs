@@ -1,9 +1,11 @@
-//! Which entry of a full table goes: the oldest of the owner that has most of them, to the power of two.
+//! Which entry of a full table goes: the oldest of the owner that has most of them, to the power of
+//! two.
 //!
-//! So what one owner (a source's address, say) makes pushes out what it made itself, and no owner can take the table from the others. Of
-//! several owners that have as many, the one goes first that has had so many for longest. Entries may be of kinds, each
-//! with owners of its own. Memory is fixed, every step takes a time of its own, and nothing depends on how the hash spreads,
-//! which is seeded anew for every table.
+//! So what one owner (a source's address, say) makes pushes out what it made itself, and no owner
+//! can take the table from the others. Of several owners that have as many, the one goes first that
+//! has had so many for longest. Entries may be of kinds, each with owners of its own. Memory is
+//! fixed, every step takes a time of its own, and nothing depends on how the hash spreads, which is
+//! seeded anew for every table.
 
 use core::hash::BuildHasher;
 use std::hash::RandomState;
@@ -34,7 +36,8 @@ struct Entry {
     owner: u32,
 }
 
-/// What an owner has, and its neighbours among owners that have as many; `next` also among free places.
+/// What an owner has, and its neighbours among owners that have as many; `next` also among free
+/// places.
 #[derive(Clone, Copy)]
 struct Share {
     owner: Owner,
@@ -92,7 +95,8 @@ impl Shares {
         self.owners.get(entry.owner as usize).map(|share| share.owner.0)
     }
 
-    /// The entry at `place`, which is not in use, is its owner's youngest. Places come into use one by one.
+    /// The entry at `place`, which is not in use, is its owner's youngest. Places come into use one
+    /// by one.
     pub fn add(&mut self, place: u32, owner: Owner) {
         let number = self.share_of(owner);
         if place as usize == self.entries.len() {
@@ -120,7 +124,8 @@ impl Shares {
         }
     }
 
-    /// Makes the entry at `place` its owner's youngest, and the owner the last to be asked of those that have as many.
+    /// Makes the entry at `place` its owner's youngest, and the owner the last to be asked of those
+    /// that have as many.
     pub fn renew(&mut self, place: u32) {
         let Some(entry) = self.entries.get(place as usize).copied() else { return };
         let Some(share) = self.owners.get(entry.owner as usize).copied() else { return };

@@ -26,7 +26,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// For a table of `capacity` entries of which one source may have `bound`; `None` where 0 says any number.
+    /// For a table of `capacity` entries of which one source may have `bound`; `None` where 0 says
+    /// any number.
     pub fn new(capacity: usize, bound: u32) -> Option<Self> {
         (bound > 0).then(|| Self {
             bound,

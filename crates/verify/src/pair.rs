@@ -95,8 +95,8 @@ impl Harness {
         self.batch.take_settled();
     }
 
-    /// Sends packets through the function, `batch` at a time. Returns those that continue, with those
-    /// that it made, and answers.
+    /// Sends packets through the function, `batch` at a time. Returns those that continue, with
+    /// those that it made, and answers.
     pub fn pass(&mut self, carried: &[Carried], batch: usize) -> Vec<Carried> {
         let mut clock = Clock::of(self);
         let left = carried.chunks(batch).flat_map(|batch| self.leave(batch, &mut clock));

@@ -1,4 +1,5 @@
-//! What a `[chain]` table says of lanes, the cores that they run on, and how packets are divided among them.
+//! What a `[chain]` table says of lanes, the cores that they run on, and how packets are divided
+//! among them.
 
 use core::hash::BuildHasher;
 use std::hash::RandomState;
@@ -13,7 +14,8 @@ use crate::chain_file::Loaded;
 /// What programs read as a number whatever they are written in: the integers up to 2^53.
 const SEED_BITS: u32 = 53;
 
-/// The lanes that are asked for, and their cores: as many lanes as cores where only those are named, `default` where neither is.
+/// The lanes that are asked for, and their cores: as many lanes as cores where only those are
+/// named, `default` where neither is.
 pub(crate) fn read(section: &mut Section<'_>, default: usize) -> (usize, Cores) {
     let cores: Cores = section.parsed("cores").unwrap_or(Cores::ANY);
     let count = cores.numbers().len();

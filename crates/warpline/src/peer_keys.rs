@@ -23,8 +23,8 @@ pub(crate) struct PeerKeys {
 }
 
 impl PeerKeys {
-    /// Reads the keys of `[backpressure]`, of a file with as many chains. Its links are those of the
-    /// only chain.
+    /// Reads the keys of `[backpressure]`, of a file with as many chains. Its links are those of
+    /// the only chain.
     pub(crate) fn read_shared(
         &mut self,
         section: &mut Section<'_>,

@@ -1,4 +1,5 @@
-//! The profile of a machine as a file: what `warpline devices --measure --profile FILE` stores, and `[plan] profile` names.
+//! The profile of a machine as a file: what `warpline devices --measure --profile FILE` stores, and
+//! `[plan] profile` names.
 
 use serde_json::{Value, json};
 use warpline_device::{Description, Speeds, apart_id};
@@ -53,7 +54,8 @@ fn cpu() -> Option<String> {
     all.lines().find_map(of_name)
 }
 
-/// The profile that the table's `profile` names; that of a machine of which nothing is known where it names none.
+/// The profile that the table's `profile` names; that of a machine of which nothing is known where
+/// it names none.
 pub(crate) fn read(section: &mut Section<'_>) -> Profile {
     let Some(file) = section.file("profile") else { return Profile::default() };
     let read = parse(&file.text)

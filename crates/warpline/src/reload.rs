@@ -1,5 +1,6 @@
-//! Reload: on SIGHUP the chain file and the files that it names are read again, built beside what runs, and put
-//! in its place between two batches. Whatever is wrong with them is told, and what ran goes on.
+//! Reload: on SIGHUP the chain file and the files that it names are read again, built beside what
+//! runs, and put in its place between two batches. Whatever is wrong with them is told, and what
+//! ran goes on.
 
 use std::path::Path;
 use std::sync::Arc;

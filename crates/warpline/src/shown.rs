@@ -1,12 +1,13 @@
-//! Text for terminals: what rules, names and files say must not move a cursor or change what was written before.
+//! Text for terminals: what rules, names and files say must not move a cursor or change what was
+//! written before.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use warpline_nf::is_deceptive;
 
-/// `text` with deceptive characters written as `\u001b`, except tabs and line ends. JSON stays valid: it escapes them the
-/// same way.
+/// `text` with deceptive characters written as `\u001b`, except tabs and line ends. JSON stays
+/// valid: it escapes them the same way.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     let is_odd = |c: char| is_deceptive(c) && !matches!(c, '\n' | '\t');
     if !text.contains(is_odd) {

@@ -1,5 +1,5 @@
-//! The summary of a run, for people: rates, packets by outcome, drops by reason, alerts, and the functions' shares
-//! of the time. Counters and tables come with `--verbose`.
+//! The summary of a run, for people: rates, packets by outcome, drops by reason, alerts, and the
+//! functions' shares of the time. Counters and tables come with `--verbose`.
 
 use core::cmp::Reverse;
 
@@ -84,7 +84,8 @@ const LINE: usize = 80;
 const LABEL: usize = 12;
 const NUMBER: usize = 12;
 
-/// A number of packets under its name, and after it what it is made of, in as many lines as that takes.
+/// A number of packets under its name, and after it what it is made of, in as many lines as that
+/// takes.
 fn counted(name: &str, count: u64, parts: &[String]) -> String {
     let mut text = format!("  {name:<LABEL$}{:>NUMBER$}", grouped(count));
     let indent = " ".repeat(2 + LABEL + NUMBER + 2);
@@ -301,8 +302,8 @@ fn table_of(table: &Table) -> String {
     text
 }
 
-/// The rows that people are told, in the table's own order: of a long table those with most in its column of packets.
-/// A ranking is told whole: its length was asked for.
+/// The rows that people are told, in the table's own order: of a long table those with most in its
+/// column of packets. A ranking is told whole: its length was asked for.
 fn busiest(table: &Table) -> Vec<&Vec<Cell>> {
     let packets = table.columns.iter().position(|name| *name == "packets");
     let count = |row: &[Cell]| match packets.and_then(|column| row.get(column)) {

@@ -1,4 +1,5 @@
-//! Watching a run from outside: signals that end it in order, the progress bar, and news of its devices.
+//! Watching a run from outside: signals that end it in order, the progress bar, and news of its
+//! devices.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -34,7 +35,8 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     stop
 }
 
-/// Has a write beyond the limit on a file's size (`ulimit -f`) fail like one to a full disk, not end the program.
+/// Has a write beyond the limit on a file's size (`ulimit -f`) fail like one to a full disk, not
+/// end the program.
 pub(crate) fn ignore_size_limit() {
     // To be told in a flag is all: then the system ends nothing.
     let _ = flag::register(SIGXFSZ, Arc::default());
@@ -64,8 +66,8 @@ impl Signals {
     }
 
     /// Guards the time before the run begins, which is until its value is dropped. After SIGINT or
-    /// SIGTERM the run has two seconds to begin; otherwise, or at a second signal, the program ends.
-    /// It may wait for a pipe, or build many rules.
+    /// SIGTERM the run has two seconds to begin; otherwise, or at a second signal, the program
+    /// ends. It may wait for a pipe, or build many rules.
     pub(crate) fn end_what_does_not_begin(&self) -> Beginning {
         let begun = Arc::new(AtomicBool::new(false));
         let (stops, flag) = (Arc::clone(&self.stops), Arc::clone(&begun));

@@ -1,5 +1,5 @@
-//! The files that a run writes: all are opened before the first is emptied, so that a run that can't start has
-//! touched nothing.
+//! The files that a run writes: all are opened before the first is emptied, so that a run that
+//! can't start has touched nothing.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -33,8 +33,9 @@ impl Writes {
         Ok(Place(self.files.len() - 1))
     }
 
-    /// The same for a file that a function will open again: it can be, and is emptied with the others. What
-    /// is no file, a pipe, is left to the function: who reads it must not see an end before it began.
+    /// The same for a file that a function will open again: it can be, and is emptied with the
+    /// others. What is no file, a pipe, is left to the function: who reads it must not see an end
+    /// before it began.
     pub(crate) fn open_for_other(&mut self, path: &Path) -> Result<(), String> {
         let is_special = |found: fs::Metadata| !found.is_file() && !found.is_dir();
         if fs::metadata(path).is_ok_and(is_special) {

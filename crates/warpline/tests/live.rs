@@ -209,7 +209,8 @@ fn a_process_has_ports_of_many_namespaces() {
     check_service("many");
 }
 
-/// A slow instance pauses two others. Signals are lost, forged and repeated, and instances are killed.
+/// A slow instance pauses two others. Signals are lost, forged and repeated, and instances are
+/// killed.
 #[test]
 fn linked_instances_lose_nothing_while_signals_arrive() {
     let _alone = alone();

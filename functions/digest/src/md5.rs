@@ -1,7 +1,8 @@
 //! MD5 (RFC 1321), eight messages at a time: one in each 32-bit lane of a vector.
 //!
-//! MD5 is a chain in which each step waits for the one before, so one message alone leaves most of a processor
-//! idle. [`compress`] takes one block of eight messages, or of two times eight, which on AVX2 hides the waiting.
+//! MD5 is a chain in which each step waits for the one before, so one message alone leaves most of
+//! a processor idle. [`compress`] takes one block of eight messages, or of two times eight, which
+//! on AVX2 hides the waiting.
 
 use wide::u32x8;
 
@@ -63,8 +64,8 @@ pub fn bytes(digest: Digest) -> [u8; 16] {
     bytes
 }
 
-/// The end of a message of `len` bytes, of which `rest` follow its last whole block: 0x80, zeros, and the
-/// length in bits (RFC 1321, 3.1 and 3.2). Says how many blocks it takes, 1 or 2.
+/// The end of a message of `len` bytes, of which `rest` follow its last whole block: 0x80, zeros,
+/// and the length in bits (RFC 1321, 3.1 and 3.2). Says how many blocks it takes, 1 or 2.
 #[inline]
 pub fn pad(rest: &[u8], len: usize, padded: &mut [Block; 2]) -> usize {
     let bytes = padded.as_flattened_mut();

@@ -1,7 +1,8 @@
 //! MD5 of many messages of different lengths at once: a lane that is done takes the next message.
 //!
-//! [`digest_all`] keeps three vectors of eight lanes busy. On an EPYC of family 26 one vector makes 2.6 GB/s,
-//! two 4.8, three 6.4, four 6.1 (messages of 1472 bytes; the crate `md-5`, one message at a time: 0.72).
+//! [`digest_all`] keeps three vectors of eight lanes busy. On an EPYC of family 26 one vector makes
+//! 2.6 GB/s, two 4.8, three 6.4, four 6.1 (messages of 1472 bytes; the crate `md-5`, one message at
+//! a time: 0.72).
 
 use warpline_packet::prefetch;
 
@@ -99,7 +100,8 @@ fn steps(lanes: &[Lane<'_>; WIDTH]) -> usize {
     lanes.iter().map(Lane::ready).filter(|&ready| ready > 0).min().unwrap_or(0)
 }
 
-/// Works on as many blocks as every busy lane has ready. An idle lane repeats what the first busy one does.
+/// Works on as many blocks as every busy lane has ready. An idle lane repeats what the first busy
+/// one does.
 #[inline(always)]
 fn advance(states: &mut [States; GROUPS], lanes: &[Lane<'_>; WIDTH], tails: &[[Block; 2]; WIDTH]) {
     let steps = steps(lanes);
@@ -145,7 +147,8 @@ fn run<const G: usize>(states: [&mut States; G], parts: &[&[Block]; WIDTH], step
     }
 }
 
-/// The messages by the number of binary digits of their blocks, most first: so that lanes end together.
+/// The messages by the number of binary digits of their blocks, most first: so that lanes end
+/// together.
 #[inline(always)]
 fn longest_first(messages: &[&[u8]]) -> [u8; MESSAGES_MAX] {
     const CLASSES: usize = usize::BITS as usize + 1;

@@ -1,7 +1,8 @@
-//! What payloads were seen: a set-associative table in fixed memory, and the payloads that came most often.
+//! What payloads were seen: a set-associative table in fixed memory, and the payloads that came
+//! most often.
 //!
-//! A payload is known by its digest and length. A set has eight places; where all are taken, the payload that
-//! was seen longest ago makes room. Nothing depends on time, threads or chance.
+//! A payload is known by its digest and length. A set has eight places; where all are taken, the
+//! payload that was seen longest ago makes room. Nothing depends on time, threads or chance.
 
 use core::cmp::Reverse;
 
@@ -96,8 +97,8 @@ impl Seen {
         false
     }
 
-    /// The payloads that came most often, at most [`TOP`], most first. Of one that was forgotten in between
-    /// what it was seen before counts only as far as it was among the first even then.
+    /// The payloads that came most often, at most [`TOP`], most first. Of one that was forgotten in
+    /// between what it was seen before counts only as far as it was among the first even then.
     pub fn top(&self) -> Top {
         let mut top = self.top.clone();
         self.sets.as_flattened().iter().for_each(|place| top.offer(place.repeated));
@@ -132,7 +133,8 @@ impl Top {
         &self.rows[..self.len]
     }
 
-    /// Takes one that was seen more than once, or what was seen of one that it has, if it is among the first.
+    /// Takes one that was seen more than once, or what was seen of one that it has, if it is among
+    /// the first.
     pub fn offer(&mut self, repeated: Repeated) {
         if repeated.count < 2 {
             return;

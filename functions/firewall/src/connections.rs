@@ -1,15 +1,15 @@
 //! The table of tracked connections of one shard: fixed memory, exact expiry.
 //!
-//! Entries lie in a slab, found by hash chains and held in one queue for each [`Kind`], in the order
-//! in which they were last used. As a kind's timeout is the same for all of it and time only goes
-//! on, its head is the first to expire; so a full table knows at once whether any entry has expired.
-//! Where none has, the head of the longest queue of a kind that is worth little ([`Kind::YIELDING`]) gives way.
-//! A new connection is refused if and only if all places are taken by others than those.
-//! Use is noted to the second, rounded up, so that a busy connection moves in its queue, which is
-//! three cache misses in a large table, once a second and not with every packet.
-//! The windows of TCP lie in a second cache line, which only TCP touches.
-//! None of this depends on how the hash spreads, which is seeded anew for every table so that nobody
-//! can aim at one chain.
+//! Entries lie in a slab, found by hash chains and held in one queue for each [`Kind`], in the
+//! order in which they were last used. As a kind's timeout is the same for all of it and time only
+//! goes on, its head is the first to expire; so a full table knows at once whether any entry has
+//! expired. Where none has, the head of the longest queue of a kind that is worth little
+//! ([`Kind::YIELDING`]) gives way. A new connection is refused if and only if all places are taken
+//! by others than those. Use is noted to the second, rounded up, so that a busy connection moves in
+//! its queue, which is three cache misses in a large table, once a second and not with every
+//! packet. The windows of TCP lie in a second cache line, which only TCP touches. None of this
+//! depends on how the hash spreads, which is seeded anew for every table so that nobody can aim at
+//! one chain.
 
 use core::mem::offset_of;
 use core::time::Duration;
@@ -115,7 +115,8 @@ pub(super) struct Found {
 }
 
 impl Connections {
-    /// Room for `capacity` connections, all of it taken now. A source may have `per_source` of them; 0: any number.
+    /// Room for `capacity` connections, all of it taken now. A source may have `per_source` of
+    /// them; 0: any number.
     pub(super) fn new(capacity: usize, per_source: u32, timeouts: [Duration; TIMEOUTS]) -> Self {
         Self {
             entries: Vec::with_capacity(capacity),
@@ -237,7 +238,8 @@ impl Connections {
         }
     }
 
-    /// The number of a free entry for a connection, where it may have one; it may be one behind the last.
+    /// The number of a free entry for a connection, where it may have one; it may be one behind the
+    /// last.
     fn admit(&mut self, key: &FlowKey, opened_by_low: bool, now: Instant) -> Result<u32, NoPlace> {
         if self.sources.is_some() {
             let (version, address) = key.source(opened_by_low);

@@ -1,5 +1,6 @@
-//! The firewall on a device: an item a packet, by the searches that the CPU makes. What `kernel.cl` reads is laid out here: a search is an
-//! array of little-endian words, which begins with where in it the parts lie.
+//! The firewall on a device: an item a packet, by the searches that the CPU makes. What `kernel.cl`
+//! reads is laid out here: a search is an array of little-endian words, which begins with where in
+//! it the parts lie.
 
 use warpline_packet::wire::{icmpv4, ip_protocol, ipv4, ipv6, tcp, udp};
 

@@ -1,8 +1,8 @@
 //! The rules as a search, and what they say of a packet.
 //!
-//! IPv4 and IPv6 have a search each, over the rules that could match; both keep the file's order. The
-//! kind of a packet, the fifth dimension, is a number made of its protocol, of TCP flags or ICMP type
-//! and code, and of whether it is part of a connection.
+//! IPv4 and IPv6 have a search each, over the rules that could match; both keep the file's order.
+//! The kind of a packet, the fifth dimension, is a number made of its protocol, of TCP flags or
+//! ICMP type and code, and of whether it is part of a connection.
 
 use std::sync::Arc;
 

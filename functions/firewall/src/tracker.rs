@@ -1,8 +1,8 @@
 //! Tracking: which connection a packet is part of, and whether it may open one.
 //!
 //! What a packet is to the table of connections is settled here, packet by packet in ingress order,
-//! and left for `run` in a scratch word. A connection begins when its opening packet is accepted; as
-//! the rules are pure, they can be asked here already, and `run` repeats the answer. So no later
+//! and left for `run` in a scratch word. A connection begins when its opening packet is accepted;
+//! as the rules are pure, they can be asked here already, and `run` repeats the answer. So no later
 //! phase writes what this one reads.
 
 use core::any::Any;
@@ -102,7 +102,8 @@ impl StateHalf for Tracker {
         self.connections.reclaim(usize::MAX, now);
     }
 
-    /// Connections that the old rules accepted go on; what becomes of their packets is for the new ones.
+    /// Connections that the old rules accepted go on; what becomes of their packets is for the new
+    /// ones.
     fn reload(&mut self, function: &dyn Function) {
         if let Some(firewall) = (function as &dyn Any).downcast_ref::<Firewall>() {
             self.rules = Arc::clone(&firewall.rules);
@@ -130,7 +131,8 @@ impl Tracker {
         Self { rules, connections, fragments, word, tcp, out_of_window: 0 }
     }
 
-    /// The keys by which packets of TCP and UDP will be looked for, where there are so many connections that they lie far away.
+    /// The keys by which packets of TCP and UDP will be looked for, where there are so many
+    /// connections that they lie far away.
     fn each_sought(&self, batch: &Batch, picks: &[u16], fetch: impl Fn(FlowKey)) {
         if self.connections.counts().current <= NEAR {
             return;
@@ -358,8 +360,9 @@ fn echo_key(packet: &Packet<'_>, asks: u128, answers: u128) -> (FlowKey, bool) {
 }
 
 /// The key of the connection that an ICMP error is about. The error must go to the sender of the
-/// packet that it quotes, and that must be a packet which its sender sends in this connection: of an echo,
-/// the request of who asks, or the reply of who answers. A later fragment quoted has no ports to go by.
+/// packet that it quotes, and that must be a packet which its sender sends in this connection: of
+/// an echo, the request of who asks, or the reply of who answers. A later fragment quoted has no
+/// ports to go by.
 fn quoted_key(packet: &Packet<'_>) -> Option<FlowKey> {
     let quoted = packet.payload();
     let version = packet.version();

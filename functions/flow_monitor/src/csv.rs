@@ -18,8 +18,8 @@ pub(super) const fn header(form: Form) -> &'static str {
     }
 }
 
-/// Writes a record as a line: times are of the direction that they belong to, in seconds since the epoch;
-/// what a flow doesn't have is empty.
+/// Writes a record as a line: times are of the direction that they belong to, in seconds since the
+/// epoch; what a flow doesn't have is empty.
 pub(super) fn write_line(to: &mut String, record: &FlowRecord, form: Form) -> fmt::Result {
     let (key, forward) = (&record.key, &record.forward);
     let (first, last) = (Seconds(forward.first_us), Seconds(forward.last_us));

@@ -1,5 +1,5 @@
-//! How many different things there were, in fixed memory: HyperLogLog (Flajolet, Fusy, Gandouet, Meunier,
-//! 2007) with linear counting where few were.
+//! How many different things there were, in fixed memory: HyperLogLog (Flajolet, Fusy, Gandouet,
+//! Meunier, 2007) with linear counting where few were.
 
 /// Registers of a sketch.
 const REGISTERS: usize = 256;

@@ -16,14 +16,15 @@ use warpline_nf::{Destination, Format, Outputs, RecordBuffer, Report, Table};
 
 /// Bytes of a message in a file.
 const FILE_MESSAGE_LEN: usize = 8192;
-/// Bytes of a message in a datagram, so that it fits a frame of 1500 with the headers of IPv6 and UDP.
+/// Bytes of a message in a datagram, so that it fits a frame of 1500 with the headers of IPv6 and
+/// UDP.
 const UDP_MESSAGE_LEN: usize = 1400;
 /// Messages of a file from one with templates to the next.
 const FILE_TEMPLATE_EVERY: u32 = 1000;
 /// The same of datagrams, which may be lost or come before the collector does.
 const UDP_TEMPLATE_EVERY: u32 = 20;
-/// The same in seconds, so that a collector that forgets templates has them also where little goes on
-/// (RFC 7011, 8.4): what RFC 6728, 4.4.2 has for templateRefreshTimeout.
+/// The same in seconds, so that a collector that forgets templates has them also where little goes
+/// on (RFC 7011, 8.4): what RFC 6728, 4.4.2 has for templateRefreshTimeout.
 const UDP_TEMPLATE_EVERY_S: u32 = 600;
 /// How long a datagram of a capture's record may wait for room.
 const UDP_PATIENCE: Duration = Duration::from_millis(100);

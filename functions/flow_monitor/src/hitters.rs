@@ -28,8 +28,8 @@ pub(super) struct Hitters {
     flows: SpaceSaving<FlowKey, Known>,
     bytes: SpaceSaving<Host, ()>,
     packets: SpaceSaving<Host, ()>,
-    /// A counter's sketch holds what all hosts sent that had the counter, each with its peers: its estimate
-    /// is the count, so that Space-Saving's bounds hold but for the sketch's own error.
+    /// A counter's sketch holds what all hosts sent that had the counter, each with its peers: its
+    /// estimate is the count, so that Space-Saving's bounds hold but for the sketch's own error.
     peers: SpaceSaving<Host, Distinct>,
     rows: usize,
     /// Of hosts' hashes: estimates depend on it.

@@ -9,7 +9,8 @@ use warpline_nf::kernels::{Element, KernelStep, KernelTable, Kernels, number_of}
 const STEPS: &[KernelStep] =
     &[KernelStep { name: "hash_flows", group: 128, shared_big: 0, items_per_packet: 1 }];
 
-/// The key goes as a table: what is compiled does not depend on it, and it lies in no cache on disk.
+/// The key goes as a table: what is compiled does not depend on it, and it lies in no cache on
+/// disk.
 pub(super) fn kernels(word: ScratchWord, key: FlowHashKey) -> Kernels {
     let bytes = key.to_le_bytes().to_vec();
     Kernels::builder("flow_monitor.cl", include_str!("kernel.cl"), STEPS)

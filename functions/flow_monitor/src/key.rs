@@ -30,8 +30,8 @@ impl FlowHashKey {
 
 /// Endpoints and protocol, as one direction of a flow has them.
 ///
-/// ICMP has no ports: `src_port` is the identifier of an echo or else 0, `dst_port` is type and code, an
-/// echo's as its request has them, and neither is turned around.
+/// ICMP has no ports: `src_port` is the identifier of an echo or else 0, `dst_port` is type and
+/// code, an echo's as its request has them, and neither is turned around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FlowKey {
     pub(super) src: u128,

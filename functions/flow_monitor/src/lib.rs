@@ -114,7 +114,8 @@ impl Function for FlowMonitor {
         &self.access
     }
 
-    /// Hashes the flow's endpoints. A monitor changes nothing; what it counts, it counts in `after`.
+    /// Hashes the flow's endpoints. A monitor changes nothing; what it counts, it counts in
+    /// `after`.
     fn run(&self, batch: &mut Batch) {
         batch.for_each_forward(|packet| {
             let hash =

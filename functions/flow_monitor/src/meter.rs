@@ -8,12 +8,12 @@ use super::record::End;
 use super::table::{FlowTable, Record};
 use warpline_nf::{After, Emit, Report, StateHalf, TICK_NOTES_MAX};
 
-/// How long a connection that ended stays in the table after its last packet, so that what is still on its
-/// way (the last acknowledgement, what is sent again) is no flow of its own.
+/// How long a connection that ended stays in the table after its last packet, so that what is still
+/// on its way (the last acknowledgement, what is sent again) is no flow of its own.
 pub(super) const LINGER_US: u64 = 1_000_000;
 
-/// Places that are looked at with each new flow for one to end, so that the table is gone over the more
-/// often the faster flows come.
+/// Places that are looked at with each new flow for one to end, so that the table is gone over the
+/// more often the faster flows come.
 const LOOKED_AT: usize = 4;
 /// The same where the table is full, and a flow has to end.
 const LOOKED_AT_FULL: usize = 12;
@@ -58,9 +58,11 @@ impl Limits {
         (quiet_us > limit).then_some(end)
     }
 
-    /// Why a record ends before a packet of its flow is counted, `quiet_us` after the last, if it does.
+    /// Why a record ends before a packet of its flow is counted, `quiet_us` after the last, if it
+    /// does.
     fn end_before(&self, record: &Record, seen: &Seen, quiet_us: u64) -> Option<End> {
-        // Whether others' packets confirm it or not: no record has two packets between which the flow was over.
+        // Whether others' packets confirm it or not: no record has two packets between which the
+        // flow was over.
         let own_us = seen.own_us.saturating_sub(record.last_us());
         let early_us = record.first_us().saturating_sub(seen.own_us);
         if let Some(end) = self.end(record, quiet_us.max(own_us).max(early_us)) {
@@ -122,7 +124,8 @@ impl Meter {
         }
     }
 
-    /// Takes in a new flow, in the place of another where the table is full, or is where it would lie.
+    /// Takes in a new flow, in the place of another where the table is full, or is where it would
+    /// lie.
     #[inline(never)]
     fn begin(&mut self, seen: &Seen, emit: &mut Emit<'_>) {
         if let Some(number) = self.table.crowded(seen.hash) {
@@ -140,8 +143,8 @@ impl Meter {
         self.counts.flows_peak = self.counts.flows_peak.max(self.table.len() as u64);
     }
 
-    /// A flow to end before a new one is taken in: one that is over, or where the table is full any, of
-    /// those at the hand that which ended, or else that which was idle longest.
+    /// A flow to end before a new one is taken in: one that is over, or where the table is full
+    /// any, of those at the hand that which ended, or else that which was idle longest.
     fn choose(&mut self, now_us: u64) -> Option<(u32, End)> {
         let (full, mut chosen) = (self.table.is_full(), None);
         for looked_at in 0..self.table.places() {

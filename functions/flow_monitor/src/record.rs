@@ -100,7 +100,8 @@ impl FlowRecord {
         if key.is_icmp() {
             let ([kind, code], (request, reply)) =
                 (key.dst_port.to_be_bytes(), echo_types(key.version));
-            // The initiator's side knows no reply: what has its number is of a packet whose type nobody saw.
+            // The initiator's side knows no reply: what has its number is of a packet whose type
+            // nobody saw.
             let kind = match self.direction {
                 Direction::Initiator if kind == request => reply,
                 Direction::ReverseInitiator if kind == reply => request,

@@ -1,10 +1,11 @@
-//! Which packets are not worth a try (RFC 3173, 2.2): by what a sample of the packet looks like, and what
-//! those before it in its flow looked like.
+//! Which packets are not worth a try (RFC 3173, 2.2): by what a sample of the packet looks like,
+//! and what those before it in its flow looked like.
 //!
-//! Whether compression failed is known after `run`, when packets behind this one have begun already; how many
-//! depends on batches and lanes, and results must not. So the decision goes by an estimate that is made before:
-//! how often two bytes of a sample are equal. In encrypted or compressed data it is one pair in 256; in what
-//! DEFLATE makes smaller by coding frequent bytes short, more often.
+//! Whether compression failed is known after `run`, when packets behind this one have begun
+//! already; how many depends on batches and lanes, and results must not. So the decision goes by an
+//! estimate that is made before: how often two bytes of a sample are equal. In encrypted or
+//! compressed data it is one pair in 256; in what DEFLATE makes smaller by coding frequent bytes
+//! short, more often.
 
 use warpline_packet::{Batch, ScratchWord};
 
@@ -27,7 +28,8 @@ pub(super) const TRY: u32 = 0;
 /// It is not worth a try.
 pub(super) const SKIP: u32 = 1;
 
-/// Whether DEFLATE may make `payload` smaller. It is wrong about noise that repeats itself far apart.
+/// Whether DEFLATE may make `payload` smaller. It is wrong about noise that repeats itself far
+/// apart.
 fn looks_compressible(payload: &[u8]) -> bool {
     let sample = &payload[..payload.len().min(SAMPLE_MAX)];
     if sample.len() < SAMPLE_MIN {

@@ -1,11 +1,12 @@
 //! DEFLATE (RFC 1951) of one payload at a time, in memory that each thread takes once.
 //!
-//! A compressor's state is written to while it works, and `run` is shared by all lanes: so every thread has its
-//! own. What comes out depends on the payload and the level alone, since each begins anew.
+//! A compressor's state is written to while it works, and `run` is shared by all lanes: so every
+//! thread has its own. What comes out depends on the payload and the level alone, since each begins
+//! anew.
 //!
-//! The library is `zlib-rs` behind `flate2`. On an EPYC of family 26, over 1400-byte pieces of source text, it
-//! compresses 355 MB/s at level 1 and 88 at level 6, and decompresses 530; `miniz_oxide` 169, 80 and 381. Level 1
-//! leaves 55 % of the bytes, level 6 42 %.
+//! The library is `zlib-rs` behind `flate2`. On an EPYC of family 26, over 1400-byte pieces of
+//! source text, it compresses 355 MB/s at level 1 and 88 at level 6, and decompresses 530;
+//! `miniz_oxide` 169, 80 and 381. Level 1 leaves 55 % of the bytes, level 6 42 %.
 
 use core::cell::RefCell;
 
@@ -13,8 +14,8 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 
 /// Levels there are, 0 included.
 const LEVELS: usize = 10;
-/// A compressed IP packet is no longer, at any level: where every byte takes a code of nine bits (RFC 1951,
-/// 3.2.6), 73,728.
+/// A compressed IP packet is no longer, at any level: where every byte takes a code of nine bits
+/// (RFC 1951, 3.2.6), 73,728.
 const MADE_LEN_MAX: usize = 80 << 10;
 
 /// Why a payload can't be decompressed.
@@ -26,8 +27,8 @@ pub(super) enum Refusal {
     TooBig,
 }
 
-/// A thread's compressors, one for each level that was asked for, its decompressor, and room for what they
-/// make.
+/// A thread's compressors, one for each level that was asked for, its decompressor, and room for
+/// what they make.
 pub(super) struct Codec {
     compress: [Option<Compress>; LEVELS],
     decompress: Decompress,
@@ -42,21 +43,23 @@ thread_local! {
     });
 }
 
-/// Does `work` with the calling thread's codec, which is made when it is first asked for. `work` may not ask
-/// for it again.
+/// Does `work` with the calling thread's codec, which is made when it is first asked for. `work`
+/// may not ask for it again.
 pub(super) fn with_codec<T>(work: impl FnOnce(&mut Codec) -> T) -> T {
     CODEC.with_borrow_mut(work)
 }
 
 impl Codec {
-    /// Compresses `payload` at `level`, 1 to 9, to at most `len_max` bytes; `None` where it would be more.
+    /// Compresses `payload` at `level`, 1 to 9, to at most `len_max` bytes; `None` where it would
+    /// be more.
     pub(super) fn compress(&mut self, payload: &[u8], level: u32, len_max: usize) -> Option<&[u8]> {
         let slot = self.compress.get_mut(level as usize)?;
         let compress = slot.get_or_insert_with(|| Compress::new(Compression::new(level), false));
         // RFC 2394, 2.2: each packet is compressed without what came before it.
         compress.reset();
-        // Into room for all of it, also where only less is of use: `reset` of zlib-rs 0.6 forgets what was not
-        // taken from a stream, but not the room that it took; in the end none is left, and it panics.
+        // Into room for all of it, also where only less is of use: `reset` of zlib-rs 0.6 forgets
+        // what was not taken from a stream, but not the room that it took; in the end none is left,
+        // and it panics.
         let status = compress.compress(payload, &mut self.made, FlushCompress::Finish);
         let len = compress.total_out() as usize;
         if !matches!(status, Ok(Status::StreamEnd)) {
@@ -66,12 +69,12 @@ impl Codec {
         self.made.get(..len).filter(|made| made.len() <= len_max)
     }
 
-    /// Decompresses `stream`, the whole of it, to at most `len_max` bytes. It stops one byte later, however long
-    /// the result would be.
+    /// Decompresses `stream`, the whole of it, to at most `len_max` bytes. It stops one byte later,
+    /// however long the result would be.
     ///
     /// # Errors
-    /// [`Refusal::TooBig`] for a result of over `len_max` bytes, [`Refusal::BadDeflate`] for a stream that has
-    /// none or does not end where `stream` does.
+    /// [`Refusal::TooBig`] for a result of over `len_max` bytes, [`Refusal::BadDeflate`] for a
+    /// stream that has none or does not end where `stream` does.
     pub(super) fn decompress(&mut self, stream: &[u8], len_max: usize) -> Result<&[u8], Refusal> {
         let Self { decompress, made, .. } = self;
         let room = made.get_mut(..=len_max).ok_or(Refusal::TooBig)?;

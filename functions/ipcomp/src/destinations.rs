@@ -22,8 +22,8 @@ impl Destinations {
         Self { prefixes: section.has("to").then(|| list.into()) }
     }
 
-    /// Where to compress a packet that goes to one of them and whose payload has at least `min_len` bytes;
-    /// `None` where it is to be left alone.
+    /// Where to compress a packet that goes to one of them and whose payload has at least `min_len`
+    /// bytes; `None` where it is to be left alone.
     pub(super) fn compressible(&self, packet: &Packet<'_>, min_len: usize) -> Option<Place> {
         let place = super::eligible(packet, min_len, place::to_compress)?;
         self.hold(packet).then_some(place)

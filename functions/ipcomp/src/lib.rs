@@ -305,9 +305,9 @@ impl Ipcomp {
         codec: &mut Codec,
     ) -> Outcome {
         let body = body_of(packet.as_packet(), place);
-        // RFC 3173, 2.2: "If the total size of a compressed payload and the IPComp header [...] is not
-        // smaller than the size of the original payload, the IP datagram MUST be sent in the original
-        // non-compressed form."
+        // RFC 3173, 2.2: "If the total size of a compressed payload and the IPComp header [...] is
+        // not smaller than the size of the original payload, the IP datagram MUST be sent in the
+        // original non-compressed form."
         let before = body.len();
         let Some(len_max) = before.checked_sub(HEADER_LEN + 1) else { return Outcome::LEFT };
         let Some(made) = codec.compress(body, level, len_max) else {
@@ -363,9 +363,10 @@ fn refuse(packet: &mut PacketMut<'_>, why: Reason) -> Outcome {
     Outcome::LEFT
 }
 
-/// Puts `parts` in the place of what is there, `protocol` in the byte that names it, and mends lengths and the
-/// IPv4 header checksum. The frame ends where the packet does: padding is not kept. Gives the length of `parts`;
-/// `None`, and nothing is done, where the packet would be longer than IP allows or there is no room.
+/// Puts `parts` in the place of what is there, `protocol` in the byte that names it, and mends
+/// lengths and the IPv4 header checksum. The frame ends where the packet does: padding is not kept.
+/// Gives the length of `parts`; `None`, and nothing is done, where the packet would be longer than
+/// IP allows or there is no room.
 fn replace(
     packet: &mut PacketMut<'_>,
     place: Place,

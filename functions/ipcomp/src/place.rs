@@ -24,7 +24,8 @@ pub(super) fn to_compress(packet: &Packet<'_>) -> Option<Place> {
     let place = Place::end_to_end(packet)?;
     let taken = matches!(
         place.protocol,
-        // Compressed, encrypted, or signed as it is: a change would break what the receiver checks first.
+        // Compressed, encrypted, or signed as it is: a change would break what the receiver checks
+        // first.
         ip_protocol::IPCOMP | ip_protocol::ESP | ip_protocol::AH | ip_protocol::NO_NEXT_HEADER
     );
     // In IPv4 its number is a protocol like any other.
@@ -32,8 +33,8 @@ pub(super) fn to_compress(packet: &Packet<'_>) -> Option<Place> {
     (!taken).then_some(place)
 }
 
-/// Where the IPComp header of a whole, well-formed packet stands, if it has one; `None` also behind AH, which
-/// is checked before it is decompressed (RFC 3173, 2): it signs the packet as it is.
+/// Where the IPComp header of a whole, well-formed packet stands, if it has one; `None` also behind
+/// AH, which is checked before it is decompressed (RFC 3173, 2): it signs the packet as it is.
 pub(super) fn to_decompress(packet: &Packet<'_>) -> Option<Place> {
     if packet.protocol() != ip_protocol::IPCOMP {
         return None;

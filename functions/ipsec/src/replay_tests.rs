@@ -1,4 +1,5 @@
-//! The replay window against a model that remembers every number, written from RFC 4303, 3.4.3 and A2.
+//! The replay window against a model that remembers every number, written from RFC 4303, 3.4.3 and
+//! A2.
 
 use std::collections::HashSet;
 

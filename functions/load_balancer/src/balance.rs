@@ -1,4 +1,5 @@
-//! Which backend a flow goes to, and which VIP it comes back from: the directory and the connections together.
+//! Which backend a flow goes to, and which VIP it comes back from: the directory and the
+//! connections together.
 
 use std::sync::Arc;
 
@@ -147,7 +148,8 @@ impl Balance {
         Ok((target, Named { name, number: target as u16 }))
     }
 
-    /// The VIP that a backend's packet to a client is from; `None` where it is of no connection of ours.
+    /// The VIP that a backend's packet to a client is from; `None` where it is of no connection of
+    /// ours.
     pub(super) fn back(
         &mut self,
         name: u64,

@@ -1,13 +1,15 @@
 //! The connections of one shard: fixed memory, exact expiry, two ways to find one.
 //!
-//! A connection lies in a cache line of a slab. It is found by its client and its VIP, and, where packets
-//! come back this way, by its client and its backend. Those of one [`Kind`], and so of one idle time, are in a queue in
-//! the order in which they were last used, so that a full table knows at once whether one has expired, and which gives
-//! way where none has: the head of the longest queue of a kind that is worth little. A new one is
-//! refused if and only if every place is taken by others. Use is noted to the second, rounded up,
-//! so that a busy connection moves in its queue once a second.
+//! A connection lies in a cache line of a slab. It is found by its client and its VIP, and, where
+//! packets come back this way, by its client and its backend. Those of one [`Kind`], and so of one
+//! idle time, are in a queue in the order in which they were last used, so that a full table knows
+//! at once whether one has expired, and which gives way where none has: the head of the longest
+//! queue of a kind that is worth little. A new one is refused if and only if every place is taken
+//! by others. Use is noted to the second, rounded up, so that a busy connection moves in its queue
+//! once a second.
 //!
-//! Look-ups are seeded anew for every table, so that nobody can aim at one place; no result depends on it.
+//! Look-ups are seeded anew for every table, so that nobody can aim at one place; no result depends
+//! on it.
 
 use core::hash::BuildHasher;
 use core::time::Duration;
@@ -169,8 +171,8 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Room for `capacity`, of which a client's address may have `per_source` (0: any number); those of `both_ways` are
-    /// found by their backend too.
+    /// Room for `capacity`, of which a client's address may have `per_source` (0: any number);
+    /// those of `both_ways` are found by their backend too.
     pub(super) fn new(
         capacity: usize,
         per_source: u32,
@@ -206,15 +208,16 @@ impl Connections {
         self.current
     }
 
-    /// What a connection is looked up by: a hash of its client and of the name of its VIP or backend.
+    /// What a connection is looked up by: a hash of its client and of the name of its VIP or
+    /// backend.
     #[inline]
     pub(super) fn key(&self, client: &Client, name: u64) -> u32 {
         let hash = client.hash(name ^ self.seed);
         (hash ^ hash >> 32) as u32
     }
 
-    /// The first place that [`Connections::find`] or [`Connections::find_back`] looks at for `key`. What it
-    /// says is for [`Connections::glance_at`] alone.
+    /// The first place that [`Connections::find`] or [`Connections::find_back`] looks at for `key`.
+    /// What it says is for [`Connections::glance_at`] alone.
     #[inline]
     pub(super) fn glance(&self, key: u32, back: bool) -> u32 {
         let index = if back { self.by_backend.as_ref() } else { Some(&self.by_vip) };
@@ -390,7 +393,8 @@ impl Connections {
         }
     }
 
-    /// The number of a free place for a client's connection, where it may have one; it may be one behind the last.
+    /// The number of a free place for a client's connection, where it may have one; it may be one
+    /// behind the last.
     fn admit(&mut self, client: &Client, now: Instant) -> Result<u32, Refusal> {
         if self.sources.is_some() {
             let (version, address) = client.source();

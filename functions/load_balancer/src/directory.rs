@@ -1,9 +1,9 @@
-//! What packets are looked up in: VIPs and backends by address and port, and a Maglev table for each
-//! service.
+//! What packets are looked up in: VIPs and backends by address and port, and a Maglev table for
+//! each service.
 //!
-//! A [`Vip`] is an address with one port, a [`Target`] a backend of one. Both have a name, a hash of their
-//! address, port and protocol, that stays the same when their numbers change with a reload: connections are
-//! remembered by names, and by numbers as a hint.
+//! A [`Vip`] is an address with one port, a [`Target`] a backend of one. Both have a name, a hash
+//! of their address, port and protocol, that stays the same when their numbers change with a
+//! reload: connections are remembered by names, and by numbers as a hint.
 
 use core::net::IpAddr;
 use core::ops::Range;
@@ -55,8 +55,8 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Of these services, with tables of `table_size` places; `None` where two names are one, which is as
-    /// likely as drawing the same 64 bits twice.
+    /// Of these services, with tables of `table_size` places; `None` where two names are one, which
+    /// is as likely as drawing the same 64 bits twice.
     pub(super) fn new(services: &[Service], table_size: usize) -> Option<Self> {
         let (mut vips, mut targets, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         for (table, service) in services.iter().enumerate() {
@@ -132,9 +132,11 @@ impl Directory {
         }
     }
 
-    /// The number of a target of a VIP called `name`, which was `hint` once, that keeps its connections.
+    /// The number of a target of a VIP called `name`, which was `hint` once, that keeps its
+    /// connections.
     ///
-    /// Two backends of a service may be one target: without a port of their own, and with the VIP's.
+    /// Two backends of a service may be one target: without a port of their own, and with the
+    /// VIP's.
     #[inline]
     pub(super) fn kept_target(&self, vip: usize, name: u64, hint: usize) -> Option<usize> {
         let range = self.vips[vip].targets.clone();
@@ -168,8 +170,8 @@ impl Directory {
     }
 }
 
-/// The backends of a service by address and port: balancers whose files list them in another order have
-/// the same tables.
+/// The backends of a service by address and port: balancers whose files list them in another order
+/// have the same tables.
 fn in_order(service: &Service) -> Vec<&Backend> {
     let mut backends: Vec<&Backend> = service.backends.iter().collect();
     backends.sort_unstable_by_key(|own| (own.address, own.port));

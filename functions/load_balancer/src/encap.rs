@@ -1,5 +1,5 @@
-//! Modes without a way back: a packet is carried to its backend in another one (IP in IP, RFC 2003 and RFC
-//! 2473), or as it is, in a frame to the backend's Ethernet address.
+//! Modes without a way back: a packet is carried to its backend in another one (IP in IP, RFC 2003
+//! and RFC 2473), or as it is, in a frame to the backend's Ethernet address.
 
 use warpline_packet::wire::{checksum, ip_protocol, ipv4, ipv6};
 use warpline_packet::{Batch, Flags, PacketMut, Reason};
@@ -15,8 +15,8 @@ pub(super) struct Source {
     pub(super) v6: Option<u128>,
 }
 
-/// 172.16.0.0/16, and 100::/64, which leads nowhere (RFC 6666): what Katran derives sources in, so that
-/// backends spread tunnels over their queues.
+/// 172.16.0.0/16, and 100::/64, which leads nowhere (RFC 6666): what Katran derives sources in, so
+/// that backends spread tunnels over their queues.
 pub(super) const DERIVED_V4: u32 = 0xac10_0000;
 pub(super) const DERIVED_V6: u128 = 0x0100 << 112;
 
@@ -44,8 +44,8 @@ fn inner_len(packet: &PacketMut<'_>) -> usize {
     packet.ip_wire_len()
 }
 
-/// Puts every packet that has a backend in its words in a packet to that: the tag is the IP version.
-/// Answers to such packets stay as they are.
+/// Puts every packet that has a backend in its words in a packet to that: the tag is the IP
+/// version. Answers to such packets stay as they are.
 pub(super) fn tunnel(batch: &mut Batch, words: &Words, source: Source) {
     batch.for_each_forward(|packet| {
         if packet.has(Flags::ANSWER) {
@@ -78,7 +78,8 @@ fn outer_v4(packet: &PacketMut<'_>, source: Source, backend: Endpoint) -> [u8; i
     put(field::DSCP_ECN, &[packet.traffic_class()]);
     put(field::TOTAL_LEN, &((inner_len(packet) + ipv4::HEADER_LEN) as u16).to_be_bytes());
     put(field::IDENT, &packet.ip_ident().to_be_bytes());
-    // "Copied from the corresponding field in the inner IP header": may it be fragmented on its way?
+    // "Copied from the corresponding field in the inner IP header": may it be fragmented on its
+    // way?
     let fragment = packet.ip_fragment() & ipv4::DONT_FRAGMENT;
     put(field::FLAGS_FRAGMENT, &fragment.to_be_bytes());
     put(field::TTL, &[HOPS]);
@@ -108,7 +109,8 @@ fn outer_v6(packet: &PacketMut<'_>, source: Source, backend: Endpoint) -> [u8; i
     header
 }
 
-/// Puts `header`, of an IP version, between the link header and the packet. Says whether there was room.
+/// Puts `header`, of an IP version, between the link header and the packet. Says whether there was
+/// room.
 fn wrap(packet: &mut PacketMut<'_>, header: &[u8], version: u8) -> bool {
     let (link, l3, inner) = (packet.link(), packet.l3_offset(), packet.version());
     if !packet.reshape(-(header.len() as isize), 0) {

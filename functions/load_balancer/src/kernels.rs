@@ -1,4 +1,5 @@
-//! The balancer on a device: an item a packet. With DNAT it is the translator's rewrite; the other modes have kernels of their own.
+//! The balancer on a device: an item a packet. With DNAT it is the translator's rewrite; the other
+//! modes have kernels of their own.
 
 use warpline_packet::wire::{ip_protocol, ipv4, ipv6};
 
@@ -18,7 +19,8 @@ const fn step(name: &'static str) -> KernelStep {
 const TUNNEL_STEPS: &[KernelStep] = &[step("tunnel")];
 const MAC_STEPS: &[KernelStep] = &[step("readdress")];
 
-/// Each mode has a text of its own: that of the tunnel makes headers in frames, and fields of those can't lie in columns.
+/// Each mode has a text of its own: that of the tunnel makes headers in frames, and fields of those
+/// can't lie in columns.
 pub(super) fn kernels(config: &Config, words: &Words) -> Kernels {
     let (name, text, steps, headers): (_, _, _, &'static [_]) = match config.fixed.mode {
         Mode::Dnat => return nat_kernels::kernels(words, false),

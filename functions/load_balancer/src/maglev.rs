@@ -1,11 +1,11 @@
-//! Maglev hashing (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer", NSDI
-//! 2016, section 3.4): a table of prime size in which every backend has its share of the places, nearly
-//! the same places whichever other backends there are.
+//! Maglev hashing (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer",
+//! NSDI 2016, section 3.4): a table of prime size in which every backend has its share of the
+//! places, nearly the same places whichever other backends there are.
 //!
-//! Each backend has an order of its own of all places, a permutation made of an offset and a skip. They
-//! take turns; whose turn it is gets the first place of its order that is free. With weights, a backend
-//! takes part in as many rounds as its weight asks, compared to the largest; where all weigh the same this
-//! is the paper's algorithm.
+//! Each backend has an order of its own of all places, a permutation made of an offset and a skip.
+//! They take turns; whose turn it is gets the first place of its order that is free. With weights,
+//! a backend takes part in as many rounds as its weight asks, compared to the largest; where all
+//! weigh the same this is the paper's algorithm.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -93,7 +93,8 @@ impl Cursor {
         Self { number, weight: backend.weight.into(), taken: 0, place, skip }
     }
 
-    /// The round of its next turn. After round n it has had n * weight / `most` turns, rounded down.
+    /// The round of its next turn. After round n it has had n * weight / `most` turns, rounded
+    /// down.
     fn round(&self, most: u64) -> u64 {
         ((self.taken + 1) * most).div_ceil(self.weight)
     }
@@ -129,8 +130,8 @@ mod tests {
         (0..).zip(weights).map(|(n, &weight)| Turns { name: mix(n, 77), weight }).collect()
     }
 
-    /// The paper's pseudo-code 1 on a permutation written out, with the rounds of a weight counted from
-    /// the start each time.
+    /// The paper's pseudo-code 1 on a permutation written out, with the rounds of a weight counted
+    /// from the start each time.
     fn slow(size: usize, backends: &[Turns]) -> Vec<u16> {
         let orders: Vec<Vec<usize>> = backends
             .iter()
@@ -192,8 +193,8 @@ mod tests {
         }
     }
 
-    /// Section 3.4: "Maglev hashing's load imbalance is bounded": a table a hundred times the number of
-    /// backends has no share more than 1 % above the mean.
+    /// Section 3.4: "Maglev hashing's load imbalance is bounded": a table a hundred times the
+    /// number of backends has no share more than 1 % above the mean.
     #[test]
     fn shares_are_balanced() {
         for (size, count) in [(251, 2), (65_537, 100), (65_537, 655), (655_373, 1000)] {

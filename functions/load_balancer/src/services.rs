@@ -5,8 +5,8 @@
 //! backend ADDRESS [port PORT] [weight WEIGHT] [mac MAC] [drain | down]
 //! ```
 //!
-//! A `backend` line belongs to the `vip` line above it; blanks before it don't matter. What follows `#` is
-//! a comment. Every line that doesn't read is told with its place.
+//! A `backend` line belongs to the `vip` line above it; blanks before it don't matter. What follows
+//! `#` is a comment. Every line that doesn't read is told with its place.
 
 use core::net::IpAddr;
 use core::str::FromStr;

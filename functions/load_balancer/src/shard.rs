@@ -106,9 +106,9 @@ impl BalancerShard {
         Glance::Flow { flow, end, key }
     }
 
-    /// Looks at some packets, and touches the memory of all their connections before anything waits for
-    /// that of one: with a million of them a packet costs two cache misses. The loops over memory are short,
-    /// so that a processor is at many misses at once.
+    /// Looks at some packets, and touches the memory of all their connections before anything waits
+    /// for that of one: with a million of them a packet costs two cache misses. The loops over
+    /// memory are short, so that a processor is at many misses at once.
     #[inline]
     fn glance_over(&self, batch: &Batch, picks: &[u16], glances: &mut [Glance; GLANCES]) {
         for (&pick, glance) in picks.iter().zip(&mut *glances) {
@@ -206,7 +206,8 @@ impl BalancerShard {
         }
     }
 
-    /// An ICMP error goes where packets like the one that it quotes come from; other messages are no VIP's.
+    /// An ICMP error goes where packets like the one that it quotes come from; other messages are
+    /// no VIP's.
     fn icmp(&mut self, packet: &PacketMut<'_>, dst: u128) -> Done {
         let (version, kind) = (packet.version(), packet.icmp_type());
         let error = match version {

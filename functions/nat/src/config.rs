@@ -40,7 +40,8 @@ pub(super) struct Config {
     pub(super) bindings: usize,
     /// Bindings that an inside address may have; 0: any number.
     pub(super) per_source: u32,
-    /// Where outside ports are looked for. Nobody else can tell which a binding will get (RFC 6056, 3.3.3).
+    /// Where outside ports are looked for. Nobody else can tell which a binding will get (RFC 6056,
+    /// 3.3.3).
     pub(super) port_key: HashKey,
     /// Where first fragments are remembered.
     pub(super) fragment_key: HashKey,

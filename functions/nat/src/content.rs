@@ -22,7 +22,8 @@ pub(super) struct Flow<'a> {
     pub(super) dst_port: u16,
     /// Of TCP.
     pub(super) segment: Option<Segment<'a>>,
-    /// Whether it makes a binding where there is none. Of echoes those that ask do, and only inside hosts ask.
+    /// Whether it makes a binding where there is none. Of echoes those that ask do, and only inside
+    /// hosts ask.
     pub(super) opens: bool,
 }
 

@@ -66,7 +66,8 @@ impl Key {
         config.outside.named(self.version, self.home_hash())
     }
 
-    /// A hash of the inside address alone, without a key: hosts keep their outside address by it, from run to run too.
+    /// A hash of the inside address alone, without a key: hosts keep their outside address by it,
+    /// from run to run too.
     fn home_hash(&self) -> u64 {
         let inside = self.inside_address();
         let folded = match self.version {

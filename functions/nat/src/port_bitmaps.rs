@@ -7,7 +7,8 @@ use warpline_packet::prefetch;
 /// A block without a bitmap.
 pub(super) const NO_BITMAP: u32 = u32::MAX;
 
-/// Bitmaps of blocks of one size. Their memory is reserved at the start and used as ports are taken.
+/// Bitmaps of blocks of one size. Their memory is reserved at the start and used as ports are
+/// taken.
 pub(super) struct PortBitmaps {
     ports: usize,
     words: usize,

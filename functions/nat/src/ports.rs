@@ -1,7 +1,8 @@
 //! A shard's outside ports: those that it has of each outside address, for each protocol.
 //!
-//! An address and protocol has a [`Set`] while a port of it is taken. So memory is bounded by the bindings, however many
-//! addresses there are. Where one shard has all ports, a set has a bitmap for each block of them.
+//! An address and protocol has a [`Set`] while a port of it is taken. So memory is bounded by the
+//! bindings, however many addresses there are. Where one shard has all ports, a set has a bitmap
+//! for each block of them.
 
 use warpline_packet::{SHARDS, Shard, prefetch};
 
@@ -13,8 +14,8 @@ use warpline_rewrite::{Endpoint, Protocol};
 use warpline_tables::index::{Index, scale};
 use warpline_tables::keyed::HashKey;
 
-/// Addresses after a full one that are tried in turn. After these, any address with ports in use and ports left will do:
-/// no flood makes a search long.
+/// Addresses after a full one that are tried in turn. After these, any address with ports in use
+/// and ports left will do: no flood makes a search long.
 pub(super) const TRIED_IN_TURN: u128 = 64;
 
 /// Addresses, and ports of the home address and of each other one, that a shared binding tries.
@@ -88,8 +89,8 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// The ports that `shard` has of each address of `pool`: its block, or all 64 blocks where there is one shard. No
-    /// more than `bindings` ports, and one besides, may be taken at once.
+    /// The ports that `shard` has of each address of `pool`: its block, or all 64 blocks where
+    /// there is one shard. No more than `bindings` ports, and one besides, may be taken at once.
     pub(super) fn new(range: PortRange, shard: Shard, pool: &Pool, bindings: usize) -> Self {
         let block = usize::from(range.per_shard());
         let blocks = SHARDS / shard.of();
@@ -114,8 +115,8 @@ impl Ports {
         }
     }
 
-    /// Takes a free port: the first from the place that the hash names on, of the home address if that has one; one as
-    /// even or odd as asked before others.
+    /// Takes a free port: the first from the place that the hash names on, of the home address if
+    /// that has one; one as even or odd as asked before others.
     pub(super) fn take(&mut self, wanted: &Wanted) -> Option<Outside> {
         let (address, set) = self.choose(wanted)?;
         let port = self.search(set, wanted)?;

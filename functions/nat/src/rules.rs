@@ -1,8 +1,8 @@
 //! Rules of other translators: whose addresses are translated, and to which.
 //!
-//! Here every inside address is translated to one pool. So all rules of a file must translate to the
-//! same addresses. Their conditions decide whether a packet is translated. Unsupported parts fail
-//! closed: left out, a condition lets more be translated, and a port forward none in.
+//! Here every inside address is translated to one pool. So all rules of a file must translate to
+//! the same addresses. Their conditions decide whether a packet is translated. Unsupported parts
+//! fail closed: left out, a condition lets more be translated, and a port forward none in.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,8 +1,10 @@
-//! Packets that no router forwards, wherever their route leads (RFC 1812, 5.2.2 and 5.3.7; RFC 4291, 2.5).
+//! Packets that no router forwards, wherever their route leads (RFC 1812, 5.2.2 and 5.3.7; RFC
+//! 4291, 2.5).
 //!
-//! [`Checks`] holds the reasons for which the chain file drops them. Where the RFCs leave a choice, Linux 6.18
-//! decides. Forbidden destinations are routes of the tables ([`super::fib`]); the rest is asked of each
-//! packet: [`is_sound_v4`] and [`is_sound_v6`] are quick and [`Checks::objection`] names the reason.
+//! [`Checks`] holds the reasons for which the chain file drops them. Where the RFCs leave a choice,
+//! Linux 6.18 decides. Forbidden destinations are routes of the tables ([`super::fib`]); the rest
+//! is asked of each packet: [`is_sound_v4`] and [`is_sound_v6`] are quick and [`Checks::objection`]
+//! names the reason.
 
 use warpline_packet::wire::{checksum, ip_protocol, ipv4, ipv6};
 use warpline_packet::{Flags, LinkType, Packet, Reason};
@@ -119,15 +121,16 @@ impl Checks {
     }
 }
 
-/// Whether an IPv4 header without options has a right checksum and an ordinary source. A source in 0/8, in 127/8, or
-/// from 224.0.0.0 on is not ordinary; [`Checks::objection`] decides about it.
+/// Whether an IPv4 header without options has a right checksum and an ordinary source. A source in
+/// 0/8, in 127/8, or from 224.0.0.0 on is not ordinary; [`Checks::objection`] decides about it.
 #[inline(always)]
 pub(super) fn is_sound_v4(header: &[u8; ipv4::HEADER_LEN]) -> bool {
     let word = |at: usize| {
         u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
     };
-    // The sum doesn't depend on the order of bytes (RFC 1071, 2 (B)). It is never zero, as the version is not.
-    // So the folded sum is 0xffff if 0xffff divides it: a product and a comparison replace the folds.
+    // The sum doesn't depend on the order of bytes (RFC 1071, 2 (B)). It is never zero, as the
+    // version is not. So the folded sum is 0xffff if 0xffff divides it: a product and a comparison
+    // replace the folds.
     let sum = [0, 4, 8, 12, 16].into_iter().fold(0, |sum, at| sum + u64::from(word(at)));
     let network = header[ipv4::field::SRC_ADDR.start];
     sum % 0xffff == 0 && (1..0xe0).contains(&network) && network != 127
@@ -139,14 +142,15 @@ pub(super) fn is_sound_v6(src: u128) -> bool {
     !is_martian_v6(src)
 }
 
-/// Whether a source is no host's address: none, a loopback, a group's or the broadcast's. Linux forwards
-/// from the rest of 0/8, class E and link-local addresses.
+/// Whether a source is no host's address: none, a loopback, a group's or the broadcast's. Linux
+/// forwards from the rest of 0/8, class E and link-local addresses.
 #[inline(always)]
 fn is_martian_v4(src: u32) -> bool {
     src == 0 || src >> 24 == 127 || src >> 28 == 0xe || src == u32::MAX
 }
 
-/// None, the loopback, a group's or a link-local one. Linux forwards from mapped and compatible ones.
+/// None, the loopback, a group's or a link-local one. Linux forwards from mapped and compatible
+/// ones.
 #[inline(always)]
 fn is_martian_v6(src: u128) -> bool {
     src <= 1 || src >> 120 == 0xff || src >> 118 == 0x3fa

@@ -1,9 +1,9 @@
 //! DIR-24-8 (Gupta, Lin, McKeown 1998): longest match over IPv4 in one memory access, two for what
 //! is longer than /24.
 //!
-//! An entry of the first table, by the upper 24 bits of an address, holds a next hop or the number of
-//! a group of 256 entries, by the lower 8. Next hops are 16-bit numbers, 0 for none. [`Dir24_8`] has
-//! entries of one width ([`Entry`]); [`super::Fib4`] takes the narrower one that fits.
+//! An entry of the first table, by the upper 24 bits of an address, holds a next hop or the number
+//! of a group of 256 entries, by the lower 8. Next hops are 16-bit numbers, 0 for none. [`Dir24_8`]
+//! has entries of one width ([`Entry`]); [`super::Fib4`] takes the narrower one that fits.
 //!
 //! ```
 //! use warpline_router::Dir24_8;
@@ -125,9 +125,9 @@ impl<E: Entry> Dir24_8<E> {
 
     /// The next hops of `addresses`, as many as both slices have.
     ///
-    /// Loads come first and nothing is asked of what they bring: no branch, and no check of bounds, as
-    /// 24 bits index 2^24 slots. So the processor has as many under way as it can. Asking in the same
-    /// loop took 1.4 times as long on an EPYC core.
+    /// Loads come first and nothing is asked of what they bring: no branch, and no check of bounds,
+    /// as 24 bits index 2^24 slots. So the processor has as many under way as it can. Asking in the
+    /// same loop took 1.4 times as long on an EPYC core.
     pub fn lookup_bulk(&self, addresses: &[u32], hops: &mut [u16]) {
         let mut entries = [E::NONE; WAVE];
         for (addresses, hops) in addresses.chunks(WAVE).zip(hops.chunks_mut(WAVE)) {

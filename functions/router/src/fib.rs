@@ -61,8 +61,8 @@ pub(super) struct Fib {
 }
 
 impl Fib {
-    /// Where packets for next hop `hop` go: the Ethernet address to write, if one is known, or why they
-    /// are dropped.
+    /// Where packets for next hop `hop` go: the Ethernet address to write, if one is known, or why
+    /// they are dropped.
     #[inline(always)]
     pub(super) fn next(&self, hop: u16) -> Result<Option<Mac>, Reason> {
         match self.actions.get(usize::from(hop)) {
@@ -75,8 +75,8 @@ impl Fib {
 
     /// The tables of `routes`; with `neighbours`, next hops have Ethernet addresses.
     ///
-    /// A neighbour on a connected prefix gets a host route, as packets to it go to itself. The error
-    /// says that there are too many of them.
+    /// A neighbour on a connected prefix gets a host route, as packets to it go to itself. The
+    /// error says that there are too many of them.
     pub(super) fn new(
         routes: &Routes<'_>,
         neighbours: Option<&Neighbours<'_>>,
@@ -271,8 +271,8 @@ pub(super) fn is_forbidden(address: IpAddr) -> bool {
     host.is_some_and(|host| forbidden(Checks::EVERY).any(|(covered, _)| covered.holds(&host)))
 }
 
-/// The addresses that mean every host of a connected prefix (RFC 1812, 4.2.3.1). A prefix of 31 bits has
-/// none (RFC 3021).
+/// The addresses that mean every host of a connected prefix (RFC 1812, 4.2.3.1). A prefix of 31
+/// bits has none (RFC 3021).
 fn broadcasts(routes: &Routes<'_>) -> Arc<[u32]> {
     let of = |route: &Route| {
         let target = usize::from(route.hop).checked_sub(1).and_then(|at| routes.targets.get(at));

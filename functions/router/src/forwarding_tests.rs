@@ -5,7 +5,8 @@ use super::*;
 use warpline_packet::Verdict;
 use warpline_verify::{Harness, Input};
 
-/// See the file. `tests/kernels/router.rs` and the naive router of `warpline-engine` have the same cases.
+/// See the file. `tests/kernels/router.rs` and the naive router of `warpline-engine` have the same
+/// cases.
 const SEEN: &str = include_str!("forwarding_of_linux.txt");
 const ROUTES: &str = "0.0.0.0/0 10.0.2.2\n10.0.1.0/24 direct\n10.0.2.0/24 direct\n\
     ::/0 2001:db8:2::2\n2001:db8:1::/64 direct\n2001:db8:2::/64 direct\n";

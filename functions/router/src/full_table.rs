@@ -1,8 +1,8 @@
 //! Tables of the Internet's size and shape, from a seed: for tests and benches.
 //!
 //! Prefix lengths have the shares that they have in the Internet's default-free zone; addresses are
-//! drawn so that about as many prefixes as there lie in others. A table is given as routes, as the text of a
-//! route file, or as a dump in MRT.
+//! drawn so that about as many prefixes as there lie in others. A table is given as routes, as the
+//! text of a route file, or as a dump in MRT.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -91,8 +91,8 @@ pub fn to_text(routes: &[FullRoute]) -> String {
     text
 }
 
-/// A table as a dump in MRT (RFC 6396), with an entry for each of `peers`. The first has the route; the paths
-/// of the others are longer.
+/// A table as a dump in MRT (RFC 6396), with an entry for each of `peers`. The first has the route;
+/// the paths of the others are longer.
 pub fn to_mrt(routes: &[FullRoute], peers: u16) -> Vec<u8> {
     let mut dump = Vec::with_capacity(routes.len() * (32 + 64 * usize::from(peers)));
     let mut table = vec![192, 0, 2, 9, 0, 0];

@@ -44,8 +44,8 @@ impl Answers {
         Self { errors, broadcasts: Arc::clone(&fib.broadcasts) }
     }
 
-    /// RFC 1812, 4.3.2.7: none is sent about a packet that is no valid one, or to or from many. Packets
-    /// that the chain file lets through are no exception.
+    /// RFC 1812, 4.3.2.7: none is sent about a packet that is no valid one, or to or from many.
+    /// Packets that the chain file lets through are no exception.
     fn is_answerable(&self, packet: &Packet<'_>) -> bool {
         let is_broadcast = |address: u32| self.broadcasts.binary_search(&address).is_ok();
         let is_to_many = packet.version() == 4

@@ -1,5 +1,5 @@
-//! The router on a device: an item a packet, by the tables that the CPU looks up. What `kernel.cl` reads is laid out here:
-//! numbers are little-endian, arrays have no gaps.
+//! The router on a device: an item a packet, by the tables that the CPU looks up. What `kernel.cl`
+//! reads is laid out here: numbers are little-endian, arrays have no gaps.
 
 use warpline_packet::LinkType;
 use warpline_packet::wire::{ipv4, ipv6};
@@ -69,7 +69,8 @@ fn defines(router: &Router, entry_bits: u64) -> Vec<(&'static str, u64)> {
     own.into_iter().chain(own_mac(mac)).collect()
 }
 
-/// The Ethernet address, the kind (0 drops, 1 forwards, 2 rewrites) and the reason, each zero where there is none.
+/// The Ethernet address, the kind (0 drops, 1 forwards, 2 rewrites) and the reason, each zero where
+/// there is none.
 fn action_bytes(action: &Action) -> [u8; ACTION_LEN] {
     match *action {
         Action::Drop(reason) => [0, 0, 0, 0, 0, 0, 0, reason.0],

@@ -332,7 +332,8 @@ impl Router {
             let known = matches!(action, Some(Action::Forward | Action::Rewrite(_)));
             let is_sound =
                 header.header().is_some_and(checks::is_sound_v4) && !header.is_to_group();
-            // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be discarded".
+            // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be
+            // discarded".
             let goes_on = known && is_sound && header.decrement_ttl();
             header.set_next_hop(if goes_on { hop } else { 0 });
             all_go_on &= goes_on;

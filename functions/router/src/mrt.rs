@@ -1,8 +1,8 @@
 //! Routing tables as route collectors dump them: TABLE_DUMP_V2 of MRT (RFC 6396, 4.3; RFC 8050).
 //!
-//! A dump has a record for each prefix, with an entry for each peer that told of it. One of them is taken:
-//! that of the shortest AS path (RFC 4271, 9.1.2.2 a), and of those that of the lowest peer index. Every
-//! mistake is told with the byte at which it stands in the unpacked dump.
+//! A dump has a record for each prefix, with an entry for each peer that told of it. One of them is
+//! taken: that of the shortest AS path (RFC 4271, 9.1.2.2 a), and of those that of the lowest peer
+//! index. Every mistake is told with the byte at which it stands in the unpacked dump.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -272,7 +272,8 @@ impl<R: Read> Reader<'_, R> {
         Ok(self.found.targets.len() as u16)
     }
 
-    /// Sorts the routes; of two for one prefix the first in the dump holds, or one that is not supported.
+    /// Sorts the routes; of two for one prefix the first in the dump holds, or one that is not
+    /// supported.
     fn settle(&mut self) {
         let is_done = |route: &Route| Some(route.hop) != self.unsupported_hop;
         let key = |route: &Route| (route.prefix.address(), route.prefix.len(), is_done(route));
@@ -306,8 +307,8 @@ fn old_prefix(body: &[u8], which: u16) -> Result<Option<Prefix>, Fault> {
     prefix.map(Some).ok_or_else(|| (at, format!("a prefix of {len} bits")))
 }
 
-/// The prefix of a record RIB_GENERIC (RFC 6396, 4.3.3) of unicast in IPv4 or IPv6; `None` of all else,
-/// which is another table.
+/// The prefix of a record RIB_GENERIC (RFC 6396, 4.3.3) of unicast in IPv4 or IPv6; `None` of all
+/// else, which is another table.
 fn generic_prefix(body: &[u8]) -> Result<Option<Prefix>, Fault> {
     const UNICAST: u8 = 1;
     let mut fields = Fields::new(body);

@@ -1,5 +1,5 @@
-//! The path attributes of an entry of a dump (RFC 4271, 4.3; RFC 4760, 3; RFC 6396, 4.3.4): the next hop and
-//! the length of the AS path. All others are skipped.
+//! The path attributes of an entry of a dump (RFC 4271, 4.3; RFC 4760, 3; RFC 6396, 4.3.4): the
+//! next hop and the length of the AS path. All others are skipped.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -60,7 +60,8 @@ impl<'a> Fields<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) next_hop: Option<IpAddr>,
-    /// Of the AS path: a set counts as one (RFC 4271, 9.1.2.2), a confederation as none (RFC 5065, 5.3).
+    /// Of the AS path: a set counts as one (RFC 4271, 9.1.2.2), a confederation as none (RFC 5065,
+    /// 5.3).
     pub(super) len: usize,
 }
 
@@ -72,8 +73,8 @@ mod attribute {
 }
 
 impl Path {
-    /// Of an entry of a prefix of IP `version`: NEXT_HOP is that of IPv4, MP_REACH_NLRI's that of IPv6
-    /// (RFC 4760, 3). Either stands in where the other is not there.
+    /// Of an entry of a prefix of IP `version`: NEXT_HOP is that of IPv4, MP_REACH_NLRI's that of
+    /// IPv6 (RFC 4760, 3). Either stands in where the other is not there.
     pub(super) fn read(attributes: &mut Fields<'_>, version: u8) -> Result<Self, Fault> {
         let mut path = Self::default();
         let (mut plain, mut reached) = (None, None);
@@ -113,8 +114,9 @@ fn as_path_len(value: &mut Fields<'_>) -> Result<usize, Fault> {
     Ok(len)
 }
 
-/// RFC 6396, 4.3.4: only the length and the address of the next hop are there. Some write all of the
-/// attribute (RFC 4760, 3): an address family comes first, whose upper byte is 0, as no length is.
+/// RFC 6396, 4.3.4: only the length and the address of the next hop are there. Some write all of
+/// the attribute (RFC 4760, 3): an address family comes first, whose upper byte is 0, as no length
+/// is.
 fn mp_next_hop(value: &mut Fields<'_>) -> Result<IpAddr, Fault> {
     let mut len = value.u8()?;
     if len == 0 {

@@ -1,4 +1,5 @@
-//! Dumps: a full table against the longest match by lengths, the choice of a path, and what is wrong.
+//! Dumps: a full table against the longest match by lengths, the choice of a path, and what is
+//! wrong.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -337,8 +338,8 @@ fn a_router_takes_any_of_them() {
     assert!(told(&gzip(&[0xff; 100])).contains("byte 0 is not UTF-8"));
 }
 
-/// Files that pack a thousandfold are refused: at the bound on their fold, or at their first unknown
-/// record.
+/// Files that pack a thousandfold are refused: at the bound on their fold, or at their first
+/// unknown record.
 #[test]
 fn bombs_do_no_harm() {
     let folder = Folder::new("bombs", &[]);

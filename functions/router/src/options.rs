@@ -15,7 +15,8 @@ mod timestamp {
     pub(super) const PRESPECIFIED: u8 = 3;
 }
 
-/// The options of an IPv4 header one by one, without the end and no-operations; `Err` where a length lies.
+/// The options of an IPv4 header one by one, without the end and no-operations; `Err` where a
+/// length lies.
 fn each_v4(options: &[u8]) -> impl Iterator<Item = Result<&[u8], ()>> {
     let mut rest = options;
     core::iter::from_fn(move || {
@@ -84,7 +85,8 @@ const OPTIONS_MAX: usize = 8;
 /// Bytes of padding in a row: more than 7 align nothing.
 const PADDING_MAX: usize = 7;
 
-/// Whether Linux refuses the hop-by-hop options that follow the header of `packet`, as far as captured.
+/// Whether Linux refuses the hop-by-hop options that follow the header of `packet`, as far as
+/// captured.
 pub(super) fn are_bad_v6(packet: &[u8]) -> bool {
     let Some(&[_, units]) = packet.get(ipv6::HEADER_LEN..).and_then(<[u8]>::first_chunk) else {
         return false;
@@ -134,7 +136,8 @@ fn is_refused_v6(packet: &[u8], at: usize, kind: u8, value: &[u8]) -> bool {
             let says_both = Ipv6::new_unchecked(packet).payload_len() != 0;
             at % 4 != 2 || says_both || len.is_none_or(|len| len <= u16::MAX.into())
         }
-        // RFC 8200, 4.2: with one of the upper two bits set, an unknown option has the packet discarded.
+        // RFC 8200, 4.2: with one of the upper two bits set, an unknown option has the packet
+        // discarded.
         _ => kind >> 6 != 0,
     }
 }

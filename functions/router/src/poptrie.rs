@@ -1,9 +1,9 @@
 //! Poptrie (Asai, Ohara 2015): longest match over IPv6 in a trie whose nodes are bit vectors.
 //!
-//! The upper 18 bits of an address index a flat table; below it every node decides on 6 bits. A node
-//! has a bit for each of its 64 slots that has a child, and a bit for each slot where a run of equal
-//! next hops begins; children and next hops lie in flat arrays, found by counting bits. 18 + 5 * 6 is
-//! 48, the longest prefix that is common in the Internet.
+//! The upper 18 bits of an address index a flat table; below it every node decides on 6 bits. A
+//! node has a bit for each of its 64 slots that has a child, and a bit for each slot where a run of
+//! equal next hops begins; children and next hops lie in flat arrays, found by counting bits. 18 +
+//! 5 * 6 is 48, the longest prefix that is common in the Internet.
 //!
 //! A bulk look-up walks 64 addresses level by level, so that their loads don't wait for each other.
 //!

@@ -49,7 +49,8 @@ struct Attributes<'a> {
 
 type Words<'a> = std::str::SplitAsciiWhitespace<'a>;
 
-/// Reads the line whose first word is `first`. `next` is the line after it where that adds a next hop.
+/// Reads the line whose first word is `first`. `next` is the line after it where that adds a next
+/// hop.
 pub(super) fn parse<'a>(
     first: &'a str,
     mut words: Words<'a>,
@@ -154,7 +155,8 @@ const UNSUPPORTED: &[&str] =
 const UNSUPPORTED_KINDS: &[&str] =
     &["local", "broadcast", "multicast", "anycast", "throw", "nat", "xresolve"];
 
-/// Reads attributes. After one that the router can't do, an unknown word may be its value and is skipped.
+/// Reads attributes. After one that the router can't do, an unknown word may be its value and is
+/// skipped.
 fn attributes<'a>(mut words: Words<'a>, found: &mut Attributes<'a>) -> Result<(), Fault<'a>> {
     while let Some(word) = words.next() {
         // `prefix next-hop` needs no word before the address.

@@ -39,8 +39,8 @@ pub enum Target<'a> {
     Unreachable,
     /// To nowhere: forbidden.
     Prohibit,
-    /// To nowhere: the file says more than the router can do. What such a route is for must not go by a
-    /// shorter one.
+    /// To nowhere: the file says more than the router can do. What such a route is for must not go
+    /// by a shorter one.
     Unsupported,
 }
 
@@ -239,8 +239,8 @@ impl<'a> Reader<'a, '_> {
         Ok(())
     }
 
-    /// Leaves one route a prefix: that of the lowest metric. Two of one metric must agree; one that the
-    /// router can't do goes before others.
+    /// Leaves one route a prefix: that of the lowest metric. Two of one metric must agree; one that
+    /// the router can't do goes before others.
     fn settle_duplicates(&mut self) {
         let mut routes = std::mem::take(&mut self.found.routes);
         let unsupported = self.numbers.get(&(Target::Unsupported, None)).copied();

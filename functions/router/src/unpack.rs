@@ -1,5 +1,5 @@
-//! Files that may be packed with gzip (RFC 1952) or bzip2: told by their first bytes, unpacked as they are
-//! read.
+//! Files that may be packed with gzip (RFC 1952) or bzip2: told by their first bytes, unpacked as
+//! they are read.
 
 use std::io::{self, BufReader, Read};
 

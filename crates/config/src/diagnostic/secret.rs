@@ -29,7 +29,8 @@ fn is_sa_table(line: &str) -> bool {
     name.len() < line.trim_start().len() && (name.starts_with("sa]") || name.starts_with("sa."))
 }
 
-/// `enc_key = "..."`, at the start of the line or of an inline table's entry. Rules quote such text elsewhere.
+/// `enc_key = "..."`, at the start of the line or of an inline table's entry. Rules quote such text
+/// elsewhere.
 fn is_assigned(line: &str) -> bool {
     if line.starts_with('#') || line.contains("sid:") {
         return false;

@@ -10,8 +10,9 @@ use warpline_device::{
 
 use Parameter::{Reads, U32, U64, Writes};
 
-/// `scale`: out[i] = in[i] * factor + add, for `count` words. `sum_groups`: the sum of each group's 32 words through
-/// shared memory, in two steps that see each other. `stir`: each word through `rounds` steps, which takes its time.
+/// `scale`: out[i] = in[i] * factor + add, for `count` words. `sum_groups`: the sum of each group's
+/// 32 words through shared memory, in two steps that see each other. `stir`: each word through
+/// `rounds` steps, which takes its time.
 pub(crate) const TEXT: &str = "\
 KERNEL(scale, 32)(const GLOBAL u32 *in, GLOBAL u32 *out, u32 count, u64 factor, u32 add)
 {
@@ -88,8 +89,9 @@ pub(crate) fn broken() -> Source {
 }
 
 pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
-    // SAFETY: the tests give `scale` a count of words that both memories have, and `sum_groups` 32 words
-    // a group and a word of result, `stir` 32 words a group; where they don't, the arguments are refused before anything runs.
+    // SAFETY: the tests give `scale` a count of words that both memories have, and `sum_groups` 32
+    // words a group and a word of result, `stir` 32 words a group; where they don't, the arguments
+    // are refused before anything runs.
     unsafe { KernelCall::vouched(kernel, groups, arguments) }
 }
 

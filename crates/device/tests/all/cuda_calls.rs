@@ -1,4 +1,5 @@
-//! CUDA's device on a machine without a GPU: the same table of cases over stubs of the driver and of NVRTC.
+//! CUDA's device on a machine without a GPU: the same table of cases over stubs of the driver and
+//! of NVRTC.
 
 use warpline_device::host::Host;
 use warpline_device::{Device, Failure, Step, Work, open, self_test};

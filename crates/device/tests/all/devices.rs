@@ -44,7 +44,8 @@ fn every_case_on_every_device() {
     }
 }
 
-/// PoCL starts a command only where a thread is idle. It reads this when it is loaded, so that only a new process can say it.
+/// PoCL starts a command only where a thread is idle. It reads this when it is loaded, so that only
+/// a new process can say it.
 #[test]
 fn every_case_with_more_threads_than_processors() {
     let mut again = std::process::Command::new(std::env::current_exe().expect("this test"));
@@ -151,7 +152,8 @@ fn many_streams(device: &dyn Device) {
     });
 }
 
-/// The widest call starts last and ends last. Without turns PoCL before 7.0 ends the process here, most of the time.
+/// The widest call starts last and ends last. Without turns PoCL before 7.0 ends the process here,
+/// most of the time.
 fn wider_meanwhile(device: &dyn Device) {
     const ROUNDS: u32 = 1_000_000;
     let module = device.compile(&source()).expect("it compiles");
@@ -275,7 +277,8 @@ fn an_unknown_device_is_refused_with_the_known() {
     assert!(why("cuda:99").starts_with("no device \"cuda:99\""));
 }
 
-/// Every architecture that is in use, with no GPU at hand. NVRTC comes with CUDA, or as a wheel of that name.
+/// Every architecture that is in use, with no GPU at hand. NVRTC comes with CUDA, or as a wheel of
+/// that name.
 #[test]
 fn cubins_are_made_without_a_gpu() {
     for arch in [80, 90, 100] {

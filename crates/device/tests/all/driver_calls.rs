@@ -404,8 +404,8 @@ fn settled_but_functions(mut before: [i32; 8]) {
     settled(before);
 }
 
-/// Waits until no more things are there than in `most`. Functions go with their modules, and are not
-/// counted.
+/// Waits until no more things are there than in `most`. Functions go with their modules, and are
+/// not counted.
 fn settled_at_most(most: [i32; 8]) {
     let is_more = |number: usize| number != 3 && live()[number] > most[number];
     for _ in 0..10_000 {

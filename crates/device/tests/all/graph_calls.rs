@@ -1,4 +1,5 @@
-//! Works as graphs, over stubs of the driver: the table of cases, which graphs are made and kept, and what goes wrong.
+//! Works as graphs, over stubs of the driver: the table of cases, which graphs are made and kept,
+//! and what goes wrong.
 
 use std::sync::Arc;
 
@@ -110,7 +111,8 @@ fn works_that_are_no_graphs() {
     assert_eq!((times("cuGraphInstantiateWithFlags"), times("cuGraphLaunch")), (1, 2));
 }
 
-/// Calls that fail while a work is submitted, with what they say, whether the shape has a graph already, and whether the work fails.
+/// Calls that fail while a work is submitted, with what they say, whether the shape has a graph
+/// already, and whether the work fails.
 const FAILING: [(&str, i32, bool, bool); 8] = [
     ("cuStreamBeginCapture_v2", 1, false, true),
     ("cuMemcpyHtoDAsync_v2", 1, true, true),
@@ -148,7 +150,8 @@ fn what_fails_is_the_works_own() {
     }
 }
 
-/// What a kernel's bad address makes of the context: every call says so, no graph is made instead, and nothing is destroyed.
+/// What a kernel's bad address makes of the context: every call says so, no graph is made instead,
+/// and nothing is destroyed.
 fn a_lost_device_is_left_alone() {
     let device = Graphs(open("cuda:0").unwrap());
     let buffer = device.allocate(256).unwrap();

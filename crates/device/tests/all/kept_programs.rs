@@ -1,5 +1,5 @@
-//! Programs of OpenCL and of the host are taken from the disk cache if they are whole, and compiled otherwise. Every start is a
-//! process of its own, with a cache of its own.
+//! Programs of OpenCL and of the host are taken from the disk cache if they are whole, and compiled
+//! otherwise. Every start is a process of its own, with a cache of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,7 +71,8 @@ fn on_device(id: &str) {
     }
 }
 
-/// "self-test", or "scale" with the shift that the text has and the one that its results are to have.
+/// "self-test", or "scale" with the shift that the text has and the one that its results are to
+/// have.
 fn start(device: &dyn Device, work: &str) {
     let Some((_, shifts)) = work.split_once(' ') else {
         return self_test(device).unwrap();

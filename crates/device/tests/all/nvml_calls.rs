@@ -1,5 +1,5 @@
-//! Meters on a machine without a GPU, over a stub of NVML (`stub_nvml.c`) built by the system's C compiler. Shows that
-//! the calls are right, not what a GPU says.
+//! Meters on a machine without a GPU, over a stub of NVML (`stub_nvml.c`) built by the system's C
+//! compiler. Shows that the calls are right, not what a GPU says.
 
 use std::path::Path;
 use std::process::{Command, Output};

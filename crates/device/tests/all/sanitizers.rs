@@ -1,6 +1,7 @@
 //! Kernels under the compiler's address and undefined-behaviour sanitizers, where it has them.
 //!
-//! The address sanitizer must be in the process from its start, so the test starts itself again with it.
+//! The address sanitizer must be in the process from its start, so the test starts itself again
+//! with it.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -71,7 +72,8 @@ fn libraries() -> Option<String> {
 }
 
 fn again(role: &str, libraries: &str) -> Output {
-    // The sanitizer reads line numbers from the library when it reports, so that must lie on disk then.
+    // The sanitizer reads line numbers from the library when it reports, so that must lie on disk
+    // then.
     let cache = tempfile::tempdir().expect("a folder");
     Command::new(std::env::current_exe().expect("this test"))
         .args([

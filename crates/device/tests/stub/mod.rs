@@ -60,7 +60,8 @@ pub(crate) struct Stubs {
 }
 
 impl Stubs {
-    /// Builds them. `None`, said why, where there is no C compiler, and in a program that runs over them.
+    /// Builds them. `None`, said why, where there is no C compiler, and in a program that runs over
+    /// them.
     pub(crate) fn build() -> Option<Self> {
         Self::build_with("-DWITH_GRAPHS")
     }
@@ -110,8 +111,8 @@ impl Stubs {
         Ok(())
     }
 
-    /// Runs those tests of this program that `arguments` pick, with `extra` in their environment, where `cuda:0` is the stub's and
-    /// there is no OpenCL.
+    /// Runs those tests of this program that `arguments` pick, with `extra` in their environment,
+    /// where `cuda:0` is the stub's and there is no OpenCL.
     ///
     /// # Panics One failed, or none was run, or the driver's stub saw something that a driver must
     /// not be given.
@@ -119,8 +120,9 @@ impl Stubs {
         self.run(arguments, extra);
     }
 
-    /// The same with NVRTC itself in place of its stub: the driver's interprets the PTX that NVRTC makes. Returns what the program printed as
-    /// errors. Without NVRTC it prints that the test is skipped, and returns nothing.
+    /// The same with NVRTC itself in place of its stub: the driver's interprets the PTX that NVRTC
+    /// makes. Returns what the program printed as errors. Without NVRTC it prints that the test is
+    /// skipped, and returns nothing.
     ///
     /// # Panics
     /// As above; and there is no NVRTC although `WARPLINE_REQUIRE_NVRTC` is set.
@@ -141,8 +143,9 @@ impl Stubs {
         Some(self.run(arguments, &[extra, &by_ptx].concat()))
     }
 
-    /// The same with damaged copies of each kernel beside it: a changed opcode, register, number or guard, or an instruction less. Wants
-    /// three of four to fault or to leave other memory than the kernel, and prints the others. `STUB_MUTANT_SEED` draws the damage.
+    /// The same with damaged copies of each kernel beside it: a changed opcode, register, number or
+    /// guard, or an instruction less. Wants three of four to fault or to leave other memory than
+    /// the kernel, and prints the others. `STUB_MUTANT_SEED` draws the damage.
     ///
     /// # Panics
     /// As above; and too few showed.

@@ -1,10 +1,10 @@
 //! Pauses between this instance and those that its ports are linked to
 //! ([`warpline_sched::PauseSender`]).
 //!
-//! A thread of its own owns the sockets. Ingress rings it when the chain fills or empties, and lanes
-//! read which instances downstream pause them, so neither of them makes a system call for a packet.
-//! The queue between two instances is that of the interface: a chain that cannot take a frame pauses
-//! the instances upstream until it has read all frames that wait.
+//! A thread of its own owns the sockets. Ingress rings it when the chain fills or empties, and
+//! lanes read which instances downstream pause them, so neither of them makes a system call for a
+//! packet. The queue between two instances is that of the interface: a chain that cannot take a
+//! frame pauses the instances upstream until it has read all frames that wait.
 
 mod key;
 mod link;

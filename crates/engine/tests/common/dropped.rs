@@ -1,4 +1,5 @@
-//! What is shown of packets that are dropped: each as it was when the function got it that dropped it.
+//! What is shown of packets that are dropped: each as it was when the function got it that dropped
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +7,8 @@ use super::forms::{FORMS, Form, NARROW};
 use super::frames::Input;
 use super::run::Outcome;
 
-/// Fails where a packet that `form`, alone in its chain, dropped is not one of `inputs`, byte for byte, or where one of the reasons that
-/// the form is there to show was not met.
+/// Fails where a packet that `form`, alone in its chain, dropped is not one of `inputs`, byte for
+/// byte, or where one of the reasons that the form is there to show was not met.
 pub(crate) fn check_as_they_came(form: &Form, inputs: &[Input], outcome: &Outcome) {
     let mut by_time: BTreeMap<u64, BTreeSet<&[u8]>> = BTreeMap::new();
     for input in inputs {

@@ -12,8 +12,8 @@
 //! | 5 | | a copy is sent back, and the packet dropped |
 //! | 6 | a copy goes on, and | another |
 //!
-//! A tick sends on what was kept since the tick before, and a report by shard back; the end sends what
-//! is still kept.
+//! A tick sends on what was kept since the tick before, and a report by shard back; the end sends
+//! what is still kept.
 
 use core::time::Duration;
 

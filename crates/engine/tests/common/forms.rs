@@ -303,7 +303,8 @@ pub(crate) const ESN: [Form; 2] = [
     form("open-esn", "ipsec", "sas = 'sas-esn-in'", &["opened", "!bad-icv"]),
 ];
 
-/// Forms whose keys and files name what those of [`FORMS`] do not: ports and messages in rules, addresses of eight words, ESP in UDP.
+/// Forms whose keys and files name what those of [`FORMS`] do not: ports and messages in rules,
+/// addresses of eight words, ESP in UDP.
 pub(crate) const WIDE: &[Form] = &[
     form("firewall-messages", "firewall", "rules = 'message-rules'\nnon_ip = 'accept'", &[]),
     form("firewall-replies", "firewall", "rules = 'tracking-rules'\nestablished = true", &[]),

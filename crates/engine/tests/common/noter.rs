@@ -1,5 +1,5 @@
-//! A function that notes every packet, every tick and, at the end, what each shard counted; it can be built
-//! anew with another stamp, which its state goes on with.
+//! A function that notes every packet, every tick and, at the end, what each shard counted; it can
+//! be built anew with another stamp, which its state goes on with.
 
 use core::any::Any;
 use core::time::Duration;
@@ -13,7 +13,8 @@ use warpline_packet::{
 /// What a note is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// A packet: the stamp of the function, the packet's number in the input, and among its packets.
+    /// A packet: the stamp of the function, the packet's number in the input, and among its
+    /// packets.
     Packet { stamp: u8, ingress: u64, packet: u64, dropped: bool },
     /// The time: packets of a shard so far, and of the input.
     Tick { stamp: u8, count: u64, packets: u64 },

@@ -5,7 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngSeed;
 
-/// This many cases, from the seed in `PROPTEST_RNG_SEED` or a new one each time. A failing test prints its seed.
+/// This many cases, from the seed in `PROPTEST_RNG_SEED` or a new one each time. A failing test
+/// prints its seed.
 pub(crate) fn config(cases: u32, max_shrink_iters: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     let seed = match default.rng_seed {

@@ -157,7 +157,8 @@ pub(crate) fn monitor_to_files(ipfix: &Path, csv: &Path) -> Form {
     Form { name: "monitor-to-files", table: table.leak(), ..forms(&["monitor"])[0] }
 }
 
-/// A form of a sensor that writes alerts to two files and hits to a third, with a matcher of one's choice.
+/// A form of a sensor that writes alerts to two files and hits to a third, with a matcher of one's
+/// choice.
 pub(crate) fn sensor_to_files(form: &Form, [eve, fast, hits]: [&Path; 3], matcher: &str) -> Form {
     let files = format!("eve = {eve:?}\nfast_log = {fast:?}\nhits = {hits:?}");
     let table = format!("{}\nmatcher = '{matcher}'\n{files}", form.table);

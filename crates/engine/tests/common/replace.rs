@@ -1,4 +1,5 @@
-//! A function that gives every packet a longer frame in another place, as one does that puts fragments together.
+//! A function that gives every packet a longer frame in another place, as one does that puts
+//! fragments together.
 
 use warpline_nf::{Before, Emit, Emits, Function, State, StateHalf};
 use warpline_packet::{Access, Batch, FieldSet, ReadWrite, Shard};

@@ -19,8 +19,8 @@ pub(crate) fn is_warm() -> bool {
     WARM.load(Ordering::Relaxed)
 }
 
-/// Gives frames over and over, and is warm from the third round to the last: threads behind the reader may have the end of the first
-/// before them when it gives the second.
+/// Gives frames over and over, and is warm from the third round to the last: threads behind the
+/// reader may have the end of the first before them when it gives the second.
 pub(crate) struct Rounds {
     frames: Frames,
     len: usize,

@@ -1,7 +1,7 @@
 //! Rules of a sensor for the traffic of these tests, written for it by hand.
 
-/// What the conversations of `talk` are about, in most ways that a rule may look at a packet or a stream. State is
-/// divided by pairs of hosts.
+/// What the conversations of `talk` are about, in most ways that a rule may look at a packet or a
+/// stream. State is divided by pairs of hosts.
 pub(crate) const RULES: &str = r#"
 alert tcp any any -> any 80 (msg:"words to a server"; flow:to_server; content:"packet that "; sid:1;)
 alert udp any any -> any 53 (msg:"numbered question"; content:"WARP"; depth:4; threshold:type limit,track by_src,count 2,seconds 60; sid:2;)
@@ -51,7 +51,8 @@ drop udp any any -> any any (msg:"now and then"; content:"page "; threshold:type
 alert ip any any -> any any (msg:"addresses alone"; ip_proto:47; sid:5;)
 "#;
 
-/// Words in pairs: of a long payload more are found than a batch of one keeps, and of some more than any batch does.
+/// Words in pairs: of a long payload more are found than a batch of one keeps, and of some more
+/// than any batch does.
 pub(crate) const RULES_OF_WORDS: &str = r#"
 alert ip any any -> any any (content:"the packet "; sid:1;)
 alert ip any any -> any any (content:"the that "; sid:2;)

@@ -103,8 +103,8 @@ impl Packet {
     }
 }
 
-/// What an IPv4 packet of ESP without options, in a frame of `link`, comes in when a router cuts it in two; other frames as
-/// they are.
+/// What an IPv4 packet of ESP without options, in a frame of `link`, comes in when a router cuts it
+/// in two; other frames as they are.
 pub(crate) fn pieces_of_esp(frame: &[u8], link: LinkType) -> Vec<Vec<u8>> {
     let l3 = match link {
         LinkType::ETHERNET if frame.get(12..14) == Some(&[0x81, 0]) => 18,

@@ -1,4 +1,5 @@
-//! I2 for a chain whose functions are on two devices, among them two of OpenCL, as PoCL shows when it is told to.
+//! I2 for a chain whose functions are on two devices, among them two of OpenCL, as PoCL shows when
+//! it is told to.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::common::talk::Talk;
 use crate::placed::{copies, devices, told};
 use crate::same::PATIENCE;
 
-/// Which devices PoCL shows. It reads this when it is loaded, so that only a new process can say it.
+/// Which devices PoCL shows. It reads this when it is loaded, so that only a new process can say
+/// it.
 const SHOWN: (&str, &str) = ("POCL_DEVICES", "pthread basic");
 
 #[test]
@@ -42,7 +44,8 @@ pub(crate) const LAUNCHES: LaunchOptions = LaunchOptions {
     timeout: PATIENCE,
 };
 
-/// The chain's functions in turn on one device and another. Nothing is copied between those that share the host's memory.
+/// The chain's functions in turn on one device and another. Nothing is copied between those that
+/// share the host's memory.
 fn each_pair() {
     // Platforms of OpenCL share no memory with each other.
     let is_meant = |about: &str| about.contains("PoCL") || !about.contains("OpenCL");
@@ -82,7 +85,8 @@ pub(crate) fn check_pair(
     }
 }
 
-/// Each device that works in place, with each other device. The chain goes from either to the other.
+/// Each device that works in place, with each other device. The chain goes from either to the
+/// other.
 fn pairs(all: &[Arc<dyn Device>]) -> impl Iterator<Item = (&Arc<dyn Device>, &Arc<dyn Device>)> {
     let with = |first| all.iter().map(move |second| (first, second));
     let in_place = all.iter().filter(|device| !copies(device));

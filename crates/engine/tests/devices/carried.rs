@@ -1,5 +1,5 @@
-//! Whole frames that kernels carry: the packets are those of copies and the bytes as planned, whatever the plan, and what fails is
-//! lost as it is there.
+//! Whole frames that kernels carry: the packets are those of copies and the bytes as planned,
+//! whatever the plan, and what fails is lost as it is there.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! Chains whose fields cross to devices and back by every plan: the packets are those of the CPU, the bytes those of the plan, whatever the
-//! CPU's functions between do to packets that a mirror has.
+//! Chains whose fields cross to devices and back by every plan: the packets are those of the CPU,
+//! the bytes those of the plan, whatever the CPU's functions between do to packets that a mirror
+//! has.
 
 use std::sync::Arc;
 
@@ -47,8 +48,8 @@ pub(crate) fn input_for(names: &[&str], packets: usize) -> Vec<Input> {
     traffic(&bare(&names[opens..]), Talk::new(71, 60, 1400).take(packets), 73, 15)
 }
 
-/// The same with the ICMP errors among them often enough that a digest names their payloads, which quote packets and are changed where
-/// those are.
+/// The same with the ICMP errors among them often enough that a digest names their payloads, which
+/// quote packets and are changed where those are.
 pub(crate) fn with_errors_again(mut inputs: Vec<Input>) -> Vec<Input> {
     let is_error = |input: &&Input| {
         let at = |at: usize| input.bytes.get(at).copied();
@@ -112,7 +113,8 @@ fn packets_that_a_mirror_keeps_are_the_same_by_every_plan() {
     }
 }
 
-/// Launches are over in any order, some long after others that began later, and a mirror's packets are still those of the host.
+/// Launches are over in any order, some long after others that began later, and a mirror's packets
+/// are still those of the host.
 #[test]
 fn mirrors_live_through_any_order_of_completion() {
     let Some(host) = host() else { return };
@@ -174,7 +176,8 @@ fn a_router_is_sent_fields_and_no_frames() {
     }
 }
 
-/// A translator changes payloads of few packets, those that quote others: their rooms alone cross again.
+/// A translator changes payloads of few packets, those that quote others: their rooms alone cross
+/// again.
 #[test]
 fn a_payload_goes_to_the_device_once() {
     let inputs = long_frames(1000, 1400);
@@ -194,7 +197,8 @@ fn a_payload_goes_to_the_device_once() {
     }
 }
 
-/// Nothing of the host's is written until all fields are back. So whatever fails, the CPU has all that it needs.
+/// Nothing of the host's is written until all fields are back. So whatever fails, the CPU has all
+/// that it needs.
 #[test]
 fn what_fails_where_only_fields_come_back_is_done_by_the_cpu() {
     let Some(host) = host() else { return };

@@ -43,7 +43,8 @@ fn chains_that_run_beside_each_other_ask_for_their_sum() {
     assert_eq!([&first, &second, &both].map(fits), [true, true, false]);
 }
 
-/// Where kernels work in the lanes' memory itself there is nothing for them on the device but tables.
+/// Where kernels work in the lanes' memory itself there is nothing for them on the device but
+/// tables.
 #[test]
 fn a_device_that_works_in_place_is_asked_for_no_mirror() {
     for device in devices() {

@@ -1,4 +1,5 @@
-//! Packets that are dropped, as a sink is shown them, where functions are on devices: as on the CPU.
+//! Packets that are dropped, as a sink is shown them, where functions are on devices: as on the
+//! CPU.
 
 use warpline_engine::{LaunchOptions, Settings, Streams};
 

@@ -1,5 +1,5 @@
-//! I7: whatever fails on a device, each packet is processed once: on the CPU from what the host has, or dropped as lost where
-//! the device had the only current copy. The operator is told once.
+//! I7: whatever fails on a device, each packet is processed once: on the CPU from what the host
+//! has, or dropped as lost where the device had the only current copy. The operator is told once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,13 +103,14 @@ fn each_case(firsts: &[First], mut case: impl FnMut(&Arc<dyn Device>, &str, &Fau
     }
 }
 
-/// Works before the first launch on a device that copies, to which each form has a stage of its own: those of [`loading_in_place`], and the
-/// kernel that writes tables without a packet.
+/// Works before the first launch on a device that copies, to which each form has a stage of its
+/// own: those of [`loading_in_place`], and the kernel that writes tables without a packet.
 pub(crate) fn loading(forms: &[Form]) -> u64 {
     forms.iter().filter_map(tables).map(|tables| tables + 2).sum()
 }
 
-/// Works before the first launch on a device that copies nothing: a table each, and the kernels without a packet.
+/// Works before the first launch on a device that copies nothing: a table each, and the kernels
+/// without a packet.
 pub(crate) fn loading_in_place(forms: &[Form]) -> u64 {
     forms.iter().filter_map(tables).map(|tables| tables + 1).sum()
 }

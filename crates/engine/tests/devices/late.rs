@@ -1,5 +1,5 @@
-//! Launches that are given up and done all the same, later: nothing that anybody uses may change by them, and of what they
-//! use in place nothing by anybody.
+//! Launches that are given up and done all the same, later: nothing that anybody uses may change by
+//! them, and of what they use in place nothing by anybody.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,8 @@ struct LateStream {
 }
 
 impl LateStream {
-    /// `touched` counts works whose memory in place was another when they began than when they were submitted.
+    /// `touched` counts works whose memory in place was another when they began than when they were
+    /// submitted.
     fn new(
         mut inner: Box<dyn Stream>,
         submitted: Arc<AtomicU64>,
@@ -116,8 +117,9 @@ fn run_late(
     outcome
 }
 
-/// The first work of the first stage is given up. The packets go on to another stage: on the same device, whose copy back
-/// would be late enough to meet what the first does then, or on another in the same memory.
+/// The first work of the first stage is given up. The packets go on to another stage: on the same
+/// device, whose copy back would be late enough to meet what the first does then, or on another in
+/// the same memory.
 #[test]
 fn what_was_given_up_changes_nothing_when_it_is_done_later() {
     let all: Vec<_> = hosts().collect();
@@ -136,8 +138,8 @@ fn what_was_given_up_changes_nothing_when_it_is_done_later() {
     }
 }
 
-/// Memory that a given-up launch has in place is not used again, though many packets come behind: neither where it reads
-/// nor where it writes frames, whose packets are lost.
+/// Memory that a given-up launch has in place is not used again, though many packets come behind:
+/// neither where it reads nor where it writes frames, whose packets are lost.
 #[test]
 fn what_was_given_up_in_place_keeps_its_memory() {
     let Some(inner) = host() else { return };

@@ -1,5 +1,6 @@
-//! Plans that leave fields on a device: packets that leave the plan's way are fetched from there, those of which a device alone had
-//! something are lost with it and no others, and `recoverable` has none of them.
+//! Plans that leave fields on a device: packets that leave the plan's way are fetched from there,
+//! those of which a device alone had something are lost with it and no others, and `recoverable`
+//! has none of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +41,8 @@ fn leaves(deployment: &Deployment) -> bool {
     plan.leftovers(&problem).iter().any(|left| !left.behind.is_empty())
 }
 
-/// Packets that left the plan's way are counted by themselves: what crossed of the others is what the plan has.
+/// Packets that left the plan's way are counted by themselves: what crossed of the others is what
+/// the plan has.
 fn assert_planned(outcome: &Outcome, what: &str) {
     for function in &outcome.report.part.functions {
         let own = &function.transfers;
@@ -135,7 +137,8 @@ fn what_a_device_alone_had_is_lost_with_it_and_nothing_else() {
             }
             let missing = reference.sent.len() - outcome.sent.len();
             assert!(missing as u64 <= lost, "{what}: {missing} are missing, {lost} lost");
-            // Three launches of 64 packets under way at each of two stages, and what lies in a queue between.
+            // Three launches of 64 packets under way at each of two stages, and what lies in a
+            // queue between.
             assert!(lost <= 1200, "{what}: {lost} lost");
             assert!(!recoverable || lost == 0, "{what}: only fields come back");
             assert!(!told(&outcome).is_empty(), "{what}");
@@ -147,7 +150,8 @@ fn what_a_device_alone_had_is_lost_with_it_and_nothing_else() {
     assert!(chains > 0, "no chain leaves fields on a device");
 }
 
-/// A chain whose functions with `@` are on one device, those with `+` on another, and the others on the CPU.
+/// A chain whose functions with `@` are on one device, those with `+` on another, and the others on
+/// the CPU.
 fn on_two(names: &[&str], [one, other]: [&Arc<dyn Device>; 2], plan: PlanOptions) -> Deployment {
     let bare: Vec<&str> = names.iter().map(|name| name.trim_start_matches(['@', '+'])).collect();
     let on = |place: usize| {
@@ -165,7 +169,8 @@ fn on_two(names: &[&str], [one, other]: [&Arc<dyn Device>; 2], plan: PlanOptions
     deployment
 }
 
-/// Chains whose second device does something between two functions of the first: looks, changes, leaves quotes in ICMP errors to the CPU.
+/// Chains whose second device does something between two functions of the first: looks, changes,
+/// leaves quotes in ICMP errors to the CPU.
 const BETWEEN: &[&[&str]] = &[
     &["@digest-count", "@router-plain", "+firewall", "@digest-count"],
     &["@digest-count", "@router-plain", "+nat", "@digest-count"],
@@ -175,7 +180,8 @@ const BETWEEN: &[&[&str]] = &[
     &["@digest-count", "+open-pieces", "@router-plain"],
 ];
 
-/// Whether it shares the host's memory or not, and whether it fails or not: what it does not do costs no packet that the other has.
+/// Whether it shares the host's memory or not, and whether it fails or not: what it does not do
+/// costs no packet that the other has.
 #[test]
 fn what_one_device_has_outlives_another() {
     let Some(host) = host() else { return };

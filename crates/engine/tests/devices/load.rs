@@ -219,8 +219,8 @@ proptest! {
         prop_assert_eq!(outcome.sent.len() as u64 + lost, PACKETS as u64, "{:?}", case);
         let numbers = numbers(&outcome);
         prop_assert!(numbers.is_sorted(), "{:?}: the order of packets", case);
-        // A queue holds no more than its mark, what a paused stage has in launches, and a batch each
-        // way.
+        // A queue holds no more than its mark, what a paused stage has in launches, and a batch
+        // each way.
         if let (PauseMode::On(marks), Some(evidence)) = (case.pressure.mode, &part.pressure) {
             let batch = (case.shape.1 * 1_000).div_ceil(LAUNCH) as u32;
             let most = marks.high() + (STREAMS + 2) * 1_000 + 2 * batch;

@@ -8,7 +8,8 @@ use warpline_sched::{Mode, Plan, Problem, Way};
 use crate::common::real::{forms, try_deploy_on};
 use crate::placed::host;
 
-/// The problem of forms, those whose names begin with `@` on a device that copies, with `+` on another; frames of 1024 bytes.
+/// The problem of forms, those whose names begin with `@` on a device that copies, with `+` on
+/// another; frames of 1024 bytes.
 fn problem(names: &[&str], recoverable: bool) -> Option<Problem> {
     let device = apart(&host()?);
     let other = Wrapped::new(&device).called("other").into_device();
@@ -50,8 +51,8 @@ fn a_payload_stays_where_a_gateway_opened_it() {
     assert!(!back.contains(Field::Ttl), "the host's is newer: {back}");
 }
 
-/// Datagrams that a gateway puts together are other frames. No plan pays for them: what the mirror has of the others stays of use, by
-/// every plan that shares frames.
+/// Datagrams that a gateway puts together are other frames. No plan pays for them: what the mirror
+/// has of the others stays of use, by every plan that shares frames.
 #[test]
 fn a_gateway_that_reassembles_finds_payloads_in_the_mirror() {
     for name in ["@open-pieces", "@open"] {
@@ -86,8 +87,9 @@ fn what_is_only_read_does_not_come_back() {
     }
 }
 
-/// A lifetime that two routers count down comes back behind the second, if nothing is asked but that. A translator between them may
-/// write to a packet that no mirror has then, and so has all of it.
+/// A lifetime that two routers count down comes back behind the second, if nothing is asked but
+/// that. A translator between them may write to a packet that no mirror has then, and so has all of
+/// it.
 #[test]
 fn what_two_routers_write_stays_where_it_may() {
     let between = |between, recoverable| {
@@ -106,8 +108,9 @@ fn what_two_routers_write_stays_where_it_may() {
     }
 }
 
-/// Fields that a router on one device wrote stay there while another device looks at the packets. They come back before a device in whose
-/// place the CPU may change payloads: no mirror has such packets any more.
+/// Fields that a router on one device wrote stay there while another device looks at the packets.
+/// They come back before a device in whose place the CPU may change payloads: no mirror has such
+/// packets any more.
 #[test]
 fn what_one_device_wrote_stays_there_while_another_looks() {
     for (between, expected) in [("+firewall", false), ("+nat", true)] {
@@ -120,7 +123,8 @@ fn what_one_device_wrote_stays_there_while_another_looks() {
     }
 }
 
-/// What crosses of a launch's table, and what the host needs for packets that the kernels leave to it.
+/// What crosses of a launch's table, and what the host needs for packets that the kernels leave to
+/// it.
 #[test]
 fn a_launch_has_a_row_and_a_fallback() {
     let Some(problem) = problem(&["@router-plain", "monitor", "@digest-count"], false) else {

@@ -1,4 +1,5 @@
-//! I2: a function on a device gives what it gives on the CPU, whatever the lanes, batches, launches and streams.
+//! I2: a function on a device gives what it gives on the CPU, whatever the lanes, batches, launches
+//! and streams.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,12 +28,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// tables of up to 64 MiB.
 pub(crate) const SMALL: usize = 64 << 10;
 
-/// The plan of a mode, for frames of so many bytes: short ones cross whole, long ones field by field.
+/// The plan of a mode, for frames of so many bytes: short ones cross whole, long ones field by
+/// field.
 fn plan(mode: Mode, packet_len: u32) -> PlanOptions {
     PlanOptions { mode, packet_len, ..PlanOptions::default() }
 }
 
-/// Lanes, packets of a batch, and how launches are made: on a device that has graphs every other way with them.
+/// Lanes, packets of a batch, and how launches are made: on a device that has graphs every other
+/// way with them.
 pub(crate) fn ways(has_graphs: bool) -> Vec<(usize, usize, LaunchOptions, PlanOptions)> {
     let default = LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() };
     let one_batch = LaunchOptions { bytes: 1, streams: Streams::Count(2), ..default };
@@ -153,7 +156,8 @@ fn one_chain_on_two_sites_sends_the_same_packets() {
     }
 }
 
-/// Packets that are opened again, as another number, meet the functions behind on the CPU; all others meet them on the device.
+/// Packets that are opened again, as another number, meet the functions behind on the CPU; all
+/// others meet them on the device.
 #[test]
 fn what_follows_packets_that_are_opened_again_is_the_same() {
     let [seal, open] = ESN;
@@ -188,7 +192,8 @@ fn what_follows_packets_that_are_opened_again_is_the_same() {
     }
 }
 
-/// Several stages on devices, each of which may have many small batches: together they have memory for so many, and not each for all.
+/// Several stages on devices, each of which may have many small batches: together they have memory
+/// for so many, and not each for all.
 #[test]
 fn stages_on_devices_with_small_batches_are_the_same() {
     let Some(host) = crate::placed::host() else { return };

@@ -1,4 +1,5 @@
-//! Launches on a scripted device, whose time is the test's: completions in any order, delays, and time limits.
+//! Launches on a scripted device, whose time is the test's: completions in any order, delays, and
+//! time limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,8 @@ use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::placed::{deploy_on, told};
 
-/// A kernel that leaves each packet to the CPU; `left` is the bytes of a row before the column that says so.
+/// A kernel that leaves each packet to the CPU; `left` is the bytes of a row before the column that
+/// says so.
 pub(crate) fn leave_all(left: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
     move |_, values| {
         let Value::Number(place) = values[values.len() - 1] else { return };
@@ -29,7 +31,8 @@ pub(crate) fn leave_all(left: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync
     }
 }
 
-/// Runs `forms` on a device whose works take as long as `takes_ns` says, while time passes; the result is that of the CPU.
+/// Runs `forms` on a device whose works take as long as `takes_ns` says, while time passes; the
+/// result is that of the CPU.
 fn run_scripted(
     forms: &[Form],
     kernels: &[&'static str],
@@ -67,7 +70,8 @@ fn run_scripted(
 proptest! {
     #![proptest_config(config(8, 10))]
 
-    /// Launches that take anything from nothing to long are complete in another order than they were started, and go on in that.
+    /// Launches that take anything from nothing to long are complete in another order than they
+    /// were started, and go on in that.
     #[test]
     fn launches_complete_in_any_order_and_go_on_in_theirs(
         times in prop::collection::vec(prop_oneof![Just(0u64), 1u64..5_000, Just(40_000u64)], 7..13),

@@ -1,4 +1,5 @@
-//! An operator hears of a device that failed while packets flow, and can reload what went on on the CPU.
+//! An operator hears of a device that failed while packets flow, and can reload what went on on the
+//! CPU.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Versions of fields, followed while chains run: each read of a field gets the newest, wherever functions run and by any plan.
-//! `engine/src/versions/tests.rs` has chains where that is not so.
+//! Versions of fields, followed while chains run: each read of a field gets the newest, wherever
+//! functions run and by any plan. `engine/src/versions/tests.rs` has chains where that is not so.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::common::talk::Talk;
 use crate::placed::{has_kernels, host};
 use crate::same::{PATIENCE, SMALL};
 
-/// Where functions may be: the CPU, two devices with memories of their own, and one that works in place.
+/// Where functions may be: the CPU, two devices with memories of their own, and one that works in
+/// place.
 fn places() -> Option<[Option<Arc<dyn Device>>; 4]> {
     let host = host()?;
     let copying = apart(&host);
@@ -63,7 +64,8 @@ fn looks(
     versions.looks
 }
 
-/// Each mode with lanes, packets of a batch, bytes of the frames that the plan is for, and what carries frames.
+/// Each mode with lanes, packets of a batch, bytes of the frames that the plan is for, and what
+/// carries frames.
 const WAYS: [(Mode, usize, usize, u32, FramesBy); 5] = [
     (Mode::Adaptive, 1, 256, 1400, FramesBy::Copies),
     (Mode::Adaptive, 2, 7, 64, FramesBy::Kernels),

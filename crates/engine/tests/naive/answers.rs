@@ -1,4 +1,5 @@
-//! Answers to what left a chain, as hosts and routers behind it send them: so its functions see both ways.
+//! Answers to what left a chain, as hosts and routers behind it send them: so its functions see
+//! both ways.
 
 use crate::build::{Numbers, Packet, icmp, tcp, udp};
 use crate::draw::Draw;

@@ -121,7 +121,8 @@ impl Balanced {
         self.all.retain(|_, own| own.expires > now);
     }
 
-    /// A packet to a VIP: gives its backend. `choice` is where the engine sent it, `None` where nowhere.
+    /// A packet to a VIP: gives its backend. `choice` is where the engine sent it, `None` where
+    /// nowhere.
     pub(crate) fn forth(
         &mut self,
         service: &Service,
@@ -169,7 +170,8 @@ impl Balanced {
         Ok(backend)
     }
 
-    /// A backend for a connection that the engine refused: one that explains that, where it is not known which it was.
+    /// A backend for a connection that the engine refused: one that explains that, where it is not
+    /// known which it was.
     fn refused(&self, service: &Service, talk: Talk) -> Result<At, &'static str> {
         let live: Vec<At> = live(service, talk).collect();
         let known = self.choices.get(&talk).copied();

@@ -1,4 +1,5 @@
-//! The load balancer, from its manual. Which backend a connection gets is the engine's choice, and checked.
+//! The load balancer, from its manual. Which backend a connection gets is the engine's choice, and
+//! checked.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -148,7 +149,8 @@ impl Balancer {
         Ok(true)
     }
 
-    /// Only errors are about connections: where they go is where packets like the quoted one come from.
+    /// Only errors are about connections: where they go is where packets like the quoted one come
+    /// from.
     fn message(&mut self, frame: &mut Frame, view: &View, left: Option<&[u8]>) -> Done {
         let kind = frame.bytes[view.l4];
         let is_error = match view.version {

@@ -107,7 +107,8 @@ impl Bindings {
         self.all.get(&self.key(kind, inside, remote))
     }
 
-    /// A packet goes out: finds the binding, or makes it with the port that was chosen, and keeps it.
+    /// A packet goes out: finds the binding, or makes it with the port that was chosen, and keeps
+    /// it.
     #[expect(clippy::too_many_arguments, reason = "all of a packet that matters")]
     pub(crate) fn out(
         &mut self,

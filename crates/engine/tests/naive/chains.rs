@@ -1,4 +1,5 @@
-//! Random chains: what each function is told, as a table of a chain file with its files and as the naive function.
+//! Random chains: what each function is told, as a table of a chain file with its files and as the
+//! naive function.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -162,8 +163,9 @@ pub(crate) fn chain(seed: u64, has_ports: bool) -> Vec<Spec> {
     specs
 }
 
-/// Where gateways divide state, conversations and what functions in front change may be in other shards than their state,
-/// as the gateway's manual says: such chains get a function that has everything in one.
+/// Where gateways divide state, conversations and what functions in front change may be in other
+/// shards than their state, as the gateway's manual says: such chains get a function that has
+/// everything in one.
 pub(crate) fn keep_together(specs: &mut Vec<Spec>) {
     let has_gateway = specs.iter().any(|spec| matches!(spec.naive, Naive::Ipsec(_)));
     let may_part = |spec: &Spec| match &spec.naive {
@@ -188,7 +190,8 @@ pub(crate) fn spec(draw: &mut Draw, place: usize, before: &[Spec], has_ports: bo
     }
     match draw.below(19) {
         0 | 1 => router(draw, place, has_ports),
-        // What goes through tunnels is steered by what they carry: those of one pair of ends have several states.
+        // What goes through tunnels is steered by what they carry: those of one pair of ends have
+        // several states.
         2 | 3 => firewall(draw, place, !before.iter().any(Spec::tunnels)),
         4 | 5 => nat(draw),
         6 | 7 => ipsec::draw::gateway(draw, place),

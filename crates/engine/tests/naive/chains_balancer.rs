@@ -24,8 +24,8 @@ pub(crate) fn load_balancer(draw: &mut Draw, place: usize, rewritten: bool) -> S
     };
     let is_dnat = matches!(mode, Mode::Dnat);
     let mut per_source_max = draw.of(&[0, 0, 0, 1, 1, 3]);
-    // It counts by shard. Without DNAT that is one for two addresses; behind a translator, whose outside address many hosts
-    // have, it is the host's.
+    // It counts by shard. Without DNAT that is one for two addresses; behind a translator, whose
+    // outside address many hosts have, it is the host's.
     if rewritten {
         per_source_max = 0;
     }
@@ -72,7 +72,8 @@ fn services(draw: &mut Draw, mode: &Mode, vips: &[IpAddr], shares: bool) -> Vec<
     all
 }
 
-/// Where they are `apart`, those of VIPs with other numbers have other addresses, and none are others' to another port.
+/// Where they are `apart`, those of VIPs with other numbers have other addresses, and none are
+/// others' to another port.
 fn backends(
     draw: &mut Draw,
     mode: &Mode,

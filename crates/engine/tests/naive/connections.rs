@@ -25,8 +25,8 @@ pub(crate) enum Standing {
     Refused(&'static str),
 }
 
-/// Who sent what to whom: the ends of a connection, the one that opened it first. Of an echo both ports are its
-/// identifier; of other protocols than TCP and UDP, 0.
+/// Who sent what to whom: the ends of a connection, the one that opened it first. Of an echo both
+/// ports are its identifier; of other protocols than TCP and UDP, 0.
 type Key = (u8, (IpAddr, u16), (IpAddr, u16));
 
 /// How far a connection is.

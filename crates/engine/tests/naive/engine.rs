@@ -1,4 +1,5 @@
-//! The engine's side of the comparison: a chain of the program's functions, built as a chain file has it, and run.
+//! The engine's side of the comparison: a chain of the program's functions, built as a chain file
+//! has it, and run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

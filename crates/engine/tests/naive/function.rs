@@ -1,4 +1,5 @@
-//! What the functions of the naive chain have in common, and the chain itself: a packet at a time, from function to function.
+//! What the functions of the naive chain have in common, and the chain itself: a packet at a time,
+//! from function to function.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +25,9 @@ pub(crate) type Counters = BTreeMap<&'static str, (u64, u64)>;
 
 /// A network function, as its manual describes it.
 pub(crate) trait Function {
-    /// Takes a packet; what it sends back to the sender goes to `back`. `left` is what the engine's function made of
-    /// the packet, where that is a matter of its choice; nothing where it dropped it.
+    /// Takes a packet; what it sends back to the sender goes to `back`. `left` is what the engine's
+    /// function made of the packet, where that is a matter of its choice; nothing where it dropped
+    /// it.
     fn take(&mut self, frame: &mut Frame, left: Option<&[u8]>, back: &mut Vec<Frame>) -> Fate;
 
     /// Whether it decides about fragments by the first of their packet.
@@ -95,7 +97,8 @@ pub(crate) fn of_answer(cause: usize, nth: usize) -> usize {
     cause + (nth << 48)
 }
 
-/// Runs `inputs` through `chain`; `spied` is what left each function of the engine's chain, where that is known.
+/// Runs `inputs` through `chain`; `spied` is what left each function of the engine's chain, where
+/// that is known.
 pub(crate) fn run(
     chain: &mut [Box<dyn Function>],
     inputs: &[Frame],

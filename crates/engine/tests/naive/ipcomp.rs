@@ -1,5 +1,5 @@
-//! IP payload compression, from its manual, RFC 3173 and RFC 2394. What a stream looks like and which packets are tried is
-//! the engine's choice; what it inflates to is not.
+//! IP payload compression, from its manual, RFC 3173 and RFC 2394. What a stream looks like and
+//! which packets are tried is the engine's choice; what it inflates to is not.
 
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::TINFLStatus;
@@ -149,7 +149,8 @@ fn places(frame: &Frame, view: &View) -> Vec<Place> {
     all
 }
 
-/// Whether a header of IPv6 is for routers on the way: those stay in front, with destination options before a routing header.
+/// Whether a header of IPv6 is for routers on the way: those stay in front, with destination
+/// options before a routing header.
 fn stays(frame: &Frame, at: usize, protocol: u8) -> bool {
     let is_routed = frame.bytes.get(at) == Some(&43);
     matches!(protocol, 0 | 43) || protocol == 60 && is_routed

@@ -1,12 +1,14 @@
-//! The naive chain: one packet at a time through functions written from RFCs and manuals, in maps, with no batch, shard,
-//! lane or arena, and none of the crates' code for packets. Random chains of it and of the engine's functions have to
-//! agree over random traffic: the same packets in the same order, the same drops by function and reason, the same counts.
+//! The naive chain: one packet at a time through functions written from RFCs and manuals, in maps,
+//! with no batch, shard, lane or arena, and none of the crates' code for packets. Random chains of
+//! it and of the engine's functions have to agree over random traffic: the same packets in the same
+//! order, the same drops by function and reason, the same counts.
 //!
-//! What a manual leaves to the function (which port, which backend) is taken from the engine's packets, and checked for
-//! what the manual says of it.
+//! What a manual leaves to the function (which port, which backend) is taken from the engine's
+//! packets, and checked for what the manual says of it.
 //!
-//! `NAIVE_CASES` says how many cases, `NAIVE_SEED` with which seed they begin, or that the clock says (`clock`); a failure shows its own.
-//! Unasked they are the same everywhere: a rare disagreement is to be met by whoever looks for it.
+//! `NAIVE_CASES` says how many cases, `NAIVE_SEED` with which seed they begin, or that the clock
+//! says (`clock`); a failure shows its own. Unasked they are the same everywhere: a rare
+//! disagreement is to be met by whoever looks for it.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -45,7 +45,8 @@ pub(crate) fn spoil(draw: &mut Draw, frame: &mut Frame) {
     }
 }
 
-/// Makes a packet of IP one that was captured before a network card cut it: its header says no length.
+/// Makes a packet of IP one that was captured before a network card cut it: its header says no
+/// length.
 fn unsay(frame: &mut Frame) {
     let found = view(frame);
     let at = found.l3 + if found.version == 4 { 2 } else { 4 };

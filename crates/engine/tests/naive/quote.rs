@@ -38,7 +38,8 @@ impl Quoted {
     }
 }
 
-/// What the ICMP error in `frame` quotes; `None` where that is no packet of the same version with whole IP headers.
+/// What the ICMP error in `frame` quotes; `None` where that is no packet of the same version with
+/// whole IP headers.
 pub(crate) fn quoted(frame: &Frame, view: &View) -> Option<Quoted> {
     let bytes = frame.bytes.get(view.payload..view.end)?;
     if bytes.first()? >> 4 != view.version {

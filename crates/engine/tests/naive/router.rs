@@ -58,7 +58,8 @@ fn last(prefix: &Prefix) -> Option<IpAddr> {
 }
 
 impl Router {
-    /// Routes to fe80::/10, or a part of it, are left out: no router forwards there (RFC 4291, 2.5.6).
+    /// Routes to fe80::/10, or a part of it, are left out: no router forwards there (RFC 4291,
+    /// 2.5.6).
     pub(crate) fn new(mut config: Config) -> Self {
         let link_local =
             Prefix { address: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0).into(), len: 10 };

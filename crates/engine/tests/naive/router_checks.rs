@@ -1,5 +1,5 @@
-//! Packets that a router never forwards: from RFC 1812 (5.2.2, 5.3.4, 5.3.7, 5.3.13), RFC 4291 (2.5), and what
-//! Linux 6.18 was seen to do between two network namespaces.
+//! Packets that a router never forwards: from RFC 1812 (5.2.2, 5.3.4, 5.3.7, 5.3.13), RFC 4291
+//! (2.5), and what Linux 6.18 was seen to do between two network namespaces.
 
 use std::net::IpAddr;
 

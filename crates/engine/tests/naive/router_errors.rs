@@ -81,7 +81,8 @@ fn is_about_error(packet: &[u8], view: &View) -> bool {
     }
 }
 
-/// RFC 1812, 4.3.2.5: precedence 6. Never fragmented (RFC 6864: no identification then), with the usual TTL.
+/// RFC 1812, 4.3.2.5: precedence 6. Never fragmented (RFC 6864: no identification then), with the
+/// usual TTL.
 fn ipv4(src: IpAddr, dst: IpAddr, body: usize) -> Vec<u8> {
     let [high, low] = (20 + body as u16).to_be_bytes();
     let mut header =

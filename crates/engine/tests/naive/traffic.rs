@@ -1,4 +1,5 @@
-//! Random traffic by a seed: conversations both ways, errors about them, fragments, repeats, and all that is odd.
+//! Random traffic by a seed: conversations both ways, errors about them, fragments, repeats, and
+//! all that is odd.
 
 use std::net::IpAddr;
 
@@ -68,7 +69,8 @@ fn payload(draw: &mut Draw, len: usize) -> Vec<u8> {
     }
 }
 
-/// The time that state ages by: it follows the packets' own, and stands still where that steps back a little.
+/// The time that state ages by: it follows the packets' own, and stands still where that steps back
+/// a little.
 pub(crate) fn set_clock(frames: &mut [Frame]) {
     let mut now = 0;
     for frame in frames {
@@ -224,7 +226,8 @@ impl Traffic {
         }
     }
 
-    /// Often not at all, sometimes to a whole second, sometimes so far that state expires, now and then back.
+    /// Often not at all, sometimes to a whole second, sometimes so far that state expires, now and
+    /// then back.
     fn pass_time(&mut self) {
         self.nanos += match self.draw.below(40) {
             0..3 => SECOND - self.nanos % SECOND,
@@ -278,7 +281,8 @@ impl Traffic {
         }
     }
 
-    /// Options of IPv4, or some extension headers; the numbers of the first and, within, of the next.
+    /// Options of IPv4, or some extension headers; the numbers of the first and, within, of the
+    /// next.
     fn options(&mut self, version: u8) -> (u8, Vec<u8>) {
         if version == 4 {
             return (0, self.draw.of(&[vec![1; 4], vec![7, 7, 4, 0, 0, 0, 0, 0], vec![0; 40]]));
@@ -315,7 +319,8 @@ impl Traffic {
     fn repeat(&mut self) {
         if !self.frames.is_empty() {
             let earlier = self.draw.of(&self.frames);
-            // Whether the first fragment is still known then depends on what else was put in its place.
+            // Whether the first fragment is still known then depends on what else was put in its
+            // place.
             if view(&earlier).later() {
                 return;
             }

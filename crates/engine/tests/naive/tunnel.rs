@@ -17,8 +17,8 @@ pub(crate) fn wrapped_in(left: &[u8], view: &View) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// Puts the packet in another to `dst`, from `own`. Without that the source is the engine's choice, as is the flow label of
-/// IPv6; gives what is wrong with it.
+/// Puts the packet in another to `dst`, from `own`. Without that the source is the engine's choice,
+/// as is the flow label of IPv6; gives what is wrong with it.
 pub(crate) fn wrap(
     frame: &mut Frame,
     view: &View,

@@ -1,4 +1,5 @@
-//! Where threads run: lanes on the cores that they were given, in that order, and others where they ran before.
+//! Where threads run: lanes on the cores that they were given, in that order, and others where they
+//! ran before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

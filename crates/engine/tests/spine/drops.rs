@@ -1,4 +1,5 @@
-//! I2 for packets that are dropped, as a sink is shown them: what each function got, the same everywhere.
+//! I2 for packets that are dropped, as a sink is shown them: what each function got, the same
+//! everywhere.
 
 use warpline_engine::Settings;
 use warpline_packet::LinkType;
@@ -55,7 +56,8 @@ fn packets_that_a_chain_drops_are_the_same_everywhere() {
     }
 }
 
-/// A packet that is late by more than the window is opened, as a guess says, and then is another by its number.
+/// A packet that is late by more than the window is opened, as a guess says, and then is another by
+/// its number.
 #[test]
 fn packets_whose_number_was_guessed_wrong_are_as_they_came() {
     let [seal, open] = ESN;

@@ -1,5 +1,6 @@
-//! Access sets are true of the bytes themselves, for every form of every function ([`warpline_verify::exact`]). Functions that
-//! look at a frame's bytes say which fields they mean, and nothing else checks that.
+//! Access sets are true of the bytes themselves, for every form of every function
+//! ([`warpline_verify::exact`]). Functions that look at a frame's bytes say which fields they mean,
+//! and nothing else checks that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

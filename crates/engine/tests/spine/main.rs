@@ -1,5 +1,5 @@
-//! The engine's invariants, tested end to end: I1 conservation, I2 the same result everywhere, I3 flow
-//! order, I4 no wasted work. I6 is in `allocation.rs`.
+//! The engine's invariants, tested end to end: I1 conservation, I2 the same result everywhere, I3
+//! flow order, I4 no wasted work. I6 is in `allocation.rs`.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -14,7 +14,8 @@ fn settings(lanes: usize, batch_packets: usize) -> Settings {
     Settings { lanes, batch_packets, ..Settings::default() }
 }
 
-/// Runs the chains that `specs` gives for some launches over every number of lanes and size of batch.
+/// Runs the chains that `specs` gives for some launches over every number of lanes and size of
+/// batch.
 fn same_everywhere(
     specs: impl Fn(usize) -> Vec<Spec>,
     launches: &[usize],

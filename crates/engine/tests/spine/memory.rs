@@ -1,4 +1,5 @@
-//! How much a lane takes: room for the worst case of what stages take, whatever the chain, never of all that might be under way.
+//! How much a lane takes: room for the worst case of what stages take, whatever the chain, never of
+//! all that might be under way.
 
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ impl Function for Says {
     }
 }
 
-/// A chain of functions that say these, each with the batches of its launches; 0 for one that is fused with its neighbours.
+/// A chain of functions that say these, each with the batches of its launches; 0 for one that is
+/// fused with its neighbours.
 fn deploy(functions: &[(Emits, usize)], words: usize) -> Option<Deployment> {
     let instances = functions.iter().enumerate().map(|(place, &(emits, _))| Instance {
         name: format!("{place}"),
@@ -75,8 +77,8 @@ fn asked() -> impl Strategy<Value = Settings> {
 proptest! {
     #![proptest_config(config(20 * cases(), 200))]
 
-    /// Any chain of up to eight functions, whatever they may make: what it takes besides what was asked for is bounded, and it
-    /// can be laid out.
+    /// Any chain of up to eight functions, whatever they may make: what it takes besides what was
+    /// asked for is bounded, and it can be laid out.
     #[test]
     fn what_a_lane_takes_is_bounded(
         functions in prop::collection::vec((emits(), 0usize..65), 0..9),
@@ -89,7 +91,8 @@ proptest! {
         prop_assert!(settings.batch_packets >= 1 && settings.batch_packets <= asked.batch_packets);
         prop_assert!(settings.batch_packets >= asked.batch_packets.min(16), "{settings:?}");
         prop_assert_eq!(need.packets, asked.slabs.max(2) << 20);
-        // Two heaps of batches of half a GiB each; what is placed has its worst case, once for each stage.
+        // Two heaps of batches of half a GiB each; what is placed has its worst case, once for each
+        // stage.
         let is_least = settings.batch_packets <= 16;
         prop_assert!(need.batches + need.notes <= 1 << 30 || is_least, "{}", need);
         prop_assert!(need.made <= 1 << 30 || is_least, "{}", need);

@@ -1,6 +1,7 @@
 //! `check --strict` sees each declaration that is missing. From each function, in each of its
 //! forms, each declared field of each phase is taken away, read or written, and the look at its
-//! packets has to name that field. Declarations that no packet can show are listed, with the reason.
+//! packets has to name that field. Declarations that no packet can show are listed, with the
+//! reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -171,8 +172,8 @@ fn silent(form: &Form, access: impl Fn(&Access) -> Access) -> Harness {
     Harness::new(function, chain.scratch_words).with_seed(chain.seed())
 }
 
-/// The packets that `check --strict` makes for a function of this form, after those of conversations
-/// through it. At a second place they come from the first.
+/// The packets that `check --strict` makes for a function of this form, after those of
+/// conversations through it. At a second place they come from the first.
 fn exercised(form: &Form) -> Vec<Carried> {
     let places = places(form);
     let all = inputs(&places);
@@ -358,8 +359,8 @@ fn a_missing_declaration_of_a_sensor_is_named() {
     all_are_named(&["digest", "flow_monitor", "nids"], 60);
 }
 
-/// A second place may declare more than it does, so only a number of each function's declarations is
-/// asked for.
+/// A second place may declare more than it does, so only a number of each function's declarations
+/// is asked for.
 #[test]
 fn missing_declarations_of_second_places_are_named() {
     for (function, least) in

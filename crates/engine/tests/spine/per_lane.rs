@@ -34,7 +34,8 @@ fn shard_of(steering: &Steering, input: &Input) -> u8 {
 
 #[test]
 fn lanes_with_ports_of_their_own_give_every_flow_the_same() {
-    // Time is each lane's own here, so no function that goes by ticks, and no time that stands still.
+    // Time is each lane's own here, so no function that goes by ticks, and no time that stands
+    // still.
     let specs = [NAT, Spec::ThreePhase { launch: 3 }, Spec::Grow];
     let mut inputs = Traffic::new(37, 80, 0, 900).take(6000);
     inputs.iter_mut().for_each(|input| input.nanos /= 1000);

@@ -1,5 +1,5 @@
-//! Kernels as the compiler for NVIDIA's GPUs makes them, which needs no GPU: they compile, and take no more registers and stack than
-//! they are known to.
+//! Kernels as the compiler for NVIDIA's GPUs makes them, which needs no GPU: they compile, and take
+//! no more registers and stack than they are known to.
 
 use std::path::Path;
 
@@ -14,13 +14,15 @@ use crate::sys::with_text;
 
 /// The GPUs in use, by what CUDA calls their architectures.
 const ARCHS: [u32; 3] = [80, 90, 100];
-/// Registers of a work-item with which two groups of 128 still share a multiprocessor's 65,536 four times over.
+/// Registers of a work-item with which two groups of 128 still share a multiprocessor's 65,536 four
+/// times over.
 const REGISTERS_MAX: u32 = 128;
 /// Bytes of stack of a work-item, whatever the compiler.
 const STACK_MAX: u32 = 256;
 /// What installs the compiler whose stack and spills are known.
 const INSTALLED: &str = include_str!("../../../../tools/nvrtc.sh");
-/// Bytes of stack for arrays that are indexed by what is not constant, on each of `ARCHS`; no other kernel has any, and none spills.
+/// Bytes of stack for arrays that are indexed by what is not constant, on each of `ARCHS`; no other
+/// kernel has any, and none spills.
 const ARRAYS: [(&str, [u32; 3]); 4] = [
     // What is found, and how much.
     ("scan_payloads", [136; 3]),
@@ -30,7 +32,8 @@ const ARRAYS: [(&str, [u32; 3]); 4] = [
     ("ipsec_open_counter", [0, 0, 96]),
 ];
 
-/// Compiles the function's kernels for the GPUs in use; says so and does nothing more where there is no NVRTC.
+/// Compiles the function's kernels for the GPUs in use; says so and does nothing more where there
+/// is no NVRTC.
 pub(crate) fn compile_for_cuda(function: &dyn Function) {
     let kernels = function.kernels().expect("kernels");
     let source = source(&kernels, &Binding::MIRROR);
@@ -63,7 +66,8 @@ fn cubin_of(source: &Source, arch: u32) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether `cubin`, which names its compiler's version, is of the one that is installed for tests: another spills elsewhere.
+/// Whether `cubin`, which names its compiler's version, is of the one that is installed for tests:
+/// another spills elsewhere.
 fn is_of_installed(cubin: &[u8]) -> bool {
     let (_, behind) = INSTALLED.split_once("nvidia-cuda-nvrtc==").expect("a wheel with a version");
     let version = behind.lines().next().expect("a version");
@@ -86,7 +90,8 @@ fn judge(arch: u32, own: &Figures, is_known: bool) {
     assert_eq!(*spills, 0, "sm_{arch}: {own:?}");
 }
 
-/// More numbers than a work-item may have registers, each of them needed in every round. It takes the place of the digest's kernel.
+/// More numbers than a work-item may have registers, each of them needed in every round. It takes
+/// the place of the digest's kernel.
 const SPILLING: &str = "
 PACKET_KERNEL(digest_payloads)
 {

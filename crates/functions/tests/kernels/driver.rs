@@ -1,8 +1,9 @@
 //! Runs the kernels of a function as an engine would, and compares what they leave with `run`.
 //!
-//! [`compare`] is all that a function's tests need: it places frames in an arena, does what comes before `run`, copies the
-//! arena to the device and back, has the CPU do what kernels left to it, and wants every packet to be what it is behind
-//! `run` alone. Several batches share a launch; some packets in it are not the kernels' business.
+//! [`compare`] is all that a function's tests need: it places frames in an arena, does what comes
+//! before `run`, copies the arena to the device and back, has the CPU do what kernels left to it,
+//! and wants every packet to be what it is behind `run` alone. Several batches share a launch; some
+//! packets in it are not the kernels' business.
 
 use core::ops::Range;
 
@@ -28,7 +29,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Wants `packets` to have been compared, and none to have been left but those of `inputs` that the function's manual names.
+    /// Wants `packets` to have been compared, and none to have been left but those of `inputs` that
+    /// the function's manual names.
     pub(crate) fn is_of(&self, inputs: &[Input], may_be_left: impl Fn(&Headers) -> bool) {
         let parse = |input: &&Input| {
             may_be_left(&Headers::parse(&input.bytes, input.link, input.wire_len as usize))
@@ -39,9 +41,9 @@ impl Tally {
     }
 }
 
-/// Sends `inputs` through the function's kernels on `device` and through `run`; panics where a packet differs.
-/// `scratch_words` is what `harness::build` gave with the function. Each side has a state of its own, whose first half
-/// works before `run` as in a lane.
+/// Sends `inputs` through the function's kernels on `device` and through `run`; panics where a
+/// packet differs. `scratch_words` is what `harness::build` gave with the function. Each side has a
+/// state of its own, whose first half works before `run` as in a lane.
 pub(crate) fn compare(
     function: &dyn Function,
     scratch_words: usize,
@@ -51,7 +53,8 @@ pub(crate) fn compare(
     compare_twins([function, function], scratch_words, inputs, device)
 }
 
-/// The same for a function that gives its state once: two of them that were built alike, for `run` and for the kernels.
+/// The same for a function that gives its state once: two of them that were built alike, for `run`
+/// and for the kernels.
 pub(crate) fn compare_twins(
     twins: [&dyn Function; 2],
     scratch_words: usize,
@@ -61,8 +64,8 @@ pub(crate) fn compare_twins(
     compare_staged(twins, scratch_words, inputs, device, FieldSet::EMPTY)
 }
 
-/// Fields that kernels of `function` are to find in columns, one set after the other: none, all that they touch, and those of
-/// functions that share launches, where all can have some.
+/// Fields that kernels of `function` are to find in columns, one set after the other: none, all
+/// that they touch, and those of functions that share launches, where all can have some.
 pub(crate) fn bindings(function: &dyn Function) -> Vec<FieldSet> {
     let access = function.kernel_access();
     let all = (access.reads | access.writes) & FieldSet::FRAME;
@@ -180,8 +183,8 @@ impl<'a> Program<'a> {
         program
     }
 
-    /// The kernels on all batches of a side, and the CPU on what they leave. Gives how many packets were left, of the
-    /// batches that the device was to do.
+    /// The kernels on all batches of a side, and the CPU on what they leave. Gives how many packets
+    /// were left, of the batches that the device was to do.
     fn process(&self, side: &mut Side<'_>, function: &dyn Function) -> usize {
         let access = function.kernel_access();
         let writes = access.writes;
@@ -299,7 +302,8 @@ pub(crate) struct Memories {
     pub(crate) found: Vec<u8>,
 }
 
-/// A launch's packets: every row of these batches, as where functions in front dropped or left some.
+/// A launch's packets: every row of these batches, as where functions in front dropped or left
+/// some.
 pub(crate) fn rows_of(side: &mut Side<'_>, batches: Range<usize>) -> LaunchRows {
     let mut rows = LaunchRows::with_capacity(batches.len(), usize::from(u16::MAX));
     batches.for_each(|index| rows.add_all(side.batch(index)));

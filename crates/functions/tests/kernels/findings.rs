@@ -12,7 +12,8 @@ const V4: [u8; 4] = [192, 0, 2, 1];
 const V6: [u8; 16] = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
 
 fn finder() -> Finder {
-    // The driver's launches have room for more numbers than are found, and batches for sixteen times as many as packets.
+    // The driver's launches have room for more numbers than are found, and batches for sixteen
+    // times as many as packets.
     Finder::new(ScratchWord::new(1).expect("a word"), 16)
 }
 

@@ -30,7 +30,8 @@ pub(crate) fn edges_on(device: &Arc<dyn Device>) {
     on(&**device, &edges());
 }
 
-/// Each protocol with ports, types and identifiers, whole, in pieces and cut, and what has none of them.
+/// Each protocol with ports, types and identifiers, whole, in pieces and cut, and what has none of
+/// them.
 fn edges() -> Vec<Input> {
     let v4 = [[0; 4], [255; 4], [10, 0, 0, 1]];
     let v6 = [[0; 16], ALL_BITS, HIGH_V6];

@@ -1,4 +1,5 @@
-//! Frames for kernels: IPv4 and IPv6 written by hand, and random ones that are mostly but not always what they seem.
+//! Frames for kernels: IPv4 and IPv6 written by hand, and random ones that are mostly but not
+//! always what they seem.
 
 use warpline_packet::LinkType;
 use warpline_packet::hash::mix32;

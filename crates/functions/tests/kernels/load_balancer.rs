@@ -98,7 +98,8 @@ fn tcp_of(sum: u16) -> Vec<u8> {
     segment
 }
 
-/// A packet of IPv4 or IPv6 from its receiver to its sender; its ports lie `header_len` bytes from its start.
+/// A packet of IPv4 or IPv6 from its receiver to its sender; its ports lie `header_len` bytes from
+/// its start.
 fn turned(mut packet: Vec<u8>, header_len: usize) -> Vec<u8> {
     let (at, width) = if packet[0] >> 4 == 4 { (12, 4) } else { (8, 16) };
     (at..at + width).for_each(|byte| packet.swap(byte, byte + width));
@@ -147,7 +148,8 @@ fn both_ways() -> Vec<Input> {
     inputs
 }
 
-/// Errors about what went to a client, cut at every length of the quote, and from a backend's side about what went there.
+/// Errors about what went to a client, cut at every length of the quote, and from a backend's side
+/// about what went there.
 fn errors() -> Vec<Input> {
     let mut inputs = Vec::new();
     for (protocol, body) in [(17, udp_of(0x1234, &[4; 20])), (17, udp_of(0, &[])), (6, tcp_of(9))] {

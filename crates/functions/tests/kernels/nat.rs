@@ -89,7 +89,8 @@ fn packets_that_go_out_are_rewritten() {
     on_all_devices(V4_ALONE, &outbound());
 }
 
-/// Errors from inside about packets that came in: the quote's ends are those of `opened`, turned, cut at every length.
+/// Errors from inside about packets that came in: the quote's ends are those of `opened`, turned,
+/// cut at every length.
 fn errors() -> Vec<Input> {
     let mut inputs = Vec::new();
     for (protocol, body) in [

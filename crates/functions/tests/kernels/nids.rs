@@ -73,7 +73,8 @@ impl Set {
         Self::new(&count.to_string(), literals(count))
     }
 
-    /// Payloads of noise, of literals in either case with some noise between, and of beginnings of literals.
+    /// Payloads of noise, of literals in either case with some noise between, and of beginnings of
+    /// literals.
     pub(crate) fn payload(&self, from: &mut Random) -> Vec<u8> {
         let (kind, len) = (from.below(4), from.pick(&[0, 1, 3, 20, 64, 200, 1400]));
         let mut payload = Vec::new();
@@ -113,7 +114,8 @@ impl Set {
     }
 }
 
-/// As many literals of a few letters, in both cases, and of any bytes; short ones and those that begin or end others among them.
+/// As many literals of a few letters, in both cases, and of any bytes; short ones and those that
+/// begin or end others among them.
 pub(crate) fn literals(count: usize) -> Vec<Vec<u8>> {
     let mut from = Random::new(count as u32);
     let mut literals: Vec<Vec<u8>> = Vec::new();
@@ -156,7 +158,8 @@ fn frame(payload: &[u8], from: &mut Random) -> Input {
     }
 }
 
-/// Runs of one byte, all literals one behind the other and all their beginnings, cut into packets of TCP to port 80.
+/// Runs of one byte, all literals one behind the other and all their beginnings, cut into packets
+/// of TCP to port 80.
 pub(crate) fn hostile(set: &Set) -> Vec<Input> {
     let mut payloads = vec![vec![0; 1400], vec![b'a'; 1400], vec![b'A'; 1400], vec![0xff; 1400]];
     let few = &set.literals[..set.literals.len().min(300)];
@@ -185,7 +188,8 @@ pub(crate) fn edges(set: &Set) -> Vec<Input> {
     inputs
 }
 
-/// Literals that end each other, in both kinds of case more than are kept: of every length two about the same packets.
+/// Literals that end each other, in both kinds of case more than are kept: of every length two
+/// about the same packets.
 pub(crate) fn nested() -> Set {
     Set::new("nested", (0..837).map(|n| vec![b'a'; 1 + n / 27]).collect())
 }

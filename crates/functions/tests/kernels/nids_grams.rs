@@ -1,4 +1,5 @@
-//! The kernel of `nids` for large sets of rules, which filters by grams. Sets are made large by rules about bytes that payloads don't have.
+//! The kernel of `nids` for large sets of rules, which filters by grams. Sets are made large by
+//! rules about bytes that payloads don't have.
 
 use warpline_device::Device;
 use warpline_packet::{Binding, Columns, Field, FieldSet, kernel_layout};
@@ -67,7 +68,8 @@ pub(crate) fn edges_on(device: &dyn Device) {
     left_on(&set, device, &planted(&set, 40));
 }
 
-/// Literals at every place of a word and of sixteen bytes, at both ends of a payload, over each other and in another case.
+/// Literals at every place of a word and of sixteen bytes, at both ends of a payload, over each
+/// other and in another case.
 fn planted(set: &Set, count: usize) -> Vec<Input> {
     let mut from = Random::new(5);
     let one = |number: usize| {
@@ -93,7 +95,8 @@ fn planted(set: &Set, count: usize) -> Vec<Input> {
     (0..count).map(one).collect()
 }
 
-/// Literals that begin in a header, or end behind the datagram, and one whose case is right the second time.
+/// Literals that begin in a header, or end behind the datagram, and one whose case is right the
+/// second time.
 fn borders_of_payloads() -> Vec<Input> {
     let mut inputs = Vec::new();
     for text in [&b"begin"[..], b"b", b"begin at-the-end", b"AB ab Abc ABC abc aBc", b"zqxj-ette"] {
@@ -140,7 +143,8 @@ fn literals_of_every_group_are_found() {
     for set in [large("147", literals(147)), large("words", words(147))] {
         let inputs = [set.traffic(1200), planted(&set, 300), more.clone()].concat();
         for device in devices() {
-            // Whole payloads of literals and beginnings of literals of a few letters, half of the traffic, may be.
+            // Whole payloads of literals and beginnings of literals of a few letters, half of the
+            // traffic, may be.
             assert!(left_on(&set, &*device, &inputs) < inputs.len() / 2);
         }
     }
@@ -177,7 +181,8 @@ fn hostile_payloads_take_so_many_steps_and_no_more() {
     for device in devices() {
         let steps = steps_on(&set, &*device, &inputs);
         assert!(steps.iter().zip(&inputs).all(|(&steps, input)| steps <= most(input)), "{steps:?}");
-        // Runs of one byte, and beginnings of literals, are searched here; every packet that needs more is the CPU's.
+        // Runs of one byte, and beginnings of literals, are searched here; every packet that needs
+        // more is the CPU's.
         assert_eq!(left_on(&set, &*device, &inputs[..4]), 0);
         assert_eq!(left_on(&set, &*device, &crowded), crowded.len());
         let left = left_on(&set, &*device, &inputs);

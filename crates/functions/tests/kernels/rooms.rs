@@ -1,5 +1,5 @@
-//! The kernels that copy rooms between the host's arena and the mirror: of all packets that a launch has, or of those that a mirror lacks, and
-//! of no byte besides.
+//! The kernels that copy rooms between the host's arena and the mirror: of all packets that a
+//! launch has, or of those that a mirror lacks, and of no byte besides.
 
 use std::path::Path;
 
@@ -23,7 +23,8 @@ fn packets() -> Vec<Input> {
     lens.map(frame).collect()
 }
 
-/// Packets of one launch: the bytes of their arena, of a mirror that has others, and of the launch's table.
+/// Packets of one launch: the bytes of their arena, of a mirror that has others, and of the
+/// launch's table.
 struct Launch<'a> {
     side: Side<'a>,
     rows: LaunchRows,
@@ -64,7 +65,8 @@ impl<'a> Launch<'a> {
         Self { side, rows, host, mirror, table }
     }
 
-    /// `to` with the rooms of `from`: of all packets that are forwarded, or of those that a mirror lacks.
+    /// `to` with the rooms of `from`: of all packets that are forwarded, or of those that a mirror
+    /// lacks.
     fn copied(&mut self, to: &[u8], from: &[u8], lacking: Option<u8>) -> Vec<u8> {
         let mut to = to.to_vec();
         for index in FILLED {
@@ -87,7 +89,8 @@ impl<'a> Launch<'a> {
         let mut host = reached_memory(device, self.host.len());
         host.copy_from_slice(&self.host);
         let len = self.host.len();
-        // Where no memory of the host's is reached, the kernels have to do with the device's own all the same.
+        // Where no memory of the host's is reached, the kernels have to do with the device's own
+        // all the same.
         let is_mapped = host.region().is_mapped();
         let region = host.region().clone();
         let own = |bytes: &[u8]| {

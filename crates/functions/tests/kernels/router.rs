@@ -176,7 +176,8 @@ fn destinations() -> (Vec<[u8; 4]>, Vec<[u8; 16]>) {
     (v4.map(v4_of).to_vec(), v6.map(v6_of).to_vec())
 }
 
-/// Every destination by every TTL that matters, on several links, and checksums on both sides of a carry.
+/// Every destination by every TTL that matters, on several links, and checksums on both sides of a
+/// carry.
 fn edges() -> Vec<Input> {
     let (v4, v6) = destinations();
     let body = udp(&[1; 18]);

@@ -1,7 +1,9 @@
-//! Kernels on the host under the compiler's address and undefined-behaviour sanitizers, where it has them.
+//! Kernels on the host under the compiler's address and undefined-behaviour sanitizers, where it
+//! has them.
 //!
-//! The address sanitizer must be in the process from its start, so the test starts itself again with it. It sees what
-//! reaches out of the arena or a table; the other one sees words read where they are not aligned, and shifts too far.
+//! The address sanitizer must be in the process from its start, so the test starts itself again
+//! with it. It sees what reaches out of the arena or a table; the other one sees words read where
+//! they are not aligned, and shifts too far.
 
 use std::path::Path;
 use std::process::Command;
@@ -46,7 +48,8 @@ fn kernels_pass_the_sanitizers() {
         println!("skipped: no C compiler with sanitizers");
         return;
     };
-    // The sanitizer reads line numbers from the library when it reports, so that must lie on disk then.
+    // The sanitizer reads line numbers from the library when it reports, so that must lie on disk
+    // then.
     let cache = std::env::temp_dir().join(format!("warpline-sanitized-{}", std::process::id()));
     let output = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "sanitizers::kernels_pass_the_sanitizers", "--nocapture"])

@@ -1,4 +1,5 @@
-//! One of the two sides that are compared: batches of the same packets, and the state that works before `run`.
+//! One of the two sides that are compared: batches of the same packets, and the state that works
+//! before `run`.
 
 use warpline_nf::{Cause, Emit, Function, State};
 use warpline_packet::{
@@ -13,7 +14,8 @@ use crate::sys::Reached;
 pub(crate) const PLACE: u8 = 3;
 /// Packets of the batches whose work the device does.
 const SIZES: [usize; 3] = [1, 200, 55];
-/// The batch that is left to the CPU whole, and the one whose packets left the way before: the device touches neither.
+/// The batch that is left to the CPU whole, and the one whose packets left the way before: the
+/// device touches neither.
 const LEFT: usize = SIZES.len();
 const SETTLED: usize = LEFT + 1;
 /// Packets of each of these, the first of the others once more.
@@ -88,7 +90,8 @@ impl<'a> Side<'a> {
         Self { function, steering, states, reached, ingress: 0 }
     }
 
-    /// Fills the batches with the first of `inputs` and does what comes before `run`. Gives how many it took.
+    /// Fills the batches with the first of `inputs` and does what comes before `run`. Gives how
+    /// many it took.
     pub(crate) fn fill(&mut self, inputs: &[Input]) -> usize {
         let mut taken = 0;
         for batch in FILLED {
@@ -171,8 +174,8 @@ impl<'a> Side<'a> {
         (0..batch.len()).map(|row| batch.packet(row).frame().to_vec()).collect()
     }
 
-    /// `word` says where lists are, and may say it otherwise on the other side: where the CPU does the work for some packets, theirs
-    /// come behind all others.
+    /// `word` says where lists are, and may say it otherwise on the other side: where the CPU does
+    /// the work for some packets, theirs come behind all others.
     pub(crate) fn seen(&mut self, index: usize, word: Option<Field>) -> Vec<Seen> {
         let batch = self.batch(index);
         let word = word.map(|word| word as usize - Field::Scratch0 as usize);

@@ -1,6 +1,8 @@
-//! Fields of frames in columns: put there and taken back as by a host that stages them, and kernels that find them there.
+//! Fields of frames in columns: put there and taken back as by a host that stages them, and kernels
+//! that find them there.
 //!
-//! What is staged of a frame is poison in the mirror then, so that a kernel is seen that reads or writes it there.
+//! What is staged of a frame is poison in the mirror then, so that a kernel is seen that reads or
+//! writes it there.
 
 use core::ops::Range;
 use std::path::Path;
@@ -37,7 +39,8 @@ impl Staging {
         Self { row_len: layout.row_len() + binding.row_len(), binding }
     }
 
-    /// Moves what is staged of a batch's frames in `arena` to their columns in `table`, the launch's.
+    /// Moves what is staged of a batch's frames in `arena` to their columns in `table`, the
+    /// launch's.
     pub(crate) fn gather(
         &self,
         (side, index): (&mut Side<'_>, usize),

@@ -1,5 +1,5 @@
-//! What takes `unsafe`: an arena whose memory the test reaches too, as an engine with mirrors does, and the engine's vouching for
-//! kernels of this crate.
+//! What takes `unsafe`: an arena whose memory the test reaches too, as an engine with mirrors does,
+//! and the engine's vouching for kernels of this crate.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -43,8 +43,8 @@ pub(crate) struct Reached {
 
 struct Shared(Arc<HeapMemory>);
 
-// SAFETY: that of `HeapMemory`; `Reached`, which keeps the other handle, touches bytes only while it borrows all
-// batches and placers, so that nobody else does.
+// SAFETY: that of `HeapMemory`; `Reached`, which keeps the other handle, touches bytes only while
+// it borrows all batches and placers, so that nobody else does.
 unsafe impl Memory for Shared {
     fn base(&self) -> NonNull<u8> {
         self.0.base()
@@ -54,8 +54,8 @@ unsafe impl Memory for Shared {
     }
 }
 
-/// What slabs hold where no frame was placed, and columns that no kernel said it reads: a kernel whose results
-/// depend on it reads what is not its own.
+/// What slabs hold where no frame was placed, and columns that no kernel said it reads: a kernel
+/// whose results depend on it reads what is not its own.
 pub(crate) const POISON: u8 = 0xa5;
 
 impl Reached {
@@ -83,7 +83,8 @@ impl Reached {
 
     /// Copies the whole arena.
     pub(crate) fn copy_to(&mut self, mirror: &mut [u8]) {
-        // SAFETY: `&mut self` has the batches and the placers, the only others that reach these bytes.
+        // SAFETY: `&mut self` has the batches and the placers, the only others that reach these
+        // bytes.
         let bytes = unsafe { slice::from_raw_parts(self.memory.base().as_ptr(), self.len()) };
         mirror.copy_from_slice(bytes);
     }
@@ -100,7 +101,8 @@ impl Reached {
         let base = self.memory.base();
         self.batches[batch].spans(|span| {
             let from = &mirror[span.clone()];
-            // SAFETY: a span lies in the arena and holds rooms of this batch alone, which `&mut self` has.
+            // SAFETY: a span lies in the arena and holds rooms of this batch alone, which `&mut
+            // self` has.
             unsafe {
                 ptr::copy_nonoverlapping(from.as_ptr(), base.add(span.start).as_ptr(), from.len())
             }

@@ -41,7 +41,8 @@ impl ReadBuffer {
         Self { input, bytes, start: 0, end: 0, bytes_read: 0, ended: false, is_held: false }
     }
 
-    /// From now on the bytes are what the input decompresses to, from the first byte not yet taken on.
+    /// From now on the bytes are what the input decompresses to, from the first byte not yet taken
+    /// on.
     pub(super) fn decompress(&mut self, compression: Compression) -> io::Result<()> {
         if let Input::Plain(input) = &mut self.input {
             let input = mem::replace(input, Box::new(io::empty()));
@@ -68,8 +69,8 @@ impl ReadBuffer {
         if self.ready_len() >= want { Ok(true) } else { self.refill(want) }
     }
 
-    /// While it is held, bytes stay where they are: a fill that needs more than is ready fails as a read would that
-    /// blocks.
+    /// While it is held, bytes stay where they are: a fill that needs more than is ready fails as a
+    /// read would that blocks.
     #[inline]
     pub(super) fn hold(&mut self, is_held: bool) {
         self.is_held = is_held;

@@ -5,8 +5,8 @@
 //! frame in all: Wireshark up to 4.0 at least reads no second frame.
 //!
 //! gzip is zlib-rs, which is Rust and reads twice as fast as miniz_oxide. zstd is the reference
-//! library, in C, built by the compiler that linking needs anyway; those in Rust decode at a quarter
-//! (ruzstd) to a half (structured-zstd, which is young) of its speed.
+//! library, in C, built by the compiler that linking needs anyway; those in Rust decode at a
+//! quarter (ruzstd) to a half (structured-zstd, which is young) of its speed.
 
 use std::io;
 

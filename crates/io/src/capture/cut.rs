@@ -18,7 +18,8 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Whether and where an input that ended was cut short: in `part`, or within its compressed data.
+    /// Whether and where an input that ended was cut short: in `part`, or within its compressed
+    /// data.
     pub(super) fn find(buffer: &ReadBuffer, part: Option<Part>, packet: u64) -> Option<Self> {
         let compressed = buffer.compressed();
         if let Some((input, at)) = compressed.and_then(|input| Some((input, input.cut_at()?))) {

@@ -232,7 +232,8 @@ mod tests {
         }
     }
 
-    /// A few bytes stand for many: those that did not fit at once come too, also where the data ends.
+    /// A few bytes stand for many: those that did not fit at once come too, also where the data
+    /// ends.
     #[test]
     fn nothing_stays_behind_in_the_decoder() {
         let data: Vec<u8> = (0..20_u8).flat_map(|n| vec![n; 5000]).collect();

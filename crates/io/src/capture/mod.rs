@@ -1,8 +1,8 @@
 //! Capture files: pcap and pcapng in and out, plain or compressed, and a capture's own timing.
 //!
-//! [`CaptureReader`] is a source over a file or a pipe, [`PcapWriter`] and [`PcapngWriter`] are sinks
-//! ([`CaptureFile`] tells by a file's name which), [`Paced`] is a source that holds each frame of
-//! another back until its time has come.
+//! [`CaptureReader`] is a source over a file or a pipe, [`PcapWriter`] and [`PcapngWriter`] are
+//! sinks ([`CaptureFile`] tells by a file's name which), [`Paced`] is a source that holds each
+//! frame of another back until its time has come.
 //!
 //! The formats are read here rather than by a library for three reasons: a record goes from the
 //! read buffer to the arena in one copy, an error names the byte it found, and memory is bounded
@@ -64,8 +64,8 @@ pub use rolling::{Roll, Rolling};
 /// compressed by gzip or zstd is found to be so by its first bytes, whatever its name.
 ///
 /// Timestamps are passed on as they stand, also where they go backwards. A capture that ends in
-/// the middle of a packet gives all packets before it, `End`, and a warning. So does compressed data
-/// that ends in the middle; where it is corrupt, all packets before that place come before the
+/// the middle of a packet gives all packets before it, `End`, and a warning. So does compressed
+/// data that ends in the middle; where it is corrupt, all packets before that place come before the
 /// error.
 ///
 /// ```no_run
@@ -131,7 +131,8 @@ impl CaptureReader {
         Self::new(Box::new(Pipe::new(io::stdin())?), None)
     }
 
-    /// Takes the next record. A read that was interrupted or would block gives `Idle` and loses nothing.
+    /// Takes the next record. A read that was interrupted or would block gives `Idle` and loses
+    /// nothing.
     #[inline]
     fn advance(&mut self) -> Result<Advance, SourceError> {
         if self.ended {
@@ -165,7 +166,8 @@ impl CaptureReader {
         Advance::End
     }
 
-    /// Takes the records that follow `records` and are whole in the buffer, of [`FRAME_LEN_MAX`] bytes together.
+    /// Takes the records that follow `records` and are whole in the buffer, of [`FRAME_LEN_MAX`]
+    /// bytes together.
     #[inline]
     fn take_ready(&mut self, records: &mut ArrayVec<Record, BURST_MAX>) {
         let mut room =

@@ -1,9 +1,10 @@
 //! The end of a writer: collects whole records, compresses them if asked to, writes them out, and
 //! leaves a file that can be read whatever happens.
 //!
-//! Records go out by the buffer, compressed as a piece that can be read once it is there. Where pieces end depends on
-//! the records alone, so that the same records make the same file. A file that a full disk ends is cut back to its last
-//! whole record or piece, and the frames that it lacks are counted.
+//! Records go out by the buffer, compressed as a piece that can be read once it is there. Where
+//! pieces end depends on the records alone, so that the same records make the same file. A file
+//! that a full disk ends is cut back to its last whole record or piece, and the frames that it
+//! lacks are counted.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -209,7 +210,8 @@ impl RecordOutput {
     }
 }
 
-/// Bytes of the shortest record of a frame, as good as always: more frames than that make room of their own.
+/// Bytes of the shortest record of a frame, as good as always: more frames than that make room of
+/// their own.
 const FRAME_RECORD_LEN: usize = 64;
 
 /// Length of the buffer in bytes: room for a file header and the longest record, and enough at once

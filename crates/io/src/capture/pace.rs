@@ -12,9 +12,9 @@ use crate::port::{Frame, InterfaceNames, Live, Next, Source, SourceError, Wrap};
 ///
 /// The first frame is due at once. A frame that lies `t` after it in the capture is due `t` divided
 /// by the factor after it by the clock, and until then the source is `Idle` for what is left. One
-/// whose timestamp is before the first's is due at once, and so is one that lies more than a day from the latest: after two
-/// such frames the timing goes on from there. A reader that fell behind gets what is
-/// due without pauses until it has caught up.
+/// whose timestamp is before the first's is due at once, and so is one that lies more than a day
+/// from the latest: after two such frames the timing goes on from there. A reader that fell behind
+/// gets what is due without pauses until it has caught up.
 ///
 /// A frame that comes too early is copied once, into memory for one frame.
 pub struct Paced {

@@ -1,8 +1,8 @@
 //! The pcap format (draft-ietf-opsawg-pcap): a file header of 24 bytes, then records of a header
 //! of 16 bytes and the frame.
 //!
-//! Read are versions 2.0 to 2.4, and 543.0 of DG/UX. They differ in the order of a record's two lengths: up to
-//! 2.2 the wire's comes first, and files of 2.3 have either order, as libpcap knows.
+//! Read are versions 2.0 to 2.4, and 543.0 of DG/UX. They differ in the order of a record's two
+//! lengths: up to 2.2 the wire's comes first, and files of 2.3 have either order, as libpcap knows.
 
 use warpline_packet::{Instant, LinkType};
 

@@ -25,8 +25,8 @@ use crate::port::{FRAME_LEN_MAX, Frame, Sink, SinkError, Unwritten};
 /// [`PcapWriter::finish`] does too, and so does a drop, which can't tell of errors. A file that
 /// got no frame is a header, of `ETHERNET` if no link type was chosen, written by `finish` or drop
 /// (a flush before the first frame leaves the link type open). After an error nothing more is
-/// written; a file is cut back to its last whole record then, or, where it is compressed, to what was
-/// written out before.
+/// written; a file is cut back to its last whole record then, or, where it is compressed, to what
+/// was written out before.
 pub struct PcapWriter {
     output: RecordOutput,
     /// The link type in the file header, once that is in the buffer.

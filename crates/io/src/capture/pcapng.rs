@@ -250,8 +250,8 @@ fn section_order(bytes: &[u8]) -> Option<ByteOrder> {
         .find(|order| order.u32(bytes, BLOCK_HEADER_LEN) == BYTE_ORDER_MAGIC)
 }
 
-/// Bytes of blocks that are skipped in one step, as who reads may have to stop: a few compressed ones
-/// can stand for days of them.
+/// Bytes of blocks that are skipped in one step, as who reads may have to stop: a few compressed
+/// ones can stand for days of them.
 const SKIPPED_LEN_MAX: usize = 64 << 20;
 /// Interfaces of a section that are kept.
 const INTERFACES_MAX: usize = 1 << 18;

@@ -22,8 +22,8 @@ use crate::port::{FRAME_LEN_MAX, Frame, InterfaceNames, Sink, SinkError, Unwritt
 /// An interface bears the name that the source knows it by, or else `if` and its number. Frames of
 /// any link type go into one file. A frame longer than [`FRAME_LEN_MAX`] is cut to that.
 ///
-/// With [`PcapngWriter::annotated`] it takes packets that were dropped as well, each with the reason
-/// as its comment (`opt_comment`).
+/// With [`PcapngWriter::annotated`] it takes packets that were dropped as well, each with the
+/// reason as its comment (`opt_comment`).
 ///
 /// Buffering, errors and what is left of a file then are as with [`PcapWriter`](super::PcapWriter);
 /// a file that got no frame is a section header.
@@ -414,7 +414,8 @@ mod tests {
         (packets, reader.warnings())
     }
 
-    /// A full disk leaves whole blocks or pieces, and nothing more is written behind them; what the file lacks is counted.
+    /// A full disk leaves whole blocks or pieces, and nothing more is written behind them; what the
+    /// file lacks is counted.
     #[test]
     fn a_full_disk_leaves_what_can_be_read() {
         let name = format!("warpline-full-disk-{}.pcapng", std::process::id());
@@ -449,7 +450,8 @@ mod tests {
                 drop(writer);
                 let kept = std::fs::read(&path).unwrap();
                 let packets = if kept.is_empty() { 0 } else { read(&kept).0.len() };
-                // The one at which the disk was full is neither sent nor kept from being written later.
+                // The one at which the disk was full is neither sent nor kept from being written
+                // later.
                 let told = format!("{compression:?} {room}: {packets} {lost} of {flushed}");
                 assert!((flushed..=flushed + 1).contains(&(packets + lost)), "{told}");
                 assert!(compression.is_some() || packets == flushed, "{told}");
@@ -489,7 +491,8 @@ mod tests {
             for count in 1..20 {
                 writer.send(&frame(b"abc", LinkType::ETHERNET, 0)).unwrap();
                 writer.flush().unwrap();
-                // Pieces of compressed files end where their records say, not where they are flushed.
+                // Pieces of compressed files end where their records say, not where they are
+                // flushed.
                 if compression.is_none() {
                     assert_eq!(read(&disk.bytes()).0.len(), count);
                 }

@@ -92,7 +92,8 @@ const NOMINAL_GBPS: f64 = 10.0;
 
 /// A source of synthetic packets.
 ///
-/// Its memory is 32 of the longest frame (64 KiB or one frame at most), the payload pool (up to 384 KiB) and, with TCP, 4 bytes a flow.
+/// Its memory is 32 of the longest frame (64 KiB or one frame at most), the payload pool (up to 384
+/// KiB) and, with TCP, 4 bytes a flow.
 pub struct Generator {
     packets: u64,
     duration: Duration,
@@ -165,7 +166,8 @@ impl Generator {
         self.pool.planted()
     }
 
-    /// Builds the next frame at `start` of the buffer, if one is due, and gives its place and its time.
+    /// Builds the next frame at `start` of the buffer, if one is due, and gives its place and its
+    /// time.
     #[inline]
     fn advance(&mut self, start: usize) -> Advance {
         let elapsed = self.arrivals.elapsed();

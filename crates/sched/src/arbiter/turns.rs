@@ -6,7 +6,8 @@
 
 use super::{Arbiter, Policy};
 
-/// Later moments count as this one, 292 years. So the end of a slice is always later than its start.
+/// Later moments count as this one, 292 years. So the end of a slice is always later than its
+/// start.
 const TIME_MAX_NS: u64 = u64::MAX / 2;
 
 /// A turn of a tenant, or of a slot without a tenant.

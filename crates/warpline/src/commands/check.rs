@@ -80,8 +80,8 @@ fn check_all(
     strict.map_or(Ok(()), |input| super::strict::strict(&chains, path, options, input))
 }
 
-/// The machine has the cores that the chains' lanes are to run on, and devices have room for what all of them ask together,
-/// and whole frames go there as the file says.
+/// The machine has the cores that the chains' lanes are to run on, and devices have room for what
+/// all of them ask together, and whole frames go there as the file says.
 ///
 /// # Errors
 /// One is not there or has none, and what would help.
@@ -143,7 +143,8 @@ fn too_much(demand: &Demand) -> String {
 /// Version of the JSON's form; it grows when a meaning changes, not when something is added.
 const SCHEMA: u32 = 1;
 
-/// What programs are told of a chain: its functions with what they were built of, and what was left out.
+/// What programs are told of a chain: its functions with what they were built of, and what was left
+/// out.
 fn to_json(loaded: &Loaded, form: Form) -> Result<Value, Failure> {
     let (chain, deployment) = (loaded.chain(), &loaded.deployment);
     let pages = if form.is_verbose { try_pages(loaded)? } else { None };
@@ -216,8 +217,9 @@ fn table_line(table: &TableSize, count: usize) -> String {
     }
 }
 
-/// Bytes that are reserved, of one lane but for the sum over all; those of them that are in use with full queues; and
-/// the sum with all notes, for which `notes` are addresses and not yet memory.
+/// Bytes that are reserved, of one lane but for the sum over all; those of them that are in use
+/// with full queues; and the sum with all notes, for which `notes` are addresses and not yet
+/// memory.
 fn memory(need: &LaneNeed) -> Value {
     let LaneNeed { lanes, packets, made, batches, notes, launches, shown, .. } = *need;
     json!({

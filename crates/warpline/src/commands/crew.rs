@@ -1,7 +1,8 @@
 //! The threads of `warpline run` beside the chains': one that watches them, one that reloads.
 //!
-//! Whatever happens to one of them, the others come to an end: a thread that the system doesn't give, a panic, a signal
-//! while one waits in a call of the system that doesn't return. What was done is told and written all the same.
+//! Whatever happens to one of them, the others come to an end: a thread that the system doesn't
+//! give, a panic, a signal while one waits in a call of the system that doesn't return. What was
+//! done is told and written all the same.
 
 use std::io;
 use std::mem::take;
@@ -64,7 +65,8 @@ pub(super) struct Around<'a> {
     pub(super) registry: Registry,
 }
 
-/// Runs all chains side by side; `finish` tells what became of them and gives what the program ends with.
+/// Runs all chains side by side; `finish` tells what became of them and gives what the program ends
+/// with.
 pub(super) fn run(
     mut ready: Vec<Ready>,
     outputs: &Outputs,

@@ -1,5 +1,6 @@
-//! `warpline devices --watch`: what meters say of each device, once a second until a signal comes or nobody reads any
-//! more. The devices' contexts stay open meanwhile, so what the driver takes for one counts as memory in use.
+//! `warpline devices --watch`: what meters say of each device, once a second until a signal comes
+//! or nobody reads any more. The devices' contexts stay open meanwhile, so what the driver takes
+//! for one counts as memory in use.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

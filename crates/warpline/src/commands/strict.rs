@@ -1,9 +1,10 @@
-//! `warpline check --strict`: runs a chain over a capture to prove that its functions touch what they declare and nothing else, and
-//! that devices, with what the plan sends them, make of the packets what the CPU makes of them.
+//! `warpline check --strict`: runs a chain over a capture to prove that its functions touch what
+//! they declare and nothing else, and that devices, with what the plan sends them, make of the
+//! packets what the CPU makes of them.
 //!
 //! Each function gets the packets that those before it let through, with their scratch words, and
-//! ticks as packet time passes. Fields that a phase does not declare as read hold other values while
-//! it lasts; those that it does not declare as written must stay.
+//! ticks as packet time passes. Fields that a phase does not declare as read hold other values
+//! while it lasts; those that it does not declare as written must stay.
 
 mod devices;
 mod private;
@@ -39,7 +40,8 @@ const ROUNDS: usize = 8;
 /// Bytes of the longest file that is searched for addresses.
 const HOSTS_LEN_MAX: u64 = 1 << 20;
 
-/// Over `chains`, which were loaded from `path` with `options`; `input` replaces the inputs that they name.
+/// Over `chains`, which were loaded from `path` with `options`; `input` replaces the inputs that
+/// they name.
 pub(super) fn strict(
     chains: &[Loaded],
     path: &Path,
@@ -167,8 +169,8 @@ fn harness(chain: &Chain, function: Arc<dyn Function>) -> Harness {
     harness
 }
 
-/// Packets for the function at `position`, after those that came: probes and packets that return for
-/// them. Those of a second place come from its first place, with the words of that.
+/// Packets for the function at `position`, after those that came: probes and packets that return
+/// for them. Those of a second place come from its first place, with the words of that.
 fn made_for(
     chain: &Chain,
     position: usize,

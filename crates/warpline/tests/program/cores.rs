@@ -40,7 +40,8 @@ fn threads(child: &Child) -> BTreeMap<String, Vec<Vec<u16>>> {
     threads
 }
 
-/// Runs with `more`, which puts lanes on `lanes`: they are there, and all other threads elsewhere if there is an elsewhere.
+/// Runs with `more`, which puts lanes on `lanes`: they are there, and all other threads elsewhere
+/// if there is an elsewhere.
 fn check(demo: &Demo, more: &str, lanes: &[u16], named: &[&str]) {
     let _ = fs::remove_file(demo.path("s.json"));
     let child = demo.start(&format!("{ENDLESS} {more}"));

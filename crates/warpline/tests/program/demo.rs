@@ -42,7 +42,8 @@ fn every_function_is_in_a_chain_and_does_something() {
     }
 }
 
-/// The capture has the answers of the backends that the balancer chooses: each finds its connection.
+/// The capture has the answers of the backends that the balancer chooses: each finds its
+/// connection.
 #[test]
 fn what_the_shop_s_backends_answer_goes_out_as_the_shop_s() {
     let demo = Demo::new();

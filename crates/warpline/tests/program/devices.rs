@@ -1,5 +1,5 @@
-//! Functions on devices, as a user asks for them. The reference device needs a C compiler; where there is none, its tests are skipped
-//! unless `WARPLINE_REQUIRE_DEVICES` names it.
+//! Functions on devices, as a user asks for them. The reference device needs a C compiler; where
+//! there is none, its tests are skipped unless `WARPLINE_REQUIRE_DEVICES` names it.
 
 use std::fs;
 use std::io::Write;
@@ -80,8 +80,8 @@ fn used(child: &Child) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// A tick is a hundredth of a second. One that doesn't rest uses all 300 of three; what one that rests is charged with depends on the machine,
-/// and was up to 17 on a virtual one.
+/// A tick is a hundredth of a second. One that doesn't rest uses all 300 of three; what one that
+/// rests is charged with depends on the machine, and was up to 17 on a virtual one.
 const TICKS_MAX: u64 = 60;
 
 #[test]

@@ -34,7 +34,8 @@ pub(crate) fn wait_until_running(demo: &Demo, child: &Child, more: usize) {
     sleep(Duration::from_millis(200));
 }
 
-/// The main thread, one that watches, one that reloads, one that reads, one that works, one that sends.
+/// The main thread, one that watches, one that reloads, one that reads, one that works, one that
+/// sends.
 const ONE_LANE: usize = 6;
 
 /// A run that would take for ever.
@@ -68,7 +69,8 @@ fn a_full_disk_is_told_and_what_was_done_is_written() {
     assert!(whole(&stats["chains"][0]["packets"]["sent"]) > 10_000);
 }
 
-/// The system allows files of some blocks only: what is there is what is said to be sent, to a packet.
+/// The system allows files of some blocks only: what is there is what is said to be sent, to a
+/// packet.
 #[test]
 fn what_was_taken_and_not_written_is_not_sent() {
     let demo = Demo::new();
@@ -142,7 +144,8 @@ fn threads_that_are_not_there_end_the_run_with_a_message() {
     }
 }
 
-/// Nothing can be written to a socket's name: that chain can't start, and the other one's work is told.
+/// Nothing can be written to a socket's name: that chain can't start, and the other one's work is
+/// told.
 #[test]
 fn a_chain_that_can_not_start_takes_no_other_with_it() {
     let demo = Demo::new();

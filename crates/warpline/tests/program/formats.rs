@@ -190,7 +190,8 @@ fn annotated_captures_say_why_packets_were_dropped() {
     }
 }
 
-/// A packet that a function changed before another dropped it is shown as it was then, in its place.
+/// A packet that a function changed before another dropped it is shown as it was then, in its
+/// place.
 #[test]
 fn dropped_packets_are_in_their_place() {
     let demo = Demo::new();

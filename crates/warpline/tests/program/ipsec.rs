@@ -1,4 +1,5 @@
-//! An IPsec gateway as its owner meets it: what is sealed is opened, bad files are told, and no key is ever shown.
+//! An IPsec gateway as its owner meets it: what is sealed is opened, bad files are told, and no key
+//! is ever shown.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -174,7 +175,8 @@ fn what_is_sealed_is_opened() {
             assert_eq!(refused, [0; 4], "{row}");
         }
     }
-    // A run begins with number 1 again, and what CBC makes of it is the same on any engine and lanes.
+    // A run begins with number 1 again, and what CBC makes of it is the same on any engine and
+    // lanes.
     assert!(sealed[0] == sealed[1] && sealed[0] == sealed[2]);
     has_no_key(&sealed[0]);
 }

@@ -1,4 +1,5 @@
-//! Rekeying an IPsec gateway by SIGHUP while packets flow: old and new SA side by side, and nothing lost.
+//! Rekeying an IPsec gateway by SIGHUP while packets flow: old and new SA side by side, and nothing
+//! lost.
 
 use std::io::Write;
 use std::sync::mpsc::Receiver;
@@ -58,7 +59,8 @@ fn two(direction: &str) -> String {
     sa("two", direction, 0x1002, CBC, 1)
 }
 
-/// Seals endless traffic by SA one and then by SA two, into `sealed.pcap`; what came in is in `plain.pcap`.
+/// Seals endless traffic by SA one and then by SA two, into `sealed.pcap`; what came in is in
+/// `plain.pcap`.
 fn rekeyed(site: &Site) {
     site.write_secret("out.sas", &one("out"));
     site.write("policies", policies(&["two", "one"]).replace("\"two\", ", ""));
@@ -117,7 +119,8 @@ fn old_and_new_sa_stand_side_by_side() {
     assert_eq!(next.map(|next| u64::from(next) - 1), [each[0], each[1]]);
 }
 
-/// The other end hears of the new SA between two packets, and of the old one's end when no more can come.
+/// The other end hears of the new SA between two packets, and of the old one's end when no more can
+/// come.
 #[test]
 fn the_other_end_opens_both() {
     let site = Site::new();

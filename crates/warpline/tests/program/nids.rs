@@ -1,4 +1,5 @@
-//! Rules and alerts: what is written and where, what is told of rules that can't be applied, and a reload.
+//! Rules and alerts: what is written and where, what is told of rules that can't be applied, and a
+//! reload.
 
 use serde_json::Value;
 
@@ -151,7 +152,8 @@ fn mistakes_in_the_table_are_told_with_their_place() {
     assert!(ended.stderr.contains("ids.toml:5:9: can't read \"rules\""), "{}", ended.stderr);
 }
 
-/// Whatever looks for literals, alerts are the same; Hyperscan that is asked for and is not there is a mistake.
+/// Whatever looks for literals, alerts are the same; Hyperscan that is asked for and is not there
+/// is a mistake.
 #[test]
 fn every_matcher_gives_the_same_alerts() {
     let demo = with(LOGIN, "");
@@ -167,7 +169,8 @@ fn every_matcher_gives_the_same_alerts() {
     }
 }
 
-/// Files without one rule are refused, by `check` as by `run`; so is what `strict` and `rules_min` ask for.
+/// Files without one rule are refused, by `check` as by `run`; so is what `strict` and `rules_min`
+/// ask for.
 #[test]
 fn files_that_are_no_rules_are_refused() {
     let rule = "alert tcp any any -> any any (content:\"x\"; sid:1;)\n";

@@ -15,8 +15,8 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     [&kind.to_le_bytes(), &len.to_le_bytes(), body, &len.to_le_bytes()].concat()
 }
 
-/// A capture in microseconds whose interfaces bear `names`, of up to four letters, and whose packets
-/// are each of the interface with that number.
+/// A capture in microseconds whose interfaces bear `names`, of up to four letters, and whose
+/// packets are each of the interface with that number.
 pub(crate) fn capture(names: &[&str], records: &[(u32, Record)]) -> Vec<u8> {
     let mut section = 0x1a2b_3c4d_u32.to_le_bytes().to_vec();
     section.extend([1, 0, 0, 0]);

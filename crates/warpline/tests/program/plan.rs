@@ -1,4 +1,5 @@
-//! `warpline plan`, as a stranger checks it: from its JSON alone, with a model of where fields are current.
+//! `warpline plan`, as a stranger checks it: from its JSON alone, with a model of where fields are
+//! current.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,8 @@ fn fields(list: &Value) -> Fields {
     all.iter().map(|name| name.as_str().unwrap().to_owned()).collect()
 }
 
-/// Which fields each memory lacks: by device, and `""` for the host. A memory that holds nothing has no entry.
+/// Which fields each memory lacks: by device, and `""` for the host. A memory that holds nothing
+/// has no entry.
 struct Model(BTreeMap<String, Fields>);
 
 impl Model {
@@ -59,7 +61,8 @@ impl Model {
     }
 }
 
-/// Bytes that a crossing has to name: of the frame, by its fields' widths or `whole`, and of the launch's table.
+/// Bytes that a crossing has to name: of the frame, by its fields' widths or `whole`, and of the
+/// launch's table.
 fn weigh(crossing: &Value, (widths, whole): (&Value, &Value), frame: &Fields) -> f64 {
     let of = |field: &String| widths[field].as_f64().unwrap();
     let all = fields(&crossing["fields"]);
@@ -161,7 +164,8 @@ impl<'a> Walk<'a> {
     /// The kernel, and the copies after it.
     fn run(&mut self, function: &Value, step: &Value, device: &str) {
         let (name, model) = (function["name"].as_str().unwrap(), &mut self.model);
-        // What the kernel leaves to the host is done there, or fetched from the mirror that the kernel uses.
+        // What the kernel leaves to the host is done there, or fetched from the mirror that the
+        // kernel uses.
         let is_direct = step["to_device"]["way"] == "direct";
         for field in fields(&function["fallback"]) {
             let is_there = model.has("", &field) || !is_direct && model.has(device, &field);
@@ -294,7 +298,8 @@ fn a_plan_is_told_in_words() {
     }
 }
 
-/// A profile is made of a machine, plans go by it and say so, and that of another machine is refused.
+/// A profile is made of a machine, plans go by it and say so, and that of another machine is
+/// refused.
 #[test]
 fn plans_go_by_what_was_measured() {
     let demo = Demo::new();
@@ -343,7 +348,8 @@ fn plans_go_by_what_was_measured() {
     }
 }
 
-/// The chain is proven over packets: what its functions touch, and that a device makes the same of them.
+/// The chain is proven over packets: what its functions touch, and that a device makes the same of
+/// them.
 #[test]
 fn a_strict_check_runs_the_chain() {
     let demo = Demo::new();

@@ -4,7 +4,8 @@ use crate::ends::signal;
 use crate::harness::{Demo, wait};
 use crate::stats;
 
-/// Ports are handed out by shard and by hash, and the largest flows make room: all depends on the seed.
+/// Ports are handed out by shard and by hash, and the largest flows make room: all depends on the
+/// seed.
 const CHAIN: &str = "[chain]\nfunctions = [\"nat\", \"firewall\", \"flow_monitor\", \"nat\"]\n\
     [firewall]\nrules = \"rules\"\nestablished = true\nconnections = 640\n\
     [nat]\ninside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.9\"]\nbindings = 640\n\

@@ -1,4 +1,5 @@
-//! What is not shown: keys, whatever a file of them is named as, and what would move a terminal's cursor.
+//! What is not shown: keys, whatever a file of them is named as, and what would move a terminal's
+//! cursor.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +23,8 @@ const NAMED: [(&str, &str); 8] = [
     ("load_balancer", "services"),
 ];
 
-/// All that `check` and `run` print of a chain of one function, which takes `text` as its file `key`.
+/// All that `check` and `run` print of a chain of one function, which takes `text` as its file
+/// `key`.
 fn printed(demo: &Demo, (function, key): (&str, &str), text: &str, mode: u32) -> String {
     let chain = format!("[chain]\nfunctions = [\"{function}\"]\n[{function}]\n{key} = \"named\"\n");
     demo.write("wrong.toml", chain);
@@ -60,7 +62,8 @@ fn no_mistake_shows_a_key() {
     assert!(text.contains("named:2:") && !text.contains("zonk"), "{text}");
 }
 
-/// Digits that could be a key are no secret in a file of rules, even where only its owner may read that.
+/// Digits that could be a key are no secret in a file of rules, even where only its owner may read
+/// that.
 #[test]
 fn mistakes_in_rules_show_their_text() {
     let demo = Demo::new();

@@ -1,4 +1,5 @@
-//! Captures whose times jump: what is written has packets' own times, and what is kept ages by a time that no few packets push.
+//! Captures whose times jump: what is written has packets' own times, and what is kept ages by a
+//! time that no few packets push.
 
 use std::process::Command;
 

@@ -1,5 +1,6 @@
-//! Chains of rules as the manuals of iptables and nftables tell them: a packet walks through them, jumps and
-//! returns. Chains are drawn at random; what prints them in either form is with the tests.
+//! Chains of rules as the manuals of iptables and nftables tell them: a packet walks through them,
+//! jumps and returns. Chains are drawn at random; what prints them in either form is with the
+//! tests.
 
 use core::net::IpAddr;
 

@@ -83,7 +83,8 @@ struct Tracked {
     last: u64,
     shard: usize,
     tcp: Option<Tcp>,
-    /// When it was first used in the second of its last use, or became what it is, among all such events.
+    /// When it was first used in the second of its last use, or became what it is, among all such
+    /// events.
     noted: u64,
 }
 

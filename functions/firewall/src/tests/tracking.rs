@@ -284,7 +284,8 @@ fn two_that_ask_each_other_are_two_connections() {
     assert_eq!(harness.counter("connections"), 2);
 }
 
-/// An error quotes a packet with IPv6 extension headers: they are looked through, as those of packets are.
+/// An error quotes a packet with IPv6 extension headers: they are looked through, as those of
+/// packets are.
 #[test]
 fn extension_headers_of_a_quote_are_looked_through() {
     let plain = Sent {
@@ -306,7 +307,8 @@ fn extension_headers_of_a_quote_are_looked_through() {
     }
 }
 
-/// A quote is read by the rule that every header is judged by: one that says it is shorter than it is tells nothing.
+/// A quote is read by the rule that every header is judged by: one that says it is shorter than it
+/// is tells nothing.
 #[test]
 fn a_quote_whose_header_lies_is_of_no_connection() {
     let plain = Sent {

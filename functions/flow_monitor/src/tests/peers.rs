@@ -217,8 +217,8 @@ const FIELDS: [(&str, &str); 10] = [
     ("cflow.biflow_direction", "1,1,1,1,1,1,1,1"),
 ];
 
-/// First and last time, source, destination, protocol, packets and bytes there and back, flags. ICMP has
-/// its type and code for a port.
+/// First and last time, source, destination, protocol, packets and bytes there and back, flags.
+/// ICMP has its type and code for a port.
 const NFDUMP_LINES: [&str; 8] = [
     "2023-11-1422:13:20.250|2023-11-1422:13:20.256|10.0.0.1|40000|192.0.2.80|443|6|4|660|3|1520|...AP.SF",
     "2023-11-1422:13:20.250|2023-11-1422:13:20.256|2001:db8::1|40000|2001:db8:80::1|443|6|4|740|3|1580|...AP.SF",

@@ -1,4 +1,5 @@
-//! Random packets: what comes out is what the naive meter says, in any batches, and nothing is lost.
+//! Random packets: what comes out is what the naive meter says, in any batches, and nothing is
+//! lost.
 
 use super::model::{Model, Row};
 use super::reader::rows;

@@ -41,7 +41,8 @@ impl Case {
         case.summed()
     }
 
-    /// IPv6 with these extension headers, each with its number; the last `behind` of them are compressed.
+    /// IPv6 with these extension headers, each with its number; the last `behind` of them are
+    /// compressed.
     pub(super) fn v6(headers: &[(u8, Vec<u8>)], behind: usize, protocol: u8, body: &[u8]) -> Self {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd];
         let len = headers.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() + body.len();
@@ -115,7 +116,8 @@ impl Case {
         self.with_body(108, &[&header, stream].concat())
     }
 
-    /// Whether `out` is this packet compressed by whatever library, and nothing else about it changed.
+    /// Whether `out` is this packet compressed by whatever library, and nothing else about it
+    /// changed.
     pub(super) fn is_compressed_in(&self, out: &[u8], cpi: u16) -> bool {
         let Some((header, stream)) = out.get(self.body..).and_then(|b| b.split_first_chunk::<4>())
         else {

@@ -141,7 +141,8 @@ struct Worker {
 struct Note {
     /// `None`: there is nothing to do.
     plan: Option<Plan>,
-    /// CBC: the IV. CTR: the first counter block (RFC 3686, 4). GCM: the nonce (RFC 4106, 4), and 4 bytes.
+    /// CBC: the IV. CTR: the first counter block (RFC 3686, 4). GCM: the nonce (RFC 4106, 4), and 4
+    /// bytes.
     iv: [u8; 16],
     /// GCM: the data that are authenticated and not ciphered (RFC 4106, 5); without ESN the last 4
     /// bytes are unused.

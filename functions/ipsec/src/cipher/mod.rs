@@ -25,7 +25,8 @@ pub enum Cipher {
     Cbc = 1,
     /// AES in counter mode, RFC 3686. Keys of 16, 24 or 32 bytes, then 4 of nonce.
     Ctr = 2,
-    /// AES in Galois counter mode with an ICV of 16 bytes, RFC 4106. Keys of 16, 24 or 32 bytes, then 4 of salt.
+    /// AES in Galois counter mode with an ICV of 16 bytes, RFC 4106. Keys of 16, 24 or 32 bytes,
+    /// then 4 of salt.
     Gcm = 3,
 }
 

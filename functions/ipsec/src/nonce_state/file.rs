@@ -6,9 +6,9 @@
 //! sha256 HASH
 //! ```
 //!
-//! A line for each key: its fingerprint in 32 hexadecimal digits, and the first number that is not reserved. HASH
-//! is over everything before its line. Beside `FILE` there are `FILE.lock`, which the process that has it
-//! locks, and for a moment `FILE.new`.
+//! A line for each key: its fingerprint in 32 hexadecimal digits, and the first number that is not
+//! reserved. HASH is over everything before its line. Beside `FILE` there are `FILE.lock`, which
+//! the process that has it locks, and for a moment `FILE.new`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! Extended numbers after the loss of more packets than their lower half can count (RFC 4303, appendix A3).
+//! Extended numbers after the loss of more packets than their lower half can count (RFC 4303,
+//! appendix A3).
 
 use super::super::replay::ReplayWindow;
 use super::gateway::{CBC, CTR, Ends, Files, GCM, NULL_SHA256, SaText, Suite};

@@ -254,7 +254,8 @@ fn a_full_table_refuses_or_forgets() {
     assert_eq!(tunnels.counter("unremembered"), 2 * 936);
 }
 
-/// Floods of each kind, ten times what the table holds, between the packets of established connections.
+/// Floods of each kind, ten times what the table holds, between the packets of established
+/// connections.
 #[test]
 fn floods_leave_established_connections_standing() {
     for mode in ["dnat", "ipip"] {

@@ -1,4 +1,5 @@
-//! Tunnels as tshark sees them. Skipped where it is not installed, unless `WARPLINE_REQUIRE_PEERS` is 1.
+//! Tunnels as tshark sees them. Skipped where it is not installed, unless `WARPLINE_REQUIRE_PEERS`
+//! is 1.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! The balancer as its manual tells it, in maps that grow, with every place looked at. Which backend a new
-//! connection gets is taken from the function, and held against what is allowed.
+//! The balancer as its manual tells it, in maps that grow, with every place looked at. Which
+//! backend a new connection gets is taken from the function, and held against what is allowed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,7 +27,8 @@ struct Connection {
     phase: Phase,
     answered: bool,
     ends: u64,
-    /// When it was first used in the second of its last use, or became what it is, among all such events.
+    /// When it was first used in the second of its last use, or became what it is, among all such
+    /// events.
     noted: u64,
 }
 
@@ -170,7 +171,8 @@ impl Model {
         let is_full = taken >= self.places_per_shard;
         let yields = |own: &Connection| own.shard == shard && own.yields().is_some();
         let is_stuck = is_full && !self.connections.values().any(yields);
-        // A conflict is told before a full table; the function says which server it would have been.
+        // A conflict is told before a full table; the function says which server it would have
+        // been.
         let to = match self.pick(&flow, &servers, got) {
             Err(_) if is_bound => return Err("per-source"),
             Err(_) if is_stuck => return Err("table-full"),
@@ -216,7 +218,8 @@ impl Model {
         (choice == server.at).then_some(choice)
     }
 
-    /// The same for a connection that is remembered: two of a client's can't have one server's port.
+    /// The same for a connection that is remembered: two of a client's can't have one server's
+    /// port.
     fn pick(
         &mut self,
         flow: &Flow,

@@ -44,8 +44,8 @@ fn backend(v6: bool, n: usize) -> String {
     if v6 { format!("fd00::{n}") } else { format!("10.0.0.{n}") }
 }
 
-/// Two ports of TCP that share a service whose second backend has a port of its own, and one of UDP;
-/// a state for each backend.
+/// Two ports of TCP that share a service whose second backend has a port of its own, and one of
+/// UDP; a state for each backend.
 fn services(v6: bool, states: [u8; 5]) -> (String, BTreeMap<(At, bool), Vec<Server>>) {
     let vip = vip_address(v6);
     let (mut text, mut vips) = (String::new(), BTreeMap::new());
@@ -191,7 +191,8 @@ impl Run {
                 self.rest(&frames, &expected);
                 return;
             }
-            // A full table may hide a conflict, and the other way round: the function knows the server.
+            // A full table may hide a conflict, and the other way round: the function knows the
+            // server.
             Err(told @ ("table-full" | "per-source")) => {
                 assert!([told, "conflict"].contains(&reason(&out)));
             }

@@ -319,8 +319,8 @@ fn answered(nat: &mut Harness, seconds: u64, (address, port): (IpAddr, u16)) {
     assert_eq!(sent(nat, seconds, &answer).verdict, Verdict::Forward);
 }
 
-/// Floods of every protocol from one host, each of ten times what there is room for, between the packets of an
-/// established connection and of answered UDP of the same shard.
+/// Floods of every protocol from one host, each of ten times what there is room for, between the
+/// packets of an established connection and of answered UDP of the same shard.
 #[test]
 fn floods_leave_established_bindings_standing() {
     for keys in ["bindings = 1024", "bindings = 4096\nports = \"2000-2255\""] {

@@ -131,7 +131,8 @@ struct Bound {
     established: bool,
     /// Whether it sent to no ports but those whose conversations are short.
     short: bool,
-    /// When it was first used in the second of its last use, or became what it is, among all such events.
+    /// When it was first used in the second of its last use, or became what it is, among all such
+    /// events.
     noted: u64,
 }
 
@@ -308,7 +309,8 @@ impl Model {
         Some(())
     }
 
-    /// Checks what became of a packet from inside, whose address is `shard`'s. Gives it as it left, if it did.
+    /// Checks what became of a packet from inside, whose address is `shard`'s. Gives it as it left,
+    /// if it did.
     pub(super) fn outbound(
         &mut self,
         sent: &Datagram,

@@ -44,7 +44,8 @@ fn remote(v6: bool) -> (IpAddr, u16) {
     (ip(if v6 { "2001:db8:f::1" } else { "198.51.100.1" }), 53)
 }
 
-/// Each host has an address of its pool, its answers come back to it, in the shard of the packet that they answer.
+/// Each host has an address of its pool, its answers come back to it, in the shard of the packet
+/// that they answer.
 #[test]
 fn every_size_of_pool_translates_both_ways() {
     let pools = [

@@ -93,7 +93,8 @@ impl Asked {
         self.rules.get(at).map(|&rule| (rule, self.how[rule as usize]))
     }
 
-    /// `rule`, one of those asked, matched the packet, and `before` in what ends there in the stream.
+    /// `rule`, one of those asked, matched the packet, and `before` in what ends there in the
+    /// stream.
     pub(super) fn set_matched(&mut self, rule: u32, before: Option<u64>) {
         self.how[rule as usize] |= MATCHED;
         self.matched.push((rule, before));
@@ -109,7 +110,8 @@ impl Asked {
         self.matched.iter().map(|&(rule, _)| rule).filter(|&rule| self.waited(rule))
     }
 
-    /// Those that matched and had matched before, each with the place in the stream where that ends.
+    /// Those that matched and had matched before, each with the place in the stream where that
+    /// ends.
     pub(super) fn matched_before(&self) -> impl Iterator<Item = (u32, u64)> {
         self.matched.iter().filter_map(|&(rule, before)| Some((rule, before?)))
     }

@@ -53,9 +53,10 @@ fn marked_part(content: &Content) -> Range<usize> {
     }
 }
 
-/// The last [`LEN_MAX`] of a literal's bytes, or those before: of a run of one byte at its end as few as can be, but
-/// `RUN_LEN_MAX`. Hyperscan looks for the ends of literals first, so that a rule's words stay as seldom as whoever wrote
-/// it meant them to be; where literals end within their words instead, text is full of such ends.
+/// The last [`LEN_MAX`] of a literal's bytes, or those before: of a run of one byte at its end as
+/// few as can be, but `RUN_LEN_MAX`. Hyperscan looks for the ends of literals first, so that a
+/// rule's words stay as seldom as whoever wrote it meant them to be; where literals end within
+/// their words instead, text is full of such ends.
 pub(crate) fn cut(bytes: &[u8]) -> Range<usize> {
     let run = bytes.iter().rev().take_while(|byte| Some(*byte) == bytes.last()).count();
     let least = bytes.len().min(LEN_MAX);
@@ -70,8 +71,9 @@ fn worth(bytes: &[u8]) -> (usize, u32) {
     (len, variety(bytes))
 }
 
-/// Suricata's pattern strength (user guide, same section, appendix A): for every byte that was not there before 3 if it
-/// is a letter, 4 if it is another printable one, 0, 1 or 255, or else 6; for every other byte 1.
+/// Suricata's pattern strength (user guide, same section, appendix A): for every byte that was not
+/// there before 3 if it is a letter, 4 if it is another printable one, 0, 1 or 255, or else 6; for
+/// every other byte 1.
 fn variety(bytes: &[u8]) -> u32 {
     let mut seen = [false; 256];
     let worth = |&byte: &u8| match core::mem::replace(&mut seen[usize::from(byte)], true) {

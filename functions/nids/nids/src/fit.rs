@@ -1,7 +1,8 @@
 //! The lengths of lists that a thread reuses while rule sets change: [`Fit`].
 
-/// The length of a list that is made anew when it is too short, and when it was too long for a whole round of uses: so the
-/// rule sets of several functions may share it, and what a reload made needless is given back.
+/// The length of a list that is made anew when it is too short, and when it was too long for a
+/// whole round of uses: so the rule sets of several functions may share it, and what a reload made
+/// needless is given back.
 #[derive(Debug)]
 pub(super) struct Fit {
     len: usize,
@@ -17,7 +18,8 @@ impl Fit {
         Self { len: 0, most: 0, uses: 0, round }
     }
 
-    /// A use for which the list must be `need` long: the length that it is to be made anew with, if it is.
+    /// A use for which the list must be `need` long: the length that it is to be made anew with, if
+    /// it is.
     #[inline]
     pub(super) fn again(&mut self, need: usize) -> Option<usize> {
         self.most = self.most.max(need);

@@ -20,7 +20,8 @@ pub(super) struct FlowState {
     pub(super) generations: [u16; 2],
     /// By direction, the rule set whose rules on addresses were asked, in the same way.
     pub(super) asked_once: [u16; 2],
-    /// By direction, whether that rule set has none to ask for its ports and addresses alone, as far as is known.
+    /// By direction, whether that rule set has none to ask for its ports and addresses alone, as
+    /// far as is known.
     pub(super) is_bare: Sides,
 }
 

@@ -89,7 +89,8 @@ struct At<'a> {
     is_alone: bool,
     /// Whether it is not the packet that is looked at but what a gap held back.
     is_behind_gap: bool,
-    /// Whether what is looked at went the other way than the packet, which closed a gap of its peer's.
+    /// Whether what is looked at went the other way than the packet, which closed a gap of its
+    /// peer's.
     is_against: bool,
     now: Instant,
 }
@@ -113,8 +114,8 @@ struct Matched {
 }
 
 impl Inspector {
-    /// Of a shard. Where there is no memory for expressions it ends the program, as any other allocation does: a shard that
-    /// looks into nothing would let all pass.
+    /// Of a shard. Where there is no memory for expressions it ends the program, as any other
+    /// allocation does: a shard that looks into nothing would let all pass.
     pub(super) fn new(tables: &Arc<Tables>, shard: Shard) -> Self {
         let config = &tables.config;
         let share = |total: usize| shard.share(total).max(1);
@@ -205,7 +206,8 @@ impl Inspector {
         unchanged.is_some_and(|unchanged| self.is_quiet(packet, &unchanged, found))
     }
 
-    /// [`Self::inspect`] of a packet that was taken into its flow, where there is something to look into.
+    /// [`Self::inspect`] of a packet that was taken into its flow, where there is something to look
+    /// into.
     #[inline(never)]
     fn inspect_tracked(
         &mut self,
@@ -237,7 +239,8 @@ impl Inspector {
         })
     }
 
-    /// Takes a packet into its flow, when the flows that end with it were looked into for the last time.
+    /// Takes a packet into its flow, when the flows that end with it were looked into for the last
+    /// time.
     #[inline]
     fn take(&mut self, packet: &FlowPacket<'_>, seen: &Seen<'_>, emit: &mut Emit<'_>) -> Tracked {
         loop {
@@ -248,8 +251,9 @@ impl Inspector {
         }
     }
 
-    /// Gives up the gaps that nothing will close now, as their receiver acknowledged them or the packet reset
-    /// the connection, and looks at the data behind them: as if a packet of their own direction had brought them.
+    /// Gives up the gaps that nothing will close now, as their receiver acknowledged them or the
+    /// packet reset the connection, and looks at the data behind them: as if a packet of their own
+    /// direction had brought them.
     fn inspect_gaps(
         &mut self,
         at: &At<'_>,
@@ -280,8 +284,8 @@ impl Inspector {
     }
 }
 
-/// Whether a direction was asked the rules on addresses of this rule set; from here on it was. A packet of no flow
-/// never was.
+/// Whether a direction was asked the rules on addresses of this rule set; from here on it was. A
+/// packet of no flow never was.
 fn was_asked(flows: &mut Flows<FlowState>, tracked: &Tracked, generation: u16) -> bool {
     tracked.place.is_some_and(|place| {
         let (state, direction) = (flows.vars(place), tracked.direction as usize);
@@ -310,7 +314,8 @@ fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> 
             (Some((from, *to)), false)
         }
         Some(Stream::Gap(gap)) => (Some((gap.from, gap.to)), gap.packet == flows::Fate::Alone),
-        // What the stream refuses its receiver may take all the same: nobody knows that for certain.
+        // What the stream refuses its receiver may take all the same: nobody knows that for
+        // certain.
         Some(Stream::None | Stream::Untracked | Stream::Refused(_)) | None => (None, true),
         Some(Stream::Held | Stream::Old) => (None, false),
     };

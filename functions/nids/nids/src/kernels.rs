@@ -24,7 +24,8 @@ const LITERALS: Text = ("literals.h", include_str!("kernel/literals.h"));
 
 const HEADERS: &[Text] = &[FINDINGS, BYTES, PAYLOAD, LITERALS];
 
-/// The longest cells of an automaton, in bytes: a part of what a GPU's second cache holds, as each byte of a payload waits for one of them.
+/// The longest cells of an automaton, in bytes: a part of what a GPU's second cache holds, as each
+/// byte of a payload waits for one of them.
 const CELLS_LEN_MAX: usize = 16 << 20;
 /// The longest tables that are given to a device, in bytes.
 const TABLES_LEN_MAX: usize = 64 << 20;

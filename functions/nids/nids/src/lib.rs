@@ -79,8 +79,8 @@ const ACCESS: Access = Access {
     flagged_share: 0.0,
 };
 
-/// How often the memory of flows that are over is given back, each time by a look at one in sixteen: as long after their end
-/// as the shortest timeouts are.
+/// How often the memory of flows that are over is given back, each time by a look at one in
+/// sixteen: as long after their end as the shortest timeouts are.
 const TICK: Duration = Duration::from_secs(4);
 
 /// See the module.
@@ -92,8 +92,8 @@ pub(crate) struct Nids {
     about: About,
 }
 
-/// What payloads of packets of `protocol` between these ports are scanned with; `None` where `function` is another one, or no
-/// rule about them has a literal.
+/// What payloads of packets of `protocol` between these ports are scanned with; `None` where
+/// `function` is another one, or no rule about them has a literal.
 pub fn matcher_of(
     function: &dyn Function,
     protocol: u8,
@@ -184,7 +184,8 @@ impl Function for Nids {
         self.tables.config.alerts().writes().collect()
     }
 
-    /// Other rules and other thresholds may come; what memory is made of, and what is written, may not.
+    /// Other rules and other thresholds may come; what memory is made of, and what is written, may
+    /// not.
     fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
         let old: &dyn core::any::Any = old;
         let Some(old) = old.downcast_ref::<Self>() else {

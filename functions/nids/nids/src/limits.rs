@@ -39,7 +39,8 @@ pub(super) fn flows(config: &Config, shard: Shard) -> flows::Limits {
     }
 }
 
-/// How many rules may wait in a shard beyond those that each flow keeps by itself: two a flow, and as many as one may have.
+/// How many rules may wait in a shard beyond those that each flow keeps by itself: two a flow, and
+/// as many as one may have.
 pub(super) fn waiting(config: &Config, shard: Shard) -> usize {
     (2 * shard.share(config.flows)).max(waiting::RULES_MAX)
 }

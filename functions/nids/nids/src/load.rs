@@ -42,8 +42,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TEREDO_PORTS", "3544"),
 ];
 
-/// Reads and builds; `None` where mistakes were noted. A rule that can't be applied is no mistake: it is told, and
-/// the rest runs.
+/// Reads and builds; `None` where mistakes were noted. A rule that can't be applied is no mistake:
+/// it is told, and the rest runs.
 pub(super) fn tables(
     section: &mut Section<'_>,
     resources: &mut Resources,

@@ -33,7 +33,8 @@ pub(super) struct Tables {
     pub(super) rejects: bool,
     /// By what flows are named.
     pub(super) seed: Seed,
-    /// Whether something is counted over more than the two ends of a flow, so that state can't be divided.
+    /// Whether something is counted over more than the two ends of a flow, so that state can't be
+    /// divided.
     pub(super) is_whole: bool,
 }
 
@@ -50,8 +51,9 @@ pub(super) struct Known {
 }
 
 impl Tables {
-    /// Of rules in any order. Those that can't be decided are left out and told, by their number among `rules` in the order
-    /// that they are in afterwards. The error says why there is no such matcher.
+    /// Of rules in any order. Those that can't be decided are left out and told, by their number
+    /// among `rules` in the order that they are in afterwards. The error says why there is no such
+    /// matcher.
     pub(super) fn new(
         (config, seed): (Config, Seed),
         rules: &mut [Rule],
@@ -110,7 +112,8 @@ impl Tables {
         self.gates.get(rule as usize).is_some_and(|gate| gate.lets(passer))
     }
 
-    /// Whether one of the rules may match a packet between these addresses, which are looked at last.
+    /// Whether one of the rules may match a packet between these addresses, which are looked at
+    /// last.
     #[inline]
     pub(super) fn lets_any(
         &self,
@@ -176,8 +179,8 @@ fn is_whole(rule: &Rule, policy: &Policy) -> bool {
 }
 
 impl Known {
-    /// How many of `bytes` to skip after the rule matched within the first `matched_len` of them: all of those, or up to
-    /// where its literal begins if that straddles their end.
+    /// How many of `bytes` to skip after the rule matched within the first `matched_len` of them:
+    /// all of those, or up to where its literal begins if that straddles their end.
     pub(super) fn old_len(&self, bytes: &[u8], matched_len: usize) -> usize {
         let Some(Pattern { bytes: literal, is_nocase }) = &self.literal else { return matched_len };
         let from = (matched_len + 1).saturating_sub(literal.len());

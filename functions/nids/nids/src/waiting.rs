@@ -32,7 +32,8 @@ pub(super) struct Kept {
     pub(super) matched_len: Option<usize>,
 }
 
-/// What directions of flows keep beyond what each has by itself: single entries, each with the next.
+/// What directions of flows keep beyond what each has by itself: single entries, each with the
+/// next.
 #[derive(Debug)]
 pub(super) struct Pool {
     nodes: Box<[Node]>,
@@ -47,7 +48,8 @@ struct Node {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
-    /// The rule, and in [`MATCHED`] whether it matched in what lies before `end`; otherwise it waits.
+    /// The rule, and in [`MATCHED`] whether it matched in what lies before `end`; otherwise it
+    /// waits.
     rule: u32,
     /// Where what was seen ends in the stream.
     end: u32,
@@ -114,8 +116,8 @@ impl Waiting {
         kept
     }
 
-    /// Keeps `rule`, of which this is kept and whose literal was seen before offset `end`; says whether another had to make
-    /// room.
+    /// Keeps `rule`, of which this is kept and whose literal was seen before offset `end`; says
+    /// whether another had to make room.
     pub(super) fn wait(&mut self, rule: u32, kept: Kept, end: u64, pool: &mut Pool) -> bool {
         if kept.is_any {
             self.retain(pool, |old| old.rule != rule);
@@ -123,8 +125,8 @@ impl Waiting {
         self.put(Entry { rule, end: end as u32 }, pool)
     }
 
-    /// `rule`, of which this is kept, matched, with all before offset `end`: it no longer waits. Says whether another had
-    /// to make room.
+    /// `rule`, of which this is kept, matched, with all before offset `end`: it no longer waits.
+    /// Says whether another had to make room.
     pub(super) fn matched(&mut self, rule: u32, kept: Kept, end: u64, pool: &mut Pool) -> bool {
         let entry = Entry { rule: rule | MATCHED, end: end as u32 };
         if kept.is_any {
@@ -133,8 +135,8 @@ impl Waiting {
         self.put(entry, pool)
     }
 
-    /// The stream ends at `next` again, and what was seen behind that counts no more: only rules that `waited` holds of had
-    /// something before.
+    /// The stream ends at `next` again, and what was seen behind that counts no more: only rules
+    /// that `waited` holds of had something before.
     pub(super) fn take_back(&mut self, next: u64, pool: &mut Pool, waited: impl Fn(u32) -> bool) {
         self.retain(pool, |entry| {
             if entry.ends_by(next) {

@@ -1,5 +1,5 @@
-//! Options that name a rule and say how it is reported: `msg`, `sid`, `rev`, `gid`, `classtype`, `priority`,
-//! `reference`, `metadata`, `target`, `tag`, `noalert`.
+//! Options that name a rule and say how it is reported: `msg`, `sid`, `rev`, `gid`, `classtype`,
+//! `priority`, `reference`, `metadata`, `target`, `tag`, `noalert`.
 
 use super::draft::{Context, Draft, Setting};
 use super::lines::shown;

@@ -1,4 +1,5 @@
-//! `classification.config` and `reference.config`: the classes and the systems of references that rules name.
+//! `classification.config` and `reference.config`: the classes and the systems of references that
+//! rules name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,8 +42,8 @@ impl Configs {
         self.references.is_empty() || self.reference_url(system).is_some()
     }
 
-    /// Reads a `classification.config`, lines of `config classification: name,description,priority`. The first of a
-    /// name counts.
+    /// Reads a `classification.config`, lines of `config classification:
+    /// name,description,priority`. The first of a name counts.
     pub fn read_classification(&mut self, file: &SourceText, mistakes: &mut Diagnostics) {
         each_line(file, mistakes, |line| {
             let form = "config classification: name,description,priority";
@@ -64,7 +65,8 @@ impl Configs {
         });
     }
 
-    /// Reads a `reference.config`, lines of `config reference: system url`. The first of a name counts.
+    /// Reads a `reference.config`, lines of `config reference: system url`. The first of a name
+    /// counts.
     pub fn read_reference(&mut self, file: &SourceText, mistakes: &mut Diagnostics) {
         each_line(file, mistakes, |line| {
             let wrong = || line.expected("this is not a reference", "config reference: system url");

@@ -29,7 +29,8 @@ pub(super) fn option(setting: &Setting<'_>, draft: &mut Draft) -> Option<Read<()
     })
 }
 
-/// The bytes from the start of the payload that a match of it takes at least; `None` where it says nothing of that.
+/// The bytes from the start of the payload that a match of it takes at least; `None` where it says
+/// nothing of that.
 pub(super) fn end_min(content: &Content) -> Option<i64> {
     let offset = match content.offset {
         Some(Value::Number(offset)) => offset,

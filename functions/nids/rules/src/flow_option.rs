@@ -1,4 +1,5 @@
-//! Options about flows: `flow`, `flowbits`, `flowint`, `xbits`, `stream_size` (manual, "Flow Keywords", "Xbits Keyword").
+//! Options about flows: `flow`, `flowbits`, `flowint`, `xbits`, `stream_size` (manual, "Flow
+//! Keywords", "Xbits Keyword").
 
 use super::draft::{Context, Draft, NameKind, Setting};
 use super::piece::{Piece, Read, Refusal};

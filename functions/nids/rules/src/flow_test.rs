@@ -80,8 +80,9 @@ pub enum Side {
     Either,
 }
 
-/// The name of a flowbit, flowint or xbit: a hash of its text and kind, the same in every run and in every rule set,
-/// so that flows keep what is set across a reload. Two names of one rule set never share one.
+/// The name of a flowbit, flowint or xbit: a hash of its text and kind, the same in every run and
+/// in every rule set, so that flows keep what is set across a reload. Two names of one rule set
+/// never share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(pub u32);
 

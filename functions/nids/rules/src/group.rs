@@ -165,8 +165,8 @@ fn told(refusal: &Refusal) -> String {
     }
 }
 
-/// What stands between the commas that are in no brackets. An item that starts with `[`, perhaps behind `!`, ends
-/// with its `]`.
+/// What stands between the commas that are in no brackets. An item that starts with `[`, perhaps
+/// behind `!`, ends with its `]`.
 fn items(group: Piece<'_>) -> Read<Vec<Piece<'_>>> {
     let mut items = Vec::new();
     let (mut depth, mut start) = (0usize, 0);

@@ -59,8 +59,8 @@ impl Held {
         needs
     }
 
-    /// Families of needs (`http.*`), each with how many rules need something of it, most first. A rule that needs
-    /// several counts for each.
+    /// Families of needs (`http.*`), each with how many rules need something of it, most first. A
+    /// rule that needs several counts for each.
     pub fn by_family(&self) -> Vec<(String, usize)> {
         let families: Vec<_> = self.needs.iter().map(Need::family).collect();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -76,7 +76,8 @@ impl Held {
         counts
     }
 
-    /// `[{"need": "http.uri", "kind": "buffer", "rules": 2, "sids": [1, 2]}, ...]`, most rules first.
+    /// `[{"need": "http.uri", "kind": "buffer", "rules": 2, "sids": [1, 2]}, ...]`, most rules
+    /// first.
     pub fn to_json(&self) -> Value {
         let need = |(need, sids): (&Need, Vec<u32>)| json!({"need": need.name(), "kind": need.kind(), "rules": sids.len(), "sids": sids});
         self.by_need().into_iter().map(need).collect()

@@ -6,7 +6,8 @@ use std::sync::Arc;
 /// What a rule needs before it can be applied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
-    /// A buffer, by its name of today: `http.uri` also where the rule says `http_uri` or `uricontent`.
+    /// A buffer, by its name of today: `http.uri` also where the rule says `http_uri` or
+    /// `uricontent`.
     Buffer(Arc<str>),
     /// An application protocol, in the header of the rule.
     Protocol(Arc<str>),

@@ -1,4 +1,5 @@
-//! Options about the packet itself: `dsize`, `ttl`, `flags`, `itype`, ... (manual, "Header Keywords").
+//! Options about the packet itself: `dsize`, `ttl`, `flags`, `itype`, ... (manual, "Header
+//! Keywords").
 
 use super::draft::{Draft, Setting};
 use super::number;

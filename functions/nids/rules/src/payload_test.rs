@@ -13,7 +13,8 @@ pub enum Value {
     Slot(u8),
 }
 
-/// What the payload must hold. "Behind the last match" is behind what the test before this one matched.
+/// What the payload must hold. "Behind the last match" is behind what the test before this one
+/// matched.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PayloadTest {
     /// `content`.
@@ -150,7 +151,8 @@ pub struct Pcre {
 /// A number in the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// Its bytes: up to 8 in binary, up to 23 as text. With 0 of them it is 0, or as text as long as its digits go on.
+    /// Its bytes: up to 8 in binary, up to 23 as text. With 0 of them it is 0, or as text as long
+    /// as its digits go on.
     pub bytes: Value,
     /// Where it starts, from the start or from behind the last match.
     pub offset: Value,

@@ -51,12 +51,13 @@ pub struct RuleSet {
     pub notices: Diagnostics,
     /// Rules to apply of which no class is known by the name that they say.
     pub unclassified: usize,
-    /// Files, as places in `files`, that have lines of which none is a rule; each with the first of them.
+    /// Files, as places in `files`, that have lines of which none is a rule; each with the first of
+    /// them.
     pub strange: Vec<(usize, Diagnostic)>,
     /// Rules that `requires` something else, by what was not met.
     pub skipped: BTreeMap<String, usize>,
-    /// Rules left out for another of the same `gid` and `sid` and a revision as high, or for a later one of a
-    /// higher revision.
+    /// Rules left out for another of the same `gid` and `sid` and a revision as high, or for a
+    /// later one of a higher revision.
     pub replaced: usize,
     /// The texts of flowbits, flowints and xbits.
     pub names: Names,
@@ -121,8 +122,9 @@ pub fn grouped(number: usize) -> String {
     grouped
 }
 
-/// Reads files of rules. A rule that is wrong is told in `broken`, one that needs what is not there yet is in `held`;
-/// the others are in `rules`. Comments, and with them rules that are switched off, are left out.
+/// Reads files of rules. A rule that is wrong is told in `broken`, one that needs what is not there
+/// yet is in `held`; the others are in `rules`. Comments, and with them rules that are switched
+/// off, are left out.
 pub fn read(files: &[RuleFile<'_>], variables: &Variables, configs: &Configs) -> RuleSet {
     let mut reader = Reader {
         context: Context::new(variables, configs),

@@ -26,7 +26,8 @@ pub struct Rule {
     pub flow: FlowTests,
     /// What the payload must hold, in the order of the rule.
     pub payload: Vec<PayloadTest>,
-    /// Names that `byte_extract` and `byte_math` write to: how many slots [`super::Value::Slot`] counts.
+    /// Names that `byte_extract` and `byte_math` write to: how many slots [`super::Value::Slot`]
+    /// counts.
     pub slots: u8,
     /// `flowbits`, `flowint` and `xbits` that a match changes, in the order of the rule.
     pub effects: Vec<Effect>,
@@ -54,7 +55,8 @@ pub enum Action {
     Pass,
     /// It is told, and the packet dropped; of a flow, what follows as well.
     Drop,
-    /// As [`Action::Drop`]; and the sender, the receiver or both are told by TCP reset or ICMP unreachable.
+    /// As [`Action::Drop`]; and the sender, the receiver or both are told by TCP reset or ICMP
+    /// unreachable.
     Reject(Rejected),
 }
 
@@ -278,7 +280,8 @@ pub enum ThresholdHow {
     Threshold,
     /// One in `seconds`, the `count`th.
     Both,
-    /// As [`ThresholdHow::Limit`] with `count` 1, doubled each time: the `count`th, then `multiplier` times as many.
+    /// As [`ThresholdHow::Limit`] with `count` 1, doubled each time: the `count`th, then
+    /// `multiplier` times as many.
     Backoff {
         /// By how much it grows.
         multiplier: u32,

@@ -66,7 +66,8 @@ pub enum SuppressEnd {
     Either,
 }
 
-/// `rate_filter`: after `rate.count` matches in `rate.seconds` the rules do something else for a while.
+/// `rate_filter`: after `rate.count` matches in `rate.seconds` the rules do something else for a
+/// while.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateFilter {
     /// Of which rules.
@@ -80,8 +81,8 @@ pub struct RateFilter {
 }
 
 impl ThresholdFile {
-    /// Reads a `threshold.config` ("Global-Thresholds" of the manual): `threshold`, `event_filter`, `rate_filter` and
-    /// `suppress`, each in a line, or in several that end with `\`.
+    /// Reads a `threshold.config` ("Global-Thresholds" of the manual): `threshold`, `event_filter`,
+    /// `rate_filter` and `suppress`, each in a line, or in several that end with `\`.
     pub fn read(file: &SourceText, variables: &Variables, mistakes: &mut Diagnostics) -> Self {
         let mut found = Self::default();
         let mut addresses = Groups::default();

@@ -2,8 +2,8 @@
 
 use core::ops::Range;
 
-/// How often a byte is met in what networks carry, roughly, as a logarithm: the higher the more often. Folded letters
-/// follow their frequency in English.
+/// How often a byte is met in what networks carry, roughly, as a logarithm: the higher the more
+/// often. Folded letters follow their frequency in English.
 fn weight(byte: u8) -> u32 {
     match byte.to_ascii_lowercase() {
         0 => 12,
@@ -18,7 +18,8 @@ fn weight(byte: u8) -> u32 {
     }
 }
 
-/// How often a stretch of bytes is met; one of equal bytes, such as padding, more often than its bytes say.
+/// How often a stretch of bytes is met; one of equal bytes, such as padding, more often than its
+/// bytes say.
 pub(super) fn dullness(bytes: &[u8]) -> u32 {
     let sum: u32 = bytes.iter().map(|&byte| weight(byte)).sum();
     let is_run = bytes.windows(2).all(|pair| pair[0].eq_ignore_ascii_case(&pair[1]));

@@ -14,8 +14,8 @@ use super::{Error, Hits, Matcher, Pattern};
 const STEP: usize = 16;
 /// A step's positions and the word that the last gram ends in.
 const WINDOW: usize = STEP + 8;
-/// Work that a payload has for every [`STEP`] bytes before it is left to the automaton; entries looked at, and
-/// literals compared by 16 bytes.
+/// Work that a payload has for every [`STEP`] bytes before it is left to the automaton; entries
+/// looked at, and literals compared by 16 bytes.
 const WORK_PER_STEP: usize = STEP;
 /// Work that the shortest payload has.
 const WORK_MIN: usize = 32;
@@ -48,7 +48,8 @@ impl Compact {
         })
     }
 
-    /// Scans; gives the work done, in entries, compared stretches of 16 bytes and steps of the automaton.
+    /// Scans; gives the work done, in entries, compared stretches of 16 bytes and steps of the
+    /// automaton.
     pub(super) fn scan_counted(&self, bytes: &[u8], hits: &mut Hits) -> usize {
         let granted = WORK_MIN + bytes.len() / STEP * WORK_PER_STEP;
         let mut work = Work(granted);
@@ -85,7 +86,8 @@ impl Compact {
         Some(())
     }
 
-    /// Looks at the positions from `at` on, which is even; `window` are the bytes there, and zeros behind their end.
+    /// Looks at the positions from `at` on, which is even; `window` are the bytes there, and zeros
+    /// behind their end.
     #[inline(always)]
     fn look<const PAIRED: bool>(
         &self,

@@ -1,11 +1,13 @@
 //! A dense automaton: a row of next states for each state, a column for each byte class.
 //!
-//! The payload is cut into [`LANES`] parts that are walked in step, as one walk waits for its last load most of the
-//! time. A part's walk goes on behind its end until its state is what the next part's walk had there, that is, until
-//! the state's depth is no more than the bytes since: what is found twice counts once. So a payload of n
-//! bytes takes at most n steps, and for each part the longest pattern's.
+//! The payload is cut into [`LANES`] parts that are walked in step, as one walk waits for its last
+//! load most of the time. A part's walk goes on behind its end until its state is what the next
+//! part's walk had there, that is, until the state's depth is no more than the bytes since: what is
+//! found twice counts once. So a payload of n bytes takes at most n steps, and for each part the
+//! longest pattern's.
 //!
-//! States are numbered breadth first, accepting ones behind all others, so that one comparison finds a hit.
+//! States are numbered breadth first, accepting ones behind all others, so that one comparison
+//! finds a hit.
 
 use super::literals::Literals;
 use super::trie::{Outputs, Trie};

@@ -72,8 +72,9 @@ impl DoubleArray {
         places
     }
 
-    /// Adds all that occurs in `bytes` to `hits`. Gives the links followed, failure links among them: at most two for
-    /// each byte, as every failure link shortens what a byte made longer by one.
+    /// Adds all that occurs in `bytes` to `hits`. Gives the links followed, failure links among
+    /// them: at most two for each byte, as every failure link shortens what a byte made longer by
+    /// one.
     pub(super) fn scan(&self, bytes: &[u8], literals: &Literals, hits: &mut Hits) -> usize {
         let (mut state, mut steps) = (0, 0);
         for (at, &byte) in bytes.iter().enumerate() {

@@ -17,8 +17,9 @@ pub struct Flat {
     pub cell_len: usize,
     /// This state and all behind it are accepting.
     pub accepting: usize,
-    /// Three numbers for each accepting state: the first of the entries of what ends there, the one behind the last, and the
-    /// place of the next shorter suffix in which something ends, or `NONE`, all ones.
+    /// Three numbers for each accepting state: the first of the entries of what ends there, the one
+    /// behind the last, and the place of the next shorter suffix in which something ends, or
+    /// `NONE`, all ones.
     pub outputs: Vec<u32>,
     /// Two numbers for each entry: bytes, and where they begin in `exact` or `NOCASE`, all ones.
     pub entries: Vec<u32>,
@@ -78,8 +79,8 @@ impl Flat {
         }
     }
 
-    /// Bytes of the cells that [`Flat::new`] would make, found without making them: a state for every first part of a folded
-    /// pattern, a class for every byte in them and one for all others.
+    /// Bytes of the cells that [`Flat::new`] would make, found without making them: a state for
+    /// every first part of a folded pattern, a class for every byte in them and one for all others.
     pub fn cells_len(patterns: &[Pattern]) -> usize {
         let mut folded: Vec<Vec<u8>> =
             patterns.iter().map(|pattern| pattern.bytes.to_ascii_lowercase()).collect();

@@ -15,7 +15,8 @@ use super::{Error, Pattern};
 const GRAM_LEN: usize = 4;
 /// Bits of the filter for each gram, at least.
 const BITS_PER_GRAM: usize = 32;
-/// Logarithms of the fewest and the most bits: 1 KiB, and 128 KiB, which is what a multiprocessor of a GPU has room for beside packets.
+/// Logarithms of the fewest and the most bits: 1 KiB, and 128 KiB, which is what a multiprocessor
+/// of a GPU has room for beside packets.
 const BITS_LOG: core::ops::RangeInclusive<u32> = 13..=20;
 /// Literals of a bucket, at most.
 const BUCKET_MAX: u8 = 16;
@@ -34,8 +35,9 @@ pub struct GramTables {
     pub bucket_shift: u32,
     /// Bucket `i` is rows `starts[i]..starts[i + 1]`.
     pub starts: Vec<u32>,
-    /// Four numbers for each literal: its gram; how far that is from its start, and in the upper half how long it is; where it begins in
-    /// `folded`; its first entry. Behind the last row is one more, for its last number.
+    /// Four numbers for each literal: its gram; how far that is from its start, and in the upper
+    /// half how long it is; where it begins in `folded`; its first entry. Behind the last row is
+    /// one more, for its last number.
     pub rows: Vec<u32>,
     /// The literals' bytes, folded.
     pub folded: Vec<u8>,
@@ -45,8 +47,8 @@ pub struct GramTables {
     pub exact: Vec<u8>,
     /// The pattern of each entry.
     pub patterns: Vec<u32>,
-    /// The automaton of the other literals, where there are some. Its entries, exact bytes and patterns were moved to those above, and its
-    /// outputs name them there.
+    /// The automaton of the other literals, where there are some. Its entries, exact bytes and
+    /// patterns were moved to those above, and its outputs name them there.
     pub rest: Option<Flat>,
 }
 
@@ -66,10 +68,12 @@ struct Placed {
 }
 
 impl GramTables {
-    /// What hashes are made by: their top bits depend on all bits of the gram (Knuth, TAOCP 3, 6.4).
+    /// What hashes are made by: their top bits depend on all bits of the gram (Knuth, TAOCP 3,
+    /// 6.4).
     pub const HASH_FACTOR: u32 = 0x9e37_79b1;
 
-    /// Of `patterns`, of which as few as grams don't tell may take up to `rest_len_max` bytes of cells.
+    /// Of `patterns`, of which as few as grams don't tell may take up to `rest_len_max` bytes of
+    /// cells.
     ///
     /// # Errors
     ///

@@ -33,7 +33,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Of the gram at `at` of a literal of at least four bytes; the probe is that end of it which is farther away.
+    /// Of the gram at `at` of a literal of at least four bytes; the probe is that end of it which
+    /// is farther away.
     fn of_gram(literal: u32, bytes: &[u8], at: usize) -> Self {
         let probe_at = if at * 2 >= bytes.len() - 4 { 0 } else { bytes.len() - 4 };
         Self {
@@ -182,8 +183,8 @@ impl Pairs {
     }
 }
 
-/// Entries of a literal of one to four bytes: of two pairs one byte apart, of which one stands at an even position. Where
-/// it has none, of what is at the edge of it and any byte beside that.
+/// Entries of a literal of one to four bytes: of two pairs one byte apart, of which one stands at
+/// an even position. Where it has none, of what is at the edge of it and any byte beside that.
 fn pair_entries(literal: u32, bytes: &[u8]) -> Vec<Entry> {
     let at = anchors::rarest(bytes, 3).start;
     let entry = |[first, second]: [u8; 2], back: usize| {

@@ -49,8 +49,8 @@ impl Hyperscan {
     }
 }
 
-/// Patterns of zeros alone, from the shortest on. Payloads have long runs of zeros, in which Hyperscan would report each at
-/// every byte.
+/// Patterns of zeros alone, from the shortest on. Payloads have long runs of zeros, in which
+/// Hyperscan would report each at every byte.
 #[derive(Debug)]
 struct Zeros(Vec<(u32, Finder<'static>)>);
 

@@ -65,7 +65,8 @@ pub trait Matcher: Send + Sync {
 /// Which matcher is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// Hyperscan where it is installed, or else a dense automaton where it is small, or else a compact one.
+    /// Hyperscan where it is installed, or else a dense automaton where it is small, or else a
+    /// compact one.
     #[default]
     Auto,
     /// Hyperscan.
@@ -102,7 +103,8 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Makes the matcher of `patterns`. Databases of Hyperscan's are kept in `cache`, where there is one.
+/// Makes the matcher of `patterns`. Databases of Hyperscan's are kept in `cache`, where there is
+/// one.
 ///
 /// # Errors
 ///

@@ -77,8 +77,8 @@ impl Literals {
             [self.starts[literal as usize] as usize..self.starts[literal as usize + 1] as usize]
     }
 
-    /// Adds the patterns that `literal` stands for to `hits`, those whose case counts where it is that of `found`. The
-    /// folded bytes of `found` are the literal's.
+    /// Adds the patterns that `literal` stands for to `hits`, those whose case counts where it is
+    /// that of `found`. The folded bytes of `found` are the literal's.
     #[inline]
     pub(super) fn report(&self, literal: u32, found: &[u8], hits: &mut Hits) {
         let range = self.id_starts[literal as usize]..self.id_starts[literal as usize + 1];

@@ -72,7 +72,8 @@ impl Trie {
         trie
     }
 
-    /// Makes the nodes, level by level. The literals below a node stand together, one that ends there first.
+    /// Makes the nodes, level by level. The literals below a node stand together, one that ends
+    /// there first.
     fn grow(&mut self, literals: &Literals) {
         let mut below: Vec<_> = core::iter::once(0..literals.len() as u32).collect();
         let mut node = 0;

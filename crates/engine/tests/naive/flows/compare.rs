@@ -74,7 +74,8 @@ fn nearest<'a>(left: &'a [Told], own: &Told) -> Option<&'a Told> {
     left.iter().max_by_key(alike)
 }
 
-/// Records that packets ended are in the order of those, and what the end of the run ended stands behind them.
+/// Records that packets ended are in the order of those, and what the end of the run ended stands
+/// behind them.
 fn order(engine: &[Told], naive: &[Told]) -> Option<String> {
     let mut rest = engine.iter();
     for own in naive.iter().filter(|told| told.is_here) {

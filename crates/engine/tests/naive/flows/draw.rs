@@ -29,7 +29,8 @@ pub(crate) fn divide(specs: &mut [Spec]) {
         matches!(spec.naive, Naive::Digest(OnDuplicate::Tag(_) | OnDuplicate::Drop, _))
     };
     let is_whole = specs.iter().any(is_whole);
-    // Compressed, an ICMP error is a packet like others between its ends, and still where the packet is that it quotes.
+    // Compressed, an ICMP error is a packet like others between its ends, and still where the
+    // packet is that it quotes.
     let hides = |spec: &Spec| matches!(spec.naive, Naive::Ipcomp(End::Compress { .. }));
     let is_moved = specs.iter().any(|spec| spec.moves_addresses() || hides(spec));
     for spec in specs {

@@ -1,4 +1,5 @@
-//! The flow monitor, from its manual: flows in a map, and the records that end them as lines of the CSV file.
+//! The flow monitor, from its manual: flows in a map, and the records that end them as lines of the
+//! CSV file.
 
 mod compare;
 pub(crate) mod draw;
@@ -18,7 +19,8 @@ const LINGER: u64 = 1_000_000;
 /// Ticks come so often, and one may just not have come.
 const TICK: u64 = 1_000_000;
 
-/// Which flows may have records in several shards, or make room for others: of those only totals are known.
+/// Which flows may have records in several shards, or make room for others: of those only totals
+/// are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Apart {
     None,

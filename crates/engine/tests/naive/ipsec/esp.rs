@@ -1,4 +1,5 @@
-//! ESP from SPI to ICV (RFC 4303, 2): AES as its standards have it, a block at a time, and HMAC (RFC 2104).
+//! ESP from SPI to ICV (RFC 4303, 2): AES as its standards have it, a block at a time, and HMAC
+//! (RFC 2104).
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256};
@@ -74,7 +75,8 @@ pub(crate) fn opened(sa: &Sa, sequence: u64, esp: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// The ICV behind `covered`. The half of a number that is not sent is covered, too (RFC 4303, 2.2.1; RFC 4106, 5).
+/// The ICV behind `covered`. The half of a number that is not sent is covered, too (RFC 4303,
+/// 2.2.1; RFC 4106, 5).
 fn icv(sa: &Sa, sequence: u64, covered: &[u8]) -> Vec<u8> {
     let high = ((sequence >> 32) as u32).to_be_bytes();
     let high = if sa.esn { &high[..] } else { &[] };

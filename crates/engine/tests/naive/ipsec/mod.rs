@@ -238,7 +238,8 @@ impl Gateway {
         Fate::Forward
     }
 
-    /// Tells the sender of what is too big what would fit. No sender of IPv6 goes below 1280 (RFC 8201, 4).
+    /// Tells the sender of what is too big what would fit. No sender of IPv6 goes below 1280 (RFC
+    /// 8201, 4).
     fn answer(&mut self, why: &str, row: usize, frame: &Frame, view: &View, back: &mut Vec<Frame>) {
         let Some((v4, v6)) = self.config.icmp.filter(|_| why == "too-big") else { return };
         if view.version == 6 && view.end - view.l3 <= 1280 {
@@ -263,8 +264,8 @@ impl Gateway {
 }
 
 impl State {
-    /// The numbers that a packet is tried as after many that did not authenticate (RFC 4303, A3): of
-    /// every 16 in a row the last one, with the next two upper halves, 64 in turn.
+    /// The numbers that a packet is tried as after many that did not authenticate (RFC 4303, A3):
+    /// of every 16 in a row the last one, with the next two upper halves, 64 in turn.
     fn later(&self, sa: &Sa, number: u64) -> Vec<u64> {
         if !sa.esn || self.failures == 0 || !self.failures.is_multiple_of(16) {
             return Vec::new();

@@ -1,4 +1,5 @@
-//! How the naive gateway puts ESP around a packet (RFC 4303, 3.1 and 3.3; RFC 4301, 5.1.2; RFC 3948).
+//! How the naive gateway puts ESP around a packet (RFC 4303, 3.1 and 3.3; RFC 4301, 5.1.2; RFC
+//! 3948).
 
 use std::net::IpAddr;
 
@@ -44,8 +45,9 @@ pub(crate) fn headers(frame: &Frame, view: &View) -> Vec<Place> {
     all
 }
 
-/// Where ESP goes in transport mode: behind hop-by-hop and routing headers; `None` where there is AH or a fragment
-/// header. Options for the destination stay in front only where a routing header follows.
+/// Where ESP goes in transport mode: behind hop-by-hop and routing headers; `None` where there is
+/// AH or a fragment header. Options for the destination stay in front only where a routing header
+/// follows.
 fn transport_place(frame: &Frame, view: &View) -> Option<Place> {
     let all = headers(frame, view);
     if view.version == 6 && all.iter().any(|place| [AH, FRAGMENT].contains(&place.protocol)) {

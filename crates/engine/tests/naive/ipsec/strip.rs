@@ -1,4 +1,5 @@
-//! What the naive gateway makes of the text of ESP (RFC 4303, 3.4.4.1; RFC 6040, 4.2; RFC 3948, 3.1.2).
+//! What the naive gateway makes of the text of ESP (RFC 4303, 3.4.4.1; RFC 6040, 4.2; RFC 3948,
+//! 3.1.2).
 
 use super::sa::Sa;
 use super::seal::{announced, carry, class, headers};

@@ -1,4 +1,5 @@
-//! ESP for gateways that open: sealed as by the other end, late, twice, damaged, and with all that is odd inside.
+//! ESP for gateways that open: sealed as by the other end, late, twice, damaged, and with all that
+//! is odd inside.
 
 use super::draw::peer;
 use super::esp;
@@ -203,7 +204,8 @@ fn mark(frame: &mut Frame, l3: usize, ecn: u8) {
     frame.bytes[l3 + 10..l3 + 12].copy_from_slice(&check.to_be_bytes());
 }
 
-/// Turns a bit over, mostly in ESP, or cuts the end off: by the capture, or as the sender of a shorter packet.
+/// Turns a bit over, mostly in ESP, or cuts the end off: by the capture, or as the sender of a
+/// shorter packet.
 fn spoil(draw: &mut Draw, frame: &mut Frame) {
     let found = view(frame);
     let len = frame.bytes.len();

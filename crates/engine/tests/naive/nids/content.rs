@@ -1,4 +1,5 @@
-//! Contents of a rule, as Suricata's manual has them ("Payload Keywords"): every choice of places is tried.
+//! Contents of a rule, as Suricata's manual has them ("Payload Keywords"): every choice of places
+//! is tried.
 
 use std::fmt::{self, Write};
 
@@ -21,7 +22,8 @@ pub(crate) struct Content {
     pub(crate) is_fast: bool,
 }
 
-/// Whether a payload holds all of `contents` where they are asked for. What has no payload holds none.
+/// Whether a payload holds all of `contents` where they are asked for. What has no payload holds
+/// none.
 pub(crate) fn hold(contents: &[Content], payload: &[u8]) -> bool {
     contents.is_empty() || (!payload.is_empty() && holds_from(contents, payload, 0))
 }

@@ -1,4 +1,5 @@
-//! Random rules on packets, and their files. Contents are of the few letters that many payloads are made of.
+//! Random rules on packets, and their files. Contents are of the few letters that many payloads are
+//! made of.
 
 use super::content::Content;
 use super::rule::{Action, End, FlagsHow, Number, Ports, Protocol, Rule, Set, Test};

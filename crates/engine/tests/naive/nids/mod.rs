@@ -1,5 +1,5 @@
-//! Intrusion detection packet by packet, from its manual and Suricata's: every rule is asked of every packet, one after
-//! the other. Rules on streams, flows and fragments are not drawn.
+//! Intrusion detection packet by packet, from its manual and Suricata's: every rule is asked of
+//! every packet, one after the other. Rules on streams, flows and fragments are not drawn.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,8 @@ const ALERTS_MAX: usize = 15;
 /// Matches of a packet of which nothing is told that are noted.
 const SILENT_MAX: usize = 17;
 
-/// What nobody can tell without knowing how the function does it, or what is about flows, streams and fragments.
+/// What nobody can tell without knowing how the function does it, or what is about flows, streams
+/// and fragments.
 const UNKNOWN: [&str; 48] = [
     "rules_asked",
     "candidates",

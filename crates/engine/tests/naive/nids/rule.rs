@@ -1,4 +1,5 @@
-//! Rules on packets, as Suricata's manual has them: their headers, and tests of the packet's own headers.
+//! Rules on packets, as Suricata's manual has them: their headers, and tests of the packet's own
+//! headers.
 
 use std::net::IpAddr;
 

@@ -79,8 +79,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What follows the headers of TCP, UDP, SCTP and ESP; of ICMP what is behind 8 bytes, or behind timestamps and the
-/// addresses of routers.
+/// What follows the headers of TCP, UDP, SCTP and ESP; of ICMP what is behind 8 bytes, or behind
+/// timestamps and the addresses of routers.
 fn payload<'a>(view: &View, upper: &'a [u8]) -> &'a [u8] {
     let start = match view.protocol {
         SCTP => 12,

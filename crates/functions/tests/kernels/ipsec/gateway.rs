@@ -179,7 +179,8 @@ impl Files {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
     }
 
-    /// The function, ready for a run, with a file of used numbers of its own; and its scratch words.
+    /// The function, ready for a run, with a file of used numbers of its own; and its scratch
+    /// words.
     pub(crate) fn function(&self, nonces: &str) -> (Box<dyn Function>, usize) {
         let built = build(&DEFINITION, &table(nonces), &self.0);
         built.0.report(&Outputs::default()).expect("files that open");

@@ -1,4 +1,5 @@
-//! The kernels of `ipsec`. That `run` itself is right its own tests say, by published vectors and other implementations.
+//! The kernels of `ipsec`. That `run` itself is right its own tests say, by published vectors and
+//! other implementations.
 
 pub(crate) mod gateway;
 mod opening;
@@ -59,7 +60,8 @@ fn compare(sas: &[Sa], direction: &str, inputs: &[Input]) -> usize {
     .unwrap_or(0)
 }
 
-/// Each suite in one form, both ways: no more packets than a simulator that looks at every access gets through (`make kernel-races`).
+/// Each suite in one form, both ways: no more packets than a simulator that looks at every access
+/// gets through (`make kernel-races`).
 #[test]
 fn each_suite_in_some_form() {
     let is_picked = |sa: &Sa| sa.number % 16 == 5 * (sa.number / 16) % 16;

@@ -16,8 +16,8 @@ fn every_suite_and_form_is_opened() {
     assert_eq!(compare(&sas, "in", &inputs), 0);
 }
 
-/// A bit of each packet is changed: most don't authenticate, and stay as they are. Those of SAs without authentication are
-/// opened to something else, by what is known of it.
+/// A bit of each packet is changed: most don't authenticate, and stay as they are. Those of SAs
+/// without authentication are opened to something else, by what is known of it.
 #[test]
 fn damaged_packets_are_opened_or_not() {
     let sas = Sa::all();

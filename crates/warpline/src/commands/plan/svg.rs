@@ -1,4 +1,5 @@
-//! A plan as a drawing: functions from left to right, the host and each device as lanes, arrows as thick as what crosses.
+//! A plan as a drawing: functions from left to right, the host and each device as lanes, arrows as
+//! thick as what crosses.
 
 use std::fmt::Write;
 

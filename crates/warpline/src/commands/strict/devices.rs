@@ -1,5 +1,5 @@
-//! Runs a chain as it is and on the CPU alone. Names the function, the packet and the field where a phase
-//! uses a stale field, or where the packets that are sent differ.
+//! Runs a chain as it is and on the CPU alone. Names the function, the packet and the field where a
+//! phase uses a stale field, or where the packets that are sent differ.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

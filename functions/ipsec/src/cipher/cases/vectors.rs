@@ -4,7 +4,8 @@ use super::{Suite, Work, hex, one, oracle, sa};
 use crate::cipher::{Auth, Cipher, icv_len};
 use crate::sa::Direction;
 
-/// RFC 3602, 4: key, IV, text, encrypted text. The last four are ESP packets, whose texts have trailers.
+/// RFC 3602, 4: key, IV, text, encrypted text. The last four are ESP packets, whose texts have
+/// trailers.
 pub(crate) const CBC: [[&str; 4]; 8] = [
     [
         "06a9214036b8a15b512e03d534120006",
@@ -212,7 +213,8 @@ const GCM: [[&str; 5]; 9] = [
     ],
 ];
 
-/// Key, message, HMAC. RFC 2202, 3, those with the key length of RFC 2404, then RFC 4868, 2.7.1 and 2.7.2.1.
+/// Key, message, HMAC. RFC 2202, 3, those with the key length of RFC 2404, then RFC 4868, 2.7.1 and
+/// 2.7.2.1.
 pub(crate) const HMAC: [(Auth, &str, &[u8], &str); 7] = [
     (
         Auth::Sha1,

@@ -44,7 +44,8 @@ pub struct Scratch {
     regex: Match,
     /// Evaluations given up because of the limit on steps; they count as no match.
     pub step_limit_hits: u64,
-    /// Searches of expressions given up because of their limits; they count as no match, negated or not.
+    /// Searches of expressions given up because of their limits; they count as no match, negated or
+    /// not.
     pub regex_limit_hits: u64,
 }
 
@@ -149,7 +150,8 @@ pub(super) fn holds(
     outcome == Outcome::Holds
 }
 
-/// Bytes that searches may go over for each step that may be taken, besides all of them once for each test.
+/// Bytes that searches may go over for each step that may be taken, besides all of them once for
+/// each test.
 const BYTES_PER_STEP: u64 = 256;
 
 /// One evaluation.
@@ -315,7 +317,8 @@ struct Window {
 }
 
 impl Window {
-    /// The same as indices of the buffer; `None` where it can't lie there. At the end there is but one place.
+    /// The same as indices of the buffer; `None` where it can't lie there. At the end there is but
+    /// one place.
     fn in_buffer(
         &self,
         content: &Content,

@@ -57,7 +57,8 @@ fn compile_one(test: &PayloadTest, limits: Limits) -> Result<Test, String> {
     })
 }
 
-/// Whether it is tried at one place only: by its flag, or as it begins with `^` whatever it chooses.
+/// Whether it is tried at one place only: by its flag, or as it begins with `^` whatever it
+/// chooses.
 fn is_anchored(pcre: &Pcre) -> bool {
     pcre.is_anchored
         || (!pcre.is_multi_line
@@ -103,8 +104,8 @@ enum Kept {
     Slot(u8),
 }
 
-/// For each test, and one more for the end: what it and those behind it read before it is written. It is the
-/// analysis of live variables, from the back.
+/// For each test, and one more for the end: what it and those behind it read before it is written.
+/// It is the analysis of live variables, from the back.
 fn needs(tests: &[PayloadTest]) -> Vec<BTreeSet<Kept>> {
     let mut needs = vec![BTreeSet::new(); tests.len() + 1];
     for (at, test) in tests.iter().enumerate().rev() {
@@ -118,14 +119,16 @@ fn needs(tests: &[PayloadTest]) -> Vec<BTreeSet<Kept>> {
     needs
 }
 
-/// Whether a later match of the test could make those behind it hold, though they failed at an earlier one.
+/// Whether a later match of the test could make those behind it hold, though they failed at an
+/// earlier one.
 fn is_retried(tests: &[PayloadTest], needs: &[BTreeSet<Kept>], at: usize) -> bool {
     let is_anchored = matches!(&tests[at], PayloadTest::Pcre(pcre) if pcre.is_anchored);
     if is_anchored || !needs[at + 1].contains(&Kept::Last) {
         return false;
     }
-    // A later match of a content ends later. A content that needs no more than to be somewhere behind finds
-    // nothing from there that it did not find already. A later match of an expression may end earlier.
+    // A later match of a content ends later. A content that needs no more than to be somewhere
+    // behind finds nothing from there that it did not find already. A later match of an expression
+    // may end earlier.
     let is_content = matches!(tests[at], PayloadTest::Content(_));
     let reader = tests[at + 1..].iter().find(|test| reads(test).contains(&Kept::Last));
     !(is_content && reader.is_some_and(is_unbounded))

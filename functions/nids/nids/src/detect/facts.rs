@@ -5,7 +5,8 @@
 pub struct FlowFacts {
     /// Which way the packet goes; `None` where it is of no flow, as fragments are.
     pub to_server: Option<bool>,
-    /// Both sides were seen: a TCP handshake that was completed; of other protocols, a packet each way.
+    /// Both sides were seen: a TCP handshake that was completed; of other protocols, a packet each
+    /// way.
     pub is_established: bool,
     /// The client's next sequence number less its first, so that SYN and FIN count 1 each.
     pub client_bytes: u64,

@@ -115,7 +115,8 @@ pub(super) fn apply(
     }
 }
 
-/// What becomes of a number. To add to one that was not set sets it, as with Suricata; the others leave it.
+/// What becomes of a number. To add to one that was not set sets it, as with Suricata; the others
+/// leave it.
 fn changed(value: Option<u32>, change: IntChange) -> Option<u32> {
     match (change, value) {
         (IntChange::Set(to), _) => Some(to),

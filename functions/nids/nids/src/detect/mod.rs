@@ -51,8 +51,8 @@ pub use xbits::XBits;
 /// How much work one rule may be on one payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Tests that are run, over all places that they are tried at. For each there are 256 bytes that searches may go
-    /// over, besides the whole payload once for each test of the rule.
+    /// Tests that are run, over all places that they are tried at. For each there are 256 bytes
+    /// that searches may go over, besides the whole payload once for each test of the rule.
     pub steps: u32,
     /// Of each search of an expression.
     pub regex: regex::Limits,
@@ -74,7 +74,8 @@ pub struct Broken {
     pub message: String,
 }
 
-/// Rules, compiled. They go by their number among those given; one that is not there, or is broken, never matches.
+/// Rules, compiled. They go by their number among those given; one that is not there, or is broken,
+/// never matches.
 #[derive(Debug)]
 pub struct Detector {
     rules: Vec<Option<Compiled>>,
@@ -105,8 +106,8 @@ impl Detector {
         (Self { rules, steps_max: limits.steps }, broken)
     }
 
-    /// Whether the packet, its flow and its hosts are as the rule says. `vars` are those of the flow, and not looked at
-    /// where `facts` tells of none.
+    /// Whether the packet, its flow and its hosts are as the rule says. `vars` are those of the
+    /// flow, and not looked at where `facts` tells of none.
     pub fn header_matches(
         &self,
         rule: usize,
@@ -123,14 +124,15 @@ impl Detector {
             && flow_test::holds(&rule.flow, &known)
     }
 
-    /// Whether the payload holds what the rule says. A rule that says nothing of it is content with any; all
-    /// others need at least one byte.
+    /// Whether the payload holds what the rule says. A rule that says nothing of it is content with
+    /// any; all others need at least one byte.
     pub fn payload_matches(&self, rule: usize, buffer: Buffer<'_>, scratch: &mut Scratch) -> bool {
         let Some(rule) = self.rule(rule) else { return false };
         chain::holds(&rule.payload, buffer, self.steps_max, scratch)
     }
 
-    /// Changes flow and hosts as a match of the rule does. `vars` is `None` where the packet has no flow.
+    /// Changes flow and hosts as a match of the rule does. `vars` is `None` where the packet has no
+    /// flow.
     pub fn apply(
         &self,
         rule: usize,

@@ -13,7 +13,8 @@ const BYTES_MAX: (usize, usize) = (8, 23);
 /// The same of `byte_math`.
 const MATH_BYTES_MAX: (usize, usize) = (4, 10);
 
-/// The most bytes of text whose end no rule says; more digits than that make no number of 64 bits, unless they are zeros.
+/// The most bytes of text whose end no rule says; more digits than that make no number of 64 bits,
+/// unless they are zeros.
 const ENDLESS_MAX: usize = 256;
 
 /// What `byte_extract` and `byte_math` found.
@@ -42,7 +43,8 @@ fn unsigned(value: Value, slots: &Slots) -> u64 {
     }
 }
 
-/// Does one of the tests on numbers. Gives what "behind the last match" is from then on; `None` where it fails.
+/// Does one of the tests on numbers. Gives what "behind the last match" is from then on; `None`
+/// where it fails.
 pub(super) fn run(test: &PayloadTest, place: Place<'_>, slots: &mut Slots) -> Option<i64> {
     match test {
         PayloadTest::ByteTest { number, compare, is_negated, value } => {
@@ -100,7 +102,8 @@ fn binary<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
     bytes.fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// As C's `strtoull` does: blanks and a sign before, anything behind. Also gives how many bytes that took.
+/// As C's `strtoull` does: blanks and a sign before, anything behind. Also gives how many bytes
+/// that took.
 fn text(bytes: &[u8], base: u8) -> Option<(u64, usize)> {
     let blanks = bytes.iter().take_while(|b| matches!(b, b' ' | b'\t'..=b'\r')).count();
     let mut at = blanks;

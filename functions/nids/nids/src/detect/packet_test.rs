@@ -6,7 +6,8 @@ use super::Subject;
 use super::subject::{be16, be32};
 use warpline_nids_rules::{Bits, BitsHow, PacketTest, Span};
 
-/// Types of ICMP that have an identifier and a sequence number: echo, timestamps, information, address mask.
+/// Types of ICMP that have an identifier and a sequence number: echo, timestamps, information,
+/// address mask.
 const ICMPV4_WITH_IDENT: [u8; 8] = [0, 8, 13, 14, 15, 16, 17, 18];
 /// Those of ICMPv6: echo.
 const ICMPV6_WITH_IDENT: [u8; 2] = [128, 129];

@@ -14,11 +14,13 @@ use warpline_nids_rules::{
 pub enum Reach {
     /// Each packet with its own payload.
     Packet,
-    /// Of TCP the stream, and the payload of a packet that is of no tracked stream; of all else each packet.
+    /// Of TCP the stream, and the payload of a packet that is of no tracked stream; of all else
+    /// each packet.
     Stream,
     /// Of TCP both the stream and each packet; of all else each packet.
     Both,
-    /// Addresses, ports and protocol alone: the first packet of a flow in each direction, and packets of no flow.
+    /// Addresses, ports and protocol alone: the first packet of a flow in each direction, and
+    /// packets of no flow.
     IpOnly,
 }
 
@@ -46,7 +48,8 @@ fn has_streams(protocol: Protocol) -> bool {
     matches!(protocol, Ip | Ipv4 | Ipv6 | Tcp | TcpPacket | TcpStream)
 }
 
-/// Contents placed from the start are looked for in packets as well, and so are rules on the size of streams.
+/// Contents placed from the start are looked for in packets as well, and so are rules on the size
+/// of streams.
 fn looks_at_packets_too(rule: &Rule) -> bool {
     let is_placed = |test: &PayloadTest| match test {
         PayloadTest::Content(c) => c.offset.is_some() || c.depth.is_some() || c.starts,
@@ -75,8 +78,8 @@ fn is_ip_only(rule: &Rule) -> bool {
         && !is_complement(&rule.header.dst)
 }
 
-/// Whether the set was written as what it is not, which Suricata decides packet by packet. Of a set one can only tell
-/// that it has both the first and the last address, and not all.
+/// Whether the set was written as what it is not, which Suricata decides packet by packet. Of a set
+/// one can only tell that it has both the first and the last address, and not all.
 fn is_complement(set: &Addresses) -> bool {
     let v4 = set.v4.first().is_some_and(|(min, _)| *min == Ipv4Addr::UNSPECIFIED)
         && set.v4.last().is_some_and(|(_, max)| *max == Ipv4Addr::BROADCAST);
@@ -85,12 +88,13 @@ fn is_complement(set: &Addresses) -> bool {
     (v4 || v6) && !is_any_address(set)
 }
 
-/// A key by which rules are decided, the least first: what the action is (pass, drop, reject, alert), then how
-/// it uses `flowbits` (sets them, sets and asks, asks, neither), then `flowint` in the same way, then whether it asks
-/// `xbits` of a host, then of a pair, then the priority. Rules with equal keys keep the order that they are written in.
+/// A key by which rules are decided, the least first: what the action is (pass, drop, reject,
+/// alert), then how it uses `flowbits` (sets them, sets and asks, asks, neither), then `flowint` in
+/// the same way, then whether it asks `xbits` of a host, then of a pair, then the priority. Rules
+/// with equal keys keep the order that they are written in.
 ///
-/// Those that ask `xbits` come before those that set them, so that what a packet sets is asked of the next: as with
-/// Suricata (`SCSigGetXbitsType` sees what a rule asks alone).
+/// Those that ask `xbits` come before those that set them, so that what a packet sets is asked of
+/// the next: as with Suricata (`SCSigGetXbitsType` sees what a rule asks alone).
 pub fn order(rule: &Rule) -> [u8; 6] {
     let action = match rule.action {
         Action::Pass => 0,

@@ -16,7 +16,8 @@ pub(super) struct Searcher {
 #[derive(Clone, Debug)]
 enum How {
     Exact(Box<Finder<'static>>),
-    /// Letters of ASCII match in either case. The byte at `rarest` is looked for, then the rest compared.
+    /// Letters of ASCII match in either case. The byte at `rarest` is looked for, then the rest
+    /// compared.
     Caseless {
         rarest: usize,
     },

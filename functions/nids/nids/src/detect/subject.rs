@@ -23,14 +23,15 @@ pub struct Subject<'a> {
     pub version: u8,
     /// The protocol behind the last IP header.
     pub protocol: u8,
-    /// Source and destination port; `None` where the protocol has none, or the packet lacks its header.
+    /// Source and destination port; `None` where the protocol has none, or the packet lacks its
+    /// header.
     pub ports: Option<(u16, u16)>,
     /// What rules look for contents in.
     pub payload: &'a [u8],
     /// Part of a packet that was fragmented.
     pub is_fragment: bool,
-    /// A header up to that of IP lies, so that nothing can be believed. Where the one behind it does, the packet has
-    /// neither that nor a payload.
+    /// A header up to that of IP lies, so that nothing can be believed. Where the one behind it
+    /// does, the packet has neither that nor a payload.
     pub is_malformed: bool,
     ip: &'a [u8],
     transport: &'a [u8],
@@ -63,7 +64,8 @@ impl<'a> Subject<'a> {
         subject
     }
 
-    /// Of what came from no packet at hand, between these ends: it has neither headers nor a payload of its own.
+    /// Of what came from no packet at hand, between these ends: it has neither headers nor a
+    /// payload of its own.
     pub fn between(protocol: u8, [src, dst]: [IpAddr; 2], [src_port, dst_port]: [u16; 2]) -> Self {
         Self {
             src,
@@ -192,8 +194,8 @@ fn udp_end(datagram: &[u8]) -> usize {
     datagram.len().min(usize::from(len))
 }
 
-/// Bytes of an ICMP message before what rules take as its payload: the three timestamps (RFC 792) and the
-/// addresses of a router advertisement (RFC 1256) are header, if all of them are there.
+/// Bytes of an ICMP message before what rules take as its payload: the three timestamps (RFC 792)
+/// and the addresses of a router advertisement (RFC 1256) are header, if all of them are there.
 fn icmp_header_len(message: &[u8]) -> usize {
     const ROUTER_ADVERTISEMENT: u8 = 9;
     const TIMESTAMPS: [u8; 2] = [13, 14];

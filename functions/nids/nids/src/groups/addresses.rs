@@ -65,7 +65,8 @@ mod tests {
         fn the_rules_of_an_address_are_those_that_name_it(
             sets in prop::collection::vec(prop::collection::vec((any::<u8>(), 0..9u8), 0..6), 0..20),
         ) {
-            // Sets as a reader makes them: sorted, none touching. Small numbers at both ends of the space.
+            // Sets as a reader makes them: sorted, none touching. Small numbers at both ends of the
+            // space.
             let sets: Vec<Addresses> = sets.iter().map(|ranges| set(ranges)).collect();
             let index = AddressIndex::new((0..).zip(&sets));
             for n in 0..=u8::MAX {

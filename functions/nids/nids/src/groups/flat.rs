@@ -13,8 +13,8 @@ const NONE: u32 = u32::MAX;
 pub struct FlatGroups {
     /// The class of each port: of TCP's by source, by destination, and of UDP's.
     pub port_classes: Vec<u8>,
-    /// By what packets fall apart by before ports, by class of source port, by class of destination port: the number of the group,
-    /// or `NONE`.
+    /// By what packets fall apart by before ports, by class of source port, by class of destination
+    /// port: the number of the group, or `NONE`.
     pub numbers: Vec<u32>,
     /// For each group the id that it has for each of all literals, or `NONE`.
     pub ids: Vec<Vec<u32>>,

@@ -80,8 +80,8 @@ pub struct Group {
 }
 
 impl Groups {
-    /// Of rules, each with its literal, if it has one. `cache` is as for [`warpline_search::build`]. The error says why there is no
-    /// such matcher.
+    /// Of rules, each with its literal, if it has one. `cache` is as for
+    /// [`warpline_search::build`]. The error says why there is no such matcher.
     pub fn new(
         rules: &[Rule],
         anchors: &[Anchor],
@@ -120,8 +120,8 @@ impl Groups {
         &upper.groups[upper.classes.index(upper.classes.key(src_port, dst_port))]
     }
 
-    /// Rules without a literal that may match a packet of `protocol` from and to these addresses and ports, some more than
-    /// once; ports are 0 where it has none.
+    /// Rules without a literal that may match a packet of `protocol` from and to these addresses
+    /// and ports, some more than once; ports are 0 where it has none.
     #[inline]
     pub fn unanchored(
         &self,
@@ -198,14 +198,15 @@ impl Group {
         bytes.get(first..).is_some_and(|bytes| contains(bytes, literal, *is_nocase))
     }
 
-    /// Whether a literal may lie across the border behind the first three of eight bytes, of which the first is the highest.
+    /// Whether a literal may lie across the border behind the first three of eight bytes, of which
+    /// the first is the highest.
     #[inline]
     pub fn may_span(&self, eight: u64) -> bool {
         self.seams.may_span(eight)
     }
 
-    /// The part of `bytes` that holds every literal which lies across place `border`: it begins before and ends behind.
-    /// `None` where none does.
+    /// The part of `bytes` that holds every literal which lies across place `border`: it begins
+    /// before and ends behind. `None` where none does.
     #[inline]
     pub fn spanning(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         self.seams.spanning(bytes, border)
@@ -360,7 +361,8 @@ impl UpperSets {
     }
 }
 
-/// Does `work` on each of `items`, on as many cores as the calling thread may use. Gives the results in their order.
+/// Does `work` on each of `items`, on as many cores as the calling thread may use. Gives the
+/// results in their order.
 fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let share = || {

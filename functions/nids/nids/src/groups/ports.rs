@@ -44,11 +44,13 @@ pub(super) struct PortClasses {
     own: [u8; 2],
 }
 
-/// Classes that have no groups of their own: of ports that few rules ask for, and that none asks for.
+/// Classes that have no groups of their own: of ports that few rules ask for, and that none asks
+/// for.
 const REST: u8 = u8::MAX - 1;
 const UNASKED: u8 = u8::MAX;
 
-/// The classes that stand behind those with groups of their own where they are numbered without gaps.
+/// The classes that stand behind those with groups of their own where they are numbered without
+/// gaps.
 const LAST_CLASSES: [u8; 2] = [REST, UNASKED];
 /// How many numbers that takes. The last is of ports that none asks for.
 pub(super) const FLAT_CLASSES: usize = OWN_GROUPS_MAX + LAST_CLASSES.len();
@@ -167,7 +169,8 @@ impl PortClasses {
         })
     }
 
-    /// The place of the group of packets whose ports are of these classes, as [`PortClasses::flat_classes`] numbers them.
+    /// The place of the group of packets whose ports are of these classes, as
+    /// [`PortClasses::flat_classes`] numbers them.
     pub(super) fn flat_index(&self, by_src: usize, by_dst: usize) -> usize {
         let class = |flat: usize| {
             flat.checked_sub(OWN_GROUPS_MAX).map_or(flat as u8, |at| LAST_CLASSES[at])

@@ -17,9 +17,11 @@ impl<N> Default for Ranges<N> {
 }
 
 impl<N: Ord + Copy> Ranges<N> {
-    /// Of ranges with both ends in them, each with its rule; `next` is the number behind another, `None` behind the last.
+    /// Of ranges with both ends in them, each with its rule; `next` is the number behind another,
+    /// `None` behind the last.
     pub(super) fn new(ranges: Vec<(N, N, u32)>, next: impl Fn(N) -> Option<N>) -> Self {
-        // Where a rule begins or ends to be named; ends first, so that nothing is named twice at a border.
+        // Where a rule begins or ends to be named; ends first, so that nothing is named twice at a
+        // border.
         let mut turns: Vec<(N, bool, u32)> = Vec::with_capacity(2 * ranges.len());
         for (first, last, rule) in ranges {
             turns.push((first, true, rule));

@@ -1,10 +1,11 @@
 //! Where a literal may lie across the seam of two segments: [`Seams`].
 //!
-//! What lies across a seam holds one of the three stretches of four bytes that do; if it is shorter, it is the stretch.
-//! A bit for each two bytes in a row, then some for each hash of four, in any literal, say of most seams that nothing
-//! lies across, in one look or four instead of a scan. Text has many of these four bytes by chance, and fewer of six. Then a
-//! literal that lies across begins and ends within the run of such stretches, and has its first four bytes and its last
-//! four there, which is seldom so.
+//! What lies across a seam holds one of the three stretches of four bytes that do; if it is
+//! shorter, it is the stretch. A bit for each two bytes in a row, then some for each hash of four,
+//! in any literal, say of most seams that nothing lies across, in one look or four instead of a
+//! scan. Text has many of these four bytes by chance, and fewer of six. Then a literal that lies
+//! across begins and ends within the run of such stretches, and has its first four bytes and its
+//! last four there, which is seldom so.
 
 use core::ops::Range;
 
@@ -12,7 +13,8 @@ use warpline_search::Pattern;
 
 /// See the module. Letters are folded.
 pub(super) struct Seams {
-    /// A bit for each two bytes in a row that are in a literal: small enough to stay in a core's first cache.
+    /// A bit for each two bytes in a row that are in a literal: small enough to stay in a core's
+    /// first cache.
     pairs: Pairs,
     /// Stretches of four bytes, and literals of two and of three.
     parts: Parts,
@@ -27,8 +29,9 @@ pub(super) struct Seams {
 /// A bit for each two bytes in a row.
 struct Pairs(Box<[u64; PAIRS / 64]>);
 
-/// A set of four bytes each, of less or of six, and of those among them that literals begin or end with: for each three
-/// bits of one word, and the same turned for each end (a Bloom filter in blocks of a word), so that one look tells all.
+/// A set of four bytes each, of less or of six, and of those among them that literals begin or end
+/// with: for each three bits of one word, and the same turned for each end (a Bloom filter in
+/// blocks of a word), so that one look tells all.
 struct Parts {
     words: Box<[u64]>,
 }
@@ -46,7 +49,8 @@ struct Part {
 
 /// Bits for each different stretch.
 const SPARSE: usize = 12;
-/// By how much a stretch's bits are turned where a literal begins with it, and where one ends with it.
+/// By how much a stretch's bits are turned where a literal begins with it, and where one ends with
+/// it.
 const BEGINS: u32 = 21;
 const ENDS: u32 = 42;
 /// Bytes of a stretch.
@@ -85,8 +89,8 @@ impl Seams {
         }
     }
 
-    /// The part of `bytes` that holds every literal which begins before place `border` and ends behind it; `None` where
-    /// there is none.
+    /// The part of `bytes` that holds every literal which begins before place `border` and ends
+    /// behind it; `None` where there is none.
     #[inline]
     pub(super) fn spanning(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         let around = border.checked_sub(BEFORE).and_then(|start| bytes.get(start..));
@@ -125,8 +129,8 @@ impl Seams {
         (self.may_touch(all), is_pair | is_triple)
     }
 
-    /// Whether a literal of four bytes or more may lie there: it begins one byte before the border or two, or ends one behind or
-    /// two, or else holds the first six.
+    /// Whether a literal of four bytes or more may lie there: it begins one byte before the border
+    /// or two, or ends one behind or two, or else holds the first six.
     #[inline(always)]
     fn may_touch(&self, all: Eight) -> bool {
         let [before, middle, behind] = [self.part(all, 0), self.part(all, 1), self.part(all, 2)];
@@ -137,8 +141,8 @@ impl Seams {
             || (before.is_in & middle.is_in & behind.is_in && self.has_six(all, 0))
     }
 
-    /// Whether what begins with the four bytes from one of eight on may be there as far as these go: it is no longer than they are,
-    /// ends with the `next` four, or has its first six there.
+    /// Whether what begins with the four bytes from one of eight on may be there as far as these
+    /// go: it is no longer than they are, ends with the `next` four, or has its first six there.
     #[inline(always)]
     fn goes_on(&self, all: Eight, at: usize, first: Part, next: Part) -> bool {
         first.ends || next.ends || (next.is_in && self.has_six(all, at))
@@ -168,8 +172,9 @@ impl Seams {
         parts.any(|part| self.parts.get(number(part)).is_in).then_some(start..end)
     }
 
-    /// Where what has four bytes or more may lie, at three bytes of each side or more: from the farthest place where one may begin,
-    /// all of whose stretches up to the border are in some literal, to the farthest where one may end.
+    /// Where what has four bytes or more may lie, at three bytes of each side or more: from the
+    /// farthest place where one may begin, all of whose stretches up to the border are in some
+    /// literal, to the farthest where one may end.
     fn spanning_long(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         let stretch = |at: usize| {
             let part = bytes.get(at..).and_then(|bytes| bytes.first_chunk::<PART_LEN>());
@@ -278,7 +283,8 @@ fn number(part: &[u8]) -> u64 {
 #[inline]
 fn fold(bytes: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // Of the lower seven bits, the eighth then says whether they are `A` or more, and more than `Z`.
+    // Of the lower seven bits, the eighth then says whether they are `A` or more, and more than
+    // `Z`.
     let low = bytes & (0x7f * EACH);
     let from_a = low + (0x80 - b'A' as u64) * EACH;
     let behind_z = low + (0x7f - b'Z' as u64) * EACH;

@@ -47,7 +47,8 @@ impl<'a> Stretches<'a> {
         stretches
     }
 
-    /// Two stretches are one class when the same sets have them: split step by step, as each set divides classes.
+    /// Two stretches are one class when the same sets have them: split step by step, as each set
+    /// divides classes.
     fn divide(&mut self) {
         let Self { sets, borders, classes, asked, .. } = self;
         for set in sets {

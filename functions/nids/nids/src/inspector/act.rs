@@ -35,7 +35,8 @@ impl Inspector {
         tables.detector.apply(matched.rule as usize, &at.subject, vars, xbits, at.now);
     }
 
-    /// What a match does to the packet, and to its flow where the stream matched or the rule is about addresses.
+    /// What a match does to the packet, and to its flow where the stream matched or the rule is
+    /// about addresses.
     pub(super) fn act(
         &mut self,
         at: &At<'_>,

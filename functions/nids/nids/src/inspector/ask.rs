@@ -137,7 +137,8 @@ impl Inspector {
             return Some(Matched { rule, is_stream: false, before });
         }
         let (_, to) = grew?;
-        // What it matched in is not looked at again, but for what the literal at hand may have begun in.
+        // What it matched in is not looked at again, but for what the literal at hand may have
+        // begun in.
         if known.literal.is_none() && matched_len.is_some() {
             return None;
         }

@@ -6,8 +6,9 @@ use super::{At, Fate, Inspector};
 use warpline_streams::flows::TakenBack;
 
 impl Inspector {
-    /// Takes the packet's payload out of its stream; where that can't be, the flow is dropped with it. Rules that had waited
-    /// before wait again, and what they had matched in before is that again.
+    /// Takes the packet's payload out of its stream; where that can't be, the flow is dropped with
+    /// it. Rules that had waited before wait again, and what they had matched in before is that
+    /// again.
     pub(super) fn take_back(&mut self, at: &At<'_>, asked: &Asked) {
         let Self { flows, waiting: pool, counts, .. } = self;
         let tracked = at.tracked.as_ref();

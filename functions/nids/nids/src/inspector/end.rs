@@ -32,7 +32,8 @@ impl Inspector {
         }
     }
 
-    /// Looks into what waits in a flow, and forgets the flow. `ingress` is the number of the packet at hand, if any.
+    /// Looks into what waits in a flow, and forgets the flow. `ingress` is the number of the packet
+    /// at hand, if any.
     pub(super) fn end(&mut self, place: Place, ingress: u64, emit: &mut Emit<'_>) {
         ASKED.with_borrow_mut(|asked| {
             asked.fit(self.tables.known.len(), self.tables.groups.patterns_max());

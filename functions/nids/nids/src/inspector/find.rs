@@ -14,8 +14,9 @@ use super::{At, Inspector, was_asked};
 use warpline_streams::flows::{Direction, Expected, FlowPacket, Flows, Grew, Stream, Tracked};
 
 impl Inspector {
-    /// Whether a packet that was as expected, or left its streams as they were, leaves no rule that may
-    /// match, as most do: what [`Self::find_rules`] would find, in fewer steps. `run` found these literals.
+    /// Whether a packet that was as expected, or left its streams as they were, leaves no rule that
+    /// may match, as most do: what [`Self::find_rules`] would find, in fewer steps. `run` found
+    /// these literals.
     #[inline]
     pub(super) fn is_quiet(
         &mut self,

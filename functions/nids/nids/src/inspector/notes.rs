@@ -27,7 +27,8 @@ pub(super) enum Telling {
 }
 
 impl Telling {
-    /// Of a match of a rule with this policy, and what was decided of it if that was the shard's to do.
+    /// Of a match of a rule with this policy, and what was decided of it if that was the shard's to
+    /// do.
     pub(super) fn of(
         policy: &Policy,
         decision: Option<Decision>,

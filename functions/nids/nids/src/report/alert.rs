@@ -120,8 +120,8 @@ impl<'a> Alert<'a> {
         + ethernet::HEADER_LEN
         + 4;
 
-    /// Writes it to `out`, with as much of the payload as finds room and then of the frame, and gives its length; 0 where not
-    /// even [`Alert::LEN`] bytes do.
+    /// Writes it to `out`, with as much of the payload as finds room and then of the frame, and
+    /// gives its length; 0 where not even [`Alert::LEN`] bytes do.
     pub fn encode(&self, out: &mut [u8]) -> usize {
         let Some((head, tail)) = out.split_at_mut_checked(Self::LEN) else { return 0 };
         let len = self.payload.len().min(tail.len());

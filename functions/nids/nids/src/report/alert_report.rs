@@ -38,8 +38,8 @@ impl AlertConfig {
     }
 }
 
-/// Alerts that a packet may cause, as many as with Suricata where nothing else is said (`packet-alert-max`). What
-/// `noalert`, suppressions and thresholds hold back is none of them.
+/// Alerts that a packet may cause, as many as with Suricata where nothing else is said
+/// (`packet-alert-max`). What `noalert`, suppressions and thresholds hold back is none of them.
 pub const ALERTS_MAX: usize = 15;
 
 /// Takes the notes that [`Alert::encode`] writes.
@@ -74,8 +74,8 @@ struct Current {
 }
 
 impl AlertReport {
-    /// Of a function with the rule set of `generation` and those that will follow it. Creates the files; the error
-    /// says which can't be.
+    /// Of a function with the rule set of `generation` and those that will follow it. Creates the
+    /// files; the error says which can't be.
     pub fn open(
         config: &AlertConfig,
         generation: &Generation,
@@ -127,8 +127,9 @@ impl AlertReport {
         Some(is_told)
     }
 
-    /// Turns to the rule set that `number` names, where it is another. All memory that its matches may need is taken here:
-    /// when the report is opened, and with the first match of rules that a reload brought.
+    /// Turns to the rule set that `number` names, where it is another. All memory that its matches
+    /// may need is taken here: when the report is opened, and with the first match of rules that a
+    /// reload brought.
     fn turn_to(&mut self, number: u32) {
         if self.current.as_ref().is_some_and(|current| current.number == number) {
             return;

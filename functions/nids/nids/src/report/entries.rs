@@ -21,7 +21,8 @@ pub(super) struct Entries<K, V> {
 /// An entry.
 pub(super) struct Slot<K, V> {
     key: K,
-    /// Until when it says anything, that moment included; whoever changes it may only make it later.
+    /// Until when it says anything, that moment included; whoever changes it may only make it
+    /// later.
     pub(super) expiry: Instant,
     pub(super) value: V,
 }
@@ -81,8 +82,8 @@ impl<K: Hash + Eq + Copy, V> Entries<K, V> {
         self.expiries.push(Reverse((expiry, place)));
     }
 
-    /// A slot that may be used again, its line taken from the heap: one that has expired, or where there is no
-    /// room for another the one that expires first.
+    /// A slot that may be used again, its line taken from the heap: one that has expired, or where
+    /// there is no room for another the one that expires first.
     fn free(&mut self, now: Instant) -> Option<u32> {
         let is_full = self.slots.len() >= self.capacity;
         while let Some(&Reverse((noted, place))) = self.expiries.peek() {

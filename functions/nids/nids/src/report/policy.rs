@@ -62,8 +62,8 @@ impl Filter {
 }
 
 impl Policy {
-    /// Whether what becomes of a packet hangs on what was counted, for a rule that does `action`: the shard has
-    /// to decide, because the report comes too late.
+    /// Whether what becomes of a packet hangs on what was counted, for a rule that does `action`:
+    /// the shard has to decide, because the report comes too late.
     pub fn decides_verdict(&self, action: Action) -> bool {
         match self.filter {
             None => false,

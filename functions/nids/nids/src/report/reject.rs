@@ -46,8 +46,9 @@ impl Rejecter {
         }
     }
 
-    /// Tells whom is to be told that `packet` was rejected: at most two packets of at most [`FRAME_LEN_MAX`] bytes.
-    /// The source's is sent back, the destination's goes on to the next function.
+    /// Tells whom is to be told that `packet` was rejected: at most two packets of at most
+    /// [`FRAME_LEN_MAX`] bytes. The source's is sent back, the destination's goes on to the next
+    /// function.
     pub fn reject(&mut self, packet: &Packet<'_>, whom: Rejected, emit: &mut Emit<'_>) {
         let headers = packet.headers();
         let (to_source, to_destination) = match whom {
@@ -118,8 +119,8 @@ impl<'a> Subject<'a> {
         self.write(out, &Reset { ends: (dst, src), ports, seq, ack })
     }
 
-    /// The reset that the destination gets, in `out`; its length. To the first packet of a connection there is
-    /// none: the destination knows of no connection yet.
+    /// The reset that the destination gets, in `out`; its length. To the first packet of a
+    /// connection there is none: the destination knows of no connection yet.
     pub(super) fn reset_to_destination(&self, out: &mut [u8]) -> Option<usize> {
         let (segment, ends, _) = self.segment()?;
         if segment.has(tcp::flags::SYN) && !segment.has(tcp::flags::ACK) {
@@ -179,8 +180,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Its TCP header, addresses, and the sequence numbers that it takes, whatever the capture cut off; `None`
-    /// where it may not be answered.
+    /// Its TCP header, addresses, and the sequence numbers that it takes, whatever the capture cut
+    /// off; `None` where it may not be answered.
     fn segment(&self) -> Option<(Tcp<&'a [u8]>, Ends, u32)> {
         let Headers { flags, protocol, l3, l4, payload, .. } = *self.headers;
         if protocol != ip_protocol::TCP

@@ -24,8 +24,8 @@ impl Civil {
     fn of(time: Instant) -> Self {
         let (seconds, nanos) = (time.as_nanos() / 1_000_000_000, time.as_nanos() % 1_000_000_000);
         let (days, in_day) = (seconds / 86_400, seconds % 86_400);
-        // Years begin in March, so that the day that is only sometimes there comes last; in 400 of them there
-        // are 146,097 days, and 1970-01-01 is day 719,468 of year 0.
+        // Years begin in March, so that the day that is only sometimes there comes last; in 400 of
+        // them there are 146,097 days, and 1970-01-01 is day 719,468 of year 0.
         let since = days + 719_468;
         let (era, of_era) = (since / 146_097, since % 146_097);
         let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,8 +1,9 @@
 //! Thresholds: which of a rule's matches are told, and which do anything, by how many there were.
 //!
 //! What is decided, match by match, as Suricata 7 and 8 do it (userguide, rules/thresholding and
-//! configuration/global-thresholds; `detect-engine-threshold.c`). A window begins with the first match and holds
-//! for `seconds`, its last moment included; the first match behind it begins another.
+//! configuration/global-thresholds; `detect-engine-threshold.c`). A window begins with the first
+//! match and holds for `seconds`, its last moment included; the first match behind it begins
+//! another.
 //!
 //! | filter           | nothing happens     | told, and acted on       | acted on, not told          |
 //! |------------------|---------------------|--------------------------|-----------------------------|
@@ -14,8 +15,8 @@
 //! | rate_filter      |                     | all, some with the new action |                        |
 //! | suppress, noalert|                     |                          | all                         |
 //!
-//! "Acted on" is what the rule does besides alerting: drop, reject, pass. What a match changes in flowbits and
-//! the like it always changes.
+//! "Acted on" is what the rule does besides alerting: drop, reject, pass. What a match changes in
+//! flowbits and the like it always changes.
 
 use core::net::IpAddr;
 
@@ -25,7 +26,8 @@ use super::entries::Entries;
 use super::{Filter, Policy};
 use warpline_nids_rules::{Action, Rate, Threshold, ThresholdHow, Track};
 
-/// How long a backoff, or a rate filter that did its action, is remembered without a match, in seconds.
+/// How long a backoff, or a rate filter that did its action, is remembered without a match, in
+/// seconds.
 const IDLE_S: u64 = 3600;
 const SECOND: u64 = 1_000_000_000;
 
@@ -99,8 +101,8 @@ struct Count {
 }
 
 impl Thresholds {
-    /// For `capacity` counts at most, of some 250 bytes each; where there are more, those that expire first are
-    /// forgotten. Memory is taken as it is needed.
+    /// For `capacity` counts at most, of some 250 bytes each; where there are more, those that
+    /// expire first are forgotten. Memory is taken as it is needed.
     pub fn new(capacity: usize) -> Self {
         Self { entries: Entries::new(capacity) }
     }
@@ -127,8 +129,8 @@ impl Thresholds {
         self.entries.len()
     }
 
-    /// What becomes of a match of a rule that does `action`, and what is done. Matches come in the order of their
-    /// time.
+    /// What becomes of a match of a rule that does `action`, and what is done. Matches come in the
+    /// order of their time.
     pub fn decide(&mut self, policy: &Policy, action: Action, what: &Match) -> (Decision, Action) {
         let (decision, action) = match (what.ends, &policy.filter) {
             (Some(ends), _) if policy.suppresses(ends) => (Decision::Silent, action),
@@ -288,8 +290,8 @@ impl Count {
         Decision::Told
     }
 
-    /// Whether a rate filter does its action. The match that ends it counts for nothing; whole seconds are
-    /// compared.
+    /// Whether a rate filter does its action. The match that ends it counts for nothing; whole
+    /// seconds are compared.
     fn is_acting(&mut self, limit: u32, timeout_s: u64, now: Instant, is_within: bool) -> bool {
         let seconds = |time: Instant| time.as_nanos() / SECOND;
         if let Some(since) = self.acting {

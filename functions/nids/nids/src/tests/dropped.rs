@@ -100,8 +100,8 @@ fn a_dropped_fragment_is_not_put_together() {
     assert_eq!((ran.alerts, ran.dropped), (vec![(0, 9), (2, 1)], vec![0]));
 }
 
-/// What Suricata 7.0.10 tells of the same packets and rules with `--simulate-ips`: what a match sets is set, whatever becomes of
-/// the packet.
+/// What Suricata 7.0.10 tells of the same packets and rules with `--simulate-ips`: what a match
+/// sets is set, whatever becomes of the packet.
 #[test]
 fn what_rules_set_on_them_stays_set() {
     for (sets, asks) in [
@@ -147,7 +147,8 @@ fn options() -> impl Strategy<Value = String> {
     (text, other).prop_map(|(text, other)| format!("content:\"{}\"; {other}", text.escape_ascii()))
 }
 
-/// Where the next piece ends, when it comes, and of one in its place that is dropped: when, and its bytes.
+/// Where the next piece ends, when it comes, and of one in its place that is dropped: when, and its
+/// bytes.
 type Cut = (usize, usize, Option<(usize, u8)>);
 
 fn cuts() -> impl Strategy<Value = Vec<Cut>> {

@@ -24,7 +24,8 @@ fn talk() -> Talk {
     talk
 }
 
-/// What is told of frames, each at its time in milliseconds or its place, and after them at `tick` seconds.
+/// What is told of frames, each at its time in milliseconds or its place, and after them at `tick`
+/// seconds.
 struct Told {
     /// By frame, the rules' places.
     frames: Vec<Vec<u32>>,

@@ -82,7 +82,8 @@ fn wrong_checksums() {
     assert!(is_found("checksum = \"ignore\"", &corrupt));
 }
 
-/// Whether a packet with a low time to live arrives can't be known here: the first one counts as any other.
+/// Whether a packet with a low time to live arrives can't be known here: the first one counts as
+/// any other.
 #[test]
 fn low_times_to_live_count() {
     let mut talk = Talk::new(&Frame::udp(b""));
@@ -222,7 +223,8 @@ fn a_reset_does_not_hide_what_follows() {
     }
 }
 
-/// There is room for so many segments behind a gap; what fills it afterwards is new to its receiver.
+/// There is room for so many segments behind a gap; what fills it afterwards is new to its
+/// receiver.
 #[test]
 fn segments_ahead_do_not_hide_what_is_before_them() {
     let mut many: Vec<(i32, &[u8])> = (6..520).map(|at| (at, &b"x"[..])).collect();
@@ -248,8 +250,8 @@ fn segments_ahead_do_not_hide_what_is_before_them() {
     assert!(is_found("", &talk.frames));
 }
 
-/// What comes for a gap that was given up for lack of room is looked at by itself: that what it shares with others is missed is in
-/// the manual.
+/// What comes for a gap that was given up for lack of room is looked at by itself: that what it
+/// shares with others is missed is in the manual.
 #[test]
 fn what_is_split_at_a_gap_that_was_given_up_is_missed() {
     type Pieces<'a> = &'a [(i32, &'a [u8])];

@@ -101,7 +101,8 @@ fn rules_on_protocols_alone() {
     }
 }
 
-/// A rule alerts again on what it had not matched in, and on nothing else, whichever of its contents is looked for.
+/// A rule alerts again on what it had not matched in, and on nothing else, whichever of its
+/// contents is looked for.
 #[test]
 fn a_literal_that_comes_again_does_not_match_old_data() {
     let words = |words: &[&str]| {
@@ -234,7 +235,8 @@ fn errors_belong_to_the_flow_that_they_quote() {
     assert_eq!(alerts(rules, &[error]), []);
 }
 
-/// Whose addresses may be those of any router: rules on addresses are asked of each, and decide of it alone.
+/// Whose addresses may be those of any router: rules on addresses are asked of each, and decide of
+/// it alone.
 #[test]
 fn rules_on_addresses_see_errors() {
     let asked = Frame::udp(b"abc");
@@ -256,7 +258,8 @@ fn flows_picked_up_in_the_middle() {
     assert_eq!(alerts(rule, &[Frame::tcp(SYN, b"abc")]), []);
 }
 
-/// A rule on packets and streams waited for more, then matched a packet: the stream has the same bytes.
+/// A rule on packets and streams waited for more, then matched a packet: the stream has the same
+/// bytes.
 #[test]
 fn what_matched_a_packet_is_not_told_of_the_stream_again() {
     let rule =
@@ -268,7 +271,8 @@ fn what_matched_a_packet_is_not_told_of_the_stream_again() {
     assert_eq!(alerts(rule, &talk.frames), [(4, 1)]);
 }
 
-/// More rules than a direction keeps by itself wait for the end; and again, when flows before have ended unheard.
+/// More rules than a direction keeps by itself wait for the end; and again, when flows before have
+/// ended unheard.
 #[test]
 fn many_rules_wait_for_more() {
     let rule = |n: u32| {

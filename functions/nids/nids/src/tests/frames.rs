@@ -1,4 +1,5 @@
-//! Frames made by hand: one builder for all protocols, and a TCP connection that keeps its sequence numbers.
+//! Frames made by hand: one builder for all protocols, and a TCP connection that keeps its sequence
+//! numbers.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 

@@ -214,7 +214,8 @@ fn match_streams_cut_anywhere() {
     }
 }
 
-/// `isdataat:!1,relative` behind a content says that nothing is behind it: of a negated one, that it isn't at the end.
+/// `isdataat:!1,relative` behind a content says that nothing is behind it: of a negated one, that
+/// it isn't at the end.
 #[test]
 fn contents_at_the_end() {
     for (option, payload, expected) in [

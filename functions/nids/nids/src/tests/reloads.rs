@@ -8,8 +8,8 @@ use warpline_verify::{Harness, Input, try_build};
 
 const OTHER: &str = "alert tcp any any -> any any (content:\"nobody says this\"; sid:1;)\n";
 
-/// Frames under one rule set and then under another: the places of the alerts' frames, and the rules' places among
-/// theirs.
+/// Frames under one rule set and then under another: the places of the alerts' frames, and the
+/// rules' places among theirs.
 fn reloaded(rules: [&str; 2], frames: [&[Frame]; 2]) -> Vec<(usize, u32)> {
     let folder = Temporary::new();
     let build = |rules: &str| {

@@ -36,8 +36,8 @@ const SMALL: &str = "flows = 4096\nstream_memory_mib = 4\ndatagrams = 128\n";
 const MATCHERS: &[&str] = &["dense", "compact", "hyperscan"];
 const BATCHES: &[usize] = &[1, 7, 256];
 
-/// With every matcher that there is and in batches of several sizes, of which all tell the same. `table` is more of the
-/// function's table.
+/// With every matcher that there is and in batches of several sizes, of which all tell the same.
+/// `table` is more of the function's table.
 pub(super) fn run(rules: &str, table: &str, frames: &[Frame]) -> Ran {
     let inputs: Vec<Vec<u8>> = frames.iter().map(Frame::bytes).collect();
     let millis: Vec<Option<u64>> = frames.iter().map(|frame| frame.millis).collect();
@@ -130,7 +130,8 @@ fn input((at, (bytes, millis)): (usize, (&Vec<u8>, &Option<u64>))) -> Input {
     Input::at(millis.unwrap_or(at as u64) * 1_000_000, bytes)
 }
 
-/// The place of an alert's frame is told by its time: `times` are those of all frames, in milliseconds.
+/// The place of an alert's frame is told by its time: `times` are those of all frames, in
+/// milliseconds.
 fn told(line: &str, times: &[u64]) -> Told {
     let after = |name: &str| line.split_once(&format!("\"{name}\":")).unwrap().1;
     let sid = after("signature_id").split(|c: char| !c.is_ascii_digit()).next().unwrap();

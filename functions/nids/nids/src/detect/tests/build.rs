@@ -66,7 +66,8 @@ pub(super) fn content(bytes: &[u8]) -> Content {
     }
 }
 
-/// A content with what modifies it, as rules have it: `c("!abc", "nocase; offset 3; depth x0")`, where `x0` is slot 0.
+/// A content with what modifies it, as rules have it: `c("!abc", "nocase; offset 3; depth x0")`,
+/// where `x0` is slot 0.
 pub(super) fn c(bytes: &str, modifiers: &str) -> PayloadTest {
     let (bytes, is_negated) = match bytes.strip_prefix('!') {
         Some(bytes) => (bytes, true),
@@ -128,7 +129,8 @@ pub(super) fn at(text: &str) -> PayloadTest {
     PayloadTest::IsDataAt { at: value(number), is_relative, is_negated }
 }
 
-/// A number of `bytes` bytes at `offset`, big-endian; `options`: `relative`, `little`, `dec`, `hex`, `oct`, `mask 0xf0`.
+/// A number of `bytes` bytes at `offset`, big-endian; `options`: `relative`, `little`, `dec`,
+/// `hex`, `oct`, `mask 0xf0`.
 pub(super) fn number(bytes: &str, offset: &str, options: &str) -> Number {
     let mut number = Number {
         bytes: value(bytes),

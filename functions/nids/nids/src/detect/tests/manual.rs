@@ -466,7 +466,8 @@ fn variables() {
             b"\x01",
             false,
         ),
-        // An extraction of a later place of a content is tried too, though what uses it does not count from there.
+        // An extraction of a later place of a content is tried too, though what uses it does not
+        // count from there.
         (
             r#"content:"a"; byte_extract:1,0,x,relative; byte_test:1,=,x,0;"#,
             vec![
@@ -492,7 +493,8 @@ fn variables() {
     ]);
 }
 
-/// Of a stream, what counts from the start counts from its beginning, which may have left the window.
+/// Of a stream, what counts from the start counts from its beginning, which may have left the
+/// window.
 #[test]
 fn windows_of_streams() {
     let cases: Vec<(Vec<PayloadTest>, &[u8], u64, bool)> = vec![

@@ -179,7 +179,8 @@ fn is_allowed(content: &Content, way: &Way, first: i128, behind: i128, seen: See
         && (!content.ends || behind == seen.end())
 }
 
-/// Where `within` ends, unless that is before the start: the manual is silent there, and Suricata bounds nothing then.
+/// Where `within` ends, unless that is before the start: the manual is silent there, and Suricata
+/// bounds nothing then.
 fn bounds(content: &Content, way: &Way) -> Option<i128> {
     let distance = content.distance.map_or(0, |distance| number(distance, way));
     let end = way.last + distance + number(content.within?, way);

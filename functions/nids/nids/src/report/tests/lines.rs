@@ -139,7 +139,8 @@ fn link_types_have_names() {
     }
 }
 
-/// A datagram of fragments is of no one packet, and what waited until its flow ended of none at all.
+/// A datagram of fragments is of no one packet, and what waited until its flow ended of none at
+/// all.
 #[test]
 fn where_packets_came_from() {
     let datagram = eve_of(&Alert { source: Source::Fragments, ..alert() }, &about(), ALL);
@@ -198,7 +199,8 @@ fn other_protocols_directions_and_ends() {
     assert!(["src_ip", "proto"].iter().all(|name| told.get(name).is_none()));
 }
 
-/// The lines that Suricata 7.0.10 writes of such packets (its `[wDrop]` is `[Drop]` where it stands in the way).
+/// The lines that Suricata 7.0.10 writes of such packets (its `[wDrop]` is `[Drop]` where it stands
+/// in the way).
 #[test]
 fn lines_of_fast_log() {
     let plain = About { rev: 0, msg: "udp".into(), class: "".into(), priority: 3, ..about() };
