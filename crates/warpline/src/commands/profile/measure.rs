@@ -29,6 +29,8 @@ pub(super) struct Measured {
 /// A round: nanoseconds of a packet on the whole path and on the device, and of a launch.
 #[derive(Clone, Copy)]
 struct Round {
+    /// Packets of the chain, which began together with its co-runners.
+    packets: f64,
     packet_ns: f64,
     device_ns: f64,
     launch_ns: f64,
@@ -53,7 +55,11 @@ pub(super) fn measure(
         all.push(once(&chains, cell, length)?);
     }
     all.sort_by(|a, b| a.packet_ns.total_cmp(&b.packet_ns));
-    let (median, range) = (all[rounds / 2], all[rounds - 1].packet_ns - all[0].packet_ns);
+    let (mut median, range) = (all[rounds / 2], all[rounds - 1].packet_ns - all[0].packet_ns);
+    if cell.beside.is_some() && cell.pair.1 == 0 {
+        let alone = once(&chains[..1], cell, length)?;
+        median = in_turns(&alone, median.packets);
+    }
     // A launch that has the device alone shows its latency.
     let latency_ns = match cell.pair.1 == 0 {
         true => median.launch_ns,
@@ -66,6 +72,19 @@ pub(super) fn measure(
         weight: all.iter().map(|round| round.seconds).sum(),
     };
     Ok(Measured { figures, spread: range / median.packet_ns })
+}
+
+/// The figures of a chain that shares a core. It works in turns of some milliseconds, so the times
+/// within the function hardly show its co-runners. The packets that it has done in the same time
+/// do.
+fn in_turns(alone: &Round, packets: f64) -> Round {
+    let slower = (alone.packets / packets).max(1.0);
+    Round {
+        packet_ns: alone.packet_ns * slower,
+        device_ns: alone.device_ns * slower,
+        launch_ns: alone.launch_ns * slower,
+        ..*alone
+    }
 }
 
 /// The chain of the function, then those of its co-runners.
@@ -149,6 +168,7 @@ fn round(report: &Report, is_cpu: bool) -> Result<Round, String> {
     let whole_ns = if is_cpu { cpu_ns } else { cpu_ns.max(device_ns) };
     let on_device = if is_cpu { cpu_ns } else { device_ns };
     Ok(Round {
+        packets,
         packet_ns: whole_ns / packets,
         device_ns: on_device / packets,
         launch_ns: on_device / launches,
@@ -162,4 +182,23 @@ fn first_core() -> Cores {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let first = list.and_then(|list| list.trim().split([',', '-']).next()?.parse().ok());
     first.unwrap_or(Cores::ANY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_that_shares_a_core_is_slower_by_its_packets() {
+        let alone = Round {
+            packets: 4000.0,
+            packet_ns: 10.0,
+            device_ns: 10.0,
+            launch_ns: 2560.0,
+            seconds: 1.0,
+        };
+        assert_eq!(in_turns(&alone, 1000.0).packet_ns, 40.0);
+        assert_eq!(in_turns(&alone, 1000.0).launch_ns, 10_240.0);
+        assert_eq!(in_turns(&alone, 5000.0).packet_ns, 10.0, "never faster than alone");
+    }
 }
