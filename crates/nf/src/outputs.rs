@@ -94,7 +94,8 @@ impl RecordBuffer {
 
     /// Nothing yet, on its way to `to`.
     pub fn new(to: Writer) -> Self {
-        Self { records: Vec::with_capacity(Self::LEN), to }
+        // The last records may exceed the length.
+        Self { records: Vec::with_capacity(2 * Self::LEN), to }
     }
 
     /// Adds the whole records that `write` appends.
