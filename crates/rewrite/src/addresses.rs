@@ -195,7 +195,7 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// What is handed out unless the chain file says otherwise: all but the well-known ports.
+    /// The default range: all ports except the well-known ones.
     pub const DEFAULT: Self = Self { first: 1024, last: u16::MAX };
 
     /// The first port.
@@ -203,7 +203,7 @@ impl PortRange {
         self.first
     }
 
-    /// How many ports each of the 64 shards has. What doesn't divide is not used.
+    /// Ports of each of the 64 shards. The remainder of the division is unused.
     pub const fn per_shard(self) -> u16 {
         ((self.last as usize - self.first as usize + 1) / SHARDS) as u16
     }

@@ -1,7 +1,7 @@
 //! The packet that an ICMP error quotes: read in `before`, rewritten in `run` (RFC 5508, 4).
 //!
-//! A quote may end anywhere behind the ports. What is there is rewritten, checksums in it too, and
-//! the error's own checksum follows every word that changes.
+//! A quote may end anywhere after the ports. The bytes that are present are rewritten, including
+//! quoted checksums. The error's own checksum is updated for every word that changes.
 
 use warpline_packet::wire::{
     Ipv4, Ipv6, checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp,

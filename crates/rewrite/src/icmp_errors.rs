@@ -74,7 +74,7 @@ impl Config {
     }
 }
 
-/// What is wrong with a packet, by its version.
+/// The error to report about a packet, by its IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The error in an ICMP message.

@@ -46,8 +46,8 @@ fn kernels_at(words: &Words, has_echoes: bool, source: Option<ScratchWord>) -> K
         .build()
 }
 
-/// What the kernel touches of what `run` does: no payloads, and no messages of ICMP but their
-/// identifiers.
+/// Restricts the access of `run` to the fields that the kernel touches. The kernel touches no
+/// payload, and of an ICMP message only the identifier.
 pub fn access(run: ReadWrite) -> ReadWrite {
     let others = FieldSet::of(&[Field::Payload, Field::IcmpType, Field::IcmpCode, Field::IcmpSeq]);
     ReadWrite::new(run.reads & !others, run.writes & !others)
@@ -62,7 +62,7 @@ const ACTIONS: [(&str, Action); 6] = [
     ("ACTION_DESTINATION_ADDRESS", Action::DestinationAddress),
 ];
 
-/// What the text has to know of headers: protocols and lengths.
+/// Header constants of the kernel: protocol numbers and lengths.
 const NUMBERS: [(&str, usize); 8] = [
     ("IP_PROTOCOL_TCP", ip_protocol::TCP as usize),
     ("IP_PROTOCOL_UDP", ip_protocol::UDP as usize),

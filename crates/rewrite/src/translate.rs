@@ -10,7 +10,7 @@ use crate::places::{Refusals, SecondWords};
 use crate::{icmp, places};
 use warpline_nf::{Resources, Section};
 
-/// What is rewritten.
+/// The fields to rewrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Source address, and port or identifier.
@@ -308,9 +308,9 @@ fn set_port(packet: &mut PacketMut<'_>, change: &Change, source: bool, port: u16
     packet.set_l4_checksum(if is_udp { udp(sum, new) } else { new });
 }
 
-/// What a UDP header carries after its checksum went from `old` to `new`. RFC 768: "If the computed
-/// checksum is zero, it is transmitted as all ones"; "an all zero transmitted checksum value means
-/// that the transmitter generated no checksum".
+/// Returns the checksum of a UDP header whose checksum was updated from `old` to `new`. RFC 768:
+/// "If the computed checksum is zero, it is transmitted as all ones"; "an all zero transmitted
+/// checksum value means that the transmitter generated no checksum".
 pub fn udp(old: u16, new: u16) -> u16 {
     match (old, new) {
         (0, _) => 0,
@@ -319,8 +319,8 @@ pub fn udp(old: u16, new: u16) -> u16 {
     }
 }
 
-/// Whether the message is nothing but zeros, as only an echo reply can be: that is the one case in
-/// which an update gives the wrong zero. The payload is looked at only behind a header of zeros.
+/// Whether the message is all zeros, which only an echo reply can be. Only then does an update give
+/// the wrong zero. The payload is read only if the header is all zeros.
 fn is_all_zero(packet: &PacketMut<'_>, sum: u16) -> bool {
     let header = [u16::from(packet.icmp_type()), packet.icmp_ident(), packet.icmp_seq()];
     sum == 0

@@ -15,7 +15,7 @@ const SEEN_LEN: usize = 20;
 /// The same and how often it was seen, at the end.
 const REPEATED_LEN: usize = 24;
 
-/// What is done to a packet whose payload was seen before.
+/// The action for a packet whose payload was seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnDuplicate {
     /// Nothing: the report counts it.
@@ -26,7 +26,7 @@ pub(super) enum OnDuplicate {
     Drop,
 }
 
-/// Where `run` leaves what it found of a flagged packet: the four words of the digest.
+/// The scratch words in which `run` leaves the four words of a flagged packet's digest.
 pub(super) type Words = [ScratchWord; 4];
 
 fn payload_of(batch: &Batch, row: usize, words: Words) -> Option<Payload> {

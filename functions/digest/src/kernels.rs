@@ -1,4 +1,4 @@
-//! The digest on a device: an item a packet. What it leaves in scratch words is what `run` does.
+//! The digest on a device: one item per packet. It leaves the same scratch words as `run`.
 
 use super::Digest;
 use warpline_nf::kernels::{BYTES, KernelStep, Kernels, number_of};

@@ -22,7 +22,7 @@ pub mod seen;
 use duplicates::{Decider, Duplicates, Noter, OnDuplicate, Words};
 use multi_buffer::{MESSAGES_MAX, digest_all};
 
-/// What is known of the function.
+/// The function's name, keys, counters and access.
 pub const DEFINITION: Definition = Definition {
     name: "digest",
     summary: "MD5 of payloads; counts, tags or drops duplicates",
@@ -79,7 +79,7 @@ const ACCESS: Access = Access {
     flagged_share: 1.0,
     ..Access::run_only(ReadWrite::NONE)
 };
-/// What is touched in a duplicate to tag it.
+/// The fields that tagging a duplicate changes.
 const TAGGED: FieldSet = FieldSet::of(&[Field::TrafficClass, Field::IpChecksum]);
 
 struct Digest {

@@ -16,7 +16,7 @@ pub type Block = [u8; BLOCK_LEN];
 /// A digest as the four words A, B, C, D, each little endian in the digest's bytes (RFC 1321, 3.5).
 pub type Digest = [u32; 4];
 
-/// What a digest starts from (RFC 1321, 3.3).
+/// The initial state of a digest (RFC 1321, 3.3).
 pub const INITIAL: Digest = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
 /// The unfinished digests of [`LANES`] messages.

@@ -72,13 +72,13 @@ impl<'a> Lane<'a> {
         *self = Self { message, whole, tail: blocks, tail_at: 0 };
     }
 
-    /// Blocks that come one behind the other in memory.
+    /// The number of blocks that are contiguous in memory.
     #[inline(always)]
     fn ready(&self) -> usize {
         if self.whole.is_empty() { self.tail } else { self.whole.len() }
     }
 
-    /// Moves on by `steps` blocks, at most those that are ready; says whether its message ended.
+    /// Advances by `steps` blocks, at most those that are ready. Returns whether the message ended.
     #[inline(always)]
     fn is_done_after(&mut self, steps: usize) -> bool {
         if let Some((_, rest)) = self.whole.split_at_checked(steps)

@@ -74,7 +74,7 @@ impl Seen {
         }
     }
 
-    /// Counts a payload; says whether it was seen before.
+    /// Counts a payload. Returns whether it was seen before.
     pub fn see(&mut self, payload: Payload) -> bool {
         self.payloads += 1;
         let index = (u64::from(payload.digest[0]) * self.sets.len() as u64) >> 32;
@@ -87,7 +87,7 @@ impl Seen {
             return true;
         }
         self.unique += 1;
-        // An empty place was never seen, which is longest ago.
+        // An empty place counts as unused for longest.
         let Some(place) = set.iter_mut().min_by_key(|place| place.seen) else { return false };
         if place.repeated.count > 0 {
             self.evicted += 1;

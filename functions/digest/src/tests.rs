@@ -80,7 +80,7 @@ fn inputs(traffic: &[(Vec<u8>, Vec<u8>)]) -> Vec<Input> {
     traffic.iter().map(|(frame, _)| Input::at(0, frame)).collect()
 }
 
-/// What came before, by the payloads themselves.
+/// Finds duplicates by comparing the payloads themselves.
 fn model(traffic: &[(Vec<u8>, Vec<u8>)], min_len: usize) -> (Vec<bool>, HashMap<Vec<u8>, u64>) {
     let mut counts: HashMap<Vec<u8>, u64> = HashMap::new();
     let mut see = |payload: &Vec<u8>| {

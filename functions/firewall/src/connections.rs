@@ -1,15 +1,15 @@
 //! The table of tracked connections of one shard: fixed memory, exact expiry.
 //!
-//! Entries lie in a slab, found by hash chains and held in one queue for each [`Kind`], in the
-//! order in which they were last used. As a kind's timeout is the same for all of it and time only
-//! goes on, its head is the first to expire; so a full table knows at once whether any entry has
-//! expired. Where none has, the head of the longest queue of a kind that is worth little
-//! ([`Kind::YIELDING`]) gives way. A new connection is refused if and only if all places are taken
-//! by others than those. Use is noted to the second, rounded up, so that a busy connection moves in
-//! its queue, which is three cache misses in a large table, once a second and not with every
-//! packet. The windows of TCP lie in a second cache line, which only TCP touches. None of this
-//! depends on how the hash spreads, which is seeded anew for every table so that nobody can aim at
-//! one chain.
+//! Entries lie in a slab and are found by hash chains. Each [`Kind`] has one queue, in the order of
+//! last use. All entries of a kind have the same timeout and time never runs backwards, so the head
+//! of a queue expires first. A full table can therefore tell at once whether any entry has expired.
+//! If none has, it evicts the head of the longest queue of a low-value kind ([`Kind::YIELDING`]). A
+//! new connection is refused if and only if other kinds take all places.
+//!
+//! Use is recorded to the second, rounded up: a busy connection moves in its queue once a second,
+//! not with every packet. A move costs three cache misses in a large table. The windows of TCP lie
+//! in a second cache line, which only TCP touches. No result depends on how the hash spreads. Every
+//! table seeds its hash anew, so that an attacker cannot aim at one chain.
 
 use core::mem::offset_of;
 use core::time::Duration;
@@ -238,8 +238,8 @@ impl Connections {
         }
     }
 
-    /// The number of a free entry for a connection, where it may have one; it may be one behind the
-    /// last.
+    /// Returns the number of a free entry for a connection, if it may have one. The number may be
+    /// one past the last entry.
     fn admit(&mut self, key: &FlowKey, opened_by_low: bool, now: Instant) -> Result<u32, NoPlace> {
         if self.sources.is_some() {
             let (version, address) = key.source(opened_by_low);

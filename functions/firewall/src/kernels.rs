@@ -78,7 +78,7 @@ pub(super) fn kernels(firewall: &Firewall) -> Kernels {
         .build()
 }
 
-/// What the table of the chain file says.
+/// The settings of the chain file's table, as constants of the kernel.
 fn choices(firewall: &Firewall, rules: &RuleSet) -> impl Iterator<Item = (&'static str, u64)> {
     let policy = rules.policy();
     let accepts = |action| u64::from(action == Action::Accept);

@@ -71,7 +71,7 @@ const INVALID: Reason = Reason(5);
 const TABLE_FULL: Reason = Reason(6);
 const PER_SOURCE: Reason = Reason(7);
 
-/// What the rules ask of a packet.
+/// The fields that the rules read.
 const READS: FieldSet = FieldSet::of(&[
     Field::L3Offset,
     Field::L4Offset,

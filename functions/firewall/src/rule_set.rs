@@ -21,10 +21,10 @@ use warpline_tables::classifier::{
 
 use super::ways::Ways;
 
-/// What the rules say of a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It goes on.
+    /// It passes.
     Accept,
     /// A rule drops it.
     Rule,
@@ -36,16 +36,16 @@ pub enum Decision {
     Fragment,
     /// The capture cut its headers off.
     Snapped,
-    /// Its headers lie.
+    /// Its headers are inconsistent.
     Malformed,
 }
 
-/// What is decided apart from the rules.
+/// Settings that apply apart from the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// For what no rule matches.
+    /// For packets that no rule matches.
     pub default: Action,
-    /// For what is not IP.
+    /// For packets that are not IP.
     pub non_ip: Action,
     /// Whether later fragments are dropped without asking the rules.
     pub drop_fragments: bool,
@@ -161,7 +161,7 @@ impl RuleSet {
         }
     }
 
-    /// What is decided apart from the rules.
+    /// The settings that apply apart from the rules.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -226,9 +226,9 @@ impl RuleSet {
         }
     }
 
-    /// What is decided of a packet without a transport header that could be read, before or instead
-    /// of asking the rules; `None` where the rules are asked. A later fragment that is established
-    /// follows its first one.
+    /// The decision about a packet without a readable transport header, made before or instead of a
+    /// search of the rules. `None` if the rules decide. A later fragment of an established
+    /// connection follows its first fragment.
     #[cold]
     pub fn without_transport(&self, packet: &Packet<'_>, established: bool) -> Option<Decision> {
         let version = packet.version();

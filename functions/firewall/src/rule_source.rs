@@ -40,12 +40,12 @@ impl Format {
     }
 }
 
-/// What is not supported: a mistake, or left out.
+/// Whether unsupported rules are skipped. Otherwise they are mistakes.
 #[derive(Clone, Copy)]
 struct Skip(bool);
 
 impl Skip {
-    /// Hands on what a file's reader found; says whether its rules may be used.
+    /// Passes on the messages of a file's reader. Returns whether the file's rules may be used.
     fn settle(
         self,
         section: &mut Section<'_>,
@@ -178,7 +178,7 @@ fn interfaces(resources: &mut Resources) -> Interfaces {
     Interfaces::new(names, leaves)
 }
 
-/// The rules of an imported file, and what is to be told of it.
+/// Returns the rules of an imported file and passes on its messages.
 fn take(
     section: &mut Section<'_>,
     resources: &mut Resources,

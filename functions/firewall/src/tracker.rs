@@ -1,9 +1,9 @@
 //! Tracking: which connection a packet is part of, and whether it may open one.
 //!
-//! What a packet is to the table of connections is settled here, packet by packet in ingress order,
-//! and left for `run` in a scratch word. A connection begins when its opening packet is accepted;
-//! as the rules are pure, they can be asked here already, and `run` repeats the answer. So no later
-//! phase writes what this one reads.
+//! Packets are looked up in the table of connections here, in ingress order. The result is left for
+//! `run` in a scratch word. A connection begins when its opening packet is accepted. The rules are
+//! pure, so they can be evaluated here already, and `run` gets the same answer. So no later phase
+//! writes state that this one reads.
 
 use core::any::Any;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const RECLAIMED_PER_PACKET: usize = 2;
 /// So many connections of a shard stay in a near cache, though all shards have as many.
 const NEAR: u64 = 64;
 
-/// What a packet is to the table of connections, as the scratch word tells `run`.
+/// How a packet relates to the table of connections, passed to `run` in the scratch word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Standing {
@@ -51,7 +51,7 @@ impl Standing {
         matches!(self, Self::New | Self::Established)
     }
 
-    /// What a scratch word says.
+    /// Decodes a scratch word.
     pub(super) const fn from_word(word: u32) -> Self {
         match word {
             1 => Self::Established,
@@ -324,7 +324,7 @@ fn without_tcp(key: FlowKey, by_low: bool, progress: Progress) -> Opened {
     Opened { key, by_low, progress, conversation: Conversation::default() }
 }
 
-/// What an ICMP message is to tracking.
+/// The role of an ICMP message in tracking.
 enum Message {
     Request,
     Reply,
@@ -333,8 +333,8 @@ enum Message {
 }
 
 impl Message {
-    /// Redirects are not counted among the errors: they would be let through on the word of whoever
-    /// can guess a connection. Nor are source quenches, which RFC 6633 has done away with.
+    /// Redirects do not count as errors: they would pass for anyone who guesses a connection.
+    /// Neither do source quenches, which RFC 6633 deprecates.
     fn of(packet: &Packet<'_>) -> Self {
         use icmpv4::message as v4;
         use icmpv6::message as v6;
@@ -360,9 +360,9 @@ fn echo_key(packet: &Packet<'_>, asks: u128, answers: u128) -> (FlowKey, bool) {
 }
 
 /// The key of the connection that an ICMP error is about. The error must go to the sender of the
-/// packet that it quotes, and that must be a packet which its sender sends in this connection: of
-/// an echo, the request of who asks, or the reply of who answers. A later fragment quoted has no
-/// ports to go by.
+/// quoted packet, and the quoted packet must be one that this host sends in the connection. In an
+/// echo, the requester sends requests and its peer sends replies. A quoted later fragment has no
+/// ports to look up.
 fn quoted_key(packet: &Packet<'_>) -> Option<FlowKey> {
     let quoted = packet.payload();
     let version = packet.version();
@@ -399,7 +399,7 @@ fn quoted_v4(quoted: &[u8]) -> Option<Quoted<'_>> {
 fn quoted_v6(quoted: &[u8]) -> Option<Quoted<'_>> {
     let ip = Ipv6::new_unchecked(quoted);
     ip.check_start().ok()?;
-    // The quote may end before the packet did, so the chain is bounded by what is there.
+    // The quote may be shorter than the packet, so only the quoted bytes limit the chain.
     let chain = ipv6_ext::walk(ip.next_header(), quoted, quoted.len()).ok()?;
     if chain.cut || chain.fragment.is_some_and(|fragment| fragment.offset != 0) {
         return None;

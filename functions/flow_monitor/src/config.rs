@@ -70,7 +70,7 @@ pub(super) const KEYS: &[Key] = &[
 
 const FORMS: [(&str, Form); 2] = [("biflow", Form::Biflow), ("uniflow", Form::Uniflow)];
 
-/// What the table means.
+/// The settings of the table.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) ipfix: Option<Destination>,

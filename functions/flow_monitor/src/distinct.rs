@@ -29,7 +29,7 @@ impl Default for Distinct {
 }
 
 impl Distinct {
-    /// Adds a thing by its hash; says whether the estimate may have changed.
+    /// Adds an item by its hash. Returns whether the estimate may have changed.
     pub(super) fn add(&mut self, hash: u64) -> bool {
         let register = &mut self.registers[hash as usize % REGISTERS];
         let rank = ((hash >> 8).trailing_zeros() as u8 + 1).min(RANK_MAX);

@@ -186,7 +186,7 @@ impl Datagrams {
         }
         let mut sent = self.socket.send(message);
         if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
-            // That was told of an earlier message, and this one not sent.
+            // The error is about an earlier message, and this one was not sent.
             self.errors += 1;
             sent = self.socket.send(message);
         }

@@ -16,20 +16,20 @@ struct Host {
     version: u8,
 }
 
-/// What is known of a flow since it took over its counter.
+/// Totals of a flow since it took over its counter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     packets: u64,
     records: u64,
 }
 
-/// Counts what records tell.
+/// The heaviest flows and hosts in records.
 pub(super) struct Hitters {
     flows: SpaceSaving<FlowKey, Known>,
     bytes: SpaceSaving<Host, ()>,
     packets: SpaceSaving<Host, ()>,
-    /// A counter's sketch holds what all hosts sent that had the counter, each with its peers: its
-    /// estimate is the count, so that Space-Saving's bounds hold but for the sketch's own error.
+    /// A counter's sketch holds the pairs of host and peer for all hosts that had the counter. Its
+    /// estimate is the count, so Space-Saving's bounds hold apart from the sketch's own error.
     peers: SpaceSaving<Host, Distinct>,
     rows: usize,
     /// Of hosts' hashes: estimates depend on it.

@@ -1,8 +1,8 @@
 //! IPFIX messages (RFC 7011) of biflows (RFC 5103): templates, data records, sequence numbers.
 //!
-//! What a data record holds is told once, by [`walk`]; templates and records are both made from it.
-//! There is a template for each [`kind`] of record: IPv4 or IPv6, ports or an ICMP type, one
-//! direction or two. Uniflows have templates of their own, without the elements of RFC 5103.
+//! [`walk`] alone defines the content of a data record; templates and records are both made from
+//! it. Each [`kind`] of record has a template: IPv4 or IPv6, ports or an ICMP type, one direction
+//! or two. Uniflows have templates of their own, without the elements of RFC 5103.
 
 use core::ops::Range;
 
@@ -139,9 +139,10 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// For records of `form` and observation domain `domain`: messages of at most `len_max` bytes,
-    /// from [`MESSAGE_LEN_MIN`] to 65535, of which the first, then every `template_every`th, and
-    /// what comes `template_every_s` seconds of packet time after that or later has the templates.
+    /// An encoder for records of `form` and observation domain `domain`. Messages have at most
+    /// `len_max` bytes, from [`MESSAGE_LEN_MIN`] to 65535. The first message has the templates,
+    /// then every `template_every`th. So does a message `template_every_s` seconds of packet time
+    /// or more after the last templates.
     pub(super) fn new(
         form: Form,
         domain: u32,

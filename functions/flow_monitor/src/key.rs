@@ -1,4 +1,4 @@
-//! What a packet says of its flow: endpoints, protocol, and a hash that both directions share.
+//! The flow of a packet: endpoints, protocol, and a hash that both directions share.
 
 use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, tcp};
 use warpline_packet::{Flags, Packet, Seed};
@@ -13,7 +13,7 @@ pub(super) enum Way {
     Reverse = 1,
 }
 
-/// What flows' hashes are keyed by: they say which flow makes room, so it is of the chain's seed.
+/// The key of flow hashes. They decide which flow is evicted, so the chain's seed gives the key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowHashKey(u64);
 
@@ -61,7 +61,7 @@ impl FlowKey {
             let replies = key.read_icmp(packet);
             return Ok((key, replies));
         }
-        // What has none reads as 0.
+        // The ports of protocols without ports read as 0.
         (key.src_port, key.dst_port) = (packet.src_port(), packet.dst_port());
         Ok((key, false))
     }
@@ -115,14 +115,14 @@ fn endpoint(FlowHashKey(key): FlowHashKey, address: u128, port: u16) -> u64 {
     mix(low ^ key ^ 0x9e37_79b9_7f4a_7c15, high ^ key.rotate_left(32) ^ 0xbf58_476d_1ce4_e5b9)
 }
 
-/// What is metered of a packet.
+/// The properties of a packet that are metered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) key: FlowKey,
     pub(super) hash: u32,
     /// Bytes of the IP packet, its header too.
     pub(super) len: u32,
-    /// The packet's own time in whole microseconds: what records say.
+    /// The packet's own time in whole microseconds, as in records.
     pub(super) own_us: u64,
     /// The time that flows age by.
     pub(super) now_us: u64,
@@ -177,7 +177,7 @@ impl Seen {
 const SYN_ACK: u8 = (tcp::flags::SYN | tcp::flags::ACK) as u8;
 
 impl FlowKey {
-    /// Reads type, code and identifier; says whether it is an echo reply.
+    /// Reads type, code and identifier. Returns whether it is an echo reply.
     #[inline(never)]
     fn read_icmp(&mut self, packet: &Packet<'_>) -> bool {
         (self.src_port, self.dst_port) = (0, 0);

@@ -52,7 +52,7 @@ pub const DEFINITION: Definition = Definition {
     build_pair: None,
 };
 
-/// What a flow's endpoints are read from.
+/// The fields that a flow's endpoints are read from.
 const ENDPOINTS: FieldSet = FieldSet::of(&[
     Field::SrcAddr,
     Field::DstAddr,

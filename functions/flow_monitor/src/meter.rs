@@ -22,7 +22,7 @@ const LOOKED_AT_FULL: usize = 12;
 pub(super) struct Meter {
     table: FlowTable,
     limits: Limits,
-    /// The latest time that was told.
+    /// The latest time of any packet or tick.
     now_us: u64,
     counts: Counts,
     /// Where `run` left the hash of the flow.

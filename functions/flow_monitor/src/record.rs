@@ -44,13 +44,13 @@ pub(super) enum Direction {
     ReverseInitiator = 2,
 }
 
-/// What one direction did.
+/// Totals of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Half {
     pub(super) packets: u64,
     /// Bytes of the IP packets.
     pub(super) bytes: u64,
-    /// When the first packet came, in microseconds since the epoch; 0 where there was none.
+    /// When the first packet came, in microseconds since the epoch; 0 if there was none.
     pub(super) first_us: u64,
     /// When the last one came.
     pub(super) last_us: u64,
@@ -100,8 +100,8 @@ impl FlowRecord {
         if key.is_icmp() {
             let ([kind, code], (request, reply)) =
                 (key.dst_port.to_be_bytes(), echo_types(key.version));
-            // The initiator's side knows no reply: what has its number is of a packet whose type
-            // nobody saw.
+            // The initiator's side has no replies: a reply's number there means that the packet's
+            // type could not be read.
             let kind = match self.direction {
                 Direction::Initiator if kind == request => reply,
                 Direction::ReverseInitiator if kind == reply => request,

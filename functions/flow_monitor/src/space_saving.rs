@@ -1,9 +1,10 @@
 //! Heavy hitters in fixed memory: Space-Saving (Metwally, Agrawal, El Abbadi, "Efficient
 //! Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005), with weights.
 //!
-//! There are `m` counters. What has none takes over the smallest: it starts from that one's count,
-//! which is its error. So a count is never too low, too high by its error at most, and no error is
-//! more than the sum of all weights / `m`; whatever weighs more than that in sum has a counter.
+//! There are `m` counters. A key without one takes over the smallest counter and starts from its
+//! count, which becomes the key's error. So a count is never too low, and too high by at most its
+//! error. No error exceeds the sum of all weights / `m`. Every key whose weights sum to more than
+//! that has a counter.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -33,12 +34,12 @@ pub(super) struct SpaceSaving<K, X> {
     limit: usize,
 }
 
-/// What a look-up found.
+/// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// The key had the counter.
     Own(usize),
-    /// It got one that nobody had.
+    /// The key got an unused counter.
     Fresh(usize),
     /// It took over another key's.
     TakenOver(usize),
@@ -48,8 +49,8 @@ impl<K: Copy + Eq + Hash, X: Default> SpaceSaving<K, X> {
     /// With `limit` counters, at least one. All memory is taken here.
     pub(super) fn new(limit: usize) -> Self {
         let limit = limit.max(1);
-        // Twice as much room as there are keys: a map half full makes room for what keys that were
-        // taken out leave behind where it is, instead of in new memory.
+        // Room for twice as many keys: a map at most half full reclaims the places of removed keys
+        // without an allocation.
         let found = HashMap::with_capacity_and_hasher(2 * limit + 2, HashedBy::new());
         Self {
             counters: Vec::with_capacity(limit),

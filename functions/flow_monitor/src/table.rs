@@ -257,7 +257,7 @@ impl FlowTable {
         if record.kind & APART == 0 { record.last_us() } else { self.aged_us[number as usize] }
     }
 
-    /// Counts a packet as nearly all are, and says whether it is such.
+    /// Counts a packet in the common case. Returns whether this was the common case.
     #[inline(always)]
     pub(super) fn count_next(
         &mut self,
@@ -396,10 +396,10 @@ impl FlowTable {
     pub(super) fn remove(&mut self, number: u32) {
         let mut hole = number as usize;
         let mut at = self.behind(hole);
-        // What lies further behind the hole is out of reach of it.
+        // Records at least `REACH` places past the hole can't move to it.
         while self.distance(hole, at) < REACH && self.records[at].is_used() {
             let home = self.home(self.records[at].hash);
-            // A record may move to the hole unless its home lies behind the hole.
+            // A record may move to the hole unless its home is past the hole.
             if self.distance(home, at) >= self.distance(hole, at) {
                 self.records[hole] = self.records[at];
                 self.uppers[hole] = self.uppers[at];
@@ -426,7 +426,7 @@ impl FlowTable {
         (0..self.records.len() as u32).filter(|&n| self.records[n as usize].is_used())
     }
 
-    /// What is to be told of a flow that ends: its source is a side that sent something.
+    /// The record to report for a flow that ends. Its source is a side that sent something.
     pub(super) fn finished(&self, number: u32, end: End) -> FlowRecord {
         let record = &self.records[number as usize];
         let (mut src, mut dst) = (record.src.into(), record.dst.into());

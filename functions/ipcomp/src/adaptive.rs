@@ -1,11 +1,10 @@
-//! Which packets are not worth a try (RFC 3173, 2.2): by what a sample of the packet looks like,
-//! and what those before it in its flow looked like.
+//! Decides which packets are not worth compressing (RFC 3173, 2.2), from a sample of the packet and
+//! the samples of earlier packets in its flow.
 //!
-//! Whether compression failed is known after `run`, when packets behind this one have begun
-//! already; how many depends on batches and lanes, and results must not. So the decision goes by an
-//! estimate that is made before: how often two bytes of a sample are equal. In encrypted or
-//! compressed data it is one pair in 256; in what DEFLATE makes smaller by coding frequent bytes
-//! short, more often.
+//! Whether compression failed is known after `run`, when later packets have begun already. Their
+//! number depends on batches and lanes, and results must not. So the decision uses an estimate made
+//! before `run`: how often two bytes of a sample are equal. In encrypted or compressed data this is
+//! one pair in 256. It is more where DEFLATE saves space by coding frequent bytes short.
 
 use warpline_packet::{Batch, ScratchWord};
 
@@ -14,7 +13,7 @@ use warpline_nf::{Before, Emit, StateHalf};
 
 /// Bytes of the payload that are looked at, at most.
 const SAMPLE_MAX: usize = 256;
-/// Of fewer bytes the estimate says nothing: they are tried.
+/// The estimate is useless for fewer bytes: such payloads are tried.
 const SAMPLE_MIN: usize = 128;
 /// Packets of a flow that look incompressible in a row before some are skipped unseen.
 const MISSES: u8 = 4;
@@ -59,7 +58,8 @@ struct Flow {
 }
 
 impl Flow {
-    /// Whether the next packet is tried; `looks` says how it looks, if that is asked.
+    /// Whether to try the next packet. `looks` returns whether it looks compressible, and is called
+    /// only when needed.
     fn decide(&mut self, looks: impl FnOnce() -> bool) -> bool {
         if self.skip > 0 {
             self.skip -= 1;

@@ -8,7 +8,7 @@ use warpline_packet::{Packet, Prefix};
 use super::place::{self, Place};
 use warpline_nf::Section;
 
-/// Prefixes behind the other end.
+/// Prefixes that are reached through the other end.
 #[derive(Clone, Debug)]
 pub(super) struct Destinations {
     /// `None` for everywhere.
@@ -16,7 +16,7 @@ pub(super) struct Destinations {
 }
 
 impl Destinations {
-    /// What the table's `to` says.
+    /// Reads the table's key `to`.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let list: Vec<Prefix> = section.parsed_list("to");
         Self { prefixes: section.has("to").then(|| list.into()) }

@@ -24,7 +24,7 @@ use destinations::Destinations;
 use outcome::{Counter, Outcome};
 use place::{HEADER_LEN, Place, field};
 
-/// What is known of the function.
+/// The function's name, keys, counters and access.
 pub const DEFINITION: Definition = Definition {
     name: "ipcomp",
     summary: "IP payload compression with DEFLATE (RFC 3173, RFC 2394)",
@@ -98,7 +98,7 @@ const CPI_DEFLATE: u16 = 2;
 /// Where a payload begins that may be compressed, and whose it is.
 const PLACED: FieldSet =
     FieldSet::HEADERS.union(FieldSet::of(&[Field::IpProtocol, Field::IpOptions, Field::DstAddr]));
-/// What is made longer or shorter, and what says how long it is and what.
+/// The fields that change: the payload, and its lengths, protocol and checksum in headers.
 const CHANGED: FieldSet = FieldSet::CARRIED.union(FieldSet::HEADERS).union(FieldSet::of(&[
     Field::IpChecksum,
     Field::Len,
@@ -115,7 +115,7 @@ const ACCESS: Access = Access {
     ))
 };
 
-/// What is done to packets.
+/// Whether packets are compressed or decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Compress { level: u32, min_len: usize, adaptive: bool },
@@ -352,7 +352,7 @@ impl Ipcomp {
     }
 }
 
-/// What stands at a place, to the end of the IP packet.
+/// The bytes from a place to the end of the IP packet.
 fn body_of<'a>(packet: Packet<'a>, place: Place) -> &'a [u8] {
     let end = packet.ip_end();
     packet.into_frame_for(FieldSet::CARRIED).get(place.body..end).unwrap_or(&[])
@@ -363,10 +363,10 @@ fn refuse(packet: &mut PacketMut<'_>, why: Reason) -> Outcome {
     Outcome::LEFT
 }
 
-/// Puts `parts` in the place of what is there, `protocol` in the byte that names it, and mends
-/// lengths and the IPv4 header checksum. The frame ends where the packet does: padding is not kept.
-/// Gives the length of `parts`; `None`, and nothing is done, where the packet would be longer than
-/// IP allows or there is no room.
+/// Replaces the bytes at `place` with `parts` and the byte that names their protocol with
+/// `protocol`. Updates lengths and the IPv4 header checksum. The frame then ends with the packet:
+/// padding is removed. Returns the length of `parts`. Returns `None` and changes nothing if the
+/// packet would be longer than IP allows or there is no room.
 fn replace(
     packet: &mut PacketMut<'_>,
     place: Place,

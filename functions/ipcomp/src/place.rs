@@ -13,13 +13,13 @@ pub(super) const HEADER_LEN: usize = 4;
 pub(super) mod field {
     use core::ops::Range;
 
-    /// The protocol of what is compressed.
+    /// The protocol of the compressed payload.
     pub(crate) const NEXT_HEADER: Range<usize> = 0..1;
     /// Compression parameter index.
     pub(crate) const CPI: Range<usize> = 2..4;
 }
 
-/// What of a whole, well-formed packet is compressed; `None` where RFC 3173 keeps it from being.
+/// The part of a whole, well-formed packet to compress; `None` if RFC 3173 forbids compression.
 pub(super) fn to_compress(packet: &Packet<'_>) -> Option<Place> {
     let place = Place::end_to_end(packet)?;
     let taken = matches!(
@@ -33,8 +33,8 @@ pub(super) fn to_compress(packet: &Packet<'_>) -> Option<Place> {
     (!taken).then_some(place)
 }
 
-/// Where the IPComp header of a whole, well-formed packet stands, if it has one; `None` also behind
-/// AH, which is checked before it is decompressed (RFC 3173, 2): it signs the packet as it is.
+/// Where the IPComp header of a whole, well-formed packet stands, if it has one. `None` also after
+/// AH: AH signs the packet as it is and is checked before decompression (RFC 3173, 2).
 pub(super) fn to_decompress(packet: &Packet<'_>) -> Option<Place> {
     if packet.protocol() != ip_protocol::IPCOMP {
         return None;

@@ -18,7 +18,7 @@ pub(super) enum Target {
     Return,
     Jump(usize),
     Goto(usize),
-    /// It goes on with the next rule.
+    /// The next rule is tried.
     Nothing,
 }
 
@@ -124,7 +124,7 @@ impl ModelChains {
         self.walk(0, sent, ways).unwrap_or(self.accepts)
     }
 
-    /// What a chain decides.
+    /// Walks a chain. Returns whether it accepts, or `None` if it decides nothing.
     fn walk(&self, chain: usize, sent: &Sent, ways: [Option<&str>; 2]) -> Option<bool> {
         for rule in self.chains[chain].iter().filter(|rule| rule.meets(sent, ways)) {
             match rule.target {

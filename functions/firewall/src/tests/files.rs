@@ -1,4 +1,4 @@
-//! Files of rules: every mistake is told with its place, and nothing is let through unread.
+//! Files of rules: every mistake is reported with its place, and nothing is silently ignored.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Rules of iptables-save: as chains that packets walk through, and what is told of files.
+//! Rules of iptables-save: packets walk their chains, and mistakes in files are reported.
 
 use super::super::DEFINITION;
 use super::chain_model::{Crossing, Maybe, ModelChains, ModelRule, Pattern, Target, revealed};
@@ -149,7 +149,7 @@ fn chains_are_as_a_walk_through_them() {
     }
 }
 
-/// What is told of a file of rules in the table `filter`.
+/// The messages about a file of rules in the table `filter`.
 fn mistakes(rules: &str, keys: &str) -> Vec<String> {
     let chains = ":FORWARD DROP [0:0]\n:web - [0:0]\n:a - [0:0]\n:b - [0:0]\n";
     mistakes_of(&format!("*filter\n{chains}{rules}\nCOMMIT\n"), keys)

@@ -1,4 +1,4 @@
-//! What the manual says, the slow way: a linear search over the rules, and tracking in one map.
+//! A slow model of the manual: a linear search over the rules, and one map for tracking.
 
 use core::net::IpAddr;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use super::traffic::{Numbers, Sent, Shape};
 use warpline_rule_files::{Action, Rule, Side};
 use warpline_testkit::conntrack::{Answer, Mode, Seen, Tracked as Tcp};
 
-/// How packets leave a firewall with these rules that drops by default and what is not IP.
+/// The outcome of a firewall with these rules, which drops by default and drops non-IP packets.
 pub(super) fn decide(rules: &[Rule], sent: &Sent, established: bool) -> &'static str {
     match sent.shape {
         Shape::Arp => return "non-ip",
@@ -88,7 +88,8 @@ struct Tracked {
     noted: u64,
 }
 
-/// Kinds that give way in a full table, in the order in which they are told, with what is counted.
+/// Kinds that a full table evicts, with their counters. Of kinds of equal size the first is
+/// evicted.
 const YIELDING: [(&str, &str); 6] = [
     ("closed", "evicted_closed"),
     ("half-open", "evicted_half_open"),
@@ -209,7 +210,7 @@ impl<'a> Model<'a> {
             _ => ((sent.src, 0), (sent.dst, 0)),
         };
         let src = a;
-        // Of an echo, who asks is first; who is asked may ask too, by the same identifier.
+        // The requester of an echo comes first. Its peer may use the same identifier for requests.
         let echo = matches!(sent.protocol, 1 | 58) && sent.has_known_transport();
         if if echo { matches!(sent.message_type, 0 | 129) } else { a > b } {
             (a, b) = (b, a);
@@ -217,7 +218,7 @@ impl<'a> Model<'a> {
         ((sent.version, sent.protocol, a, b), src)
     }
 
-    /// What becomes of a packet of a connection.
+    /// The outcome for a packet of a connection.
     fn of_connection(&self, sent: &Sent) -> &'static str {
         let listed = self.rules.iter().any(|rule| rule.established);
         if listed { decide(self.rules, sent, true) } else { "accept" }
@@ -253,7 +254,7 @@ impl<'a> Model<'a> {
         alone
     }
 
-    /// Lets one go: of the kind of which there are most, the one unused for longest.
+    /// Evicts the longest unused connection of the most frequent kind.
     fn make_room(&mut self, shard: usize) -> bool {
         let of = |kind: &str| {
             let own = self.tracked.iter().filter(|(_, t)| t.shard == shard);
@@ -271,7 +272,7 @@ impl<'a> Model<'a> {
         true
     }
 
-    /// What is remembered of a connection from now on.
+    /// Stores the new state of a connection.
     fn note(&mut self, name: Name, mut next: Tracked, is_new: bool) {
         let old = self.tracked.get(&name).filter(|_| !is_new);
         let same = |old: &&Tracked| {

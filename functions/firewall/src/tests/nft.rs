@@ -177,7 +177,7 @@ fn interfaces_stand_in_sets_and_maps() {
     }
 }
 
-/// What is told of rules in the chain `forward` of an inet table that drops.
+/// The messages about rules in the chain `forward` of an inet table that drops.
 fn mistakes(objects: &[Value], rules: &[Value], keys: &str) -> Vec<String> {
     let mut all = vec![chain("inet", "forward", Some("drop")), chain("inet", "sub", None)];
     all.extend_from_slice(objects);

@@ -11,7 +11,7 @@ use warpline_verify::Input;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A packet of few hosts, so that connections are met again.
+/// Draws a packet of one of a few hosts, so that connections recur.
 fn drawn(draw: &mut Draw, before: &[Sent]) -> (Sent, Option<Sent>) {
     if let Some(first) = before.last().filter(|last| last.shape == Shape::FirstFragment)
         && !draw.one_in(4)
@@ -76,7 +76,7 @@ fn drawn(draw: &mut Draw, before: &[Sent]) -> (Sent, Option<Sent>) {
         }
     }
     if (sent.src, sent.src_port) == (sent.dst, sent.dst_port) {
-        // Who talks to itself from the same port is on both sides at once.
+        // A host that talks to itself from one port would be both sides of the connection.
         sent.dst_port += 1;
     }
     let error = matches!((sent.version, sent.message_type), (4, 3) | (6, 1));
@@ -90,7 +90,7 @@ fn drawn(draw: &mut Draw, before: &[Sent]) -> (Sent, Option<Sent>) {
         };
         if let Some(mut old) = old.filter(of_request).cloned() {
             if draw.one_in(4) {
-                // What the other side never sent, perhaps.
+                // Perhaps a packet that the other side never sent.
                 (old.src, old.dst) = (old.dst, old.src);
             }
             sent.quoted = old.packet()[..if old.version == 4 { 28 } else { 48 }].to_vec();
@@ -126,7 +126,7 @@ fn shard_of(input: &Input) -> usize {
     Steering::AddressPair.steer(&FlowHasher::SEED_0, &input.bytes, &headers).shard.into()
 }
 
-/// What is counted of those that give way.
+/// The counters of evicted connections.
 const EVICTED: [&str; 6] = [
     "evicted_closed",
     "evicted_half_open",
@@ -253,7 +253,7 @@ fn an_error_is_about_what_its_receiver_sent() {
             assert_eq!(told(&harness.process(&[sent.input(0)])[0]), "accept");
             let message_type = if version == 4 { 3 } else { 1 };
             let bytes = quoted.packet();
-            // From a router that no rule speaks of, to the sender of what is quoted.
+            // From a router that no rule names, to the sender of the quoted packet.
             let mut error =
                 Sent { src: 9, dst: quoted.src, message_type, quoted: bytes, ..plain.clone() };
             assert_eq!(told(&harness.process(&[error.input(1)])[0]), expected, "{quoted:?}");
@@ -263,7 +263,7 @@ fn an_error_is_about_what_its_receiver_sent() {
     }
 }
 
-/// Both sides ask by one identifier: each has a connection of its own.
+/// Both hosts send requests with one identifier: each has a connection of its own.
 #[test]
 fn two_that_ask_each_other_are_two_connections() {
     let ask = |src, dst, message_type| Sent {

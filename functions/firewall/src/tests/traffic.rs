@@ -8,7 +8,7 @@ use super::Draw;
 use warpline_rule_files::{Action, Message, Rule, SegmentFlags, Side};
 use warpline_verify::Input;
 
-/// What is special about a packet.
+/// The form of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Whole,
@@ -17,7 +17,7 @@ pub(super) enum Shape {
     LaterFragment(u16),
     /// The transport header ends too early, by the packet's own length.
     Malformed,
-    /// The capture ends behind the IP header.
+    /// The capture ends after the IP header.
     Snapped,
     Arp,
 }

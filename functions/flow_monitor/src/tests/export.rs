@@ -1,4 +1,4 @@
-//! What is written and sent.
+//! Written files and sent messages.
 
 use super::reader::{Reader, rows};
 use super::traffic::{Body, Sent};

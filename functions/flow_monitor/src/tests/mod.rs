@@ -62,7 +62,7 @@ impl Monitor {
         Self { harness: Harness::new(function, words), report }
     }
 
-    /// Meters packets in batches of so many, each of which goes on as it came.
+    /// Meters packets in batches of `batch`. Each packet must be forwarded unchanged.
     fn send(&mut self, packets: &[Sent], batch: usize) {
         for packets in packets.chunks(batch) {
             let inputs: Vec<Input> = packets.iter().map(Sent::input).collect();

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::traffic::{Body, Sent};
 
-/// What one direction did; times in milliseconds.
+/// Totals of one direction; times in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Direction {
     pub(super) packets: u64,
@@ -164,7 +164,7 @@ fn row(flow: &Flow, reason: u8) -> Row {
     }
 }
 
-/// What a packet says.
+/// The properties of a packet that the model counts by.
 struct Seen {
     name: Name,
     src: (IpAddr, u16),

@@ -68,7 +68,7 @@ impl Collector {
         let mut command = Command::new("nfcapd");
         command.args(["-b", "127.0.0.1", "-p", &port.to_string(), "-w"]).arg(folder);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // It has the port once nobody else gets it.
+        // The collector has the port once another socket can't bind it.
         for _ in 0..200 {
             if UdpSocket::bind(("127.0.0.1", port)).is_err() {
                 break;
@@ -113,7 +113,7 @@ fn assert_nfdump_reads(keys: &str, expected: &[&str]) {
     monitor.send(&packets(), 256);
     monitor.close().unwrap();
     assert_eq!(monitor.counter("udp_errors"), 0);
-    // Time for it to read its socket before it is told to end.
+    // The collector needs time to read its socket before it is stopped.
     std::thread::sleep(Duration::from_millis(500));
     collector.stop();
     let format = "fmt:%ts|%te|%sa|%sp|%da|%dp|%pr|%ipkt|%ibyt|%opkt|%obyt|%flg";

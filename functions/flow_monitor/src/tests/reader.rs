@@ -106,7 +106,7 @@ impl Reader {
     }
 }
 
-/// What a record says.
+/// Converts the values of a record.
 pub(super) fn row(values: &Values) -> Row {
     let number = |enterprise, id: u16| -> Option<u64> {
         let bytes = values.get(&(enterprise, id))?;

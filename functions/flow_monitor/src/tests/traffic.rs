@@ -1,4 +1,4 @@
-//! Packets by what they mean, and their bytes.
+//! Descriptions of packets, and their bytes.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::SECOND;
 use warpline_verify::Input;
 
-/// What an IP packet carries.
+/// The content of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
     Tcp {
@@ -41,7 +41,7 @@ pub(super) struct Sent {
     pub(super) src: IpAddr,
     pub(super) dst: IpAddr,
     pub(super) body: Body,
-    /// Bytes behind the transport header.
+    /// Bytes after the transport header.
     pub(super) payload: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Packets built from what they mean, and what must become of them, said apart from the function.
+//! Packets built from descriptions, and expected results that do not depend on the function.
 
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
@@ -109,7 +109,7 @@ impl Case {
         self.carrying(cpi, &compress_to_vec(&self.frame[self.body..], 6))
     }
 
-    /// The packet with an IPComp header and these bytes behind it.
+    /// The packet with an IPComp header followed by these bytes.
     pub(super) fn carrying(&self, cpi: u16, stream: &[u8]) -> Self {
         let [high, low] = cpi.to_be_bytes();
         let header = [self.frame[self.next_at], 0, high, low];

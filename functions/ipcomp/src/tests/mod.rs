@@ -143,7 +143,7 @@ fn the_least_length_is_of_the_ip_payload() {
     }
 }
 
-/// What doesn't come by the other end must not be compressed: nobody would make it whole again.
+/// Only packets to the other end may be compressed: other receivers can't decompress them.
 #[test]
 fn only_what_goes_to_the_other_end_is_compressed() {
     let body = udp(&[0; 500]);
