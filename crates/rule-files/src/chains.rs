@@ -1,20 +1,20 @@
-//! Chains of rules with jumps and returns, as iptables and nftables have them, taken apart into one
-//! list in which the first match decides.
+//! Flattens chains of rules with jumps and returns, as in iptables and nftables, into one list in
+//! which the first match decides.
 //!
-//! A jump's rules are those of its chain, each met by what meets the jump too. A return takes what
-//! meets it out of the rest of its chain. So every rule of the list is a region with an action;
-//! what a base chain leaves undecided gets its policy at the end.
+//! A rule of a chain reached by a jump applies to packets that match both the rule and the jump. A
+//! return takes its packets out of the rest of its chain. So every rule of the list is a region
+//! with an action. The policy of the base chain decides the remaining packets.
 
 use crate::region::{Region, RegionRule};
 use crate::rules::{Action, RULES_MAX};
 
 /// Chains that a packet may be in at once.
 pub(crate) const DEPTH_MAX: usize = 64;
-/// Ranges of numbers that are looked at.
+/// The most ranges of numbers examined.
 const WORK_MAX: usize = 1 << 24;
-/// Ranges that the rules have together.
+/// The most ranges in all rules together.
 const RANGES_MAX: usize = 1 << 21;
-/// Regions that what is left in a chain may consist of.
+/// The most regions that the undecided packets of a chain may consist of.
 const PIECES_MAX: usize = 512;
 
 /// Chains, by number.
@@ -40,15 +40,15 @@ pub(crate) struct Step {
     pub(crate) place: u32,
 }
 
-/// What becomes of a packet that meets a rule.
+/// The fate of a packet that matches a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     Decide(Action),
-    /// It goes through another chain, and on behind the rule if that doesn't decide.
+    /// It goes through another chain, then continues after this rule if that chain does not decide.
     Jump(usize),
-    /// It goes through another chain, and then to where this chain was jumped to from.
+    /// It goes through another chain, then continues where this chain was jumped to from.
     Goto(usize),
-    /// It goes on where this chain was jumped to from.
+    /// It continues where this chain was jumped to from.
     Return,
 }
 

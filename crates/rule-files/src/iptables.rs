@@ -1,8 +1,9 @@
-//! Rules of `iptables-save` and `ip6tables-save`: the chain that forwards, and those it leads to.
+//! Rules of `iptables-save` and `ip6tables-save`: the forwarding chain and the chains that it leads
+//! to.
 //!
-//! What is not supported fails closed: a rule that accepts and asks for it is left out, one that
-//! drops drops without asking, and one that leads elsewhere is a mistake. Each is told; whether the
-//! first two are mistakes too, the chain file says.
+//! Unsupported conditions fail closed. A rule that accepts is left out, a rule that drops does so
+//! without the condition, and a jump, goto or return is a mistake. Each case is reported; the chain
+//! file selects whether the first two are mistakes too.
 
 use crate::chains::{Chain, Chains, Step, Then};
 use crate::iptables_match::{self, SavedConditions};
@@ -154,7 +155,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The number of the file's chain `saved`, which is to be read if it was not met before.
+    /// Returns the number of the file's chain `saved`. A new chain is queued for reading.
     fn number(&mut self, saved: usize, table: &SavedTable<'_>) -> usize {
         if let Some(number) = self.numbers[saved] {
             return number;

@@ -10,7 +10,7 @@ use crate::rules::{FLAGS, PROTOCOLS, message_types};
 use crate::words::{Trouble, Word};
 use crate::{Interfaces, NumberSet, Way};
 
-/// What a rule says.
+/// The conditions and the target of a rule.
 pub struct SavedConditions<'a> {
     /// The packets that meet all conditions but those that are not supported.
     pub when: Region,
@@ -18,7 +18,7 @@ pub struct SavedConditions<'a> {
     pub unsupported: Vec<Trouble>,
     /// Whether a condition takes for granted that packets leave by another port than they came by.
     pub presumes_crossing: bool,
-    /// `-j` or `-g` with what follows.
+    /// `-j` or `-g` with the words after it.
     pub target: Option<(Word<'a>, Vec<Word<'a>>)>,
 }
 

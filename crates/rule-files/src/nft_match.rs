@@ -7,7 +7,7 @@ use crate::nft_value::{Fault, Kind, Sets, bits, list, short};
 use crate::region::{End, Region, States};
 use crate::{NumberSet, Way};
 
-/// What a condition looks at.
+/// The part of a packet that a condition examines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Address(u8, End),
@@ -24,7 +24,7 @@ enum Left {
     Interface(Way),
 }
 
-/// The packets of IPv4 and of IPv6 that meet what was read so far; `None` where none can.
+/// Packets of IPv4 and of IPv6 that satisfy the conditions read so far; `None` if no packet can.
 #[derive(Clone, Debug)]
 pub(crate) struct Conditions {
     pub(crate) when: [Option<Region>; 2],
@@ -54,7 +54,7 @@ impl Conditions {
         }
     }
 
-    /// Narrows to what a `match` statement says.
+    /// Narrows to the packets that a `match` statement selects.
     pub(crate) fn add_match(
         &mut self,
         statement: &Value,
@@ -69,7 +69,7 @@ impl Conditions {
         self.add(left, op, right, sets, table, tracked)
     }
 
-    /// Narrows to what has `value` as its `key`, of a verdict map.
+    /// Narrows to the packets whose `key`, in a verdict map, is `value`.
     pub(crate) fn add_key(
         &mut self,
         key: &Value,

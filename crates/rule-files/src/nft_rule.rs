@@ -7,7 +7,7 @@ use crate::nft_match::Conditions;
 use crate::nft_value::{Fault, Sets, list, short};
 use crate::rules::Action;
 
-/// What a rule does with the packets that meet its conditions; a verdict map gives several.
+/// An action of a rule on the packets that match its conditions; a verdict map gives several.
 pub(crate) struct Outcome<'a> {
     pub(crate) conditions: Conditions,
     pub(crate) verdict: Verdict<'a>,
@@ -24,7 +24,7 @@ pub(crate) enum Verdict<'a> {
     },
 }
 
-/// What was read of a rule.
+/// The parsed statements of a rule.
 #[derive(Default)]
 pub(crate) struct NftRule<'a> {
     pub(crate) outcomes: Vec<Outcome<'a>>,

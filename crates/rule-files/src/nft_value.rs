@@ -37,7 +37,7 @@ impl Fault {
     }
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An address of IPv4 or IPv6.
@@ -70,7 +70,7 @@ pub struct Sets<'a> {
     pub(crate) interfaces: Interfaces,
     /// Whether a condition takes for granted that packets leave by another port than they came by.
     pub(crate) presumes_crossing: bool,
-    /// Ranges held by what verdict maps were made into.
+    /// Ranges held by the conditions made from verdict maps.
     held: usize,
     /// Whether the elements of a named set are being read, in which no other is named.
     is_inside: bool,
@@ -82,7 +82,7 @@ impl<'a> Sets<'a> {
         Self { interfaces, ..Self::default() }
     }
 
-    /// The elements of the set or map that `name` (behind `@`) names in a table.
+    /// The elements of the set or map `@name` in a table.
     pub fn named(&self, table: (&str, &str), name: &str) -> Result<&'a [Value], Fault> {
         let set = self.by_name.get(&(table.0, table.1, name));
         let set = set.ok_or_else(|| Fault::wrong(format!("no set `{}`", short(name))))?;

@@ -39,9 +39,9 @@ const WAY_OUT: usize = 6;
 pub struct RegionRule {
     /// The packets.
     pub region: Region,
-    /// What becomes of them.
+    /// The action on them.
     pub action: Action,
-    /// The line or handle of the rule that says so.
+    /// The line or handle of the rule that decides.
     pub place: u32,
 }
 
@@ -52,7 +52,7 @@ pub enum End {
     Dst,
 }
 
-/// What a packet is to the connections that are tracked; bits.
+/// The connection states of a packet, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct States(pub(crate) u8);
 

@@ -9,8 +9,8 @@
 //! ports    = number ["-" number] {"," number ["-" number]}
 //! ```
 //!
-//! What follows `#` is a comment. Every line that doesn't read is told with its place; a rule that
-//! reads but asks for what there isn't is told apart, so that a chain may choose to leave it out.
+//! `#` starts a comment. Each line that cannot be parsed is reported with its place. Rules with
+//! unsupported conditions are reported separately, so that a chain may choose to leave them out.
 
 use core::ops::RangeInclusive;
 
@@ -23,10 +23,10 @@ use warpline_config::{Diagnostics, SourceText};
 /// Rules that a file may have.
 pub const RULES_MAX: usize = 1 << 16;
 
-/// What becomes of a packet that matches.
+/// The action on a packet that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// It goes on.
+    /// It continues.
     Accept,
     /// It ends here.
     Drop,
@@ -62,11 +62,11 @@ pub struct SegmentFlags {
 /// A rule. It matches a packet that meets all of its conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What becomes of a packet that matches.
+    /// The action on a packet that matches.
     pub action: Action,
     /// The packet is part of a connection that was accepted.
     pub established: bool,
-    /// The protocol behind the IP headers is one of these; empty for any.
+    /// The protocol after the IP headers is one of these; empty for any.
     pub protocols: Vec<u8>,
     /// A condition on ICMP (protocol 1, IPv4) or ICMPv6 (protocol 58, IPv6).
     pub message: Option<Message>,
@@ -96,15 +96,15 @@ impl Rule {
     }
 }
 
-/// What a file of rules says.
+/// A parsed file of rules.
 #[derive(Clone, Debug, Default)]
 pub struct RuleFile {
     /// Its rules, in order.
     pub rules: Vec<Rule>,
-    /// Lines that don't read.
+    /// Lines that cannot be parsed.
     pub mistakes: Diagnostics,
-    /// Rules that read, and ask for what there isn't. Those that drop are among `rules` all the
-    /// same, without the conditions that can't be asked.
+    /// Valid rules with unsupported conditions. Those that drop are among `rules` too, without
+    /// these conditions.
     pub unsupported: Diagnostics,
     /// How many of them would accept; they are left out.
     pub accepts_left_out: usize,
@@ -228,7 +228,7 @@ fn action(cursor: &mut Cursor<'_>, draft: &mut Draft) -> Result<Option<Trouble>,
     Ok(None)
 }
 
-/// Words of other firewalls' languages are told as what isn't supported, the rest as mistakes.
+/// Keywords of other firewalls' languages are reported as unsupported, other words as mistakes.
 fn unknown(word: Word<'_>) -> Trouble {
     let help = "next in a rule: from, to, type, code, flags";
     match word.text {

@@ -1,5 +1,5 @@
-//! What `iptables-save` and `ip6tables-save` print, as tables, chains and lines of rules. What a
-//! rule says is for those who use it.
+//! Parses the output of `iptables-save` and `ip6tables-save` into tables, chains and lines of
+//! rules. Other modules interpret the rules.
 //!
 //! ```text
 //! *filter
@@ -224,8 +224,8 @@ fn words(line: &str, mut at: usize) -> Result<Vec<Word<'_>>, Trouble> {
     Ok(words)
 }
 
-/// The next word: up to a blank, or in double quotes, where a backslash takes the meaning from what
-/// follows it. Quotes are left out, backslashes stay: what is quoted is never looked at.
+/// The next word: up to a blank, or in double quotes, where a backslash escapes the next character.
+/// Quotes are removed and backslashes stay, as quoted text is never interpreted.
 fn word<'a>(line: &'a str, at: &mut usize) -> Result<Option<Word<'a>>, Trouble> {
     let rest = line.get(*at..).unwrap_or("");
     let text = rest.trim_start();

@@ -62,19 +62,19 @@ impl<'a> Word<'a> {
     }
 }
 
-/// What is wrong with a line.
+/// A mistake in a line.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     at: usize,
     len: usize,
     message: String,
     help: Option<String>,
-    /// Whether the line reads, and asks for what there isn't.
+    /// Whether the line is valid but asks for something unsupported.
     pub unsupported: bool,
 }
 
 impl Trouble {
-    /// Says what is allowed.
+    /// Adds a hint at the allowed values.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
@@ -98,7 +98,7 @@ impl Trouble {
     }
 }
 
-/// Goes over the words of a line; blanks part them, and a comma may have blanks behind it.
+/// Iterates over the words of a line. Blanks separate words, and blanks may follow a comma.
 #[derive(Debug)]
 pub struct Cursor<'a> {
     line: &'a str,
@@ -142,7 +142,7 @@ impl<'a> Cursor<'a> {
             .ok_or_else(|| self.end().wrong(format!("the line ends where {what} is due")))
     }
 
-    /// The place behind the last word.
+    /// The place after the last word.
     pub fn end(&self) -> Word<'a> {
         Word::new("", self.line.trim_end().len())
     }
