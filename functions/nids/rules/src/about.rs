@@ -1,4 +1,4 @@
-//! Options that name a rule and say how it is reported: `msg`, `sid`, `rev`, `gid`, `classtype`,
+//! Options for the identity of a rule and its reports: `msg`, `sid`, `rev`, `gid`, `classtype`,
 //! `priority`, `reference`, `metadata`, `target`, `tag`, `noalert`.
 
 use super::draft::{Context, Draft, Setting};

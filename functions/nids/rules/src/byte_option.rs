@@ -27,8 +27,8 @@ pub(super) fn option(setting: &Setting<'_>, draft: &mut Draft) -> Option<Read<()
     Some(test.map(|test| add(test, draft)))
 }
 
-/// Adds a test. Right behind a content, and relative, `isdataat:!1` means that the content is at
-/// the end, as `endswith` does: also of a negated one, behind which nothing could be.
+/// Adds a test. A relative `isdataat:!1` directly after a content means the same as `endswith`: the
+/// content is at the end. This also holds after a negated content.
 fn add(test: PayloadTest, draft: &mut Draft) {
     const NONE_BEHIND: PayloadTest =
         PayloadTest::IsDataAt { at: Value::Number(1), is_relative: true, is_negated: true };

@@ -20,7 +20,7 @@ pub struct Configs {
 /// A class of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// What it is called in alerts.
+    /// The description in alerts.
     pub description: Arc<str>,
     /// 1 is the most severe.
     pub priority: u8,
@@ -97,7 +97,7 @@ pub(super) fn each_line(
     }
 }
 
-/// A refusal as a mistake: nothing in these files can be held apart.
+/// A refusal as a mistake: an unsupported line of these files is not skipped.
 fn told(line: &Line<'_>, file: &SourceText, refusal: Refusal) -> Diagnostic {
     let fault = match refusal {
         Refusal::Broken(fault) => *fault,

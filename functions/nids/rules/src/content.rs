@@ -90,7 +90,7 @@ fn bytes(text: Piece<'_>, dialect: Dialect) -> Read<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The character behind a `\`: in Suricata one that needs it.
+/// The character after a `\`. Suricata allows only characters that need the escape.
 fn escaped(rest: Piece<'_>, dialect: Dialect) -> Option<char> {
     let next = rest.text.chars().next();
     next.filter(|c| dialect == Dialect::Snort || matches!(c, ':' | ';' | '\\' | '"'))

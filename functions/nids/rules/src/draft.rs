@@ -12,10 +12,10 @@ use super::{
     PayloadTest, Ports, Protocol, Rate, Threshold, Value,
 };
 
-/// Needs of one rule that are told.
+/// The most needs reported for one rule.
 const NEEDS_MAX: usize = 64;
 
-/// What all rules of a set share while they are read.
+/// Parser state shared by all rules of a set.
 pub(super) struct Context<'c> {
     pub(super) variables: &'c Variables,
     pub(super) configs: &'c Configs,
@@ -23,13 +23,13 @@ pub(super) struct Context<'c> {
     pub(super) ports: Groups<Ports>,
     words: HashSet<Arc<str>>,
     names: HashMap<u32, (NameKind, Box<str>)>,
-    /// Classes that are in no configuration, each told once.
+    /// Unknown classes, each reported once.
     pub(super) missing_classes: HashSet<Box<str>>,
-    /// Systems of references, likewise.
+    /// Unknown systems of references, likewise.
     pub(super) missing_references: HashSet<Box<str>>,
 }
 
-/// What a name is of. Names of different kinds are different names.
+/// The kind of a name. Names of different kinds are distinct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameKind {
     FlowBit = b'b' as isize,
@@ -98,7 +98,7 @@ pub(super) struct Setting<'a> {
     /// Its name in lower case.
     pub(super) key: Cow<'a, str>,
     pub(super) name: Piece<'a>,
-    /// What stands behind the colon, trimmed.
+    /// The text after the colon, trimmed.
     pub(super) value: Option<Piece<'a>>,
 }
 
@@ -161,9 +161,10 @@ pub(super) struct Draft {
     pub(super) threshold: Option<Threshold>,
     pub(super) detection_filter: Option<Rate>,
     pub(super) needs: Vec<Need>,
-    /// What is wrong unless the rule is held for other reasons: a buffer may make sense of it.
+    /// A fault that is reported unless the rule is unsupported anyway: the missing buffer may allow
+    /// it.
     pub(super) doubt: Option<Refusal>,
-    /// What is worth telling though it is not wrong.
+    /// Warnings about a valid rule.
     pub(super) notices: Vec<Fault>,
 }
 
@@ -197,7 +198,7 @@ impl Draft {
         contents.next().ok_or_else(missing)
     }
 
-    /// A number from `min` to `max`, or the name of what was found before.
+    /// A number from `min` to `max`, or the name of an earlier `byte_extract` or `byte_math`.
     pub(super) fn number_or_name(&self, piece: Piece<'_>, min: i64, max: i64) -> Read<Value> {
         if !piece.text.starts_with(|c: char| c.is_ascii_alphabetic()) {
             return piece.signed(min, max).map(Value::Number);
@@ -205,7 +206,7 @@ impl Draft {
         self.found(piece)
     }
 
-    /// What `byte_extract`, or else `byte_math`, found before and called `piece`.
+    /// The slot of the earlier `byte_extract`, or else `byte_math`, named `piece`.
     pub(super) fn found(&self, piece: Piece<'_>) -> Read<Value> {
         let slot = |is_math| {
             self.slots.iter().position(|slot| (&*slot.0, slot.1) == (piece.text, is_math))

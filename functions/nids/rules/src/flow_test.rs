@@ -2,7 +2,7 @@
 
 use super::Span;
 
-/// What a packet's flow must be.
+/// Conditions on a packet's flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowTests {
     /// `flow:to_server`, `from_client` (`Some(true)`); `to_client`, `from_server`.
@@ -19,7 +19,7 @@ pub struct FlowTests {
     pub tests: Vec<FlowTest>,
 }
 
-/// A test of what is kept of flows, pairs and hosts.
+/// A condition on the state of a flow, a pair of hosts or a host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FlowTest {
     /// `flowbits:isset,a|b` and `isnotset`: any of `names` is as said.
@@ -56,7 +56,7 @@ pub enum FlowTest {
     },
 }
 
-/// What `xbits` are kept of.
+/// The owner of `xbits`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum XTrack {
     /// `ip_src`.
@@ -70,9 +70,9 @@ pub enum XTrack {
 /// Which direction of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What the client sent.
+    /// Data that the client sent.
     Client,
-    /// What the server sent.
+    /// Data that the server sent.
     Server,
     /// Both, each of which must fit.
     Both,
@@ -89,7 +89,7 @@ pub struct Name(pub u32);
 /// Names with their texts.
 pub type Names = std::collections::BTreeMap<Name, std::sync::Arc<str>>;
 
-/// What a match changes.
+/// A state change that a match makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// `flowbits:set`, `unset`, `toggle`.
@@ -102,14 +102,14 @@ pub enum Effect {
         name: Name,
         /// Whose.
         track: XTrack,
-        /// What is done.
+        /// The operation.
         change: Change,
         /// How long it holds, in seconds.
         expire_s: u32,
     },
 }
 
-/// What is done to a bit.
+/// An operation on a bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is set.
@@ -120,7 +120,7 @@ pub enum Change {
     Toggle,
 }
 
-/// What is done to a number.
+/// An operation on a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntChange {
     /// It is this.

@@ -30,9 +30,9 @@ impl<N: Into<String>, T: Into<String>> FromIterator<(N, T)> for Variables {
     }
 }
 
-/// What groups are of.
+/// A kind of set that groups consist of: addresses or ports.
 pub(super) trait Space: Clone + Default + Eq + Hash {
-    /// What its members are called.
+    /// The noun for its members, for messages.
     const MEMBERS: &'static str;
 
     /// One member, or a range of them, or `any`.

@@ -8,7 +8,7 @@ const ACTIONS: &str = "alert, pass, drop, reject, rejectsrc, rejectdst, rejectbo
 const PROTOCOLS: &str = "ip, ipv4, ipv6, any, tcp, tcp-pkt, tcp-stream, udp, sctp, icmp, icmpv4, icmpv6, pkthdr, or \
                          an application protocol";
 
-/// Reads a header; what is behind it goes back.
+/// Parses a header and also returns the text after it.
 pub(super) fn read<'a>(
     rule: Piece<'a>,
     draft: &mut Draft,
@@ -37,7 +37,7 @@ pub(super) fn read<'a>(
     Ok((action, header, rest))
 }
 
-/// What comes before the next space or `(` that is in no brackets.
+/// Splits off the text up to the next space or `(` outside brackets.
 fn field(rest: Piece<'_>) -> Read<(Piece<'_>, Piece<'_>)> {
     let rest = rest.trim();
     let mut depth = 0usize;

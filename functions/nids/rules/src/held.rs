@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Need, Place};
 
-/// A rule that is held apart.
+/// An unsupported rule, which is skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldRule {
     /// Where it stands.
@@ -15,11 +15,11 @@ pub struct HeldRule {
     pub gid: u32,
     /// `sid`.
     pub sid: u32,
-    /// What it needs, as places in [`Held::needs`].
+    /// Its needs, as places in [`Held::needs`].
     needs: Box<[u32]>,
 }
 
-/// Rules that are held apart.
+/// The unsupported rules.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
     rules: Vec<HeldRule>,
@@ -28,7 +28,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// How many rules are held apart.
+    /// The number of unsupported rules.
     pub fn count(&self) -> usize {
         self.rules.len()
     }
@@ -38,12 +38,12 @@ impl Held {
         &self.rules
     }
 
-    /// What `rule` needs.
+    /// The needs of `rule`.
     pub fn needs_of<'h>(&'h self, rule: &'h HeldRule) -> impl Iterator<Item = &'h Need> {
         rule.needs.iter().filter_map(|need| self.needs.get(*need as usize))
     }
 
-    /// What is needed, each with the `sid`s of the rules that need it, most rules first.
+    /// The needs, each with the `sid`s of its rules, most rules first.
     pub fn by_need(&self) -> Vec<(&Need, Vec<u32>)> {
         let mut sids = vec![Vec::new(); self.needs.len()];
         for rule in &self.rules {

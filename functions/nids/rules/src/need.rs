@@ -3,10 +3,10 @@
 use core::fmt;
 use std::sync::Arc;
 
-/// What a rule needs before it can be applied.
+/// A feature that a rule requires and this crate lacks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
-    /// A buffer, by its name of today: `http.uri` also where the rule says `http_uri` or
+    /// A buffer, by its current name: `http.uri` also where the rule has `http_uri` or
     /// `uricontent`.
     Buffer(Arc<str>),
     /// An application protocol, in the header of the rule.
@@ -15,12 +15,12 @@ pub enum Need {
     Keyword(Arc<str>),
     /// A value of a keyword: `byte_test dce`.
     Value(Arc<str>),
-    /// A keyword that nobody has.
+    /// A keyword of neither Suricata nor Snort.
     Unknown(Arc<str>),
 }
 
 impl Need {
-    /// What it is summed up under: `http.*` for all that wants HTTP taken apart, else its name.
+    /// The name that reports group it by: `http.*` for all buffers of HTTP, otherwise its own name.
     pub fn family(&self) -> String {
         match self {
             Self::Buffer(name) | Self::Protocol(name) => {
@@ -51,12 +51,12 @@ impl Need {
         }
     }
 
-    /// `keyword` with a value that is not done.
+    /// `keyword` with an unsupported value.
     pub(super) fn value(keyword: &str, value: &str) -> Self {
         Self::Value(format!("{keyword} {value}").into())
     }
 
-    /// What a keyword (in lower case) needs that is not applied.
+    /// The need of an unsupported keyword (in lower case).
     pub(super) fn of_keyword(keyword: &str) -> Self {
         if let Some(buffer) = old_buffer(keyword) {
             return Self::Buffer(buffer.into());
@@ -122,7 +122,7 @@ fn old_buffer(keyword: &str) -> Option<&'static str> {
     })
 }
 
-/// What the names of buffers begin with, sorted.
+/// First parts of the names of buffers, sorted.
 const FAMILIES: &[&str] = &[
     "arp",
     "cip",

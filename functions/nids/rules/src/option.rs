@@ -170,7 +170,7 @@ pub(super) fn is_known(key: &str) -> bool {
 }
 
 impl Dialect {
-    /// What it is called in configurations: `suricata`, `snort`.
+    /// The name in configurations: `suricata`, `snort`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Suricata => "suricata",

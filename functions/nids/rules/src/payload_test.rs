@@ -9,12 +9,11 @@ use super::Span;
 pub enum Value {
     /// As written.
     Number(i64),
-    /// What was found last, by slot.
+    /// The number last written to this slot.
     Slot(u8),
 }
 
-/// What the payload must hold. "Behind the last match" is behind what the test before this one
-/// matched.
+/// A condition on the payload. "The last match" is the match of the previous test.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PayloadTest {
     /// `content`.
@@ -29,7 +28,7 @@ pub enum PayloadTest {
         compare: Compare,
         /// The other way round.
         is_negated: bool,
-        /// With what: 64 bits, which are compared without sign.
+        /// The other operand: 64 bits, compared without sign.
         value: Value,
     },
     /// `byte_jump`.
@@ -40,7 +39,7 @@ pub enum PayloadTest {
         multiplier: u32,
         /// `align`: rounded up to a multiple of 4.
         is_aligned: bool,
-        /// `from_beginning`, `from_end`, or from behind the number.
+        /// `from_beginning`, `from_end`, or from the end of the number.
         from: JumpFrom,
         /// Added in the end.
         post_offset: Value,
@@ -60,23 +59,23 @@ pub enum PayloadTest {
     ByteMath {
         /// The number on the left.
         number: Number,
-        /// What is done.
+        /// The operation.
         operator: MathOperator,
         /// The number on the right.
         value: Value,
-        /// Where it is kept.
+        /// The slot for the result.
         slot: u8,
     },
     /// `isdataat`.
     IsDataAt {
-        /// There is a byte at this place from the start, or this many behind the last match.
+        /// There is a byte at this place, counted from the start or from the end of the last match.
         at: Value,
-        /// From behind the last match.
+        /// The place counts from the end of the last match.
         is_relative: bool,
         /// There are none.
         is_negated: bool,
     },
-    /// `bsize`: bytes of what is looked at.
+    /// `bsize`: the length of the buffer in bytes.
     Bsize(Span<u64>),
 }
 
@@ -91,11 +90,11 @@ pub struct Content {
     pub is_negated: bool,
     /// `offset`: it starts no earlier, from the start.
     pub offset: Option<Value>,
-    /// `depth`: it ends no later than this many bytes behind `offset`.
+    /// `depth`: it ends no later than this many bytes after `offset`.
     pub depth: Option<Value>,
-    /// `distance`: it starts no earlier, from behind the last match.
+    /// `distance`: it starts at least this far from the end of the last match.
     pub distance: Option<Value>,
-    /// `within`: it ends no later than this many bytes behind the last match and `distance`.
+    /// `within`: it ends no later than this many bytes after the last match and `distance`.
     pub within: Option<Value>,
     /// `startswith`.
     pub starts: bool,
@@ -106,7 +105,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Whether it is looked for from behind the last match.
+    /// Whether the search starts from the end of the last match.
     pub fn is_relative(&self) -> bool {
         self.distance.is_some() || self.within.is_some()
     }
@@ -144,7 +143,7 @@ pub struct Pcre {
     pub is_dollar_end: bool,
     /// `G`: quantifiers are lazy unless followed by `?`.
     pub is_ungreedy: bool,
-    /// `R`: from behind the last match.
+    /// `R`: from the end of the last match.
     pub is_relative: bool,
 }
 
@@ -154,11 +153,11 @@ pub struct Number {
     /// Its bytes: up to 8 in binary, up to 23 as text. With 0 of them it is 0, or as text as long
     /// as its digits go on.
     pub bytes: Value,
-    /// Where it starts, from the start or from behind the last match.
+    /// Where it starts, counted from the start or from the end of the last match.
     pub offset: Value,
-    /// From behind the last match.
+    /// The offset counts from the end of the last match.
     pub is_relative: bool,
-    /// What it is.
+    /// Its encoding.
     pub encoding: Encoding,
     /// `bitmask`: these bits of it, moved right by the zeros below the mask; all where it is 0.
     pub mask: u32,
@@ -200,11 +199,11 @@ pub enum Compare {
 /// Where `byte_jump` counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JumpFrom {
-    /// Behind the number.
+    /// The end of the number.
     Here,
-    /// The start of what is looked at.
+    /// The start of the buffer.
     Start,
-    /// Its end.
+    /// The end of the buffer.
     End,
 }
 

@@ -7,25 +7,25 @@ use super::need::Need;
 /// Why a rule is not applied.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Refusal {
-    /// It is wrong.
+    /// It is invalid.
     Broken(Box<Fault>),
-    /// It asks for what is not there yet.
+    /// It needs an unsupported feature.
     Held(Need),
-    /// It says itself that it is not for us (`requires`); why.
+    /// Its own `requires` excludes this program, for this reason.
     Skipped(String),
 }
 
-/// What is wrong, and where.
+/// A fault in a rule, with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fault {
     /// Bytes of the rule's text.
     pub(super) at: Range<usize>,
     pub(super) message: String,
-    /// What is allowed, where that helps.
+    /// The allowed values, if that helps.
     pub(super) help: Option<String>,
 }
 
-/// What reading gives.
+/// The result of parsing.
 pub(super) type Read<T> = Result<T, Refusal>;
 
 /// A stretch of a rule's text.
@@ -47,7 +47,7 @@ impl<'a> Piece<'a> {
         Self { text: self.text.get(range.clone()).unwrap_or(""), at: self.at + range.start }
     }
 
-    /// What is behind byte `from` of it.
+    /// The text from byte `from` on.
     pub(super) fn behind(self, from: usize) -> Self {
         self.part(from..self.text.len())
     }
@@ -66,7 +66,7 @@ impl<'a> Piece<'a> {
         self.text.starts_with(start)
     }
 
-    /// What is behind `start`, trimmed, where it starts so.
+    /// The text after `start`, trimmed, if it begins with `start`.
     pub(super) fn strip(self, start: &str) -> Option<Self> {
         self.text.starts_with(start).then(|| self.behind(start.len()).trim())
     }
@@ -77,7 +77,7 @@ impl<'a> Piece<'a> {
         Some((self.part(0..at).trim(), self.behind(at + mark.len()).trim()))
     }
 
-    /// What stands between commas, trimmed.
+    /// The parts between commas, trimmed.
     pub(super) fn list(self) -> impl Iterator<Item = Self> {
         let mut at = 0;
         self.text.split(',').map(move |text| {
@@ -94,12 +94,12 @@ impl<'a> Piece<'a> {
         (piece.part(0..end), piece.behind(end).trim())
     }
 
-    /// It is wrong: `message` says how.
+    /// A refusal as invalid, with the reason in `message`.
     pub(super) fn broken(self, message: impl Into<String>) -> Refusal {
         self.fault(message.into(), None)
     }
 
-    /// It is wrong, and `help` is what is allowed.
+    /// A refusal as invalid, with the allowed values in `help`.
     pub(super) fn expected(self, message: impl Into<String>, help: impl Into<String>) -> Refusal {
         self.fault(message.into(), Some(help.into()))
     }

@@ -4,7 +4,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Something that ranges are of.
 pub(super) trait Step: Copy + Ord {
-    /// The one behind it; `None` for the last.
+    /// The next one; `None` for the last.
     fn next(self) -> Option<Self>;
     /// The one before it; `None` for the first.
     fn previous(self) -> Option<Self>;

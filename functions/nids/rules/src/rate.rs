@@ -21,7 +21,7 @@ fn threshold_option(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
     let threshold = threshold(&Words::of(setting.value()?)?)?;
     match draft.threshold.replace(threshold) {
         None => Ok(()),
-        // All of them must be met.
+        // All thresholds of such a rule would have to hold, which is unsupported.
         Some(_) => Err(Refusal::Held(Need::value("threshold", "twice"))),
     }
 }

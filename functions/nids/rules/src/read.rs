@@ -28,49 +28,48 @@ pub enum Dialect {
 /// A file of rules.
 #[derive(Clone, Debug)]
 pub struct RuleFile<'a> {
-    /// What to call it.
+    /// The name in messages.
     pub name: Arc<str>,
-    /// What is in it: text, of which not all must be UTF-8.
+    /// The contents: text, possibly with bytes that are not UTF-8.
     pub bytes: &'a [u8],
     /// Its language.
     pub dialect: Dialect,
 }
 
-/// What was read of all files.
+/// The rules of all files.
 #[derive(Debug, Default)]
 pub struct RuleSet {
     /// Rules to apply, in the order they stand in.
     pub rules: Vec<Rule>,
     /// The files' names, which [`Place::file`] counts.
     pub files: Vec<Arc<str>>,
-    /// Rules that need what is not there yet.
+    /// Rules that need an unsupported feature.
     pub held: Held,
-    /// Rules that are wrong.
+    /// Invalid rules.
     pub broken: Diagnostics,
-    /// What is worth telling of rules that are not wrong.
+    /// Warnings about valid rules.
     pub notices: Diagnostics,
-    /// Rules to apply of which no class is known by the name that they say.
+    /// Rules to apply whose class name is unknown.
     pub unclassified: usize,
-    /// Files, as places in `files`, that have lines of which none is a rule; each with the first of
-    /// them.
+    /// Files, as places in `files`, that have lines but no rule; each with its first mistake.
     pub strange: Vec<(usize, Diagnostic)>,
-    /// Rules that `requires` something else, by what was not met.
+    /// Rules excluded by their own `requires`, by the unsatisfied requirement.
     pub skipped: BTreeMap<String, usize>,
-    /// Rules left out for another of the same `gid` and `sid` and a revision as high, or for a
-    /// later one of a higher revision.
+    /// Rules left out because another of the same `gid` and `sid` counts: an earlier one of at
+    /// least the same revision, or a later one of a higher revision.
     pub replaced: usize,
     /// The texts of flowbits, flowints and xbits.
     pub names: Names,
 }
 
 impl RuleSet {
-    /// How many rules were read, whatever became of them.
+    /// The number of rules read, applied or not.
     pub fn count(&self) -> usize {
         let skipped: usize = self.skipped.values().sum();
         self.rules.len() + self.held.count() + self.broken.count() + skipped + self.replaced
     }
 
-    /// The numbers that [`fmt::Display`] tells, and the `sid`s of the rules that are held apart.
+    /// The numbers that [`fmt::Display`] prints, and the `sid`s of the unsupported rules.
     pub fn to_json(&self) -> Value {
         let families = self.held.by_family().into_iter().map(|(f, n)| (f, n.into()));
         let skipped = self.skipped.iter().map(|(why, n)| (why.clone(), (*n).into()));
@@ -122,9 +121,8 @@ pub fn grouped(number: usize) -> String {
     grouped
 }
 
-/// Reads files of rules. A rule that is wrong is told in `broken`, one that needs what is not there
-/// yet is in `held`; the others are in `rules`. Comments, and with them rules that are switched
-/// off, are left out.
+/// Parses files of rules. Invalid rules are reported in `broken`, unsupported ones are in `held`,
+/// and the others are in `rules`. Comments are left out, also those that contain disabled rules.
 pub fn read(files: &[RuleFile<'_>], variables: &Variables, configs: &Configs) -> RuleSet {
     let mut reader = Reader {
         context: Context::new(variables, configs),
@@ -168,7 +166,7 @@ struct Reader<'c> {
 }
 
 impl Reader<'_> {
-    /// Reads a line; says whether it is a rule, applied or not.
+    /// Parses a line; returns whether it is a rule, applied or not.
     fn line(
         &mut self,
         line: &Line<'_>,

@@ -16,15 +16,15 @@ pub struct Rule {
     pub place: Place,
     /// What happens on a match.
     pub action: Action,
-    /// Which packets it is about.
+    /// The packets that it applies to.
     pub header: Header,
-    /// What it is called and how it is reported.
+    /// Its identity and the fields of its reports.
     pub about: About,
-    /// What the packet itself must be, in any order.
+    /// Conditions on the packet itself, in any order.
     pub packet: Vec<PacketTest>,
-    /// What its flow must be.
+    /// Conditions on its flow.
     pub flow: FlowTests,
-    /// What the payload must hold, in the order of the rule.
+    /// Conditions on the payload, in the order of the rule.
     pub payload: Vec<PayloadTest>,
     /// Names that `byte_extract` and `byte_math` write to: how many slots [`super::Value::Slot`]
     /// counts.
@@ -49,18 +49,19 @@ pub struct Place {
 /// What happens on a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// It is told.
+    /// It raises an alert.
     Alert,
-    /// Nothing is told of the packet, and nothing more asked of it.
+    /// The packet raises no alert, and no further rule is evaluated for it.
     Pass,
-    /// It is told, and the packet dropped; of a flow, what follows as well.
+    /// It raises an alert, and the packet is dropped. A match in a stream or by addresses drops the
+    /// rest of the flow too.
     Drop,
-    /// As [`Action::Drop`]; and the sender, the receiver or both are told by TCP reset or ICMP
+    /// As [`Action::Drop`]. The sender, the receiver or both also receive a TCP reset or ICMP
     /// unreachable.
     Reject(Rejected),
 }
 
-/// Who is told of a rejected packet.
+/// The ends of a connection that are notified of a rejected packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rejected {
     /// Its source (`reject`, `rejectsrc`).
@@ -142,7 +143,7 @@ pub struct Addresses {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ports(pub Vec<(u16, u16)>);
 
-/// What is reported of a rule.
+/// Identity of a rule and fields of its reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// `gid`, 1 unless said.
@@ -194,7 +195,7 @@ impl<T: PartialOrd + Copy> Span<T> {
     }
 }
 
-/// What a packet must be. A test of a header that the packet lacks fails, negated or not.
+/// A condition on a packet. A test of a header that the packet lacks fails, negated or not.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PacketTest {
     /// `dsize`: bytes of the payload.
@@ -223,11 +224,11 @@ pub enum PacketTest {
     Window(Span<u16>),
     /// `tcp.mss`: the option of the packet.
     Mss(Span<u16>),
-    /// `flags`; `ignored` are bits not looked at.
+    /// `flags`.
     TcpFlags {
-        /// What the rest must be.
+        /// The test of the other bits.
         bits: Bits,
-        /// Bits that are not looked at.
+        /// Bits to ignore.
         ignored: u8,
     },
     /// `itype`.
@@ -265,13 +266,13 @@ pub enum BitsHow {
 /// `threshold`, `event_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
-    /// Which matches are told.
+    /// Selects the matches that raise an alert.
     pub how: ThresholdHow,
-    /// How many of what.
+    /// The rate to compare with.
     pub rate: Rate,
 }
 
-/// Which matches are told.
+/// Selects the matches that raise an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThresholdHow {
     /// The first `count` in `seconds`.
@@ -288,18 +289,18 @@ pub enum ThresholdHow {
     },
 }
 
-/// How many matches of what, in which time.
+/// A number of matches in a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// What they have in common.
+    /// The key by which matches are counted.
     pub track: Track,
-    /// How many.
+    /// The number of matches.
     pub count: u32,
-    /// In how long.
+    /// The time.
     pub seconds: u32,
 }
 
-/// What counted matches have in common, besides the rule.
+/// The key by which matches are counted, besides the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Track {
     /// `by_src`: the source.

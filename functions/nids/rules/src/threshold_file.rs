@@ -42,11 +42,11 @@ impl Ids {
 pub struct GlobalThreshold {
     /// Of which rules.
     pub ids: Ids,
-    /// What they get instead of their own.
+    /// The threshold that replaces their own.
     pub threshold: Threshold,
 }
 
-/// `suppress`: these alerts are not told; what else the rules do is done.
+/// `suppress`: these alerts are not reported; the other actions of the rules still apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suppression {
     /// Of which rules.
@@ -74,7 +74,7 @@ pub struct RateFilter {
     pub ids: Ids,
     /// When it begins.
     pub rate: Rate,
-    /// What they do then.
+    /// Their action after that.
     pub new_action: Action,
     /// For how long, in seconds.
     pub timeout_s: u32,

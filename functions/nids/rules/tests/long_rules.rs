@@ -31,8 +31,8 @@ fn very_long_files_are_read_in_little_memory() {
     }
 }
 
-/// Text of which two lines in each long stretch are rules, the first for a part that is not there,
-/// and four are wrong; and how many such stretches it has.
+/// Text with two valid rules and four invalid ones in each long stretch, and the number of
+/// stretches. The first rule of each stretch needs an unsupported buffer.
 fn mostly_comments() -> (Vec<u8>, usize) {
     let mut text = Vec::with_capacity(LEN);
     let comment =

@@ -2,8 +2,8 @@
 
 use core::ops::Range;
 
-/// How often a byte is met in what networks carry, roughly, as a logarithm: the higher the more
-/// often. Folded letters follow their frequency in English.
+/// A rough logarithm of a byte's frequency in network traffic; higher is more frequent. Folded
+/// letters follow their frequency in English.
 fn weight(byte: u8) -> u32 {
     match byte.to_ascii_lowercase() {
         0 => 12,
@@ -18,15 +18,15 @@ fn weight(byte: u8) -> u32 {
     }
 }
 
-/// How often a stretch of bytes is met; one of equal bytes, such as padding, more often than its
-/// bytes say.
+/// The frequency of a stretch of bytes, as the sum of their weights. A run of one byte, such as
+/// padding, is more frequent than its weights suggest.
 pub(super) fn dullness(bytes: &[u8]) -> u32 {
     let sum: u32 = bytes.iter().map(|&byte| weight(byte)).sum();
     let is_run = bytes.windows(2).all(|pair| pair[0].eq_ignore_ascii_case(&pair[1]));
     if is_run && bytes.len() > 1 { sum * 3 } else { sum }
 }
 
-/// The first of the least dull stretches of `len` bytes; all of them where there are no more.
+/// The first of the least frequent stretches of `len` bytes; all bytes if there are no more.
 pub(super) fn rarest(bytes: &[u8], len: usize) -> Range<usize> {
     let start = (0..(bytes.len() + 1).saturating_sub(len))
         .min_by_key(|&start| dullness(&bytes[start..start + len]))

@@ -14,10 +14,10 @@ use super::{Error, Hits, Matcher, Pattern};
 const STEP: usize = 16;
 /// A step's positions and the word that the last gram ends in.
 const WINDOW: usize = STEP + 8;
-/// Work that a payload has for every [`STEP`] bytes before it is left to the automaton; entries
-/// looked at, and literals compared by 16 bytes.
+/// Work for every [`STEP`] bytes of a payload before the automaton takes over: entries examined,
+/// and literals compared, in units of 16 bytes.
 const WORK_PER_STEP: usize = STEP;
-/// Work that the shortest payload has.
+/// Work allowed for the shortest payload.
 const WORK_MIN: usize = 32;
 
 /// Grams in a bitmap before a double array.
@@ -29,7 +29,7 @@ pub struct Compact {
     literals: Literals,
 }
 
-/// What a scan still may do.
+/// The remaining work of a scan.
 struct Work(usize);
 
 impl Compact {
@@ -86,8 +86,8 @@ impl Compact {
         Some(())
     }
 
-    /// Looks at the positions from `at` on, which is even; `window` are the bytes there, and zeros
-    /// behind their end.
+    /// Looks at the positions from `at` on, which is even; `window` are the bytes there, padded
+    /// with zeros.
     #[inline(always)]
     fn look<const PAIRED: bool>(
         &self,

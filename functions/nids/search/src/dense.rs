@@ -1,13 +1,13 @@
 //! A dense automaton: a row of next states for each state, a column for each byte class.
 //!
-//! The payload is cut into [`LANES`] parts that are walked in step, as one walk waits for its last
-//! load most of the time. A part's walk goes on behind its end until its state is what the next
-//! part's walk had there, that is, until the state's depth is no more than the bytes since: what is
-//! found twice counts once. So a payload of n bytes takes at most n steps, and for each part the
-//! longest pattern's.
+//! The payload is cut into [`LANES`] parts that are walked in step, as a single walk mostly waits
+//! for its last load. The walk of a part continues past its end until its state equals the state of
+//! the next part's walk there. This is the case once the depth of its state is no more than the
+//! bytes walked since. Duplicates count once. So a payload of n bytes takes at most n steps, plus
+//! the length of the longest pattern for each part.
 //!
-//! States are numbered breadth first, accepting ones behind all others, so that one comparison
-//! finds a hit.
+//! States are numbered breadth first, with all accepting states last, so that one comparison finds
+//! a hit.
 
 use super::literals::Literals;
 use super::trie::{Outputs, Trie};
@@ -30,7 +30,7 @@ pub struct Dense {
     pub(super) table: Cells,
     /// Bytes that lead to each state.
     depths: Vec<u16>,
-    /// This state and all behind it are accepting.
+    /// This state and all later ones are accepting.
     pub(super) accepting: usize,
     pub(super) outputs: Outputs,
     pub(super) literals: Literals,
@@ -76,7 +76,7 @@ impl Dense {
         Ok(Self { classes, class_count, table, depths, accepting, outputs, literals })
     }
 
-    /// Walks over `bytes`, calling `on_hit` with accepting states and the ends of what they accept.
+    /// Walks over `bytes`, calling `on_hit` with each accepting state and the end of its match.
     #[inline]
     fn walk<C: Cell>(&self, table: &[C], bytes: &[u8], mut on_hit: impl FnMut(usize, usize)) {
         let len = match bytes.len() / LANES {

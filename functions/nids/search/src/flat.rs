@@ -15,11 +15,11 @@ pub struct Flat {
     pub cells: Vec<u8>,
     /// Bytes of a cell.
     pub cell_len: usize,
-    /// This state and all behind it are accepting.
+    /// This state and all later ones are accepting.
     pub accepting: usize,
-    /// Three numbers for each accepting state: the first of the entries of what ends there, the one
-    /// behind the last, and the place of the next shorter suffix in which something ends, or
-    /// `NONE`, all ones.
+    /// Three numbers for each accepting state: the start and end of the entries of the literal that
+    /// ends there, and the place of the next shorter suffix in which a literal ends, or `NONE`, all
+    /// ones. The end is exclusive.
     pub outputs: Vec<u32>,
     /// Two numbers for each entry: bytes, and where they begin in `exact` or `NOCASE`, all ones.
     pub entries: Vec<u32>,

@@ -52,7 +52,7 @@ pub struct GramTables {
     pub rest: Option<Flat>,
 }
 
-/// What a bucket has, on the way into tables.
+/// A bucket's content, before it is put into tables.
 struct Row {
     bucket: u32,
     gram: u32,

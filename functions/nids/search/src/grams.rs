@@ -26,7 +26,7 @@ pub(super) struct Entry {
     /// Four other bytes of the literal, folded.
     probe: u32,
     pub(super) literal: u32,
-    /// How far the literal starts before the byte behind the position.
+    /// Bytes from the start of the literal to the byte after the position.
     pub(super) back: u16,
     /// Where the probe is in the literal; [`NO_PROBE`].
     probe_at: u16,
@@ -183,8 +183,9 @@ impl Pairs {
     }
 }
 
-/// Entries of a literal of one to four bytes: of two pairs one byte apart, of which one stands at
-/// an even position. Where it has none, of what is at the edge of it and any byte beside that.
+/// Entries of a literal of one to four bytes: two pairs one byte apart, so that one of them is at
+/// an even position. A literal too short for two pairs has entries for all bytes that may stand
+/// beside its edge.
 fn pair_entries(literal: u32, bytes: &[u8]) -> Vec<Entry> {
     let at = anchors::rarest(bytes, 3).start;
     let entry = |[first, second]: [u8; 2], back: usize| {
@@ -200,7 +201,7 @@ fn pair_entries(literal: u32, bytes: &[u8]) -> Vec<Entry> {
     }
 }
 
-/// The four bytes at `at`, folded; zeros behind the end.
+/// The four bytes at `at`, folded; zeros after the end.
 #[inline]
 pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     let rest = bytes.get(at..).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The result of a scan: ids of patterns, each once.
 
-/// Ids of patterns, in ascending order behind a scan. They are dropped, and [`Hits::is_full`] says
-/// so, where there were more than fit: then any pattern may have occurred.
+/// Ids of patterns, in ascending order after a scan. If there are more than fit, all are dropped
+/// and [`Hits::is_full`] returns true: then any pattern may have occurred.
 #[derive(Clone, Debug)]
 pub struct Hits {
     ids: Vec<u32>,

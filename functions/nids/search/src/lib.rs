@@ -50,7 +50,7 @@ pub struct Pattern {
     pub is_nocase: bool,
 }
 
-/// What finds literals. It is shared by threads, each with hits of its own.
+/// Finds literals. Threads share it, each with its own hits.
 pub trait Matcher: Send + Sync {
     /// Adds the ids of all patterns that occur in `bytes` to `hits`, which are in order afterwards.
     fn scan(&self, bytes: &[u8], hits: &mut Hits);
@@ -58,7 +58,7 @@ pub trait Matcher: Send + Sync {
     /// Bytes that its tables take up.
     fn memory_len(&self) -> usize;
 
-    /// What it is called.
+    /// Its name.
     fn name(&self) -> &'static str;
 }
 

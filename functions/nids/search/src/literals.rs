@@ -8,7 +8,7 @@ pub(super) const NOCASE: u32 = u32::MAX;
 /// Distinct folded byte strings in ascending order, in flat arrays.
 #[derive(Clone, Debug)]
 pub(super) struct Literals {
-    /// Their bytes, behind each other.
+    /// Their bytes, concatenated.
     bytes: Vec<u8>,
     /// Literal `i` has bytes `starts[i]..starts[i + 1]`.
     starts: Vec<u32>,

@@ -171,7 +171,7 @@ fn more_hits_than_fit_are_said_by_every_matcher() {
     }
 }
 
-/// Payloads made of what nearly is a pattern cost at most so much a byte, whatever the patterns.
+/// Payloads of near matches cost a bounded amount of work a byte, for any patterns.
 #[test]
 fn floods_are_linear() {
     let text =

@@ -150,7 +150,7 @@ impl Trie {
     }
 }
 
-/// What the accepting nodes accept, by their place among these.
+/// Outputs of the accepting nodes, by their place among these.
 #[derive(Clone, Debug)]
 pub(super) struct Outputs {
     /// The literal that ends here, or [`NONE`].
@@ -173,7 +173,7 @@ impl Outputs {
         }
     }
 
-    /// Adds what ends in an accepting node behind all of `found`.
+    /// Adds the patterns that end in an accepting node and at the end of `found`.
     pub(super) fn report(&self, place: u32, found: &[u8], literals: &Literals, hits: &mut Hits) {
         let mut at = place;
         while at != NONE {

@@ -23,13 +23,13 @@ fn variables() -> Variables {
     .collect()
 }
 
-/// What one file of rules gives.
+/// The rule set of one file.
 fn read_text(text: &[u8], dialect: Dialect) -> RuleSet {
     let file = RuleFile { name: "a.rules".into(), bytes: text, dialect };
     read(&[file], &variables(), &Configs::default())
 }
 
-/// What a rule for UDP with these options means.
+/// The rule for IP with these options.
 fn options(options: &str, dialect: Dialect) -> Rule {
     let text = format!("alert ip any any -> any any ({options} sid:1;)");
     rule(&text, dialect)
