@@ -65,7 +65,7 @@ impl Asked {
         *known |= how;
     }
 
-    /// What a matcher writes to, empty; [`Asked::set_hits`] gives it back.
+    /// Takes the empty hits that a matcher writes to; [`Asked::set_hits`] returns them.
     pub(super) fn take_hits(&mut self) -> Hits {
         let mut hits = core::mem::replace(&mut self.hits, Hits::new(0, 0));
         hits.clear();

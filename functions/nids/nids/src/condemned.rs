@@ -22,7 +22,7 @@ pub(super) struct Condemned {
     hash_key: HashKey,
 }
 
-/// What the fragments of a datagram share.
+/// The fields that all fragments of a datagram share.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     version: u8,

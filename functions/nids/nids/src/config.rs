@@ -207,7 +207,7 @@ pub(super) enum Checksum {
     Check,
 }
 
-/// What the table means, its rule files aside.
+/// The parsed table, without its rule files.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Config {
     pub(super) is_strict: bool,

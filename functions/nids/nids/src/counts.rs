@@ -12,7 +12,8 @@ pub(super) struct Counts {
     pub(super) candidates: u64,
     pub(super) rescans: u64,
     pub(super) waiting_full: u64,
-    /// Matches that were not noted: such as may have been told, and such as are not.
+    /// Matches that were not noted: those that might have raised an alert, and those that could
+    /// not.
     pub(super) alerts_over: u64,
     pub(super) matches_over: u64,
 }

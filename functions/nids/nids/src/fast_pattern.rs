@@ -11,7 +11,7 @@ use warpline_nids_rules::{Content, FastPattern, PayloadTest, Rule};
 
 /// The longest part that is taken, in bytes: more rule nothing out in practice.
 pub(crate) const LEN_MAX: usize = 32;
-/// What a run of one byte is worth at most, in bytes.
+/// The most that a run of one byte counts for, in bytes.
 const RUN_LEN_MAX: usize = 3;
 
 /// A part of a rule's `content`.
@@ -64,7 +64,7 @@ pub(crate) fn cut(bytes: &[u8]) -> Range<usize> {
     end - least..end
 }
 
-/// What a literal is worth: its length, then its variety.
+/// The rank of a literal: its length, then its variety.
 fn worth(bytes: &[u8]) -> (usize, u32) {
     let is_run = bytes.iter().all(|byte| *byte == bytes[0]);
     let len = if is_run { bytes.len().min(RUN_LEN_MAX) } else { bytes.len() };

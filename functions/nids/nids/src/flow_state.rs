@@ -15,8 +15,8 @@ pub(super) struct FlowState {
     pub(super) apps: PackedApps,
     /// By direction.
     pub(super) waiting: [Waiting; 2],
-    /// By direction, the rule set that `waiting` is about: the lower half of what
-    /// [`super::report::Generation::number`] counts.
+    /// By direction, the rule set that `waiting` is about: the lower half of
+    /// [`super::report::Generation::number`].
     pub(super) generations: [u16; 2],
     /// By direction, the rule set whose rules on addresses were asked, in the same way.
     pub(super) asked_once: [u16; 2],
@@ -55,7 +55,7 @@ impl FlowState {
     }
 }
 
-/// What was decided of a flow.
+/// The decision on a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Nothing: its packets are looked into.

@@ -36,7 +36,8 @@ thread_local! {
     static ASKED: RefCell<Asked> = RefCell::new(Asked::new());
 }
 
-/// A packet to look into: one of a batch, or put together of fragments of which one is `packet`.
+/// A packet to inspect: one of a batch, or one reassembled from fragments; then `packet` is one of
+/// these.
 pub(super) struct Seen<'a> {
     pub(super) packet: Packet<'a>,
     pub(super) frame: &'a [u8],
@@ -44,7 +45,7 @@ pub(super) struct Seen<'a> {
     pub(super) is_reassembled: bool,
 }
 
-/// What becomes of a packet.
+/// The verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Forward,
@@ -73,7 +74,7 @@ pub(super) struct Inspector {
     pub(super) counts: Counts,
 }
 
-/// What is known of the packet at hand.
+/// The packet at hand, with the facts about it.
 struct At<'a> {
     /// Nothing where a flow ended.
     seen: Option<&'a Seen<'a>>,
@@ -95,7 +96,7 @@ struct At<'a> {
     now: Instant,
 }
 
-/// A match, and what was decided of it.
+/// A match and the decision on it.
 #[derive(Clone, Copy)]
 struct Untold {
     matched: Matched,
@@ -252,8 +253,8 @@ impl Inspector {
     }
 
     /// Gives up the gaps that nothing will close now, as their receiver acknowledged them or the
-    /// packet reset the connection, and looks at the data behind them: as if a packet of their own
-    /// direction had brought them.
+    /// packet reset the connection. Inspects the data after them as if a packet of their own
+    /// direction had brought it.
     fn inspect_gaps(
         &mut self,
         at: &At<'_>,
@@ -298,7 +299,7 @@ fn was_asked(flows: &mut Flows<FlowState>, tracked: &Tracked, generation: u16) -
     })
 }
 
-/// What becomes of a packet unless a rule says otherwise.
+/// The verdict on a packet without any rule.
 fn before_rules(tracked: Option<&Tracked>) -> Verdict {
     match tracked.map(|tracked| &tracked.stream) {
         Some(Stream::Refused(Why::Urgent)) => Verdict::Urgent,
@@ -306,7 +307,7 @@ fn before_rules(tracked: Option<&Tracked>) -> Verdict {
     }
 }
 
-/// What is known of a packet before any rule is asked.
+/// The facts about a packet before any rule is evaluated.
 fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> {
     let (grew, is_alone) = match tracked.as_ref().map(|tracked| &tracked.stream) {
         Some(Stream::Grew { from, to, changed, .. }) => {
@@ -314,8 +315,7 @@ fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> 
             (Some((from, *to)), false)
         }
         Some(Stream::Gap(gap)) => (Some((gap.from, gap.to)), gap.packet == flows::Fate::Alone),
-        // What the stream refuses its receiver may take all the same: nobody knows that for
-        // certain.
+        // A receiver may accept data that the stream refuses; this cannot be known for certain.
         Some(Stream::None | Stream::Untracked | Stream::Refused(_)) | None => (None, true),
         Some(Stream::Held | Stream::Old) => (None, false),
     };
@@ -333,7 +333,7 @@ fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> 
     }
 }
 
-/// What a gap of a direction held back.
+/// The data that a gap of a direction held back.
 fn behind_gap<'a>(at: &At<'a>, tracked: &Tracked, direction: Direction, gap: flows::Gap) -> At<'a> {
     let is_own = direction == tracked.direction;
     let tracked = Tracked {
@@ -354,7 +354,7 @@ impl At<'_> {
         self.tracked.as_ref().and_then(|tracked| tracked.place)
     }
 
-    /// What gates know of it.
+    /// The facts about it that gates check.
     fn passer(&self, nets: &Nets) -> Passer {
         let tracked = self.tracked.as_ref();
         let direction = tracked.and_then(|tracked| tracked.place.map(|_| tracked.direction));

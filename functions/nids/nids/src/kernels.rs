@@ -24,8 +24,8 @@ const LITERALS: Text = ("literals.h", include_str!("kernel/literals.h"));
 
 const HEADERS: &[Text] = &[FINDINGS, BYTES, PAYLOAD, LITERALS];
 
-/// The longest cells of an automaton, in bytes: a part of what a GPU's second cache holds, as each
-/// byte of a payload waits for one of them.
+/// The longest cells of an automaton, in bytes: a part of a GPU's second-level cache, as each byte
+/// of a payload waits for one of them.
 const CELLS_LEN_MAX: usize = 16 << 20;
 /// The longest tables that are given to a device, in bytes.
 const TABLES_LEN_MAX: usize = 64 << 20;
@@ -36,7 +36,7 @@ const STEPS_MIN: u64 = 256;
 pub(super) enum Form {
     /// By one automaton, whose cells take so many bytes.
     Automaton(usize),
-    /// By a filter of grams, buckets, and an automaton of what is left.
+    /// By a filter of grams, buckets, and an automaton of the remaining literals.
     Grams(Box<GramTables>),
 }
 

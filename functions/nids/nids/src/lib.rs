@@ -141,7 +141,7 @@ impl Function for Nids {
     }
 
     fn emits(&self) -> Emits {
-        // One to the source, and one that goes on to the destination.
+        // One to the source, and one that continues to the destination.
         let made = match self.tables.rejects {
             true => Emits { forward_per_packet: 1, ..Emits::answers(2, report::FRAME_LEN_MAX) },
             false => Emits::NONE,

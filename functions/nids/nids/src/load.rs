@@ -42,8 +42,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TEREDO_PORTS", "3544"),
 ];
 
-/// Reads and builds; `None` where mistakes were noted. A rule that can't be applied is no mistake:
-/// it is told, and the rest runs.
+/// Reads and builds; `None` if mistakes were noted. A rule that cannot be applied is no mistake: it
+/// is reported, and the other rules run.
 pub(super) fn tables(
     section: &mut Section<'_>,
     resources: &mut Resources,
@@ -128,7 +128,7 @@ fn read_rules(section: &mut Section<'_>, variables: &Variables, configs: &Config
     set
 }
 
-/// What a file is that has other bytes than text, as far as that shows.
+/// The detected kind of a file that is not text, as far as known.
 fn not_text(bytes: &[u8]) -> Option<&'static str> {
     const KNOWN: [(&[u8], &str); 7] = [
         (&[0x1f, 0x8b], "it is compressed; `gunzip` it"),

@@ -17,7 +17,7 @@ pub(super) const FINDINGS_PER_PACKET: usize = KEPT_MAX;
 const ROUND: u32 = 1 << 10;
 
 thread_local! {
-    /// What the matcher writes to. Every thread has its own, as `run` is shared by all.
+    /// The matcher's output. Each thread has its own, as all threads share `run`.
     static HITS: RefCell<(Fit, Hits)> = RefCell::new((Fit::new(ROUND), Hits::new(0, 0)));
 }
 

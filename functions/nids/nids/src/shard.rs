@@ -27,7 +27,7 @@ pub(super) struct NidsShard {
 }
 
 impl NidsShard {
-    /// Of a shard, with what `run` found in `word`.
+    /// For a shard, with the findings of `run` in `word`.
     pub(super) fn new(tables: &Arc<Tables>, word: ScratchWord, shard: Shard) -> Self {
         Self {
             inspector: Inspector::new(tables, shard),
@@ -55,7 +55,7 @@ impl NidsShard {
             is_reassembled: false,
         };
         let verdict = self.inspector.inspect(&seen, found, emit);
-        // A first fragment that is too short for the header behind that of IP is one as well.
+        // A first fragment too short for the header after that of IP is a fragment as well.
         if !headers.flags.has(Flags::FRAGMENT) {
             return verdict;
         }

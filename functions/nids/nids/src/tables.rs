@@ -38,7 +38,7 @@ pub(super) struct Tables {
     pub(super) is_whole: bool,
 }
 
-/// What is known of a rule besides what `detect` knows.
+/// Properties of a rule besides those in `detect`.
 pub(super) struct Known {
     pub(super) action: Action,
     pub(super) reach: Reach,
@@ -64,7 +64,7 @@ impl Tables {
         let (detector, broken) = Detector::new(rules, detect::Limits::default());
         let reported = Reported::of(rules, thresholds);
         let mut anchors: Vec<Anchor> = rules.iter().map(anchor).collect();
-        // A rule that never matches is found by nothing: by an address that nobody has.
+        // A broken rule never matches, so no packet looks for it.
         let is_dead = |at: usize| broken.iter().any(|broken| broken.rule == at);
         let known: Box<[Known]> = rules
             .iter()
@@ -134,7 +134,7 @@ impl Tables {
     }
 }
 
-/// What a rule is found by.
+/// How a rule is found.
 fn anchor(rule: &Rule) -> Anchor {
     let pattern = fast_pattern::choose(rule).and_then(|chosen| {
         let PayloadTest::Content(content) = rule.payload.get(chosen.test)? else { return None };

@@ -13,7 +13,7 @@ pub(super) const RULES_MAX: usize = 128;
 /// See the module. Stream offsets are kept as their lower 32 bits: windows are far smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
-    /// The oldest first; behind the last there is none.
+    /// The oldest first; empty after the last.
     own: [Entry; OWN_MAX],
     /// The node of the next newer, once all of `own` are in use.
     more: u32,
@@ -23,7 +23,7 @@ pub(super) struct Waiting {
     len: u32,
 }
 
-/// What is kept of a rule.
+/// The state kept for a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kept {
     /// That it waits, or that it matched.
@@ -32,8 +32,7 @@ pub(super) struct Kept {
     pub(super) matched_len: Option<usize>,
 }
 
-/// What directions of flows keep beyond what each has by itself: single entries, each with the
-/// next.
+/// The entries of directions beyond their own ones: single entries, each with the next.
 #[derive(Debug)]
 pub(super) struct Pool {
     nodes: Box<[Node]>,
@@ -48,8 +47,7 @@ struct Node {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
-    /// The rule, and in [`MATCHED`] whether it matched in what lies before `end`; otherwise it
-    /// waits.
+    /// The rule, with [`MATCHED`] if it matched in the data before `end`; otherwise it waits.
     rule: u32,
     /// Where what was seen ends in the stream.
     end: u32,
@@ -79,7 +77,7 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// Forgets what ended before `start`, the stream offset at which the window begins now.
+    /// Forgets entries that end before `start`, the stream offset at which the window begins now.
     pub(super) fn forget(&mut self, start: u64, pool: &mut Pool) {
         self.retain(pool, |entry| !entry.ends_by(start));
     }
@@ -104,7 +102,7 @@ impl Waiting {
         self.entries(pool).map(|entry| entry.rule).filter(|rule| rule & MATCHED == 0)
     }
 
-    /// What is kept of `rule`, for a window that begins at `start`.
+    /// The state kept for `rule`, in a window that begins at `start`.
     pub(super) fn kept(&self, rule: u32, start: u64, pool: &Pool) -> Kept {
         let mut kept = Kept::default();
         for entry in self.entries(pool).filter(|entry| entry.rule & !MATCHED == rule) {
@@ -116,8 +114,8 @@ impl Waiting {
         kept
     }
 
-    /// Keeps `rule`, of which this is kept and whose literal was seen before offset `end`; says
-    /// whether another had to make room.
+    /// Keeps `rule`, with `kept` as its state so far, whose literal was seen before offset `end`.
+    /// Returns whether another entry was dropped for it.
     pub(super) fn wait(&mut self, rule: u32, kept: Kept, end: u64, pool: &mut Pool) -> bool {
         if kept.is_any {
             self.retain(pool, |old| old.rule != rule);
@@ -125,8 +123,8 @@ impl Waiting {
         self.put(Entry { rule, end: end as u32 }, pool)
     }
 
-    /// `rule`, of which this is kept, matched, with all before offset `end`: it no longer waits.
-    /// Says whether another had to make room.
+    /// Notes that `rule`, with `kept` as its state so far, matched with all data before offset
+    /// `end`: it no longer waits. Returns whether another entry was dropped for it.
     pub(super) fn matched(&mut self, rule: u32, kept: Kept, end: u64, pool: &mut Pool) -> bool {
         let entry = Entry { rule: rule | MATCHED, end: end as u32 };
         if kept.is_any {
@@ -135,8 +133,8 @@ impl Waiting {
         self.put(entry, pool)
     }
 
-    /// The stream ends at `next` again, and what was seen behind that counts no more: only rules
-    /// that `waited` holds of had something before.
+    /// Moves the end of the stream back to `next`. Entries of later data are kept only if `waited`
+    /// holds for their rule, as these had something before.
     pub(super) fn take_back(&mut self, next: u64, pool: &mut Pool, waited: impl Fn(u32) -> bool) {
         self.retain(pool, |entry| {
             if entry.ends_by(next) {
@@ -152,7 +150,7 @@ impl Waiting {
         own.chain(pool.from(self.more).map(|node| node.entry))
     }
 
-    /// Keeps one that is not there. The newest is last; the oldest makes room.
+    /// Adds a new entry as the newest. If there is no room, drops the oldest and returns `true`.
     fn put(&mut self, entry: Entry, pool: &mut Pool) -> bool {
         if self.push(entry, pool) {
             return false;
@@ -238,7 +236,7 @@ impl Pool {
         Self { nodes: (0..count).map(node).collect(), free: if count == 0 { NONE } else { 0 } }
     }
 
-    /// Node `at` and those behind it.
+    /// Node `at` and its successors.
     fn from(&self, at: u32) -> impl Iterator<Item = &Node> {
         let node = |at: u32| self.nodes.get(at as usize);
         core::iter::successors(node(at), move |last| node(last.next))

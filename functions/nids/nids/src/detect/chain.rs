@@ -21,7 +21,7 @@ use super::numbers::{self, Slots, signed};
 use super::searcher::Searcher;
 use warpline_nids_rules::{Content, PayloadTest, Value};
 
-/// What is looked at: a packet's payload or a stretch of a stream.
+/// A packet's payload or a stretch of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffer<'a> {
     /// The bytes.
@@ -37,7 +37,7 @@ impl<'a> Buffer<'a> {
     }
 }
 
-/// Memory for evaluations, used again and again, and what they met.
+/// Memory reused by evaluations, and counts of the limits that they hit.
 #[derive(Debug)]
 pub struct Scratch {
     slots: Box<Slots>,
@@ -69,7 +69,8 @@ pub(super) struct Chain {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) test: Test,
-    /// What follows may hold at another place of this one though it failed at this.
+    /// The following tests may hold after another match of this one, though they failed after this
+    /// match.
     pub(super) is_retried: bool,
     /// It and all that follow depend on nothing before: where they fail once they always do.
     pub(super) is_independent: bool,
@@ -82,7 +83,7 @@ pub(super) enum Test {
         regex: Regex,
         is_negated: bool,
         is_relative: bool,
-        /// It is tried at the start of what it sees and nowhere else.
+        /// It is tried at the start of its subject only.
         is_anchored: bool,
     },
     /// Any of the others.
@@ -94,7 +95,7 @@ pub(super) enum Test {
 pub(super) struct Place<'a> {
     bytes: &'a [u8],
     start: i64,
-    /// Behind the last match.
+    /// The end of the last match.
     pub(super) last: i64,
 }
 
@@ -253,7 +254,7 @@ impl<'r> Run<'r> {
         step.failure()
     }
 
-    /// What was in the slot before is there again for the next place of what comes before.
+    /// Restores the slot afterwards, for the next match of an earlier test.
     fn extraction(
         &mut self,
         at: usize,
@@ -305,7 +306,7 @@ impl Step {
     }
 }
 
-/// What an expression sees: of a relative one, the start is behind the last match.
+/// The bytes that an expression is matched in: for a relative one, those after the last match.
 fn subject<'a>(is_relative: bool, place: Place<'a>) -> &'a [u8] {
     if is_relative { &place.bytes[place.index(place.last)..] } else { place.bytes }
 }
@@ -356,7 +357,8 @@ fn window(content: &Content, place: Place<'_>, slots: &Slots) -> Window {
     Window { from: base.max(offset), to: within.min(depth) }
 }
 
-/// A test that can pass in one way only. Gives what "behind the last match" is from then on.
+/// Runs a test that can pass in one way only. Returns the end of the last match from then on;
+/// `None` if the test fails.
 fn plain(test: &PayloadTest, place: Place<'_>, slots: &mut Slots) -> Option<i64> {
     let holds = match test {
         PayloadTest::IsDataAt { at, is_relative, is_negated } => {

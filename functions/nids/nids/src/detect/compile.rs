@@ -15,7 +15,7 @@ pub(super) const TESTS_MAX: usize = 256;
 /// Compiles `tests`.
 ///
 /// # Errors
-/// What is wrong, in a sentence.
+/// A sentence that says why the tests cannot be compiled.
 pub(super) fn compile(tests: &[PayloadTest], limits: Limits) -> Result<Chain, String> {
     if tests.len() > TESTS_MAX {
         return Err(format!("{} payload tests; at most {TESTS_MAX} can be decided", tests.len()));
@@ -96,7 +96,7 @@ fn flags(pcre: &Pcre) -> Flags {
     }
 }
 
-/// What a test reads or writes of what evaluation keeps.
+/// State that tests read or write during evaluation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kept {
     /// Where the last match ended.
@@ -104,8 +104,8 @@ enum Kept {
     Slot(u8),
 }
 
-/// For each test, and one more for the end: what it and those behind it read before it is written.
-/// It is the analysis of live variables, from the back.
+/// For each test, and one more for the end: the state that it and later tests read before they
+/// write it. This is live-variable analysis, from the back.
 fn needs(tests: &[PayloadTest]) -> Vec<BTreeSet<Kept>> {
     let mut needs = vec![BTreeSet::new(); tests.len() + 1];
     for (at, test) in tests.iter().enumerate().rev() {
@@ -119,16 +119,15 @@ fn needs(tests: &[PayloadTest]) -> Vec<BTreeSet<Kept>> {
     needs
 }
 
-/// Whether a later match of the test could make those behind it hold, though they failed at an
+/// Whether a later match of the test could make the following tests hold after they failed at an
 /// earlier one.
 fn is_retried(tests: &[PayloadTest], needs: &[BTreeSet<Kept>], at: usize) -> bool {
     let is_anchored = matches!(&tests[at], PayloadTest::Pcre(pcre) if pcre.is_anchored);
     if is_anchored || !needs[at + 1].contains(&Kept::Last) {
         return false;
     }
-    // A later match of a content ends later. A content that needs no more than to be somewhere
-    // behind finds nothing from there that it did not find already. A later match of an expression
-    // may end earlier.
+    // A later match of a content ends later. So a content without an upper limit finds nothing from
+    // there that it did not find before. A later match of an expression may end earlier.
     let is_content = matches!(tests[at], PayloadTest::Content(_));
     let reader = tests[at + 1..].iter().find(|test| reads(test).contains(&Kept::Last));
     !(is_content && reader.is_some_and(is_unbounded))

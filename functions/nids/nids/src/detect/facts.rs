@@ -1,6 +1,6 @@
 //! Facts about a packet besides its bytes: [`FlowFacts`].
 
-/// What the flow table knows of a packet's flow.
+/// Facts from the flow table about a packet's flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowFacts {
     /// Which way the packet goes; `None` where it is of no flow, as fragments are.

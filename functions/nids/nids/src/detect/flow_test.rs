@@ -9,7 +9,7 @@ use warpline_packet::wire::ip_protocol;
 use super::{FlowFacts, FlowVars, Subject, XBits};
 use warpline_nids_rules::{Change, Effect, FlowTest, FlowTests, IntChange, Side, Span};
 
-/// What a packet's flow and hosts are known by.
+/// The state of a packet's flow and hosts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'a> {
     pub(super) subject: &'a Subject<'a>,
@@ -19,7 +19,7 @@ pub(super) struct Known<'a> {
     pub(super) now: Instant,
 }
 
-/// Whether the flow is as said.
+/// Whether the flow satisfies `tests`.
 pub(super) fn holds(tests: &FlowTests, known: &Known<'_>) -> bool {
     has_direction(tests.to_server, known.facts)
         && has_state(tests, known.facts)
@@ -31,7 +31,7 @@ fn has_direction(to_server: Option<bool>, facts: &FlowFacts) -> bool {
     to_server.is_none_or(|to_server| facts.to_server.unwrap_or(true) == to_server)
 }
 
-/// What is said beside the direction asks for a flow.
+/// Whether the conditions other than the direction hold. They require a flow.
 fn has_state(tests: &FlowTests, facts: &FlowFacts) -> bool {
     let is_asked = tests.established.is_some() || tests.is_stateless || tests.fragments.is_some();
     if is_asked && !facts.has_flow() {

@@ -70,12 +70,12 @@ impl Default for Limits {
 pub struct Broken {
     /// Its number among those given.
     pub rule: usize,
-    /// What is wrong with it, in a sentence.
+    /// The fault, in a sentence.
     pub message: String,
 }
 
-/// Rules, compiled. They go by their number among those given; one that is not there, or is broken,
-/// never matches.
+/// Compiled rules, by their number among those given. A rule that is missing or broken never
+/// matches.
 #[derive(Debug)]
 pub struct Detector {
     rules: Vec<Option<Compiled>>,
@@ -106,8 +106,8 @@ impl Detector {
         (Self { rules, steps_max: limits.steps }, broken)
     }
 
-    /// Whether the packet, its flow and its hosts are as the rule says. `vars` are those of the
-    /// flow, and not looked at where `facts` tells of none.
+    /// Whether the packet, its flow and its hosts satisfy the rule. `vars` are those of the flow;
+    /// they are unused if `facts` has no flow.
     pub fn header_matches(
         &self,
         rule: usize,
@@ -124,8 +124,8 @@ impl Detector {
             && flow_test::holds(&rule.flow, &known)
     }
 
-    /// Whether the payload holds what the rule says. A rule that says nothing of it is content with
-    /// any; all others need at least one byte.
+    /// Whether the payload satisfies the rule. A rule without payload tests accepts any payload;
+    /// all others need at least one byte.
     pub fn payload_matches(&self, rule: usize, buffer: Buffer<'_>, scratch: &mut Scratch) -> bool {
         let Some(rule) = self.rule(rule) else { return false };
         chain::holds(&rule.payload, buffer, self.steps_max, scratch)

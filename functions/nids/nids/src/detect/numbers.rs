@@ -43,8 +43,8 @@ fn unsigned(value: Value, slots: &Slots) -> u64 {
     }
 }
 
-/// Does one of the tests on numbers. Gives what "behind the last match" is from then on; `None`
-/// where it fails.
+/// Runs a test on numbers. Returns the end of the last match from then on; `None` if the test
+/// fails.
 pub(super) fn run(test: &PayloadTest, place: Place<'_>, slots: &mut Slots) -> Option<i64> {
     match test {
         PayloadTest::ByteTest { number, compare, is_negated, value } => {
@@ -57,7 +57,7 @@ pub(super) fn run(test: &PayloadTest, place: Place<'_>, slots: &mut Slots) -> Op
             let read = read(number, place, slots, BYTES_MAX)?;
             let value = masked(read.value, number.mask).wrapping_mul(u64::from(*multiplier));
             let value = if *is_aligned { aligned(value, 4) } else { value };
-            // What is over half of 64 bits jumps back: so do numbers as text that have a sign.
+            // Values of 2^63 and more jump back; numbers as text with a minus sign are such values.
             let by = value.wrapping_add(unsigned(*post_offset, slots)) as i64;
             jump(place, &read, *from, by)
         }
@@ -157,7 +157,7 @@ fn compares(compare: Compare, found: u64, with: u64) -> bool {
     }
 }
 
-/// To before the start is to the start; to behind the end is nowhere.
+/// A jump to before the start goes to the start; one past the end fails.
 fn jump(place: Place<'_>, read: &Read, from: JumpFrom, by: i64) -> Option<i64> {
     let base = match from {
         JumpFrom::Here => read.end,

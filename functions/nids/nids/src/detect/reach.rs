@@ -9,7 +9,7 @@ use warpline_nids_rules::{
     Action, Addresses, Change, Effect, FlowTest, PacketTest, PayloadTest, Protocol, Rule, XTrack,
 };
 
-/// What a rule is decided on.
+/// The data that a rule is evaluated on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Each packet with its own payload.
@@ -24,7 +24,7 @@ pub enum Reach {
     IpOnly,
 }
 
-/// What the rule is decided on.
+/// The data that `rule` is evaluated on.
 pub fn reach(rule: &Rule) -> Reach {
     if is_ip_only(rule) {
         return Reach::IpOnly;
@@ -78,8 +78,8 @@ fn is_ip_only(rule: &Rule) -> bool {
         && !is_complement(&rule.header.dst)
 }
 
-/// Whether the set was written as what it is not, which Suricata decides packet by packet. Of a set
-/// one can only tell that it has both the first and the last address, and not all.
+/// Whether the set was written as a complement, which Suricata evaluates packet by packet. The set
+/// itself shows only that it has both the first and the last address, but not all.
 fn is_complement(set: &Addresses) -> bool {
     let v4 = set.v4.first().is_some_and(|(min, _)| *min == Ipv4Addr::UNSPECIFIED)
         && set.v4.last().is_some_and(|(_, max)| *max == Ipv4Addr::BROADCAST);

@@ -21,7 +21,7 @@ pub struct Subject<'a> {
     pub dst: IpAddr,
     /// 4, 6, or 0 for what is not IP.
     pub version: u8,
-    /// The protocol behind the last IP header.
+    /// The protocol after the last IP header.
     pub protocol: u8,
     /// Source and destination port; `None` where the protocol has none, or the packet lacks its
     /// header.
@@ -30,8 +30,8 @@ pub struct Subject<'a> {
     pub payload: &'a [u8],
     /// Part of a packet that was fragmented.
     pub is_fragment: bool,
-    /// A header up to that of IP lies, so that nothing can be believed. Where the one behind it
-    /// does, the packet has neither that nor a payload.
+    /// A header up to that of IP is malformed, so no field can be trusted. If only the next header
+    /// is malformed, the packet has neither that header nor a payload.
     pub is_malformed: bool,
     ip: &'a [u8],
     transport: &'a [u8],
@@ -175,7 +175,7 @@ fn addresses(ip: &[u8], version: u8) -> (IpAddr, IpAddr) {
     found.unwrap_or((none, none))
 }
 
-/// Whether it is a header behind that of IP that lies: who sent the packet to whom is known.
+/// Whether only the header after that of IP is malformed, so that the addresses are valid.
 fn is_behind_ip(lie: Malformed) -> bool {
     use Malformed::{
         EspTruncated, IcmpTruncated, TcpHeaderLen, TcpTruncated, UdpLength, UdpTruncated,

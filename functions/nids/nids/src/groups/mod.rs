@@ -28,7 +28,7 @@ use super::detect::contains;
 use warpline_nids_rules::{PacketTest, Protocol, Rule};
 use warpline_search::{Cache, Choice, Matcher, Pattern};
 
-/// What a rule is found by.
+/// How a rule is found.
 #[derive(Clone, Debug)]
 pub struct Anchor {
     /// A literal that has to be in the payload, where there is one.
@@ -51,7 +51,7 @@ pub struct Groups {
     patterns_max: usize,
 }
 
-/// What packets fall apart by before ports.
+/// The division of packets before that by ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Upper {
     Tcp,
@@ -69,7 +69,7 @@ struct UpperGroups {
 
 /// The rules of packets that are scanned alike.
 pub struct Group {
-    /// Nothing, where no rule has a literal.
+    /// `None` if no rule has a literal.
     matcher: Option<Box<dyn Matcher>>,
     /// Where the rules of each literal begin; one more than there are literals.
     starts: Vec<u32>,
@@ -157,7 +157,7 @@ impl Groups {
         self.memory_len
     }
 
-    /// What the matchers are called, each name once.
+    /// The names of the matchers, each once.
     pub fn matcher_names(&self) -> BTreeSet<&'static str> {
         let groups = self.uppers.iter().flat_map(|upper| &upper.groups);
         groups.filter_map(|group| group.matcher()).map(Matcher::name).collect()
@@ -171,7 +171,7 @@ impl Groups {
 }
 
 impl Group {
-    /// What looks for the literals; `None` where no rule has one.
+    /// The matcher of the literals; `None` if no rule has one.
     #[inline]
     pub fn matcher(&self) -> Option<&dyn Matcher> {
         self.matcher.as_deref()
@@ -189,7 +189,7 @@ impl Group {
         &self.rules
     }
 
-    /// Whether literal `id` of the matcher is in `bytes` and ends behind place `border` of it.
+    /// Whether literal `id` of the matcher is in `bytes` and ends after place `border` of it.
     pub fn ends_behind(&self, id: u32, bytes: &[u8], border: usize) -> bool {
         let Some(Pattern { bytes: literal, is_nocase }) = self.patterns.get(id as usize) else {
             return false;
@@ -198,15 +198,15 @@ impl Group {
         bytes.get(first..).is_some_and(|bytes| contains(bytes, literal, *is_nocase))
     }
 
-    /// Whether a literal may lie across the border behind the first three of eight bytes, of which
-    /// the first is the highest.
+    /// Whether a literal may lie across the border after the third of eight bytes; the first byte
+    /// is the highest.
     #[inline]
     pub fn may_span(&self, eight: u64) -> bool {
         self.seams.may_span(eight)
     }
 
-    /// The part of `bytes` that holds every literal which lies across place `border`: it begins
-    /// before and ends behind. `None` where none does.
+    /// The part of `bytes` that holds every literal across place `border`. It begins before the
+    /// border and ends after it. `None` if no literal lies across.
     #[inline]
     pub fn spanning(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         self.seams.spanning(bytes, border)

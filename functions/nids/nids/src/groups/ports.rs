@@ -38,7 +38,7 @@ pub(super) enum GroupKey {
 
 /// The classes of both sides of a protocol's ports.
 pub(super) struct PortClasses {
-    /// By port, for source and for destination; nothing on a side where no rule asks for ports.
+    /// By port, for source and for destination; empty for a side whose ports no rule names.
     of_port: [Box<[u8]>; 2],
     /// How many classes of a side have groups of their own.
     own: [u8; 2],

@@ -17,11 +17,11 @@ impl<N> Default for Ranges<N> {
 }
 
 impl<N: Ord + Copy> Ranges<N> {
-    /// Of ranges with both ends in them, each with its rule; `next` is the number behind another,
-    /// `None` behind the last.
+    /// From inclusive ranges, each with its rule. `next` returns the successor of a number, and
+    /// `None` for the last.
     pub(super) fn new(ranges: Vec<(N, N, u32)>, next: impl Fn(N) -> Option<N>) -> Self {
-        // Where a rule begins or ends to be named; ends first, so that nothing is named twice at a
-        // border.
+        // The places where a rule's range begins or ends. Ends come first, so that no rule is named
+        // twice at a border.
         let mut turns: Vec<(N, bool, u32)> = Vec::with_capacity(2 * ranges.len());
         for (first, last, rule) in ranges {
             turns.push((first, true, rule));

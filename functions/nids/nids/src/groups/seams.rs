@@ -1,11 +1,11 @@
 //! Where a literal may lie across the seam of two segments: [`Seams`].
 //!
-//! What lies across a seam holds one of the three stretches of four bytes that do; if it is
-//! shorter, it is the stretch. A bit for each two bytes in a row, then some for each hash of four,
-//! in any literal, say of most seams that nothing lies across, in one look or four instead of a
-//! scan. Text has many of these four bytes by chance, and fewer of six. Then a literal that lies
-//! across begins and ends within the run of such stretches, and has its first four bytes and its
-//! last four there, which is seldom so.
+//! A literal across a seam contains one of the three four-byte stretches that cross it. A shorter
+//! literal is such a stretch itself. Two filters hold the stretches of all literals: a bit for each
+//! two bytes in a row, and some bits for each hash of four. They rule out most seams with one
+//! look-up or four instead of a scan. Text often has such four bytes by chance, and such six bytes
+//! less often. A literal across the seam lies within the run of such stretches, with its first four
+//! bytes and its last four. This is rare by chance.
 
 use core::ops::Range;
 
@@ -36,7 +36,7 @@ struct Parts {
     words: Box<[u64]>,
 }
 
-/// What is known of a stretch, as far as a filter knows.
+/// The facts about a stretch, as far as a filter has them.
 #[derive(Clone, Copy, Default)]
 struct Part {
     /// Whether it is in some literal.
@@ -90,7 +90,7 @@ impl Seams {
     }
 
     /// The part of `bytes` that holds every literal which begins before place `border` and ends
-    /// behind it; `None` where there is none.
+    /// after it; `None` if there is none.
     #[inline]
     pub(super) fn spanning(&self, bytes: &[u8], border: usize) -> Option<Range<usize>> {
         let around = border.checked_sub(BEFORE).and_then(|start| bytes.get(start..));
@@ -106,7 +106,7 @@ impl Seams {
         Some(long.map_or(start..end, |long| long.start.min(start)..long.end.max(end)))
     }
 
-    /// Whether a literal may lie across the border behind the first [`BEFORE`] of eight bytes.
+    /// Whether a literal may lie across the border after the first [`BEFORE`] of eight bytes.
     #[inline]
     pub(super) fn may_span(&self, eight: u64) -> bool {
         let (is_long, is_short) = self.look(eight);
@@ -148,7 +148,7 @@ impl Seams {
         first.ends || next.ends || (next.is_in && self.has_six(all, at))
     }
 
-    /// What is known of the four bytes from one of eight on.
+    /// The facts about the four bytes from `at` on.
     #[inline(always)]
     fn part(&self, all: Eight, at: usize) -> Part {
         self.parts.get(all.stretch(at, PART_LEN))
@@ -283,7 +283,7 @@ fn number(part: &[u8]) -> u64 {
 #[inline]
 fn fold(bytes: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // Of the lower seven bits, the eighth then says whether they are `A` or more, and more than
+    // Sums of the lower seven bits set the eighth bit of each byte that is at least `A`, or above
     // `Z`.
     let low = bytes & (0x7f * EACH);
     let from_a = low + (0x80 - b'A' as u64) * EACH;

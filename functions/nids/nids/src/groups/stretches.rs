@@ -14,7 +14,7 @@ pub(super) struct Stretches<'a> {
     places: HashMap<&'a Ports, usize>,
     /// Where stretches begin; the last ends at the last place.
     borders: Vec<u32>,
-    /// By stretch; 0 where nobody asks.
+    /// By stretch; 0 if no rule names it.
     classes: Vec<u32>,
     /// How many rules ask for each class.
     asked: Vec<u32>,
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// A set made of what is chosen of a few bounds, so that many sets share them.
+    /// A set with bounds from a short list, so that many sets share them.
     fn set() -> impl Strategy<Value = Ports> {
         const BOUNDS: [u16; 10] = [0, 1, 2, 80, 81, 443, 1024, 1030, u16::MAX - 1, u16::MAX];
         prop::collection::btree_set(0..BOUNDS.len(), 1..6).prop_map(|places| {

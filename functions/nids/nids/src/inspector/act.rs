@@ -8,7 +8,7 @@ use warpline_nf::Emit;
 use warpline_nids_rules::{Action, Rejected};
 
 impl Inspector {
-    /// What a threshold says of the match where the verdict hangs on it, and what the rule does.
+    /// The decision of a threshold, if the verdict depends on it, and the action of the rule.
     pub(super) fn decide(&mut self, at: &At<'_>, rule: u32) -> (Option<Decision>, Action) {
         let Self { tables, thresholds, flows, .. } = self;
         let Known { action, decides, .. } = tables.known[rule as usize];
@@ -28,15 +28,15 @@ impl Inspector {
         (Some(decision), action)
     }
 
-    /// What a match changes of flow and hosts.
+    /// Applies the changes of a match to the flow and the hosts.
     pub(super) fn apply(&mut self, at: &At<'_>, matched: &Matched) {
         let Self { tables, flows, xbits, .. } = self;
         let vars = at.place().map(|place| &mut flows.vars(place).vars);
         tables.detector.apply(matched.rule as usize, &at.subject, vars, xbits, at.now);
     }
 
-    /// What a match does to the packet, and to its flow where the stream matched or the rule is
-    /// about addresses.
+    /// Applies the action of a match to the packet. It also applies to the flow if the stream
+    /// matched or the rule is about addresses alone.
     pub(super) fn act(
         &mut self,
         at: &At<'_>,

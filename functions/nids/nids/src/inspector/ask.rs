@@ -61,7 +61,7 @@ impl Inspector {
         verdict
     }
 
-    /// Notes a match for the report, with what was decided of it.
+    /// Notes a match for the report, together with the decision on it.
     fn note(
         &mut self,
         at: &At<'_>,
@@ -137,8 +137,8 @@ impl Inspector {
             return Some(Matched { rule, is_stream: false, before });
         }
         let (_, to) = grew?;
-        // What it matched in is not looked at again, but for what the literal at hand may have
-        // begun in.
+        // Bytes of an earlier match are skipped, except those in which the literal at hand may have
+        // begun.
         if known.literal.is_none() && matched_len.is_some() {
             return None;
         }

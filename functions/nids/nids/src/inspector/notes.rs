@@ -8,21 +8,21 @@
 use super::super::report::{ALERTS_MAX, Decision, Policy};
 use super::At;
 
-/// Matches that thresholds count and may hold back.
+/// Matches that thresholds count and may withhold.
 const COUNTED_MAX: usize = 32;
-/// Matches that are not told; they are counted by rule.
+/// Matches that raise no alert; they are counted by rule.
 const SILENT_MAX: usize = 17;
 /// Notes about a packet.
 pub(in super::super) const NOTES_MAX: usize = ALERTS_MAX + COUNTED_MAX + SILENT_MAX;
 
-/// What is known of a match before the report has it.
+/// The expected treatment of a match by the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Telling {
-    /// It is told.
+    /// It is reported.
     Certain,
-    /// The report counts it, and may hold it back.
+    /// The report counts it, and may withhold it.
     Counted,
-    /// It is held back.
+    /// It is withheld.
     Silent,
 }
 
@@ -46,7 +46,7 @@ impl Telling {
     }
 }
 
-/// What was noted of the packet at hand.
+/// Numbers of matches noted for the packet at hand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Notes {
     certain: usize,
@@ -60,7 +60,8 @@ impl Notes {
         self.certain + self.counted + self.silent == 0
     }
 
-    /// Whether one more is noted. Behind as many as are told in any case nothing is told.
+    /// Whether one more is noted. After [`ALERTS_MAX`] certain alerts, no further alert can be
+    /// reported.
     pub(super) fn take(&mut self, telling: Telling) -> bool {
         let may_be_told = self.certain < ALERTS_MAX;
         let (count, has_room) = match telling {

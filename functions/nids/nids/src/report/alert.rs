@@ -17,13 +17,13 @@ pub struct Alert<'a> {
     pub rule: u32,
     /// The rule set ([`super::Generation::number`]).
     pub generation: u32,
-    /// The packet's own time, which is told.
+    /// The packet's own time, for reports.
     pub captured: Instant,
     /// The packet's time, which thresholds count by.
     pub now: Instant,
     /// Source and destination; `None` where it is not IP.
     pub ends: Option<(IpAddr, IpAddr)>,
-    /// The protocol behind the last IP header.
+    /// The protocol after the last IP header.
     pub protocol: u8,
     /// Source port, or type of ICMP; 0 where there is none.
     pub src_port: u16,
@@ -33,19 +33,19 @@ pub struct Alert<'a> {
     pub vlans: [Option<u16>; 3],
     /// Its flow; `None` where it has none.
     pub flow: Option<FlowAt>,
-    /// What rules set of the flow.
+    /// The flow's variables, as rules set them.
     pub vars: FlowVars,
     /// The packet is not let through.
     pub is_blocked: bool,
     /// It matched in the stream, not in the packet alone.
     pub is_stream: bool,
-    /// It is the first that is noted of a packet, or of what was left when a flow ended.
+    /// It is the first match noted of a packet, or of the data left when a flow ended.
     pub is_first: bool,
-    /// What the shard decided; `None` leaves it to the report.
+    /// The decision of the shard; `None` leaves it to the report.
     pub decision: Option<Decision>,
-    /// Bytes of what matched, all of it.
+    /// The length of all matched data, in bytes.
     pub payload_len: u32,
-    /// As much of it as is told.
+    /// The part of it for reports.
     pub payload: &'a [u8],
     /// Where the packet came from.
     pub source: Source,
@@ -53,7 +53,7 @@ pub struct Alert<'a> {
     pub link: LinkType,
     /// The head of its frame, where it is Ethernet: who sent it to whom.
     pub ether: Option<[u8; ethernet::HEADER_LEN]>,
-    /// As much of its frame as is told.
+    /// The part of its frame for reports.
     pub frame: &'a [u8],
 }
 
@@ -63,13 +63,13 @@ pub enum Source {
     /// It is a packet of the input.
     #[default]
     Wire,
-    /// It was put together of fragments, of which a packet of the input was the last.
+    /// It was reassembled from fragments, the last of them a packet of the input.
     Fragments,
     /// It waited in a stream until the flow ended.
     FlowEnd,
 }
 
-/// What a flow had come to, the packet at hand included.
+/// The state of a flow, the packet at hand included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowAt {
     /// Its name ([`warpline_streams::flows::Flows::id`]).
@@ -120,8 +120,8 @@ impl<'a> Alert<'a> {
         + ethernet::HEADER_LEN
         + 4;
 
-    /// Writes it to `out`, with as much of the payload as finds room and then of the frame, and
-    /// gives its length; 0 where not even [`Alert::LEN`] bytes do.
+    /// Writes it to `out`, with as much of the payload as fits, and then of the frame. Returns its
+    /// length; 0 if `out` has less than [`Alert::LEN`] bytes.
     pub fn encode(&self, out: &mut [u8]) -> usize {
         let Some((head, tail)) = out.split_at_mut_checked(Self::LEN) else { return 0 };
         let len = self.payload.len().min(tail.len());

@@ -1,4 +1,4 @@
-//! The report: decides which alerts are told, writes them, and counts each rule's matches.
+//! The report: selects the alerts to write, writes them, and counts each rule's matches.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use warpline_nf::{
 };
 use warpline_nids_rules::Names;
 
-/// What is written, and where.
+/// The outputs for alerts, with their files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertConfig {
     /// A file for EVE lines, besides the run's own.
@@ -22,7 +22,7 @@ pub struct AlertConfig {
     pub fast_log: Option<Destination>,
     /// A file for hits by rule, as JSON, at the end.
     pub hits: Option<Destination>,
-    /// What EVE lines say.
+    /// The optional parts of EVE lines.
     pub options: EveOptions,
     /// How many counts thresholds keep.
     pub thresholds: usize,
@@ -38,8 +38,8 @@ impl AlertConfig {
     }
 }
 
-/// Alerts that a packet may cause, as many as with Suricata where nothing else is said
-/// (`packet-alert-max`). What `noalert`, suppressions and thresholds hold back is none of them.
+/// The most alerts that a packet may cause, as in Suricata by default (`packet-alert-max`). Matches
+/// withheld by `noalert`, suppressions and thresholds do not count.
 pub const ALERTS_MAX: usize = 15;
 
 /// Takes the notes that [`Alert::encode`] writes.
@@ -74,8 +74,8 @@ struct Current {
 }
 
 impl AlertReport {
-    /// Of a function with the rule set of `generation` and those that will follow it. Creates the
-    /// files; the error says which can't be.
+    /// For a function with the rule set of `generation` and those that follow it. Creates the
+    /// files; the error names the file that cannot be created.
     pub fn open(
         config: &AlertConfig,
         generation: &Generation,
@@ -105,7 +105,7 @@ impl AlertReport {
         Ok(report)
     }
 
-    /// Counts the match and says whether it is told.
+    /// Counts the match and returns whether it is reported; `None` for an unknown rule.
     fn is_told(&mut self, alert: &Alert<'_>) -> Option<bool> {
         let current = self.current.as_mut().filter(|current| current.number == alert.generation)?;
         let place = current.places.get_mut(alert.rule as usize)?;

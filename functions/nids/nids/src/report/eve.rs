@@ -14,7 +14,7 @@ use crate::apps::{Apps, Side};
 use crate::detect::FlowVars;
 use warpline_nids_rules::{About, Names, Target};
 
-/// What else is written.
+/// Options for the contents of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EveOptions {
     /// Bytes of the payload in base 64, as `payload`.
@@ -31,7 +31,7 @@ pub struct EveOptions {
 }
 
 impl EveOptions {
-    /// Bytes of an alert's payload and frame that are told at most.
+    /// The most bytes of an alert's payload and of its frame in reports.
     pub fn told_len(&self) -> [usize; 2] {
         [self.payload.max(self.payload_printable), self.packet]
     }
@@ -43,7 +43,7 @@ pub(super) struct Known<'a> {
     pub(super) packet: u64,
     /// Its rule.
     pub(super) about: &'a About,
-    /// What flowbits and flowints are called.
+    /// The names of flowbits and flowints.
     pub(super) names: &'a Names,
 }
 

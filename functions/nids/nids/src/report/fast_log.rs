@@ -8,7 +8,8 @@ use super::text::{address, fast_time, protocol_name};
 use warpline_nf::is_deceptive;
 use warpline_nids_rules::About;
 
-/// Appends the line of `alert`, of the rule `about`. What is not IP has no addresses to tell.
+/// Appends the line of `alert`, of the rule `about`. A frame that is not IP has no addresses to
+/// print.
 pub(super) fn write_line(out: &mut Vec<u8>, alert: &Alert<'_>, about: &About) {
     fast_time(out, alert.captured);
     let drop = if alert.is_blocked { "[Drop] " } else { "" };

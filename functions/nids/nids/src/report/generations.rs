@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use super::{Policies, Policy};
 use warpline_nids_rules::{About, Action, Names, Rule, ThresholdFile};
 
-/// What the report needs of a rule.
+/// The properties of a rule that the report needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
-    /// What it is called.
+    /// Its identity.
     pub about: About,
-    /// What it does.
+    /// Its action.
     pub action: Action,
-    /// What is told of it.
+    /// Its reporting policy.
     pub policy: Policy,
 }
 

@@ -50,7 +50,7 @@ impl Hits {
         }
     }
 
-    /// What was counted at a place.
+    /// The counts at a place.
     pub(super) fn at(&mut self, place: usize) -> Option<&mut Hit> {
         self.list.get_mut(place)
     }

@@ -18,29 +18,29 @@ use warpline_nids_rules::{
     Action, Addresses, Ids, Rate, RateFilter, Rule, SuppressEnd, Threshold, ThresholdFile,
 };
 
-/// What is told of a rule's matches.
+/// The reporting policy for a rule's matches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
-    /// Nothing is: `noalert`, or a suppression of all packets.
+    /// Nothing is reported: `noalert`, or a suppression of all packets.
     pub is_silent: bool,
-    /// Packets of which nothing is told.
+    /// Addresses whose packets are not reported.
     pub suppressed: Arc<[(SuppressEnd, Arc<Addresses>)]>,
-    /// What counts matches.
+    /// Counts matches.
     pub filter: Option<Filter>,
 }
 
-/// What counts a rule's matches.
+/// A filter that counts a rule's matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// `threshold`.
     Threshold(Threshold),
-    /// `detection_filter`: it matches from one behind the `count`th on.
+    /// `detection_filter`: it matches after the `count`th match.
     Detection(Rate),
-    /// `rate_filter`: from one behind the `count`th on it does `action` for `timeout_s` seconds.
+    /// `rate_filter`: after the `count`th match it does `action` for `timeout_s` seconds.
     Rate {
         /// When it begins.
         rate: Rate,
-        /// What it does then.
+        /// The new action.
         action: Action,
         /// For how long, in seconds.
         timeout_s: u32,
@@ -48,7 +48,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// How many of what it counts.
+    /// The number of matches and their time.
     pub fn rate(&self) -> Rate {
         match self {
             Self::Threshold(threshold) => threshold.rate,
@@ -77,7 +77,7 @@ impl Policy {
         matches!(self.filter, Some(Filter::Rate { action: Action::Reject(_), .. }))
     }
 
-    /// Whether nothing is told of packets with these addresses.
+    /// Whether packets with these addresses are suppressed.
     pub fn suppresses(&self, (src, dst): (IpAddr, IpAddr)) -> bool {
         self.suppressed.iter().any(|(end, addresses)| match end {
             SuppressEnd::Source => contains(addresses, src),
@@ -103,9 +103,9 @@ fn is_in<T: Ord + Copy>(ranges: &[(T, T)], one: T) -> bool {
 /// A `threshold.config`, ready to be laid over many rules.
 pub struct Policies<'a> {
     file: &'a ThresholdFile,
-    /// Places in the lists of what is about one rule only.
+    /// Places in the lists of entries that name one rule.
     own: HashMap<(u32, u32), Lines>,
-    /// Those of what is about many.
+    /// Places of entries that name several.
     many: Lines,
 }
 
@@ -137,7 +137,7 @@ impl<'a> Policies<'a> {
         if is_one { self.own.entry((ids.gid, ids.sid)).or_default() } else { &mut self.many }
     }
 
-    /// What is told of matches of `rule`.
+    /// The reporting policy of `rule`.
     pub fn of(&self, rule: &Rule) -> Policy {
         let (gid, sid) = (rule.about.gid, rule.about.sid);
         let none = Lines::default();

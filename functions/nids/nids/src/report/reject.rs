@@ -46,8 +46,8 @@ impl Rejecter {
         }
     }
 
-    /// Tells whom is to be told that `packet` was rejected: at most two packets of at most
-    /// [`FRAME_LEN_MAX`] bytes. The source's is sent back, the destination's goes on to the next
+    /// Sends notice to `whom` that `packet` was rejected: at most two packets of at most
+    /// [`FRAME_LEN_MAX`] bytes. The source's is sent back, the destination's continues to the next
     /// function.
     pub fn reject(&mut self, packet: &Packet<'_>, whom: Rejected, emit: &mut Emit<'_>) {
         let headers = packet.headers();
@@ -78,7 +78,7 @@ impl Rejecter {
         self.withheld += u64::from(!told);
     }
 
-    /// What it counted.
+    /// Visits its counters.
     pub fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("reject_resets", self.resets);
         visit("reject_unreachables", self.unreachables);
@@ -97,7 +97,7 @@ pub(super) struct Subject<'a> {
     pub(super) link: LinkType,
 }
 
-/// What a reset says.
+/// The fields of a reset.
 struct Reset {
     ends: Ends,
     ports: (u16, u16),
@@ -127,7 +127,7 @@ impl<'a> Subject<'a> {
             return None;
         }
         let link = self.link_header()?;
-        // What is sent to many is refused here as well.
+        // A packet to many receivers is refused here as well.
         link_back(out, link, self.link)?;
         out.get_mut(..link.len())?.copy_from_slice(link);
         let ack = segment.has(tcp::flags::ACK).then(|| segment.ack());
@@ -205,7 +205,7 @@ impl<'a> Subject<'a> {
         Some((segment, ends, data_len as u32 + controls[0] + controls[1]))
     }
 
-    /// Writes a reset behind the link header that is in `out` already.
+    /// Writes a reset after the link header that is in `out` already.
     fn write(&self, out: &mut [u8], reset: &Reset) -> Option<usize> {
         let at = usize::from(self.headers.l3);
         let rest = out.get_mut(at..)?;

@@ -1,11 +1,10 @@
-//! Thresholds: which of a rule's matches are told, and which do anything, by how many there were.
+//! Thresholds: which of a rule's matches are reported, and which are acted on, by their number.
 //!
-//! What is decided, match by match, as Suricata 7 and 8 do it (userguide, rules/thresholding and
+//! Decisions are made match by match, as in Suricata 7 and 8 (userguide, rules/thresholding and
 //! configuration/global-thresholds; `detect-engine-threshold.c`). A window begins with the first
-//! match and holds for `seconds`, its last moment included; the first match behind it begins
-//! another.
+//! match and lasts `seconds`, its last moment included. The first match after it begins another.
 //!
-//! | filter           | nothing happens     | told, and acted on       | acted on, not told          |
+//! | filter           | nothing happens     | reported and acted on    | acted on, not reported      |
 //! |------------------|---------------------|--------------------------|-----------------------------|
 //! | limit            |                     | the first `count`        | the rest of the window      |
 //! | threshold        | those between       | every `count`th          |                             |
@@ -15,8 +14,8 @@
 //! | rate_filter      |                     | all, some with the new action |                        |
 //! | suppress, noalert|                     |                          | all                         |
 //!
-//! "Acted on" is what the rule does besides alerting: drop, reject, pass. What a match changes in
-//! flowbits and the like it always changes.
+//! "Acted on" means the rule's other actions: drop, reject, pass. A match always changes flowbits
+//! and similar state.
 
 use core::net::IpAddr;
 
@@ -31,15 +30,15 @@ use warpline_nids_rules::{Action, Rate, Threshold, ThresholdHow, Track};
 const IDLE_S: u64 = 3600;
 const SECOND: u64 = 1_000_000_000;
 
-/// What becomes of a match.
+/// The decision on a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Decision {
-    /// It is told, and acted on.
+    /// It is reported and acted on.
     Told = 1,
     /// It is acted on only.
     Silent = 2,
-    /// It is as if there were none.
+    /// It is ignored.
     Nothing = 3,
 }
 
@@ -61,7 +60,7 @@ pub struct RuleId {
     pub rev: u32,
 }
 
-/// What thresholds have to know of a match.
+/// The facts about a match that thresholds need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
     /// The rule.
@@ -74,7 +73,7 @@ pub struct Match {
     pub now: Instant,
 }
 
-/// What was counted so far. What is decided depends on the matches and their order alone.
+/// The counts so far. Decisions depend only on the matches and their order.
 pub struct Thresholds {
     entries: Entries<Key, Count>,
 }
@@ -129,8 +128,8 @@ impl Thresholds {
         self.entries.len()
     }
 
-    /// What becomes of a match of a rule that does `action`, and what is done. Matches come in the
-    /// order of their time.
+    /// Decides on a match of a rule with `action`, and returns the action to take. Matches come in
+    /// the order of their time.
     pub fn decide(&mut self, policy: &Policy, action: Action, what: &Match) -> (Decision, Action) {
         let (decision, action) = match (what.ends, &policy.filter) {
             (Some(ends), _) if policy.suppresses(ends) => (Decision::Silent, action),
@@ -184,7 +183,7 @@ fn idle_end(now: Instant) -> u64 {
 }
 
 impl Key {
-    /// What a match is counted with; `None` where it is to be counted by flow and has none.
+    /// The key that a match is counted by; `None` if it is counted by flow and has none.
     fn of(filter: &Filter, what: &Match, (src, dst): (IpAddr, IpAddr)) -> Option<Self> {
         let Rate { track, .. } = filter.rate();
         let (mut ends, mut flow) = (None, 0);
@@ -232,7 +231,7 @@ impl Count {
         (count, if told { Decision::Told } else { Decision::Nothing })
     }
 
-    /// Another match, within the window or behind it.
+    /// Another match, within the window or after it.
     fn go_on(
         &mut self,
         filter: &Filter,

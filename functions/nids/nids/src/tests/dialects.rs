@@ -6,7 +6,7 @@ use super::run::Temporary;
 use crate::DEFINITION;
 use warpline_verify::{Harness, Input, try_build};
 
-/// The places of the frames that a file with this rule, named by `key`, tells of.
+/// The places of the frames that raise alerts with a file with this rule, named by `key`.
 fn told(key: &str, options: &str, frames: &[Frame]) -> Vec<usize> {
     let folder = Temporary::new();
     let rule = format!("alert udp any any -> any any (msg:\"one\"; {options} sid:1; rev:1;)\n");
@@ -28,7 +28,7 @@ fn each_file_is_read_in_its_own() {
         .zip(2000..)
         .map(|(payload, port)| Frame::udp(payload).ports([port, 53]))
         .collect();
-    // Options; what they tell of as Suricata's, as Snort's.
+    // Options, and the frames that raise alerts in Suricata's dialect and in Snort's.
     let cases: &[(&str, &[usize], &[usize])] = &[
         ("content:\"bc\";", &[1, 2, 3], &[1, 2, 3]),
         ("dsize:3<>5;", &[2], &[1, 2, 3]),

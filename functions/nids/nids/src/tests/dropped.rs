@@ -27,9 +27,9 @@ fn ran(table: &str, pieces: &[Piece<'_>]) -> Ran {
 #[test]
 fn the_stream_is_without_them() {
     let cases: &[(&[Piece<'_>], &[Told], &[usize])] = &[
-        // What comes in their place is looked into.
+        // Data in their place is inspected.
         (&[(0, b"att", false), (3, b"xxx", true), (3, b"ack", false)], &[(4, 9), (5, 1)], &[4]),
-        // What they held matches with nothing that comes later.
+        // Their data matches with no later data.
         (&[(0, b"atta", true), (4, b"ck", false), (0, b"xxxx", false)], &[(3, 9)], &[3]),
         // They came ahead of their turn.
         (&[(3, b"xxx", true), (3, b"ack", false), (0, b"att", false)], &[(3, 9), (5, 1)], &[3]),
@@ -56,7 +56,7 @@ fn the_stream_is_without_them() {
         // Nothing of them was new.
         (&[(0, b"att", false), (0, b"xxx", true), (3, b"ack", false)], &[(4, 9), (5, 1)], &[4]),
         (&[(3, b"ack", false), (3, b"xxx", true), (0, b"att", false)], &[(4, 9), (5, 1)], &[4]),
-        // Their bytes are mixed with others': nothing goes on.
+        // Their bytes are mixed with those of others: all later packets are dropped.
         (&[(3, b"ack", false), (0, b"atta", true), (0, b"att", false)], &[(4, 9), (4, 1)], &[4, 5]),
     ];
     for (pieces, alerts, dropped) in cases {
@@ -100,8 +100,8 @@ fn a_dropped_fragment_is_not_put_together() {
     assert_eq!((ran.alerts, ran.dropped), (vec![(0, 9), (2, 1)], vec![0]));
 }
 
-/// What Suricata 7.0.10 tells of the same packets and rules with `--simulate-ips`: what a match
-/// sets is set, whatever becomes of the packet.
+/// As Suricata 7.0.10 does with `--simulate-ips` for the same packets and rules. A match sets its
+/// state even if the packet is dropped.
 #[test]
 fn what_rules_set_on_them_stays_set() {
     for (sets, asks) in [
@@ -158,7 +158,7 @@ fn cuts() -> impl Strategy<Value = Vec<Cut>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Of the others, the same is told as where the dropped ones never were.
+    /// Other packets raise the same alerts as without the dropped ones.
     #[test]
     fn as_if_they_never_were(options in vec(options(), 1..10), stream in vec(select(b"abc".to_vec()), 1..30), cuts in cuts()) {
         let mut pieces: Vec<(usize, usize, Vec<u8>, u8)> = Vec::new();

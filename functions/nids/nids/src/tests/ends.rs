@@ -14,7 +14,7 @@ const RULES: &str = "alert tcp any any -> any 80 (flow:established,to_server; co
                      alert tcp any any -> any any (content:\"VERYDATA\"; sid:2;)\n\
                      alert tcp any 80 -> any any (flow:to_client; content:\"DATA\"; sid:4;)\n";
 
-/// The client sends `VERY`, loses four bytes and sends `DATA`, which nobody acknowledges.
+/// The client sends `VERY`, loses four bytes and sends `DATA`, which stays unacknowledged.
 fn talk() -> Talk {
     let mut talk = Talk::new(&Frame::udp(b""));
     talk.client(b"VERY");
@@ -24,7 +24,7 @@ fn talk() -> Talk {
     talk
 }
 
-/// What is told of frames, each at its time in milliseconds or its place, and after them at `tick`
+/// Alerts for frames, each at its time in milliseconds or its place, and then for a tick at `tick`
 /// seconds.
 struct Told {
     /// By frame, the rules' places.

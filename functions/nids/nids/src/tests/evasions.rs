@@ -223,8 +223,8 @@ fn a_reset_does_not_hide_what_follows() {
     }
 }
 
-/// There is room for so many segments behind a gap; what fills it afterwards is new to its
-/// receiver.
+/// Only a limited number of segments is kept after a gap. Data that fills the gap afterwards is new
+/// to its receiver.
 #[test]
 fn segments_ahead_do_not_hide_what_is_before_them() {
     let mut many: Vec<(i32, &[u8])> = (6..520).map(|at| (at, &b"x"[..])).collect();
@@ -250,8 +250,8 @@ fn segments_ahead_do_not_hide_what_is_before_them() {
     assert!(is_found("", &talk.frames));
 }
 
-/// What comes for a gap that was given up for lack of room is looked at by itself: that what it
-/// shares with others is missed is in the manual.
+/// Data for a gap that was given up for lack of room is inspected by itself. The manual documents
+/// that matches across segments are missed there.
 #[test]
 fn what_is_split_at_a_gap_that_was_given_up_is_missed() {
     type Pieces<'a> = &'a [(i32, &'a [u8])];
@@ -316,7 +316,7 @@ fn fragments_do_not_hide() {
     assert!(is_found("", &talk.frames));
 }
 
-/// The others went on before: with the last one their receiver would have it all.
+/// The others were forwarded before: with the last one their receiver would have them all.
 #[test]
 fn what_completes_a_dropped_datagram_never_goes_on() {
     let rule = "drop udp any any -> any any (content:\"attack\"; sid:1;)\n";
@@ -345,7 +345,7 @@ fn fragments_overlap_by_policy() {
         piece(16, b"xxxxxxxx", false),
         piece(0, header, true),
     ];
-    // It starts before what it covers, and ends with it or behind it.
+    // It starts before the covered fragment, and ends with it or after it.
     let header_too = [header, b"attack.."].concat();
     let over = |end: usize| {
         [

@@ -64,7 +64,7 @@ fn rules_without_a_literal_are_asked_of_each_packet_that_may_match() {
     }
 }
 
-/// What a stream refuses is looked into packet by packet, and is no part of the stream.
+/// Data that a stream refuses is inspected packet by packet, and is not part of the stream.
 #[test]
 fn payloads_that_the_stream_refuses() {
     let rules = "alert tcp any any -> any any (content:\"attack\"; sid:1;)\n\
@@ -110,12 +110,12 @@ fn a_literal_that_comes_again_does_not_match_old_data() {
         words.iter().for_each(|word| talk.client(word.as_bytes()));
         talk.frames
     };
-    // Places behind the handshake, where the second content is looked for, and where the first is.
+    // Places after the handshake: with the second content as the fast pattern, and with the first.
     let cases: &[(&[&str], [&[usize]; 2])] = &[
         (&["login a", "xyz", "xyz", "xyz xyz"], [&[1], &[1]]),
         (&["login a xyz", "login b", "xyz", "xyz"], [&[0, 2], &[0, 2]]),
         (&["xyz login", "xyz", "login"], [&[0, 2], &[0, 2]]),
-        // What begins in old data counts where it is what is looked for.
+        // A match that begins in old data counts if its literal is the fast pattern.
         (&["login xyz lo", "gin xy", "z"], [&[0], &[0, 2]]),
         (&["login xyz xy", "z login"], [&[0, 1], &[0]]),
     ];
@@ -296,7 +296,7 @@ fn many_rules_wait_for_more() {
     assert_eq!(alerts(&rules, &frames), expected);
 }
 
-/// What a packet sets is asked of the next, as with Suricata.
+/// State that a packet sets is visible from the next packet on, as in Suricata.
 #[test]
 fn xbits_are_asked_before_they_are_set() {
     for track in ["ip_src", "ip_dst", "ip_pair"] {

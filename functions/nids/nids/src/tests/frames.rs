@@ -32,7 +32,7 @@ pub(super) struct Frame {
     pub(super) window: u16,
     pub(super) urgent: u16,
     pub(super) tcp_options: Vec<u8>,
-    /// Type, code, and the four bytes behind the checksum.
+    /// Type, code, and the four bytes after the checksum.
     pub(super) icmp: [u8; 6],
     pub(super) payload: Vec<u8>,
     /// Its checksum of TCP is wrong.
@@ -127,7 +127,7 @@ impl Frame {
         bytes
     }
 
-    /// What the IP packet carries.
+    /// The payload of the IP packet.
     pub(super) fn message(&self) -> Vec<u8> {
         match self.protocol {
             _ if self.fragment & 0x3fff != 0 => self.payload.clone(),

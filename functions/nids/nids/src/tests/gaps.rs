@@ -26,7 +26,7 @@ fn an_acknowledged_gap_is_given_up() {
     assert_eq!(run(RULES, "", &talk.frames).alerts, [(3, 1)]);
     talk.server(b"");
     assert_eq!(run(RULES, "", &talk.frames).alerts, [(3, 1), (5, 2)]);
-    // What comes later is too late.
+    // Data for the gap is too late now.
     let late = talk.segment(0, ACK, -8, b"GOOD");
     talk.frames.push(late);
     talk.client(b"");
@@ -96,7 +96,7 @@ fn a_reject_behind_a_gap_resets_who_sent_it() {
     }
 }
 
-/// What the function makes of frames.
+/// The frames that the function makes.
 fn made(rules: &str, frames: &[Frame]) -> Vec<Vec<u8>> {
     let folder = Temporary::new();
     std::fs::write(folder.0.join("test.rules"), rules).unwrap();

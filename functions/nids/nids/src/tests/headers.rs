@@ -6,7 +6,7 @@ use warpline_packet::wire::ip_protocol;
 use super::frames::{ACK, FIN, Frame, RST, SYN};
 use super::run::{run, run_bytes};
 
-/// A rule without `alert` and `sid`, frames, which of them it tells of.
+/// A rule without `alert` and `sid`, its frames, and the places of those that raise an alert.
 type Case = (&'static str, Vec<Frame>, &'static [usize]);
 
 /// Each rule with its own frames; all are packets of their own flows, one after another.

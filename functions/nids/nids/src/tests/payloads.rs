@@ -148,7 +148,7 @@ fn likes(cases: &[Case], is_v6: bool) -> impl Iterator<Item = (Frame, &Case)> {
     })
 }
 
-/// Each rule matches just where its case says so, given one run of frames for each.
+/// Each rule must match exactly the cases that expect it, given one run of frames for each.
 fn check(protocol: &str, cases: &[Case], frames: &[Frame], what: &str) {
     let found = run(&rules(protocol, cases), "", frames).sids();
     let mut wrong = Vec::new();
@@ -214,8 +214,8 @@ fn match_streams_cut_anywhere() {
     }
 }
 
-/// `isdataat:!1,relative` behind a content says that nothing is behind it: of a negated one, that
-/// it isn't at the end.
+/// After a content, `isdataat:!1,relative` requires that nothing follows. After a negated content,
+/// it requires that the content is not at the end.
 #[test]
 fn contents_at_the_end() {
     for (option, payload, expected) in [

@@ -14,7 +14,7 @@ use warpline_verify::{Harness, Input, try_build};
 /// An alert: the place of its frame, and the rule's `sid`.
 pub(super) type Told = (usize, u32);
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ran {
     pub(super) alerts: Vec<Told>,
@@ -25,7 +25,7 @@ pub(super) struct Ran {
 }
 
 impl Ran {
-    /// Rules that told of something.
+    /// Rules that raised an alert.
     pub(super) fn sids(&self) -> BTreeSet<u32> {
         self.alerts.iter().map(|told| told.1).collect()
     }
@@ -130,8 +130,7 @@ fn input((at, (bytes, millis)): (usize, (&Vec<u8>, &Option<u64>))) -> Input {
     Input::at(millis.unwrap_or(at as u64) * 1_000_000, bytes)
 }
 
-/// The place of an alert's frame is told by its time: `times` are those of all frames, in
-/// milliseconds.
+/// Identifies the frame of an alert by its time; `times` are those of all frames, in milliseconds.
 fn told(line: &str, times: &[u64]) -> Told {
     let after = |name: &str| line.split_once(&format!("\"{name}\":")).unwrap().1;
     let sid = after("signature_id").split(|c: char| !c.is_ascii_digit()).next().unwrap();

@@ -66,8 +66,8 @@ pub(super) fn content(bytes: &[u8]) -> Content {
     }
 }
 
-/// A content with what modifies it, as rules have it: `c("!abc", "nocase; offset 3; depth x0")`,
-/// where `x0` is slot 0.
+/// A content with its modifiers, as in rules: `c("!abc", "nocase; offset 3; depth x0")`, where `x0`
+/// is slot 0.
 pub(super) fn c(bytes: &str, modifiers: &str) -> PayloadTest {
     let (bytes, is_negated) = match bytes.strip_prefix('!') {
         Some(bytes) => (bytes, true),
@@ -174,7 +174,7 @@ pub(super) fn test(number: Number, operator: &str, with: &str) -> PayloadTest {
     PayloadTest::ByteTest { number, compare, is_negated, value: value(with) }
 }
 
-/// `byte_jump` without multiplier, from behind the number.
+/// `byte_jump` without multiplier, from the end of the number.
 pub(super) fn jump(number: Number) -> PayloadTest {
     jump_from(number, JumpFrom::Here, "0")
 }

@@ -150,7 +150,7 @@ fn addresses_and_ports() {
         let rule = Rule { header: header.clone(), ..rule() };
         assert_eq!(matches(rule, &tcp_in_ipv4(2, b"")), expected, "{header:?}");
     }
-    // What has no ports is in no set of them.
+    // A packet without ports is in no set of ports.
     for frame in
         [ipv4(1, 0, &[], &[0, 80, 0, 80, 0, 80, 0, 80]), ipv4(6, 0x0001, &[], &tcp(2, b""))]
     {

@@ -478,7 +478,7 @@ fn variables() {
             b"\x02a\x01a\x02",
             true,
         ),
-        // What was extracted at a place that came to nothing is forgotten.
+        // A value extracted at a place where later tests failed is discarded.
         (
             r#"byte_extract:1,0,x; content:"a"; byte_extract:1,x,x,relative; byte_test:1,=,x,1;"#,
             vec![

@@ -23,7 +23,7 @@ pub(super) struct Seen<'a> {
 /// An expression that matches one byte of each set in turn.
 pub(super) type Sets = Vec<Vec<u8>>;
 
-/// A test, with what the oracle needs in place of an expression.
+/// A test, with the byte sets that the oracle uses instead of an expression.
 #[derive(Clone, Debug)]
 pub(super) struct NaiveTest {
     pub(super) test: PayloadTest,
@@ -63,7 +63,7 @@ fn next_ways(test: &NaiveTest, way: &Way, seen: Seen<'_>) -> Vec<Way> {
         PayloadTest::Pcre(pcre) => to(matches(pcre, &test.sets, way, seen)),
         PayloadTest::IsDataAt { at, is_relative, is_negated } => {
             let at = number(*at, way);
-            // A byte counted from behind the last match may be the one behind the end.
+            // A relative count may end at the byte after the end.
             let is_there = match is_relative {
                 true => way.last + at <= seen.end(),
                 false => at < seen.end(),
@@ -148,7 +148,7 @@ fn number(value: Value, way: &Way) -> i128 {
     }
 }
 
-/// Where a content can be, each by the position behind it.
+/// The end positions of a content's matches.
 fn places(content: &Content, way: &Way, seen: Seen<'_>) -> Vec<i128> {
     let mut found = Vec::new();
     for first in seen.start..seen.end() {
@@ -196,7 +196,7 @@ fn can_tell(content: &Content, way: &Way, seen: Seen<'_>) -> bool {
     seen.start == 0 || [depth, within, start].into_iter().flatten().all(|end| end > seen.start)
 }
 
-/// Where an expression of sets can match, each by the position behind it.
+/// The end positions of the matches of an expression of sets.
 fn matches(pcre: &Pcre, sets: &Sets, way: &Way, seen: Seen<'_>) -> Vec<i128> {
     let base = if pcre.is_relative { way.last } else { 0 }.clamp(seen.start, seen.end());
     let is_in = |set: &Vec<u8>, byte: u8| {
@@ -216,7 +216,7 @@ fn matches(pcre: &Pcre, sets: &Sets, way: &Way, seen: Seen<'_>) -> Vec<i128> {
         .collect()
 }
 
-/// The number and the position behind it.
+/// The number and its end position.
 fn read(
     n: &Number,
     way: &Way,

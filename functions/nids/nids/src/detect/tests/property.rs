@@ -15,7 +15,7 @@ fn byte() -> impl Strategy<Value = u8> {
     select(ALPHABET)
 }
 
-/// Mostly numbers; a slot is 0 where nothing was extracted before.
+/// Mostly numbers; a slot is 0 if no earlier test wrote it.
 fn value(min: i64, max: i64) -> impl Strategy<Value = Value> {
     prop_oneof![5 => (min..=max).prop_map(Value::Number), 1 => (0..2u8).prop_map(Value::Slot)]
 }
@@ -30,7 +30,7 @@ fn rarely() -> impl Strategy<Value = bool> {
     prop::bool::weighted(0.2)
 }
 
-/// A content is placed from the start or from behind the last match, as rules have it.
+/// A content is placed from the start or from the end of the last match, as in rules.
 fn content() -> impl Strategy<Value = PayloadTest> {
     let placed = prop_oneof![
         Just((None, None, None, None)),
@@ -184,7 +184,7 @@ proptest! {
         let (detector, broken) = Detector::new(&[rule], limits);
         prop_assert_eq!(broken, []);
         let mut scratch = Scratch::new().unwrap();
-        // What an evaluation leaves behind is nothing to the next.
+        // The state left by one evaluation does not affect the next.
         detector.payload_matches(0, Buffer::packet(b"1aBab\x00\x01\x03 2"), &mut scratch);
         let fast = detector.payload_matches(0, Buffer { bytes: &bytes, start }, &mut scratch);
         prop_assert_eq!(scratch.step_limit_hits + scratch.regex_limit_hits, 0);

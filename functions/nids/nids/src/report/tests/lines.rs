@@ -282,7 +282,7 @@ fn notes_say_what_was_put_in_and_anything_else_is_refused() {
             let len = alert.encode(&mut note);
             assert_eq!(len, Alert::LEN + 17);
             assert_eq!(Alert::decode(&note[..len]), Some(alert));
-            // Where there is less room, less is told of the frame, then of the payload.
+            // With less room, first the frame is cut, then the payload.
             let len = alert.encode(&mut note[..Alert::LEN + 11]);
             let cut = Alert { frame: b"a", ..alert };
             assert_eq!(Alert::decode(&note[..len]), Some(cut));

@@ -93,7 +93,7 @@ fn resets_have_the_numbers_that_are_expected() {
         assert_eq!(reset(&to_source.unwrap(), true), source, "{flags}");
         assert_eq!(to_destination.map(|frame| reset(&frame, false)), destination, "{flags}");
         assert_eq!(unreachable, None);
-        // What the capture cut off was sent all the same.
+        // Data cut off by the capture was still sent.
         let cut = &frame[..frame.len() - data.len()];
         let [to_source, ..] = answers(cut, frame.len());
         assert_eq!(reset(&to_source.unwrap(), true), source, "{flags}, cut");

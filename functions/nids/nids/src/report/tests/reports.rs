@@ -73,7 +73,7 @@ fn counter(report: &AlertReport, name: &str) -> u64 {
     found.expect("a counter")
 }
 
-/// Three rules; the second is told once in a minute.
+/// Three rules; the second raises one alert in a minute.
 fn rules() -> Vec<Rule> {
     let limit = Threshold {
         how: ThresholdHow::Limit,

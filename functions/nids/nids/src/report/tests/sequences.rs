@@ -126,7 +126,7 @@ fn matches(seed: u64, count: usize) -> Vec<Match> {
     (0..count).map(one).collect()
 }
 
-/// What is counted together, as text; `None` where nothing is.
+/// The key by which a match is counted, as text; `None` if it is not counted.
 fn group(track: Track, one: &Match) -> Option<String> {
     let (src, dst) = one.ends?;
     let mut pair = [src.to_string(), dst.to_string()];
@@ -176,7 +176,7 @@ fn the_manuals_examples() {
     let threshold =
         |how, count, seconds| Filter::Threshold(Threshold { how, rate: rate(count, seconds) });
     let backoff = threshold(ThresholdHow::Backoff { multiplier: 10 }, 1, 0);
-    // What is told of matches a second apart.
+    // The reported ones of matches that are a second apart.
     for (filter, told) in [
         (threshold(ThresholdHow::Limit, 1, 180), vec![0, 181]),
         (threshold(ThresholdHow::Limit, 2, 100), vec![0, 1, 101, 102]),
@@ -240,7 +240,7 @@ fn memory_is_bounded_and_what_expires_first_makes_room() {
         assert!(thresholds.evicted() > u64::from(room), "{}", thresholds.evicted());
         assert!(thresholds.len() <= capacity.max(1));
     }
-    // What has expired is used again before there is more.
+    // Expired entries are reused before more are allocated.
     let mut thresholds = Thresholds::new(1000);
     for host in 0..5000 {
         thresholds.decide(&policy, Action::Alert, &from(host, u64::from(host) * 30 * SECOND));
