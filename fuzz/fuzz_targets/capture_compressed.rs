@@ -1,6 +1,6 @@
-//! Compressed captures: a capture that is compressed here and then changed, or bytes behind a
-//! magic. The first bytes are the seed and the size of the pieces, how to compress, the length of a
-//! member, the place of a change (two bytes) and the change.
+//! Compressed captures: a capture that is compressed here and then changed, or bytes after a magic
+//! number. The first bytes are the seed and the size of the pieces, how to compress, the length of
+//! a member, the place of a change (two bytes) and the change.
 
 #![no_main]
 
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(whole.packets, pieces.packets, "what is read doesn't depend on the reads");
     assert_eq!(whole.warnings, pieces.warnings);
     assert_eq!(whole.error.is_some(), pieces.error.is_some());
-    // What is compressed twice is not read.
+    // Captures that are compressed twice are not read.
     let is_compressed =
         rest.starts_with(&[0x1f, 0x8b]) || rest.get(1..4) == Some(&[0x2a, 0x4d, 0x18]);
     if !is_changed && !is_compressed && !rest.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {

@@ -21,7 +21,7 @@ const FILES: &[(&str, &str)] = &[
 
 fuzz_target!(|text: &str| {
     let Some((name, table)) = text.split_once('\n') else { return };
-    // What is no function's name is some function all the same.
+    // An unknown name selects some function all the same.
     let definition = definition(name).unwrap_or(&FUNCTIONS[name.len() % FUNCTIONS.len()]);
     match try_build(definition, table, FILES) {
         None => {}

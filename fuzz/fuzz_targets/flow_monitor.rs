@@ -1,7 +1,7 @@
-//! The flow monitor under fuzzed packets, with a table that is soon full: every packet goes on as
-//! it came, and is counted in one record of a stream that reads, at times that packets had.
+//! The flow monitor under fuzzed packets, with a table that is soon full. Every packet is forwarded
+//! unchanged. It is counted in one record of a valid stream, at times that packets had.
 //!
-//! The flag [`ANSWER`] has the packet come before all others, [`QUOTE`] far behind them.
+//! The flag [`ANSWER`] gives a packet a time before all others, [`QUOTE`] one far after them.
 
 #![no_main]
 

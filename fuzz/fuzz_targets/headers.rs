@@ -81,8 +81,8 @@ fn steer(hasher: &FlowHasher, frame: &[u8], headers: &Headers) {
     }
 }
 
-/// What goes the other way: addresses and ports swapped. `None` for what has no ports, and for what
-/// goes from one address that is translated to another: each of its two ports is another shard's.
+/// The packet in the other direction: addresses and ports swapped. `None` without ports, and
+/// between two translated addresses: each of the two ports belongs to another shard.
 fn turned(frame: &[u8], headers: &Headers) -> Option<Vec<u8>> {
     let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
     let is_ported = matches!(headers.protocol, ip_protocol::TCP | ip_protocol::UDP);
@@ -98,7 +98,7 @@ fn turned(frame: &[u8], headers: &Headers) -> Option<Vec<u8>> {
     Some(turned)
 }
 
-/// Every reader of a view, and every writer with what was read; it must read the same after.
+/// Calls every reader of a view, and writes each value back; the view must then read the same.
 macro_rules! view {
     ($bytes:expr, $view:path, $($get:ident $set:ident)*, [$($only:ident)*]
      $(, $payload:ident)?) => {{
@@ -226,7 +226,7 @@ impl Room {
     }
 }
 
-/// Every accessor of a packet, and every writer with what was read; it must read the same after.
+/// Calls every accessor of a packet, and writes each value back; it must then read the same.
 macro_rules! accessors {
     ($packet:expr, $($get:ident $set:ident)*) => {{
         $(let value = $packet.$get(); $packet.$set(value); assert_eq!($packet.$get(), value);)*
@@ -316,7 +316,7 @@ fn reshape(packet: &mut PacketMut<'_>, frame: &[u8], (head, tail): (isize, isize
         return;
     }
     assert_eq!(packet.len() as isize, len - head + tail);
-    // What was there before and after; an end may have moved beyond the other.
+    // The bytes that are present before and after; one end may have moved past the other.
     let (from, to) = (head.max(0), (len + tail.min(0)).max(0));
     if from < to {
         let (at, from, kept) = ((-head).max(0) as usize, from as usize, (to - from) as usize);

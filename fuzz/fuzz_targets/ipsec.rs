@@ -107,7 +107,7 @@ fn process(end: &mut Harness, inputs: &[Input]) -> Vec<Outcome> {
     own
 }
 
-/// No sender of IPv6 is told to make packets shorter than every link carries (RFC 8201, 4).
+/// No IPv6 sender is asked to send packets shorter than the minimum MTU of links (RFC 8201, 4).
 fn check_mtu(cause: &Input, made: &Outcome) {
     let headers = headers(&made.bytes, cause.link);
     let message = &made.bytes[usize::from(headers.l4)..];
@@ -123,8 +123,8 @@ fn came(input: &Input, out: &Outcome) -> Input {
     Input { bytes: out.bytes.clone(), wire_len: out.bytes.len() as u32, ..input.clone() }
 }
 
-/// A sealed packet with bytes of its ESP changed: by three bytes each, a place (16 bits) and what
-/// is added there. `None` where nothing is.
+/// A sealed packet with bytes of its ESP changed. Each change has three bytes: a place (16 bits)
+/// and a value to add. `None` if nothing changes.
 fn changed(sealed: &Input, changes: &[u8]) -> Option<Input> {
     let found = headers(&sealed.bytes, sealed.link);
     let esp = usize::from(found.l4) + if found.protocol == UDP { 8 } else { 0 };
@@ -137,12 +137,12 @@ fn changed(sealed: &Input, changes: &[u8]) -> Option<Input> {
     (bytes != sealed.bytes).then(|| Input { bytes, ..sealed.clone() })
 }
 
-/// Whether what came in as ESP went on as something else.
+/// Whether a packet that came in as ESP was forwarded as something else.
 fn is_opened(input: &Input, out: &Outcome) -> bool {
     out.verdict == Verdict::Forward && out.bytes != input.bytes
 }
 
-/// It is what was sealed, without what stands behind the IP packet.
+/// Checks that the packet is as before sealing, without the bytes after the IP packet.
 fn check_opened(input: &Input, back: &Outcome) {
     let name = || DEFINITION.drops.get(usize::from(back.reason));
     assert_eq!(back.verdict, Verdict::Forward, "{:?}", name());

@@ -1,8 +1,8 @@
 //! A sensor under fuzzed packets, with rules of ours or fuzzed ones: see `sensors`. Nothing is
 //! changed, what is dropped has a name, alerts are JSON, and two matchers find the same.
 //!
-//! The first byte says which rules; where it says the input's own, these are the text up to the
-//! first zero byte. What follows is packets.
+//! The first byte selects the rules. If it selects the input's own, these are the text up to the
+//! first zero byte. Packets follow.
 
 #![no_main]
 

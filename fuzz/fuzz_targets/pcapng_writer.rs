@@ -1,5 +1,6 @@
-//! What is written as pcapng is read back. The first byte says how it is compressed; then come
-//! frames: five bytes (interface, link type, length, what to do, what is not captured), the bytes.
+//! Reads back written pcapng files. The first byte selects the compression. Frames follow: five
+//! bytes (interface, link type, length, action, number of bytes not captured) and the frame's
+//! bytes.
 
 #![no_main]
 

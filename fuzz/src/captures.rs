@@ -48,7 +48,7 @@ impl Read for Pieces {
 /// A packet: bytes, time in nanoseconds, length on the wire, link type, interface.
 pub type Packet = (Vec<u8>, u64, u32, u16, u16);
 
-/// What a reader says.
+/// The output of a reader.
 #[derive(Debug, Default, PartialEq)]
 pub struct Told {
     /// Packets.

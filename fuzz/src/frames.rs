@@ -16,9 +16,9 @@ pub const ANSWER: u8 = 0x08;
 pub const QUOTE: u8 = 0x10;
 /// Lengths and checksums are put right before the packet is sent.
 pub const REPAIR: u8 = 0x20;
-/// Time is told to the function before the packet.
+/// The function gets a tick before the packet.
 pub const TICK: u8 = 0x40;
-/// The batch is worked on before the packet.
+/// The batch is processed before the packet.
 pub const FLUSH: u8 = 0x80;
 
 /// Packets that are cut from one input.
@@ -122,7 +122,7 @@ fn answer(frame: &[u8], link: LinkType) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Swaps `len` bytes at `first` with those at `second`, behind them.
+/// Swaps `len` bytes at `first` with those at `second`, which come later.
 fn swap(bytes: &mut [u8], first: usize, second: usize, len: usize) -> Option<()> {
     let (before, behind) = bytes.split_at_mut_checked(second)?;
     before.get_mut(first..first + len)?.swap_with_slice(behind.get_mut(..len)?);

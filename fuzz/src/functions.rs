@@ -1,4 +1,4 @@
-//! Functions under a stream of fuzzed packets, and what must hold of what becomes of them.
+//! Functions under a stream of fuzzed packets, and checks of the packets that come out.
 
 use std::cell::RefCell;
 
@@ -146,7 +146,7 @@ fn check(definition: &Definition, input: &Input, outcome: &Outcome) {
     }
 }
 
-/// A packet was put in another one, behind the same link header but for its type.
+/// Checks a packet that was put in another one, after the same link header except for its type.
 fn check_tunnel(input: &Input, outcome: &Outcome) {
     let headers = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
     assert!(headers.malformed().is_none() && headers.version != 0);

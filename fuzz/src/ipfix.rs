@@ -7,10 +7,10 @@ const PACKETS: u16 = 2;
 /// flowStartMilliseconds and flowEndMilliseconds.
 const TIMES: [u16; 2] = [152, 153];
 
-/// What a template says of a field: Information Element, without the enterprise bit, and bytes.
+/// A field of a template: Information Element, without the enterprise bit, and bytes.
 type Field = (u16, usize);
 
-/// What the data records of a stream say together.
+/// The totals of a stream's data records.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// How many there are.

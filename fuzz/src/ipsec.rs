@@ -1,4 +1,4 @@
-//! Files of IPsec SAs and policies, read without a disk, what must hold of what was read, and two
+//! Files of IPsec SAs and policies, read without a disk, and checks of the result. Also two
 //! gateways with an SA of every kind between them.
 
 use toml::de::DeTable;

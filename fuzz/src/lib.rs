@@ -1,5 +1,5 @@
-//! What the fuzz targets share: packets cut from an input, functions built without files on disk,
-//! and what must hold of every packet that went through a function.
+//! Shared parts of the fuzz targets: packets cut from an input, functions built without files on
+//! disk, and checks of every packet that went through a function.
 
 pub mod captures;
 pub mod frames;

@@ -151,7 +151,7 @@ fn packets() -> Vec<(Vec<u8>, u8)> {
     let kind = |packet: &[u8]| if packet[0] >> 4 == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
     let mut found: Vec<_> = raw.iter().map(|p| (ethernet(kind(p), p), 0)).collect();
     found.extend([&[0x123][..], &[7, 0x123], &[9, 7, 0x123]].map(|tags| (tagged(tags, &out), 0)));
-    // No payload by the header, and one behind it.
+    // No payload by the header, and one after it.
     for (next, body) in
         [(tcp, segment(4000, 80, tcp::flags::SYN, &[])), (udp, datagram(6, 7)), (0, hop_by_hop)]
     {
@@ -211,8 +211,8 @@ fn of_functions(seeds: &mut Vec<Seed>) {
     }
 }
 
-/// ESP that nobody sealed, for every SA and for none, whole and in fragments; and changes to what
-/// was sealed.
+/// ESP that no gateway sealed, for every SA and for no SA, whole and in fragments. Also changes to
+/// sealed packets.
 fn of_ipsec(seeds: &mut Vec<Seed>) {
     let (here, there) = ([198, 51, 100, 1], [198, 51, 100, 2]);
     for spi in 0x0fffu32..0x1007 {
@@ -249,8 +249,8 @@ fn of_ipsec(seeds: &mut Vec<Seed>) {
     }
 }
 
-/// A pcap file of version 2.`minor` and these packets, of which the capture cut some, in the byte
-/// order of this function's `number`.
+/// A pcap file of version 2.`minor` and these packets, some of them cut by the capture. The byte
+/// order is that of this function's `number`.
 fn pcap(big: bool, magic: u32, minor: u8, link: u32, packets: &[&[u8]]) -> Vec<u8> {
     let number = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
     let version = if big { [0, 2, 0, minor] } else { [2, 0, minor, 0] };
@@ -482,7 +482,7 @@ fn talks() -> Vec<(&'static str, Vec<Vec<u8>>)> {
                 down(501, 105, ACK, b""),
             ]),
         ),
-        // More than a window that nobody saw, which the other side acknowledges.
+        // More than a window of data is missing, and the other side acknowledges it.
         (
             "unseen",
             with(vec![
@@ -555,14 +555,14 @@ fn of_flows(seeds: &mut Vec<Seed>) {
     }
 }
 
-/// Files that are of another kind than what their reader takes.
+/// Files of another kind than their reader expects.
 fn of_other_files(seeds: &mut Vec<Seed>) {
     for (target, texts) in
         TEXTS.iter().filter(|(target, _)| !matches!(*target, "prefix" | "generator_config"))
     {
         for (number, text) in STRANGE.iter().chain(SAS).enumerate() {
             seeds.push((target, format!("strange-{number}"), text.as_bytes().to_vec()));
-            // Behind what is right, too.
+            // After valid text, too.
             let text = format!("{}\n{text}", texts.first().unwrap_or(&""));
             seeds.push((target, format!("strange-behind-{number}"), text.into_bytes()));
         }
@@ -588,8 +588,8 @@ fn of_other_files(seeds: &mut Vec<Seed>) {
     }
 }
 
-/// Rules of most kinds, each in front of every packet, sent twice and answered; and the packets
-/// with the rules of `sensors`.
+/// Rules of most kinds, each followed by every packet, sent twice; and the packets with the rules
+/// of `sensors`.
 fn of_nids(seeds: &mut Vec<Seed>) {
     const HEAD: &str = "alert ip any any -> any any (sid:1; ";
     const OPTIONS: [&str; 8] = [

@@ -198,7 +198,7 @@ impl Sensor {
     }
 }
 
-/// What was written, for two to hold.
+/// Written output that two owners share.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 

@@ -17,7 +17,7 @@ pub const TEXTS: &[(&str, &[&str])] = &[
     ("prefix", &["10.0.0.0/8", "::/0", "192.0.2.1", "1024-65535", "1 - 64", "02:00:00:00:00:01"]),
 ];
 
-/// What is in files that are none of any grammar: what terminals obey, keys, UTF-16, bytes.
+/// File content that fits no grammar: terminal escapes, keys, UTF-16, bytes.
 pub const STRANGE: &[&str] = &[
     "\u{1b}[2J\u{9b}31m \u{202e}drop\u{7f}\r\n\u{1b}]0;a\u{7}\n",
     "key=00112233445566778899aabbccddeeff\nauth 0x00112233445566778899aabbccddeeff\n\
@@ -27,7 +27,7 @@ pub const STRANGE: &[&str] = &[
     "[chain]\nname = \"a\\nb\"\nfunctions = [\"a\\nb\", \"\\u001b[2J\"]\n[\"a\\nb\"]\n",
 ];
 
-/// The generator's settings and, behind a zero byte, those of `impair`.
+/// The generator's settings and, after a zero byte, those of `impair`.
 const GENERATOR: &[&str] = &[
     "",
     "generate:packets=10,size=64,flows=7,zipf=1.1,seed=3\0drop=0.1,corrupt=0.5",

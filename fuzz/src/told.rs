@@ -10,7 +10,7 @@ mod shown;
 /// Digits in a row that are a key by any reading, and how many of them may be shown at most.
 const KEY_DIGITS: usize = 32;
 const SHOWN_DIGITS: usize = 15;
-/// What is wrong, the line, where in it, what is allowed.
+/// The mistake, the line, the place in it, the allowed values.
 const LINES_MAX: usize = 4;
 
 /// Checks messages about `text`, or about files that were named beside it.
@@ -23,7 +23,7 @@ pub fn check_told<'a>(messages: impl IntoIterator<Item = &'a Diagnostic>, text: 
         for line in shown::shown(&own).lines() {
             assert!(!line.contains(|c: char| c.is_control() && c != '\t'), "{line:?}");
         }
-        // What was typed with an option is told as it was typed.
+        // Messages about command-line options quote them as typed.
         if !message.file.is_empty() {
             check_keys(&keys, &own);
         }

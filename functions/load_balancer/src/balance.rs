@@ -68,7 +68,7 @@ impl Balance {
         backend.map_or(End::Neither, End::Backend)
     }
 
-    /// What a flow's connection is looked up by, where one of its ends is ours.
+    /// The look-up key of a flow's connection, if one of the flow's ends is ours.
     #[inline]
     pub(super) fn key(&self, flow: &Flow, end: &End) -> u32 {
         match *end {
@@ -169,7 +169,7 @@ impl Balance {
     fn used(&mut self, number: u32, flow: &Flow, from_client: bool) {
         if flow.tcp_flags.is_some() {
             let progress = flow.next(Some(self.connections.progress(number)), from_client);
-            // Where answers go another way, a client that goes on was answered.
+            // If answers bypass the balancer, a client that continues after its SYN was answered.
             let goes_on = !self.is_dnat() && !flow.has(tcp::flags::SYN);
             self.connections.touch(number, progress, !from_client || goes_on, self.now);
         }

@@ -99,7 +99,7 @@ pub(super) const KEYS: &[Key] = &[
 /// How a packet gets to its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Its destination is rewritten, and the source of what comes back.
+    /// Its destination is rewritten, and so is the source of the backend's answers.
     Dnat,
     /// It is carried in another IP packet; the backend answers the client itself.
     Ipip,
@@ -109,7 +109,7 @@ pub enum Mode {
 
 const MODES: [(&str, Mode); 3] = [("dnat", Mode::Dnat), ("ipip", Mode::Ipip), ("mac", Mode::Mac)];
 
-/// What becomes of IP packets that are no VIP's.
+/// The treatment of IP packets that belong to no VIP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoVip {
     Forward,
@@ -118,7 +118,7 @@ pub(super) enum NoVip {
 
 const NO_VIPS: [(&str, NoVip); 2] = [("forward", NoVip::Forward), ("drop", NoVip::Drop)];
 
-/// What the state of a shard is made by, and can't change under it.
+/// Settings that a shard's state is built with. They can't change while it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fixed {
     pub(super) mode: Mode,
@@ -130,7 +130,7 @@ pub(super) struct Fixed {
     table_size: usize,
 }
 
-/// What the table means.
+/// The settings of the table.
 #[derive(Debug)]
 pub(super) struct Config {
     pub(super) fixed: Fixed,

@@ -1,15 +1,14 @@
 //! The connections of one shard: fixed memory, exact expiry, two ways to find one.
 //!
-//! A connection lies in a cache line of a slab. It is found by its client and its VIP, and, where
-//! packets come back this way, by its client and its backend. Those of one [`Kind`], and so of one
-//! idle time, are in a queue in the order in which they were last used, so that a full table knows
-//! at once whether one has expired, and which gives way where none has: the head of the longest
-//! queue of a kind that is worth little. A new one is refused if and only if every place is taken
-//! by others. Use is noted to the second, rounded up, so that a busy connection moves in its queue
-//! once a second.
+//! A connection takes one cache line of a slab. It is found by its client and VIP. If answers come
+//! back through the balancer, it is also found by its client and backend. The connections of one
+//! [`Kind`] share an idle time and one queue, in the order of last use. So a full table can tell at
+//! once whether one has expired. If none has, it evicts the head of the longest queue of a
+//! low-value kind. A new connection is refused if and only if other kinds take every place. Use is
+//! recorded to the second, rounded up: a busy connection moves in its queue once a second.
 //!
-//! Look-ups are seeded anew for every table, so that nobody can aim at one place; no result depends
-//! on it.
+//! Every table seeds its look-ups anew, so that an attacker cannot aim at one place. No result
+//! depends on the seed.
 
 use core::hash::BuildHasher;
 use core::time::Duration;
@@ -41,12 +40,12 @@ pub(super) enum Progress {
 /// How many kinds of progress there are.
 pub(super) const PROGRESS_KINDS: usize = 4;
 
-/// What a connection is worth: each has a queue.
+/// The value of a connection. Each kind has a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Closing,
     HalfOpen,
-    /// TCP that was taken up without its SYN, or went on, without any answer.
+    /// TCP without an answer that was taken up without its SYN, or continued after it.
     OneSided,
     /// UDP without an answer.
     Udp,
@@ -58,7 +57,7 @@ enum Kind {
 const KINDS: usize = 6;
 
 impl Kind {
-    /// Those that give way to a new connection, with what is counted then.
+    /// The kinds that a new connection may evict, with their counters.
     const YIELDING: [(Self, &'static str); 4] = [
         (Self::Closing, "evicted_closing"),
         (Self::HalfOpen, "evicted_half_open"),
@@ -98,7 +97,7 @@ impl Client {
         (self.version, u128::from(upper) << 64 | u128::from(lower))
     }
 
-    /// A hash of the client and of what else names its connection.
+    /// A hash of the client and of the connection's VIP or backend, called `name`.
     #[inline]
     pub(super) const fn hash(&self, name: u64) -> u64 {
         let kind = (self.port as u64) << 8 | self.version as u64;
@@ -119,7 +118,7 @@ pub(super) struct Named {
 struct Connection {
     client: Client,
     progress: Progress,
-    /// Whether it was answered, or where answers go another way, went on.
+    /// Whether it was answered or, if answers bypass the balancer, continued.
     is_answered: bool,
     vip: u64,
     backend: u64,
@@ -171,8 +170,8 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Room for `capacity`, of which a client's address may have `per_source` (0: any number);
-    /// those of `both_ways` are found by their backend too.
+    /// Room for `capacity` connections. A client's address may have `per_source` of them (0: any
+    /// number). With `both_ways`, connections are found by their backend too.
     pub(super) fn new(
         capacity: usize,
         per_source: u32,
@@ -208,8 +207,7 @@ impl Connections {
         self.current
     }
 
-    /// What a connection is looked up by: a hash of its client and of the name of its VIP or
-    /// backend.
+    /// The look-up key of a connection: a hash of its client and of the name of its VIP or backend.
     #[inline]
     pub(super) fn key(&self, client: &Client, name: u64) -> u32 {
         let hash = client.hash(name ^ self.seed);
@@ -217,7 +215,7 @@ impl Connections {
     }
 
     /// The first place that [`Connections::find`] or [`Connections::find_back`] looks at for `key`.
-    /// What it says is for [`Connections::glance_at`] alone.
+    /// The result is only for [`Connections::glance_at`].
     #[inline]
     pub(super) fn glance(&self, key: u32, back: bool) -> u32 {
         let index = if back { self.by_backend.as_ref() } else { Some(&self.by_vip) };
@@ -393,8 +391,8 @@ impl Connections {
         }
     }
 
-    /// The number of a free place for a client's connection, where it may have one; it may be one
-    /// behind the last.
+    /// Returns the number of a free place for a client's connection, if it may have one. The number
+    /// may be one past the last place.
     fn admit(&mut self, client: &Client, now: Instant) -> Result<u32, Refusal> {
         if self.sources.is_some() {
             let (version, address) = client.source();

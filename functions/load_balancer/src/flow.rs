@@ -1,4 +1,4 @@
-//! What a packet shows without its connection: its flow, and how far that is.
+//! The flow of a packet, and its progress, as seen without the connection.
 
 use core::ops::Deref;
 
@@ -8,7 +8,7 @@ use warpline_packet::{Batch, Flags, Packet, PacketView};
 use super::connections::Progress;
 use warpline_rewrite::Endpoint;
 
-/// A packet of TCP or UDP, or what an ICMP error quotes of one, turned around.
+/// A packet of TCP or UDP, or one that an ICMP error quotes, turned around.
 pub(super) struct Flow {
     pub(super) version: u8,
     pub(super) protocol: u8,

@@ -1,7 +1,7 @@
 //! Hashes of 64 bits by multiplication and folding: names of endpoints, places in Maglev tables.
 //!
-//! They are the same in every process and after every reload. What a client can choose is hashed
-//! with a seed besides where a table of ours would suffer ([`super::connections`]).
+//! They are the same in every process and after every reload. Hashes of values that clients choose
+//! also take a seed where a table could be overloaded ([`super::connections`]).
 
 /// Mixes two words into one.
 #[inline(always)]

@@ -144,7 +144,7 @@ const RUN_IPIP: ReadWrite = ReadWrite::new(
 const RUN_MAC: ReadWrite =
     ReadWrite::new(FieldSet::HEADERS, FieldSet::of(&[Field::EthDst, Field::EthSrc]));
 
-/// How often connections that expired are taken out where no packet comes that would.
+/// How often expired connections are removed when no packet causes it.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Where an instance stands in its chain.

@@ -15,7 +15,7 @@ use super::hash::{mix, scale};
 /// A backend as the table sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turns {
-    /// What its order is made from; the same whenever it is the same backend.
+    /// Determines its order. A backend always has the same name.
     pub(super) name: u64,
     /// How many places it gets compared to the others; 0 for none.
     pub(super) weight: u16,
@@ -30,7 +30,7 @@ impl Turns {
     }
 }
 
-/// A place that nobody has.
+/// An unassigned place.
 const FREE: u16 = u16::MAX;
 /// Backends that a table can tell apart.
 pub(super) const BACKENDS_MAX: usize = FREE as usize;
@@ -38,7 +38,7 @@ pub(super) const BACKENDS_MAX: usize = FREE as usize;
 /// Finds a backend for a hash.
 #[derive(Debug)]
 pub(super) struct Maglev {
-    /// The backend of each place, by its number; empty where no backend has any weight.
+    /// The backend of each place, by its number; empty if no backend has any weight.
     places: Vec<u16>,
 }
 
@@ -99,7 +99,7 @@ impl Cursor {
         ((self.taken + 1) * most).div_ceil(self.weight)
     }
 
-    /// Takes the first place of its order that is free, of which there is one.
+    /// Takes the first free place of its order. There must be one.
     fn take(&mut self, places: &mut [u16]) {
         while places[self.place] != FREE {
             self.place = (self.place + self.skip) % places.len();

@@ -1,12 +1,12 @@
-//! The file of services: what clients send to, and the backends behind it.
+//! The file of services: the addresses that clients use, and the backends of each.
 //!
 //! ```text
 //! vip ADDRESS tcp|udp PORT{,PORT}
 //! backend ADDRESS [port PORT] [weight WEIGHT] [mac MAC] [drain | down]
 //! ```
 //!
-//! A `backend` line belongs to the `vip` line above it; blanks before it don't matter. What follows
-//! `#` is a comment. Every line that doesn't read is told with its place.
+//! A `backend` line belongs to the `vip` line above it; blanks before it don't matter. Comments
+//! start with `#`. Every line that can't be parsed is reported with its place.
 
 use core::net::IpAddr;
 use core::str::FromStr;
@@ -56,19 +56,19 @@ pub struct Backend {
     pub line: usize,
 }
 
-/// What a file of services says.
+/// The content of a file of services.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceFile {
     /// Its services, in order.
     pub services: Vec<Service>,
-    /// Lines that don't read.
+    /// Lines that can't be parsed.
     pub mistakes: Diagnostics,
     /// Backends so far, of all services, times their ports.
     targets: usize,
 }
 
 impl ServiceFile {
-    /// Reads a file, as `mode` wants it.
+    /// Reads a file as `mode` requires.
     pub fn read(source: &SourceText, mode: Mode) -> Self {
         let mut file = Self::default();
         let mut has_vip = false;
@@ -78,7 +78,7 @@ impl ServiceFile {
             let done = match word.text {
                 "vip" => file.vip(&mut cursor, number).inspect(|()| has_vip = true),
                 "backend" if has_vip => file.backend(&mut cursor, mode, number),
-                // The line above it was told already.
+                // A mistake above it has been reported already.
                 "backend" if !file.mistakes.is_empty() => Ok(()),
                 "backend" => Err(word.wrong("no `vip` line is above it")),
                 _ => Err(word.wrong("not the start of a line").help("lines: vip, backend")),

@@ -40,18 +40,18 @@ pub(super) struct Counts {
     no_vip: u64,
 }
 
-/// What can be told of a packet without its connection.
+/// The properties of a packet that need no look-up of its connection.
 enum Glance {
     Flow {
         flow: Flow,
         end: End,
-        /// What its connection is looked up by.
+        /// The look-up key of its connection.
         key: u32,
     },
     Other,
 }
 
-/// What is done to a packet; `None` to let it pass as it is.
+/// The step for a packet; `None` to let it pass unchanged.
 type Done = Result<Option<Step>, Refusal>;
 
 pub(super) enum Step {
@@ -72,7 +72,7 @@ pub(super) enum Change {
 }
 
 impl Counts {
-    /// A packet goes on.
+    /// Counts a packet that passes.
     pub(super) fn add(&mut self, step: &Step) {
         match step {
             Step::ToBackend(_, Action::Destination) => self.to_backends += 1,
@@ -97,7 +97,7 @@ impl BalancerShard {
         }
     }
 
-    /// What can be told of a packet without its connection.
+    /// Examines a packet without looking up its connection.
     #[inline]
     fn glance(&self, packet: &Packet<'_>) -> Glance {
         let Some(flow) = Flow::of(packet) else { return Glance::Other };

@@ -14,7 +14,7 @@ use warpline_rewrite::addresses::{Overlap, Pool, PortRange, address_of, overlaps
 use warpline_tables::keyed::HashKey;
 use warpline_tables::tcp::{PickUp, Policy, Windows};
 
-/// What a binding depends on, or who may send to it (RFC 4787, 4.1 and 5).
+/// How a binding, or the right to send to it, depends on the remote (RFC 4787, 4.1 and 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dependence {
     EndpointIndependent,
@@ -30,7 +30,7 @@ const DEPENDENCES: [(&str, Dependence); 3] = [
 
 const WINDOWS: &[(&str, Windows)] = &[("strict", Windows::Strict), ("liberal", Windows::Liberal)];
 
-/// What the table means.
+/// The settings of the table.
 #[derive(Debug)]
 pub(super) struct Config {
     pub(super) outside: Pool,
@@ -40,7 +40,7 @@ pub(super) struct Config {
     pub(super) bindings: usize,
     /// Bindings that an inside address may have; 0: any number.
     pub(super) per_source: u32,
-    /// Where outside ports are looked for. Nobody else can tell which a binding will get (RFC 6056,
+    /// The key of the search for outside ports. Others can't predict a binding's port (RFC 6056,
     /// 3.3.3).
     pub(super) port_key: HashKey,
     /// Where first fragments are remembered.
@@ -66,7 +66,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
     let outside = said
         .outside
         .unwrap_or_else(|| prefixes(section, "outside", "the addresses to translate to"));
-    // A list is empty too where none of its items reads: that was told already.
+    // A list is also empty if none of its items parses, which was reported already.
     if !section.is_broken() {
         for (key, list) in [("inside", &inside), ("outside", &outside)] {
             if list.is_empty() {

@@ -1,4 +1,4 @@
-//! What a packet carries, as far as a translator asks.
+//! The content of a packet, as far as a translator needs it.
 
 use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol};
 use warpline_packet::{Flags, PacketMut};
@@ -8,7 +8,7 @@ use warpline_rewrite::icmp::{is_echo, is_echo_request};
 use warpline_rewrite::{Protocol, is_portless};
 use warpline_tables::tcp::{PickUp, Segment};
 
-/// What a packet carries that can be translated.
+/// The content of a packet that can be translated.
 pub(super) enum Content<'a> {
     Flow(Flow<'a>),
     Error,
@@ -27,7 +27,7 @@ pub(super) struct Flow<'a> {
     pub(super) opens: bool,
 }
 
-/// What it carries, or why that can't be translated.
+/// The content of a packet, or why it can't be translated.
 #[inline(always)]
 pub(super) fn content<'a>(packet: &'a PacketMut<'_>) -> Result<Content<'a>, Refusal> {
     if packet.has(Flags::LATER_FRAGMENT) {

@@ -6,8 +6,8 @@ use super::config::{Config, Dependence};
 use warpline_rewrite::{Endpoint, Protocol};
 use warpline_tables::HashKey;
 
-/// What a binding is found by from inside. The remote is zero as far as the mapping does not
-/// depend on it; that of a protocol without ports does on the address.
+/// The key of a binding for packets from inside. The remote is zero as far as the mapping does not
+/// depend on it. Without ports, the mapping always depends on the remote address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     inside: Endpoint,

@@ -1,4 +1,4 @@
-//! NAPT: many inside addresses behind a few outside ones. The manual of the function follows.
+//! NAPT: many inside addresses share a few outside ones. The manual of the function follows.
 //!
 #![doc = include_str!("manual.md")]
 #![forbid(unsafe_code)]
@@ -147,7 +147,7 @@ const ACCESS: Access = Access {
     flagged_share: 0.0,
 };
 
-/// How often expired bindings are taken out where no packet comes that would.
+/// How often expired bindings are removed when no packet causes it.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The only place, or the first of two.

@@ -260,7 +260,7 @@ impl Remotes<'_> {
     }
 }
 
-/// The time of a segment, and until when its connection is remembered by what it is then, in
+/// The time of a segment, and when its connection expires if established or if transitory, in
 /// nanoseconds.
 #[derive(Clone, Copy)]
 pub(super) struct SegmentTimes {

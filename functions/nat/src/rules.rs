@@ -17,7 +17,7 @@ use warpline_rule_files::NumberSet;
 use warpline_rule_files::nft::is_nft;
 use warpline_rule_files::save_file::is_iptables;
 
-/// What a rule translates to.
+/// The outside addresses and ports of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Translation {
     /// The addresses; `None` for those of an interface, which the table names.
@@ -26,14 +26,14 @@ pub struct Translation {
     pub ports: Option<PortRange>,
 }
 
-/// What the rules of a file say.
+/// The content of a file of rules.
 #[derive(Clone, Debug, Default)]
 pub struct NatRules {
     /// The sources of all rules.
     pub inside: Vec<Prefix>,
     /// Whether a rule has no source, so that the table names them.
     pub any_source: bool,
-    /// What all rules translate to.
+    /// The translation that all rules share.
     pub translation: Option<Translation>,
     /// Which packets from inside are translated, and which are not, in the order of the rules.
     pub source_rules: Vec<SourceRule>,
@@ -41,9 +41,9 @@ pub struct NatRules {
     pub forwards: Vec<ForwardRule>,
     /// Hosts with outside addresses of their own.
     pub mapped: Vec<Mapped>,
-    /// What doesn't read, or can't be left out.
+    /// Lines that can't be parsed, or can't be skipped.
     pub mistakes: Diagnostics,
-    /// What is asked for in vain.
+    /// Rules that are not supported.
     pub unsupported: Diagnostics,
 }
 
@@ -160,7 +160,7 @@ impl NatRules {
 /// Source prefixes that the rules may have.
 const INSIDE_MAX: usize = 4096;
 
-/// What the rules say in the place of the table's keys.
+/// The settings that rules give in place of the table's keys.
 #[derive(Default)]
 pub(super) struct Said {
     pub(super) inside: Option<Vec<Prefix>>,
@@ -173,7 +173,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Of rules that don't read, which was told: no key is asked for in their place.
+    /// For rules with mistakes, which were reported already: no key is required in their place.
     fn broken() -> Self {
         Self { inside: Some(Vec::new()), outside: Some(Vec::new()), ..Self::default() }
     }
@@ -229,7 +229,7 @@ fn hand_on(all: &Diagnostics, mut to: impl FnMut(Diagnostic)) {
     }
 }
 
-/// What the rules leave to the table's keys, and what of those they say themselves.
+/// The settings from the rules. Reports keys of the table that conflict with them.
 fn settle(section: &mut Section<'_>, source: &warpline_nf::SourceText, found: NatRules) -> Said {
     let NatRules { forwards, mapped, mut source_rules, any_source, .. } = found;
     let fixes = !forwards.is_empty() || !mapped.is_empty();

@@ -184,7 +184,7 @@ impl NatShard {
         Endpoint { address, port: binding.port }
     }
 
-    /// What a packet of TCP or UDP will be looked for by; others are rare.
+    /// The look-up key of a TCP or UDP packet; other protocols are rare.
     #[inline]
     fn sought(&self, packet: &Packet<'_>) -> Option<Sought> {
         let protocol = match packet.protocol() {
@@ -234,7 +234,7 @@ impl NatShard {
     /// translated packet whose error it is must have come in by a binding.
     fn outbound_error(&self, packet: &PacketMut<'_>, dst: u128) -> Result<Endpoint, Refusal> {
         let (quote, version) = (quote(packet)?, packet.version());
-        // What came in of an echo is a reply.
+        // A quoted echo message that came in is a reply.
         if quote.src.address != dst || quote.asks {
             return Err(Refusal::BadQuote);
         }

@@ -186,7 +186,7 @@ fn kernel_routes(
 /// The value of `routes` for the kernel's.
 const KERNEL: &str = kernel_routes::NAME;
 
-/// What the key `routes` names.
+/// The content of the file that the key `routes` names.
 enum RouteFile {
     Text(SourceText),
     Dump(Routes<'static>),

@@ -100,7 +100,7 @@ struct Tables<E> {
 }
 
 impl<E: Entry> Dir24_8<E> {
-    /// The tables of `rules`, of which the later wins where two have one prefix.
+    /// The tables of `rules`. Of two rules with one prefix, the later one wins.
     pub fn new(rules: &[Rule4]) -> Result<Self, TooNarrow> {
         // Rules are mostly sorted as they come, which the sort inside finds at once.
         let rules: BTreeMap<u64, u16> = rules.iter().map(|&(a, l, h)| (key(a, l), h)).collect();
@@ -125,9 +125,9 @@ impl<E: Entry> Dir24_8<E> {
 
     /// The next hops of `addresses`, as many as both slices have.
     ///
-    /// Loads come first and nothing is asked of what they bring: no branch, and no check of bounds,
-    /// as 24 bits index 2^24 slots. So the processor has as many under way as it can. Asking in the
-    /// same loop took 1.4 times as long on an EPYC core.
+    /// All loads come first, without tests of the loaded entries. There are no branches and no
+    /// bounds checks, as 24 bits index 2^24 slots. So the processor has as many loads under way as
+    /// it can. Testing in the same loop took 1.4 times as long on an EPYC core.
     pub fn lookup_bulk(&self, addresses: &[u32], hops: &mut [u16]) {
         let mut entries = [E::NONE; WAVE];
         for (addresses, hops) in addresses.chunks(WAVE).zip(hops.chunks_mut(WAVE)) {

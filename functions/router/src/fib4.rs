@@ -11,7 +11,7 @@ pub enum Fib4 {
 }
 
 impl Fib4 {
-    /// The tables of `rules`, of which the later wins where two have one prefix.
+    /// The tables of `rules`. Of two rules with one prefix, the later one wins.
     pub fn new(rules: &[Rule4]) -> Self {
         Dir24_8::new(rules).map_or_else(|TooNarrow| Self::wide(rules), Self::Narrow)
     }

@@ -41,7 +41,7 @@ use fib::{Action, Fib, reason};
 use kernel_routes::{KernelRoutes, Tables};
 use warpline_rule_files::neighbours::Mac;
 
-/// What is known of the function.
+/// The function's name, keys, counters and access.
 pub const DEFINITION: Definition = Definition {
     name: "router",
     summary: "forwards IPv4 and IPv6 by longest match; TTL, Ethernet addresses, ICMP errors",

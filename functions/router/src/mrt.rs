@@ -1,8 +1,8 @@
 //! Routing tables as route collectors dump them: TABLE_DUMP_V2 of MRT (RFC 6396, 4.3; RFC 8050).
 //!
-//! A dump has a record for each prefix, with an entry for each peer that told of it. One of them is
-//! taken: that of the shortest AS path (RFC 4271, 9.1.2.2 a), and of those that of the lowest peer
-//! index. Every mistake is told with the byte at which it stands in the unpacked dump.
+//! A dump has a record for each prefix, with an entry for each peer that announced it. The entry
+//! with the shortest AS path is taken (RFC 4271, 9.1.2.2 a), and of several, that of the lowest
+//! peer index. Every mistake is reported with its byte offset in the unpacked dump.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -94,7 +94,7 @@ struct Reader<'n, R> {
     unsupported_hop: Option<u16>,
 }
 
-/// What is wrong in a record, and where in it.
+/// The offset of a mistake in a record, and its description.
 type Fault = (usize, String);
 
 impl<R: Read> Reader<'_, R> {
@@ -102,7 +102,7 @@ impl<R: Read> Reader<'_, R> {
         (self.note)(self.source.whole(format!("byte {at}: {why}")));
     }
 
-    /// Reads a record; says whether to go on.
+    /// Reads a record. Returns whether to continue.
     fn record(&mut self, body: &mut Vec<u8>) -> bool {
         let mut header = [0; HEADER_LEN];
         let len = match fill(&mut self.dump, &mut header) {
@@ -282,7 +282,7 @@ impl<R: Read> Reader<'_, R> {
     }
 }
 
-/// A prefix length and as many bytes as hold it; bits behind it mean nothing.
+/// A prefix length and as many bytes as hold it; bits past the length are ignored.
 fn prefix(fields: &mut Fields<'_>, version: u8) -> Result<Prefix, Fault> {
     let at = fields.at();
     let len = fields.u8()?;

@@ -26,7 +26,7 @@ impl<'a> Fields<'a> {
         self.bytes.is_empty()
     }
 
-    /// What is left.
+    /// The remaining bytes.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes
     }
@@ -56,7 +56,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What is asked of an entry's attributes.
+/// The next hop and path length from an entry's attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) next_hop: Option<IpAddr>,
@@ -73,8 +73,8 @@ mod attribute {
 }
 
 impl Path {
-    /// Of an entry of a prefix of IP `version`: NEXT_HOP is that of IPv4, MP_REACH_NLRI's that of
-    /// IPv6 (RFC 4760, 3). Either stands in where the other is not there.
+    /// Reads the attributes of an entry for a prefix of IP `version`. NEXT_HOP has the next hop of
+    /// IPv4, MP_REACH_NLRI that of IPv6 (RFC 4760, 3). If one is missing, the other is used.
     pub(super) fn read(attributes: &mut Fields<'_>, version: u8) -> Result<Self, Fault> {
         let mut path = Self::default();
         let (mut plain, mut reached) = (None, None);

@@ -131,7 +131,7 @@ fn entry(peer: u16, id: &[u8], attributes: &[&[u8]]) -> Vec<u8> {
     [&peer.to_be_bytes()[..], &[0, 0, 0, 9], id, &len, &attributes].concat()
 }
 
-/// A record of a prefix with these entries, behind a table of peers.
+/// A table of peers, then a record of a prefix with these entries.
 fn dump(subtype: u16, prefix: &[u8], entries: &[Vec<u8>]) -> Vec<u8> {
     let mut dump = Vec::new();
     record(&mut dump, 1, &[192, 0, 2, 9, 0, 0, 0, 0]);
@@ -176,7 +176,7 @@ fn the_shortest_path_is_taken() {
         ),
         (2, TEN, vec![entry(0, &[], &[&whole])], "2020:2020:2020:2020:2020:2020:2020:2020"),
         (2, &[4, 0x1f], vec![entry(0, &[], &[HOP_1])], "192.0.2.1"),
-        // RFC 4760, 3: NEXT_HOP is not that of what MP_REACH_NLRI tells of.
+        // RFC 4760, 3: NEXT_HOP does not apply to the prefixes of MP_REACH_NLRI.
         (
             4,
             &[16, 0x20, 1],

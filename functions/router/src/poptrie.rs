@@ -61,7 +61,7 @@ pub struct Poptrie {
 }
 
 impl Poptrie {
-    /// The trie of `rules`, of which the later wins where two have one prefix.
+    /// The trie of `rules`. Of two rules with one prefix, the later one wins.
     pub fn new(rules: &[Rule6]) -> Self {
         let sorted: BTreeMap<(u128, u8), u16> = rules
             .iter()
@@ -253,7 +253,7 @@ impl Poptrie {
     }
 }
 
-/// The slot of a node at `depth`; behind the last bit of an address come zeros.
+/// The slot of a node at `depth`. Zeros follow the last bit of an address.
 fn slot_of(address: u128, depth: u32) -> usize {
     (address << depth >> (128 - STRIDE)) as usize
 }

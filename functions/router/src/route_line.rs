@@ -32,7 +32,7 @@ pub(super) struct Parsed<'a> {
     pub(super) is_of_both: bool,
 }
 
-/// What the attributes of a line say.
+/// The attributes of a line.
 #[derive(Default)]
 struct Attributes<'a> {
     address: Option<IpAddr>,

@@ -1,7 +1,7 @@
 //! Reads route files: lines of `prefix next-hop`, and what `ip route` and `ip -6 route` print.
 //!
 //! [`read`] reports every mistake with its line and column and gives the routes of the other lines.
-//! What the lines may say is in the function's manual.
+//! The function's manual describes the format of the lines.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ pub enum Target<'a> {
     Via {
         /// Its address; of either family, whatever the prefix's.
         address: IpAddr,
-        /// The interface that a link-local address is on, where the file says so.
+        /// The interface of a link-local address, if the file names it.
         device: Option<&'a str>,
     },
     /// To the destination itself: the prefix is connected.
@@ -39,15 +39,15 @@ pub enum Target<'a> {
     Unreachable,
     /// To nowhere: forbidden.
     Prohibit,
-    /// To nowhere: the file says more than the router can do. What such a route is for must not go
-    /// by a shorter one.
+    /// To nowhere: the router can't do all that the file asks. Packets of such a route must not
+    /// follow a route with a shorter prefix.
     Unsupported,
 }
 
 /// A route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// What it leads to.
+    /// The destinations that it leads to.
     pub prefix: Prefix,
     /// The number of its target, from 1.
     pub hop: u16,
@@ -57,7 +57,7 @@ pub struct Route {
     pub line: u32,
 }
 
-/// What a file says.
+/// The content of a file of routes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes<'a> {
     /// One route a prefix, sorted by family, address and length.
@@ -133,7 +133,7 @@ struct Reader<'a, 'n> {
 }
 
 impl<'a> Reader<'a, '_> {
-    /// Reads a line; says whether to go on.
+    /// Reads a line. Returns whether to continue.
     fn line(&mut self, line: Line<'a>, next: Option<&'a str>) -> bool {
         let text = line.text.split('#').next().unwrap_or("");
         let mut words = text.split_ascii_whitespace();

@@ -272,7 +272,7 @@ fn malformed_and_cut_packets() {
             assert_eq!(out.bytes, expected(&whole[..len], 14, 20, None));
         }
     }
-    // What is not IP is that however early it was cut.
+    // A packet with an EtherType other than IP counts as non-IP however early it was cut.
     let arp = ethernet(&[], 0x0806, &[0; 46]);
     for len in 0..arp.len() {
         let cut = Input { wire_len: arp.len() as u32, ..Input::at(0, &arp[..len]) };

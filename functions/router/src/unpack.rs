@@ -1,21 +1,21 @@
-//! Files that may be packed with gzip (RFC 1952) or bzip2: told by their first bytes, unpacked as
-//! they are read.
+//! Files that may be packed with gzip (RFC 1952) or bzip2. Their first bytes identify the format,
+//! and they are unpacked as they are read.
 
 use std::io::{self, BufReader, Read};
 
 use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 
-/// What a file unpacks to may be this long; a dump is read record by record and never held whole.
+/// The maximum length of an unpacked file. A dump is read record by record and never held whole.
 pub const UNPACKED_LEN_MAX: u64 = 1 << 33;
 /// A packed file may unpack to [`UNPACKED_LEAST`] and so many times its own length: no table packs
 /// so well.
 const UNPACKED_FOLD: u64 = 256;
 const UNPACKED_LEAST: u64 = 16 << 20;
-/// Bytes that tell what a file is.
+/// Bytes that identify the format of a file.
 const HEAD_LEN: usize = 12;
 
-/// What a file holds, unpacked.
+/// The unpacked content of a file.
 pub struct Unpacked<'a> {
     head: [u8; HEAD_LEN],
     head_len: usize,
@@ -26,7 +26,7 @@ pub struct Unpacked<'a> {
 /// Begins to unpack a file.
 ///
 /// # Errors
-/// Where it is packed, and not as it should be.
+/// If the packed data is invalid.
 pub fn unpack(bytes: &[u8]) -> io::Result<Unpacked<'_>> {
     let (mut rest, is_packed): (Box<dyn Read + '_>, _) = match bytes {
         [0x1f, 0x8b, ..] => (Box::new(MultiGzDecoder::new(bytes)), true),

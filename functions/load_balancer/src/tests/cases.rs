@@ -185,7 +185,7 @@ fn idle_connections_end_in_packet_time() {
         }
         send(&mut harness, from + timeout, &tcp(("10.9.9.9", 1), ("10.8.8.8", 1), ACK));
         assert_eq!(harness.counter("created"), created + 1);
-        // A connection that ended is made anew by what comes then.
+        // After a connection has ended, the next packet creates a new one.
         send(&mut harness, from + 1 + timeout, &tcp(CLIENT, WEB, ACK));
         assert_eq!(harness.counter("created"), created + 2, "{flags:?}");
     };
@@ -375,7 +375,7 @@ fn a_backend_is_drained_lost_and_restored() {
         let back = backends(&mut harness, 3, 2000, ACK);
         assert_eq!(back[..1000], then, "who has a backend keeps it");
         assert!(back[1000..].iter().filter(|&backend| backend == "10.0.0.2").count() > 250);
-        // What was handed over comes back from its new backend, and not from the old one.
+        // The VIP answers for the new backend of a moved connection, and not for the old one.
         let moved = (0..500).find(|&n| first[n] == "10.0.0.2" && !keeps);
         if let Some(n) = moved {
             let client = (format!("198.51.{}.{}", n >> 8, n & 255), 4000);

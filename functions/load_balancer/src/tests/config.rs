@@ -1,4 +1,4 @@
-//! What the table and the file must not say, and that it is told.
+//! Mistakes in the table and the file, and the messages about them.
 
 use super::*;
 

@@ -33,7 +33,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Its place among what gives way, with what is counted; `None` for what doesn't.
+    /// Its rank among evicted kinds, and their counter; `None` if it is never evicted.
     fn yields(&self) -> Option<(usize, &'static str)> {
         Some(match self.phase {
             Phase::Ending => (0, "evicted_closing"),
@@ -68,13 +68,13 @@ pub(super) struct Model {
     /// Servers of each VIP, TCP or not.
     pub(super) vips: BTreeMap<(At, bool), Vec<Server>>,
     connections: BTreeMap<Flow, Connection>,
-    /// What the file as it is gave a flow.
+    /// The servers chosen for flows under the current file.
     choices: BTreeMap<Flow, At>,
     pub(super) places_per_shard: usize,
     pub(super) per_source: usize,
     pub(super) moved: u64,
     pub(super) created: u64,
-    /// How many gave way, by what is counted.
+    /// Evictions, by counter.
     pub(super) evicted: BTreeMap<&'static str, u64>,
     events: u64,
 }
@@ -171,8 +171,8 @@ impl Model {
         let is_full = taken >= self.places_per_shard;
         let yields = |own: &Connection| own.shard == shard && own.yields().is_some();
         let is_stuck = is_full && !self.connections.values().any(yields);
-        // A conflict is told before a full table; the function says which server it would have
-        // been.
+        // A conflict takes precedence over a full table. The function's output shows which server
+        // it chose.
         let to = match self.pick(&flow, &servers, got) {
             Err(_) if is_bound => return Err("per-source"),
             Err(_) if is_stuck => return Err("table-full"),
@@ -196,7 +196,7 @@ impl Model {
         Ok(to)
     }
 
-    /// Lets one go: of the kind of which there are most, the one unused for longest.
+    /// Evicts the longest unused connection of the most frequent kind.
     fn let_go(&mut self, shard: u8) {
         let mut kinds: [Vec<(u64, Flow, &str)>; 4] = Default::default();
         for (flow, own) in self.connections.iter().filter(|(_, own)| own.shard == shard) {

@@ -22,7 +22,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let flags = || prop_oneof![4 => Just(ACK), 4 => Just(SYN), 2 => Just(FIN), 1 => Just(RST)];
     let seconds = prop_oneof![0..20_u64, Just(119), Just(120), Just(240), 0..8000_u64];
-    // A checksum of which the quote has one byte stays as it is: quotes have whole words here.
+    // A checksum that the quote cuts in half stays as it is, so quotes have whole words here.
     let quoted = || (14..45_usize).prop_map(|words| 2 * words);
     prop_oneof![
         8 => (0..12_u8, 0..3_u8, 0..3_u8, flags(), 0..40_usize)
@@ -105,7 +105,7 @@ struct Run {
     steering: Steering,
     v6: bool,
     now: u64,
-    /// What a client sent and where it went.
+    /// Packets of clients, and where they went.
     went: Vec<(Datagram, At)>,
     events: Vec<Event>,
     outcomes: Vec<Outcome>,
@@ -290,7 +290,7 @@ fn is_tcp(datagram: &Datagram) -> bool {
     matches!(datagram.body, Body::Tcp { .. })
 }
 
-/// The answer to what a client sent, from `at`.
+/// The answer to a client's packet, sent from `at`.
 fn reply(asked: &Datagram, at: At, flags: u8) -> Datagram {
     let ports = asked.ports();
     let body = match asked.body {

@@ -378,7 +378,7 @@ fn ports_run_out_and_come_back() {
     let out = |nat: &mut Harness, seconds, port| {
         sent(nat, seconds, &udp("10.0.0.1", "198.51.100.1", (port, 5353)))
     };
-    // One shard has 2 ports of each of 3 addresses. What was answered doesn't give way.
+    // One shard has 2 ports of each of 3 addresses. Answered bindings are not evicted.
     let first: Vec<_> = (0..6)
         .map(|port| {
             let outside = mapped(&out(&mut nat, 1 + port, port as u16));

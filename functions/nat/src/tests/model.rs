@@ -137,7 +137,7 @@ struct Bound {
 }
 
 impl Bound {
-    /// Its place among what gives way, with what is counted; `None` for what doesn't.
+    /// Its rank among evicted kinds, and their counter; `None` if it is never evicted.
     fn yields(&self, kind: Kind, v6: bool) -> Option<(usize, &'static str)> {
         let (place, told) = match kind {
             Kind::Tcp if self.established => return None,
@@ -214,7 +214,7 @@ pub(super) struct Model {
     pub(super) places: usize,
     pub(super) ports_per_shard: usize,
     pub(super) per_source: usize,
-    /// How many gave way, by what is counted.
+    /// Evictions, by counter.
     pub(super) evicted: HashMap<&'static str, u64>,
     /// How often each refusal was due.
     pub(super) refused: HashMap<&'static str, u64>,
@@ -293,7 +293,7 @@ impl Model {
         !self.bound.iter().any(has)
     }
 
-    /// Lets one go: of the kind of which there are most, the one unused for longest.
+    /// Evicts the longest unused binding of the most frequent kind.
     fn let_go(&mut self, shard: u8, fits: impl Fn(&Inside) -> bool) -> Option<()> {
         let mut kinds: [Vec<(u64, Inside, &str)>; 10] = Default::default();
         for (key, bound) in self.bound.iter().filter(|(key, b)| b.shard == shard && fits(key)) {
@@ -469,8 +469,8 @@ impl Model {
         Some(*key)
     }
 
-    /// Checks what became of an error from outside about `about`, a packet that left, of which it
-    /// quotes `len` bytes.
+    /// Checks the outcome of an error from outside. It quotes `len` bytes of `about`, a packet that
+    /// left.
     pub(super) fn error_in(
         &mut self,
         router: IpAddr,

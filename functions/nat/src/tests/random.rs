@@ -79,7 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(0x14),
     ];
     let seconds = prop_oneof![0..20_u64, Just(59), Just(60), Just(240), Just(300), 0..8000_u64];
-    // A checksum of which the quote has one byte stays as it is: quotes have whole words here.
+    // A checksum that the quote cuts in half stays as it is, so quotes have whole words here.
     let quoted = || (14..45_usize).prop_map(|words| 2 * words);
     prop_oneof![
         6 => (0..6_u8, 0..4_u8, 0..3_u8, 0..6_u8, flags.clone(), 0..40_usize, 0..12_u8).prop_map(
@@ -393,7 +393,7 @@ fn some_frame(step: &Step, v6: bool) -> Option<Vec<u8>> {
     Some(datagram.frame())
 }
 
-/// What the options' end was cut off of reads as not IP; it must not get out all the same.
+/// A packet cut within its IP options reads as not IP. It must not get out all the same.
 #[test]
 fn a_header_cut_in_its_options_does_not_get_out() {
     let mut frame =

@@ -243,7 +243,7 @@ fn matches_of(options: &str) -> Vec<Value> {
     all
 }
 
-/// What is told of a table with these rules, or what was left out of them.
+/// Builds a table with these rules. Returns the number of skipped rules, or the mistakes.
 fn built(rules: &str, keys: &str) -> Result<usize, Vec<String>> {
     let text = format!("*nat\n:PREROUTING ACCEPT\n:POSTROUTING ACCEPT\n{rules}\nCOMMIT\n");
     let files = [("r", text.as_str())];
