@@ -17,7 +17,7 @@ use crate::rules::{Action, Message, Rule, RuleFile, SegmentFlags, Side};
 use crate::words::{Cursor, Trouble, Word};
 use warpline_config::SourceText;
 
-/// Whether a file is in this form: its first line that says something begins with `@`.
+/// Whether a file is in this form: its first line other than blanks and comments begins with `@`.
 pub fn is_classbench(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
     lines

@@ -9,12 +9,12 @@ use crate::RegionRule;
 pub struct Imported {
     /// Its rules, in order; the first match decides, and what none matches is dropped.
     pub rules: Vec<RegionRule>,
-    /// What doesn't read, or can't be left out.
+    /// Invalid lines, and unsupported rules that cannot be left out.
     pub mistakes: Diagnostics,
-    /// Rules that ask for what there isn't: those that accept were left out, those that drop do so
-    /// without asking.
+    /// Unsupported rules. Those that accept were left out; those that drop do so without the
+    /// unsupported condition.
     pub unsupported: Diagnostics,
-    /// What does nothing here, and needs nothing.
+    /// Rules without any effect here, such as logging.
     pub notices: Diagnostics,
     /// Whether rules take for granted that packets leave by another port than they came by.
     pub presumes_crossing: bool,

@@ -69,7 +69,7 @@ struct Reader<'a> {
     found: Imported,
 }
 
-/// What reading a rule came to.
+/// The result of reading a rule.
 struct Read {
     step: Option<Step>,
     unsupported: Vec<Trouble>,
@@ -208,7 +208,7 @@ impl Reader<'_> {
         };
         let name = options.first().copied();
         let name = name.ok_or_else(|| jump.wrong("the line ends where a target is due"))?;
-        // A chain goes before a target of its name.
+        // A chain takes precedence over a target of the same name.
         let is_chain = table.find(name.text).is_some();
         if is_silent(name) && !is_chain {
             let notice = Some(name.wrong("logging is not supported; the rule is skipped"));

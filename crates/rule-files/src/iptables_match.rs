@@ -12,7 +12,7 @@ use crate::{Interfaces, NumberSet, Way};
 
 /// The conditions and the target of a rule.
 pub struct SavedConditions<'a> {
-    /// The packets that meet all conditions but those that are not supported.
+    /// The packets that satisfy all supported conditions.
     pub when: Region,
     /// Conditions that cannot be expressed here.
     pub unsupported: Vec<Trouble>,
@@ -42,7 +42,7 @@ struct Reader<'a, 'w> {
     protocol: Option<u8>,
 }
 
-/// Reads the words behind `-A CHAIN`. States of connections take tracking.
+/// Parses the words after `-A CHAIN`. Connection states require tracking.
 pub fn read<'a>(
     words: &[Word<'a>],
     version: u8,

@@ -59,7 +59,7 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// Reads a file; every mistake goes to `note`, and its line is left out.
+/// Parses a file. `note` receives every mistake, and its line is left out.
 pub fn read<'a>(source: &'a SourceText, note: &mut dyn FnMut(Diagnostic)) -> Neighbours<'a> {
     let mut found = Neighbours::default();
     for (index, text) in source.text.lines().enumerate() {

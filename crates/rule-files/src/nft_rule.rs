@@ -13,7 +13,7 @@ pub(crate) struct Outcome<'a> {
     pub(crate) verdict: Verdict<'a>,
 }
 
-/// Where a packet goes.
+/// The destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict<'a> {
     Is(Then),
@@ -77,7 +77,7 @@ pub(crate) fn read<'a>(
             }
             "vmap" => verdict_map(&mut rule, &conditions, value, sets, table, tracked),
             _ if PASSING.contains(&&name[..]) => {
-                // What iptables left there may itself decide.
+                // The extension that iptables left may decide itself.
                 is_opaque |= name == "xt";
                 Err(Fault::unsupported(short(name)))
             }

@@ -25,7 +25,7 @@ pub struct Region {
     pub sets: [NumberSet; DIMENSIONS],
 }
 
-/// Sets that a classifier matches: all but those of interfaces.
+/// Sets that a classifier matches: all except those of interfaces.
 pub const MATCHED: usize = 5;
 const DIMENSIONS: usize = 7;
 const SRC: usize = 0;
@@ -174,7 +174,7 @@ impl Region {
         self.narrow(KIND, &both_halves(kinds), negated);
     }
 
-    /// Leaves TCP segments with flags (the 14th byte of the header) that `has` says yes to.
+    /// Narrows to TCP segments whose flags (the 14th byte of the header) satisfy `has`.
     pub fn flags(&mut self, has: impl Fn(u8) -> bool) {
         let kinds = (0..=u8::MAX).filter(|&flags| has(flags)).map(kind_of_segment);
         self.narrow(KIND, &both_halves(kinds.map(|kind| (kind, kind)).collect()), false);

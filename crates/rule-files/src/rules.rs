@@ -72,9 +72,9 @@ pub struct Rule {
     pub message: Option<Message>,
     /// A condition on TCP.
     pub flags: Option<SegmentFlags>,
-    /// Where it comes from.
+    /// Conditions on its source.
     pub src: Side,
-    /// Where it goes to.
+    /// Conditions on its destination.
     pub dst: Side,
     /// Its line in the file, from 1.
     pub line: usize,
@@ -114,7 +114,7 @@ pub struct RuleFile {
 pub struct Draft {
     /// The conditions read so far. Each one that is missing lets the rule match more packets.
     pub rule: Rule,
-    /// Whether it decides about packets, and doesn't only count them, say.
+    /// Whether it accepts or drops packets, and does not only count them, for example.
     pub decides: bool,
 }
 
@@ -412,7 +412,7 @@ fn flags(cursor: &mut Cursor<'_>, word: Word<'_>, rule: &Rule) -> Result<Segment
     Ok(SegmentFlags { value, mask })
 }
 
-/// What each condition alone can't see.
+/// Checks that involve several conditions.
 fn check(rule: &mut Rule, cursor: &Cursor<'_>) -> Result<(), Trouble> {
     let portless = |p: &u8| !matches!(*p, ip_protocol::TCP | ip_protocol::UDP);
     let has_ports = !rule.src.ports.is_empty() || !rule.dst.ports.is_empty();

@@ -57,11 +57,11 @@ pub struct SavedRule<'a> {
     pub number: usize,
     /// The text of the line.
     pub line: &'a str,
-    /// Where what stands behind `-A CHAIN` begins.
+    /// Where the text after `-A CHAIN` begins.
     at: usize,
 }
 
-/// Whether a text is in this form: its first line that says something begins a table.
+/// Whether a text is in this form: its first line other than blanks and comments begins a table.
 pub fn is_iptables(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
@@ -207,7 +207,7 @@ impl<'a> SavedTable<'a> {
 }
 
 impl<'a> SavedRule<'a> {
-    /// The words behind `-A CHAIN`.
+    /// The words after `-A CHAIN`.
     pub fn words(&self) -> Result<Vec<Word<'a>>, Trouble> {
         words(self.line, self.at)
     }

@@ -26,7 +26,7 @@ impl<'a> Word<'a> {
         Self { text, at, quoted: true }
     }
 
-    /// A part of the word, told at the word's place.
+    /// A part of the word, reported at the word's place.
     pub fn with(self, text: &'a str) -> Self {
         Self { text, ..self }
     }
@@ -80,7 +80,7 @@ impl Trouble {
         self
     }
 
-    /// Says how many more there are of the kind in the same rule.
+    /// Adds the number of further cases of the kind in the same rule.
     pub fn and_more(mut self, count: usize) -> Self {
         if count > 0 {
             self.message += &format!(" (and {count} more in this rule)");

@@ -21,7 +21,9 @@ pub(super) struct Asked {
     rules: Vec<u32>,
     /// Rules that matched, each with where what it matched in before ends in the stream, if it did.
     matched: Vec<(u32, Option<u64>)>,
-    /// What literals were found where `run` didn't look, or found more than it could keep.
+    /// Literals found by another scan than that of `run`: of other data, or after `run` found too
+    /// many.
+    /// keep.
     hits: Hits,
     rules_len: Fit,
     patterns_len: Fit,
@@ -55,7 +57,7 @@ impl Asked {
         }
     }
 
-    /// Asks `rule` on what `how` says.
+    /// Asks `rule` on the data that `how` selects.
     #[inline]
     pub(super) fn ask(&mut self, rule: u32, how: u8) {
         let Some(known) = self.how.get_mut(rule as usize) else { return };

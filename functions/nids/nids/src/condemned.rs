@@ -54,7 +54,7 @@ impl Condemned {
         }
     }
 
-    /// What became of a fragment's datagram, where that was dropped.
+    /// The verdict on a fragment's datagram, if that was dropped.
     pub(super) fn verdict(&self, key: &Key, now: Instant) -> Option<Verdict> {
         let entry = self.entries.get(self.place(key)?)?;
         (now < entry.until).then_some(entry.verdict)

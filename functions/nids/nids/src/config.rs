@@ -239,7 +239,7 @@ impl Config {
     }
 }
 
-/// Reads all but the rule files; mistakes are noted in the section.
+/// Parses the table except the rule files; mistakes are noted in the section.
 pub(super) fn read(section: &mut Section<'_>) -> Config {
     section.refuse_unknown(KEYS);
     let config = Config {
@@ -280,7 +280,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Config {
     config
 }
 
-/// Where databases are kept: as the table says, or the user's own.
+/// The folder for databases: the one of the table, or the user's own.
 fn cache(section: &mut Section<'_>) -> Option<Cache> {
     match section.string("cache") {
         Some("") => None,

@@ -41,7 +41,7 @@ pub(crate) fn choose(rule: &Rule) -> Option<Chosen> {
     (!chosen.part.is_empty()).then_some(chosen)
 }
 
-/// The part that `fast_pattern:offset,length` says, as far as it is there.
+/// The part that `fast_pattern:offset,length` selects, as far as the content has it.
 fn marked_part(content: &Content) -> Range<usize> {
     let len = content.bytes.len();
     match content.fast_pattern {
@@ -53,10 +53,10 @@ fn marked_part(content: &Content) -> Range<usize> {
     }
 }
 
-/// The last [`LEN_MAX`] of a literal's bytes, or those before: of a run of one byte at its end as
-/// few as can be, but `RUN_LEN_MAX`. Hyperscan looks for the ends of literals first, so that a
-/// rule's words stay as seldom as whoever wrote it meant them to be; where literals end within
-/// their words instead, text is full of such ends.
+/// Up to [`LEN_MAX`] bytes from the end of a literal. A run of one byte at the end is shortened to
+/// `RUN_LEN_MAX` bytes, if enough other bytes precede it. Hyperscan looks for the ends of literals
+/// first. A rule's author chose words that are rare; many texts have the endings that a cut within
+/// a word would leave.
 pub(crate) fn cut(bytes: &[u8]) -> Range<usize> {
     let run = bytes.iter().rev().take_while(|byte| Some(*byte) == bytes.last()).count();
     let least = bytes.len().min(LEN_MAX);

@@ -88,9 +88,9 @@ struct At<'a> {
     grew: Option<(u64, u64)>,
     /// Whether rules on streams are asked on the packet.
     is_alone: bool,
-    /// Whether it is not the packet that is looked at but what a gap held back.
+    /// Whether the data is not that of the packet, but data that a gap held back.
     is_behind_gap: bool,
-    /// Whether what is looked at went the other way than the packet, which closed a gap of its
+    /// Whether the data went in the other direction than the packet, which closed a gap of its
     /// peer's.
     is_against: bool,
     now: Instant,

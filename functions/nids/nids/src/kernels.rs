@@ -41,7 +41,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// That of `groups`. The error says why no device gets them.
+    /// The form for `groups`. The error gives the reason why devices are not used.
     pub(super) fn of(groups: &Groups) -> Result<Self, String> {
         let patterns = groups.patterns();
         let cells_len = Flat::cells_len(patterns);
@@ -108,7 +108,7 @@ pub(super) fn kernels(nids: &Nids) -> Option<Kernels> {
     )
 }
 
-/// What each form has for itself.
+/// The parts specific to a form.
 struct Own {
     text: Text,
     steps: &'static [KernelStep],
@@ -154,7 +154,7 @@ fn of_grams(grams: GramTables) -> Own {
     Own { text, steps: FILTER, defines: all_defines, tables, patterns: grams.patterns }
 }
 
-/// What `kernel/literals.h` needs of an automaton.
+/// The constants and tables of an automaton that `kernel/literals.h` needs.
 fn automaton(flat: Flat) -> ([(&'static str, u64); 3], [KernelTable; 3]) {
     let cell = if flat.cell_len == 2 { Element::U16 } else { Element::U32 };
     let defines = [

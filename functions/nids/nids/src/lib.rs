@@ -92,8 +92,8 @@ pub(crate) struct Nids {
     about: About,
 }
 
-/// What payloads of packets of `protocol` between these ports are scanned with; `None` where
-/// `function` is another one, or no rule about them has a literal.
+/// The matcher for payloads of packets of `protocol` between these ports. `None` if `function` is
+/// of another kind, or no rule about them has a literal.
 pub fn matcher_of(
     function: &dyn Function,
     protocol: u8,

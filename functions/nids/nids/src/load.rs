@@ -12,7 +12,7 @@ use super::{detect::Broken, told};
 use warpline_nf::{About, Diagnostic, Diagnostics, Resources, Section, SourceText};
 use warpline_nids_rules::{Configs, Dialect, RuleFile, RuleSet, ThresholdFile, Variables};
 
-/// What variables stand for where the chain file doesn't say.
+/// Default values of variables.
 const VARIABLES: &[(&str, &str)] = &[
     ("HOME_NET", "[192.168.0.0/16,10.0.0.0/8,172.16.0.0/12]"),
     ("EXTERNAL_NET", "!$HOME_NET"),

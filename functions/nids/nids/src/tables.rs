@@ -51,8 +51,8 @@ pub(super) struct Known {
 }
 
 impl Tables {
-    /// Of rules in any order. Those that can't be decided are left out and told, by their number
-    /// among `rules` in the order that they are in afterwards. The error says why there is no such
+    /// From rules in any order. Rules that cannot be compiled are left out. They are returned by
+    /// their number among `rules` in the order afterwards. The error gives the reason for a missing
     /// matcher.
     pub(super) fn new(
         (config, seed): (Config, Seed),
@@ -149,7 +149,7 @@ fn anchor(rule: &Rule) -> Anchor {
     Anchor { pattern, when, is_dead: false }
 }
 
-/// Whether no packet is as said but one with SYN.
+/// Whether only packets with SYN satisfy the test.
 fn needs_syn(test: &PacketTest) -> bool {
     const SYN: u8 = tcp::flags::SYN as u8;
     let PacketTest::TcpFlags { bits: Bits { how, bits }, .. } = *test else { return false };

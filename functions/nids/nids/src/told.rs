@@ -16,7 +16,7 @@ use warpline_nf::{About, Diagnostics};
 use warpline_nids_rules::{RuleSet, grouped};
 use warpline_streams::flows::Flows;
 
-/// Of `set`, of which `tables` were made in `took`.
+/// The messages about `set`, whose `tables` were made in `took`.
 pub(super) fn about(set: &RuleSet, tables: &Tables, took: Duration) -> About {
     let names: Vec<&str> = tables.groups.matcher_names().into_iter().collect();
     let (groups, matchers_len, flows_len) =

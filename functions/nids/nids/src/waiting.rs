@@ -176,7 +176,7 @@ impl Waiting {
         true
     }
 
-    /// Leaves those that `keeps` wants, in their order.
+    /// Keeps only entries that satisfy `keeps`, in their order.
     fn retain(&mut self, pool: &mut Pool, mut keeps: impl FnMut(&mut Entry) -> bool) {
         let mut kept = 0;
         for at in 0..OWN_MAX {
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(waiting.matched_len(8, 320, pool), None);
         waiting.forget(320, pool);
         assert!(waiting.is_empty());
-        // Offsets go on behind 2^32.
+        // Offsets continue past 2^32.
         waiting.waits(9, (1 << 32) + 5, pool);
         waiting.forget((1 << 32) - 10, pool);
         assert_eq!(listed(&waiting, pool), [9]);

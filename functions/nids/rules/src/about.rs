@@ -83,7 +83,7 @@ fn unescaped(text: &str) -> String {
     core::iter::from_fn(next).collect()
 }
 
-/// Of several classes the one of the highest priority counts; `priority` goes before all.
+/// Of several classes, the one of the highest priority counts. `priority` overrides all.
 fn classtype(setting: &Setting<'_>, draft: &mut Draft, context: &mut Context<'_>) -> Read<()> {
     let name = setting.value()?;
     let Some(class) = context.configs.class(name.text) else {

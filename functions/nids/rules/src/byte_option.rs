@@ -38,7 +38,7 @@ fn add(test: PayloadTest, draft: &mut Draft) {
     }
 }
 
-/// How a number is written, as its words say.
+/// The form of a number, from its words.
 #[derive(Default)]
 struct Form {
     is_relative: bool,
@@ -65,7 +65,7 @@ impl Form {
                 self.mask = mask.filter(|mask| *mask > 0).ok_or_else(|| no_mask(value))?;
                 return Ok(true);
             }
-            // The parser of DCE/RPC knows which end comes first.
+            // The byte order is up to the DCE/RPC parser.
             "dce" => return Err(Refusal::Held(Need::Protocol("dcerpc".into()))),
             _ => return Ok(false),
         }
@@ -108,7 +108,7 @@ fn unknown(setting: &Setting<'_>, word: Piece<'_>, words: &str) -> Refusal {
     word.expected(format!("`{}` has no `{}`", setting.key, word.text), words)
 }
 
-/// `N` pieces that must be there, and those behind.
+/// `N` required pieces, and those after them.
 fn fields<'a, const N: usize>(
     setting: &Setting<'a>,
     form: &str,
@@ -355,7 +355,8 @@ fn math_operator(piece: Piece<'_>) -> Read<MathOperator> {
     })
 }
 
-/// Snort's relative `isdataat` asks for one byte more than Suricata's, which is what a rule says.
+/// Snort's relative `isdataat` requires one byte more than Suricata's. Rules store Suricata's
+/// count.
 fn is_data_at(setting: &Setting<'_>, draft: &Draft) -> Read<PayloadTest> {
     let value = setting.value()?;
     let (is_negated, value) = match value.strip("!") {

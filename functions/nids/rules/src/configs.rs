@@ -32,7 +32,7 @@ impl Configs {
         self.classes.get(name)
     }
 
-    /// What stands before the identifiers of a system, whichever case its name is in.
+    /// The text before the identifiers of a system; its name may be in any case.
     pub fn reference_url(&self, system: &str) -> Option<&Arc<str>> {
         self.references.get(&*system.to_ascii_lowercase())
     }

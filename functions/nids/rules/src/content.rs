@@ -29,8 +29,7 @@ pub(super) fn option(setting: &Setting<'_>, draft: &mut Draft) -> Option<Read<()
     })
 }
 
-/// The bytes from the start of the payload that a match of it takes at least; `None` where it says
-/// nothing of that.
+/// The least payload length of a match; `None` for a negated content.
 pub(super) fn end_min(content: &Content) -> Option<i64> {
     let offset = match content.offset {
         Some(Value::Number(offset)) => offset,
@@ -60,7 +59,7 @@ fn content(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
     Ok(())
 }
 
-/// The bytes that a text says: `|0d 0a|` in hexadecimal, `\` before `;`, `\`, `"` and `:`.
+/// The bytes of a text: `|0d 0a|` in hexadecimal, `\` before `;`, `\`, `"` and `:`.
 fn bytes(text: Piece<'_>, dialect: Dialect) -> Read<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.text.len());
     let mut at = 0;

@@ -5,7 +5,7 @@ use super::draft::{Context, Draft, NameKind, Setting};
 use super::piece::{Piece, Read, Refusal};
 use super::{Change, Dialect, Effect, FlowTest, IntChange, Need, Protocol, Side, Span, XTrack};
 
-/// How long an `xbit` holds where the rule does not say.
+/// How long an `xbit` holds by default.
 const EXPIRE_S: u32 = 30;
 
 /// Reads the option, if it is one of these.

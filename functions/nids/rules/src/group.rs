@@ -44,7 +44,7 @@ pub(super) trait Space: Clone + Default + Eq + Hash {
     /// Sorted and merged.
     fn settle(&mut self);
 
-    /// Without `other`; of a kind that only `other` has, all but `other`.
+    /// Without `other`. If only `other` has members of a kind, all others of that kind.
     fn without(self, other: &Self) -> Self;
 
     fn is_empty(&self) -> bool;
@@ -165,8 +165,8 @@ fn told(refusal: &Refusal) -> String {
     }
 }
 
-/// What stands between the commas that are in no brackets. An item that starts with `[`, perhaps
-/// behind `!`, ends with its `]`.
+/// The items between commas outside brackets. An item that starts with `[`, perhaps after `!`, ends
+/// with its `]`.
 fn items(group: Piece<'_>) -> Read<Vec<Piece<'_>>> {
     let mut items = Vec::new();
     let (mut depth, mut start) = (0usize, 0);

@@ -91,7 +91,7 @@ fn action(piece: Piece<'_>, draft: &mut Draft) -> Read<Action> {
     })
 }
 
-/// The rule is held; the action that goes back is not seen.
+/// The rule is unsupported, so the returned action is unused.
 fn held_action(piece: Piece<'_>, draft: &mut Draft) -> Action {
     draft.need(Need::Value(format!("action {}", piece.text).into()));
     Action::Alert

@@ -98,7 +98,7 @@ impl Held {
         self.rules.push(HeldRule { place, gid, sid, needs });
     }
 
-    /// Keeps the rules that `is_kept` says of their place in the list.
+    /// Keeps the rules whose place in the list satisfies `is_kept`.
     pub(super) fn keep(&mut self, is_kept: impl Fn(usize) -> bool) {
         let mut place = 0..;
         self.rules.retain(|_| place.next().is_some_and(&is_kept));

@@ -145,7 +145,7 @@ fn continued(line: &[u8]) -> Option<&[u8]> {
 /// Bytes as text.
 fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(bytes) {
-        // What could be taken for a byte of ours starts with this.
+        // A character that could be taken for an encoded byte starts with this.
         Ok(text) if !bytes.contains(&0xf4) => Cow::Borrowed(text),
         _ => {
             let mut text = String::with_capacity(bytes.len());

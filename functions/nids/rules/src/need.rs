@@ -40,7 +40,7 @@ impl Need {
         }
     }
 
-    /// What kind of thing it is: `buffer`, `protocol`, `keyword`, `value`, `unknown`.
+    /// Its kind: `buffer`, `protocol`, `keyword`, `value`, `unknown`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Buffer(_) => "buffer",

@@ -26,7 +26,7 @@ impl Piece<'_> {
         number.and_then(|n| T::try_from(n).ok()).ok_or_else(|| self.no_number::<T>())
     }
 
-    /// A number in decimal, in hexadecimal behind `0x`, in octal behind `0`.
+    /// A number in decimal, in hexadecimal after `0x`, in octal after `0`.
     pub(super) fn any_base(self) -> Option<u64> {
         let text = self.text;
         if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {

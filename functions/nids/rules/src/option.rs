@@ -17,7 +17,7 @@ const OPTIONS_MAX: usize = 1024;
 pub(super) enum Outcome {
     /// It can be applied.
     Active(Box<Rule>),
-    /// It needs what the draft says.
+    /// It has the needs in the draft.
     Held,
 }
 
@@ -141,7 +141,7 @@ fn without_effect(setting: &Setting<'_>) -> Read<()> {
     }
 }
 
-/// What options must be to one another.
+/// Checks conditions between options.
 fn together(text: Piece<'_>, draft: &Draft) -> Read<()> {
     let is_stream = draft.flow.stream == Some(true) || draft.protocol == Some(Protocol::TcpStream);
     if is_stream && let Some(place) = &draft.said.packet {

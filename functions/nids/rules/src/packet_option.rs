@@ -61,7 +61,7 @@ fn dsize(setting: &Setting<'_>, draft: &mut Draft) -> Read<PacketTest> {
     Ok(PacketTest::Dsize(span))
 }
 
-/// A decimal number, or a hexadecimal one behind `x`.
+/// A decimal number, or a hexadecimal one after `x`.
 fn tos(setting: &Setting<'_>) -> Read<Span<u8>> {
     let (is_negated, value, _) = setting.negatable()?;
     let value = value.trim();

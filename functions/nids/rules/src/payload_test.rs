@@ -174,7 +174,7 @@ pub enum Encoding {
     Text(u8),
 }
 
-/// The base that text itself says, as in C: 16 behind `0x`, 8 behind another `0`, otherwise 10.
+/// The base given by the text itself, as in C: 16 after `0x`, 8 after another `0`, otherwise 10.
 pub const ANY_BASE: u8 = 0;
 
 /// How `byte_test` compares.
@@ -207,7 +207,7 @@ pub enum JumpFrom {
     End,
 }
 
-/// What `byte_math` does.
+/// The operation of `byte_math`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MathOperator {
     /// `+`

@@ -40,7 +40,7 @@ impl Step for Ipv6Addr {
     }
 }
 
-/// Any ranges as sorted ones, no two of which touch.
+/// Merges any ranges into sorted ones that do not touch.
 pub(super) fn merge<T: Step>(ranges: &mut Vec<(T, T)>) {
     ranges.sort_unstable();
     ranges.dedup_by(|range, last| {
@@ -52,7 +52,7 @@ pub(super) fn merge<T: Step>(ranges: &mut Vec<(T, T)>) {
     });
 }
 
-/// What of `ranges` is not in `others`; both are merged.
+/// The parts of `ranges` that are not in `others`; both are merged.
 pub(super) fn subtract<T: Step>(ranges: &[(T, T)], others: &[(T, T)]) -> Vec<(T, T)> {
     let mut left = Vec::with_capacity(ranges.len());
     let mut others = others.iter().copied().peekable();

@@ -82,7 +82,7 @@ impl<'a> Words<'a> {
         self.find(name).ok_or_else(|| self.whole.broken(format!("`{name}` is missing")))
     }
 
-    /// Refuses all words but these.
+    /// Refuses all other words.
     pub(super) fn only(&self, names: &[&str]) -> Read<()> {
         match self.pairs.iter().find(|(name, _)| !names.contains(&name.text)) {
             None => Ok(()),

@@ -2,7 +2,7 @@
 //! merged.
 //!
 //! The parsers beside this file make [`Rule`]s from text; `detect` decides with them. This file
-//! knows no text.
+//! handles no text.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{Effect, FlowTests, PayloadTest};
 pub struct Rule {
     /// Where it stands.
     pub place: Place,
-    /// What happens on a match.
+    /// The action on a match.
     pub action: Action,
     /// The packets that it applies to.
     pub header: Header,
@@ -46,7 +46,7 @@ pub struct Place {
     pub line: u32,
 }
 
-/// What happens on a match.
+/// An action on a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// It raises an alert.
@@ -73,7 +73,7 @@ pub enum Rejected {
 }
 
 impl Rejected {
-    /// The same of a packet that goes the other way.
+    /// The same for a packet in the other direction.
     #[must_use]
     pub const fn reversed(self) -> Self {
         match self {
@@ -130,7 +130,7 @@ pub enum Protocol {
     PacketHeader,
 }
 
-/// A set of addresses: sorted ranges, both ends in it, no two of which touch.
+/// A set of addresses: sorted inclusive ranges that do not touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Addresses {
     /// Of IPv4.
@@ -139,7 +139,7 @@ pub struct Addresses {
     pub v6: Vec<(Ipv6Addr, Ipv6Addr)>,
 }
 
-/// A set of ports: sorted ranges, both ends in it, no two of which touch.
+/// A set of ports: sorted inclusive ranges that do not touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ports(pub Vec<(u16, u16)>);
 
@@ -164,7 +164,7 @@ pub struct About {
     pub metadata: Vec<(Arc<str>, Arc<str>)>,
     /// `target`.
     pub target: Option<Target>,
-    /// `noalert`, `flowbits:noalert`: it is not told.
+    /// `noalert`, `flowbits:noalert`: it raises no alert.
     pub is_silent: bool,
 }
 

@@ -5,7 +5,7 @@ use warpline_config::LISTED_MAX;
 use warpline_nids_rules::{Configs, Dialect, RuleFile, RuleSet, Variables, read};
 
 const LEN: usize = 100_000_000;
-/// What reading may take besides the text.
+/// The memory that reading may take besides the text.
 const MEMORY_MAX_KIB: u64 = 8 << 10;
 
 #[test]
@@ -70,7 +70,7 @@ fn read_in_little_memory(text: &[u8]) -> RuleSet {
     set
 }
 
-/// The most memory that the process had, where the system tells it.
+/// The peak memory of the process, if the system reports it.
 fn peak_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

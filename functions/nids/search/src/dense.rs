@@ -189,7 +189,7 @@ fn number(trie: &Trie, accepting: usize) -> Vec<u32> {
     (0..trie.len() as u32).map(state).collect()
 }
 
-/// The row of a node is that of its failure link, which stands before it, but for its own children.
+/// The row of a node is that of its failure link, which precedes it, except for its own children.
 fn fill<C: Copy>(trie: &Trie, states: &[u32], cell: impl Fn(u32) -> C) -> Vec<C> {
     let width = trie.classes.count;
     let mut table = vec![cell(0); trie.len() * width];

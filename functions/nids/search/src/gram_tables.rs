@@ -35,9 +35,9 @@ pub struct GramTables {
     pub bucket_shift: u32,
     /// Bucket `i` is rows `starts[i]..starts[i + 1]`.
     pub starts: Vec<u32>,
-    /// Four numbers for each literal: its gram; how far that is from its start, and in the upper
-    /// half how long it is; where it begins in `folded`; its first entry. Behind the last row is
-    /// one more, for its last number.
+    /// Four numbers for each literal: its gram; the gram's distance from the start, with the
+    /// literal's length in the upper half; its start in `folded`; its first entry. One more row at
+    /// the end holds the last of these numbers.
     pub rows: Vec<u32>,
     /// The literals' bytes, folded.
     pub folded: Vec<u8>,
@@ -68,12 +68,11 @@ struct Placed {
 }
 
 impl GramTables {
-    /// What hashes are made by: their top bits depend on all bits of the gram (Knuth, TAOCP 3,
-    /// 6.4).
+    /// The factor for hashes: their top bits depend on all bits of the gram (Knuth, TAOCP 3, 6.4).
     pub const HASH_FACTOR: u32 = 0x9e37_79b1;
 
-    /// Of `patterns`, of which as few as grams don't tell may take up to `rest_len_max` bytes of
-    /// cells.
+    /// Tables of `patterns`. The few that grams do not separate may take up to `rest_len_max` bytes
+    /// of cells.
     ///
     /// # Errors
     ///

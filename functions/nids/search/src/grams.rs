@@ -17,7 +17,7 @@ const BITS_LOG: core::ops::RangeInclusive<u32> = 13..=20;
 /// In [`Entry::probe_at`]: the literal is as short as a probe.
 const NO_PROBE: u16 = u16::MAX;
 
-/// A literal that may be found where a filter says.
+/// A literal that may occur at a position found by a filter.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct Entry {

@@ -11,7 +11,7 @@ pub(super) const NONE: u32 = u32::MAX;
 // Depths are in 16 bits.
 const _: () = assert!(PATTERN_LEN_MAX <= u16::MAX as usize);
 
-/// Bytes that no literal tells apart.
+/// Classes of bytes that all literals treat alike.
 #[derive(Clone, Debug)]
 pub(super) struct Classes {
     /// Of each byte; 0 is that of bytes that no literal has.

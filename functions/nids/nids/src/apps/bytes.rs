@@ -38,7 +38,7 @@ pub(super) fn has(bytes: &[u8], at: usize, text: &[u8], is_nocase: bool) -> Fit 
     }
 }
 
-/// Whether the byte at `at` is one that `fits` says.
+/// Whether the byte at `at` satisfies `fits`.
 pub(super) fn byte(bytes: &[u8], at: usize, fits: impl FnOnce(u8) -> bool) -> Fit {
     bytes.get(at).map_or(Fit::Maybe, |byte| Fit::of(fits(*byte)))
 }

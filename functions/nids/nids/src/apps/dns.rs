@@ -51,7 +51,7 @@ fn has_questions(bytes: &[u8]) -> bool {
     })
 }
 
-/// What follows a question: a name in labels and four bytes. The first names have no pointers.
+/// The bytes after a question: a name in labels and four bytes. The first names have no pointers.
 fn after_question(bytes: &[u8]) -> Option<&[u8]> {
     let mut at = 0;
     loop {

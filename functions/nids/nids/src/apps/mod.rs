@@ -24,7 +24,7 @@ pub use self::streams::DECIDED_MAX as STREAM_LEN_MAX;
 enum Guess {
     /// They are of this protocol.
     Is(App),
-    /// The greeting of a mail or FTP server, which only the client's commands tell apart.
+    /// The greeting of a mail or FTP server. Only the client's commands distinguish them.
     Greeting,
     /// More bytes may still decide.
     More,

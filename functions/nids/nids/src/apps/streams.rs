@@ -103,7 +103,7 @@ fn is_handshake(bytes: &[u8]) -> Fit {
     has(bytes, 0, &[0x16, 3], false).and(|| byte(bytes, 2, |minor| minor <= 3))
 }
 
-/// RFC 5246, 7.2: an alert, as servers send before their hello where they do not know a name.
+/// RFC 5246, 7.2: an alert, as servers send before their hello for an unknown name.
 fn is_warning(bytes: &[u8]) -> Fit {
     has(bytes, 0, &[0x15, 3], false)
         .and(|| byte(bytes, 2, |minor| minor <= 3))
@@ -153,7 +153,7 @@ fn after_length(bytes: &[u8], is: fn(&[u8]) -> Fit) -> Fit {
     Fit::of(len <= LEN_MAX).and(|| is(&bytes[4..]))
 }
 
-/// MQTT 3.1.1 and 5.0, 2.1: types are 1 to 15, and each but PUBLISH has flags of its own.
+/// MQTT 3.1.1 and 5.0, 2.1: types are 1 to 15, and all except PUBLISH have fixed flags.
 fn is_mqtt_type(first: u8) -> bool {
     let (kind, flags) = (first >> 4, first & 0xf);
     match kind {

@@ -68,7 +68,7 @@ const STREAMS: &[Case] = &[
     (9999, &[(ToClient, b"220 (vsFTPd 3.0.3)\r\n")], ["ftp", "", "ftp"]),
     (21, &[(ToClient, b"220-welcome\r\n")], ["ftp", "", "ftp"]),
     (21, &[(ToClient, b"220 hi there\r\n"), (ToServer, b"EHLO a\r\n")], ["ftp", "smtp", "ftp"]),
-    // Internet Relay Chat says USER as well.
+    // Internet Relay Chat has USER as well.
     (8000, &[(ToServer, b"USER a\r\n"), (ToClient, b":irc.example 001")], ["ftp", "ftp", "failed"]),
     (9999, &[(ToClient, b"* OK ready\r\n")], ["imap", "", "imap"]),
     (143, &[(ToClient, b"* OK ready\r\n"), (ToServer, b"a1 LOGIN a b\r\n")], ["imap"; 3]),

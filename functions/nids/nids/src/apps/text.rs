@@ -53,7 +53,7 @@ const SIP_REQUESTS: [&[u8]; 16] = [
     b"UPDATE tel",
 ];
 
-/// The longest tag that a client's first command is looked for behind.
+/// The longest tag before a client's first command that is recognized.
 const IMAP_TAG_MAX: usize = 6;
 
 pub(super) fn is_http_request(bytes: &[u8]) -> Fit {

@@ -100,7 +100,7 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Behind the last byte.
+    /// The place after the last byte.
     pub(super) fn end(&self) -> i64 {
         self.start.saturating_add(self.bytes.len() as i64)
     }
@@ -318,8 +318,8 @@ struct Window {
 }
 
 impl Window {
-    /// The same as indices of the buffer; `None` where it can't lie there. At the end there is but
-    /// one place.
+    /// The same as indices of the buffer; `None` if the content cannot lie there. At the end there
+    /// is only one place.
     fn in_buffer(
         &self,
         content: &Content,

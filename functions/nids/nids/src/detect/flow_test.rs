@@ -115,8 +115,8 @@ pub(super) fn apply(
     }
 }
 
-/// What becomes of a number. To add to one that was not set sets it, as with Suricata; the others
-/// leave it.
+/// The new value of a number. As in Suricata, adding to an unset number sets it; subtracting leaves
+/// it unset.
 fn changed(value: Option<u32>, change: IntChange) -> Option<u32> {
     match (change, value) {
         (IntChange::Set(to), _) => Some(to),

@@ -7,8 +7,8 @@ pub const BITS_MAX: usize = 16;
 /// Numbers that can be set at once.
 pub const INTS_MAX: usize = 6;
 
-/// The `flowbits` and `flowint`s of one flow, in 116 bytes. What finds no room is not set, and
-/// counted.
+/// The `flowbits` and `flowint`s of one flow, in 116 bytes. Those that exceed the room are not set,
+/// and are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowVars {
     bits: [Name; BITS_MAX],

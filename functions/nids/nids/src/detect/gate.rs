@@ -124,7 +124,7 @@ fn span(ports: &Ports) -> (u16, u16) {
     first.zip(last).map_or((0, u16::MAX), |(first, last)| (first.0, last.1))
 }
 
-/// What `dsize` allows, as far as one span says it.
+/// The payload lengths that `dsize` allows, as far as one span expresses them.
 fn payload_span(tests: &[PacketTest]) -> (u16, u16) {
     let spans = tests.iter().filter_map(|test| match test {
         PacketTest::Dsize(span) if !span.is_negated => Some((span.min, span.max)),

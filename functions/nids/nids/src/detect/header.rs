@@ -57,7 +57,7 @@ impl End {
         }
     }
 
-    /// A packet without ports is in no set of them but that of all.
+    /// A packet without ports is in no set of ports except that of all.
     fn has(&self, (address, port): (IpAddr, Option<u16>)) -> bool {
         let has_port = |ports: &Ports| port.is_some_and(|port| is_in(&ports.0, port));
         self.ports.as_ref().is_none_or(|ports| has_port(ports))

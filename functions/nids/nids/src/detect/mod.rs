@@ -92,7 +92,7 @@ struct Compiled {
 }
 
 impl Detector {
-    /// Compiles the rules, and tells which of them it can't.
+    /// Compiles the rules. Also returns those that cannot be compiled.
     pub fn new(rules: &[Rule], limits: Limits) -> (Self, Vec<Broken>) {
         let mut broken = Vec::new();
         let mut compile = |(number, rule): (usize, &Rule)| match Compiled::new(rule, limits) {

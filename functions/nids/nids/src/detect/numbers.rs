@@ -13,18 +13,18 @@ const BYTES_MAX: (usize, usize) = (8, 23);
 /// The same of `byte_math`.
 const MATH_BYTES_MAX: (usize, usize) = (4, 10);
 
-/// The most bytes of text whose end no rule says; more digits than that make no number of 64 bits,
-/// unless they are zeros.
+/// The most bytes read of text whose end no rule states. More digits exceed 64 bits, unless they
+/// are zeros.
 const ENDLESS_MAX: usize = 256;
 
-/// What `byte_extract` and `byte_math` found.
+/// The numbers found by `byte_extract` and `byte_math`.
 pub(super) type Slots = [u64; 256];
 
 /// A number as it was read.
 struct Read {
     value: u64,
     start: i64,
-    /// Behind its last byte; of text, behind its last digit.
+    /// The end of its last byte; for text, of its last digit.
     end: i64,
 }
 
@@ -102,8 +102,8 @@ fn binary<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
     bytes.fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// As C's `strtoull` does: blanks and a sign before, anything behind. Also gives how many bytes
-/// that took.
+/// Parses like C's `strtoull`: blanks and a sign before, any text after. Also returns the number of
+/// bytes used.
 fn text(bytes: &[u8], base: u8) -> Option<(u64, usize)> {
     let blanks = bytes.iter().take_while(|b| matches!(b, b' ' | b'\t'..=b'\r')).count();
     let mut at = blanks;

@@ -26,7 +26,7 @@ pub struct Subject<'a> {
     /// Source and destination port; `None` where the protocol has none, or the packet lacks its
     /// header.
     pub ports: Option<(u16, u16)>,
-    /// What rules look for contents in.
+    /// The bytes that rules search for contents.
     pub payload: &'a [u8],
     /// Part of a packet that was fragmented.
     pub is_fragment: bool,

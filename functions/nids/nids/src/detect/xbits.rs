@@ -83,7 +83,7 @@ impl XBits {
         self.evicted
     }
 
-    /// How many there are, those among them whose time is over but which nothing took the room of.
+    /// The number of entries, including expired ones whose room is not reused yet.
     pub fn len(&self) -> usize {
         self.heap.len()
     }

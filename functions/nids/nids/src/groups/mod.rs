@@ -301,7 +301,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Whether a packet of `upper` may be as `test` says, as far as its protocol goes.
+/// Whether a packet of `upper` may satisfy `test`, as far as its protocol is concerned.
 fn may_hold(test: &PacketTest, upper: Upper) -> bool {
     let PacketTest::IpProto(spans) = test else { return true };
     (0..=u8::MAX).any(|protocol| {

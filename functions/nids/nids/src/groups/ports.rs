@@ -14,7 +14,7 @@ const OWN_GROUPS_MAX: usize = 16;
 /// Rules that ask for such a class, at least, and how many times as many may be about all packets.
 const OWN_RULES_MIN: u32 = 16;
 const GENERAL_RULES_SHARE: u32 = 32;
-/// A set of more ports than this says little about a packet.
+/// Membership in a set of more ports than this divides packets too little.
 const FEW_PORTS: u32 = 4096;
 const PORTS: usize = 1 << 16;
 
@@ -49,8 +49,7 @@ pub(super) struct PortClasses {
 const REST: u8 = u8::MAX - 1;
 const UNASKED: u8 = u8::MAX;
 
-/// The classes that stand behind those with groups of their own where they are numbered without
-/// gaps.
+/// The classes numbered after those with groups of their own, in a numbering without gaps.
 const LAST_CLASSES: [u8; 2] = [REST, UNASKED];
 /// How many numbers that takes. The last is of ports that none asks for.
 pub(super) const FLAT_CLASSES: usize = OWN_GROUPS_MAX + LAST_CLASSES.len();
@@ -80,7 +79,7 @@ pub(super) struct Sides<'a> {
 }
 
 impl<'a> Sides<'a> {
-    /// Of a rule; one that goes either way stands on both sides.
+    /// For a rule; one for both directions is on both sides.
     pub(super) fn of(header: &'a Header) -> Self {
         let (src, dst) = (few(&header.src_ports), few(&header.dst_ports));
         match (src, dst) {

@@ -29,9 +29,9 @@ pub(super) struct Seams {
 /// A bit for each two bytes in a row.
 struct Pairs(Box<[u64; PAIRS / 64]>);
 
-/// A set of four bytes each, of less or of six, and of those among them that literals begin or end
-/// with: for each three bits of one word, and the same turned for each end (a Bloom filter in
-/// blocks of a word), so that one look tells all.
+/// A set of stretches of four bytes, of fewer or of six, with those that literals begin or end
+/// with. It is a Bloom filter in blocks of a word: a stretch sets three bits of one word, and the
+/// same bits rotated for each end. So one look-up returns all facts.
 struct Parts {
     words: Box<[u64]>,
 }
@@ -129,8 +129,8 @@ impl Seams {
         (self.may_touch(all), is_pair | is_triple)
     }
 
-    /// Whether a literal of four bytes or more may lie there: it begins one byte before the border
-    /// or two, or ends one behind or two, or else holds the first six.
+    /// Whether a literal of four bytes or more may lie there. It begins one or two bytes before the
+    /// border, ends one or two after it, or else holds the first six.
     #[inline(always)]
     fn may_touch(&self, all: Eight) -> bool {
         let [before, middle, behind] = [self.part(all, 0), self.part(all, 1), self.part(all, 2)];
@@ -185,7 +185,7 @@ impl Seams {
         for at in (0..border).rev().take(self.len_max) {
             match stretch(at) {
                 Some(Part { begins: true, .. }) => begin = Some(at),
-                // What begins before has this one in it.
+                // A literal that begins earlier contains this stretch.
                 None if at + PART_LEN <= border + 1 => break,
                 _ => {}
             }

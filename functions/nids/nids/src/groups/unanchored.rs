@@ -96,7 +96,7 @@ fn addresses<'a>(member: &Member<'a>, is_dst: bool) -> Option<(u32, &'a Addresse
     (by_src != is_dst || header.is_bidirectional).then_some((member.at, &**addresses))
 }
 
-/// Whether a set names so few addresses that being one of them says much.
+/// Whether a set has so few addresses that few packets are in it.
 fn is_few(addresses: &Addresses) -> bool {
     let v4: u64 = addresses.v4.iter().map(|(a, b)| u64::from(b.to_bits() - a.to_bits()) + 1).sum();
     let v6 = addresses.v6.iter().map(|(a, b)| b.to_bits() - a.to_bits()).max().unwrap_or(0);

@@ -12,7 +12,7 @@ use warpline_nids_rules::Action;
 use warpline_streams::flows::{Direction, Place};
 
 impl Inspector {
-    /// What rules ask of the packet's flow.
+    /// The facts that rules test about the packet's flow.
     fn facts(&self, at: &At<'_>) -> FlowFacts {
         let tracked = at.tracked.as_ref();
         let known = at.place().map(|place| self.flows.facts(place));

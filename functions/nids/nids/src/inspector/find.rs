@@ -146,8 +146,8 @@ fn is_first_look(flows: &mut Flows<FlowState>, at: &At<'_>, generation: u16) -> 
     })
 }
 
-/// Asks the rules of every literal in `stretch` of `bytes` that ends behind place `border` of them,
-/// as far as they may match.
+/// Asks the rules of every literal in `stretch` of `bytes` that ends after place `border`, as far
+/// as they may match.
 fn scan_behind(
     group: &Group,
     bytes: &[u8],

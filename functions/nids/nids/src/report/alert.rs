@@ -51,7 +51,7 @@ pub struct Alert<'a> {
     pub source: Source,
     /// The link type of its frame; of no meaning where a flow ended.
     pub link: LinkType,
-    /// The head of its frame, where it is Ethernet: who sent it to whom.
+    /// The header of its frame, if it is Ethernet, with both addresses.
     pub ether: Option<[u8; ethernet::HEADER_LEN]>,
     /// The part of its frame for reports.
     pub frame: &'a [u8],

@@ -21,8 +21,7 @@ pub(super) struct Entries<K, V> {
 /// An entry.
 pub(super) struct Slot<K, V> {
     key: K,
-    /// Until when it says anything, that moment included; whoever changes it may only make it
-    /// later.
+    /// The last moment at which it is valid. Updates may only make it later.
     pub(super) expiry: Instant,
     pub(super) value: V,
 }

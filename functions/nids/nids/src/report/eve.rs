@@ -118,7 +118,8 @@ fn packet_info(out: &mut Vec<u8>, link: LinkType) {
         write!(out, "\",\"packet_info\":{{\"linktype\":{number},\"linktype_name\":\"{name}\"}}");
 }
 
-/// What rules set of the flow. Bits that begin so are of `traffic`, without that beginning.
+/// The flow's variables, as rules set them. Bits with these prefixes go to `traffic`, without the
+/// prefix.
 fn flow_vars(out: &mut Vec<u8>, vars: &FlowVars, names: &Names) {
     if vars.bits().is_empty() && vars.ints().is_empty() {
         return;
@@ -194,14 +195,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Says whether it has any fields.
+    /// Returns whether it has any fields.
     fn close(self) -> bool {
         self.out.push(b'}');
         self.has_any
     }
 }
 
-/// What Suricata says of packets that were captured.
+/// Suricata's value for packets from a capture.
 const WIRE: &str = "wire/pcap";
 
 fn ether(out: &mut Vec<u8>, alert: &Alert<'_>) {

@@ -119,8 +119,8 @@ impl<'a> Subject<'a> {
         self.write(out, &Reset { ends: (dst, src), ports, seq, ack })
     }
 
-    /// The reset that the destination gets, in `out`; its length. To the first packet of a
-    /// connection there is none: the destination knows of no connection yet.
+    /// Writes the reset for the destination to `out`; returns its length. The first packet of a
+    /// connection causes none, as the destination has no connection yet.
     pub(super) fn reset_to_destination(&self, out: &mut [u8]) -> Option<usize> {
         let (segment, ends, _) = self.segment()?;
         if segment.has(tcp::flags::SYN) && !segment.has(tcp::flags::ACK) {

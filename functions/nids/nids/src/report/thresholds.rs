@@ -93,9 +93,9 @@ struct Count {
     start: Instant,
     /// Matches in it.
     count: u32,
-    /// At which one a backoff tells next.
+    /// The number of the match that a backoff reports next.
     next: u32,
-    /// Since when a rate filter does its action.
+    /// The time since which a rate filter does its action.
     acting: Option<Instant>,
 }
 

@@ -139,7 +139,7 @@ fn what_rules_set_on_them_stays_set() {
     }
 }
 
-/// Rules that know of a place by a literal only.
+/// Rules that depend on a place only through a literal.
 fn options() -> impl Strategy<Value = String> {
     let text = vec(select(b"abc".to_vec()), 1..4);
     let other =

@@ -10,7 +10,7 @@ fn is_found(table: &str, frames: &[Frame]) -> bool {
     !run(RULE, table, frames).alerts.is_empty()
 }
 
-/// A connection in which the client says `GET `, and then what `pieces` say: places and bytes.
+/// A connection in which the client sends `GET `, and then `pieces`: places and bytes.
 fn talk(pieces: &[(i32, &[u8])]) -> Vec<Frame> {
     let mut talk = Talk::new(&Frame::udp(b""));
     talk.client(b"GET ");
@@ -77,7 +77,7 @@ fn wrong_checksums() {
         .cloned()
         .chain([Frame { is_corrupt: true, ..talk.segment(0, ACK, -6, b"attack") }])
         .collect();
-    // Nobody knows for certain that its receiver refuses it.
+    // It is not certain that its receiver refuses it.
     assert!(is_found("checksum = \"check\"", &corrupt));
     assert!(is_found("checksum = \"ignore\"", &corrupt));
 }
@@ -110,8 +110,8 @@ fn urgent_talk(end: usize, pieces: &[Piece]) -> Vec<Frame> {
     talk.frames
 }
 
-/// Which disguises each policy sees through. What Suricata 8.0.8 sees with its own policies is the
-/// same, in order.
+/// The disguises that each policy sees through. Suricata 8.0.8 gives the same results with its own
+/// policies, in this order.
 #[test]
 fn urgent_bytes_go_by_policy() {
     const POLICIES: [&str; 5] = ["oob", "pointer", "inline", "gap", "drop"];
@@ -211,7 +211,7 @@ fn bogus_ends_do_not_hide() {
     assert!(is_found("", &talk.frames));
 }
 
-/// A reset with a low time to live ends the connection for who listens, and not for its receiver.
+/// A reset with a low time to live ends the connection for a listener, but not for its receiver.
 #[test]
 fn a_reset_does_not_hide_what_follows() {
     for end in [0, 1] {

@@ -72,7 +72,7 @@ fn a_rule_tells_once_of_a_packet() {
     assert_eq!(run(RULES, "", &talk.frames).alerts, [(5, 2)]);
 }
 
-/// Of a packet that closes a gap of its peer's, the peer is who sent what matched.
+/// When a packet closes a gap of its peer's, the peer is the sender of the matched data.
 #[test]
 fn a_reject_behind_a_gap_resets_who_sent_it() {
     let rule = |action| format!("{action} tcp any any -> any 80 (content:\"DATA\"; sid:2;)\n");

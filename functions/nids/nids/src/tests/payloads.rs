@@ -8,7 +8,7 @@ use super::run::run;
 /// Options of a rule, a payload, and whether they match.
 type Case = (&'static str, &'static [u8], bool);
 
-/// What matches a stream matches it with more behind, too.
+/// Cases whose result does not change when more data follows in the stream.
 const GROWING: &[Case] = &[
     (r#"content:"abc";"#, b"xxabcxx", true),
     (r#"content:"abc";"#, b"xxabxcx", false),
@@ -100,7 +100,7 @@ const GROWING: &[Case] = &[
     ),
 ];
 
-/// What hangs on where the payload ends, or on what is not in it.
+/// Cases that depend on the end of the payload, or on bytes missing from it.
 const WHOLE: &[Case] = &[
     (r#"content:"abc"; content:!"def";"#, b"abcxef", true),
     (r#"content:"abc"; content:!"def";"#, b"abc def", false),

@@ -36,8 +36,8 @@ const SMALL: &str = "flows = 4096\nstream_memory_mib = 4\ndatagrams = 128\n";
 const MATCHERS: &[&str] = &["dense", "compact", "hyperscan"];
 const BATCHES: &[usize] = &[1, 7, 256];
 
-/// With every matcher that there is and in batches of several sizes, of which all tell the same.
-/// `table` is more of the function's table.
+/// Runs with every matcher and in batches of several sizes; all must give the same alerts. `table`
+/// is added to the function's table.
 pub(super) fn run(rules: &str, table: &str, frames: &[Frame]) -> Ran {
     let inputs: Vec<Vec<u8>> = frames.iter().map(Frame::bytes).collect();
     let millis: Vec<Option<u64>> = frames.iter().map(|frame| frame.millis).collect();
@@ -148,7 +148,7 @@ fn app(line: &str) -> String {
     rest.split('"').next().unwrap_or_default().to_owned()
 }
 
-/// A folder that goes when this does.
+/// A folder that is deleted when this is dropped.
 pub(super) struct Temporary(pub(super) PathBuf);
 
 impl Temporary {

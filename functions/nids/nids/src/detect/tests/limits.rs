@@ -19,8 +19,8 @@ fn steps() {
     let tests = vec![c("a", ""), near("a"), near("a"), near("a"), near("a"), near("b")];
     assert_eq!(run(tests.clone(), &[b'a'; 1400]), (false, 1, 0));
     assert_eq!(run(tests, b"aaaaaaab"), (true, 0, 0));
-    // Neither contents that depend on nothing nor those that are but somewhere behind are looked
-    // for again and again.
+    // Contents that depend on nothing, or only have to be after another, are not searched
+    // repeatedly.
     let apart = vec![c("a", ""), c("a", ""), c("b", "")];
     assert_eq!(run(apart, &[b'a'; 60_000]), (false, 0, 0));
     let behind = vec![c("a", ""), c("a", "distance 0"), c("a", "distance 0"), c("b", "distance 0")];

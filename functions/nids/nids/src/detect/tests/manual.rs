@@ -129,7 +129,7 @@ fn relative_contents() {
             b"abxxaxbc",
             true,
         ),
-        // What does not count from behind starts anew.
+        // A content that is not relative is searched from the start.
         (
             r#"content:"a"; content:"b"; content:"c"; within:1;"#,
             vec![c("a", ""), c("b", ""), c("c", "within 1")],
@@ -355,7 +355,7 @@ fn jumps() {
             b"aax",
             true,
         ),
-        // Behind text is behind its digits.
+        // The end of a number as text is the end of its digits.
         (
             "byte_jump:3,0,string,dec;",
             then(jump(number("3", "0", "dec")), "within 1"),

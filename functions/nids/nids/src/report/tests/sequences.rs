@@ -10,7 +10,7 @@ use warpline_nids_rules::{Rate, Threshold, ThresholdHow, Track};
 
 use Decision::{Nothing, Silent, Told};
 
-/// Decides from the times of all matches that are counted together, the last of which is at hand.
+/// Decides on the last match from the times of all matches that are counted together.
 fn oracle(filter: &Filter, times: &[u64]) -> (Decision, bool) {
     let Rate { count, seconds, .. } = filter.rate();
     let (count, span) = (u64::from(count), u64::from(seconds) * SECOND);
