@@ -51,7 +51,7 @@ pub struct Place {
 pub enum Action {
     /// It raises an alert.
     Alert,
-    /// The packet raises no alert, and no further rule is evaluated for it.
+    /// The match raises no alert, and no further rule is evaluated for the packet.
     Pass,
     /// It raises an alert, and the packet is dropped. A match in a stream or by addresses drops the
     /// rest of the flow too.

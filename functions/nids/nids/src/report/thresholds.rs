@@ -38,7 +38,7 @@ pub enum Decision {
     Told = 1,
     /// It is acted on only.
     Silent = 2,
-    /// It is ignored.
+    /// It is neither reported nor acted on.
     Nothing = 3,
 }
 
