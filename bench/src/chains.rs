@@ -37,7 +37,7 @@ pub fn deploy(name: &str, table: &str, folder: &Path) -> Deployment {
 
 /// A function of a chain.
 pub struct Member<'a> {
-    /// What it is called there.
+    /// Its name in the chain.
     pub name: &'a str,
     /// Its function's name.
     pub function: &'a str,

@@ -86,8 +86,8 @@ impl Lane {
         lane
     }
 
-    /// Puts `frames` in the place of what the batches held; not more than at first, nor longer
-    /// ones.
+    /// Replaces the frames in the batches with `frames`: no more of them than at first, and none
+    /// longer.
     pub fn fill(&mut self, frames: &[Vec<u8>]) {
         self.batches.iter_mut().for_each(Batch::clear);
         for (number, frame) in frames.iter().enumerate() {
@@ -124,8 +124,8 @@ impl Lane {
         }
     }
 
-    /// What comes before the pure work, of every batch, and nothing is left to the CPU: as a launch
-    /// begins.
+    /// The phase before the pure work, of every batch. Nothing is left to the CPU, as at the start
+    /// of a launch.
     pub fn before(&mut self) {
         for at in 0..self.batches.len() {
             self.batches[at].group_by_shard(&mut self.order, &mut self.ends);

@@ -1,4 +1,4 @@
-//! What the benches share: the program's allocator, and medians of alternating rounds.
+//! Parts that the benches share: the program's allocator, and medians of alternating rounds.
 //!
 //! A bench is a program in `src/bin`. It prints what it measured and the ratio to a bare loop or a
 //! library in the same run; its record (command, machine, date, figures) is committed under

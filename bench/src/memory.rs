@@ -7,7 +7,7 @@ use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::{BURST_MAX, Burst, Frame, Given, Next, Source, SourceError};
 use warpline_packet::{FlowHasher, Headers, Instant, LinkType, Steering};
 
-/// Frames behind each other in one block of memory.
+/// Frames one after another in one block of memory.
 #[derive(Default)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -78,7 +78,7 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// `count` frames out of `frames`, which stay in memory for good.
+    /// `count` frames out of `frames`, which are never freed.
     pub fn new(frames: Arc<Frames>, count: u64) -> Self {
         let all: &'static Arc<Frames> = Box::leak(Box::new(frames));
         let frame = |index| {

@@ -1,10 +1,10 @@
 //! Functions on a device: throughput, latency, loss, where the time goes, and copies.
 //!
-//! `device_run [MEASUREMENT ...] [--device ID] [--seconds S] [--lanes N] [--check]`: all
-//! measurements without a name, on the first of CUDA, OpenCL and the host's reference device that
-//! is there, on one lane. Prints comma-separated values, a table a measurement, each behind a line
-//! that says the command, the device, its driver and the date. Only on a GPU are times more than a
-//! trial run.
+//! `device_run [MEASUREMENT ...] [--device ID] [--seconds S] [--lanes N] [--check]`: without a
+//! name, all measurements run. The default device is the first available of CUDA, OpenCL and the
+//! host's reference device. The default is one lane. Each measurement prints a table of
+//! comma-separated values. A line before each table gives the command, the device, its driver and
+//! the date. Only times from a GPU are more than a trial run.
 
 use std::process::ExitCode;
 

@@ -1,11 +1,11 @@
-//! What `digest` costs next to a bare multi-buffer MD5 loop over the same payloads.
+//! The cost of `digest` next to a bare multi-buffer MD5 loop over the same payloads.
 //!
 //! Payloads of one length in UDP packets, in batches of 256: one batch, which stays in the caches,
 //! and 64 in turn. The bare loop takes 24 payloads of known, equal length in step and does nothing
 //! else. Also timed: `run` with the notes of `after`, batch by batch as a lane does both, and the
-//! crate `md-5`, one payload at a time; and, where it is installed, the multi-buffer HMAC-MD5 of
-//! intel-ipsec-mb. That hashes one block more of each payload than MD5 does, behind the outer pad,
-//! so its time is told by blocks as well.
+//! crate `md-5`, one payload at a time. Where intel-ipsec-mb is installed, its multi-buffer
+//! HMAC-MD5 is timed too. HMAC hashes one more block of each payload than MD5, after the outer pad,
+//! so its time is also given by blocks.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -97,7 +97,7 @@ fn measure(batches: usize, len: usize) {
 /// The library's HMAC-MD5 (RFC 2104) with one key.
 struct Hmac {
     manager: Manager,
-    /// States behind the pads.
+    /// States after the pads.
     inner: [u32; 8],
     outer: [u32; 8],
     outcomes: Vec<Outcome>,
@@ -106,7 +106,7 @@ struct Hmac {
 impl Hmac {
     const KEY: u8 = 0x77;
 
-    /// Of so many payloads; `None`, which is said, where the library is not.
+    /// For so many payloads; `None`, with a message, if the library is not installed.
     fn new(payloads: usize) -> Option<Self> {
         let manager = Library::load().and_then(Manager::new);
         let manager =

@@ -25,7 +25,7 @@ const BATCHES: usize = 64;
 const BATCH: usize = 256;
 const PACKETS: usize = BATCHES * BATCH;
 const ROUNDS: usize = 41;
-/// Passes over all packets of which a round tells the mean.
+/// Passes over all packets in a round; the round's result is their mean.
 const PASSES: usize = 4;
 
 fn main() -> Result<(), Box<dyn Error>> {

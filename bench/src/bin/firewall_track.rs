@@ -1,8 +1,8 @@
 //! The cost of tracking: `Before` of the firewall over UDP and TCP packets of known and of new
 //! connections.
 //!
-//! `firewall_track`: connections of one shard that holds them all, met at random, in both
-//! directions. Only `before` is timed, with what asks for its memory ahead.
+//! `firewall_track`: one shard holds all connections. Packets pick connections at random, in both
+//! directions. Only `before` is timed, together with its prefetches.
 
 use std::error::Error;
 

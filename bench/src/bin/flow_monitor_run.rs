@@ -18,7 +18,7 @@ use warpline_verify as harness;
 
 const PACKETS: usize = 1 << 21;
 const ROUNDS: usize = 7;
-/// What a flow takes of the function's memory: one and a half records and upper parts of IPv6
+/// Bytes of the function's memory for each flow: one and a half records and upper parts of IPv6
 /// addresses.
 const FLOW_BYTES: usize = (64 + 24) * 3 / 2;
 const LINE: usize = 64;
@@ -106,7 +106,7 @@ fn measure(flows: usize) -> Cost {
     }
     black_box(&lines);
     let nanos = |seconds: f64| seconds * 1e9 / PACKETS as f64;
-    // What the packets themselves cost is no one's.
+    // Reading the packets costs both the same, so it is subtracted from both.
     let touched = median(touched);
     Cost { function: nanos(median(own) - touched), bare: nanos(median(bare) - touched) }
 }

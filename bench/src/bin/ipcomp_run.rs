@@ -1,9 +1,9 @@
-//! What `ipcomp` costs next to the bare DEFLATE library over the same payloads.
+//! The cost of `ipcomp` next to the bare DEFLATE library over the same payloads.
 //!
 //! A batch of 256 UDP packets, each with text of its own made from a list of words, is compressed,
-//! and then decompressed. The bare loop calls the library on the same bytes and does nothing else
-//! with what it makes. The last rows have noise in every other packet and time all three phases:
-//! there `adaptive` saves the tries.
+//! and then decompressed. The bare loop calls the library on the same bytes and ignores its output.
+//! The last rows have noise in every other packet and time all three phases: there `adaptive` saves
+//! the tries.
 
 use std::hint::black_box;
 use std::path::Path;

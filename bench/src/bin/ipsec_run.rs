@@ -110,11 +110,11 @@ struct Packet {
     row: u32,
     sequence: u64,
     esp: Vec<u8>,
-    /// What the library is given: the IV or the first counter block.
+    /// Input of the library: the IV or the first counter block.
     iv: [u8; 16],
 }
 
-/// What the bare library gives beside the packet.
+/// Output of the bare library beside the packet.
 #[derive(Clone, Default)]
 struct Bare {
     outcome: Outcome,

@@ -1,11 +1,11 @@
-//! What the phases of `load_balancer` cost in established connections, by how many there are:
+//! The cost of the phases of `load_balancer` in established connections, by their number:
 //! nanoseconds a packet, next to a bare loop that does one look-up a packet in tables of the same
-//! size; and how many flows of other backends move when one goes and comes back.
+//! size. Also: how many flows of other backends move when one backend leaves and returns.
 //!
-//! Packets are made anew for every batch and lie in the cache, so that what grows with the
-//! connections is the look-up alone. What the goal allows is the cost with the fewest connections,
-//! a quarter more, and what a bare look-up of one cache miss costs more with as many; that of a
-//! slot and a line, as in the function's own tables, is shown beside it.
+//! Packets are made anew for every batch and lie in the cache, so only the cost of the look-up
+//! grows with the connections. The goal allows the cost with the fewest connections, a quarter
+//! more, and the extra cost of a bare look-up of one cache miss with as many connections. The cost
+//! of a slot and a line, as in the function's own tables, is shown beside it.
 
 use std::hint::black_box;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What the phases of `nat` cost in established flows: nanoseconds a packet, next to a bare loop
+//! The cost of the phases of `nat` in established flows: nanoseconds a packet, next to a bare loop
 //! that sums a byte of every packet.
 
 use std::path::Path;

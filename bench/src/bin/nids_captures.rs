@@ -2,11 +2,12 @@
 //! load time apart.
 //!
 //! `nids_captures RULES CAPTURE...`: the Ethernet frames of all captures are written to one file,
-//! behind each other and over again until there are 512 MiB, each time of other hosts, so that
-//! flows begin anew. `warpline` is looked for beside this program (`cargo build --release -p
-//! warpline`), `suricata` where the shell does; one that is missing is said and left out. Suricata
-//! runs as it is installed, and once more without its application layer, which packet rules don't
-//! need; both times without EVE. Its time is what it says has elapsed once it had loaded.
+//! one after another. They repeat until the file has 512 MiB, each time with other hosts, so that
+//! flows begin anew. `warpline` is expected beside this program (`cargo build --release -p
+//! warpline`), and `suricata` on the shell's path. A missing program is reported and skipped.
+//! Suricata runs as it is installed, and once more without its application layer, which packet
+//! rules don't need; both times without EVE. Its time is the elapsed time that it reports, which
+//! starts after loading.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +19,8 @@ use warpline_packet::{Instant, LinkType};
 
 const LEN: usize = 512 << 20;
 const ROUNDS: usize = 2;
-/// Between captures, and between packets at most: functions are told of each second that passes.
+/// The gap between captures, and the longest gap between packets. It is short because functions
+/// receive a call for each second that passes.
 const GAP_MAX: Duration = Duration::from_secs(1);
 
 fn main() {
@@ -200,7 +202,7 @@ impl Rival for Suricata {
     }
 }
 
-/// What a program printed, and how many seconds it took.
+/// The output of a program, and its run time in seconds.
 fn run(command: &mut Command) -> Result<(String, f64), String> {
     let program = PathBuf::from(command.get_program());
     let start = Clock::now();
@@ -289,7 +291,7 @@ fn elsewhere(frame: &[u8], round: u8) -> Vec<u8> {
     frame
 }
 
-/// The Ethernet frames of a capture, each with its time behind the one before it.
+/// The Ethernet frames of a capture, each with the time since the one before it.
 fn read(path: &str) -> Vec<(Duration, Vec<u8>)> {
     let mut reader = CaptureReader::open(path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let (mut frames, mut last) = (Vec::new(), None);

@@ -1,5 +1,5 @@
-//! What the matchers of `nids` cost beside each other, Hyperscan called bare, and the crates
-//! aho-corasick and daachorse, with the same literals.
+//! The cost of the matchers of `nids`, of Hyperscan called directly, and of the crates aho-corasick
+//! and daachorse, with the same literals.
 //!
 //! Payloads of 1460 bytes, 256 of them in turn: text-like, random, and made to flood a prefilter,
 //! of parts of the literals. The crates search folded bytes, as they have no case by pattern:
@@ -64,7 +64,7 @@ fn measure(literals: &[Pattern]) {
     }
 }
 
-/// Scans a payload, and says how many hits there were.
+/// Scans a payload, and returns the number of hits.
 type Run = Box<dyn FnMut(&[u8]) -> usize>;
 
 /// One way to search.
@@ -75,7 +75,7 @@ struct Search {
     run: Run,
 }
 
-/// The first, by which ratios are told, is aho-corasick.
+/// The first is aho-corasick; ratios are relative to it.
 fn searches(literals: &[Pattern]) -> Vec<Search> {
     let mut searches = vec![aho_corasick(literals), daachorse(literals)];
     match Library::load() {

@@ -1,4 +1,4 @@
-//! What the whole of `nids` costs next to the bare matcher of the same group over the same bytes.
+//! The cost of all of `nids` next to the bare matcher of the same group over the same bytes.
 //!
 //! Payloads of 1460 bytes, in UDP packets and in TCP segments that come in order on established
 //! flows; 147, 1,000 and 10,000 rules of one content each, made by a seeded generator, about all
@@ -7,9 +7,9 @@
 //! with flows, streams, rules and notes. Text-like and random payloads match few rules; floods are
 //! parts of the literals and show the floor.
 //!
-//! `nids_run [WORD...]`: only what has all the words, such as `udp`, `text`, `1000` or `dense`. For
-//! a profile: `valgrind --tool=callgrind --toggle-collect='*NidsShard*after*' nids_run tcp text
-//! 1000 hyperscan`.
+//! `nids_run [WORD...]`: only the cases with all of the words, such as `udp`, `text`, `1000` or
+//! `dense`. For a profile: `valgrind --tool=callgrind --toggle-collect='*NidsShard*after*' nids_run
+//! tcp text 1000 hyperscan`.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -171,7 +171,8 @@ impl Traffic {
     /// Has the function see handshakes, and packets until its memory is warm.
     fn open(&mut self, lane: &mut Lane) {
         if self.is_tcp {
-            // The server's last one says how wide its window is, which a SYN can't.
+            // The server's last segment announces its scaled window; the window of a SYN is never
+            // scaled.
             for (is_client, numbers, flags) in [
                 (true, (0, 0), SYN),
                 (false, (0, 1), SYN | ACK),

@@ -66,7 +66,7 @@ fn rules(count: u32) -> Result<String, std::fmt::Error> {
     Ok(text)
 }
 
-/// What goes on beside the lane.
+/// Work that runs beside the lane.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Beside {
     Nothing,
@@ -99,7 +99,7 @@ fn measure(settings: &Settings, function: &str, table: &str, folder: &Path, what
             }
             gaps.enter(Beside::Freeing);
             kept.push(successor);
-            // What was replaced is freed here, as the program does.
+            // The replaced deployment is freed here, as the program does.
             kept.drain(..kept.len() - 1);
         }
     });
@@ -137,7 +137,7 @@ const LONG_MAX: usize = 32;
 #[derive(Default)]
 struct Gaps {
     beside: AtomicU64,
-    /// The longest, in nanoseconds, by what went on beside.
+    /// The longest gap, in nanoseconds, by the work that ran beside the lane.
     longest: [AtomicU64; Beside::Counting as usize + 1],
     long: Mutex<Vec<Long>>,
 }

@@ -138,7 +138,7 @@ fn input(prefix: u32) -> Input {
     Input::at(0, &bytes)
 }
 
-/// What anybody would write who knows that every frame is IPv4 in untagged Ethernet.
+/// Straightforward code for frames that are all IPv4 in untagged Ethernet.
 #[inline(never)]
 fn route_by_hand(batch: &mut Batch, fib: &Fib4, macs: &[[u8; 6]], rewrite: bool) {
     let (mut addresses, mut hops) = ([0u32; BATCH], [0u16; BATCH]);

@@ -1,8 +1,9 @@
-//! What the cheapest plan costs the lane beside whole frames: on a device that costs nothing and
-//! copies nothing, what is left is the lane's own work.
+//! The lane's cost of the cheapest plan next to whole frames. The device costs nothing and copies
+//! nothing, so only the lane's own work remains.
 //!
-//! There no kernel runs: what comes back is what was sent, and gateways neither open nor seal. So
-//! packets are in the clear, and chains whose functions drop what no kernel worked on are left out.
+//! No kernel runs there: the device returns its input unchanged, and gateways neither open nor
+//! seal. So packets are in the clear. Chains whose functions drop packets that no kernel worked on
+//! are skipped.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ const ROUNDS: usize = 5;
 /// Prints the table.
 ///
 /// # Errors
-/// What the lane says.
+/// Failures of the lane.
 pub(super) fn print(copies: &Copies) -> Result<(), Failure> {
     let rounds = if copies.options.rounds == 1 { 1 } else { ROUNDS };
     let device = idle();

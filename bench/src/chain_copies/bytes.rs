@@ -10,7 +10,7 @@ use super::{ByLen, MODES, Points, table};
 /// Bytes a packet there and back.
 pub type Both = [f64; 2];
 
-/// What a plan has.
+/// Bytes that a plan expects to copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told {
     /// Of frames.
@@ -19,12 +19,12 @@ pub struct Told {
     pub tables: Both,
 }
 
-/// What crossed, and what plans have.
+/// Bytes counted, and bytes that plans expect.
 #[derive(Clone, Debug, Default)]
 pub struct Bytes {
-    /// Of frames, as they were counted.
+    /// Of frames, as counted.
     pub frames: Both,
-    /// Of tables of packets, with what was found in these.
+    /// Of tables of packets, with the findings in them.
     pub tables: Both,
     /// By function, what was copied to the device for it.
     pub by_function: Vec<f64>,

@@ -43,7 +43,7 @@ const COUNTED: &[(&str, &str)] = &[
     (BALANCER, "to_backends"),
 ];
 
-/// What comes in.
+/// Packets that arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
     /// UDP in IPv4.
@@ -86,8 +86,8 @@ pub(crate) const TABLES: [(&str, &str, &str); 9] = [
     ("flow_monitor", "flow_monitor", ""),
 ];
 
-/// All of them. Where packets are looked into behind the gateway, it opens them; where it is last,
-/// it seals.
+/// All of them. If a function after the gateway inspects packets, the gateway opens them; a gateway
+/// at the end seals.
 pub static CHAINS: [PaperChain; 5] = [
     PaperChain {
         name: "C1",
@@ -130,7 +130,7 @@ pub static CHAINS: [PaperChain; 5] = [
 /// How a chain is built.
 #[derive(Clone)]
 pub struct Way<'a> {
-    /// The device of what is not on the CPU.
+    /// The device of the functions that are not on the CPU.
     pub device: &'a Arc<dyn Device>,
     /// How its launches are made.
     pub launches: LaunchOptions,
@@ -139,7 +139,7 @@ pub struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    /// With launches as they are where nothing is said.
+    /// With default launches.
     pub fn new(device: &'a Arc<dyn Device>, mode: Mode) -> Self {
         Self { device, launches: launches(), mode }
     }
@@ -195,13 +195,14 @@ impl PaperChain {
         Ok(())
     }
 
-    /// What comes in, or what is in it, of `len` bytes in the clear.
+    /// Frames that arrive, or those inside the ESP packets that arrive, of `len` bytes in the
+    /// clear.
     pub fn clear_frames(&self, len: usize) -> Load {
         Load::of(&clear(len))
     }
 
-    /// Frames that come in, as many as differ, of at most `len` bytes; the shortest where that is
-    /// too few for ESP.
+    /// Distinct frames that arrive, of at most `len` bytes; the shortest possible if `len` is too
+    /// few for ESP.
     pub fn frames(&self, cases: &Cases, len: usize) -> Load {
         let frames = match self.traffic {
             Traffic::Clear => clear(len),
@@ -245,7 +246,7 @@ fn clear_len(len: usize, around: usize) -> usize {
     (text.saturating_sub(2) + 14).max(SHORTEST)
 }
 
-/// What a gateway with these SAs makes of `frames`.
+/// Seals `frames` with a gateway that has these SAs.
 fn seal(cases: &Cases, sas: &str, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let table =
         format!("sas = '{sas}'\npolicies = 'copies-policies'\nnonce_state = '{sas}-nonces'");
@@ -262,7 +263,7 @@ fn seal(cases: &Cases, sas: &str, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
 /// network.
 ///
 /// # Errors
-/// What the system says.
+/// I/O errors.
 pub fn write_files(cases: &Cases) -> std::io::Result<()> {
     let folder = cases.folder();
     let mut policies = String::new();

@@ -25,9 +25,9 @@ use speed::Point;
 /// Rules, the paper's baseline first.
 pub const MODES: [Mode; 4] = [Mode::PerNf, Mode::ShareAll, Mode::Local, Mode::Adaptive];
 
-/// What is measured, and for how long.
+/// Settings of the measurement.
 pub struct Options {
-    /// The device's id; the host's reference device where nothing is said.
+    /// The device's id; `None` for the host's reference device.
     pub device: Option<String>,
     /// Seconds of a point.
     pub seconds: f64,
@@ -52,7 +52,7 @@ impl Options {
     }
 }
 
-/// See the module. What has a memory of its own, or is made to look so, is copied to.
+/// See the module. A device with its own memory, or one that is made to look so, receives copies.
 pub struct Copies {
     bench: Bench,
     options: Options,
@@ -74,7 +74,7 @@ impl Copies {
     /// Prints all tables.
     ///
     /// # Errors
-    /// What the device says.
+    /// Failures of the device.
     pub fn print(&self) -> Result<(), Failure> {
         self.head();
         let mut all = Vec::new();
@@ -157,7 +157,7 @@ impl ByLen {
     }
 }
 
-/// Prints a table as Markdown has it, behind a line that says what it is.
+/// Prints a table in Markdown, after a line with its title.
 fn table(title: &str, columns: &[&str], rows: &[Vec<String>]) {
     println!("\n## {title}\n");
     println!("| {} |", columns.join(" | "));

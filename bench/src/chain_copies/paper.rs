@@ -1,5 +1,5 @@
-//! What the text of the paper says of its figures 9 to 16, beside what was measured here. Figures
-//! show more than the text has in numbers; nothing is read off them.
+//! Numbers in the paper's text about its figures 9 to 16, next to the numbers measured here. The
+//! figures show more than the text gives in numbers; no value is read off a figure.
 
 use warpline_sched::Mode;
 
@@ -197,7 +197,7 @@ fn saved_by(own: &ByLen, mode: Mode, to: Mode) -> f64 {
     1.0 - own.ratio(mode, to, |point| point.bytes.all()[0])
 }
 
-/// What the cheapest plan saves beyond the local one, as a share of the baseline's.
+/// Savings of the cheapest plan beyond the local one, as a share of the baseline's.
 fn further(own: &ByLen) -> f64 {
     saved(own) - saved_by(own, Mode::Local, BASELINE)
 }
@@ -232,6 +232,6 @@ fn percents(points: &Points, figure: impl Fn(&ByLen) -> f64) -> String {
 }
 
 fn percent(share: f64) -> String {
-    // No minus in front of nothing.
+    // Adding 0.0 turns -0.0 into 0.0.
     format!("{:.1} %", (1000.0 * share).round() / 10.0 + 0.0)
 }

@@ -1,8 +1,7 @@
 //! The fourth chain by the size of batches, which are the paper's units, and of launches: rates,
 //! and latencies at a fixed load.
 //!
-//! What the paper calls a block is a slab here, of 1 MiB as there. Its size is not one of the
-//! settings.
+//! The paper's block is called a slab here, of 1 MiB as there. Its size is not one of the settings.
 
 use warpline_device::Failure;
 use warpline_engine::{LaunchOptions, Settings};
@@ -20,7 +19,7 @@ const BATCHES: [usize; 5] = [4, 16, 64, 256, 1024];
 /// Bytes of a launch.
 const LAUNCHES: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// What was measured at one size of batches.
+/// Results for one size of batches.
 pub struct Size {
     pub batch: usize,
     /// Of frames, as they were asked for.
@@ -33,7 +32,7 @@ pub struct Size {
 /// Prints the tables.
 ///
 /// # Errors
-/// What the device says.
+/// Failures of the device.
 pub(super) fn print(copies: &Copies, all: &[Points]) -> Result<Vec<Size>, Failure> {
     let Some(points) = all.iter().find(|points| points.chain.name == "C4") else {
         return Ok(Vec::new());

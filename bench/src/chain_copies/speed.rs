@@ -15,9 +15,9 @@ use crate::devices::nanos_each;
 use crate::median;
 use crate::memory::{MemorySource, PacedSource};
 
-/// What was measured of a chain by one rule at one length; medians of rounds.
+/// Results for a chain, one rule and one length; medians of rounds.
 pub struct Point {
-    /// What crossed; of the last round.
+    /// Bytes that were copied in the last round.
     pub bytes: Bytes,
     /// Packets, millions a second.
     pub mpps: f64,
@@ -30,7 +30,7 @@ pub struct Point {
 /// Every rule in turn, as often as there are rounds.
 ///
 /// # Errors
-/// What the device says.
+/// Failures of the device.
 pub(super) fn measure(
     copies: &Copies,
     chain: &PaperChain,
@@ -125,14 +125,14 @@ pub struct Latency {
     pub p95_us: f64,
 }
 
-/// The load at which latencies are measured, of what the baseline takes at most.
+/// The load at which latencies are measured, as a share of the baseline's maximum.
 pub const SHARE: f64 = 0.5;
 
-/// Prints latencies of the chains that the paper has, at half of what the baseline takes of the
-/// longest frames.
+/// Prints latencies of the chains that the paper has, at half of the baseline's maximum load with
+/// the longest frames.
 ///
 /// # Errors
-/// What the device says.
+/// Failures of the device.
 pub(super) fn latencies(copies: &Copies, all: &[Points]) -> Result<Vec<Latency>, Failure> {
     let (mut found, mut rows) = (Vec::new(), Vec::new());
     for points in all.iter().filter(|points| ["C1", "C4"].contains(&points.chain.name)) {

@@ -1,5 +1,5 @@
-//! Where a packet's time goes: the CPU's work in front of a device's, copies in, kernels, copies
-//! out, and the CPU's work behind (AdaptChain, figure 1).
+//! The time of a packet by part: the CPU's work before the device's, copies in, kernels, copies
+//! out, and the CPU's work after (AdaptChain, figure 1).
 //!
 //! Copies and kernels are of a launch of 1 MiB by the device layer, each alone and waited for. What
 //! the CPU does for the function is what the engine counts for it: in front, up to the batch's
@@ -20,7 +20,7 @@ const BYTES: usize = 1 << 20;
 /// Prints the table.
 ///
 /// # Errors
-/// What the device says.
+/// Failures of the device.
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head(
         "breakdown",

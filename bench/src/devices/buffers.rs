@@ -1,10 +1,11 @@
 //! Loss, CPU and device use, and delay by launch size and offered load (GPU IDS framework, figures
 //! 5 to 8, tables 2 and 3).
 //!
-//! The load comes from the generator, a thread of its own, in real time; what finds no room is
-//! dropped. It is told as a share of what the chain takes without a rate, which the generator
-//! itself may bound. A launch waits until it is full, as that framework's buffers do: of bytes, or
-//! of batches, which are small where packets come slowly. So the mean launch is told too.
+//! The load comes from the generator, a thread of its own, in real time; packets that find no room
+//! are dropped. The load is given as a share of the chain's rate without a limit, which the
+//! generator itself may bound. A launch waits until it is full, as that framework's buffers do: of
+//! bytes, or of batches, which are small where packets come slowly. So the mean launch is given
+//! too.
 
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ const LAUNCHES_MIN: f64 = 4.0;
 /// Prints the table.
 ///
 /// # Errors
-/// What the device says.
+/// Failures of the device.
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     let config = format!("size={},payload=random,flows=1000", LONGEST + 42);
     // All shares are of it.

@@ -16,11 +16,11 @@ use warpline_verify as harness;
 /// A function with its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What it is called in results.
+    /// Its name in results.
     pub name: &'static str,
     function: &'static str,
     table: &'static str,
-    /// What a payload is: where it begins, and how much longer it is than its frame from there on.
+    /// Where the payload begins, and how much longer it is than its frame from there on.
     payload_at: usize,
     trailer: usize,
 }
@@ -88,7 +88,7 @@ pub const ALL: [Case; 11] = [
 
 /// Networks that packets go to: each has a route, a policy, an SA, a rule and a service of its own.
 pub(crate) const NETWORKS: u32 = 256;
-/// Rules of the firewall in front of those.
+/// Rules of the firewall before those.
 const OTHER_RULES: u32 = 1000 - NETWORKS;
 /// Backends of a service.
 const BACKENDS: u32 = 4;
@@ -127,7 +127,7 @@ impl Cases {
     /// Writes the files.
     ///
     /// # Errors
-    /// What the system says.
+    /// I/O errors.
     pub fn new() -> std::io::Result<Self> {
         // Each has its own: one that is dropped takes its folder along.
         static COUNT: AtomicU32 = AtomicU32::new(0);

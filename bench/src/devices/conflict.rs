@@ -1,5 +1,5 @@
-//! One to three functions on the device, each in a stage of its own, so that all copy to and fro
-//! beside each other, and all in one stage, which copies once (AdaptChain, figure 3).
+//! One to three functions on the device. Each has a stage of its own, so that all copy in both
+//! directions beside each other; or all are in one stage, which copies once (AdaptChain, figure 3).
 
 use warpline_device::Failure;
 
@@ -8,7 +8,7 @@ use super::{Bench, LONGEST, cases, launches};
 /// Prints the table.
 ///
 /// # Errors
-/// What the device says.
+/// Failures of the device.
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head(
         "conflict",

@@ -1,7 +1,7 @@
-//! Copies by their length, to the device, from it and both ways at once, next to what the device
-//! layer measures of itself.
+//! Copies by their length, to the device, from it and both ways at once, next to the device layer's
+//! measurements of itself.
 //!
-//! Each copy is a work of its own, of which a few are under way on a stream for each way, as in the
+//! Each copy is a work of its own. A few of them are under way on a stream for each way, as in the
 //! engine.
 
 use std::time::Instant;
@@ -19,7 +19,7 @@ pub(super) const UNDER_WAY: usize = 4;
 /// Prints the table.
 ///
 /// # Errors
-/// What the device says.
+/// Failures of the device.
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head("copies", "bytes,in_gbytes_s,out_gbytes_s,both_in_gbytes_s,both_out_gbytes_s");
     for bytes in BYTES {

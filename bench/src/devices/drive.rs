@@ -14,19 +14,19 @@ use warpline_io::{NullSink, Sink, Source};
 use super::Bench;
 use crate::memory::{Frames, MemorySource};
 
-/// What was measured.
+/// Results of a run.
 pub struct Driven {
-    /// What the chains counted, one after the other.
+    /// Counters of the chains, one report after the other.
     pub reports: Vec<Report>,
     /// CPU seconds of all lanes for each second, between warm-up and stop; 1 is a whole core.
     pub lane_share: f64,
     /// CPU nanoseconds of the lanes for each packet read meanwhile.
     pub lane_ns: f64,
-    /// Share of time in which the device ran a kernel, where a meter says so.
+    /// Share of time in which the device ran a kernel, if a meter reports it.
     pub device_share: Option<f64>,
 }
 
-/// Packets that came to the end of the chain, behind which nothing is sent.
+/// Packets that reached the end of the chain, where they are counted and not sent.
 fn passed(report: &Report) -> u64 {
     report.part.packets.sent + report.part.packets.absorbed
 }
@@ -93,7 +93,7 @@ impl Bench {
         )
     }
 
-    /// Runs `chain` with `settings` on one lane with what `source` gives.
+    /// Runs `chain` with `settings` on one lane with the packets of `source`.
     ///
     /// # Errors
     /// As [`Bench::drive`].
@@ -107,7 +107,7 @@ impl Bench {
         self.drive_ports(std::slice::from_ref(deployment), settings, vec![ports], self.seconds)
     }
 
-    /// Runs `chain` on one lane with what the generator makes of `config`, for `seconds`.
+    /// Runs `chain` on one lane with packets of a generator with `config`, for `seconds`.
     ///
     /// # Errors
     /// As [`Bench::drive`].

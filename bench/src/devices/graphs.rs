@@ -1,9 +1,9 @@
-//! What it takes to submit a launch step by step, and as one graph, on devices that have graphs: by
+//! The cost of submitting a launch step by step, and as one graph, on devices that have graphs: by
 //! the device layer alone, and in the engine at full load.
 //!
 //! `submit_ns` is the time for which submitting a whole launch keeps the CPU, `launch_us` the time
 //! until it is done, both medians of launches by the device layer, one after the other, with and
-//! without graphs in turn. `lane_ns` is what the engine's lanes take of the CPU for each packet.
+//! without graphs in turn. `lane_ns` is the CPU time of the engine's lanes for each packet.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ const BYTES: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];
 /// Prints the table.
 ///
 /// # Errors
-/// What the device says.
+/// Failures of the device.
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head(
         "graphs",

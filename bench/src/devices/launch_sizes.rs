@@ -19,7 +19,7 @@ const DELAY: Duration = Duration::from_millis(10);
 /// Prints the table.
 ///
 /// # Errors
-/// What the device says.
+/// Failures of the device.
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head("launches", "function,payload_bytes,launch_kib,chains,gbps,mpps,p50_us,p99_us");
     let case = cases::IPSEC_SEAL;

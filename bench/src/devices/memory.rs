@@ -1,9 +1,9 @@
 //! Kernels alone, on packets that lie in the device's memory and are filled in anew between
 //! launches, by launch size.
 //!
-//! Terabits are of payloads (of ESP its text). What the last launch left is compared with what the
-//! CPU makes of the same packets. Launches double until one takes longer than a point's time, or
-//! the device's memory is used up.
+//! Terabits are of payloads (of ESP its text). The output of the last launch is compared with the
+//! CPU's output for the same packets. Launches double until one takes longer than a point's time,
+//! or the device's memory is used up.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ const LARGEST: usize = 512 << 20;
 /// Prints the table.
 ///
 /// # Errors
-/// What the device says, or it is wrong.
+/// Failures of the device, and wrong output of its kernels.
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head("memory", "function,payload_bytes,launch_kib,packets,launches,ms,tbps,mpps");
     for case in cases::ALL {

@@ -28,7 +28,7 @@ use warpline_engine::{LaunchOptions, OnDevice};
 
 use cases::Cases;
 
-/// What a measurement is called, and what does it.
+/// The name of a measurement, and its function.
 pub type Measurement = (&'static str, fn(&Bench) -> Result<(), Failure>);
 
 /// All measurements, in the order in which they are made.
@@ -103,8 +103,7 @@ impl Bench {
     }
 }
 
-/// How launches are made where nothing else is said. A device that shares the cores with the lanes
-/// may be slow.
+/// Default options of launches. A device that shares the cores with the lanes may be slow.
 pub(crate) fn launches() -> LaunchOptions {
     LaunchOptions { timeout: Duration::from_secs(120), ..LaunchOptions::default() }
 }

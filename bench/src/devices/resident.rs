@@ -26,10 +26,10 @@ pub struct Resident {
     kernels: Vec<(Kernel, u32)>,
     parameters: Vec<KernelParameter>,
     tables: Vec<Buffer>,
-    /// The lane's memory as it is in front of the kernels, the launch's table behind it, and
-    /// findings behind that. Not here while a copy uses it.
+    /// The lane's memory before the kernels run, then the launch's table, then findings. `None`
+    /// while a copy uses it.
     image: Option<Piece>,
-    /// Where copies back go.
+    /// Destination of copies to the host.
     back: Option<Piece>,
     arena: Buffer,
     /// The launch's table, and which packets have which rows of it.
@@ -52,7 +52,7 @@ impl Resident {
     /// least one, on the device.
     ///
     /// # Errors
-    /// What the device says; it may have too little memory.
+    /// Failures of the device; it may have too little memory.
     pub fn new(bench: &Bench, case: Case, len: usize, bytes: usize) -> Result<Self, Failure> {
         let device = &*bench.device;
         let (function, words) = bench.cases.build(case);
@@ -124,10 +124,10 @@ impl Resident {
         self.finish(Work::new(vec![piece], vec![step])).map(|_| buffer)
     }
 
-    /// Copies the packets in as they are in front of the kernels, and gives the seconds.
+    /// Copies the packets in as they are before the kernels run, and returns the seconds.
     ///
     /// # Errors
-    /// What the device says.
+    /// Failures of the device.
     pub fn copy_in(&mut self) -> Result<f64, Failure> {
         let steps = self.copies_in();
         let pieces = self.image.take().into_iter().collect();
@@ -136,10 +136,10 @@ impl Resident {
         Ok(seconds)
     }
 
-    /// Runs the kernels, and gives the seconds.
+    /// Runs the kernels, and returns the seconds.
     ///
     /// # Errors
-    /// What the device says.
+    /// Failures of the device.
     pub fn run(&mut self) -> Result<f64, Failure> {
         let steps = self.launches();
         let (_, [_, seconds]) = self.finish(Work::new(Vec::new(), steps))?;
@@ -174,10 +174,10 @@ impl Resident {
         self.kernels.iter().map(step).collect()
     }
 
-    /// Copies back what the function writes, as the engine does, and gives the seconds.
+    /// Copies what the function writes to the host, as the engine does, and returns the seconds.
     ///
     /// # Errors
-    /// What the device says.
+    /// Failures of the device.
     pub fn copy_out(&mut self) -> Result<f64, Failure> {
         let steps = self.copies_out(0);
         let pieces = self.back.take().into_iter().collect();
@@ -198,17 +198,17 @@ impl Resident {
     /// Gives works to `device`, where it is, as graphs from here on.
     ///
     /// # Errors
-    /// What the device says; it may have no graphs.
+    /// Failures of the device; it may have no graphs.
     pub fn use_graphs(&mut self, device: &dyn Device) -> Result<(), Failure> {
         self.stream = device.graph_stream()?;
         Ok(())
     }
 
-    /// Does all of it as one work, and gives the seconds that submitting took and those until it
+    /// Does all of it as one work, and returns the seconds that submitting took and those until it
     /// was done.
     ///
     /// # Errors
-    /// What the device says.
+    /// Failures of the device.
     pub fn launch(&mut self) -> Result<[f64; 2], Failure> {
         let steps = [self.copies_in(), self.launches(), self.copies_out(1)].concat();
         let pieces = self.image.take().into_iter().chain(self.back.take()).collect();
@@ -223,8 +223,8 @@ impl Resident {
         self.copies_in().len() + self.kernels.len() + self.copies_out(0).len()
     }
 
-    /// Whether what the kernels left, which was copied back, is what the CPU makes of the same
-    /// packets. Only once: the CPU's packets are then as they are behind it.
+    /// Whether the output of the kernels, which was copied to the host, equals the CPU's output for
+    /// the same packets. Call it once: it runs the function on the CPU's packets.
     pub fn is_right(&mut self) -> bool {
         self.lane.run();
         let ours = self.lane.image();
@@ -245,8 +245,8 @@ impl Resident {
         self.written.iter().all(has_same) && rooms.all(|room| ours[room.clone()] == frames[room])
     }
 
-    /// Whether each packet's list of what was found is the same. Where it lies is not: `ours` is
-    /// told where `theirs` does.
+    /// Whether each packet's list of findings is the same. Its position is not compared: `ours`
+    /// takes it from `theirs`.
     fn finds_the_same(&self, ours: &mut [u8], theirs: &[u8], found: &[u8]) -> bool {
         let Some(word) = self.word else { return true };
         let lists = FoundLists::new(found, word);
@@ -270,8 +270,8 @@ impl Resident {
         })
     }
 
-    /// Says in `table`, of packets that were flagged, that functions behind have to get them from
-    /// the CPU. Kernels say so, and the CPU needn't.
+    /// Marks flagged packets in `table`, so that later functions get them from the CPU. Kernels set
+    /// this mark, and the CPU needn't.
     fn leave_flagged(&self, table: &mut [u8]) {
         let rows = self.rows.rows();
         let [flagged, left] = ["COLUMN_FLAGGED", "COLUMN_LEFT"].map(|name| column(name) * rows);
@@ -343,8 +343,8 @@ fn room_of(findings: &Buffer) -> u32 {
     ((findings.len() - FoundLists::HEAD_LEN) / 4) as u32
 }
 
-/// What stands for "the second function of the chain and those behind it are left to the CPU";
-/// kernels run as the first here.
+/// Means "the second function of the chain and those after it are left to the CPU"; kernels run as
+/// the first here.
 const SECOND_LEFT: u8 = 2;
 
 /// Of a work's first piece.
@@ -357,7 +357,7 @@ mod tests {
     use super::super::cases;
     use super::*;
 
-    /// What the kernels of each function left on the host's device, if there is a compiler for it.
+    /// The output of each function's kernels on the host's device, if there is a compiler for it.
     fn left() -> Vec<Resident> {
         let Ok(bench) = Bench::open(Some("host"), 0.01, 1) else {
             println!("skipped: no C compiler");

@@ -2,7 +2,7 @@
 //! (`frames_by` of the chain file): one way and both at once, by the length of rooms and of
 //! launches.
 //!
-//! Rooms of a launch lie one behind the other (`dense`: one copy moves all), or with every fourth
+//! Rooms of a launch lie one after the other (`dense`: one copy moves all), or with every fourth
 //! left out, as where packets were dropped (`holes`: a copy for each three). A copy, or a call, is
 //! all that a work does; the tables that kernels are given lie on the device.
 
@@ -27,7 +27,7 @@ const HOLES: usize = 4;
 /// Prints the table.
 ///
 /// # Errors
-/// What the device says.
+/// Failures of the device.
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head(
         "rooms",

@@ -9,7 +9,7 @@ use super::{Bench, SIZES, cases, launches};
 /// Prints the table.
 ///
 /// # Errors
-/// What the device says.
+/// Failures of the device.
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head("streams", "function,payload_bytes,streams,gbps,mpps,lane_percent,device_percent");
     for case in cases::ALL {

@@ -16,7 +16,7 @@ pub(crate) struct Reached(Arc<HeapMemory>);
 struct Shared(Arc<HeapMemory>);
 
 // SAFETY: that of `HeapMemory`; `Reached`, which keeps the other handle, reads only while it
-// borrows the batches and the arena, so that nobody writes.
+// borrows the batches and the arena, so that no write can happen meanwhile.
 unsafe impl Memory for Shared {
     fn base(&self) -> NonNull<u8> {
         self.0.base()
@@ -40,8 +40,8 @@ impl Reached {
     /// Copies the first bytes of the memory, given all that else reaches them: the lane's
     /// `_batches` and its `_arena`.
     pub(crate) fn copy_to(&self, to: &mut [u8], _batches: &mut [&mut Batch], _arena: &mut Arena) {
-        // SAFETY: the only caller is the lane that owns the memory, with its own batches and arena,
-        // which are borrowed for as long as the slice lives: nobody writes.
+        // SAFETY: the only caller is the lane that owns the memory, with its own batches and arena.
+        // They are borrowed for as long as the slice lives, so no write can happen meanwhile.
         let bytes = unsafe { slice::from_raw_parts(self.0.base().as_ptr(), self.len()) };
         to.copy_from_slice(&bytes[..to.len()]);
     }
@@ -49,12 +49,12 @@ impl Reached {
 
 /// The right to all of a region of memory that the caller has just made for itself, once.
 pub(crate) fn whole(region: &Region) -> Option<Piece> {
-    // SAFETY: nobody else knows the memory.
+    // SAFETY: the caller has just made the memory, and no other piece of it exists.
     unsafe { region.piece(0..region.len()) }
 }
 
 /// A call of a kernel on a copy of an arena, the table of a launch of packets in it, and the
-/// function's tables; or on the arena besides, of which the work has all.
+/// function's tables. Or on the arena itself too; then the work owns all of the arena.
 pub(crate) fn call(kernel: &Kernel, groups: u32, arguments: Vec<Argument>) -> KernelCall {
     // SAFETY: one caller gives a copy of a whole arena, a row of the launch's table for each of as
     // many packets of its batches as it says, and the tables of the function. The other gives two
