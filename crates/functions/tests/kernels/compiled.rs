@@ -12,19 +12,19 @@ use warpline_verify::build;
 use crate::sys::vouched::source;
 use crate::sys::with_text;
 
-/// The GPUs in use, by what CUDA calls their architectures.
+/// The CUDA architectures of the GPUs in use.
 const ARCHS: [u32; 3] = [80, 90, 100];
 /// Registers of a work-item with which two groups of 128 still share a multiprocessor's 65,536 four
 /// times over.
 const REGISTERS_MAX: u32 = 128;
 /// Bytes of stack of a work-item, whatever the compiler.
 const STACK_MAX: u32 = 256;
-/// What installs the compiler whose stack and spills are known.
+/// The script that installs the compiler. Its stack use and spills are recorded here.
 const INSTALLED: &str = include_str!("../../../../tools/nvrtc.sh");
-/// Bytes of stack for arrays that are indexed by what is not constant, on each of `ARCHS`; no other
-/// kernel has any, and none spills.
+/// Bytes of stack that arrays with a variable index need, on each of `ARCHS`. No other kernel uses
+/// stack, and no kernel spills.
 const ARRAYS: [(&str, [u32; 3]); 4] = [
-    // What is found, and how much.
+    // The findings and their number.
     ("scan_payloads", [136; 3]),
     ("filter_payloads", [136; 3]),
     // Two blocks, and the first four of a text, where loops over them are not unrolled.
@@ -32,8 +32,8 @@ const ARRAYS: [(&str, [u32; 3]); 4] = [
     ("ipsec_open_counter", [0, 0, 96]),
 ];
 
-/// Compiles the function's kernels for the GPUs in use; says so and does nothing more where there
-/// is no NVRTC.
+/// Compiles the function's kernels for the GPUs in use. Prints a notice and returns if NVRTC is
+/// missing.
 pub(crate) fn compile_for_cuda(function: &dyn Function) {
     let kernels = function.kernels().expect("kernels");
     let source = source(&kernels, &Binding::MIRROR);

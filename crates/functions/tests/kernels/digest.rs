@@ -32,7 +32,7 @@ fn lengths_of(lens: impl Iterator<Item = usize>) -> Vec<Input> {
     inputs
 }
 
-/// What is not digested, and what is only in part.
+/// Packets that are not digested, or only in part.
 fn edges() -> Vec<Input> {
     let body = udp(&[0x5a; 200]);
     let whole = ethernet(&[], &ipv4(V4, 64, 17, &[], &body));

@@ -135,7 +135,7 @@ pub(crate) struct Program<'a> {
     arena: Buffer,
     /// The launch's table.
     table: Buffer,
-    /// What is found, and the word that says where.
+    /// Memory of the findings, and the field that points to them.
     findings: Buffer,
     word: Option<Field>,
 }
@@ -220,7 +220,8 @@ impl<'a> Program<'a> {
         left
     }
 
-    /// What the kernels leave of all batches of a side, of whose tables they are given `columns`.
+    /// Memories after the kernels ran on all batches of a side. The launch's table receives
+    /// `columns` of the batches' tables.
     pub(crate) fn left_of(&self, side: &mut Side<'_>, columns: Columns) -> Memories {
         let rows = rows_of(side, FILLED);
         let mut arena = vec![0; side.reached.len()];
@@ -298,12 +299,12 @@ pub(crate) struct Memories {
     pub(crate) arena: Vec<u8>,
     /// The launch's table.
     pub(crate) table: Vec<u8>,
-    /// What they found.
+    /// Findings of the kernels.
     pub(crate) found: Vec<u8>,
 }
 
-/// A launch's packets: every row of these batches, as where functions in front dropped or left
-/// some.
+/// A launch's packets: every row of these batches, as if earlier functions dropped or skipped some
+/// packets.
 pub(crate) fn rows_of(side: &mut Side<'_>, batches: Range<usize>) -> LaunchRows {
     let mut rows = LaunchRows::with_capacity(batches.len(), usize::from(u16::MAX));
     batches.for_each(|index| rows.add_all(side.batch(index)));

@@ -265,7 +265,7 @@ fn random_packets_are_judged() {
     on_all_devices("random-tracked", TRACKED_RULES, TRACKING, &inputs);
 }
 
-/// What the kernel reads of frames, each a field of its own; `IpOptions` has no column.
+/// The frame fields that the kernel reads. `IpOptions` has no column.
 const FIELDS: [Field; 8] = [
     Field::SrcAddr,
     Field::DstAddr,

@@ -51,7 +51,7 @@ pub(crate) fn ipv4(dst: [u8; 4], ttl: u8, protocol: u8, options: &[u8], body: &[
     packet
 }
 
-/// An IPv6 packet whose first header behind the fixed one is `next`.
+/// An IPv6 packet whose first header after the fixed one is `next`.
 pub(crate) fn ipv6(dst: [u8; 16], hop_limit: u8, next: u8, body: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0];
     packet.extend((body.len() as u16).to_be_bytes());

@@ -71,7 +71,7 @@ fn on(devices: &[Arc<dyn Device>], name: &str, services: &str, keys: &str, input
         for fields in bindings(&*function) {
             let twins = [&*function, &*function];
             let tally = compare_staged(twins, words, inputs, &**device, fields);
-            // Errors with what they quote.
+            // ICMP errors, with the packets that they quote.
             tally.is_of(inputs, |headers| [1, 58].contains(&headers.protocol));
         }
     }

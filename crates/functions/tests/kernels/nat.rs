@@ -33,7 +33,7 @@ fn on(device: &Arc<dyn Device>, table: &str, inputs: &[Input]) {
         let ((ours, words), (theirs, _)) = (built(), built());
         let twins: [&dyn Function; 2] = [&*ours, &*theirs];
         let tally = compare_staged(twins, words, inputs, &**device, fields);
-        // Errors with what they quote, and echoes whose checksum becomes zero.
+        // ICMP errors with the packets that they quote, and echoes whose checksum becomes zero.
         tally.is_of(inputs, |headers| [1, 58].contains(&headers.protocol));
     }
 }
@@ -56,7 +56,7 @@ fn udp_of(sum: u16, payload: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// What goes out with every checksum that is near an edge: by each protocol, on several links.
+/// Outbound packets with every checksum near an edge, for each protocol and on several links.
 fn outbound() -> Vec<Input> {
     let mut inputs = Vec::new();
     for sum in (0..0x40).chain(0xffc0..=0xffff).chain([0x7fff, 0x8000]) {

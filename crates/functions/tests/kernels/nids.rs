@@ -45,7 +45,7 @@ impl Set {
         Self::beside(name, literals, &[])
     }
 
-    /// With rules about other literals behind them, which payloads are not made of.
+    /// Adds rules for `others`, literals that payloads are not built from.
     pub(crate) fn beside(name: &str, literals: Vec<Vec<u8>>, others: &[Vec<u8>]) -> Self {
         let folder = std::env::temp_dir();
         let file = format!("warpline-kernels-nids-{name}-{}", std::process::id());
@@ -158,8 +158,8 @@ fn frame(payload: &[u8], from: &mut Random) -> Input {
     }
 }
 
-/// Runs of one byte, all literals one behind the other and all their beginnings, cut into packets
-/// of TCP to port 80.
+/// Runs of one byte, all literals in a row, and all their prefixes, cut into packets of TCP to port
+/// 80.
 pub(crate) fn hostile(set: &Set) -> Vec<Input> {
     let mut payloads = vec![vec![0; 1400], vec![b'a'; 1400], vec![b'A'; 1400], vec![0xff; 1400]];
     let few = &set.literals[..set.literals.len().min(300)];
@@ -170,7 +170,7 @@ pub(crate) fn hostile(set: &Set) -> Vec<Input> {
     packets.map(|packet| ethernet(&[], &packet)).collect()
 }
 
-/// What has no payload to look into, or one that is cut.
+/// Packets without a payload to search, and packets with a truncated one.
 pub(crate) fn edges(set: &Set) -> Vec<Input> {
     let text = set.literals[..8].concat();
     let whole = ethernet(&[], &ipv4(V4, 64, 6, &[], &tcp(25, 80, &text)));

@@ -95,7 +95,7 @@ fn planted(set: &Set, count: usize) -> Vec<Input> {
     (0..count).map(one).collect()
 }
 
-/// Literals that begin in a header, or end behind the datagram, and one whose case is right the
+/// Literals that begin in a header or end after the datagram, and one whose case matches only the
 /// second time.
 fn borders_of_payloads() -> Vec<Input> {
     let mut inputs = Vec::new();
@@ -103,7 +103,7 @@ fn borders_of_payloads() -> Vec<Input> {
         let packet = ipv4(V4, 64, 6, &[], &tcp(25, 80, text));
         inputs.push(ethernet(&[], &packet));
         for cut in 1..=text.len() {
-            // All of it is there, of which the last bytes are behind what IP says.
+            // The packet is complete, but its last bytes lie beyond the length in the IP header.
             let mut cut_short = packet.clone();
             let len = (packet.len() - cut) as u16;
             cut_short[2..4].copy_from_slice(&len.to_be_bytes());

@@ -77,7 +77,7 @@ fn may_be_left(headers: &Headers) -> bool {
     headers.flags.has(Flags::IP_OPTIONS) || headers.l3 == 16 || headers.l3 == 20
 }
 
-/// What the router reads and writes of frames.
+/// The frame fields that the router reads and writes.
 const FIELDS: [Field; 11] = [
     Field::EthDst,
     Field::EthSrc,
@@ -207,7 +207,7 @@ fn edges() -> Vec<Input> {
     inputs
 }
 
-/// What is not IP, what lies and what the capture cut.
+/// Frames that are not IP, frames with false lengths and truncated captures.
 fn others(body: &[u8]) -> Vec<Input> {
     let (v4, v6) = destinations();
     let whole = ethernet(&[], &ipv4(v4[0], 64, 17, &[1; 40], body));

@@ -55,7 +55,7 @@ pub(crate) struct Side<'a> {
     ingress: u64,
 }
 
-/// What is known of a packet behind `run`.
+/// All that is compared of a packet after `run`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Seen {
     bytes: Vec<u8>,
@@ -65,7 +65,7 @@ pub(crate) struct Seen {
     next_hop: u16,
     flagged: bool,
     scratch: Vec<u32>,
-    /// What is kept under each of these, of a function that keeps findings.
+    /// The findings kept for each packet, if the function keeps findings.
     found: Vec<Option<Vec<u32>>>,
     headers: Headers,
     wire_len: usize,

@@ -1,8 +1,8 @@
-//! Fields of frames in columns: put there and taken back as by a host that stages them, and kernels
-//! that find them there.
+//! Fields of frames in columns. The tests stage and unstage them as a host does, and run kernels
+//! that read them in the columns.
 //!
-//! What is staged of a frame is poison in the mirror then, so that a kernel is seen that reads or
-//! writes it there.
+//! Staged fields are poisoned in the mirror, so that the tests detect kernels that access them
+//! there.
 
 use core::ops::Range;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::sys::POISON;
 use crate::sys::vouched::source;
 use crate::sys::with_text;
 
-/// Columns behind a launch's own.
+/// Staged columns, placed after a launch's own columns.
 pub(crate) struct Staging {
     pub(crate) binding: Binding,
     /// Bytes of a row of the launch's table.
@@ -33,14 +33,14 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Of `fields`, behind the columns that arenas of this layout have.
+    /// Stages `fields`, after the columns that arenas of this layout have.
     pub(crate) fn new(fields: FieldSet, layout: &ArenaLayout) -> Self {
         let binding = Binding::staged(fields, layout.scratch_words).expect("fields with places");
         Self { row_len: layout.row_len() + binding.row_len(), binding }
     }
 
-    /// Moves what is staged of a batch's frames in `arena` to their columns in `table`, the
-    /// launch's.
+    /// Moves the staged fields of a batch's frames from `arena` to their columns in the launch's
+    /// `table`.
     pub(crate) fn gather(
         &self,
         (side, index): (&mut Side<'_>, usize),
@@ -194,7 +194,7 @@ fn packets() -> Vec<Input> {
     inputs
 }
 
-/// What the kernel is to make of `frame`.
+/// The expected output of the kernel for `frame`.
 fn changed(mut frame: Vec<u8>, headers: &Headers, link: LinkType) -> Vec<u8> {
     for &field in Field::ALL {
         let Some(place) = place_of(field, headers, link) else { continue };
@@ -277,7 +277,7 @@ impl<'a> WithColumns<'a> {
         Self { staging, layout, side, rows, arena, table }
     }
 
-    /// What a frame of a batch is where it lies in `arena`.
+    /// The frames as they lie in `arena`.
     fn frames(&mut self, arena: &[u8]) -> Vec<Vec<u8>> {
         let all = WORKED.flat_map(|index| {
             (0..self.side.batch(index).len())

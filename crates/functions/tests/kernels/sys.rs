@@ -28,13 +28,14 @@ pub(crate) fn with_text(text: &'static str, kernels: &Kernels, binding: &Binding
     all.fold(source, |source, (name, value)| source.define(name, value))
 }
 
-/// All of a region of memory that was just made, and that nobody else knows.
+/// All of a region of memory that was just made and has no other user.
 pub(crate) fn whole(region: &Region, len: usize) -> Piece {
     // SAFETY: the caller made it for itself, and names it once.
     unsafe { region.piece(0..len) }.expect("it has so many bytes")
 }
 
-/// An arena, the batches over its tables, and the way to its bytes while nobody borrows them.
+/// An arena, the batches over its tables, and access to its bytes while no batch or placer is
+/// borrowed.
 pub(crate) struct Reached {
     memory: Arc<HeapMemory>,
     batches: Vec<Batch>,
@@ -44,7 +45,7 @@ pub(crate) struct Reached {
 struct Shared(Arc<HeapMemory>);
 
 // SAFETY: that of `HeapMemory`; `Reached`, which keeps the other handle, touches bytes only while
-// it borrows all batches and placers, so that nobody else does.
+// it borrows all batches and placers, so that no other code does.
 unsafe impl Memory for Shared {
     fn base(&self) -> NonNull<u8> {
         self.0.base()
@@ -54,8 +55,8 @@ unsafe impl Memory for Shared {
     }
 }
 
-/// What slabs hold where no frame was placed, and columns that no kernel said it reads: a kernel
-/// whose results depend on it reads what is not its own.
+/// Fills slabs without frames, and columns that no kernel declares to read. If a kernel's results
+/// depend on it, the kernel reads undeclared memory.
 pub(crate) const POISON: u8 = 0xa5;
 
 impl Reached {
@@ -67,7 +68,7 @@ impl Reached {
         let mut arena = Arena::new(shared, layout).expect("a layout that fits");
         let batches: Vec<Batch> = arena.tables.drain(..).map(Batch::new).collect();
         let slabs = batches.last().map_or(0, |last| last.table_range().end);
-        // SAFETY: behind the last table, where no row has a room yet.
+        // SAFETY: the range is after the last table, and no row has a room in it yet.
         unsafe { memory.base().add(slabs).write_bytes(POISON, memory.len() - slabs) };
         Self { memory, batches, arena }
     }

@@ -15,7 +15,7 @@ pub(super) struct Block {
     pub(super) offset: u64,
 }
 
-/// What a whole block holds between header and trailer.
+/// The contents of a whole block between header and trailer.
 pub(super) struct Body<'a> {
     pub(super) bytes: &'a [u8],
     /// Its place in the read buffer.
@@ -23,7 +23,7 @@ pub(super) struct Body<'a> {
 }
 
 impl Block {
-    /// What is read of it; none for a block that is skipped.
+    /// The kind of block, or `None` for a block that is skipped.
     #[inline]
     pub(super) fn kind(&self) -> Option<Kind> {
         match self.number {
@@ -148,7 +148,7 @@ impl Layout {
         }
     }
 
-    /// Where the length that says how much was captured lies in the block's body.
+    /// The place of the captured length in the block's body.
     pub(super) const fn captured_at(self) -> usize {
         match self {
             Self::Enhanced | Self::Obsolete => 12,
@@ -162,7 +162,7 @@ impl Layout {
             Self::Enhanced | Self::Obsolete => {
                 Lengths { captured: order.u32(body, 12), wire: order.u32(body, 16) }
             }
-            // What was captured is the lesser of the wire length and the interface's snap length.
+            // The captured length is the lesser of the wire length and the interface's snap length.
             Self::Simple => {
                 let wire = order.u32(body, 0);
                 let limit = if snap_len == 0 { u32::MAX } else { snap_len };

@@ -1,8 +1,8 @@
 //! The one read buffer between the input and the frames: it compacts, and records are borrowed
 //! from it.
 //!
-//! It is filled by reads as large as its room. What is left of it when a record doesn't fit is
-//! less than that record, and is moved to the front; so a byte is moved at most once on average.
+//! Each read fills all the room that is left. If a record doesn't fit, its first part is moved to
+//! the front. That part is shorter than the record, so a byte is moved at most once on average.
 
 use core::ops::Range;
 use core::time::Duration;

@@ -1,8 +1,9 @@
-//! gzip (RFC 1952) and zstd (RFC 8878): told apart, decoded by steps, encoded by the buffer.
+//! gzip (RFC 1952) and zstd (RFC 8878): detection, stepwise decoding, and encoding of whole
+//! buffers.
 //!
 //! A gzip *member* and a zstd *frame* each decompress by themselves, and a file may be many of them
-//! in a row; both are called members here. What is encoded is a gzip member each time, and one zstd
-//! frame in all: Wireshark up to 4.0 at least reads no second frame.
+//! in a row; both are called members here. Each gzip buffer is encoded as a member of its own. A
+//! zstd file is one frame in all, because Wireshark up to at least 4.0 reads no second frame.
 //!
 //! gzip is zlib-rs, which is Rust and reads twice as fast as miniz_oxide. zstd is the reference
 //! library, in C, built by the compiler that linking needs anyway; those in Rust decode at a
@@ -58,7 +59,7 @@ pub(super) enum Decoder {
     },
 }
 
-/// What a step of a decoder came to.
+/// The result of one decoder step.
 pub(super) struct Step {
     /// Bytes taken of the input.
     pub(super) taken: usize,
@@ -102,7 +103,7 @@ impl Decoder {
     pub(super) fn begin(&mut self) {
         match self {
             Self::Gzip(member) => *member = Decompress::new_gzip(GZIP_WINDOW_BITS),
-            // The library goes on by itself.
+            // The zstd library starts the next frame by itself.
             Self::Zstd { .. } => {}
         }
     }
@@ -222,7 +223,7 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 const ZSTD_LEVEL: i32 = 1;
 /// Room that an encoder is given at least, in bytes.
 const ROOM_LEN: usize = 1 << 16;
-/// Bytes that say how long the head of a frame is.
+/// The bytes needed to find the length of a frame's header.
 const ZSTD_HEAD_LEN: usize = 5;
 
 #[cfg(test)]

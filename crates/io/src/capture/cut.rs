@@ -9,11 +9,11 @@ use crate::port::SourceError;
 pub(super) struct Cut {
     /// Length in bytes of the input, or of the data that `of` names.
     at: u64,
-    /// What the length is of; empty for the input itself.
+    /// The data whose length `at` is; empty for the input itself.
     of: String,
     /// Number of the packet that would have come next, from 1.
     packet: u64,
-    /// What the capture ended in; none where only the compressed data did not come to its end.
+    /// The part of the capture that was cut; none if only the compressed data is incomplete.
     part: Option<Part>,
 }
 
@@ -42,7 +42,7 @@ impl Cut {
     }
 }
 
-/// An error with its place as it is: one in the capture that a compressed file holds says so.
+/// Adds to an error that its offset counts decompressed bytes, if the capture was compressed.
 pub(super) fn placed(error: SourceError, buffer: &ReadBuffer) -> SourceError {
     match (error, buffer.compressed()) {
         (SourceError::Format { offset, what }, Some(input)) if !input.has_failed() => {

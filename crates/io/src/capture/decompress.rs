@@ -1,6 +1,6 @@
-//! A compressed input, read as what it decompresses to: any number of members, in bounded memory.
+//! A compressed input, decompressed as it is read: any number of members, in bounded memory.
 //!
-//! What can be decoded comes before the error or the end that is found behind it.
+//! All data before an error or the end is decoded first.
 
 use core::ops::Range;
 use std::io::{self, ErrorKind, Read};
@@ -22,9 +22,9 @@ pub(super) struct Decompressed {
     place: Place,
     /// The decoder may have more to give without further input.
     pending: bool,
-    /// What is wrong with the data at the next byte to decode, to be told behind what came before.
+    /// The error at the next byte to decode. It is reported after the data before it was delivered.
     corrupt: Option<String>,
-    /// It was told.
+    /// The error was reported.
     failed: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Decompressed {
 enum Place {
     /// In a member.
     Inside,
-    /// Behind a member: there may be another.
+    /// After a member: another may follow.
     Between,
     /// In the zeros that some programs fill a gzip file up with.
     Padding,
@@ -107,7 +107,7 @@ impl Decompressed {
         Ok(step.made)
     }
 
-    /// Looks at the first byte behind a member, which is there.
+    /// Checks the first byte after a member. That byte has been read.
     fn look_behind(&mut self) {
         if self.compression() == Compression::Gzip {
             match self.chunk[self.rest.start] {
@@ -182,9 +182,9 @@ impl Read for Decompressed {
     }
 }
 
-/// What is wrong behind the last member.
+/// The error for other data after the last member.
 const NEITHER: &str = "what follows is neither gzip nor zeros";
-/// Members of nothing that are gone over in one call: who reads may have to stop.
+/// Empty members that one call skips, so that the reader can stop in between.
 const EMPTY_MEMBERS_MAX: u32 = 1000;
 /// The first byte of a gzip member.
 const GZIP_FIRST: u8 = 0x1f;
@@ -194,7 +194,7 @@ mod tests {
     use super::super::compression::Encoder;
     use super::*;
 
-    /// What comes of `file`, read into rooms of `room_len` bytes.
+    /// Decompresses `file` into rooms of `room_len` bytes.
     fn read(compression: Compression, file: &[u8], room_len: usize) -> Vec<u8> {
         let input = Box::new(io::Cursor::new(file.to_vec()));
         let mut input = Decompressed::new(compression, input, vec![0; 64], 0..0).unwrap();
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Data that never comes to an end and gives nothing must not keep who reads from stopping.
+    /// Endless data that decompresses to nothing must not keep the reader from stopping.
     #[test]
     fn members_of_nothing_are_interrupted() {
         for compression in [Compression::Gzip, Compression::Zstd] {

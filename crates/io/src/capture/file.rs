@@ -1,4 +1,4 @@
-//! What a capture file's name says of how it is written.
+//! The format and compression that a capture file's name selects.
 
 use core::fmt;
 use std::fs::File;
@@ -38,8 +38,8 @@ impl fmt::Display for NotWritten {
 impl std::error::Error for NotWritten {}
 
 impl CaptureFile {
-    /// By the endings of a name, in upper or lower case: `.pcapng` or else pcap, and behind that
-    /// `.gz` or `.zst`.
+    /// By the endings of a name, in upper or lower case: `.pcapng` or else pcap, followed by `.gz`
+    /// or `.zst` for compression.
     ///
     /// # Errors
     /// [`NotWritten`] for the ending of a compression that is not written.

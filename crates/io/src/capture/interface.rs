@@ -5,13 +5,13 @@ use warpline_packet::{Instant, LinkType};
 
 use super::byte_order::ByteOrder;
 
-/// What an interface description block says.
+/// The contents of an interface description block.
 #[derive(Debug)]
 pub(super) struct Interface {
     pub(super) link: LinkType,
     /// The most bytes of a packet that are captured; 0 for all.
     pub(super) snap_len: u32,
-    /// What it is called, cut to [`NAME_LEN_MAX`].
+    /// The interface's name, cut to [`NAME_LEN_MAX`].
     pub(super) name: Option<String>,
     resolution: Resolution,
     /// Added to each timestamp, in seconds.

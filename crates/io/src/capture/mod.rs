@@ -1,14 +1,14 @@
 //! Capture files: pcap and pcapng in and out, plain or compressed, and a capture's own timing.
 //!
 //! [`CaptureReader`] is a source over a file or a pipe, [`PcapWriter`] and [`PcapngWriter`] are
-//! sinks ([`CaptureFile`] tells by a file's name which), [`Paced`] is a source that holds each
-//! frame of another back until its time has come.
+//! sinks ([`CaptureFile`] chooses by the file's name), [`Paced`] is a source that holds each frame
+//! of another back until its time has come.
 //!
 //! The formats are read here rather than by a library for three reasons: a record goes from the
 //! read buffer to the arena in one copy, an error names the byte it found, and memory is bounded
-//! whatever the lengths in the file say (one buffer of 1 MiB; a pcapng block that must be whole
-//! may grow it to 16 MiB). A compressed file takes another 1 MiB, and the window that it asks for:
-//! 32 KiB for gzip, at most 128 MiB for zstd. What it decompresses to is never held.
+//! whatever the lengths in the file say (one buffer of 1 MiB; a pcapng block that must be whole may
+//! grow it to 16 MiB). A compressed file takes another 1 MiB, and the window that it asks for: 32
+//! KiB for gzip, at most 128 MiB for zstd. The decompressed data is never held as a whole.
 //!
 //! Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 //!
@@ -288,7 +288,7 @@ impl Format {
     }
 }
 
-/// What one step over the input found.
+/// The result of one step over the input.
 enum Step {
     Record(Record),
     End,
@@ -317,7 +317,7 @@ impl Record {
     }
 }
 
-/// What the input ended in.
+/// The part that was incomplete at the end of the input.
 #[derive(Clone, Copy)]
 enum Part {
     Packet,

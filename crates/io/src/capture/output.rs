@@ -15,9 +15,9 @@ use crate::port::{SinkError, Unwritten};
 
 /// How a format's records follow each other.
 pub(super) struct Framing {
-    /// Length of what comes before the first record.
+    /// Bytes before the first record.
     pub(super) header_len: usize,
-    /// Length of the record that begins so, if that is there to be read.
+    /// Length of the record that begins with these bytes, if they are enough to read it.
     pub(super) record_len: fn(&[u8]) -> Option<usize>,
 }
 
@@ -167,7 +167,7 @@ impl RecordOutput {
         Ok(())
     }
 
-    /// Writes all of `bytes`, or says how many went out before the error.
+    /// Writes all of `bytes`. An error comes with the number of bytes written before it.
     fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
         let mut done = 0;
         while done < bytes.len() {
@@ -182,10 +182,10 @@ impl RecordOutput {
         Ok(())
     }
 
-    /// Gives up; `whole` bytes of what went out behind `written` can stay.
+    /// Gives up. The first `whole` bytes after `written` are whole records and can stay.
     fn fail(&mut self, whole: usize, error: io::Error) -> SinkError {
         if let Some(file) = &self.file {
-            // What is behind is lost either way, and readers stop there.
+            // The bytes after it are lost in any case, and readers would stop there.
             let _ = file.set_len(self.written + whole as u64);
         }
         self.failed = Some(error.kind());

@@ -13,8 +13,8 @@ use crate::port::{Frame, InterfaceNames, Live, Next, Source, SourceError, Wrap};
 /// The first frame is due at once. A frame that lies `t` after it in the capture is due `t` divided
 /// by the factor after it by the clock, and until then the source is `Idle` for what is left. One
 /// whose timestamp is before the first's is due at once, and so is one that lies more than a day
-/// from the latest: after two such frames the timing goes on from there. A reader that fell behind
-/// gets what is due without pauses until it has caught up.
+/// from the latest: after two such frames in a row the timing restarts from there. A reader that
+/// fell behind gets all due frames without pauses until it has caught up.
 ///
 /// A frame that comes too early is copied once, into memory for one frame.
 pub struct Paced {
@@ -232,7 +232,7 @@ mod tests {
         Paced::new(script, factor).unwrap()
     }
 
-    /// What the source says at these times in milliseconds: a frame's number, or a wait.
+    /// The source's answers at these times in milliseconds: a frame's number, or a wait.
     fn ask(source: &mut Paced, at_ms: &[u64]) -> Vec<String> {
         let start = Clock::now();
         let say = |next: Next<'_>| match next {
@@ -266,7 +266,7 @@ mod tests {
             let script = Script { times_ms: Vec::new(), given: 0, bytes: [0] };
             assert!(Paced::new(script, factor).is_err());
         }
-        // A wait that can't be told is the longest one that can.
+        // A wait too long for `Duration` becomes the longest one.
         assert_eq!(scaled(Duration::MAX, f64::MIN_POSITIVE), Duration::MAX);
     }
 

@@ -26,9 +26,9 @@ pub(super) struct Pcap {
 /// The order of the two lengths in a record's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Lengths {
-    /// What was captured first.
+    /// The captured length first.
     CapturedFirst,
-    /// The wire's first.
+    /// The wire length first.
     WireFirst,
     /// Either; the captured one is not the longer.
     ShorterIsCaptured,

@@ -1,8 +1,8 @@
 //! The pcapng format (draft-ietf-opsawg-pcapng): sections of blocks, each with its length at both
 //! ends.
 //!
-//! Blocks that hold a packet, an interface or a section header are read whole, so that no packet
-//! of a block that is cut or lies about its length is delivered; all others are skipped.
+//! Blocks that hold a packet, an interface or a section header are read whole, so that no packet of
+//! a block that is cut or has a wrong length is delivered. All others are skipped.
 
 use std::io;
 
@@ -107,12 +107,12 @@ impl Pcapng {
         }
     }
 
-    /// What the interfaces are called.
+    /// The names of the interfaces.
     pub(super) fn names(&self) -> InterfaceNames {
         self.names.clone()
     }
 
-    /// What to tell about the packets.
+    /// Warnings about the packets.
     pub(super) fn warnings(&self) -> Vec<String> {
         let Self { untimed, passed_over, .. } = *self;
         let interfaces = self.before + self.described;
@@ -250,8 +250,8 @@ fn section_order(bytes: &[u8]) -> Option<ByteOrder> {
         .find(|order| order.u32(bytes, BLOCK_HEADER_LEN) == BYTE_ORDER_MAGIC)
 }
 
-/// Bytes of blocks that are skipped in one step, as who reads may have to stop: a few compressed
-/// ones can stand for days of them.
+/// Bytes of blocks that are skipped in one step, so that the reader can stop in between. A few
+/// compressed bytes can expand to blocks that take days to skip.
 const SKIPPED_LEN_MAX: usize = 64 << 20;
 /// Interfaces of a section that are kept.
 const INTERFACES_MAX: usize = 1 << 18;

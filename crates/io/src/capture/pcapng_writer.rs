@@ -190,7 +190,7 @@ impl Sink for PcapngWriter {
 
 impl Drop for PcapngWriter {
     fn drop(&mut self) {
-        // Whoever wants to know of errors calls `finish`.
+        // Only `finish` reports errors.
         let _ = self.close();
     }
 }
@@ -281,7 +281,7 @@ const OPT_COMMENT: u16 = 1;
 const SHB_HARDWARE: u16 = 2;
 const SHB_OS: u16 = 3;
 const SHB_USERAPPL: u16 = 4;
-/// What an option's length can say.
+/// The largest value of an option's length field.
 const COMMENT_LEN_MAX: usize = u16::MAX as usize;
 /// As many as are read back.
 const INTERFACES_MAX: u32 = u16::MAX as u32;
@@ -414,8 +414,8 @@ mod tests {
         (packets, reader.warnings())
     }
 
-    /// A full disk leaves whole blocks or pieces, and nothing more is written behind them; what the
-    /// file lacks is counted.
+    /// A full disk leaves whole blocks or pieces, and nothing more is written after them. Missing
+    /// packets are counted.
     #[test]
     fn a_full_disk_leaves_what_can_be_read() {
         let name = format!("warpline-full-disk-{}.pcapng", std::process::id());

@@ -31,7 +31,7 @@ fn on_some_link(number: usize, packet: &[u8]) -> Input {
     }
 }
 
-/// What the gateway makes of frames where it forwards them, on the same links.
+/// Frames as the gateway forwards them, on the same links.
 fn sent(harness: &mut Harness, inputs: &[Input]) -> Vec<Input> {
     let mut sent = Vec::new();
     for inputs in inputs.chunks(1024) {
@@ -50,7 +50,8 @@ fn sealed(sas: &[Sa], inputs: &[Input]) -> Vec<Input> {
     sent(&mut Harness::new(function, words), inputs)
 }
 
-/// Sends frames through kernels and `run` of a gateway, on every device; says how many were left.
+/// Sends frames through a gateway's kernels and its `run`, on every device. Returns how many the
+/// kernels left alone.
 fn compare(sas: &[Sa], direction: &str, inputs: &[Input]) -> usize {
     let left = devices().into_iter().map(|device| compare_on(&*device, sas, direction, inputs));
     left.reduce(|one, other| {

@@ -16,8 +16,8 @@ fn every_suite_and_form_is_opened() {
     assert_eq!(compare(&sas, "in", &inputs), 0);
 }
 
-/// A bit of each packet is changed: most don't authenticate, and stay as they are. Those of SAs
-/// without authentication are opened to something else, by what is known of it.
+/// A bit of each packet is changed. Most packets fail authentication and stay unchanged. SAs
+/// without authentication open theirs to a different text.
 #[test]
 fn damaged_packets_are_opened_or_not() {
     let sas = Sa::all();
@@ -88,7 +88,7 @@ fn text(carried: &[u8], pad_len: usize, protocol: u8) -> Vec<u8> {
     carried.iter().copied().chain(padding).chain([pad_len as u8, protocol]).collect()
 }
 
-/// What a text may carry that is all there.
+/// Complete bodies that an ESP payload may carry, each with its protocol.
 fn bodies() -> Vec<(u8, Vec<u8>)> {
     let mut tcp_with_options = [&TCP[..], &[1; 44]].concat();
     tcp_with_options[12] = 0xf0;
@@ -111,7 +111,8 @@ fn bodies() -> Vec<(u8, Vec<u8>)> {
     ]
 }
 
-/// The body in an IP packet of this version for tunnels, as it is otherwise, with what it is.
+/// The payload and its protocol: the body in an IP packet of this version for tunnels, else the
+/// body itself.
 fn carried(sa: &Sa, version: u8, protocol: u8, body: &[u8]) -> (u8, Vec<u8>) {
     match (sa.form.is_tunnel, version) {
         (true, 4) => (4, ipv4([10, 9, 8, 7], 64, protocol, &[], body)),
@@ -120,7 +121,7 @@ fn carried(sa: &Sa, version: u8, protocol: u8, body: &[u8]) -> (u8, Vec<u8>) {
     }
 }
 
-/// Every body by every SA, with its IP packet where that is carried too, through `change`.
+/// Every body sealed by every SA, passed through `change`. In tunnels the body is in an IP packet.
 fn each_body(change: impl Fn(usize, u8, Vec<u8>) -> (Vec<u8>, usize, u8)) -> Vec<Input> {
     let mut inputs = Vec::new();
     for sa in open_sas() {
