@@ -26,13 +26,13 @@ pub struct Frame<'a> {
     pub timestamp: Instant,
     /// Its length on the wire in bytes; more than `bytes.len()` when the capture cut it.
     pub wire_len: u32,
-    /// What the first header is.
+    /// The type of the first header.
     pub link: LinkType,
     /// The interface it came in on, numbered from 0 over the whole source.
     pub interface: u16,
 }
 
-/// What a source has to say.
+/// The next item of a source.
 #[derive(Debug)]
 pub enum Next<'a> {
     /// A frame.
@@ -61,14 +61,13 @@ impl<'a> Burst<'a> {
         &self.0
     }
 
-    /// Takes a frame; says whether there was room.
+    /// Takes a frame; returns whether there was room.
     #[inline]
     pub fn push(&mut self, frame: Frame<'a>) -> bool {
         self.0.try_push(frame).is_ok()
     }
 
-    /// Takes `frames`, which lie one behind another; says whether there was room. Where not, it
-    /// takes none.
+    /// Takes all of `frames`, or none if there is no room; returns whether there was room.
     #[inline]
     pub fn copy(&mut self, frames: &[Frame<'a>]) -> bool {
         self.0.try_extend_from_slice(frames).is_ok()
@@ -85,7 +84,7 @@ impl<'a> Burst<'a> {
     }
 }
 
-/// What a source put into a [`Burst`].
+/// The result of [`Source::burst`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
     /// Frames, at least one.
@@ -114,13 +113,13 @@ pub trait Source: Send {
         })
     }
 
-    /// What the source wants to tell the operator at the end: a capture cut short, say.
+    /// Warnings for the operator at the end, such as a capture cut short.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Nothing more is asked of it: what it writes on the side is completed. Says what failed
-    /// there, which makes the run a failed one.
+    /// The last call: the source completes the files that it writes. Returns the failures, each of
+    /// which makes the run fail.
     fn finish(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -177,8 +176,8 @@ pub trait Live {
 /// Puts middleware around a source.
 pub type Wrap<'a> = dyn FnMut(Box<dyn Source>) -> Box<dyn Source> + 'a;
 
-/// What the interfaces of a source are called, by their number: written by the source, read by a
-/// sink on another thread. An interface is there before its first frame is.
+/// The names of a source's interfaces, by number. The source writes them, and a sink on another
+/// thread reads them. An interface is listed before its first frame.
 #[derive(Clone, Debug, Default)]
 pub struct InterfaceNames(Arc<Mutex<Vec<Option<String>>>>);
 
@@ -305,7 +304,7 @@ pub enum SourceError {
     Format {
         /// Byte offset in the input.
         offset: u64,
-        /// What is wrong, in lower case.
+        /// The error, in lower case.
         what: String,
     },
     /// One of several sources failed.
@@ -326,7 +325,7 @@ pub enum SinkError {
     /// The operating system refused.
     Io(io::Error),
     /// This frame can't be stored in this sink (another link type than the file's, say); the sink
-    /// goes on with the next.
+    /// continues with the next.
     Unsuitable(&'static str),
     /// The interface has no room for this frame. The sink continues with the next.
     Full,
@@ -357,7 +356,7 @@ impl std::error::Error for SourceError {}
 impl std::error::Error for SinkError {}
 
 impl From<io::Error> for SourceError {
-    /// What a reader beneath wrapped up as the system's is taken out again.
+    /// Unwraps a `SourceError` that a reader beneath wrapped in an `io::Error`.
     fn from(error: io::Error) -> Self {
         error.downcast().unwrap_or_else(Self::Io)
     }

@@ -1,4 +1,4 @@
-//! What a function makes besides its verdicts, bounded: packets, each in the place of the packet
+//! The bounded output of a function besides its verdicts: packets, each placed after the packet
 //! that caused it, and notes for its report.
 
 use warpline_packet::{
@@ -31,8 +31,8 @@ static OPEN: Passage = Passage { inherited: Vec::new(), closed: Vec::new() };
 pub struct Cause {
     /// Its number in the input.
     ingress: u64,
-    /// What was made for packets of this number, and how much of it goes on; counted at the first
-    /// of them.
+    /// Packets made for packets of this number, and how many of them continue to the next function.
+    /// Counted at the first packet of the number.
     made: u16,
     forward: u16,
 }
@@ -46,11 +46,11 @@ impl Cause {
 
 /// Where a function puts packets that it makes.
 ///
-/// A made packet takes the time, shard and ingress number of its cause and is placed right behind
-/// it. The cause is one of the packets at hand; what an earlier one left to do is done when another
-/// comes or time is told. How many there may be for one cause, and how long, is what the function
-/// declared ([`crate::Function::emits`]); the engine makes sure that so many always find room, so
-/// that what is made never depends on how full things are.
+/// A made packet takes the time, shard and ingress number of its cause and is placed directly after
+/// it. The cause is one of the packets at hand. Work left over from an earlier packet is done when
+/// another packet or a tick comes. The function declares the number of packets for one cause and
+/// their length ([`crate::Function::emits`]). The engine guarantees room for that many, so made
+/// packets never depend on the load.
 pub struct Emit<'a> {
     batch: &'a mut Batch,
     placer: &'a mut Placer,
@@ -60,24 +60,24 @@ pub struct Emit<'a> {
     shard: Shard,
     /// The packets at hand, in ingress order.
     causes: &'a mut [Cause],
-    /// What time itself causes.
+    /// The tick, if time itself is the cause.
     tick: Option<Tick>,
 }
 
-/// The place in the input of what time causes, and how much it did.
+/// A tick's place in the input, and the number of its packets and notes.
 #[derive(Clone, Copy)]
 struct Tick {
     ingress: u64,
-    /// The own time of the packet in front of which it comes.
+    /// The capture time of the packet after the tick.
     captured: Option<Instant>,
     made: usize,
     noted: usize,
 }
 
 impl<'a> Emit<'a> {
-    /// Packets go to `batch`, placed by `placer`, their flows named by `hasher`, for `causes`: the
-    /// packets of `shard`, in ingress order, with what `before` made of them when it is `after`'s
-    /// turn.
+    /// Packets go to `batch`, placed by `placer`, their flows named by `hasher`. `causes` are the
+    /// packets of `shard`, in ingress order; for `after`, they count the packets that `before`
+    /// made.
     pub fn new(
         batch: &'a mut Batch,
         placer: &'a mut Placer,
@@ -89,8 +89,8 @@ impl<'a> Emit<'a> {
         Self { batch, placer, hasher, emits, passage: &OPEN, shard, causes, tick: None }
     }
 
-    /// For what time or the end of the input causes in `shard`, at place `ingress` of the input; at
-    /// most [`TICK_MADE_MAX`] packets, none where the function declared that it makes none.
+    /// For a tick or the end of the input in `shard`, at place `ingress` of the input. At most
+    /// [`TICK_MADE_MAX`] packets; none if the function declared that it makes none.
     pub fn at_tick(
         batch: &'a mut Batch,
         placer: &'a mut Placer,
@@ -103,20 +103,20 @@ impl<'a> Emit<'a> {
         Self { batch, placer, hasher, emits, passage: &OPEN, shard, causes: &mut [], tick }
     }
 
-    /// Says that the packet behind the tick was captured at `captured`.
+    /// Sets the capture time of the packet after the tick.
     pub fn set_captured(&mut self, captured: Instant) {
         if let Some(tick) = &mut self.tick {
             tick.captured = Some(captured);
         }
     }
 
-    /// At a tick, when by the capture's own time: what is written of what time causes says that.
+    /// At a tick, its time by the capture's clock. Records that a tick writes bear this time.
     pub fn captured(&self) -> Option<Instant> {
         self.tick?.captured
     }
 
-    /// What stands for the cause of a packet that time itself causes, at `now` and on `link`;
-    /// `None` outside of `handle_timeout` and `finish`.
+    /// The arrival of a packet that a tick causes, at `now` and on `link`; `None` outside of
+    /// `handle_timeout` and `finish`.
     pub fn tick_arrival(&self, now: Instant, link: LinkType) -> Option<Arrival> {
         self.tick.map(|Tick { ingress, captured, .. }| Arrival {
             timestamp: now,
@@ -183,17 +183,16 @@ impl<'a> Emit<'a> {
     }
 
     /// Gives packet `index` of `batch`, one of those at hand in `before`, the frame `bytes` in
-    /// place of its own, as [`Batch::replace`]. Says whether it has it: there is room for one such
-    /// frame for each packet, as long as the function declared.
+    /// place of its own, as [`Batch::replace`]. Returns whether it was replaced. There is room for
+    /// one such frame for each packet, of the length that the function declared.
     #[must_use]
     pub fn replace(&mut self, batch: &mut Batch, index: usize, bytes: &[u8]) -> bool {
         bytes.len() <= self.emits.replace_len_max && batch.replace(index, bytes, self.placer)
     }
 
     /// Notes something about packet `ingress`, one of those at hand, for the function's
-    /// [`crate::Report`]; for what time causes, `ingress` says nothing. Says whether there was
-    /// room: there is for as many notes as the function declared, and at a tick for
-    /// [`TICK_NOTES_MAX`].
+    /// [`crate::Report`]. A tick ignores `ingress`. Returns whether there was room. There is room
+    /// for as many notes as the function declared, and for [`TICK_NOTES_MAX`] at a tick.
     pub fn note(&mut self, ingress: u64, note: &[u8]) -> bool {
         if note.len() > self.emits.note_len_max {
             return false;

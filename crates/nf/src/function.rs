@@ -1,9 +1,9 @@
-//! What a network function is: the interface between functions and the engine.
+//! Network functions: the interface between functions and the engine.
 //!
 //! A [`Function`] is built once from its configuration and shared, read-only, by all lanes. Its
 //! work on a batch has three phases: [`Before`] (state), [`Function::run`] (pure), [`After`]
-//! (state). What may be divided among lanes is the state, by [`Shard`]; results never depend on
-//! which lane holds one.
+//! (state). Only the state may be divided among lanes, by [`Shard`]. Results never depend on which
+//! lane holds a shard.
 
 use core::any::Any;
 use core::time::Duration;
@@ -19,7 +19,7 @@ pub trait Function: Any + Send + Sync {
     /// The fields it reads and writes, phase by phase.
     fn access(&self) -> &Access;
 
-    /// What it is called where a check of its access fails.
+    /// Its name in failed checks of its access.
     fn type_name(&self) -> &'static str {
         core::any::type_name::<Self>()
     }
@@ -93,7 +93,7 @@ pub trait Function: Any + Send + Sync {
         Emits::NONE
     }
 
-    /// What there is to tell of what it was built of, before a packet flows.
+    /// A description of its configuration, before a packet flows.
     fn about(&self) -> About {
         About::default()
     }
@@ -219,7 +219,7 @@ impl Growth {
     pub const NONE: Self = Self { head: 0, tail: 0 };
 }
 
-/// What a function may make, at most. One that makes packets at ticks only declares one.
+/// The most that a function may make. A function that makes packets only at ticks declares one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Emits {
     /// Packets for each packet that it gets, in `before` and `after` together.

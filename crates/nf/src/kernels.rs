@@ -1,9 +1,9 @@
-//! The `run` of a function as kernels: the text, and the description of what they take. What
-//! compiles it and what it runs on is the engine's business.
+//! The `run` of a function as kernels: their text, and the description of their parameters. The
+//! engine chooses compiler and device.
 //!
-//! What a kernel takes is said once, by [`Kernels::parameters`]: the heads of the kernels are made
-//! of it, and whoever launches them binds its arguments by it. A text has no heads of its own. It
-//! says
+//! [`Kernels::parameters`] is the only list of a kernel's parameters. The heads of the kernels are
+//! generated from it, and the launcher binds arguments by it. A text has no heads of its own, but
+//! only bodies:
 //!
 //! ```c
 //! PACKET_KERNEL(route)
@@ -12,16 +12,16 @@
 //! }
 //! ```
 //!
-//! and finds `arena` there, the mirror; `packets` and `packet_rows`, the table of the launch's
-//! packets (`kernels/packet.h`); the function's tables by their names; where it keeps findings,
-//! `findings` and `findings_room` (`kernels/findings.h`); `count`, which says how many packets
-//! there are; and `place`, the function's place in the chain. Kernels that copy rooms find `host`
-//! besides, the arena of which `arena` is the mirror, and `without`, which says whose rooms are
-//! left out. Fields of frames it reaches by the accessors that the table of fields makes
-//! ([`warpline_packet::kernel_fields`]), wherever they lie. A kernel gives each packet the same
-//! bytes, verdict and words as `run`, or leaves it to the CPU untouched (`leave`). It ends,
-//! whatever the packets hold, and reads and writes only within packets' rooms, their rows, the
-//! tables and the room for findings.
+//! A body can use `arena`, the mirror; `packets` and `packet_rows`, the table of the launch's
+//! packets (`kernels/packet.h`); the function's tables by their names; if it keeps findings,
+//! `findings` and `findings_room` (`kernels/findings.h`); `count`, the number of packets; and
+//! `place`, the function's place in the chain. Kernels that copy rooms also use `host` and
+//! `without`. `host` is the arena that `arena` mirrors, and `without` selects packets whose rooms
+//! are skipped. The text reaches fields of frames by the accessors generated from the table of
+//! fields ([`warpline_packet::kernel_fields`]), wherever the fields lie. A kernel gives each packet
+//! the same bytes, verdict and words as `run`, or leaves it to the CPU untouched (`leave`). It ends
+//! for any packets, and reads and writes only packets' rooms, their rows, the tables and the room
+//! for findings.
 
 use core::fmt;
 use core::fmt::Write as _;
@@ -87,18 +87,18 @@ pub struct KernelStep {
 /// A read-only table that kernels are given.
 #[derive(Clone)]
 pub struct KernelTable {
-    /// What the text calls it.
+    /// Its name in the text.
     pub name: &'static str,
-    /// What it is an array of.
+    /// The type of its elements.
     pub element: Element,
-    /// Its bytes, of which there are some.
+    /// Its bytes; not empty.
     pub bytes: Vec<u8>,
 }
 
-/// What a table is an array of; little-endian.
+/// The type of a table's elements; little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
-    /// Bytes, or rows that only the text knows.
+    /// Bytes, or rows whose layout only the text defines.
     U8,
     /// Numbers of 16 bits.
     U16,
@@ -107,7 +107,7 @@ pub enum Element {
 }
 
 impl Element {
-    /// What the dialect calls it.
+    /// Its name in the dialect.
     const fn name(self) -> &'static str {
         match self {
             Self::U8 => "u8",
@@ -117,23 +117,23 @@ impl Element {
     }
 }
 
-/// What a kernel takes at one place.
+/// One parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelParameter {
     /// The mirror, which is read and written.
     Arena,
-    /// The arena itself in the host's memory, of which kernels read and write the rooms that their
-    /// work was lent; or packed rows.
+    /// The arena itself in the host's memory, in which kernels read and write the rooms lent to
+    /// their work; or packed rows.
     Host,
     /// The table of the launch's packets, which is read and written
     /// ([`warpline_packet::LaunchRows`]).
     Packets,
     /// The function's table of this number.
     Table(usize),
-    /// The lists of what is found in the launch's packets, which are read and written; nothing is
-    /// kept in them yet.
+    /// The lists of findings in the launch's packets, which are read and written. They are empty at
+    /// the launch.
     Findings,
-    /// For how many numbers they have room.
+    /// Numbers for which the lists have room.
     FindingsRoom,
     /// Rows that a column of that table has.
     PacketRows,
@@ -141,8 +141,8 @@ pub enum KernelParameter {
     Count,
     /// The function's place in the chain.
     Place,
-    /// Of which packets nothing is copied: of those with one of these bits in the column that says
-    /// which mirrors have them ([`warpline_packet::mirror_bit`]).
+    /// Skips the packets with one of these bits in the column of their mirrors
+    /// ([`warpline_packet::mirror_bit`]).
     Without,
 }
 
@@ -230,7 +230,7 @@ pub const ENDPOINT: Text = ("endpoint.h", include_str!("../kernels/endpoint.h"))
 /// [`TUNNEL_NUMBERS`].
 pub const TUNNEL: Text = ("tunnel.h", include_str!("../kernels/tunnel.h"));
 
-/// Links, and where they say which version of IP follows.
+/// Links, and the values by which they name the IP version that follows.
 pub const TUNNEL_NUMBERS: [(&str, u64); 13] = [
     ("ETHERTYPE_IPV4", ethertype::IPV4 as u64),
     ("ETHERTYPE_IPV6", ethertype::IPV6 as u64),

@@ -38,11 +38,11 @@ pub use warpline_config::{
 };
 pub use warpline_outputs::{Counts, Destination, Format, Output, Registry, Writer};
 
-/// What is known of a function before one is built.
+/// The static description of a function.
 pub struct Definition {
     /// Its name in chain files.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Its purpose, in a line.
     pub summary: &'static str,
     /// Its manual, as text.
     pub manual: &'static str,
@@ -54,7 +54,7 @@ pub struct Definition {
     pub drops: &'static [&'static str],
     /// All that its state and its report count ([`StateHalf::counters`], [`Report::counters`]).
     pub counters: &'static [Counter],
-    /// What it touches; an instance adds the scratch words it was handed.
+    /// The fields that it accesses; an instance adds the scratch words it was handed.
     pub access: Access,
     /// Builds an instance. `None` only when mistakes were noted in the section.
     pub build: fn(&mut Section<'_>, &mut Resources) -> Option<Box<dyn Function>>,

@@ -5,16 +5,16 @@ use warpline_packet::SHARDS;
 /// A table of a function's state, for `warpline check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSize {
-    /// What it holds, in the plural.
+    /// Its entries' name, in the plural.
     pub name: &'static str,
-    /// How many it holds in all.
+    /// Entries in all.
     pub total: usize,
     /// Whether each shard has its share of them ([`warpline_packet::Shard::share`]).
     pub is_divided: bool,
 }
 
 impl TableSize {
-    /// A table that holds `total` of what is called `name`, in all shards together.
+    /// A table of `total` entries named `name`, in all shards together.
     pub const fn divided(name: &'static str, total: usize) -> Self {
         Self { name, total, is_divided: true }
     }

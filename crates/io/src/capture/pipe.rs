@@ -1,17 +1,18 @@
-//! An input that may be silent for long: read by a thread of its own, so that whoever pulls frames
-//! can do other things, such as end, while nothing comes.
+//! An input that may be silent for long: read by a thread of its own. The thread that pulls frames
+//! can do other work or end while the input is silent.
 
 use std::io::{self, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 
-/// A pipe or terminal. A read of it never waits: `WouldBlock` says that nothing is there yet.
+/// A pipe or terminal. A read of it never waits: it returns `WouldBlock` when no bytes have
+/// arrived.
 ///
 /// Its thread ends with the input, at the first error, or with the first bytes that come after the
-/// pipe was dropped; until these come it stays behind, waiting, and holds up no end of the program.
+/// pipe was dropped; until then it stays blocked, which does not keep the program from ending.
 pub(super) struct Pipe {
     chunks: Receiver<io::Result<Vec<u8>>>,
-    /// What came last, and how much of it was read.
+    /// The latest chunk, and how many of its bytes were read.
     chunk: Vec<u8>,
     read: usize,
 }
@@ -43,7 +44,7 @@ impl Read for Pipe {
     }
 }
 
-/// Hands on what `input` gives until it ends, fails, or nobody wants it any more.
+/// Sends on the bytes of `input` until it ends or fails, or the receiver is dropped.
 fn pump(mut input: impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>) {
     let mut buffer = vec![0; CHUNK_LEN];
     loop {

@@ -32,7 +32,7 @@ pub(super) struct Arrivals {
     /// Mean nanoseconds from one packet to the next.
     mean_gap: f64,
     elapsed_ns: u64,
-    /// What is left of the gaps after whole nanoseconds, in [0, 1).
+    /// Fraction of a nanosecond by which `elapsed_ns` falls short, in [0, 1).
     fraction: f64,
 }
 

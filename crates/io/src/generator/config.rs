@@ -6,7 +6,7 @@ use super::payload::{Content, PATTERN_MAX};
 use super::settings::{ParseProblem, Settings, decimal, whole};
 use super::sizes::{SIZE_MAX, Sizes};
 
-/// What a [`Generator`](super::Generator) sends; its manual has the settings.
+/// Settings of a [`Generator`](super::Generator); its manual explains them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeneratorConfig {
     pub(super) packets: u64,

@@ -5,10 +5,10 @@
 
 use super::rng::{Rng, mix};
 
-/// Flows that can be told apart: 2^20 inside hosts with up to 16 each.
+/// Distinct flows: 2^20 inside hosts with up to 16 each.
 pub(super) const FLOWS_MAX: u64 = 1 << FLOW_BITS;
 
-/// What all packets of a flow have in common.
+/// Properties common to all packets of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) kind: Kind,
@@ -96,7 +96,7 @@ impl Flows {
         let more = mix(of_flow);
         Flow {
             kind,
-            // 16 addresses a host, of which it has one of the inner 14: no .0, no .255.
+            // Each host has a block of 16 addresses and uses one of the inner 14: no .0, no .255.
             inside: ((host << 4) + 1 + (of_host >> 32) % 14) as u32,
             outside: (of_flow >> 8) as u32 & 0x1_ffff,
             // 16 steps of 4001 stay below 64 512, so that a host's ports differ.
@@ -119,10 +119,10 @@ impl Flows {
 
 const FLOW_BITS: u32 = 24;
 
-/// What is asked of TCP servers: HTTP, HTTPS, SSH, SMTP, IMAPS, HTTP again, MySQL, DNS.
+/// Ports of TCP servers: HTTP, HTTPS, SSH, SMTP, IMAPS, HTTP again, MySQL, DNS.
 const TCP_PORTS: [u16; 8] = [80, 443, 22, 25, 993, 8080, 3306, 53];
 
-/// What is asked of UDP servers: DNS, QUIC, NTP, SIP, syslog, STUN, WireGuard, VXLAN.
+/// Ports of UDP servers: DNS, QUIC, NTP, SIP, syslog, STUN, WireGuard, VXLAN.
 const UDP_PORTS: [u16; 8] = [53, 443, 123, 5060, 514, 3478, 51_820, 4789];
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The headers of a frame: one template for each kind, in which a packet's own fields are set.
 //!
-//! The sum of what never changes is kept with the template, and the payload's sum is known, so a
-//! checksum costs a few additions and never a pass over the packet.
+//! The template keeps the sum of the constant fields, and the payload's sum is known. A checksum
+//! therefore costs a few additions and never a pass over the packet.
 
 use super::flow::{Flow, Kind};
 use super::sum::{checksum, halves, words};
@@ -17,7 +17,7 @@ pub(super) struct Template {
     transport_sum: u64,
 }
 
-/// What one packet adds to its flow.
+/// The fields of one packet, besides its flow's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
     pub(super) flow: Flow,

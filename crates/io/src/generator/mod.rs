@@ -13,7 +13,7 @@
 //! | `arrivals` | `constant`, `poisson`, `onoff` | `constant` | how packets are spaced |
 //! | `seed` | whole number | 1 | which of the possible traffics |
 //! | `payload` | `random`, `text`, `planted:PATTERN@SHARE` | `random` | what packets carry |
-//! | `on_full` | `wait`, `drop` | `wait` | when nobody takes the packet |
+//! | `on_full` | `wait`, `drop` | `wait` | when the receiver has no room |
 //! | `ip` | `4`, `6`, `mix` | `4` | version; `mix` is one flow in two |
 //! | `protocol` | `udp`, `tcp`, `mix` | `udp` | transport; `mix` is one flow in two |
 //!
@@ -27,8 +27,8 @@
 //!
 //! All frames go from inside (10.0.0.0/8, 2001:db8:1::/64) to outside (198.18.0.0/15,
 //! 2001:db8:2::/64) over Ethernet, with correct lengths and checksums. TCP segments carry PSH and
-//! ACK, and a flow's sequence numbers go on by its payload; there are no handshakes and no answers.
-//! Payloads are windows of a 64 KiB pool, so they come again.
+//! ACK, and a flow's sequence numbers advance by its payload; there are no handshakes and no
+//! answers. Payloads are windows of a 64 KiB pool, so they come again.
 //!
 //! The first packet's timestamp is [`EPOCH`]; they advance by `rate_gbps`, or by 10 Gb/s where that
 //! is absent. `onoff` sends bursts of 32 packets on average at ten times the rate. With
@@ -87,7 +87,7 @@ pub const EPOCH: Instant = Instant::from_secs(1_704_067_200);
 /// Room for the frames of a burst, in bytes; one frame may need more.
 const BURST_BYTES: usize = 64 << 10;
 
-/// The rate at which timestamps advance where none is set, in Gb/s.
+/// The rate at which timestamps advance if none is set, in Gb/s.
 const NOMINAL_GBPS: f64 = 10.0;
 
 /// A source of synthetic packets.

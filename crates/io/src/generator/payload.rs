@@ -5,7 +5,7 @@
 use super::rng::Rng;
 use super::sum::words;
 
-/// What the payloads are.
+/// The kind of payload.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Content {
     /// Random bytes: don't compress, match next to nothing.
@@ -44,7 +44,7 @@ impl Content {
     }
 }
 
-/// The share of payloads with a pattern where none is given.
+/// The default share of payloads with a pattern.
 const SHARE: f64 = 0.01;
 
 fn unescape(mut text: &[u8]) -> Option<Vec<u8>> {

@@ -10,9 +10,9 @@ pub struct ParseProblem {
     pub column: usize,
     /// The key it is about, as typed.
     pub key: String,
-    /// What is wrong, in lower case.
+    /// The mistake, in lower case.
     pub what: String,
-    /// What is allowed there.
+    /// The values that are allowed.
     pub allowed: String,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for ParseProblem {
 
 impl std::error::Error for ParseProblem {}
 
-/// The settings of one text, and what is wrong with them so far.
+/// The settings of one text, and the mistakes found so far.
 pub(crate) struct Settings<'a> {
     entries: Vec<Entry<'a>>,
     problems: Vec<ParseProblem>,
@@ -64,8 +64,8 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// The value of `key` as `parse` reads it. `None` where the key is absent, or where its value
-    /// is refused, which becomes a problem that says what is `allowed`.
+    /// The value of `key` as `parse` reads it. `None` if the key is absent. A refused value is
+    /// `None` as well, and becomes a problem that lists what is `allowed`.
     pub(crate) fn take<T>(
         &mut self,
         key: &str,

@@ -1,4 +1,4 @@
-//! Whole frames, checked by a reader of packets that shares nothing with what writes them.
+//! Whole frames, checked by a packet reader that shares no code with the writer.
 
 use std::collections::{HashMap, HashSet};
 
@@ -148,7 +148,8 @@ fn same_settings_same_packets() {
     assert_ne!(first, frames(&format!("{ALL_KINDS},seed=6")));
 }
 
-/// The traffic of a seed is for ever: recorded results depend on it. FNV-1a over all there is.
+/// The traffic of a seed never changes, since recorded results depend on it. FNV-1a over all times
+/// and bytes.
 #[test]
 fn traffic_does_not_change_between_releases() {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;

@@ -6,10 +6,10 @@ use crate::port::{
 
 /// A source whose frames are copied to a sink on their way.
 ///
-/// Traffic matters more than its copy: when the sink fails, the tap ends and frames go on passing;
-/// [`Source::finish`] says so. Where its reader went away, and where frames don't suit the sink,
-/// [`Source::warnings`] do. The sink is flushed when the source ends, and when the tap is dropped
-/// before that.
+/// Traffic matters more than its copy: when the sink fails, the tap ends, frames continue to pass,
+/// and [`Source::finish`] reports the failure. [`Source::warnings`] report a reader that went away,
+/// and frames that don't suit the sink. The sink is flushed when the source ends, and when the tap
+/// is dropped before that.
 pub struct Tap<S: Source> {
     source: S,
     copy: Copy,

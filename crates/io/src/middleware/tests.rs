@@ -312,7 +312,7 @@ fn a_tap_that_cannot_flush_says_so() {
     shelf.0.lock().unwrap().flush_fails = true;
     let mut tap = Tap::new(Numbered::new(3, 20), Box::new(shelf));
     drain(&mut tap);
-    // Whoever reads it may go away.
+    // The reader of the copy may go away.
     assert_eq!(tap.warnings()[1..], ["tap: ended after 3 frames: the reader closed the pipe"]);
     assert!(tap.finish().is_empty());
 }

@@ -1,5 +1,5 @@
-//! Compressed captures: every way in which one can be stored reads like the capture itself; cut,
-//! corrupt, hostile and huge ones are told apart.
+//! Compressed captures. Every way to store one reads like the capture itself. Cut, corrupt, hostile
+//! and huge ones are each recognized.
 
 use std::io::Write;
 
@@ -139,7 +139,8 @@ fn files_cut_at_every_byte() {
     }
 }
 
-/// What was cut before it was compressed is no fault of the compressed data.
+/// If a capture was cut before compression, the warning is about the capture and not about the
+/// compressed data.
 #[test]
 fn a_cut_capture_compressed_whole() {
     let (capture, _) = small_pcap();
@@ -248,7 +249,7 @@ fn bombs_are_read_through() {
         for expected in [b"a", b"b"] {
             let given = loop {
                 match reader.next().unwrap() {
-                    // Who reads may stop on the way.
+                    // The reader may return between packets, so that it can be stopped.
                     Next::Idle(_) => {}
                     Next::Frame(frame) => break frame.bytes.to_vec(),
                     Next::End => panic!("no packet"),

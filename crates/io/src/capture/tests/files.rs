@@ -32,7 +32,7 @@ impl PcapFile {
         Self::new(false, 0xa1b2_c3d4, 1)
     }
 
-    /// A record whose header says what the caller likes.
+    /// A record with any header.
     pub(super) fn record(mut self, time: (u32, u32), len: u32, wire: u32, frame: &[u8]) -> Self {
         for value in [time.0, time.1, len, wire] {
             self.bytes.extend(int(self.big, u64::from(value), 4));

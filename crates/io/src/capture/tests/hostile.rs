@@ -63,7 +63,7 @@ fn block_ends(file: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// Blocks that are skipped may go on for ever, where a few compressed bytes stand for many.
+/// Skipped blocks may be endless, since a few compressed bytes can expand to many blocks.
 #[test]
 fn skipping_is_interrupted() {
     let mut file = PcapngFile::new(false).interface(1, 0, &[]);

@@ -1,4 +1,4 @@
-//! What a capture calls its interfaces.
+//! The names of a capture's interfaces.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a bad link does, as `KEY=VALUE,KEY=VALUE` says it.
+//! The settings of a bad link, as `KEY=VALUE,KEY=VALUE`.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::generator::ParseProblem;
 use crate::generator::settings::{Settings, decimal, whole};
 use crate::port::FRAME_LEN_MAX;
 
-/// What an [`Impair`](super::Impair) does to frames.
+/// Settings of an [`Impair`](super::Impair).
 ///
 /// | key | values | meaning |
 /// |---|---|---|

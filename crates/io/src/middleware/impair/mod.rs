@@ -1,8 +1,8 @@
 //! A bad link: loses, damages, doubles, reorders, delays and cuts frames, by a seed.
 //!
-//! [`ImpairConfig`] has the settings. What comes out is a pure function of these and of what goes
-//! in; each impairment draws from a stream of its own, so that turning one on does not change
-//! which frames another one hits.
+//! [`ImpairConfig`] has the settings. The output is a pure function of the settings and the input.
+//! Each impairment draws from a stream of its own, so that turning one on does not change which
+//! frames another one hits.
 //!
 //! Delays are in the packets' own time: only timestamps change, nothing waits. A frame that was
 //! held back or whose delay varies leaves no earlier than the one before it, as on a real link.
@@ -37,7 +37,7 @@ pub use self::config::ImpairConfig;
 use self::fate::{Fate, Streams};
 use crate::port::{Frame, InterfaceNames, Live, Next, Source, SourceError};
 
-/// How many frames met with what.
+/// The number of frames with each impairment.
 ///
 /// `received` + `duplicated` = `sent` + `dropped` once the source has ended; before that, the
 /// frames held back are missing on the right.
@@ -275,14 +275,14 @@ impl Stored {
         Self { bytes, timestamp, wire_len, link, interface, in_turn: false, twice: false }
     }
 
-    /// Cuts it to `snap` bytes and says whether it was longer.
+    /// Cuts it to `snap` bytes; returns whether it was longer.
     fn truncate(&mut self, snap: usize) -> bool {
         let longer = self.bytes.len() > snap;
         self.bytes.truncate(snap);
         longer
     }
 
-    /// Flips the bit at a part of its length in [0, 1), and says whether there is one.
+    /// Flips the bit at a part of its length in [0, 1); returns whether it has a bit there.
     fn flip(&mut self, place: f64) -> bool {
         let bit = (place * (self.bytes.len() * 8) as f64) as usize;
         let byte = self.bytes.get_mut(bit / 8);
