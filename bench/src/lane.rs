@@ -38,7 +38,8 @@ enum Part<'e, 'm> {
 
 impl Lane {
     /// Of `function`, which was handed `scratch_words` scratch words, with Ethernet `frames` that
-    /// all come in the same second. The function makes no packets. It is told that a run starts.
+    /// all come in the same second. The function makes no packets. This calls it for the start of a
+    /// run.
     pub fn new(function: Box<dyn Function>, scratch_words: usize, frames: &[Vec<u8>]) -> Self {
         let count = frames.len().div_ceil(BATCH_DEFAULT);
         let growth = function.growth();

@@ -19,11 +19,11 @@ use crate::stats::FunctionStats;
 pub struct Instance {
     /// The name of its table in the chain file; with `:1` or `:2` for one of two places.
     pub name: String,
-    /// What is known of its function.
+    /// The definition of its function.
     pub definition: &'static Definition,
     /// The function.
     pub function: Arc<dyn Function>,
-    /// What it was built of, as a hash: one built of the same is the same.
+    /// A hash of everything that it was built from. Instances with equal hashes are the same.
     pub fingerprint: u64,
     /// Which of its places in the chain this is.
     pub place: Place,
@@ -166,7 +166,7 @@ impl Chain {
         self
     }
 
-    /// What its packets are steered by, and their flows named.
+    /// The seed of the hash that steers its packets and names their flows.
     pub fn seed(&self) -> Seed {
         self.seed
     }
@@ -310,7 +310,7 @@ impl Chain {
         self.instances.iter().any(|i| i.function.follows_first_fragment())
     }
 
-    /// How often time has to be told, in packet time: the shortest that any function asks for.
+    /// The interval between ticks, in packet time: the shortest that any function asks for.
     pub fn tick(&self) -> Option<Duration> {
         self.instances.iter().filter_map(|i| i.function.tick()).min()
     }

@@ -15,7 +15,7 @@ use warpline_packet::SHARDS;
 
 use crate::{Chain, Instance, Place};
 
-/// Packets that a tick's batch may hold of what one function makes in every shard.
+/// The most packets in a tick's batch that one function makes in all shards.
 const TICK_PACKETS: usize = SHARDS * TICK_MADE_MAX;
 /// The same of notes.
 const TICK_NOTES: usize = SHARDS * TICK_NOTES_MAX;

@@ -22,7 +22,7 @@ pub(crate) use self::bench::Bench;
 /// Where a lane's functions place frames.
 pub(crate) struct Rooms {
     pub(crate) placer: Placer,
-    /// Names the flows of what they make.
+    /// Names the flows of packets that functions make.
     pub(crate) hasher: FlowHasher,
     /// Frames as they were when a function's turn began, where dropped packets are shown.
     pub(crate) kept: Option<KeptFrames>,
@@ -109,8 +109,8 @@ impl Stage {
         slot.stats.before_ns += spent;
     }
 
-    /// Takes the batches of a launch, of which the device or nobody did the work, through the rest
-    /// of their turns.
+    /// Takes the batches of a finished launch through the rest of their turns, whether or not the
+    /// device did the work.
     pub(crate) fn settle(&mut self, finished: &mut Finished, rooms: &mut Rooms, clock: &Clock) {
         let mut flights = std::mem::take(&mut finished.flights);
         for (index, flight) in flights.iter_mut().enumerate() {
@@ -195,7 +195,7 @@ impl Stage {
         })
     }
 
-    /// What its functions did and their state, by their position in the chain.
+    /// Statistics and state of its functions, by their position in the chain.
     pub(crate) fn finish(self) -> impl Iterator<Item = (usize, FunctionStats, States)> {
         self.slots.into_iter().map(|mut slot| {
             let stats = &mut slot.stats;
@@ -206,18 +206,18 @@ impl Stage {
     }
 }
 
-/// What the packets of a launch hold is not known: they are dropped, and no state hears of them.
+/// Drops the packets of a launch, whose content is unknown. No function's state sees them.
 fn lose(flight: &mut Flight, is_used: bool) {
     flight.batch.lose(DEVICE_LOST);
     if is_used {
-        // Somebody may write to their rooms.
+        // The device may still write to their rooms.
         flight.bench.kept.clear();
         flight.batch.abandon();
     }
     flight.bench.forget();
 }
 
-/// Gives the packets of a launch other rooms. Says whether there were enough.
+/// Gives the packets of a launch other rooms. Returns whether there were enough.
 fn move_out(flight: &mut Flight, rooms: &mut Rooms) -> bool {
     let from = rooms.versions.is_some().then(|| Versions::rooms(&flight.batch));
     let fits = flight.batch.move_out(&mut rooms.placer);

@@ -1,7 +1,7 @@
 //! I6: once warm, no thread of a run allocates, whatever the packets and functions.
 //!
-//! A counting allocator knows on which kind of thread it is: the test's source, function and sink
-//! say so. It counts while the source gives the packets after the warm-up.
+//! A counting allocator counts by kind of thread: the test's source, function and sink set the kind
+//! of theirs. It counts while the source gives the packets after the warm-up.
 
 #![allow(unsafe_code)]
 
@@ -27,7 +27,7 @@ use warpline_io::{Frame, Sink, SinkError};
 use warpline_nf::Function;
 use warpline_packet::{Access, Batch, ReadWrite};
 
-/// What a thread does, as far as it said.
+/// The kind of a thread, if its code has set it.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     Unknown,
@@ -100,7 +100,7 @@ impl Function for Lane {
     }
 }
 
-/// Runs `chain` over `inputs` six times, and says how often each kind of thread allocated when
+/// Runs `chain` over `inputs` six times, and returns how often each kind of thread allocated when
 /// warm.
 fn allocations(
     deployment: Deployment,
@@ -150,7 +150,7 @@ fn no_thread_allocates_once_it_is_warm() {
     allocations_on_a_device();
 }
 
-/// What is given to a device allocates for a launch, by its number of kernels, never for a packet.
+/// Work for a device allocates for each launch, by its number of kernels, never for a packet.
 fn allocations_on_a_device() {
     let Ok(host) = warpline_device::open("host") else { return };
     let forms = forms(&["digest-count"]);

@@ -1,13 +1,13 @@
-//! I6: once warm, no thread of a lane asks the operating system for anything, whatever the packets
-//! and functions; so it never waits for a lock either.
+//! I6: once warm, no thread of a lane makes a system call, for any packets and functions. So it
+//! never waits for a lock either.
 //!
-//! A lane's thread puts itself under a filter (seccomp) that has every call told to a watcher on
-//! another thread before it is done. The watcher counts while the source gives the packets after
-//! the warm-up, and lets the call go on. Not told is what a lane does where it finds no work:
-//! [`ALLOWED`].
+//! A lane's thread puts itself under a filter (seccomp) that reports every call to a watcher on
+//! another thread before the call is done. The watcher counts while the source gives the packets
+//! after the warm-up, and lets the call continue. Calls of a lane that finds no work are not
+//! reported: [`ALLOWED`].
 //!
-//! A lock that a thread has to wait for, or that another waits for when it is given back, is a call
-//! (`futex`). What this can't show is a lock that is free whenever it is taken. Nor does it look at
+//! A lock that a thread has to wait for, or that another waits for when it is released, is a call
+//! (`futex`). This test can't show a lock that is free whenever it is taken. Nor does it cover
 //! stages on devices, whose drivers make calls for each launch.
 
 #![cfg(target_os = "linux")]
@@ -34,8 +34,8 @@ use warpline_io::{Frame, Sink, SinkError};
 use warpline_nf::Function;
 use warpline_packet::{Access, Batch, ReadWrite};
 
-/// What a thread without work does (`idle.rs`): it gives its core away, and sleeps. And the clock,
-/// which takes no call where the processor's can be read, and one elsewhere.
+/// Calls of a thread without work (`idle.rs`): it yields, and sleeps. And the clock: reading it
+/// makes a call only where the processor's can't be read.
 const ALLOWED: [libc::c_long; 4] = [
     libc::SYS_sched_yield,
     libc::SYS_nanosleep,
@@ -47,8 +47,9 @@ const ALLOWED: [libc::c_long; 4] = [
 static CALLS: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 /// Batches that lanes worked on while calls were counted.
 static BATCHES: AtomicU64 = AtomicU64::new(0);
-/// What tells of the calls of a lane's thread, until the watcher has taken it. No lock: to give
-/// that back may be a call, of which the watcher would not be told while it waits.
+/// File descriptors that report the calls of lanes' threads, until the watcher has taken them. No
+/// lock: releasing one may be a call, which the watcher could not receive while it waits for the
+/// lock.
 static TELLERS: [AtomicI32; 16] = [const { AtomicI32::new(NONE) }; 16];
 const NONE: libc::c_int = -1;
 /// For a lane to wait for.
@@ -58,8 +59,8 @@ thread_local! {
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has every call of this thread told from here on, but those of `ALLOWED`. Gives what tells of
-/// them.
+/// Reports every call of this thread from here on, except those of `ALLOWED`. Returns the file
+/// descriptor that reports them.
 fn tell_calls() -> io::Result<libc::c_int> {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
@@ -72,7 +73,8 @@ fn tell_calls() -> io::Result<libc::c_int> {
     filter.push(statement(gives, libc::SECCOMP_RET_USER_NOTIF));
     filter.push(statement(gives, libc::SECCOMP_RET_ALLOW));
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: changes this thread alone, which may gain no more rights by what it executes.
+    // SAFETY: changes this thread alone, which from then on can't gain rights by executing a
+    // program.
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -103,8 +105,8 @@ fn watching<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Watches over threads of lanes, and lets every call go on, until `is_over` and the last of them
-/// is gone.
+/// Watches lanes' threads, and lets every call continue, until `is_over` and the last of them has
+/// ended.
 fn watch(is_over: &AtomicBool) {
     let mut watched = Vec::new();
     while !watched.is_empty() || !is_over.load(Ordering::Relaxed) {
@@ -120,13 +122,13 @@ fn watch(is_over: &AtomicBool) {
     }
 }
 
-/// Closes what tells of a thread that is gone.
+/// Closes the file descriptor of a thread that has ended.
 fn close(teller: libc::c_int) -> bool {
-    // SAFETY: nobody else has it.
+    // SAFETY: no other code has the file descriptor.
     unsafe { libc::close(teller) == 0 }
 }
 
-/// Counts the call that `teller` tells of, and lets it go on.
+/// Counts the call that `teller` reports, and lets it continue.
 fn let_go_on(teller: libc::c_int) {
     // SAFETY: both are plain integers, for which zeroes are a value.
     let (mut call, mut answer): (libc::seccomp_notif, libc::seccomp_notif_resp) =
@@ -139,13 +141,13 @@ fn let_go_on(teller: libc::c_int) {
         CALLS[call.data.nr as usize % CALLS.len()].fetch_add(1, Ordering::Relaxed);
     }
     (answer.id, answer.flags) = (call.id, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
-    // SAFETY: the kernel reads one such struct. Where the thread is gone there is nobody to let go
-    // on.
+    // SAFETY: the kernel reads one such struct. If the thread has ended, no call is left to
+    // continue.
     unsafe { libc::ioctl(teller, libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) };
 }
 
-/// Has its thread watched from the first batch on, and does something with every batch when all is
-/// warm.
+/// Puts its thread under the watcher from the first batch on. Once warm, it calls `act` with every
+/// batch.
 struct Watched {
     access: Access,
     act: fn(),
@@ -246,7 +248,7 @@ fn no_lane_asks_the_system_once_it_is_warm() {
     assert!(failed.is_empty(), "(number, how often): {failed:?}");
 }
 
-/// Without this, all of the rest says nothing.
+/// Shows that the watcher counts a call and a lock. Without this, the other tests prove nothing.
 fn a_call_and_a_lock_would_be_seen() {
     let inputs = Traffic::new(53, 200, 10, 1400).take(5_000);
     let settings = Settings { lanes: 2, batch_packets: 64, ..Settings::default() };

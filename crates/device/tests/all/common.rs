@@ -101,7 +101,7 @@ pub(crate) fn in_place_piece(device: &dyn Device, len: usize) -> Piece {
         return device.host_memory(len).expect("memory");
     };
     let region = device.register(memory).expect("a region");
-    // SAFETY: nobody else knows the memory.
+    // SAFETY: the memory was just made, and no other piece of it exists.
     unsafe { region.piece(0..len) }.expect("it has so many bytes")
 }
 

@@ -7,7 +7,7 @@ use warpline_device::{Device, Failure, Step, Work, open, self_test};
 use crate::devices::{CASES, part, piece_of};
 use crate::stub::Stubs;
 
-/// Set in the program that runs over the stubs, to what it is to do.
+/// Set in the program that runs over the stubs; the value names its role.
 const ROLE: &str = "WARPLINE_STUB_ROLE";
 
 #[test]

@@ -1,4 +1,4 @@
-//! What goes wrong, on the scripted device and by injection on those that are there.
+//! Failures, on the scripted device and by injection on the devices present.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use warpline_device::{Argument, Device, Failure, Part, Step, Stream, Work};
 
 use Argument::{Reads, U32, U64, Writes};
 
-/// Work with one piece of eight bytes that say which it is.
+/// Work with one piece of eight bytes that hold its number.
 fn numbered(device: &dyn Device, number: u64) -> Work {
     let mut piece = device.host_memory(8).expect("memory");
     piece.copy_from_slice(&number.to_le_bytes());
@@ -20,7 +20,7 @@ fn number_of(work: &Work) -> u64 {
     u64::from_le_bytes(work.pieces[0][..].try_into().expect("eight"))
 }
 
-/// What comes back of works 0..n of a stream: number and outcome, until nothing more comes.
+/// Finished works of a stream, in order: number and outcome, until no more finish.
 fn drain(stream: &mut dyn Stream) -> Vec<(u64, Result<(), Failure>)> {
     std::iter::from_fn(|| stream.poll()).map(|done| (number_of(&done.work), done.outcome)).collect()
 }

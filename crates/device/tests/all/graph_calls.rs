@@ -14,7 +14,7 @@ use crate::devices::{CASES, order_in_a_stream, part, piece_of, submit_value};
 use crate::driver::{fail, times};
 use crate::stub::Stubs;
 
-/// Set in the program that runs over the stubs, to what it is to do.
+/// Set in the program that runs over the stubs; the value names its role.
 const ROLE: &str = "WARPLINE_STUB_GRAPH_ROLE";
 
 type Role = (&'static str, fn());
@@ -111,8 +111,8 @@ fn works_that_are_no_graphs() {
     assert_eq!((times("cuGraphInstantiateWithFlags"), times("cuGraphLaunch")), (1, 2));
 }
 
-/// Calls that fail while a work is submitted, with what they say, whether the shape has a graph
-/// already, and whether the work fails.
+/// Calls that fail while a work is submitted, with the result that they return, whether the shape
+/// has a graph already, and whether the work fails.
 const FAILING: [(&str, i32, bool, bool); 8] = [
     ("cuStreamBeginCapture_v2", 1, false, true),
     ("cuMemcpyHtoDAsync_v2", 1, true, true),
@@ -150,8 +150,8 @@ fn what_fails_is_the_works_own() {
     }
 }
 
-/// What a kernel's bad address makes of the context: every call says so, no graph is made instead,
-/// and nothing is destroyed.
+/// After a kernel's bad address the context is lost: every call returns an error, no graph is made
+/// instead, and nothing is destroyed.
 fn a_lost_device_is_left_alone() {
     let device = Graphs(open("cuda:0").unwrap());
     let buffer = device.allocate(256).unwrap();
@@ -176,7 +176,7 @@ fn a_driver_without_graphs() {
     order_in_a_stream(&*device);
 }
 
-/// A work of `copies` copies in and one back, of bytes that say how many.
+/// A work of `copies` copies in and one back; each byte holds that number.
 fn copies_in(device: &dyn Device, buffer: &Buffer, copies: usize) -> Work {
     let pieces = vec![piece_of(device, &[copies as u8; 256]), piece_of(device, &[0; 256])];
     let there = Step::CopyIn { from: part(0, 0..256), to: buffer.whole() };
@@ -204,7 +204,7 @@ fn stirred(device: &dyn Device, module: &Module, name: &str, second: bool) -> Wo
     Work::new(vec![piece_of(device, &[1; 256])], steps)
 }
 
-/// What was copied back by work that was done.
+/// The bytes that a finished work copied to the host.
 fn copied(done: Done) -> Vec<u8> {
     assert_eq!(done.outcome, Ok(()));
     done.work.pieces[1].to_vec()

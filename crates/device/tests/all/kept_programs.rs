@@ -92,7 +92,7 @@ fn start(device: &dyn Device, work: &str) {
     assert_eq!(done.work.pieces[0][..], (0x1000_u32 >> seen).to_le_bytes());
 }
 
-/// A cache, with what was done over it.
+/// A cache, with the entries of earlier runs.
 struct Start(tempfile::TempDir);
 
 impl Start {

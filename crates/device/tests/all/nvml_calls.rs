@@ -9,12 +9,12 @@ use warpline_device::host::Compiler;
 use warpline_device::power::{Reading, of_device};
 use warpline_device::{Description, Device, Missing};
 
-/// Set in the process that has the stub, to what it is to find.
+/// Set in the process that has the stub; the value names its case.
 const ROLE: &str = "WARPLINE_STUB_NVML";
 
 type Case = (&'static str, fn() -> Reading);
 
-/// What the stub is told, and what is to be read of it.
+/// A variable set for the stub, and the expected reading.
 const CASES: &[Case] = &[
     ("STUB_WHOLE", || Reading {
         power_w: Ok(123.4),

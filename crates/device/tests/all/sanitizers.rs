@@ -12,7 +12,7 @@ use warpline_device::{Argument, Device, Step, Work, self_test};
 
 use Argument::{Reads, U32, U64, Writes};
 
-/// Set in the process that has the sanitizers, to what it is to do.
+/// Set in the process that has the sanitizers; the value names its role.
 const ROLE: &str = "WARPLINE_SANITIZED";
 const OPTIONS: &[&str] = &[
     "-g",

@@ -1,4 +1,4 @@
-//! What is shown of packets that are dropped: each as it was when the function got it that dropped
+//! Checks of dropped packets: the sink sees each as it was when the function that dropped it got
 //! it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,8 +7,8 @@ use super::forms::{FORMS, Form, NARROW};
 use super::frames::Input;
 use super::run::Outcome;
 
-/// Fails where a packet that `form`, alone in its chain, dropped is not one of `inputs`, byte for
-/// byte, or where one of the reasons that the form is there to show was not met.
+/// Fails if a packet that `form`, alone in its chain, dropped is not one of `inputs`, byte for
+/// byte. Fails also if one of the reasons that the form is there to show did not occur.
 pub(crate) fn check_as_they_came(form: &Form, inputs: &[Input], outcome: &Outcome) {
     let mut by_time: BTreeMap<u64, BTreeSet<&[u8]>> = BTreeMap::new();
     for input in inputs {

@@ -1,16 +1,16 @@
 //! A function that makes packets and lets packets go into others, in every place where it may.
 //!
-//! What it does with a packet follows from the hash of its bytes, modulo 8:
+//! Its action for a packet follows from the hash of its bytes, modulo 8:
 //!
 //! | hash | `before` | `after` |
 //! |---|---|---|
 //! | 0 | absorbed; kept, one a shard | |
-//! | 1 | with one kept: absorbed, and both joined go on | |
+//! | 1 | with one kept: absorbed, and both joined are sent on | |
 //! | 2 | a copy is sent back | |
-//! | 3 | two copies go on | |
-//! | 4 | | a copy goes on |
+//! | 3 | two copies are sent on | |
+//! | 4 | | a copy is sent on |
 //! | 5 | | a copy is sent back, and the packet dropped |
-//! | 6 | a copy goes on, and | another |
+//! | 6 | a copy is sent on, and | another |
 //!
 //! A tick sends on what was kept since the tick before, and a report by shard back; the end sends
 //! what is still kept.

@@ -1,4 +1,4 @@
-//! What the engine's tests share: functions, frames, ports, and a run that is checked.
+//! Parts that the engine's tests share: functions, frames, ports, and a run that is checked.
 
 #![allow(dead_code)]
 

@@ -1,5 +1,5 @@
-//! A function that notes every packet, every tick and, at the end, what each shard counted; it can
-//! be built anew with another stamp, which its state goes on with.
+//! A function that notes every packet, every tick and, at the end, each shard's count. It can be
+//! built anew with another stamp and takes over the old one's state.
 
 use core::any::Any;
 use core::time::Duration;
@@ -10,7 +10,7 @@ use warpline_packet::{
     Access, Batch, Field, FieldSet, Instant, ReadWrite, Reason, Shard, StateKey, Verdict,
 };
 
-/// What a note is about.
+/// The subject of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// A packet: the stamp of the function, the packet's number in the input, and among its
@@ -22,7 +22,7 @@ pub(crate) enum Note {
     End { count: u64 },
 }
 
-/// What the report got.
+/// Notes that the report received.
 pub(crate) type Notes = Arc<Mutex<Vec<Note>>>;
 
 /// The function.

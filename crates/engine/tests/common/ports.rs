@@ -107,7 +107,7 @@ impl std::fmt::Debug for Sent {
     }
 }
 
-/// What a sink does from some frame on.
+/// How a sink fails from some frame on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Closed,

@@ -19,7 +19,7 @@ use super::run::{Outcome, run_whole};
 use super::talk::{converse, with_odd, without_flows};
 use super::wire::pieces_of_esp;
 
-/// Any but 0, which is what functions and chains have that nobody gave one.
+/// Any seed but 0, which is the default of functions and chains.
 const SEED: Seed = Seed::new(0x5eed);
 
 /// The forms called so. `NAME:1` and `NAME:2` are the two places of one function.
@@ -170,8 +170,8 @@ pub(crate) fn run_forms(forms: &[Form], settings: Settings, inputs: &[Input]) ->
     run_whole(deploy_forms(forms), settings, inputs)
 }
 
-/// What `inputs` become where hosts on both sides of a chain of `forms` answer, with odd frames
-/// and, where the chain takes off first what another end put on, with what that made of it.
+/// Traffic from `inputs`, where hosts on both sides of a chain of `forms` answer, with odd frames.
+/// Where the chain first undoes the work of another end, that end's output is added.
 pub(crate) fn traffic(forms: &[Form], inputs: Vec<Input>, seed: u64, odd: usize) -> Vec<Input> {
     let through = |forms: &[Form], inputs: &[Input]| -> Vec<Sent> {
         run_forms(forms, Settings::default(), inputs).sent

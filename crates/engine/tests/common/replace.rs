@@ -4,7 +4,7 @@
 use warpline_nf::{Before, Emit, Emits, Function, State, StateHalf};
 use warpline_packet::{Access, Batch, FieldSet, ReadWrite, Shard};
 
-/// Bytes of what every frame becomes that is not longer; many slabs' worth in a few batches.
+/// Bytes of the replacement of every frame that is not longer; many slabs' worth in a few batches.
 pub(crate) const LEN: usize = 3000;
 
 /// Fills frames up to [`LEN`] bytes.

@@ -19,14 +19,14 @@ pub(crate) fn is_warm() -> bool {
     WARM.load(Ordering::Relaxed)
 }
 
-/// Gives frames over and over, and is warm from the third round to the last: threads behind the
-/// reader may have the end of the first before them when it gives the second.
+/// Repeats its frames, and is warm from the third round to the last: threads after the reader may
+/// still have the end of the first round to process when it gives the second.
 pub(crate) struct Rounds {
     frames: Frames,
     len: usize,
     given: usize,
     rounds: usize,
-    /// What a round takes, in nanoseconds: the next begins later by that.
+    /// Length of a round, in nanoseconds: timestamps of the next are later by that.
     span: u64,
     /// Called on the thread that reads.
     seen: fn(),

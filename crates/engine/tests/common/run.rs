@@ -19,10 +19,10 @@ fn patience() -> Duration {
     Duration::from_secs(asked.unwrap_or(PATIENCE_S))
 }
 
-/// What came of a run.
+/// Results of a run.
 pub(crate) struct Outcome {
     pub(crate) sent: Vec<Sent>,
-    /// What was not sent and why, where the sink wanted to be shown that.
+    /// Packets that were not sent, with the reason, if the sink asked to see them.
     pub(crate) dropped: Vec<(Sent, String)>,
     pub(crate) report: Report,
 }
@@ -46,7 +46,7 @@ struct FunctionSummary {
 }
 
 impl Outcome {
-    /// What has to be the same however it was run.
+    /// The part that has to be the same for any way to run it.
     pub(crate) fn summary(&self) -> Summary {
         let part = &self.report.part;
         let functions = part.functions.iter().map(|f| FunctionSummary {
@@ -206,7 +206,7 @@ pub(crate) fn check_functions(outcome: &Outcome, specs: &[Spec]) {
     }
 }
 
-/// I3: packets of a flow leave in order, and what a packet caused right behind it.
+/// I3: packets of a flow leave in order, and packets that one caused leave right after it.
 pub(crate) fn check_flows(sent: &[Sent]) {
     let mut last: BTreeMap<u16, u32> = BTreeMap::new();
     let mut before = None;

@@ -1,7 +1,7 @@
 //! Rules of a sensor for the traffic of these tests, written for it by hand.
 
-/// What the conversations of `talk` are about, in most ways that a rule may look at a packet or a
-/// stream. State is divided by pairs of hosts.
+/// Rules for the subjects of the conversations of `talk`. They use most of the ways in which a rule
+/// may inspect a packet or a stream. State is divided by pairs of hosts.
 pub(crate) const RULES: &str = r#"
 alert tcp any any -> any 80 (msg:"words to a server"; flow:to_server; content:"packet that "; sid:1;)
 alert udp any any -> any 53 (msg:"numbered question"; content:"WARP"; depth:4; threshold:type limit,track by_src,count 2,seconds 60; sid:2;)
@@ -42,7 +42,7 @@ alert http any any -> any any (msg:"needs more than there is"; http.uri; content
 alert udp any any -> any any (msg:"wrong; sid:32;)
 "#;
 
-/// The same with rules that decide by what a host did to any other: state is one.
+/// The same with rules that decide by a host's traffic to any other: all state is shared.
 pub(crate) const RULES_OF_HOSTS: &str = r#"
 alert udp any any -> any 53 (msg:"marks the client"; content:"packet "; xbits:set,asked,track ip_src,expire 60; sid:1;)
 alert tcp any any -> any any (msg:"marked client"; xbits:isset,asked,track ip_src; content:"the "; sid:2;)

@@ -12,10 +12,10 @@ use super::wire::{ACK, Body, FIN, Packet, RST, SYN, answer, error, frame};
 
 /// So long an answer takes.
 const ANSWER_NANOS: u64 = 3_000_000;
-/// What is asked comes at whole multiples of this; answers and errors don't.
+/// Requests come at whole multiples of this; answers and errors don't.
 const GRID_NANOS: u64 = 1000;
 
-/// Conversations going on.
+/// Open conversations.
 #[derive(Clone, Debug)]
 pub(crate) struct Talk {
     random: Random,
@@ -44,7 +44,7 @@ struct Talker {
     seq: u32,
 }
 
-/// What is talked about.
+/// The subject of a conversation.
 #[derive(Clone, Copy, Debug)]
 enum Subject {
     /// Words, and where they belong.
@@ -192,9 +192,9 @@ impl Talk {
     }
 }
 
-/// `inputs` with what comes back for them: for all that `through` sends, given what was there so
-/// far, an answer or now and then an ICMP error. `rounds` times: what an answer allows is answered
-/// too.
+/// `inputs` with replies: for each packet that `through` sends, given the packets so far, an answer
+/// or now and then an ICMP error. Repeated `rounds` times, so that packets that an answer allows
+/// are answered too.
 pub(crate) fn converse(
     mut inputs: Vec<Input>,
     rounds: usize,
@@ -213,7 +213,7 @@ pub(crate) fn converse(
     inputs
 }
 
-/// What comes back for a packet that was sent.
+/// The reply to a packet that was sent.
 fn reply(sent: &Sent) -> Option<Input> {
     let mut nanos = sent.nanos + ANSWER_NANOS + 1;
     let bytes = match sent.nanos / GRID_NANOS % 13 {

@@ -1,4 +1,4 @@
-//! Packets as bytes: made from what they mean, answered, and quoted in ICMP errors.
+//! Packets as bytes: made from their meaning, answered, and quoted in ICMP errors.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ pub(crate) const ACK: u8 = 0x10;
 pub(crate) const FIN: u8 = 0x01;
 pub(crate) const RST: u8 = 0x04;
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     Tcp { src: u16, dst: u16, flags: u8, seq: u32 },
@@ -103,8 +103,8 @@ impl Packet {
     }
 }
 
-/// What an IPv4 packet of ESP without options, in a frame of `link`, comes in when a router cuts it
-/// in two; other frames as they are.
+/// The two fragments that a router makes of an IPv4 packet of ESP without options, in a frame of
+/// `link`. Other frames are returned unchanged.
 pub(crate) fn pieces_of_esp(frame: &[u8], link: LinkType) -> Vec<Vec<u8>> {
     let l3 = match link {
         LinkType::ETHERNET if frame.get(12..14) == Some(&[0x81, 0]) => 18,
@@ -157,8 +157,8 @@ pub(crate) fn frame(link: LinkType, vlan: bool, packet: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The answer to a frame, sent from where it went to: addresses and ports turned around. `None` for
-/// what nobody answers.
+/// The answer to a frame, sent from its destination: addresses and ports swapped. `None` if no host
+/// would answer.
 pub(crate) fn answer(frame: &[u8], link: LinkType) -> Option<Vec<u8>> {
     let headers = Headers::parse(frame, link, frame.len());
     let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));

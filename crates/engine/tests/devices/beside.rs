@@ -1,5 +1,5 @@
-//! I2 for a chain whose functions are on two devices, among them two of OpenCL, as PoCL shows when
-//! it is told to.
+//! I2 for a chain whose functions are on two devices, among them two of OpenCL. PoCL shows two if
+//! it is configured so.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -122,7 +122,7 @@ fn mirrors_live_through_any_order_of_completion() {
     for (number, names) in CHAINS.iter().enumerate() {
         let inputs = input_for(names, 600);
         let reference = run_forms(&bare(names), Settings::default(), &inputs).summary();
-        // Two of three are told late, by any number of questions up to forty.
+        // Two of three finish late, after any number of polls up to forty.
         let late = move |work: u64| {
             let any = (work + 100 * number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
             (!any.is_multiple_of(3)).then_some(Fault::Late((any / 3 % 40) as u32))

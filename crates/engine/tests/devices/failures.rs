@@ -1,5 +1,6 @@
-//! I7: whatever fails on a device, each packet is processed once: on the CPU from what the host
-//! has, or dropped as lost where the device had the only current copy. The operator is told once.
+//! I7: for every failure of a device, each packet is processed once: on the CPU from the host's
+//! copy, or dropped as lost where the device had the only current copy. The operator gets one
+//! warning.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! What kernels find reaches `after` as it does from the CPU's `run`, is looked for again where it
-//! had no room, and is refused where it makes no sense.
+//! Findings of kernels reach `after` as they do from the CPU's `run`. The search is repeated where
+//! there was no room for them, and invalid findings are refused.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -76,8 +76,8 @@ fn findings_of_devices_are_those_of_the_cpu() {
     }
 }
 
-/// A kernel that says of each packet that its list is where nothing was kept; `word` is the bytes
-/// of a row before the word.
+/// A kernel that claims for each packet a list at an unused place; `word` is the bytes of a row
+/// before the word.
 fn lie(word: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
     move |_, values| {
         let [_, Value::Writes(table), _, _, _, Value::Number(count), _] = values else {

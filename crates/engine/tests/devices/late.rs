@@ -1,5 +1,5 @@
-//! Launches that are given up and done all the same, later: nothing that anybody uses may change by
-//! them, and of what they use in place nothing by anybody.
+//! Launches that the engine gives up and the device still completes later. They may change no
+//! memory that is in use elsewhere. No other code may change memory that they use in place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

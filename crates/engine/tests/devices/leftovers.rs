@@ -1,6 +1,6 @@
-//! Plans that leave fields on a device: packets that leave the plan's way are fetched from there,
-//! those of which a device alone had something are lost with it and no others, and `recoverable`
-//! has none of them.
+//! Plans that leave fields on a device. Packets that leave the plan's way are fetched from the
+//! device. If a device is lost, exactly those packets are lost that have fields on it alone.
+//! `recoverable` plans have no such packets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -49,8 +49,8 @@ pub(crate) fn has_kernels(form: &Form) -> bool {
     definition(form.function).is_some_and(|definition| definition.has_kernels)
 }
 
-/// What was told of the run besides what its source says: of devices that failed, as nothing else
-/// goes wrong in these tests.
+/// Warnings of the run except those of its source: about devices that failed, as nothing else goes
+/// wrong in these tests.
 pub(crate) fn told(outcome: &Outcome) -> Vec<&str> {
     let all = outcome.report.part.warnings.iter().map(String::as_str);
     // How many packets a function flags and changes no plan knows for sure; they cross once more.

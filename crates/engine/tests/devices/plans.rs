@@ -38,7 +38,7 @@ fn of_frame(plan: &Plan, step: usize) -> [FieldSet; 2] {
     [step.to_device.fields, step.to_host.fields].map(|fields| fields & FieldSet::FRAME)
 }
 
-/// The router changes headers; the digest behind it finds the payload where the gateway left it.
+/// The router changes headers; the digest after it finds the payload where the gateway left it.
 #[test]
 fn a_payload_stays_where_a_gateway_opened_it() {
     let Some(plan) = plan(&["@open", "router-plain", "@digest-count"], true) else { return };
@@ -87,9 +87,9 @@ fn what_is_only_read_does_not_come_back() {
     }
 }
 
-/// A lifetime that two routers count down comes back behind the second, if nothing is asked but
-/// that. A translator between them may write to a packet that no mirror has then, and so has all of
-/// it.
+/// The TTL that two routers decrement is copied to the host after the second alone, unless the plan
+/// must be recoverable. A translator between them may write to a packet. Then no mirror has that
+/// packet, so the host needs all of it.
 #[test]
 fn what_two_routers_write_stays_where_it_may() {
     let between = |between, recoverable| {
@@ -123,8 +123,8 @@ fn what_one_device_wrote_stays_there_while_another_looks() {
     }
 }
 
-/// What crosses of a launch's table, and what the host needs for packets that the kernels leave to
-/// it.
+/// Bytes of a launch's table that are copied, and the fields that the host needs for packets that
+/// the kernels leave to it.
 #[test]
 fn a_launch_has_a_row_and_a_fallback() {
     let Some(problem) = problem(&["@router-plain", "monitor", "@digest-count"], false) else {

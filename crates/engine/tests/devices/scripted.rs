@@ -19,7 +19,7 @@ use crate::common::talk::Talk;
 use crate::placed::{deploy_on, told};
 
 /// A kernel that leaves each packet to the CPU; `left` is the bytes of a row before the column that
-/// says so.
+/// marks it.
 pub(crate) fn leave_all(left: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync {
     move |_, values| {
         let Value::Number(place) = values[values.len() - 1] else { return };

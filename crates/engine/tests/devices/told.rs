@@ -1,5 +1,5 @@
-//! An operator hears of a device that failed while packets flow, and can reload what went on on the
-//! CPU.
+//! The operator gets a warning about a failed device while packets flow, and can reload functions
+//! that fell back to the CPU.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

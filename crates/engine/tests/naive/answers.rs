@@ -1,5 +1,5 @@
-//! Answers to what left a chain, as hosts and routers behind it send them: so its functions see
-//! both ways.
+//! Answers to packets that left a chain, as the hosts and routers after it send them. So its
+//! functions see both ways.
 
 use crate::build::{Numbers, Packet, icmp, tcp, udp};
 use crate::draw::Draw;
@@ -8,8 +8,8 @@ use crate::nat::portless;
 use crate::router_errors::octets;
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, view};
 
-/// `inputs` with answers to some of what they became, each behind what caused it or a little later.
-/// Where they `expire`, some have a TTL of 1, and some come in fragments.
+/// `inputs` with answers to some of the packets that they became, each right after its cause or a
+/// little later. If they `expire`, some have a TTL of 1, and some come in fragments.
 pub(crate) fn with_answers(
     draw: &mut Draw,
     inputs: &[Frame],

@@ -24,7 +24,7 @@ pub(crate) enum Mode {
     Mac([u8; 6]),
 }
 
-/// What a balancer is built of.
+/// Configuration of a balancer.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) mode: Mode,
@@ -94,7 +94,7 @@ struct Connection {
 pub(crate) struct Balanced {
     config: Config,
     all: BTreeMap<Talk, Connection>,
-    /// What the file gave each, for as long as the test lasts.
+    /// The engine's first choice for each, which stays valid for the whole test.
     choices: BTreeMap<Talk, At>,
     created: u64,
     replaced: u64,

@@ -12,7 +12,7 @@ pub(crate) const OUTSIDE: &str = "outside";
 
 pub(crate) type Endpoint = (IpAddr, u16);
 
-/// What has ports of its own.
+/// Kinds of flows, each with ports of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Tcp,
@@ -30,7 +30,7 @@ pub(crate) enum Dependence {
     AddressAndPort,
 }
 
-/// What a translator is built of.
+/// Configuration of a translator.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) inside: Vec<Prefix>,
@@ -71,7 +71,7 @@ pub(crate) struct Binding {
     short: bool,
 }
 
-/// What a binding is found by from inside.
+/// The key of a binding for packets from inside.
 type Key = (Kind, Endpoint, Option<IpAddr>, Option<u16>);
 
 /// All bindings.
@@ -195,7 +195,7 @@ impl Bindings {
         self.created += 1;
     }
 
-    /// What the manual says of the port of a new binding.
+    /// Checks the port of a new binding against the manual.
     fn check(
         &mut self,
         kind: Kind,
@@ -371,7 +371,7 @@ impl Binding {
         Ok(())
     }
 
-    /// The remote; one that is not known is noted where `makes` says so.
+    /// The remote; an unknown one is added if `makes`.
     fn remote(&mut self, at: Endpoint, makes: bool, now: u64) -> Option<&mut Remote> {
         self.remotes.retain(|own| own.expires > now);
         let known = self.remotes.iter().position(|own| own.at == at);

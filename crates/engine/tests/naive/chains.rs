@@ -1,5 +1,5 @@
-//! Random chains: what each function is told, as a table of a chain file with its files and as the
-//! naive function.
+//! Random chains: the configuration of each function, as a table of a chain file with its files and
+//! as the naive function.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ use crate::router::{self, Router, Target};
 use crate::rules::{self, PORTS};
 use crate::second::{At, Second};
 
-/// A function with all that it is told.
+/// A function with its table, its files and its naive counterpart.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub(crate) function: &'static str,
@@ -32,7 +32,7 @@ pub(crate) struct Spec {
     pub(crate) naive: Naive,
 }
 
-/// What the naive function is built of.
+/// Configuration of the naive function.
 #[derive(Clone, Debug)]
 pub(crate) enum Naive {
     Router(router::Config),
@@ -66,7 +66,7 @@ impl Spec {
 }
 
 impl Spec {
-    /// Whether what leaves it has other addresses than what came.
+    /// Whether packets leave it with other addresses than they came with.
     pub(crate) fn moves_addresses(&self) -> bool {
         matches!(self.naive.whole(), Naive::Nat(_) | Naive::Balancer(_) | Naive::Ipsec(_))
     }
@@ -190,8 +190,8 @@ pub(crate) fn spec(draw: &mut Draw, place: usize, before: &[Spec], has_ports: bo
     }
     match draw.below(19) {
         0 | 1 => router(draw, place, has_ports),
-        // What goes through tunnels is steered by what they carry: those of one pair of ends have
-        // several states.
+        // Packets in tunnels are steered by their inner headers, so those of one pair of tunnel
+        // ends have several states.
         2 | 3 => firewall(draw, place, !before.iter().any(Spec::tunnels)),
         4 | 5 => nat(draw),
         6 | 7 => ipsec::draw::gateway(draw, place),

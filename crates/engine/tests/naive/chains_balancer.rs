@@ -24,13 +24,14 @@ pub(crate) fn load_balancer(draw: &mut Draw, place: usize, rewritten: bool) -> S
     };
     let is_dnat = matches!(mode, Mode::Dnat);
     let mut per_source_max = draw.of(&[0, 0, 0, 1, 1, 3]);
-    // It counts by shard. Without DNAT that is one for two addresses; behind a translator, whose
-    // outside address many hosts have, it is the host's.
+    // The limit counts by shard. Without DNAT, a pair of addresses has one shard. After a
+    // translator the shard is the host's, although many hosts share an outside address.
     if rewritten {
         per_source_max = 0;
     }
     let vips = vips(draw, per_source_max > 0 && !is_dnat);
-    // Which of two reasons a packet is dropped for hangs on the backend that it doesn't get.
+    // If a packet has two reasons to be dropped, its reason depends on the backend that it doesn't
+    // get.
     let shares = per_source_max == 0;
     let services: Vec<Service> = services(draw, &mode, &vips, shares);
     let timeouts = [0; 3].map(|_| 1 + draw.below(14) as u64);

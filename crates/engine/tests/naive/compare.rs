@@ -22,7 +22,7 @@ use crate::wire::{Frame, view};
 /// Runs of the engine that finding a smaller case may take.
 const TRIES: usize = 300;
 
-/// What is run.
+/// A chain, its settings and its input.
 #[derive(Clone)]
 pub(crate) struct Case {
     specs: Vec<Spec>,
@@ -122,7 +122,7 @@ impl Case {
         }
     }
 
-    /// Adds answers to what leaves the chain.
+    /// Adds answers to the packets that leave the chain.
     fn answer(&mut self, draw: &mut Draw, expire: bool) {
         let outcome = self.naive(&self.spied());
         self.frames = with_answers(draw, &self.frames, &outcome.sent, expire);

@@ -17,7 +17,7 @@ pub(crate) struct Config {
     pub(crate) mode: Mode,
 }
 
-/// What a packet is to the connections.
+/// The standing of a packet among the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     New,
@@ -68,7 +68,7 @@ impl Connections {
         }
     }
 
-    /// What a packet is whose headers can be seen.
+    /// The standing of a packet with readable headers.
     pub(crate) fn standing(&mut self, frame: &Frame, view: &View, policy: &Policy) -> Standing {
         self.entries.retain(|_, entry| entry.deadline > frame.now);
         let (src, dst) = view.addresses(&frame.bytes);

@@ -1,4 +1,4 @@
-//! The digest, from its manual: payloads themselves are remembered, not what MD5 makes of them.
+//! The digest, from its manual: it remembers payloads themselves, not their MD5 hashes.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::function::{Counters, Fate, Function};
 use crate::sums::mend;
 use crate::wire::{Frame, View, view};
 
-/// What is done to a packet whose payload was seen before.
+/// The action for a packet whose payload was seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnDuplicate {
     Count,
@@ -14,7 +14,7 @@ pub(crate) enum OnDuplicate {
     Drop,
 }
 
-/// The function. It is told of no more payloads than it has room for.
+/// The function. It gets no more payloads than it has room for.
 pub(crate) struct Digest {
     on_duplicate: OnDuplicate,
     min_len: usize,
@@ -53,7 +53,7 @@ impl Digest {
     }
 }
 
-/// Writes the DSCP; ECN, the two bits behind it, stays (RFC 2474, RFC 3168).
+/// Writes the DSCP; ECN, the two bits after it, stays (RFC 2474, RFC 3168).
 fn tag(frame: &mut Frame, view: &View, dscp: u8) {
     let at = view.l3;
     let old: [u8; 2] = [frame.bytes[at], frame.bytes[at + 1]];

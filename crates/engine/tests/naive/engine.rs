@@ -31,7 +31,7 @@ use crate::wire::Frame;
 
 const SEED: Seed = Seed::new(0x5eed);
 
-/// What came of a run.
+/// Results of a run.
 pub(crate) struct Run {
     pub(crate) outcome: Outcome,
     /// By function; a counter is between the number and itself.
@@ -248,7 +248,8 @@ fn alert(line: &Value) -> Alert {
     }
 }
 
-/// What was seen, by the places of the packets in the input; `numbers` are those of all of them.
+/// The frames that a spy saw, by the places of their packets in the input; `numbers` are the
+/// numbers of all input packets.
 fn by_input(numbers: &[u64], seen: Seen) -> Spied {
     let place = |number| numbers.binary_search(&number).expect("it came in");
     let seen = seen.into_iter();

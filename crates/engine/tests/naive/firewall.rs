@@ -8,7 +8,7 @@ use crate::nat::{FRAGMENTS_NANOS, Whole, fragment_key};
 use crate::rules::Rule;
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, be16, view};
 
-/// What a firewall is built of.
+/// Configuration of a firewall.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) rules: Vec<Rule>,
@@ -26,7 +26,7 @@ pub(crate) struct Firewall {
     firsts: BTreeMap<Whole, (Fate, u64)>,
 }
 
-/// What the rules say.
+/// The decision of the rules.
 pub(crate) struct Policy(Config);
 
 impl Firewall {

@@ -1,5 +1,5 @@
-//! What the functions of the naive chain have in common, and the chain itself: a packet at a time,
-//! from function to function.
+//! The interface of the naive chain's functions, and the chain itself: a packet at a time, from
+//! function to function.
 
 use std::collections::BTreeMap;
 
@@ -40,26 +40,26 @@ pub(crate) trait Function {
         false
     }
 
-    /// What it counted when the last packet came at `now`.
+    /// Its counters after the last packet, which came at `now`.
     fn counters(&self, now: u64) -> Counters;
 
-    /// What it told of.
+    /// Its alerts.
     fn alerts(&self) -> &[Alert] {
         &[]
     }
 
-    /// The records it told when the last packet came at `now`.
+    /// Its records after the last packet, which came at `now`.
     fn records(&self, _: u64) -> Vec<Told> {
         Vec::new()
     }
 
-    /// What it found wrong with the engine's choices.
+    /// Errors that it found in the engine's choices.
     fn complaints(&mut self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What a function did.
+/// Statistics of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) packets_in: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Left {
     pub(crate) frame: Frame,
 }
 
-/// What came of a chain.
+/// Results of a chain.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) sent: Vec<Left>,

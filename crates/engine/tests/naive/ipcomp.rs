@@ -1,5 +1,5 @@
-//! IP payload compression, from its manual, RFC 3173 and RFC 2394. What a stream looks like and
-//! which packets are tried is the engine's choice; what it inflates to is not.
+//! IP payload compression, from its manual, RFC 3173 and RFC 2394. The engine may choose the form
+//! of a stream and the packets to compress, but not the inflated data.
 
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::TINFLStatus;
@@ -15,7 +15,7 @@ const IPCOMP: u8 = 108;
 /// The well-known index of DEFLATE.
 const DEFLATE: u16 = 2;
 
-/// What one end is built of.
+/// Configuration of one end.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
     Compress {
@@ -125,7 +125,7 @@ impl Ipcomp {
     }
 }
 
-/// What is carried behind each header of an IP packet that is whole; the last is the transport's.
+/// The body after each header of a whole IP packet; the last is the transport's.
 fn places(frame: &Frame, view: &View) -> Vec<Place> {
     if view.version == 0 || view.snapped || view.fragment {
         return Vec::new();
@@ -156,7 +156,7 @@ fn stays(frame: &Frame, at: usize, protocol: u8) -> bool {
     matches!(protocol, 0 | 43) || protocol == 60 && is_routed
 }
 
-/// The protocol and the payload of what an IPComp header and its stream stand for.
+/// The protocol and the payload that an IPComp header and its stream restore.
 fn open(body: &[u8], len_max: usize, cpi: u16) -> Result<(u8, Vec<u8>), &'static str> {
     let (header, stream) = body.split_at_checked(4).ok_or("malformed")?;
     let own = be16(header, 2).unwrap_or(0) as u16;
@@ -179,7 +179,7 @@ fn inflated(stream: &[u8], len_max: usize) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-/// Puts `new` in the place of what the packet carries. Padding goes.
+/// Replaces the packet's body with `new`, and removes padding.
 fn replace(frame: &mut Frame, view: &View, (at, protocol, named): Place, new: &[u8]) {
     let bytes = &mut frame.bytes;
     bytes.truncate(at);

@@ -3,12 +3,12 @@
 //! it and of the engine's functions have to agree over random traffic: the same packets in the same
 //! order, the same drops by function and reason, the same counts.
 //!
-//! What a manual leaves to the function (which port, which backend) is taken from the engine's
-//! packets, and checked for what the manual says of it.
+//! A manual leaves some choices to the function, such as a port or a backend. They are taken from
+//! the engine's packets and checked against the manual.
 //!
-//! `NAIVE_CASES` says how many cases, `NAIVE_SEED` with which seed they begin, or that the clock
-//! says (`clock`); a failure shows its own. Unasked they are the same everywhere: a rare
-//! disagreement is to be met by whoever looks for it.
+//! `NAIVE_CASES` sets the number of cases. `NAIVE_SEED` sets the first seed, or takes it from the
+//! clock (`clock`); a failure shows its own. The defaults are the same everywhere, so a rare
+//! disagreement appears only in a run that searches for it.
 
 #[path = "../common/mod.rs"]
 mod common;

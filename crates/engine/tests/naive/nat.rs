@@ -31,7 +31,7 @@ pub(crate) struct Nat {
 /// Source, destination, identification and, of IPv4, protocol: what fragments of a packet share.
 pub(crate) type Whole = (IpAddr, IpAddr, u32, u8);
 
-/// What a packet carries.
+/// The content of a packet.
 enum Content {
     Flow { kind: Kind, from: u16, to: u16, segment: Option<Seen>, opens: bool },
     Error(Quoted),
@@ -233,7 +233,7 @@ impl Function for Nat {
     }
 }
 
-/// What an IP packet that is no later fragment carries, or why that can't be translated.
+/// The content of an IP packet that is no later fragment, or why it can't be translated.
 fn content(frame: &Frame, view: &View) -> Result<Content, &'static str> {
     let own = |protocol| protocol == if view.version == 4 { ICMP } else { ICMPV6 };
     let hidden = view.version == 6 && [0, 43, 44, 51, 60].contains(&view.protocol) && view.snapped;

@@ -1,4 +1,4 @@
-//! What no conversation sends: frames that are not IP, and frames that are not what they say.
+//! Frames that no conversation sends: those that are not IP, and those with wrong headers.
 
 use crate::draw::Draw;
 use crate::sums::mend;
@@ -22,7 +22,7 @@ pub(crate) fn non_ip(draw: &mut Draw) -> (u16, Vec<u8>) {
     }
 }
 
-/// Makes a frame one that is cut, short, or says what is not so.
+/// Cuts or shortens a frame, or makes its headers wrong.
 pub(crate) fn spoil(draw: &mut Draw, frame: &mut Frame) {
     let len = frame.bytes.len();
     match draw.below(7) {

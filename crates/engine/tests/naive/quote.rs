@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, addresses, be16};
 
-/// What a quoted packet says of itself.
+/// Fields of a quoted packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Quoted {
     pub(crate) protocol: u8,
@@ -38,8 +38,8 @@ impl Quoted {
     }
 }
 
-/// What the ICMP error in `frame` quotes; `None` where that is no packet of the same version with
-/// whole IP headers.
+/// The packet that the ICMP error in `frame` quotes; `None` unless it is of the same version and
+/// has whole IP headers.
 pub(crate) fn quoted(frame: &Frame, view: &View) -> Option<Quoted> {
     let bytes = frame.bytes.get(view.payload..view.end)?;
     if bytes.first()? >> 4 != view.version {

@@ -1,5 +1,5 @@
-//! What the naive translator and balancer write: addresses, ports, and the checksums over them (RFC
-//! 1624, RFC 768).
+//! Rewriting by the naive translator and balancer: addresses, ports, and the checksums over them
+//! (RFC 1624, RFC 768).
 
 use std::net::IpAddr;
 

@@ -25,7 +25,7 @@ pub(crate) type Mac = [u8; 6];
 /// The router's own Ethernet address, and its neighbours'.
 pub(crate) type Neighbours = (Mac, Vec<(IpAddr, Mac)>);
 
-/// What a router is built of.
+/// Configuration of a router.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     pub(crate) routes: Vec<(Prefix, Target)>,

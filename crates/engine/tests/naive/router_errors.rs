@@ -10,7 +10,7 @@ pub(crate) fn error(frame: &Frame, view: &View, src: IpAddr, message: (u8, u8)) 
     error_with(frame, view, src, message, [0; 4])
 }
 
-/// The same, with these bytes behind the checksum.
+/// The same, with these bytes after the checksum.
 pub(crate) fn error_with(
     frame: &Frame,
     view: &View,

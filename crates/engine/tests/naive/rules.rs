@@ -16,7 +16,7 @@ pub(crate) struct Side {
     pub(crate) ports: Vec<RangeInclusive<u16>>,
 }
 
-/// What is asked of the header behind IP's.
+/// Conditions on the header after that of IP.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Upper {
     /// Empty for any.

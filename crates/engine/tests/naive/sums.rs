@@ -10,7 +10,7 @@ pub(crate) fn sum(parts: &[&[u8]]) -> u16 {
     sum as u16
 }
 
-/// RFC 1624, equation 3: the checksum at `at` when bytes `old` of what it covers become `new`.
+/// RFC 1624, equation 3: the checksum at `at` after the bytes `old` that it covers become `new`.
 pub(crate) fn mend(bytes: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
     // A last byte alone is followed by a zero.
     let padding = &[0][..old.len() % 2];

@@ -46,7 +46,7 @@ pub(crate) fn wrap(
     complaint
 }
 
-/// What is derived of the flow lies in 172.16.0.0/16 or 100::/64.
+/// The source of the tunnel. One derived from the flow lies in 172.16.0.0/16 or 100::/64.
 fn source(own: Option<IpAddr>, chosen: Option<IpAddr>, dst: IpAddr) -> (IpAddr, Option<String>) {
     let (net, len) = if dst.is_ipv4() { ("172.16.0.0", 16) } else { ("100::", 64) };
     let net: IpAddr = net.parse().expect("an address");

@@ -53,10 +53,10 @@ pub(crate) struct Frame {
     pub(crate) wrapped: bool,
 }
 
-/// What the headers of a frame say. Places are counted from its first byte.
+/// Positions and fields of a frame's headers. Places are counted from its first byte.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
-    /// 4, 6, or 0 for what is not IP.
+    /// 4, 6, or 0 if it is not IP.
     pub(crate) version: u8,
     pub(crate) l3: usize,
     pub(crate) l4: usize,
@@ -77,7 +77,7 @@ pub(crate) struct View {
     pub(crate) snapped: bool,
     /// Whether it cut a header.
     pub(crate) cut: bool,
-    /// The name of what lies.
+    /// The name of the wrong header or field.
     pub(crate) lie: Option<&'static str>,
 }
 
@@ -128,7 +128,7 @@ impl View {
         }
     }
 
-    /// Goes over the link header; gives the ethertype of what follows, 0 for what has none.
+    /// Goes over the link header; returns the ethertype of its payload, 0 if it has none.
     fn link(&mut self, frame: &Frame) -> Read<usize> {
         let bytes = &frame.bytes[..];
         let by_version = |at: usize| match bytes.get(at).map(|byte| byte >> 4) {
@@ -207,7 +207,7 @@ impl View {
         self.end = wire_end.min(frame.bytes.len());
     }
 
-    /// Goes over extension headers; says whether what they carry was captured.
+    /// Goes over extension headers; returns whether their payload was captured.
     fn extensions(&mut self, frame: &Frame) -> Read<bool> {
         let (mut next, mut at, mut count) = (self.protocol, self.l4, 0);
         let lie = "ipv6-extension";
@@ -250,7 +250,7 @@ impl View {
         holds(before + self.offset + data <= 65_535, "fragment-bounds")
     }
 
-    /// The transport header of what is whole or a first fragment.
+    /// The transport header of a whole packet or a first fragment.
     fn upper(&mut self, frame: &Frame) -> Read {
         if self.later() {
             return Ok(());
@@ -314,7 +314,7 @@ fn tcp(body: &[u8], wire_len: usize) -> Read<usize> {
     short(body.get(..len).map(|_| len), "tcp-truncated")
 }
 
-/// RFC 768. What a first fragment says is the length of the whole datagram.
+/// RFC 768. The length in a first fragment is that of the whole datagram.
 fn udp(body: &[u8], wire_len: usize, fragment: bool) -> Read<usize> {
     short(body.get(..8), "udp-truncated")?;
     let len = be16(body, 4).unwrap_or(0);

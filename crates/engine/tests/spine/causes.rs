@@ -130,7 +130,7 @@ fn run(functions: &[(u64, usize)], settings: Settings, inputs: &[Input]) -> Outc
     run_in_stages(functions, false, settings, inputs)
 }
 
-/// The same, each in a stage of its own where `apart` says so.
+/// The same, each in a stage of its own if `apart`.
 fn run_in_stages(
     functions: &[(u64, usize)],
     apart: bool,
@@ -228,7 +228,7 @@ fn what_is_sent_back_meets_no_function_behind() {
             (of[0] + of[1], of[2])
         };
         assert_eq!([made(0), made(1), made(2)], [(0, 600), (300, 600), (600, 0)]);
-        // Of each half's; at the end they are told once more.
+        // Both halves count ticks; each gets one more at the end.
         let of_ticks = outcome.counter(0, "ticks") / 2 * 64 * TICK_MADE_MAX as u64;
         assert_eq!([0, 2].map(|at| outcome.counter(at, "of-ticks")), [of_ticks; 2]);
         let got = outcome.report.part.functions.iter().map(|function| function.packets_in);
@@ -244,7 +244,8 @@ fn what_is_made_finds_room_whatever_waits_for_the_sink() {
     assert_eq!(outcome.report.part.packets.generated, 15 * 20_000);
 }
 
-/// What one stage made may not take the room that the next needs for what it makes of it.
+/// Packets made by one stage may not take the room that the next needs for packets that it makes of
+/// them.
 #[test]
 fn stages_that_make_packets_leave_those_behind_them_room() {
     let inputs = steady(1500);

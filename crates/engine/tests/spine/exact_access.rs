@@ -1,5 +1,5 @@
-//! Access sets are true of the bytes themselves, for every form of every function
-//! ([`warpline_verify::exact`]). Functions that look at a frame's bytes say which fields they mean,
+//! Access sets match the accesses to the bytes themselves, for every form of every function
+//! ([`warpline_verify::exact`]). Functions that read a frame's bytes directly declare the fields,
 //! and nothing else checks that.
 
 use std::sync::Arc;
@@ -91,7 +91,7 @@ fn check(form: &Form, inputs: &[Carried]) {
     assert!(seen > 1000, "{}: {seen}", form.name);
 }
 
-/// Does what it doesn't declare, from one packet on, behind the accessors and their checks.
+/// Undeclared actions, from one packet on, that bypass the accessors and their checks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lie {
     WritesTtl,
@@ -99,12 +99,12 @@ enum Lie {
     ReadsTtl,
     /// By one bit of it.
     ReadsBit,
-    /// Puts a header in front, as in a tunnel, and says no more than that.
+    /// Puts a header before the packet, as in a tunnel, and declares no more than that.
     Moves,
-    /// And the header has what it did not declare.
+    /// Also, the header has data that it did not declare.
     MovesAndCopies,
     MovesAndDrops,
-    /// Does not say that it writes the payload, which has another place in the frame.
+    /// Does not declare that it writes the payload, which has another place in the frame.
     MovesInPart,
     /// Moves none, and writes payloads.
     MayMove,
@@ -119,10 +119,10 @@ enum Lie {
     WritesWord,
     WritesNextHop,
     Drops,
-    /// Keeps a time, tells of it when the run is over, and counts by it.
+    /// Keeps a time, reports it when the run is over, and counts by it.
     Remembers,
     TellsAtTicks,
-    /// Nobody knows by what.
+    /// Drops by a counter that all instances share.
     Draws,
 }
 
@@ -220,7 +220,7 @@ impl Liar {
     }
 }
 
-/// Puts a header in front of an IPv4 header, behind the link's, which it carries along.
+/// Puts a header before an IPv4 header, after the link's, which moves along.
 fn wrap(packet: &mut PacketMut<'_>, ttl: u8) {
     assert!(packet.reshape(-(OUTER as isize), 0));
     let frame = packet.frame_mut();

@@ -64,7 +64,7 @@ fn one_flow_on_one_of_many_lanes_ends() {
 
 #[test]
 fn a_number_that_lies_in_an_open_batch_holds_nobody_up() {
-    // The first packet's lane gets nothing else, while the other lane's queues fill behind it.
+    // The first packet's lane gets nothing else, while the other lane's queues fill after it.
     // Long packets: room runs out before the batch is late.
     let mut inputs = Traffic::new(19, 40, 0, 30_000).take(400);
     let longest = inputs.iter().max_by_key(|input| input.bytes.len()).expect("a frame").clone();
@@ -90,7 +90,7 @@ fn frames_as_long_as_a_source_may_give_and_longer() {
     }
 }
 
-/// A source that loses what is not taken, behind a sink that is slow.
+/// A run of a source that loses packets that are not taken, with a slow sink.
 fn hurried(inputs: &[Input], settings: Settings, idle_every: usize) -> (u64, u64) {
     let specs = all_four(1);
     let mut source = Frames::new(inputs);

@@ -1,5 +1,5 @@
-//! How much a lane takes: room for the worst case of what stages take, whatever the chain, never of
-//! all that might be under way.
+//! The memory of a lane: room for the worst case that stages may use, for any chain. It does not
+//! grow with everything that might be under way.
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ proptest! {
     }
 }
 
-/// What is made and sent back doesn't multiply: rows and rooms are a sum along the chain.
+/// Packets sent back don't multiply: rows and rooms are a sum along the chain.
 #[test]
 fn what_is_sent_back_adds_up() {
     let settings = Settings::default();

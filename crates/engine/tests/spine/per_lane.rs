@@ -16,7 +16,8 @@ fn settings(lanes: usize) -> Settings {
     Settings { lanes, batch_packets: 64, queue_batches: 2, slabs: 4, ..Settings::default() }
 }
 
-/// Packets by flow, with what may differ between one clock and several left out.
+/// Packets by flow. Packets without a flow are left out: they may differ between one clock and
+/// several.
 fn by_flow(sent: &[Sent]) -> BTreeMap<u16, Vec<Vec<u8>>> {
     let mut flows: BTreeMap<u16, Vec<Vec<u8>>> = BTreeMap::new();
     for packet in sent {

@@ -177,7 +177,7 @@ fn a_report_that_can_t_be_opened_ends_the_run_before_it_starts() {
 struct Reloading {
     frames: Frames,
     control: Arc<Control>,
-    /// At which frame, and by what.
+    /// Successors, each with the frame at which it takes over.
     successors: Vec<(usize, Successor)>,
 }
 

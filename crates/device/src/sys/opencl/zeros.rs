@@ -12,13 +12,13 @@ const LARGE: usize = 1 << 20;
 /// then has a tenth of it resident. Other memory is written.
 ///
 /// # Safety
-/// The caller owns `len` bytes at `base`, and nobody else uses them.
+/// The caller owns `len` bytes at `base`, and no other code uses them.
 pub(super) unsafe fn fill(base: NonNull<u8>, len: usize) {
     let start = base.as_ptr() as usize;
     let (from, to) = (start.next_multiple_of(PAGE), (start + len) / PAGE * PAGE);
     let given_back = len >= LARGE
         && is_private_and_anonymous(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default(), from, to)
-        // SAFETY: whole pages of the caller's block, whose content nobody needs.
+        // SAFETY: whole pages of the caller's block, whose content is not needed.
         && unsafe { libc::madvise(base.as_ptr().add(from - start).cast(), to - from, libc::MADV_DONTNEED) } == 0;
     let (head, tail) = if given_back { (from - start, to - start) } else { (len, len) };
     // SAFETY: both ranges are within the caller's block.

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::record::{End, Row, Told};
 use crate::function::Counters;
 
-/// What one direction of a flow has in all its records, and when that began and ended.
+/// Totals of one direction of a flow over all its records, with its first and last time.
 type Total = (u64, u64, u8, String, String);
 /// A direction, as a record shows it.
 type Way = [String; 7];
 
-/// Where the engine's records differ from the naive ones, or from what it counted.
+/// The first difference of the engine's records from the naive ones, or from the engine's counters.
 pub(crate) fn differ(engine: &[Told], naive: &[Told], counted: &Counters) -> Option<String> {
     let apart: BTreeSet<Way> =
         naive.iter().filter(|told| told.apart).flat_map(|told| ways(&told.row)).collect();
@@ -26,7 +26,7 @@ pub(crate) fn differ(engine: &[Told], naive: &[Told], counted: &Counters) -> Opt
         .or_else(|| sums(&engine_apart, &naive_apart))
 }
 
-/// What was counted is what is in the file.
+/// The first counter that differs from the records in the file.
 fn counts(engine: &[Told], counted: &Counters) -> Option<String> {
     let of = |end| engine.iter().filter(|told| told.end == end).count() as u64;
     let all = engine.len() as u64;
@@ -74,8 +74,8 @@ fn nearest<'a>(left: &'a [Told], own: &Told) -> Option<&'a Told> {
     left.iter().max_by_key(alike)
 }
 
-/// Records that packets ended are in the order of those, and what the end of the run ended stands
-/// behind them.
+/// Records that packets ended are in the order of those packets. Records that the end of the run
+/// ended follow them.
 fn order(engine: &[Told], naive: &[Told]) -> Option<String> {
     let mut rest = engine.iter();
     for own in naive.iter().filter(|told| told.is_here) {

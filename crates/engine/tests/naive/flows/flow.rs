@@ -31,7 +31,7 @@ impl Key {
     }
 }
 
-/// What one direction did; times are the packets' own, in microseconds.
+/// Counts of one direction; times are the packets' own, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Half {
     pub(super) packets: u64,
@@ -52,7 +52,7 @@ pub(super) struct Flow {
     pub(super) last_now: u64,
 }
 
-/// What a packet says.
+/// Fields of a packet that the monitor uses.
 pub(super) struct Seen {
     pub(super) key: Key,
     sides: [Side; 2],

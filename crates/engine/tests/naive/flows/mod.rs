@@ -19,19 +19,18 @@ const LINGER: u64 = 1_000_000;
 /// Ticks come so often, and one may just not have come.
 const TICK: u64 = 1_000_000;
 
-/// Which flows may have records in several shards, or make room for others: of those only totals
-/// are known.
+/// Which flows may have records in several shards, or may be evicted: only their totals are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Apart {
     None,
-    /// ICMP but echoes: errors are met where the packet is that they quote.
+    /// ICMP except echoes: an error is processed in the shard of the packet that it quotes.
     Messages,
     /// All without ports: they were other packets when they came.
     Portless,
     All,
 }
 
-/// What it is built of; times are microseconds.
+/// Configuration of the function; times are microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
     pub(crate) active: u64,
@@ -80,7 +79,7 @@ impl Monitor {
             self.flows.insert(key, flow);
             return;
         };
-        // Else a tick may have told of it.
+        // Otherwise a tick may have reported it already.
         let is_here = self.over(&flow, seen.now - flow.last_now).is_none();
         self.told.push(Told { apart, is_here, ..Told::of(&key, &flow, end) });
         if end == End::Active {

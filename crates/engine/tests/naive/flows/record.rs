@@ -28,13 +28,13 @@ impl End {
     ];
 }
 
-/// A record that was told.
+/// A reported record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     /// All but why it ended.
     pub(super) row: Row,
     pub(crate) end: End,
-    /// What is as right.
+    /// Another end that is equally right.
     pub(super) or: Option<End>,
     /// Whether only the totals of its flow are known.
     pub(super) apart: bool,
@@ -55,7 +55,7 @@ fn row(key: &Key, flow: &Flow) -> Row {
     if is_turned {
         ends.reverse();
         halves.reverse();
-        // What the source of an echo's record sent is replies.
+        // The source of a turned record of an echo sent the replies.
         message = message.map(|(kind, code)| match kind {
             8 if key.is_echo => (0, code),
             128 if key.is_echo => (129, code),

@@ -38,7 +38,7 @@ fn share_spis(sas: &mut [Sa]) {
     }
 }
 
-/// Two gateways, of which the second opens what the first seals.
+/// Two gateways; the second opens the packets that the first seals.
 pub(crate) fn gateways(draw: &mut Draw, places: [usize; 2]) -> [Spec; 2] {
     let sas: Vec<_> = (0..1 + draw.below(3)).map(|at| sa(draw, at, true)).collect();
     let policies = (0..draw.below(4)).map(|_| policy(draw, &sas)).collect::<Vec<_>>();
@@ -169,7 +169,7 @@ fn algorithms(draw: &mut Draw) -> (Cipher, Vec<u8>, Auth, Vec<u8>) {
     (cipher, draw.bytes(len), auth, draw.bytes(auth_len))
 }
 
-/// What an SA may carry: in transport mode of its own version.
+/// Selectors of an SA: in transport mode of its own version.
 fn selectors(draw: &mut Draw, end: IpAddr, is_tunnel: bool) -> Vec<Selector> {
     let own = if end.is_ipv4() { 4 } else { 6 };
     let one = |draw: &mut Draw| {

@@ -10,7 +10,8 @@ use super::sa::{Auth, Cipher, Sa};
 
 type Block = [u8; 16];
 
-/// What goes into ESP: padding is 1, 2, 3 and so on, as little as the cipher asks (RFC 4303, 2.4).
+/// The plaintext of ESP: padding is 1, 2, 3 and so on, as little as the cipher needs (RFC 4303,
+/// 2.4).
 pub(crate) fn text(sa: &Sa, payload: &[u8], next: u8) -> Vec<u8> {
     let mut text = payload.to_vec();
     let pad = (1..).find(|pad| (text.len() + pad + 1).is_multiple_of(block_len(sa))).unwrap_or(1);

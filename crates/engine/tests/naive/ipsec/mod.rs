@@ -21,7 +21,7 @@ use window::Window;
 const ESP: u8 = 50;
 const NAT_T_PORT: usize = 4500;
 
-/// What a gateway is built of.
+/// Configuration of a gateway.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) sas: Vec<Sa>,
@@ -48,7 +48,7 @@ pub(crate) struct Gateway {
     withheld: u64,
 }
 
-/// What an SA remembers.
+/// State of an SA.
 struct State {
     /// The last number that was used.
     sequence: u64,
@@ -238,8 +238,8 @@ impl Gateway {
         Fate::Forward
     }
 
-    /// Tells the sender of what is too big what would fit. No sender of IPv6 goes below 1280 (RFC
-    /// 8201, 4).
+    /// Sends the size that would fit to the sender of a packet that is too big. No sender of IPv6
+    /// goes below 1280 (RFC 8201, 4).
     fn answer(&mut self, why: &str, row: usize, frame: &Frame, view: &View, back: &mut Vec<Frame>) {
         let Some((v4, v6)) = self.config.icmp.filter(|_| why == "too-big") else { return };
         if view.version == 6 && view.end - view.l3 <= 1280 {

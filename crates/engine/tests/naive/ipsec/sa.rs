@@ -67,7 +67,7 @@ pub(crate) struct Limits {
     pub(crate) seconds: Option<u64>,
 }
 
-/// What a policy or an SA is for.
+/// The packets that a policy or an SA covers.
 #[derive(Clone, Debug)]
 pub(crate) struct Selector {
     pub(crate) src: Option<Prefix>,
@@ -77,7 +77,7 @@ pub(crate) struct Selector {
     pub(crate) ports: [Option<RangeInclusive<u16>>; 2],
 }
 
-/// What is done with packets that match.
+/// The action for packets that match.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     /// The place of the SA.

@@ -156,7 +156,7 @@ pub(crate) fn in_tunnel(
     [link, outer, body].concat()
 }
 
-/// The link header of `frame`, in front of a packet of `version`.
+/// The link header of `frame`, changed for a packet of `version`.
 pub(crate) fn announced(frame: &Frame, view: &View, version: u8) -> Vec<u8> {
     let mut header = frame.bytes[..view.l3].to_vec();
     if version == view.version {
@@ -179,7 +179,7 @@ pub(crate) fn announced(frame: &Frame, view: &View, version: u8) -> Vec<u8> {
     header
 }
 
-/// ESP, in UDP where the SA says so, and its protocol.
+/// ESP, in UDP if the SA has UDP ports, and its protocol.
 fn in_udp(sa: &Sa, esp: Vec<u8>, (src, dst): (IpAddr, IpAddr)) -> (Vec<u8>, u8) {
     let Some([from, to]) = sa.encap else { return (esp, ESP) };
     let len = 8 + esp.len() as u16;
@@ -231,7 +231,7 @@ pub(crate) fn in_transport_with(
     bytes
 }
 
-/// Tells the headers in front of `place` what they carry now.
+/// Sets the protocol, length and checksum in the headers before `place`.
 pub(crate) fn carry(bytes: &mut [u8], view: &View, place: Place, protocol: u8) {
     let (l3, len) = (view.l3, bytes.len() - view.l3);
     bytes[place.next_at] = protocol;

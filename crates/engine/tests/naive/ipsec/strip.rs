@@ -1,4 +1,4 @@
-//! What the naive gateway makes of the text of ESP (RFC 4303, 3.4.4.1; RFC 6040, 4.2; RFC 3948,
+//! The naive gateway's parser for the plaintext of ESP (RFC 4303, 3.4.4.1; RFC 6040, 4.2; RFC 3948,
 //! 3.1.2).
 
 use super::sa::Sa;
@@ -9,7 +9,7 @@ use crate::wire::{Frame, TCP, UDP, View, view};
 
 const NO_NEXT_HEADER: u8 = 59;
 
-/// What was inside.
+/// The content of a plaintext.
 pub(crate) enum Inside {
     Packet(Frame),
     Dummy,
@@ -17,7 +17,7 @@ pub(crate) enum Inside {
     Wrong(&'static str),
 }
 
-/// What is inside `text`, which came in `frame` by `sa`.
+/// The content of `text`, which came in `frame` by `sa`.
 pub(crate) fn strip(sa: &Sa, frame: &Frame, view: &View, text: &[u8]) -> Inside {
     let found = payload(text).and_then(|(payload, next)| match next {
         NO_NEXT_HEADER => Ok(None),
@@ -31,7 +31,7 @@ pub(crate) fn strip(sa: &Sa, frame: &Frame, view: &View, text: &[u8]) -> Inside 
     }
 }
 
-/// What is in front of the padding, and its protocol.
+/// The payload before the padding, and its protocol.
 fn payload(text: &[u8]) -> Result<(&[u8], u8), &'static str> {
     let [rest @ .., pad_len, next] = text else { return Err("malformed") };
     let len = rest.len().checked_sub((*pad_len).into()).ok_or("bad-padding")?;
@@ -53,7 +53,7 @@ fn from_tunnel(
         41 if payload.len() >= 40 => (6, 40, word(4).map(|len| len + 40)),
         _ => return Err("malformed"),
     };
-    // What is behind the packet is padding, too (RFC 4303, 2.7).
+    // Bytes after the packet are padding, too (RFC 4303, 2.7).
     let fits = |len: &usize| (least..=payload.len()).contains(len) && payload[0] >> 4 == version;
     let len = len.filter(fits).ok_or("malformed")?;
     let bytes = [&announced(frame, view, version)[..], &payload[..len]].concat();

@@ -53,7 +53,7 @@ pub(crate) fn add(draw: &mut Draw, frames: &mut Vec<Frame>, specs: &[Spec]) {
     place(frames, placed);
 }
 
-/// Puts each frame behind that of its number, with its time.
+/// Puts each frame after the one with its number, with the time of that one.
 fn place(frames: &mut Vec<Frame>, mut placed: Vec<(usize, Frame)>) {
     placed.sort_by_key(|(at, _)| *at);
     let last = frames.len() - 1;
@@ -113,14 +113,14 @@ impl Sender {
         self.sequence
     }
 
-    /// What the other end would seal: in transport mode it goes to the SA's end.
+    /// The packet that the other end would seal: in transport mode it goes to the SA's end.
     fn addressed(&self, frame: &Frame, view: &View) -> Option<Frame> {
         let mut frame = frame.clone();
         if !self.sa.is_tunnel {
             if view.fragment || self.sa.src.is_ipv4() != (view.version == 4) {
                 return None;
             }
-            // Checksums stay those of other addresses, as behind a NAT.
+            // Checksums stay those of other addresses, as after a NAT.
             let ends = [octets(self.sa.src), octets(self.sa.dst)].concat();
             let at = view.l3 + if view.version == 4 { 12 } else { 8 };
             frame.bytes[at..at + ends.len()].copy_from_slice(&ends);

@@ -11,7 +11,7 @@ const REACH: u64 = 1 << 31;
 pub(crate) struct Window {
     size: u64,
     esn: bool,
-    /// What was received before.
+    /// Numbers up to this one were received before.
     start: u64,
     highest: u64,
     received: BTreeSet<u64>,

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write};
 
-/// What is looked for.
+/// A pattern to search for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Content {
     pub(crate) bytes: Vec<u8>,
@@ -11,7 +11,7 @@ pub(crate) struct Content {
     pub(crate) is_nocase: bool,
     pub(crate) offset: Option<usize>,
     pub(crate) depth: Option<usize>,
-    /// Counted from behind the match before.
+    /// Counted from the end of the match before.
     pub(crate) distance: Option<i64>,
     pub(crate) within: Option<i64>,
     pub(crate) starts: bool,
@@ -22,8 +22,7 @@ pub(crate) struct Content {
     pub(crate) is_fast: bool,
 }
 
-/// Whether a payload holds all of `contents` where they are asked for. What has no payload holds
-/// none.
+/// Whether a payload holds all of `contents` in the required places. An empty payload holds none.
 pub(crate) fn hold(contents: &[Content], payload: &[u8]) -> bool {
     contents.is_empty() || (!payload.is_empty() && holds_from(contents, payload, 0))
 }

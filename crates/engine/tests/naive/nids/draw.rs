@@ -44,7 +44,7 @@ fn rule(draw: &mut Draw, narrow: usize, at: u32) -> Rule {
     let mut contents = contents(draw);
     let mut tests = tests(draw, protocol);
     if action == Action::Drop && may_be_tcp {
-        // What is dropped of a stream is a matter of the stream.
+        // A drop in a stream depends on the whole stream.
         action = Action::Alert;
     }
     // Without such a test, rules of TCP are about streams, and without contents about flows.
@@ -178,7 +178,7 @@ fn end(draw: &mut Draw, narrow: usize, with_ports: bool) -> End {
     End { addresses, ports }
 }
 
-/// No set is empty, and none has a version by what it excludes and another by what it has.
+/// No set is empty. None excludes prefixes of one version and includes prefixes of another.
 fn addresses(draw: &mut Draw) -> Set<Prefix> {
     let mut prefix = || {
         let version = draw.version();

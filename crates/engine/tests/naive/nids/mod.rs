@@ -18,11 +18,11 @@ use subject::Subject;
 
 /// Alerts of a packet.
 const ALERTS_MAX: usize = 15;
-/// Matches of a packet of which nothing is told that are noted.
+/// Noted matches of a packet that raise no alert.
 const SILENT_MAX: usize = 17;
 
-/// What nobody can tell without knowing how the function does it, or what is about flows, streams
-/// and fragments.
+/// Counters that depend on the function's implementation, or that count flows, streams and
+/// fragments.
 const UNKNOWN: [&str; 48] = [
     "rules_asked",
     "candidates",
@@ -144,7 +144,7 @@ impl Nids {
 
 fn alert(rule: &Rule, frame: &Frame, subject: &Subject<'_>, fate: Fate) -> Alert {
     let has_ports = [TCP, UDP, 132].contains(&subject.protocol);
-    // A port that can't be seen is told as 0.
+    // An unknown port is written as 0.
     let port = |port: Option<u16>| has_ports.then(|| port.unwrap_or(0).into());
     let name = match subject.protocol {
         TCP => "TCP".to_owned(),

@@ -104,7 +104,7 @@ impl<T> Set<T> {
 }
 
 impl Rule {
-    /// Its priority, of which the lowest comes first.
+    /// Its priority; the lowest number comes first.
     pub(crate) fn rank(&self) -> u8 {
         self.priority.unwrap_or(3)
     }
@@ -149,7 +149,7 @@ impl Protocol {
 }
 
 impl End {
-    /// What has no port is in no set of ports but that of all.
+    /// A packet without ports is only in the set of all ports.
     fn has(&self, (address, port): (IpAddr, Option<u16>)) -> bool {
         has_address(&self.addresses, address)
             && port.map_or_else(|| is_any_port(&self.ports), |port| has_port(&self.ports, port))

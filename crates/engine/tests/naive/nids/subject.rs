@@ -16,12 +16,12 @@ pub(crate) struct Subject<'a> {
     ends: [IpAddr; 2],
     ports: Option<(u16, u16)>,
     ip: &'a [u8],
-    /// The header behind that of IP and what follows; empty where it is not there.
+    /// The header after that of IP and the bytes after it; empty if it is missing.
     upper: &'a [u8],
 }
 
 impl<'a> Subject<'a> {
-    /// `None` where the header of IP, or one in front of it, can't be believed.
+    /// `None` if the IP header, or one before it, is invalid.
     pub(crate) fn of(frame: &'a Frame, view: &View) -> Option<Self> {
         let lies = view.lie.is_some();
         let behind = |name: &str| ["tcp", "udp", "icmp", "esp"].iter().any(|p| name.starts_with(p));
