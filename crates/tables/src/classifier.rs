@@ -6,9 +6,9 @@
 //! as a class. A look-up finds the class of the packet's number in each of the five dimensions; the
 //! rules that match are the AND of the five rows, and the first match is its lowest bit.
 //!
-//! A row of 10,000 rules has 157 words, nearly all of them zero. A summary with one bit for each
-//! word of a row says which are not; the AND of five summaries leaves a few words to look at
-//! (Baboescu and Varghese, "Scalable Packet Classification", 2001).
+//! A row of 10,000 rules has 157 words, nearly all of them zero. A summary has one bit for each
+//! word of a row, set if the word is not zero; the AND of five summaries leaves a few words to look
+//! at (Baboescu and Varghese, "Scalable Packet Classification", 2001).
 //!
 //! Addresses are found by binary search in the starts of their intervals, begun from an index by
 //! leading bits; ports and kinds in a direct map. All of it is flat arrays, which devices take as

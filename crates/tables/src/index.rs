@@ -70,7 +70,7 @@ impl Index {
         prefetch(&self.slots[hash as usize & self.mask]);
     }
 
-    /// What lies in the first place that is looked at for `hash`: to have it in the cache later.
+    /// The number in the first slot probed for `hash`, read to load it into the cache.
     #[inline]
     pub fn glance(&self, hash: u32) -> u32 {
         self.slots[hash as usize & self.mask].number
@@ -101,7 +101,7 @@ impl Index {
             if slot.is_empty() {
                 break;
             }
-            // An entry may move back to the hole unless its home lies behind the hole.
+            // An entry may move back to the hole unless its home is after the hole.
             let from_home = at.wrapping_sub(slot.hash as usize) & self.mask;
             if from_home >= at.wrapping_sub(hole) & self.mask {
                 self.slots[hole] = slot;

@@ -1,18 +1,18 @@
-//! Which entry of a full table goes: the oldest of the owner that has most of them, to the power of
-//! two.
+//! The entry to evict from a full table: the oldest of the owner with most entries, where counts
+//! are compared by their power of two.
 //!
-//! So what one owner (a source's address, say) makes pushes out what it made itself, and no owner
-//! can take the table from the others. Of several owners that have as many, the one goes first that
-//! has had so many for longest. Entries may be of kinds, each with owners of its own. Memory is
-//! fixed, every step takes a time of its own, and nothing depends on how the hash spreads, which is
-//! seeded anew for every table.
+//! So an owner (a source's address, say) evicts its own entries, and no owner can take the table
+//! from the others. Among several owners with as many entries, the one evicted first has had so
+//! many for longest. Entries may be of kinds, each with owners of its own. Memory is fixed, and no
+//! step takes longer with more entries. Nothing depends on how the hash spreads, which is seeded
+//! anew for every table.
 
 use core::hash::BuildHasher;
 use std::hash::RandomState;
 
 use crate::index::Index;
 
-/// Whose an entry is: its kind, and anything that tells owners apart.
+/// The owner of an entry: its kind, and a value that identifies the owner in it.
 pub type Owner = (u8, u64);
 
 /// See the module.
@@ -36,8 +36,7 @@ struct Entry {
     owner: u32,
 }
 
-/// What an owner has, and its neighbours among owners that have as many; `next` also among free
-/// places.
+/// An owner's entries, and its neighbours among owners with as many; `next` also links free places.
 #[derive(Clone, Copy)]
 struct Share {
     owner: Owner,
@@ -238,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    /// What the module says, with entries and owners in maps.
+    /// The rules of the module's documentation, with entries and owners in maps.
     #[derive(Default)]
     struct Model {
         /// By place: whose it is, and since when.

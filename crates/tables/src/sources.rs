@@ -1,4 +1,4 @@
-//! How many entries of a table each source address has, for a bound on that: fixed memory.
+//! The number of entries that each source address has in a table, to bound it: fixed memory.
 
 use crate::index::Index;
 use crate::keyed::HashKey;
@@ -26,8 +26,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// For a table of `capacity` entries of which one source may have `bound`; `None` where 0 says
-    /// any number.
+    /// For a table of `capacity` entries in which one source may have `bound`. `None` if `bound` is
+    /// 0, which allows any number.
     pub fn new(capacity: usize, bound: u32) -> Option<Self> {
         (bound > 0).then(|| Self {
             bound,

@@ -287,7 +287,7 @@ pub(crate) struct RunArguments {
 }
 
 impl RunArguments {
-    /// What is set on top of the chain file: by `--set`, then by options that have a key.
+    /// Settings that override the chain file: those of `--set`, then options that have a key.
     pub(crate) fn settings(&self) -> Vec<Setting> {
         let mut settings = Setting::of_set(&self.set);
         let lanes = self.lanes.map(|lanes| lanes.to_string());

@@ -1,4 +1,4 @@
-//! What a `[chain]` table says of lanes, the cores that they run on, and how packets are divided
+//! Keys of a `[chain]` table for lanes, the cores that they run on, and how packets are divided
 //! among them.
 
 use core::hash::BuildHasher;

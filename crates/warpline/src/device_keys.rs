@@ -41,7 +41,7 @@ pub(crate) fn open(name: &str) -> Result<Arc<dyn Device>, Missing> {
 /// Looks at a device that the command line names.
 ///
 /// # Errors
-/// It is not there, with the reason and those that are.
+/// The device is missing; with the reason and the devices present.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     if matches!(name, "cpu" | "auto") {
         return Ok(());

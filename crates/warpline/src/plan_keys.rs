@@ -1,5 +1,5 @@
-//! What a `[plan]` table says of how fields of packets cross to devices and back, for all chains of
-//! the file.
+//! Keys of a `[plan]` table: how fields of packets are copied to devices and back, for all chains
+//! of the file.
 
 use warpline_engine::{FramesBy, PlanOptions};
 use warpline_nf::Section;

@@ -85,7 +85,7 @@ pub(crate) fn refusal(input: &Input) -> Option<String> {
     }
 }
 
-/// What a port's key says, or its mistakes noted.
+/// The port in a key's value. Its mistakes are noted in `section`.
 pub(crate) fn read_port<T>(
     section: &mut Section<'_>,
     key: &str,

@@ -1,6 +1,6 @@
-//! Reload: on SIGHUP the chain file and the files that it names are read again, built beside what
-//! runs, and put in its place between two batches. Whatever is wrong with them is told, and what
-//! ran goes on.
+//! Reload: on SIGHUP the chain file and the files that it names are read again. The new chain is
+//! built beside the running one and replaces it between two batches. Errors are reported and the
+//! running configuration stays in place.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) struct Origin<'a> {
 /// A chain that runs.
 pub(crate) struct Running {
     pub(crate) live: Arc<LiveChain>,
-    /// What was left out of the files that it was built of.
+    /// Parts of its files that were skipped.
     pub(crate) left_out: Diagnostics,
     /// How its queues pause stages, and the instances that are linked to it.
     pub(crate) pressure: PressureOptions,

@@ -57,7 +57,7 @@ pub(crate) fn summary(
     text
 }
 
-/// What a signal is called that ends runs.
+/// The name of a signal that ended a run.
 fn signal_name(number: u8) -> String {
     let name = signal_hook::low_level::signal_name(number.into());
     name.map_or_else(|| format!("signal {number}"), str::to_owned)
@@ -240,7 +240,7 @@ fn functions(chain: &Chain, part: &Part, is_verbose: bool) -> String {
     text
 }
 
-/// What crossed for the launches of which a function is the first.
+/// The bytes copied for the launches that begin with a function.
 fn moved(transfers: &Transfers) -> String {
     let Transfers { to_device_bytes, to_host_bytes, .. } = *transfers;
     if to_device_bytes + to_host_bytes == 0 {
@@ -257,7 +257,7 @@ fn moved(transfers: &Transfers) -> String {
     )
 }
 
-/// What a function was built of.
+/// The configuration of a function.
 fn about(about: &About) -> String {
     about.lines.iter().map(|(what, text)| format!("    {what:<10} {text}\n")).collect()
 }
@@ -302,8 +302,8 @@ fn table_of(table: &Table) -> String {
     text
 }
 
-/// The rows that people are told, in the table's own order: of a long table those with most in its
-/// column of packets. A ranking is told whole: its length was asked for.
+/// The rows printed for people, in the table's own order. A long table is cut to the rows with most
+/// in its column of packets. A ranking is printed whole, since the user chose its length.
 fn busiest(table: &Table) -> Vec<&Vec<Cell>> {
     let packets = table.columns.iter().position(|name| *name == "packets");
     let count = |row: &[Cell]| match packets.and_then(|column| row.get(column)) {

@@ -38,7 +38,7 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
 /// Has a write beyond the limit on a file's size (`ulimit -f`) fail like one to a full disk, not
 /// end the program.
 pub(crate) fn ignore_size_limit() {
-    // To be told in a flag is all: then the system ends nothing.
+    // With a handler in place the system does not end the program. The flag itself is unread.
     let _ = flag::register(SIGXFSZ, Arc::default());
 }
 

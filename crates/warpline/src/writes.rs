@@ -10,7 +10,7 @@ use warpline_io_error::plain;
 #[derive(Default)]
 pub(crate) struct Writes {
     files: Vec<File>,
-    /// Those that were not there before.
+    /// Files that did not exist before.
     new: Vec<PathBuf>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Place(usize);
 pub(crate) struct Emptied(Vec<Option<File>>);
 
 impl Writes {
-    /// Opens the file at `path`, which is made if it is not there.
+    /// Opens the file at `path`, and creates it if it is missing.
     pub(crate) fn open(&mut self, path: &Path) -> Result<Place, String> {
         let is_new = fs::symlink_metadata(path).is_err();
         let opened = OpenOptions::new().append(true).create(true).open(path);
@@ -33,9 +33,9 @@ impl Writes {
         Ok(Place(self.files.len() - 1))
     }
 
-    /// The same for a file that a function will open again: it can be, and is emptied with the
-    /// others. What is no file, a pipe, is left to the function: who reads it must not see an end
-    /// before it began.
+    /// The same for a file that a function will open again. Checks that it can be opened, and
+    /// empties it with the others. Pipes and other special files are left to the function: their
+    /// reader must not see an end before the run began.
     pub(crate) fn open_for_other(&mut self, path: &Path) -> Result<(), String> {
         let is_special = |found: fs::Metadata| !found.is_file() && !found.is_dir();
         if fs::metadata(path).is_ok_and(is_special) {
@@ -49,7 +49,7 @@ impl Writes {
         self.new.clear();
         let files = std::mem::take(&mut self.files);
         for file in &files {
-            // What is no file, a pipe or a terminal, has nothing to be emptied of, and says so.
+            // Pipes and terminals can't be emptied, and return an error.
             let _ = file.set_len(0);
         }
         Emptied(files.into_iter().map(Some).collect())

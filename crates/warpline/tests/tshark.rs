@@ -15,8 +15,8 @@ use std::process::Command;
 
 use harness::{Demo, output_of};
 
-/// What is asked of each packet, in this order. Of packets in packets there are several, outer
-/// first.
+/// The fields that tshark prints of each packet, in this order. Packets in packets have several
+/// values, outer first.
 const FIELDS: [&str; 23] = [
     "frame.time_epoch",
     "eth.src",
@@ -251,8 +251,8 @@ fn neighbour(packet: &Dissected) -> &'static str {
     }
 }
 
-/// An ICMP error that the router made goes to the sender of what it quotes, and quotes a packet
-/// that came in just then.
+/// An ICMP error that the router made goes to the sender of the packet that it quotes, which came
+/// in at the same time.
 #[test]
 fn made_icmp_errors_quote_the_right_packet() {
     let Some((_, before, after)) = run() else { return };

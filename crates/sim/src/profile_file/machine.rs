@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 /// The version of its form.
 pub(super) const SCHEMA: u64 = 2;
 
-/// The same measurements, links and power. What is missing is left to the reader of the form.
+/// The same measurements, links and power. Missing values are left to the reader of
+/// [`super::WorkFile`].
 pub(super) fn converted(machine: &Value) -> Value {
     let works = machine["measurements"].as_array().map_or(&[][..], Vec::as_slice);
     let names = works.iter().flat_map(|one| [&one["function"], &one["beside"]["function"]]);

@@ -1,4 +1,4 @@
-//! `warpline check`: builds everything a chain file names, and says what came of it.
+//! `warpline check`: builds everything a chain file names, and reports the result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -80,11 +80,11 @@ fn check_all(
     strict.map_or(Ok(()), |input| super::strict::strict(&chains, path, options, input))
 }
 
-/// The machine has the cores that the chains' lanes are to run on, and devices have room for what
-/// all of them ask together, and whole frames go there as the file says.
+/// Checks the machine for all chains: cores for their lanes, the memory of a lane, the way of whole
+/// frames, and device memory for all chains together.
 ///
 /// # Errors
-/// One is not there or has none, and what would help.
+/// The first requirement that the machine does not satisfy, with a remedy.
 pub(crate) fn check_machine<'a>(
     chains: impl Iterator<Item = &'a Loaded> + Clone,
 ) -> Result<(), Failure> {
@@ -143,8 +143,8 @@ fn too_much(demand: &Demand) -> String {
 /// Version of the JSON's form; it grows when a meaning changes, not when something is added.
 const SCHEMA: u32 = 1;
 
-/// What programs are told of a chain: its functions with what they were built of, and what was left
-/// out.
+/// The description of a chain for programs: its functions with their configuration, and the skipped
+/// parts of its files.
 fn to_json(loaded: &Loaded, form: Form) -> Result<Value, Failure> {
     let (chain, deployment) = (loaded.chain(), &loaded.deployment);
     let pages = if form.is_verbose { try_pages(loaded)? } else { None };
@@ -206,7 +206,7 @@ fn tables(chain: &Chain, instance: &Instance) -> impl Iterator<Item = (TableSize
     })
 }
 
-/// What a table holds, in all and in a shard.
+/// The capacity of a table, in all and in a shard.
 fn table_line(table: &TableSize, count: usize) -> String {
     let TableSize { name, total, .. } = table;
     let each = total / count;

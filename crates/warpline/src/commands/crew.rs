@@ -1,8 +1,8 @@
 //! The threads of `warpline run` beside the chains': one that watches them, one that reloads.
 //!
-//! Whatever happens to one of them, the others come to an end: a thread that the system doesn't
-//! give, a panic, a signal while one waits in a call of the system that doesn't return. What was
-//! done is told and written all the same.
+//! If one of them fails, the others end: the system may refuse a thread, a thread may panic, or a
+//! signal may come while one is blocked in a system call. The results so far are reported and
+//! written in each case.
 
 use std::io;
 use std::mem::take;
@@ -128,7 +128,7 @@ pub(super) fn run(
         view.map(joined_soon);
         let signal = stops.first();
         let Some(last) = joined_soon(reloader) else {
-            // It waits for a file that it reads, for ever perhaps.
+            // It waits for a file that it reads, perhaps indefinitely.
             leave_with(finish(Outcome { chains, failures, signal }))
         };
         match last {
@@ -222,7 +222,7 @@ fn run_chains(
     (chains, failures)
 }
 
-/// What a thread left, if it ends within [`PATIENCE`].
+/// The result of a thread that ends within [`PATIENCE`].
 fn joined_soon<T>(thread: ScopedJoinHandle<'_, T>) -> Option<thread::Result<T>> {
     let started = Instant::now();
     while !thread.is_finished() {

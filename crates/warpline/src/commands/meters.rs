@@ -1,6 +1,6 @@
-//! `warpline devices --watch`: what meters say of each device, once a second until a signal comes
-//! or nobody reads any more. The devices' contexts stay open meanwhile, so what the driver takes
-//! for one counts as memory in use.
+//! `warpline devices --watch`: readings of each device's meters, once a second until a signal comes
+//! or the output is closed. The devices' contexts stay open meanwhile, so the driver's memory for a
+//! context counts as in use.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,7 +17,7 @@ use crate::{Failure, watch};
 const EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A device with what its meter said.
+/// A device and its meter's reading.
 type Read<'a> = (&'a Description, Reading);
 
 pub(crate) fn watch(json: bool) -> Result<(), Failure> {
@@ -95,13 +95,13 @@ fn in_lines(seconds: f64, devices: &[Read], cpu: &Result<f64, Missing>) -> Strin
 
 fn in_words(device: &Description, reading: &Reading) -> String {
     let Reading { power_w, memory_used, busy, .. } = reading;
-    // One reason is told once.
+    // If all three have the same reason, it is printed once.
     if let (Err(why), Err(memory), Err(busy)) = (power_w, memory_used, busy)
         && [memory, busy] == [why, why]
     {
         return format!("unknown: {why}");
     }
-    // To `size`, none at all is not known.
+    // `size` prints 0 bytes as unknown, so the least is 1.
     let of = |&used: &u64| format!("{} of {}", size(used.max(1)), size(device.memory));
     let memory = said(memory_used, of);
     let busy = said(busy, |busy| format!("{:.0} %", busy * 1e2));

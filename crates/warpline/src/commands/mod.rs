@@ -38,7 +38,7 @@ fn say_json(text: &str) -> Result<(), Failure> {
     is_heard(text).map(drop)
 }
 
-/// The same; says whether somebody still reads.
+/// The same; returns whether the output is still read.
 fn is_heard(text: &str) -> Result<bool, Failure> {
     match writeln!(std::io::stdout().lock(), "{}", shown(text)) {
         Ok(()) => Ok(true),

@@ -127,7 +127,7 @@ pub(super) fn located(chain: Option<&Path>, refused: &Refusal) -> Failure {
         let names = |text: &str| text == path.as_os_str() || folder_of(chain).join(text) == *path;
         let mut strings = Vec::new();
         table.get_ref().values().for_each(|value| texts(value, &mut strings));
-        // An input may say how fast it is read.
+        // An input may have its pace after a comma.
         let is_it =
             |text: &str| names(text) || text.split_once(',').is_some_and(|(text, _)| names(text));
         let places = strings.into_iter().filter(|(text, _)| is_it(text)).map(|(_, span)| span);

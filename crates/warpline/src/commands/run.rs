@@ -268,7 +268,7 @@ fn painted(text: &str) -> String {
     painted
 }
 
-/// Writes to standard error; nobody may be there to read it.
+/// Writes to standard error, which may be closed.
 pub(super) fn tell(text: &str) {
     let _ = io::stderr().lock().write_all(shown(&bounded(text)).as_bytes());
 }

@@ -1,6 +1,6 @@
-//! `warpline check --strict`: runs a chain over a capture to prove that its functions touch what
-//! they declare and nothing else, and that devices, with what the plan sends them, make of the
-//! packets what the CPU makes of them.
+//! `warpline check --strict`: runs a chain over a capture to prove that its functions touch only
+//! declared fields. It also proves that devices, with the fields that the plan sends them, produce
+//! the same packets as the CPU.
 //!
 //! Each function gets the packets that those before it let through, with their scratch words, and
 //! ticks as packet time passes. Fields that a phase does not declare as read hold other values

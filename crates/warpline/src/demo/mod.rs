@@ -5,8 +5,8 @@
 //!
 //! # What is seen
 //!
-//! One Ethernet link in front of the chain, with what reaches the chain from either side. Frames
-//! go to the gateway's address whoever they come from; only ARP goes elsewhere.
+//! The capture is of one Ethernet link before the chain, with the packets that reach the chain from
+//! either side. Frames go to the gateway's address whatever their sender; only ARP goes elsewhere.
 //!
 //! Conversations are seen both ways. What inside hosts send over IPv4 passes the NAT, so its
 //! answers go to 203.0.113.1 and the port that the NAT assigned. `tools/demo_ports.txt` lists
@@ -40,7 +40,7 @@
 //! | Internet, IPv6 | 2001:db8:ffff::/48 | provider's | servers: TCP 80 and 443, UDP 53, 123 and 16384-32767, ICMPv6 echo |
 //! | partners | 192.0.2.100-109 | provider's | clients of the intranet server |
 //! | intruder | 198.51.100.141 | provider's | TCP to 203.0.113.1, ports 8443 and 8444: SYN, ACK, RST |
-//! | scanner | 198.51.100.140 | provider's | probes 203.0.113.17-30, TCP and UDP ports where nothing listens |
+//! | scanner | 198.51.100.140 | provider's | probes closed TCP and UDP ports of 203.0.113.17-30 |
 //! | no route | 100.64.0.0/10, 2001:db8:dead::/48 | | so no default route, or these as unreachable |
 //!
 //! | traffic | how to tell it |
@@ -80,7 +80,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("policies.toml", include_str!("files/policies.toml")),
     (KEYS, include_str!("files/sas.toml")),
 ];
-/// The one among them that nobody else may read: those that have keys are refused otherwise.
+/// The file that only its owner may read; files with keys are refused otherwise.
 pub(crate) const KEYS: &str = "sas.toml";
 /// The name of the demo's capture among them.
 pub(crate) const CAPTURE: &str = "capture.pcap";

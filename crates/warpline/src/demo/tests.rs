@@ -150,7 +150,7 @@ struct Packet {
     /// Source, then destination.
     addresses: Vec<u8>,
     protocol: u8,
-    /// What the transport protocol sent, or a piece of it.
+    /// The transport message, or a fragment of it.
     message: Vec<u8>,
     /// Identification, offset in bytes, whether more follow.
     fragment: Option<(u32, usize, bool)>,

@@ -96,7 +96,7 @@ fn standard_output_is_the_capture_and_nothing_else() {
     assert!(ended.expect(0).stdout == expected);
 }
 
-/// What is set on the command line, and what it does to the demo's chain.
+/// Keys set on the command line, and their effect on the demo's chain.
 #[test]
 fn keys_are_set_from_the_command_line() {
     let demo = Demo::new();

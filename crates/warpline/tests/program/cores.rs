@@ -1,4 +1,4 @@
-//! Which cores threads run on, by what the system says of a running program.
+//! The cores that a running program's threads run on, as the system reports them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,7 +76,7 @@ fn lanes_run_on_the_cores_that_are_named_and_others_do_not() {
     let list: Vec<String> = cores.iter().map(ToString::to_string).collect();
     let list = list.join(",");
     check(&demo, &format!("--cores {list}"), &cores, &always);
-    // What no lane needs is nobody's, whether or not it is there.
+    // Cores beyond the lanes stay unused, whether or not they exist.
     check(&demo, &format!("--cores {list},1023 --lanes 1"), &[last], &always);
     // The file's key, and the command line on top of it.
     let chain = String::from_utf8(demo.read("chain.toml")).unwrap();
@@ -93,12 +93,12 @@ fn lanes_run_on_the_cores_that_are_named_and_others_do_not() {
     }
 }
 
-/// What was typed holds for the file that is read again, too.
+/// Options of the command line also apply to the file that is read again.
 #[test]
 fn a_reload_reads_the_file_as_the_start_did() {
     let demo = Demo::new();
     let core = own()[0];
-    // More lanes than cores, if nobody says otherwise.
+    // More lanes than cores, without an override.
     let chain = format!("[chain]\nfunctions = []\nlanes = 2\ncores = \"{core}\"\n");
     demo.write("chain.toml", chain);
     demo.warpline("check chain.toml").expect(2);

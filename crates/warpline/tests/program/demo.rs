@@ -5,7 +5,8 @@ use warpline_functions::FUNCTIONS;
 use crate::harness::Demo;
 use crate::stats::{self, whole};
 
-/// What a function counts when it does its work on the demo's traffic, and not just lets it by.
+/// Counters that a function increments when it does its work on the demo's traffic, and not just
+/// passes it.
 fn works(function: &str) -> &'static [&'static str] {
     match function {
         "digest" => &["digested", "unique", "duplicates", "duplicate_bytes"],

@@ -76,12 +76,13 @@ fn what_can_not_be_asked_of_a_device_is_told() {
 fn used(child: &Child) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    // proc(5): utime and stime are fields 14 and 15, the third is the first behind the name.
+    // proc(5): utime and stime are fields 14 and 15. The first field after the name is the third.
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// A tick is a hundredth of a second. One that doesn't rest uses all 300 of three; what one that
-/// rests is charged with depends on the machine, and was up to 17 on a virtual one.
+/// A tick is a hundredth of a second. An engine that doesn't rest uses all 300 ticks of three
+/// seconds. The ticks charged to one that rests depend on the machine, and were up to 17 on a
+/// virtual one.
 const TICKS_MAX: u64 = 60;
 
 #[test]

@@ -38,7 +38,7 @@ pub(crate) fn wait_until_running(demo: &Demo, child: &Child, more: usize) {
 /// sends.
 const ONE_LANE: usize = 6;
 
-/// A run that would take for ever.
+/// A run that would not end by itself.
 const ENDLESS: &str =
     "run chain.toml --stats s.json --input generate:packets=1000000000000,size=200";
 
@@ -60,7 +60,7 @@ fn a_full_disk_is_told_and_what_was_done_is_written() {
     }
     let ended = demo.warpline("run chain.toml --output none --stats /dev/full").expect(1);
     assert!(ended.stderr.contains("statistics: no space left"), "{}", ended.stderr);
-    // The traffic matters more than its copy, and goes on.
+    // The traffic matters more than its copy, and continues.
     let tap = "run chain.toml --set chain.tap=/dev/full --stats s.json";
     let ended = demo.warpline(tap).expect(1);
     let why = "error: chain \"demo\": tap: ended after 0 frames: ";
@@ -69,8 +69,7 @@ fn a_full_disk_is_told_and_what_was_done_is_written() {
     assert!(whole(&stats["chains"][0]["packets"]["sent"]) > 10_000);
 }
 
-/// The system allows files of some blocks only: what is there is what is said to be sent, to a
-/// packet.
+/// With a limit on the file size, the file has exactly the packets reported as sent.
 #[test]
 fn what_was_taken_and_not_written_is_not_sent() {
     let demo = Demo::new();
@@ -95,7 +94,7 @@ fn what_was_taken_and_not_written_is_not_sent() {
             let written = match demo.read(name).len() {
                 0 => 0,
                 _ => {
-                    // What is compressed by zstd lacks its end then, of which a warning tells.
+                    // A file compressed by zstd lacks its end then, which causes a warning.
                     let copy = "run chain.toml --set chain.functions=[] --output b.pcap --input";
                     demo.warpline(&format!("{copy} {name}")).expect(0);
                     pcap::parse(&demo.read("b.pcap")).1.len()
@@ -258,7 +257,7 @@ fn watched_devices_are_read_until_a_signal_or_until_nobody_reads() {
     }
 }
 
-/// The first signal can't end it, since nobody reads what it writes; the second does.
+/// The first signal can't end it, since its output is not read; the second does.
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let demo = Demo::new();
@@ -278,7 +277,7 @@ fn a_second_signal_ends_it_at_once() {
     assert!(whole(&chain["packets"]["in_flight"]) > 0, "{chain}");
 }
 
-/// A reload reads a pipe that nobody writes to.
+/// A reload reads a pipe without a writer.
 #[test]
 fn a_signal_ends_a_run_whose_reload_waits() {
     let demo = Demo::new();

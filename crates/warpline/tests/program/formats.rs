@@ -105,7 +105,7 @@ fn compressed_captures_that_are_cut_or_corrupt() {
             corrupt[len..len + 40].fill(0x55);
             demo.write("corrupt", corrupt);
             let ended = demo.warpline(&format!("{read} corrupt")).expect(1);
-            // What it decodes to may look wrong before it does not decode.
+            // Decoded bytes may look wrong before the decoder finds an error.
             assert!(ended.stderr.contains("input: at byte "), "{}", ended.stderr);
             assert!(ended.stderr.contains(" data"), "{}", ended.stderr);
             let packets = &stats::read(&demo, "s.json")["chains"][0]["packets"];
@@ -181,7 +181,7 @@ fn annotated_captures_say_why_packets_were_dropped() {
         }
         assert_eq!(comments, expected_comments(&annotated["chains"][0]));
         assert!(comments.len() > 10, "{comments:?}");
-        // What is sent is sent as ever, and counted as ever.
+        // Forwarded packets are sent and counted as without comments.
         let sent = packets.iter().filter(|packet| packet.comment.is_empty());
         assert!(sent.map(|packet| &packet.record).eq(&parse(&plain).1));
         let packets = |stats: &serde_json::Value| stats["chains"][0]["packets"].clone();

@@ -122,7 +122,7 @@ fn a_capture_that_is_cut_short_is_read_up_to_there() {
     }
 }
 
-/// What comes before the byte that makes no sense is not lost; the run failed all the same.
+/// Packets before the invalid length are not lost, but the run fails.
 #[test]
 fn a_length_that_lies_ends_the_run_with_what_came_before() {
     let demo = Demo::new();
@@ -190,7 +190,7 @@ fn other_link_types_are_counted_by_name() {
     }
 }
 
-/// Bytes of every sort behind a good file header and in front of one: never a panic, never a hang.
+/// Bytes of every sort after a good file header and before one: never a panic, never a hang.
 #[test]
 fn noise_never_hurts() {
     let demo = Demo::new();

@@ -1,5 +1,5 @@
-//! An IPsec gateway as its owner meets it: what is sealed is opened, bad files are told, and no key
-//! is ever shown.
+//! An IPsec gateway from its owner's view: sealed packets are opened, bad files are reported, and
+//! no key is ever shown.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ fn key(seed: u8) -> String {
 /// A folder with the files of a gateway and of the one that it talks to.
 pub(crate) struct Site(Demo);
 
-/// What an SA has besides its name, direction and number.
+/// The suite and key lengths of an SA.
 pub(crate) const CBC: &str = "aes-cbc 16 hmac-sha2-256-128 32";
 pub(crate) const CTR: &str = "aes-ctr 20 hmac-sha1-96 20";
 pub(crate) const GCM: &str = "aes-gcm 36 none 0";
@@ -231,7 +231,7 @@ fn all_mistakes_in_files_of_keys_are_told_and_no_key() {
     ] {
         assert!(run.stderr.contains(place), "{place}: {}", run.stderr);
     }
-    // What is no TOML at all is quoted without what may be a key.
+    // A line that is not TOML is quoted without any text that may be a key.
     for (from, to) in
         [("enc_key = ", "enc_key "), ("enc_key = \"", "enc_key = "), ("\"\nauth_key", "\nauth_key")]
     {
@@ -253,12 +253,12 @@ fn counter_modes_need_a_file_of_numbers() {
             let told = "bare.toml:4:7: SA \"one\": AES-CTR and AES-GCM with keys from a file need `nonce_state`";
             assert!(ended.stderr.contains(told), "{}", ended.stderr);
         }
-        // What comes in has its numbers from elsewhere.
+        // Inbound packets carry their own counters, and need no file.
         site.warpline("check open.toml").expect(0);
     }
 }
 
-/// A library that can't be loaded, in front of one that may be installed.
+/// Places a library that can't be loaded before one that may be installed.
 fn without_library(site: &Site, arguments: &str) -> Ended {
     fs::create_dir_all(site.path("lib")).unwrap();
     site.write("lib/libIPSec_MB.so.1", "this is not a library");

@@ -71,17 +71,17 @@ fn rekeyed(site: &Site) {
     );
     wait_until_running(site.demo(), &run.child, 1);
     assert_eq!(run.reload("reload: "), "reload: nothing changed\n");
-    // A broken file changes nothing, and says where it is broken.
+    // A broken file changes nothing, and its error has the place.
     site.write_secret("out.sas", &(one("out") + &two("out").replace("tunnel", "tonnel")));
     let told = run.reload(GOES_ON);
     assert!(told.starts_with("reload: seal.toml: 1 mistake\n"), "{told}");
     assert!(told.contains("out.sas:18:8: "), "{told}");
-    // Nor does one that is not there, or that others may read.
+    // Nor does a missing file, or one that others may read.
     std::fs::remove_file(site.path("out.sas")).unwrap();
     assert!(run.reload(GOES_ON).contains("no such file"));
     site.write("out.sas", one("out") + &two("out"));
     assert!(run.reload(GOES_ON).contains("`chmod 600` it"));
-    // Both are there before the policies name the new one.
+    // Both SAs are present before the policies name the new one.
     site.write_secret("out.sas", &(one("out") + &two("out")));
     assert_eq!(run.reload("reload: "), format!("{IN_PLACE}\n"));
     site.write("policies", policies(&["two", "one"]));
@@ -105,7 +105,7 @@ fn old_and_new_sa_stand_side_by_side() {
     assert_eq!(each.len(), 2, "{rows}");
     assert!(each[0] > 0 && each[1] > 0, "{rows}");
     assert_eq!(each[0] + each[1], whole(&packets["sent"]));
-    // The numbers of the old one went on over the reloads, and the new one's began with 1.
+    // The numbers of the old SA continued over the reloads, and the new one's began with 1.
     let (_, sealed) = pcap::parse(&site.read("sealed.pcap"));
     let mut next = [1; 2];
     for record in &sealed {

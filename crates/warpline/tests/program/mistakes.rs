@@ -88,7 +88,7 @@ fn all_mistakes_are_told_at_once() {
     assert!(told.starts_with("error: bad.toml: "), "{told}");
 }
 
-/// Files that are wrong in one way, and what is told.
+/// Files with one mistake each, and the expected message.
 #[test]
 fn chain_files_with_one_mistake() {
     let demo = Demo::new();

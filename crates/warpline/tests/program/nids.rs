@@ -1,5 +1,5 @@
-//! Rules and alerts: what is written and where, what is told of rules that can't be applied, and a
-//! reload.
+//! Rules and alerts: the output and its place, the messages about rules that can't be applied, and
+//! a reload.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ const CHAIN: &str = "[chain]\nfunctions = [\"nids\"]\ninput = \"capture.pcap\"\n
     [nids]\nrules = \"rules\"\nclassification = \"classes.config\"\n\
     [nids.variables]\nHTTP_SERVERS = \"203.0.113.16/28\"\n";
 
-/// What the demo's clients ask the web server for.
+/// The request that the demo's clients send to the web server.
 const LOGIN: &str = "alert tcp any any -> $HTTP_SERVERS 80 (msg:\"login\"; \
     flow:established,to_server; content:\"/account/login\"; classtype:policy-violation; sid:7; rev:2;)\n";
 
@@ -152,8 +152,7 @@ fn mistakes_in_the_table_are_told_with_their_place() {
     assert!(ended.stderr.contains("ids.toml:5:9: can't read \"rules\""), "{}", ended.stderr);
 }
 
-/// Whatever looks for literals, alerts are the same; Hyperscan that is asked for and is not there
-/// is a mistake.
+/// All matchers give the same alerts. Requesting a missing Hyperscan is a mistake.
 #[test]
 fn every_matcher_gives_the_same_alerts() {
     let demo = with(LOGIN, "");
@@ -200,7 +199,7 @@ fn files_that_are_no_rules_are_refused() {
             assert!(told.contains(why), "{why}: {told}");
         }
     }
-    // What runs goes on where the file that takes its place is none.
+    // The running rules stay in place if the new file has none.
     let demo = with(MARKS, "");
     let mut child = demo.start(ENDLESS);
     let lines = lines_of(child.stderr.take().unwrap());
@@ -212,7 +211,8 @@ fn files_that_are_no_rules_are_refused() {
     wait(child).expect(130);
 }
 
-/// Rules that are wrong, that ask for what is not there, and that run all the same are told apart.
+/// Broken rules, rules that need missing features, and rules that run with a remark are counted
+/// apart.
 #[test]
 fn what_became_of_rules() {
     let demo = with(
@@ -281,13 +281,13 @@ fn rules_change_while_packets_flow() {
         signal(&child, "HUP");
         lines.recv_timeout(LIMIT).expect("an answer to SIGHUP")
     };
-    // What marked the flows is gone; that they are marked is not.
+    // The rules that marked the flows are gone, but the marks stay.
     assert_eq!(reload(MARKED), "reload: [nids] in place");
-    // A rule that is wrong is told with its place, and the rest takes the place of what ran.
+    // A broken rule is reported with its place, and the other rules replace the running ones.
     assert_eq!(reload(&format!("{MARKED}alert ip any any\n")), "reload: [nids] in place");
     assert_eq!(lines.recv_timeout(LIMIT).unwrap(), "reload: skipped, 1 in all:");
     assert!(lines.recv_timeout(LIMIT).unwrap().starts_with("rules:2:"));
-    // Of a chain file that is wrong, nothing takes the place of what runs.
+    // A chain file with a mistake replaces nothing.
     demo.write("ids.toml", CHAIN.replace("[nids]\n", "[nids]\nwindow_kib = 1\n"));
     signal(&child, "HUP");
     let told = || lines.recv_timeout(LIMIT).unwrap();

@@ -32,7 +32,7 @@ pub(crate) fn capture(link: u32, records: &[Record]) -> Vec<u8> {
     file
 }
 
-/// The link type and the records of a whole nanosecond pcap, with nothing behind them.
+/// The link type and the records of a whole nanosecond pcap, with no bytes after them.
 #[track_caller]
 pub(crate) fn parse(file: &[u8]) -> (u32, Vec<Record>) {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());

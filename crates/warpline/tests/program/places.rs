@@ -18,10 +18,10 @@ fn paths_are_relative_to_the_chain_file_or_to_where_one_types() {
     assert!(demo.read("inner/place/tap.pcap").len() > expected.len());
     stats::read(&demo, "here.json");
     demo.read("here.jsonl");
-    // What is typed is relative to the folder one is in.
+    // Paths on the command line are relative to the current folder.
     demo.warpline("run inner/place/chain.toml --input capture.pcap --output here.pcap").expect(0);
     assert!(demo.read("here.pcap") == expected);
-    // Absolute paths are what they are.
+    // Absolute paths stay as they are.
     let absolute = demo.path("absolute.pcap");
     let set = format!("run inner/place/chain.toml --set chain.output={}", absolute.display());
     demo.warpline(&set).expect(0);
@@ -36,7 +36,7 @@ fn no_file_is_two_things() {
     symlink("capture.pcap", demo.path("soft.pcap")).unwrap();
     fs::create_dir(demo.path("folder")).unwrap();
     symlink(".", demo.path("here")).unwrap();
-    // A link to a file that is not there yet.
+    // A link to a file that does not exist yet.
     symlink("later.json", demo.path("dangling")).unwrap();
     let capture = demo.read("capture.pcap");
     let texts = ["chain.toml", "firewall.rules", "routes.txt", "neighbours.txt"];
@@ -98,12 +98,12 @@ fn no_file_is_two_things() {
         assert!(!demo.path("out.pcap").exists(), "{options}");
     }
     assert!(!demo.path("f").exists());
-    // What a function wrote yesterday is no input of today.
+    // A function's output of an earlier run does not count as an input.
     for _ in 0..2 {
         demo.warpline("run chain.toml --set flow_monitor.csv=flows.csv").expect(0);
     }
     fs::remove_file(demo.path("out.pcap")).unwrap();
-    // Devices may be many things.
+    // Devices may have several purposes.
     let nulls = "--output /dev/null --stats /dev/null --alerts /dev/null";
     demo.warpline(&format!("run chain.toml {nulls}")).expect(0);
 }

@@ -52,7 +52,7 @@ impl Model {
                 Some(from) => self.has(from, &field),
                 None => self.0.keys().any(|memory| self.has(memory, &field)),
             };
-            // A frame that crosses whole may hold what nobody will ask for again.
+            // A frame copied whole may hold stale fields, if they are not read later.
             if is_there || crossing["way"] != "frame" {
                 assert!(is_there, "{field} is stale where it is copied from: {crossing}");
                 self.0.entry(to.to_owned()).or_default().insert(field);
@@ -164,8 +164,8 @@ impl<'a> Walk<'a> {
     /// The kernel, and the copies after it.
     fn run(&mut self, function: &Value, step: &Value, device: &str) {
         let (name, model) = (function["name"].as_str().unwrap(), &mut self.model);
-        // What the kernel leaves to the host is done there, or fetched from the mirror that the
-        // kernel uses.
+        // Packets that the kernel leaves are processed on the host, with fields there or fetched
+        // from the mirror that the kernel uses.
         let is_direct = step["to_device"]["way"] == "direct";
         for field in fields(&function["fallback"]) {
             let is_there = model.has("", &field) || !is_direct && model.has(device, &field);
@@ -298,8 +298,8 @@ fn a_plan_is_told_in_words() {
     }
 }
 
-/// A profile is made of a machine, plans go by it and say so, and that of another machine is
-/// refused.
+/// The profile describes this machine, plans use it and report that, and the profile of another
+/// machine is refused.
 #[test]
 fn plans_go_by_what_was_measured() {
     let demo = Demo::new();
@@ -417,7 +417,7 @@ fn a_device_that_is_told_to_copies() {
     assert!(there[1..].iter().all(|other| there[0] <= *other), "{there:?}");
 }
 
-/// Whole frames by kernels: the same packets, and what says so.
+/// Kernels that copy whole frames: the same packets, and the output that reports the way.
 #[test]
 fn kernels_carry_whole_frames_where_the_file_says_so() {
     let demo = Demo::new();

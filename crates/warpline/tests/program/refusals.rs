@@ -121,7 +121,7 @@ fn check_refuses_what_run_refuses() {
         assert!(told.contains(&place) && told.contains(why), "{chain}\n{told}");
         assert!(files(&demo) == before, "{chain}");
     }
-    // What is asked for in vain is told.
+    // An option without effect causes a warning.
     demo.write(
         "ids.toml",
         one(input).replace("\"nids\"]", "]").replace("[nids]\nrules = \"rules\"\n", ""),

@@ -1,4 +1,5 @@
-//! Reload on SIGHUP: new rules hold for what comes next, broken ones are told, and nothing is lost.
+//! Reload on SIGHUP: new rules apply to later packets, broken rules are reported, and no packet is
+//! lost.
 
 use std::io::{BufRead, BufReader};
 use std::process::ChildStderr;

@@ -87,7 +87,7 @@ fn seeds_out_of_range_are_told() {
     }
 }
 
-/// The running seed goes on through a reload, a drawn one too; another one can't take its place.
+/// The running seed stays through a reload, also a drawn one. Another one can't replace it.
 #[test]
 fn a_reload_keeps_the_seed() {
     let demo = demo();

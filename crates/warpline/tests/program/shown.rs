@@ -1,5 +1,5 @@
-//! What is not shown: keys, whatever a file of them is named as, and what would move a terminal's
-//! cursor.
+//! Text that must not be shown: keys, in whatever way their file is named, and characters that move
+//! a terminal's cursor.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -156,7 +156,7 @@ fn keys_are_in_no_core() {
     assert_eq!((status.signal(), status.core_dumped()), (Some(6), false));
 }
 
-/// What no one writes by hand is refused at a stated size, and soon.
+/// Unreasonably large configurations are refused at a stated size, and quickly.
 #[test]
 fn configurations_have_bounds() {
     let demo = Demo::new();

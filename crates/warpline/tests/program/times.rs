@@ -12,7 +12,7 @@ use crate::stats::{self, whole};
 const SECOND: u64 = 1_000_000_000;
 /// A moment of the year 2025.
 const START: u64 = 1_750_000_000 * SECOND;
-/// The last second that a pcap can tell of.
+/// The last second that a pcap can represent.
 const FAR: u64 = 4_294_967_295 * SECOND;
 
 const CHAIN: &str = "[chain]\nfunctions = [\"flow_monitor\", \"nids\"]\ninput = \"times.pcap\"\n\
@@ -144,7 +144,7 @@ fn real_gaps_age_what_is_kept_and_clocks_set_back_do_not_stop_it() {
     assert_eq!(told.records.len(), 6, "{:?}", told.records);
     assert_eq!(told.alerts.1, 4);
     assert_eq!((whole(&told.chain["time"]["gaps"]), whole(&told.chain["time"]["strays"])), (3, 0));
-    // Two captures of the same time, one behind the other; the first packet of all is of no time.
+    // Two captures of the same period, one after the other; the first packet of all has no time.
     let mut records = vec![from(3, 0)];
     records.extend(
         [talk(START), talk(START + 100 * SECOND), talk(START), talk(START + 100 * SECOND)].concat(),

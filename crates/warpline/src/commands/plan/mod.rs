@@ -142,7 +142,7 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
     Ok(text)
 }
 
-/// What crosses in one direction: of the frame, then of the launch's table.
+/// The fields and bytes copied in one direction: of the frame, then of the launch's table.
 fn line(what: &str, crossing: &Crossing) -> String {
     let (frame, metadata) = (crossing.fields & FieldSet::FRAME, crossing.fields & !FieldSet::FRAME);
     let mut parts = Vec::new();

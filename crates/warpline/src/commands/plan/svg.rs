@@ -77,7 +77,7 @@ fn lanes(body: &mut String, loaded: &Loaded, own: &Planned, plan: &Plan) {
     }
 }
 
-/// What crosses at a step, on both sides of the function's box.
+/// The copies of a step, as arrows on both sides of the function's box.
 fn arrows(body: &mut String, (x, y): (usize, usize), step: &Step, room: f64) {
     let back = step.to_host_bytes();
     let host = 40 + BOX.1;
