@@ -34,7 +34,8 @@ const FRAME_SIZE: u8 = 0x11;
 const ANNOTATIONS: u8 = 0x55;
 /// Of a kind: `SpillRefill`.
 const SPILL_REFILL: u32 = 1;
-/// `EIFMT_SVAL`: as many bytes follow as it says; of the other formats none.
+/// `EIFMT_SVAL`: the head's last two bytes give the number of bytes that follow it; in other
+/// formats none follow.
 const WITH_BYTES: u8 = 0x04;
 /// Bytes of an entry of an ELF symbol table.
 const SYMBOL_LEN: usize = 24;

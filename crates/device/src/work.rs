@@ -275,7 +275,7 @@ impl Work {
     }
 }
 
-/// Not every device knows memory without a byte.
+/// Some devices have no empty memory.
 const EMPTY: &str = "an argument without a byte";
 
 impl KernelCall {

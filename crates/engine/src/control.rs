@@ -35,7 +35,7 @@ pub struct Control {
 /// away from the other threads.
 pub(crate) const TELL_EVERY: u64 = 16_384;
 
-/// What became of packets so far, as [`Packets`] has it.
+/// Counts of packets by their outcome so far, as in [`Packets`].
 #[derive(Default)]
 struct Settled {
     sent: AtomicU64,
@@ -118,7 +118,7 @@ impl Control {
         std::mem::take(&mut news.fresh)
     }
 
-    /// Tells an operator, unless another lane has told the same.
+    /// Reports `what` to the operator, unless another lane has reported the same.
     pub(crate) fn tell(&self, what: String) {
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         if !news.once.contains(&what) {
@@ -195,7 +195,7 @@ impl Control {
         part
     }
 
-    /// Tells what became of packets since `told`, which becomes `now`.
+    /// Publishes the outcomes of packets since `told`, which becomes `now`.
     pub(crate) fn tell_settled(&self, now: &Packets, told: &mut Packets) {
         let Settled { sent, absorbed, dropped, malformed, overload, unwritten } = &self.settled;
         for (count, more) in [
@@ -239,14 +239,14 @@ impl Control {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Packets that reached the end of the chain so far, told as those that were read.
+    /// Packets that reached the end of the chain so far, published like those that were read.
     pub fn ended(&self) -> u64 {
         let Settled { sent, absorbed, dropped, malformed, overload, unwritten } = &self.settled;
         let all = [sent, absorbed, dropped, malformed, overload, unwritten];
         all.into_iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Share of the source that was read, 0 to 1, where the source can know.
+    /// Share of the source that was read, 0 to 1, if the source reports it.
     pub fn progress(&self) -> Option<f64> {
         let share = f64::from_bits(self.progress.load(Ordering::Relaxed));
         (share.is_finite() && share > 0.0).then_some(share.min(1.0))

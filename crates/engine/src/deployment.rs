@@ -343,7 +343,7 @@ impl Deployment {
         self.was_loaded.get().is_some()
     }
 
-    /// Tries whether the devices that it requires can carry whole frames as its plan says.
+    /// Tests whether the devices that it requires can carry whole frames as its plan expects.
     ///
     /// # Errors
     /// The first instance whose device can't, with the reason.

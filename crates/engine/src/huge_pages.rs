@@ -35,7 +35,7 @@ pub struct HugePages {
 /// system has no `/proc/self/smaps`.
 ///
 /// # Errors
-/// A run would not start for want of memory.
+/// A run would not start for lack of memory.
 pub fn try_huge_pages(
     deployment: &Deployment,
     settings: &Settings,

@@ -63,7 +63,7 @@ impl Rooms {
         self.longest = self.longest.max(room);
     }
 
-    /// Slabs that they fill; a slab's end may stay empty for want of one room.
+    /// Slabs that they fill; a slab's end may stay empty because a room doesn't fit.
     fn slabs(self) -> usize {
         let filled = (SLAB_LEN + ALIGN).saturating_sub(self.longest).max(ALIGN);
         if self.bytes == 0 { 0 } else { self.bytes.div_ceil(filled) + 1 }

@@ -135,7 +135,7 @@ impl Merge {
         self
     }
 
-    /// Sends what is next as far as it is there. Says whether anything was done.
+    /// Sends the next packets as far as they have arrived. Returns whether anything was done.
     pub(crate) fn step(&mut self, control: &Control) -> bool {
         let mut worked = self.send_held(false);
         while !self.finished && self.send_next(control) {
@@ -300,11 +300,11 @@ impl Merge {
         }
     }
 
-    /// Counts what became of the packets of a batch that need not be seen.
+    /// Counts the packets of a batch that need not be seen, by their outcome.
     fn count(&mut self, batch: &Batch) {
         let tally = batch.tally();
         let packets = &mut self.part.packets;
-        // Nobody is there to send to.
+        // There is no sink to send them to.
         packets.absorbed += tally.of(Verdict::Forward) + tally.of(Verdict::Return);
         packets.dropped += tally.of(Verdict::Dropped);
         packets.absorbed += tally.of(Verdict::Absorbed);
@@ -312,7 +312,7 @@ impl Merge {
         packets.overload += tally.of(Verdict::Overload);
     }
 
-    /// Counts what became of these packets, and sends those whose end that is.
+    /// Counts these packets by their outcome, and sends those that leave here.
     fn settle(&mut self, batch: &mut Batch, range: Range<usize>) {
         if self.neighbours.is_none() {
             return self.settle_burst(batch, range, None);
@@ -379,8 +379,8 @@ impl Merge {
         }
     }
 
-    /// Shows the sink a packet that is not sent, if it wants to see those; `at_egress` says why it
-    /// was dropped after the last function.
+    /// Shows the sink a packet that is not sent, if the sink asks for those; `at_egress` is the
+    /// reason for a drop after the last function.
     fn show_drop(&mut self, packet: Packet<'_>, at_egress: Option<&'static str>) {
         let of_egress = at_egress.map(|reason| format!("dropped at egress: {reason}"));
         let own = self.comments.as_ref().and_then(|comments| comments.of(packet));

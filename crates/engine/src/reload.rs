@@ -118,7 +118,7 @@ impl Successor {
             };
             if let Some(new) = new {
                 instance.function = Arc::from(new);
-                // It is no longer what its table says.
+                // It no longer matches its table.
                 instance.fingerprint = instance.fingerprint.wrapping_add(1);
                 any = true;
             }

@@ -41,7 +41,7 @@ pub enum Ports {
     PerLane(Vec<(Box<dyn Source>, Box<dyn Sink>)>),
 }
 
-/// What became of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Everything that was counted.
@@ -113,7 +113,7 @@ struct Built {
     bell: OwnBell,
 }
 
-/// Runs `deployment` until its source ends or `control` says stop; everything read is drained.
+/// Runs `deployment` until its source ends or `control` stops it; everything read is drained.
 pub fn run(
     deployment: &Deployment,
     settings: &Settings,
@@ -174,7 +174,7 @@ pub fn run_to(
     control.end();
     ended.part.warnings.splice(0..0, told);
     let mut seen = std::collections::HashSet::new();
-    // Lanes tell the same.
+    // Lanes may report the same warning.
     ended.part.warnings.retain(|warning| seen.insert(warning.clone()));
     // The state and the arenas are still there.
     let huge_pages = settings.counts_huge_pages.then(|| huge_pages(&arenas)).flatten();

@@ -31,7 +31,7 @@ pub enum EndedBy {
     Error,
 }
 
-/// What became of packets.
+/// Packets by their outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packets {
     /// Read from the source.

@@ -81,7 +81,7 @@ unsafe impl HostMemory for HeapPages {
     }
 }
 
-// SAFETY: the value owns its block; the trait's methods only tell where it is.
+// SAFETY: the value owns its block; the trait's methods only return its place.
 unsafe impl Send for HeapPages {}
 // SAFETY: as above.
 unsafe impl Sync for HeapPages {}
@@ -105,7 +105,8 @@ pub struct Region {
     reach: Reach,
 }
 
-/// Which device's kernels reach all of a region, and how. It is the one that knows the region.
+/// Which device's kernels reach all of a region, and how. The region is registered with that
+/// device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Nobody,

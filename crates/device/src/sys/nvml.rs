@@ -67,7 +67,7 @@ impl Gpu {
         Self::found(api()?.by_bus, bus, "NVML does not know the device")
     }
 
-    /// The MIG instance with a UUID, of which NVML says the memory alone.
+    /// The MIG instance with a UUID. NVML reports only its memory.
     pub(crate) fn instance(uuid: &str) -> Result<Self, Missing> {
         Self::found(api()?.by_uuid, &format!("MIG-{uuid}"), "NVML does not know the instance")
     }
@@ -115,7 +115,8 @@ impl Gpu {
         right(code, "NVML does not say the utilisation").map(|()| f64::from(rates.gpu) / 1e2)
     }
 
-    /// Whether it is divided into MIG instances. A GPU that knows no MIG, or does not say, is not.
+    /// Whether it is divided into MIG instances. A GPU without MIG, or one that doesn't report it,
+    /// is not.
     pub(crate) fn is_divided(&self) -> bool {
         let (mut now, mut next) = (0, 0);
         // SAFETY: the handle is NVML's; two numbers are written.

@@ -25,7 +25,7 @@ fn of(signal: libc::c_int) -> Option<libc::sigaction> {
     let mut action = MaybeUninit::uninit();
     // SAFETY: no new action is given; the old one is written to memory of its size.
     let answer = unsafe { libc::sigaction(signal, core::ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: written where the call says that it succeeded.
+    // SAFETY: a call that succeeded has written it.
     (answer == 0).then(|| unsafe { action.assume_init() })
 }
 

@@ -13,7 +13,7 @@ use crate::{Deployment, Settings};
 pub struct Demand {
     /// The device.
     pub device: String,
-    /// Its memory, in bytes; 0 where it doesn't say.
+    /// Its memory, in bytes; 0 if it doesn't report it.
     pub memory: u64,
     /// The names of the chains.
     pub chains: Vec<String>,

@@ -260,7 +260,7 @@ impl Executor {
         let Crossings { there, back, .. } = self.crossings;
         let room = self.by.findings_room(count);
         if let Some(findings) = findings {
-            // Its head says that nothing is kept yet.
+            // Its head is that of an empty list.
             let head = 0..FoundLists::HEAD_LEN;
             work.steps.push(Step::CopyIn { from: found(head.clone()), to: findings.at(head) });
         }

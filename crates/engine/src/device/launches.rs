@@ -71,19 +71,19 @@ enum State {
     Over(How),
 }
 
-/// What became of a launch.
+/// The outcome of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     /// The device did it.
     Done,
-    /// The CPU is to do it.
+    /// The CPU has to do it.
     OnCpu {
-        /// Somebody may still read their memory.
+        /// The device may still read their memory.
         is_used: bool,
     },
     /// The contents of its packets are unknown.
     Lost {
-        /// Somebody may still write to their memory.
+        /// The device may still write to their memory.
         is_used: bool,
     },
 }
@@ -93,7 +93,8 @@ impl How {
     const ON_CPU: Self = Self::OnCpu { is_used: false };
 }
 
-/// A launch whose turn to go on has come. Its `flights` go back by [`Launches::recycle`], empty.
+/// A launch that may continue now, in its order. [`Launches::recycle`] takes its `flights` again,
+/// empty.
 pub(crate) struct Finished {
     pub(crate) flights: Vec<Flight>,
     pub(crate) how: How,
@@ -210,7 +211,7 @@ impl Launches {
         self.batcher.handle_flush();
     }
 
-    /// Looks after what is under way and starts what is closed. Says whether anything happened.
+    /// Polls the launches under way and starts closed ones. Returns whether anything happened.
     pub(crate) fn advance(&mut self, clock: &Clock) -> bool {
         let mut happened = self.look(clock);
         while let Some(launch) = self.batcher.poll_launch(clock.now()) {

@@ -21,7 +21,7 @@ pub(crate) struct Loaded {
     pub(crate) kernels: Vec<LoadedKernel>,
     /// What each takes.
     parameters: Vec<KernelParameter>,
-    /// The word by which packets say where their findings are, where they keep some.
+    /// The word in which packets hold the place of their findings, if there are any.
     pub(crate) findings: Option<Field>,
     /// The tables that they read besides packets.
     pub(crate) tables: Vec<Buffer>,
@@ -223,7 +223,7 @@ pub(crate) fn can_follow(first: &dyn Function, second: &dyn Function) -> bool {
         && first.emits().findings_per_packet == 0
 }
 
-/// Where most packets are flagged, most go on on the CPU anyway.
+/// If most packets are flagged, the CPU does most of the work anyway.
 const FLAGGED_SHARE_MAX: f32 = 0.5;
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::versions::trace::{Act, fields_of};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dimensions {
     pub(super) streams: usize,
-    /// Launches that are under way or wait for their turn to go on.
+    /// Launches that are under way or wait for their turn to continue.
     pub(super) lots: usize,
     /// Batches of a launch at most, and packets.
     batches: usize,
@@ -236,7 +236,7 @@ impl Lot {
         (len < rows * instead).then_some(first..first + len)
     }
 
-    /// The fields that packed rows say, where this launch has such.
+    /// The fields in packed rows, if this launch has such rows.
     pub(super) fn packed_fields(&self) -> FieldSet {
         match self.packed {
             Some(_) => fields_of(self.read) & !fields_of(self.columns),

@@ -26,10 +26,10 @@ pub(crate) fn lane_memory(
     LaneMemory::new(arena_len, spare_len, sharing)
 }
 
-/// Looks whether kernels of `device` reach memory that lanes have their packets in.
+/// Tests whether kernels of `device` reach memory that lanes have their packets in.
 ///
 /// # Errors
-/// They do not, or what the device says.
+/// Kernels do not reach it, or the device failed.
 pub(crate) fn reach(device: &dyn Device) -> Result<(), Failure> {
     let region = match device.shared_memory(ALIGN) {
         Some(memory) => device.register(memory)?,

@@ -172,7 +172,7 @@ impl Desk {
         Step::Worked
     }
 
-    /// Takes frames in. Says whether there was room for all; those that found none are kept.
+    /// Takes frames in. Returns whether there was room for all; frames without room are kept.
     pub(super) fn take_all(&mut self, frames: &[Frame<'_>]) -> bool {
         self.part.packets.read += frames.len() as u64;
         if self.has_ports {
@@ -196,7 +196,7 @@ impl Desk {
         taken == now
     }
 
-    /// Gives the frames of a burst their times, as far as these are decided; says of how many.
+    /// Gives the frames of a burst their times, as far as these are decided; returns how many.
     #[inline(never)]
     fn time(&mut self, frames: &[Frame<'_>], is_all: bool) -> usize {
         self.time.time(frames, is_all, &mut *self.times)
@@ -457,7 +457,7 @@ impl Desk {
         let Some(every) = self.tick else { return };
         self.next_tick = now.after(every);
         if self.next_tick <= now {
-            // Time can't go on any more: no tick a packet.
+            // Time has reached its maximum: without this, every packet would start a tick.
             self.tick = None;
         }
     }
@@ -476,7 +476,7 @@ impl Desk {
         true
     }
 
-    /// Tells the lanes that functions were built anew. Says whether all know.
+    /// Announces to the lanes that functions were built anew. Returns whether all lanes have it.
     #[cold]
     pub(super) fn announce_reload(&mut self, control: &Control) -> bool {
         self.reloads = control.reloads.asked();
@@ -487,7 +487,7 @@ impl Desk {
         self.announce()
     }
 
-    /// Begins to tell every lane `kind`, which takes the next number of the input.
+    /// Begins to announce `kind` to every lane. It takes the next number of the input.
     fn start_announcement(&mut self, kind: Kind) {
         self.announcement = Some(Announcement { kind, ingress: self.ingress, next_lane: 0 });
         self.ingress += 1;

@@ -55,7 +55,7 @@ pub(super) struct Fragments {
     /// The first and the last slot of each packet.
     of_packet: HashMap<FragmentKey, (usize, usize)>,
     of_source: HashMap<u128, usize>,
-    /// Fragments that go on now, after the frames at hand.
+    /// Fragments that are sent on now, after the frames at hand.
     ready: Kept,
 }
 

@@ -62,7 +62,7 @@ pub(super) struct PacketClock {
     own: u64,
     /// Packets believed since the last gap or step; 0 before the first packet.
     since: u64,
-    /// The clock's own time and the time told when it last stepped back.
+    /// The clock's own time and the time that it gave when it last stepped back.
     left: Option<(u64, u64)>,
     pub(super) counts: TimeCounts,
 }

@@ -63,7 +63,7 @@ impl Pauses {
 enum State {
     /// Frames wait.
     Holding,
-    /// They go on, and samplers want to see more.
+    /// Frames are sent on, and samplers ask for more.
     Watching,
     Done,
 }
@@ -162,7 +162,7 @@ impl Sampled {
     }
 }
 
-/// Shows frames to samplers until all have enough; returns whether some want more.
+/// Shows frames to samplers until all have enough; returns whether some ask for more.
 fn show(samplers: &mut [Box<dyn Sampler>], frames: &[Frame<'_>]) -> bool {
     let mut wants_more = true;
     for frame in frames {
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Wants so many frames, and writes down what it got and when it decided.
+    /// Takes so many frames, and writes down those that it got and when it decided.
     struct Counting(usize, Arc<Mutex<Vec<String>>>);
 
     impl Sampler for Counting {

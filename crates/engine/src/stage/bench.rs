@@ -39,14 +39,14 @@ impl Bench {
         }
     }
 
-    /// Has no shard's state hear of the packets.
+    /// Clears the picks, so that no shard's state sees the packets.
     pub(super) fn forget(&mut self) {
         self.picks.clear();
         self.ends.fill(0);
         self.causes.clear();
     }
 
-    /// Has no shard's state hear of packets that are dropped.
+    /// Removes dropped packets from the picks, so that no shard's state sees them.
     pub(super) fn forget_dropped(&mut self, batch: &Batch) {
         let (mut from, mut kept) = (0, 0);
         for end in &mut self.ends {

@@ -238,8 +238,7 @@ impl Slot {
         }
     }
 
-    /// Whether the function hears of this tick: a chain's ticks are as short as any function asks
-    /// for.
+    /// Whether the function gets this tick: a chain's ticks are as short as any function asks for.
     fn is_tick_due(&mut self, now: Instant) -> bool {
         let due = self.tick.filter(|_| now >= self.tick_due);
         if let Some(every) = due {

@@ -136,8 +136,8 @@ pub(crate) enum Extent {
     Frames,
 }
 
-/// Lends rooms of packets of `batch`, and names where they lie. The batch is not touched until
-/// the pieces have come back or their stream was given up. Says whether all lie in `region`.
+/// Lends rooms of packets of `batch`, and names their places. The batch is not touched until the
+/// pieces were returned or their stream was given up. Returns whether all lie in `region`.
 pub(crate) fn lend_rooms(
     region: &Region,
     batch: &Batch,

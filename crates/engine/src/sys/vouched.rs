@@ -7,7 +7,7 @@ use warpline_device::{
 use warpline_nf::{KernelHeader, KernelParameter, KernelStep, Kernels};
 use warpline_packet::{Binding, LaunchRows, kernel_layout};
 
-/// The text of a function, for fields that lie where `binding` says.
+/// The kernel source of a function, for the places of fields in `binding`.
 pub fn source(kernels: &Kernels, binding: &Binding) -> Source {
     let parameters: Vec<Parameter> = kernels.parameters().into_iter().map(kind_of).collect();
     let spec = |step: &KernelStep| KernelSpec {

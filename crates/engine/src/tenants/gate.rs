@@ -48,7 +48,7 @@ impl Gate {
     /// The state, and the time.
     fn state(&self) -> (MutexGuard<'_, State>, u64) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Time is read inside, so that it never goes back for the arbiter.
+        // Time is read under the lock, so that the arbiter never sees it step back.
         let now = (self.clock)();
         (state, now)
     }

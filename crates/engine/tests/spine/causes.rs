@@ -228,7 +228,7 @@ fn what_is_sent_back_meets_no_function_behind() {
             (of[0] + of[1], of[2])
         };
         assert_eq!([made(0), made(1), made(2)], [(0, 600), (300, 600), (600, 0)]);
-        // Both halves count ticks; each gets one more at the end.
+        // Both halves count each tick and share its limit.
         let of_ticks = outcome.counter(0, "ticks") / 2 * 64 * TICK_MADE_MAX as u64;
         assert_eq!([0, 2].map(|at| outcome.counter(at, "of-ticks")), [of_ticks; 2]);
         let got = outcome.report.part.functions.iter().map(|function| function.packets_in);

@@ -182,7 +182,7 @@ fn uuid(driver: &Driver, device: c_int) -> Option<String> {
     (code == api::SUCCESS).then(|| parts.join("-"))
 }
 
-/// An attribute; 0 where the driver does not say.
+/// An attribute; 0 if the driver does not report it.
 fn ask(driver: &Driver, device: c_int, what: c_int) -> u32 {
     let mut value = 0;
     // SAFETY: writes one number.

@@ -163,7 +163,7 @@ type Size = unsafe extern "C" fn(Handle, *mut usize) -> c_int;
 type Get = unsafe extern "C" fn(Handle, *mut c_char) -> c_int;
 
 impl Program<'_> {
-    /// What `get` gives, as long as `size` says.
+    /// The bytes that `get` writes; `size` gives their number.
     fn read(&self, size: Size, get: Get) -> Result<Vec<u8>, Failure> {
         let mut len = 0;
         // SAFETY: writes one number.

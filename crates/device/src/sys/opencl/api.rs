@@ -112,7 +112,7 @@ pub(crate) mod info {
 }
 
 impl Api {
-    /// A number that the device says, of 4 or 8 bytes; 0 where it does not.
+    /// A number that the device reports, of 4 or 8 bytes; 0 if it reports none.
     pub(crate) fn number(&self, device: Id, what: u32) -> u64 {
         let mut bytes = [0; 8];
         // SAFETY: writes at most 8 bytes into `bytes`. Narrower values are at the front, as the
@@ -129,7 +129,7 @@ impl Api {
         if code == SUCCESS { u64::from_le_bytes(bytes) } else { 0 }
     }
 
-    /// A cl_bool that the device says.
+    /// A cl_bool that the device reports.
     pub(crate) fn flag(&self, device: Id, what: u32) -> bool {
         self.number(device, what) != 0
     }
@@ -146,12 +146,12 @@ impl Api {
         if code == SUCCESS { Ok(status) } else { Err(code) }
     }
 
-    /// A text that the device says; empty where it does not.
+    /// A text that the device reports; empty if it reports none.
     pub(crate) fn text(&self, device: Id, what: u32) -> String {
         text_of(&self.bytes(device, what))
     }
 
-    /// Bytes that the device says; none where it does not.
+    /// Bytes that the device reports; none if the query fails.
     pub(crate) fn bytes(&self, device: Id, what: u32) -> Vec<u8> {
         list_by(0, |size, at, needed| {
             // SAFETY: writes at most `size` bytes at `at`, and one number.
@@ -159,7 +159,7 @@ impl Api {
         })
     }
 
-    /// A text that the platform says; empty where it does not.
+    /// A text that the platform reports; empty if it reports none.
     pub(crate) fn platform_text(&self, platform: Id, what: u32) -> String {
         text_of(&list_by(0, |size, at, needed| {
             // SAFETY: as above.

@@ -47,7 +47,7 @@ impl Memory {
         Self::made(api, context, id, code, bytes)
     }
 
-    /// A part of it, as a buffer. Devices want a certain alignment of `start`.
+    /// A part of it, as a buffer. Devices require a certain alignment of `start`.
     pub(crate) fn part(&self, start: usize, bytes: usize) -> Result<Self, Failure> {
         let region = [start, bytes.max(1)];
         let mut code = 0;

@@ -121,7 +121,7 @@ fn is_usable(api: &Api, device: Id) -> bool {
     api.flag(device, info::AVAILABLE) && api.flag(device, info::COMPILER_AVAILABLE)
 }
 
-/// Asks twice, as OpenCL wants it: how many, then which.
+/// Asks twice, as OpenCL requires: for the number of ids, then for the ids.
 fn ids(ask: impl Fn(u32, *mut Id, *mut u32) -> i32) -> Vec<Id> {
     let mut count = 0;
     if ask(0, ptr::null_mut(), &mut count) != api::SUCCESS {

@@ -110,7 +110,7 @@ unsafe impl HostMemory for SharedMemory {
     }
 }
 
-// SAFETY: the value owns its memory; the trait's methods only tell where it is.
+// SAFETY: the value owns its memory; the trait's methods only return its place.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}

@@ -115,10 +115,11 @@ impl ClStream {
         self.queue.api
     }
 
-    /// Gives the queue the commands of one step. Those given before stay whatever comes of it.
+    /// Gives the queue the commands of one step. After a failure, earlier commands stay in the
+    /// queue.
     fn enqueue(&mut self, flying: &mut Flying, step: usize) -> Result<(), Failure> {
         match &flying.work.steps[step] {
-            // OpenCL knows no copy of nothing.
+            // OpenCL rejects empty copies.
             Step::CopyIn { from: part, .. } | Step::CopyOut { to: part, .. }
                 if part.range.is_empty() =>
             {

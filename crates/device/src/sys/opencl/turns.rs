@@ -47,7 +47,7 @@ impl Turns {
     }
 }
 
-/// By what the device says of its version and its driver's.
+/// Decides by the device's version text and its driver's version.
 fn is_needed(version: &str, driver: &str) -> bool {
     let major = driver.split('.').next().and_then(|major| major.parse::<u32>().ok());
     version.to_ascii_lowercase().contains("pocl") && major.is_none_or(|major| major < 7)

@@ -37,7 +37,7 @@ impl Executor {
         work.pieces.extend(self.lots[lot].findings.take());
         work.steps.push(step);
         let [_, back] = self.submit(on, (lot, Has::Findings), work, NONE_CARRIED)?;
-        // How much is found no plan knows.
+        // Plans can't predict the size of findings.
         self.transfers.besides_to_host_bytes += back;
         Ok(true)
     }
