@@ -207,7 +207,7 @@ impl Reader<'_> {
             return glued.map_or(Ok(nothing), |word| Err(word.wrong("targets are like `-j DROP`")));
         };
         let name = options.first().copied();
-        let name = name.ok_or_else(|| jump.wrong("the line ends where a target is due"))?;
+        let name = name.ok_or_else(|| jump.wrong("the line ends without a target"))?;
         // A chain takes precedence over a target of the same name.
         let is_chain = table.find(name.text).is_some();
         if is_silent(name) && !is_chain {
@@ -223,7 +223,7 @@ impl Reader<'_> {
         if let (Some(_), Then::Jump(_) | Then::Goto(_) | Then::Return) = (unsupported.peek(), then)
         {
             let Some(first) = unsupported.next() else { return Ok(nothing) };
-            return Err(first.help("a rule that leads to another chain cannot be skipped"));
+            return Err(first.help("a rule that changes the chain cannot be skipped"));
         }
         let is_whole = unsupported.peek().is_none();
         let help = if then == Then::Decide(Action::Accept) { LEFT_OUT } else { WIDENED };

@@ -132,7 +132,7 @@ impl<'a, 'f> Reader<'a, 'f> {
                 }
                 Some(chain) => chain.rules.push(rule),
                 None => {
-                    let told = format!("{}: its chain is not there", place(rule, None));
+                    let told = format!("{}: unknown chain", place(rule, None));
                     reader.found.mistakes.push(source.whole(told));
                 }
             }

@@ -189,7 +189,7 @@ fn every_mistake_is_told_with_its_place() {
             "16:19 `-p`: a rule ends before this",
             "17:19 `-p`: a rule has this once",
             "18:35 `ODD`: not a flag",
-            "19:12 `-j`: the line ends where a target is due",
+            "19:12 `-j`: the line ends without a target",
         ]
     );
     let whole = [

@@ -58,7 +58,7 @@ fn flow(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
 }
 
 fn conflict(word: Piece<'_>) -> Refusal {
-    word.broken(format!("`{}` does not go with what stands before it", word.text))
+    word.broken(format!("`{}` conflicts with an earlier word", word.text))
 }
 
 fn flowbits(setting: &Setting<'_>, draft: &mut Draft, context: &mut Context<'_>) -> Read<()> {
