@@ -1,6 +1,6 @@
 //! The two traits of a port: where frames come from and where they go.
 //!
-//! A [`Source`] is pulled one frame at a time and says when there is none yet; a [`Sink`] takes
+//! A [`Source`] is pulled one frame at a time and is idle when there is none yet. A [`Sink`] takes
 //! frames in the order in which they leave. Middleware (`tap`, `impair`) wraps a source and is one.
 //! A source that reads a network interface is [`Live`], too.
 
@@ -78,7 +78,7 @@ impl<'a> Burst<'a> {
         self.0.truncate(count);
     }
 
-    /// The frames, to say something else of them.
+    /// The frames, to change their metadata.
     pub fn frames_mut(&mut self) -> &mut [Frame<'a>] {
         &mut self.0
     }
@@ -135,7 +135,7 @@ pub trait Source: Send {
         None
     }
 
-    /// How far along the source is, from 0 to 1, where it can know.
+    /// The progress of the source, from 0 to 1, if it is known.
     fn progress(&self) -> Option<f64> {
         None
     }
@@ -228,12 +228,12 @@ pub trait Sink: Send {
         (frames.len(), Ok(()))
     }
 
-    /// Whether it wants to see frames at all; one that doesn't gets none.
+    /// Whether it takes frames at all; otherwise it gets none.
     fn wants_frames(&self) -> bool {
         true
     }
 
-    /// Whether it wants frames that leave by port `port`.
+    /// Whether it takes frames that leave by port `port`.
     fn wants_frames_of(&self, port: u16) -> bool {
         let _ = port;
         self.wants_frames()
@@ -244,7 +244,7 @@ pub trait Sink: Send {
         None
     }
 
-    /// Whether it wants to be shown packets that are not sent as well, with the reason.
+    /// Whether it also takes packets that are not sent, with the reason.
     fn wants_dropped(&self) -> bool {
         false
     }

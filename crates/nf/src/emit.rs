@@ -130,7 +130,7 @@ impl<'a> Emit<'a> {
         })
     }
 
-    /// Made packets pass the rest of the chain as `passage` says.
+    /// Made packets pass the rest of the chain according to `passage`.
     #[must_use]
     pub fn passing(self, passage: &'a Passage) -> Self {
         Self { passage, ..self }

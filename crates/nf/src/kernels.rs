@@ -40,7 +40,7 @@ use zeroize::Zeroize;
 pub struct Kernels {
     name: &'static str,
     text: &'static str,
-    /// What stands before it, behind what every kernel needs.
+    /// Headers of the text, after those of every kernel.
     headers: &'static [Text],
     defines: Vec<(&'static str, u64)>,
     /// The kernels that the text has.
@@ -48,7 +48,7 @@ pub struct Kernels {
     /// Those of them that run.
     steps: Vec<KernelStep>,
     tables: Vec<KernelTable>,
-    /// The word by which packets say where their findings are, where the kernels keep some.
+    /// The scratch word with the place of a packet's findings, if the kernels keep some.
     findings: Option<ScratchWord>,
     /// Whether they reach the arena in the host's memory, too.
     reaches_host: bool,
@@ -56,7 +56,7 @@ pub struct Kernels {
     declared: ReadWrite,
 }
 
-/// What kernels that copy declare: which fields they copy is said by their binding.
+/// The declaration of the copying kernels; their binding lists the fields that they copy.
 const EVERYTHING: ReadWrite = ReadWrite::new(FieldSet::ALL, FieldSet::ALL);
 
 /// The name and the text of a header.
@@ -141,12 +141,12 @@ pub enum KernelParameter {
     Count,
     /// The function's place in the chain.
     Place,
-    /// Skips the packets with one of these bits in the column of their mirrors
+    /// Mirror bits. Packets with one of them in their column of mirrors are not copied
     /// ([`warpline_packet::mirror_bit`]).
     Without,
 }
 
-/// The kernels that copy fields between frames and columns, as their [`Binding`] says; no
+/// The kernels that copy fields between frames and columns, as listed in their [`Binding`]; no
 /// function's. The first puts them into frames, the second takes them from there.
 pub fn field_copies() -> Kernels {
     const fn step(name: &'static str) -> KernelStep {
@@ -293,7 +293,7 @@ impl KernelsBuilder {
         self
     }
 
-    /// The word by which packets say where their findings are.
+    /// Sets the scratch word with the place of a packet's findings.
     #[must_use]
     pub fn findings(mut self, word: ScratchWord) -> Self {
         self.0.findings = Some(word);
@@ -362,7 +362,7 @@ impl Kernels {
         self.text
     }
 
-    /// What stands before it, where fields lie as `binding` says.
+    /// Headers of the text, for fields at the places of `binding`.
     pub fn headers(&self, binding: &Binding) -> Vec<KernelHeader> {
         let given = |&(name, text): &Text| KernelHeader { name, text: Cow::Borrowed(text) };
         let made = |name, text| KernelHeader { name, text: Cow::Owned(text) };
@@ -387,7 +387,7 @@ impl Kernels {
         Declared { function, access: self.declared }
     }
 
-    /// Numbers by name: what the text needs to know of the function's configuration.
+    /// Numbers by name: the function's configuration for the text.
     pub fn defines(&self) -> &[(&'static str, u64)] {
         &self.defines
     }
@@ -402,8 +402,8 @@ impl Kernels {
         &self.tables
     }
 
-    /// The word by which packets say where their findings are ([`warpline_packet::FoundLists`]),
-    /// where the kernels keep some.
+    /// The scratch word with the place of a packet's findings ([`warpline_packet::FoundLists`]), if
+    /// the kernels keep some.
     pub fn findings(&self) -> Option<Field> {
         self.findings.map(ScratchWord::field)
     }

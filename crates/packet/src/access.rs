@@ -83,7 +83,7 @@ pub enum Phase {
     Before,
     /// Pure; on the CPU or on a device.
     Run,
-    /// On the CPU, with the state, behind `run`.
+    /// On the CPU, with the state, after `run`.
     After,
 }
 

@@ -35,13 +35,13 @@ pub enum Kind {
         /// The timestamp of the next packet, before the clock changed it.
         captured: Instant,
     },
-    /// Functions were built anew and take their places here; which ones is the engine's to know.
+    /// Rebuilt functions take their places here; the engine knows which.
     Reload,
     /// The end of the input.
     Finish,
 }
 
-/// Facts that a source and ingress know about a frame besides its bytes.
+/// Facts from the source and ingress about a frame, besides its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Its time, made monotone: what functions go by.
@@ -455,7 +455,7 @@ impl Batch {
     }
 
     /// Makes answers `Forward` and keeps all other packets out of sight, until [`Self::release`].
-    /// Says whether there are any; where there are none, nothing changes.
+    /// Returns whether there are any; if there are none, nothing changes.
     pub fn hold_others(&mut self) -> bool {
         if self.has_answers {
             self.hold_forward();

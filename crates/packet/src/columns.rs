@@ -34,7 +34,7 @@ const ROOM_LEN: usize = Table::FRAME_PLACE[1];
 const START: usize = Table::FRAME_PLACE[2];
 const FRAME_LEN: usize = Table::FRAME_PLACE[3];
 
-/// What packed rows say of packets.
+/// The columns that packed rows contain.
 const PACKED: Columns = ALWAYS_READ
     .and(ROOM_LEN)
     .with(WireLen)
@@ -58,7 +58,7 @@ impl Columns {
     pub fn read_by(access: ReadWrite) -> Self {
         let all = access.reads | access.writes;
         let own = ALWAYS_READ.union(Self::of(all));
-        // Who moves a frame has to know its room.
+        // Code that moves a frame requires its room.
         if all.contains(Field::Start) { own.and(ROOM_LEN) } else { own }
     }
 
@@ -98,7 +98,7 @@ impl Columns {
         })
     }
 
-    /// Those that cross beside packed rows ([`crate::RowPacker`]), which say the others.
+    /// The columns copied beside packed rows ([`crate::RowPacker`]), which contain the others.
     #[must_use]
     pub fn beside_packed(self) -> Self {
         Self(self.0 & !PACKED.0)
@@ -234,7 +234,7 @@ mod tests {
     /// Bytes of a row before the last column of a stretch, and that column's.
     type Bytes = (usize, usize);
 
-    /// What kinds of functions read and write, and what goes to a device and comes back.
+    /// The access of several kinds of functions, and the bytes copied to a device and to the host.
     fn kinds() -> [(ReadWrite, Bytes, Bytes); 3] {
         let verdict = FieldSet::of(&[Field::Verdict]);
         let words = FieldSet::of(&[Field::Scratch0, Field::Scratch1]);

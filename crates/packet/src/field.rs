@@ -306,7 +306,7 @@ impl FieldSet {
         Field::Kind,
     ]);
 
-    /// What says where the headers lie and what they are.
+    /// The fields with the places and kinds of the headers.
     pub const HEADERS: Self =
         Self::of(&[Field::L3Offset, Field::L4Offset, Field::PayloadOffset, Field::Kind]);
 

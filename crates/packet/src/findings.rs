@@ -44,7 +44,7 @@ impl<'a> FoundLists<'a> {
         numbers.get(word as usize..(word as usize).checked_add(len)?)
     }
 
-    /// Whether `word` says of a packet what can be.
+    /// Whether `word` is a possible value of a packet's scratch word.
     pub(crate) fn makes_sense(&self, word: u32) -> bool {
         matches!(word, NOTHING | Findings::NO_ROOM) || self.list(word).is_some()
     }
@@ -57,7 +57,7 @@ pub struct Findings {
     numbers: Vec<u32>,
 }
 
-/// What stands in a scratch word for "nothing was found": so that the word's first value says it.
+/// The scratch word of a packet without findings. It equals the word's initial value.
 const NOTHING: u32 = 0;
 /// The stored findings of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -77,7 +77,8 @@ impl Batch {
     fn restore(&mut self, row: usize, kept: &KeptRow, frames: &KeptFrames) {
         let KeptRow { at, len, wire_len, headers } = *kept;
         let (at, room) = (at as usize, self.table.room(row));
-        // In another room it begins where that does: it goes no further, and needs no headroom.
+        // In another room the frame begins at the room's start. The packet goes no further, and
+        // needs no headroom.
         let start = at.checked_sub(room.start).filter(|start| start + len as usize <= room.len());
         let Some(bytes) = frames.0.get(at..at + len as usize) else { return };
         if self.table.set_frame(row, start.unwrap_or(0) as u16, len) {

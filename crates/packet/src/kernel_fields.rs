@@ -289,7 +289,7 @@ impl Accessor {
         );
     }
 
-    /// Has compilers refuse a text that looks for it in a header of its own, and say why.
+    /// Makes compilers refuse a text that reads it in a header of its own, with the reason.
     fn refuse_at(&self, text: &mut String) {
         let (name, field) = (self.name(), lower(self.field));
         let _ = writeln!(
@@ -370,7 +370,7 @@ impl Header {
         }
     }
 
-    /// What says in a kernel whether packet `p` has one.
+    /// The condition in a kernel for packet `p` to have one.
     fn condition(self) -> &'static str {
         match self {
             Self::Link => "is_ethernet(p)",

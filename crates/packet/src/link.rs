@@ -53,8 +53,9 @@ impl LinkType {
     }
 
     /// Changes the IP version that `header`, the link header of an IP packet, announces. On a
-    /// loopback the number for IPv6 differs between systems, and an IPv4 header doesn't tell which.
-    /// It becomes macOS's, or OpenBSD's for [`Self::LOOP`]; tshark and Wireshark know both.
+    /// loopback the number for IPv6 differs between systems, and an IPv4 header doesn't show which
+    /// is used. It becomes macOS's, or OpenBSD's for [`Self::LOOP`]; tshark and Wireshark read
+    /// both.
     pub fn announce(self, header: &mut [u8], version: u8) {
         if let Self::NULL | Self::LOOP = self {
             // The byte that isn't zero, in whatever order they stand.

@@ -116,7 +116,7 @@ impl Batch {
             let mut is_there = [false; BLOCK];
             let left = self.table.column(Left)[rows.clone()].iter();
             let verdicts = self.table.column(VerdictOf)[rows.clone()].iter();
-            // By `before`; of kernels' flags `Left` says.
+            // Flags set by `before`; those of kernels are in `Left`.
             let flags = self.table.column(Flagged)[rows.clone()].iter();
             let all = left.zip(verdicts).zip(flags);
             for (is_there, ((&left, &verdict), &flag)) in is_there.iter_mut().zip(all) {

@@ -73,7 +73,7 @@ impl RowPacker {
         })
     }
 
-    /// Writes the shapes behind `rows` rows, and gives the bytes of both.
+    /// Writes the shapes after `rows` rows; returns the bytes of both.
     pub fn finish(&self, rows: usize, to: &mut [u8]) -> usize {
         let first = rows * PACKED_ROW_LEN;
         let cells = to[first..].chunks_exact_mut(SHAPE_LEN);

@@ -6,7 +6,7 @@ use crate::{
     LinkType, ReadWrite, Reason,
 };
 
-/// A packet: what its shape is made of, its length, and what lies behind its IP packet.
+/// A packet: the makeup of its shape, its length, and the bytes after its IP packet.
 #[derive(Clone, Debug)]
 struct Frame {
     shape: u8,

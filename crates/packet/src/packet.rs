@@ -234,7 +234,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         self.frame_for(FieldSet::FRAME)
     }
 
-    /// The whole frame, for those who read only `fields` of it.
+    /// The whole frame, for callers that read only `fields` of it.
     #[inline(always)]
     pub fn frame_for(&self, fields: FieldSet) -> &[u8] {
         self.check_all(fields);

@@ -89,7 +89,7 @@ impl PacketMut<'_> {
         self.frame_mut_for(FieldSet::FRAME)
     }
 
-    /// The whole frame, for those who write only `fields` of it.
+    /// The whole frame, for callers that write only `fields` of it.
     #[inline(always)]
     pub fn frame_mut_for(&mut self, fields: FieldSet) -> &mut [u8] {
         self.check_writes(fields);

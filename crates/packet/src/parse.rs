@@ -117,7 +117,7 @@ impl Headers {
         self.lie
     }
 
-    /// What 16 bytes say, as they lie in memory.
+    /// Headers from 16 bytes, as they lie in memory.
     pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l, version, protocol, lie, unused] = bytes;
         Self {

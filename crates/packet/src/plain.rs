@@ -45,7 +45,7 @@ impl Batch {
         }
     }
 
-    /// The headers of a run, to write what `touches` says.
+    /// The headers of a run, to write the fields of `touches`.
     #[inline]
     pub fn plain_v4_mut(
         &mut self,

@@ -13,7 +13,7 @@ use crate::{Batch, BatchRows, Binding, FieldSet, Headers, Packet, StagedColumn};
 /// Rows whose frames are found together.
 const BLOCK: usize = 64;
 
-/// Most columns that a table may have behind its own.
+/// Most columns that a table may have after its own.
 const COLUMNS_MAX: usize = 48;
 
 /// Where a frame's fields lie in it and in their columns.

@@ -38,7 +38,7 @@ pub trait Division: Any + Debug + Send + Sync {
         headers: &Headers,
     ) -> Option<u8>;
 
-    /// Whether both directions of every flow fall together, so that functions that want the address
+    /// Whether both directions of every flow share a shard. Then functions that require the address
     /// pair are served, too.
     fn keeps_flows(&self) -> bool;
 

@@ -12,7 +12,7 @@ pub struct Place {
     pub next_at: usize,
     /// Where it begins.
     pub body: usize,
-    /// What `next_at` says.
+    /// The protocol at `next_at`.
     pub protocol: u8,
 }
 

@@ -21,8 +21,8 @@
 //! - An answer counts if it names a signal of this epoch that no earlier answer named.
 //!
 //! A signal that was withheld and is delivered late can thus pause an instance until three leases
-//! after it was sent at most, and once. Every authentic signal is answered, also a repeated one:
-//! whoever sends a copy ahead of the original must not keep the answer from the sender.
+//! after it was sent at most, and once. Every authentic signal is answered, also a repeated one: an
+//! attacker that sends a copy ahead of the original must not keep the answer from the sender.
 
 mod receiver;
 mod sender;

@@ -199,7 +199,7 @@ fn lowest_bit([a, b, c, d, e]: [&[u64]; DIMENSIONS]) -> Option<usize> {
     None
 }
 
-/// The same, looking only at words that no summary says are zero.
+/// The same, for only the words that are nonzero by all summaries.
 #[inline(always)]
 fn lowest_bit_summed(
     [a, b, c, d, e]: [&[u64]; DIMENSIONS],

@@ -20,13 +20,13 @@ impl HashKey {
         Self(RandomState::new().hash_one(0_u8))
     }
 
-    /// For what results depend on: which entry makes room, say. `number` tells uses apart.
+    /// For hashes that affect results, such as which entry is evicted. `number` distinguishes uses.
     pub fn of_seed(seed: Seed, number: u64) -> Self {
         // The chain itself has the small ones.
         Self(seed.key(number + 0x100))
     }
 
-    /// Of two addresses, in this order, and whatever else tells entries apart.
+    /// The hash of two addresses, in this order, and of all else that distinguishes entries.
     #[inline]
     pub fn of(self, [a, b]: [u128; 2], rest: u64) -> u32 {
         let Self(key) = self;

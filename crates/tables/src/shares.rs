@@ -134,7 +134,7 @@ impl Shares {
         self.join(entry.owner, share.len);
     }
 
-    /// The entry of a kind that goes first.
+    /// The entry of a kind to evict first.
     pub fn first(&self, kind: u8) -> Option<u32> {
         let kind = &self.kinds[usize::from(kind)];
         let most = kind.used.checked_ilog2()?;
@@ -194,7 +194,7 @@ impl Shares {
         }
     }
 
-    /// Puts an owner behind those that have as many; one that has nothing is in no list.
+    /// Puts an owner after those with as many entries; one without entries is in no list.
     fn join(&mut self, number: u32, len: u32) {
         let Some(log) = len.checked_ilog2() else { return };
         let kind = &mut self.kinds[usize::from(self.owners[number as usize].owner.0)];

@@ -35,7 +35,7 @@ pub enum Verdict {
     OutOfWindow,
 }
 
-/// How far a conversation is, as timeouts tell it.
+/// The phase of a conversation, by which timeouts are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// In the handshake, or picked up from one end and not yet answered.
@@ -249,7 +249,7 @@ impl Conversation {
         Verdict::Fits
     }
 
-    /// A segment that may be right where the ends know more: it is noted, and passes.
+    /// A segment that only the ends can judge: it is noted, and passes.
     fn pass(&mut self, segment: &Segment<'_>, by_opener: bool) -> Verdict {
         let last = &mut self.last;
         (last.kind, last.by_opener) = (Some(segment.kind), by_opener);
@@ -269,8 +269,8 @@ impl Conversation {
         was_reset || self.was_closed
     }
 
-    /// Whether this is the answer to a SYN that passed: then the ends know of a conversation that
-    /// was not seen to begin.
+    /// Whether this answers a SYN that passed. Then the ends have a conversation whose beginning
+    /// was not seen.
     fn answers_passed_syn(&self, segment: &Segment<'_>, by_opener: bool) -> bool {
         segment.kind == Kind::SynAck
             && self.last.kind == Some(Kind::Syn)

@@ -25,7 +25,7 @@ pub(crate) struct Claims {
 }
 
 struct Claim {
-    /// As the user knows it: the output, the alerts.
+    /// Its name for the user: the output, the alerts.
     what: String,
     thing: Thing,
     writes: bool,

@@ -1,4 +1,4 @@
-//! Where a function is to run, as its table and the command line say: `device` and the keys about
+//! Where a function is to run, from its table and the command line: `device` and the keys for
 //! launches.
 
 use std::sync::{Arc, OnceLock};
@@ -51,7 +51,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     device.map(drop)
 }
 
-/// What to tell where `--device` names a device and no function has kernels for it.
+/// The warning if `--device` names a device and no function has kernels for it.
 pub(crate) fn unused<'a>(
     device: Option<&str>,
     deployments: impl IntoIterator<Item = &'a Deployment>,
@@ -75,7 +75,7 @@ pub(crate) struct May {
 }
 
 /// Where a function is to run; `None` is the CPU. With `auto` it may be placed elsewhere. `forced`
-/// is what the command line says for all functions.
+/// is the command line's choice for all functions.
 pub(crate) fn read(
     section: &mut Section<'_>,
     may: May,

@@ -163,7 +163,7 @@ pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
     ExitCode::from(exit_status(outcome))
 }
 
-/// The status that the program ends with; says why where that is a failure.
+/// The exit status of the program. Prints the reason for a failure.
 pub(crate) fn exit_status(outcome: Result<(), Failure>) -> u8 {
     match outcome {
         Ok(()) => 0,

@@ -76,7 +76,7 @@ impl PortKeys {
     }
 }
 
-/// Why the file that is read can't be, so far as its name tells.
+/// The reason that the input can't be read, if the file at its path shows one.
 pub(crate) fn refusal(input: &Input) -> Option<String> {
     match input.path()?.metadata() {
         Ok(meta) if meta.is_dir() => Some("it is a folder".into()),

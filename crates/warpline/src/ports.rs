@@ -67,7 +67,7 @@ pub(crate) enum Output {
     None,
 }
 
-/// A capture file that is written as its name says.
+/// A capture file in the format of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CaptureOutput {
     pub(crate) path: PathBuf,

@@ -46,7 +46,7 @@ pub(crate) fn to_value(devices: &[(&Description, Speeds)], gather: Option<Gather
     json!({ "schema": SCHEMA, "cpu": cpu(), "host": gather, "devices": devices })
 }
 
-/// What this machine's processor calls itself, where the system says.
+/// The name of this machine's processor, if the system reports it.
 fn cpu() -> Option<String> {
     let all = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let of_name =

@@ -37,8 +37,8 @@ pub(crate) struct Running {
     pub(crate) links: Vec<PeerLink>,
 }
 
-/// Reloads `chains` whenever `asked`, until `done`; `tell` and those who wait at `live` get the
-/// result. Gives the chains as they ran last.
+/// Reloads `chains` whenever `asked`, until `done`; `tell` and the clients waiting at `live` get
+/// the result. Returns the chains as they ran last.
 pub(crate) fn serve(
     origin: &Origin<'_>,
     mut chains: Vec<Running>,

@@ -54,6 +54,6 @@ pub(crate) fn reloaded() {
 }
 
 fn send(messages: &[NotifyState<'_>]) {
-    // A service manager that takes none has its own limits of time.
+    // A service manager that takes no messages uses its own timeouts.
     let _ = sd_notify::notify(messages);
 }

@@ -1,4 +1,4 @@
-//! Text for terminals: what rules, names and files say must not move a cursor or change what was
+//! Text for terminals: the contents of rules, names and files must not move a cursor or change text
 //! written before.
 
 use std::borrow::Cow;

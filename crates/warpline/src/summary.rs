@@ -194,7 +194,7 @@ fn named<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> Vec<String> {
     counts.map(|(name, count)| format!("{name} {}", grouped(count))).collect()
 }
 
-/// Packets whose times lie far from the others'; nothing where there are none.
+/// Packets whose times lie far from the others'; empty if there are none.
 fn times(part: &Part) -> String {
     let mut text = String::new();
     for (name, count, meaning) in [

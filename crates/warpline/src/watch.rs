@@ -103,7 +103,7 @@ impl Drop for Beginning {
         self.begun.store(true, Ordering::Release);
         if let Some(guard) = self.guard.take() {
             guard.thread().unpark();
-            // It has nothing to say.
+            // The guard returns no value.
             let _ = guard.join();
         }
     }
@@ -152,9 +152,9 @@ pub(crate) struct Watched<'a> {
     pub(crate) signals: &'a Signals,
 }
 
-/// Looks after running chains until `done`: has them stop at a signal, and at once at a second one;
-/// pauses and resumes them; tells what can't wait for the summary, draws the bar on a terminal.
-/// `give_up` ends the program where a thread doesn't end.
+/// Manages running chains until `done`. Stops them at a signal, and at once at a second one. Pauses
+/// and resumes them, prints warnings that can't wait for the summary, and draws the bar on a
+/// terminal. `give_up` ends the program if a thread doesn't end.
 pub(crate) fn watch(
     watched: &Watched<'_>,
     done: &AtomicBool,

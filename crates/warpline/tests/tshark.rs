@@ -72,7 +72,7 @@ impl Dissected {
             || self.number("icmpv6.type").is_some_and(|kind| matches!(kind, 1..=4))
     }
 
-    /// What tshark says that is about bytes, not about a conversation.
+    /// Messages of tshark about bytes, not about a conversation.
     fn complaints(&self) -> Vec<&str> {
         let messages = self.all("_ws.expert.message").iter().map(String::as_str);
         let about_bytes = |text: &&str| {

@@ -1,4 +1,4 @@
-//! The kernels of `digest`. That `run` itself is right its own tests say, by published digests.
+//! The kernels of `digest`. Its own tests check `run` itself, by published digests.
 
 use std::path::Path;
 

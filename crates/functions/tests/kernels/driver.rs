@@ -1,9 +1,9 @@
 //! Runs the kernels of a function as an engine would, and compares what they leave with `run`.
 //!
 //! [`compare`] is all that a function's tests need: it places frames in an arena, does what comes
-//! before `run`, copies the arena to the device and back, has the CPU do what kernels left to it,
-//! and wants every packet to be what it is behind `run` alone. Several batches share a launch; some
-//! packets in it are not the kernels' business.
+//! before `run`, copies the arena to the device and back, processes packets that the kernels left
+//! on the CPU, and requires every packet to be as after `run` alone. Several batches share a
+//! launch, and the kernels skip some packets in it.
 
 use core::ops::Range;
 
@@ -311,7 +311,7 @@ pub(crate) fn rows_of(side: &mut Side<'_>, batches: Range<usize>) -> LaunchRows 
     rows
 }
 
-/// All columns that kernels may know.
+/// All columns that kernels may access.
 pub(crate) fn all_columns() -> Columns {
     Columns::read_by(ReadWrite::new(FieldSet::ALL, FieldSet::ALL))
 }

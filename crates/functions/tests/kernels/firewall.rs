@@ -1,4 +1,4 @@
-//! The kernels of `firewall`. That `run` itself is right its own tests say.
+//! The kernels of `firewall`. Its own tests check `run` itself.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ fn on(
     for device in devices {
         let twins = [&*function, &*function];
         let tally = compare_staged(twins, words, inputs, &**device, fields);
-        // Later fragments of TCP, whose extension header says where they lie.
+        // Later fragments of TCP; the extension header has their offset.
         let is_fragment = |headers: &Headers| headers.flags.has(Flags::LATER_FRAGMENT);
         let may_be_left = |headers: &Headers| headers.version == 6 && headers.protocol == 6;
         tally.is_of(inputs, |headers| may_be_left(headers) && is_fragment(headers));
@@ -90,7 +90,7 @@ fn v6() -> Vec<[u8; 16]> {
     ]
 }
 
-/// Transport headers of every kind that rules tell apart, with their protocols.
+/// Transport headers of every kind that rules distinguish, with their protocols.
 fn bodies() -> Vec<(u8, Vec<u8>)> {
     let mut all = Vec::new();
     for flags in [0u8, 1, 2, 3, 4, 16, 17, 18, 0x29, 0xff] {

@@ -1,4 +1,4 @@
-//! The kernel of `flow_monitor`. That `run` itself is right its own tests say.
+//! The kernel of `flow_monitor`. Its own tests check `run` itself.
 
 use std::path::Path;
 use std::sync::Arc;

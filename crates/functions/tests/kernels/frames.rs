@@ -70,7 +70,7 @@ pub(crate) fn udp(payload: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// The packet in Ethernet, behind `tags` of VLANs.
+/// The packet in Ethernet, after VLAN `tags`.
 pub(crate) fn ethernet(tags: &[u8], packet: &[u8]) -> Input {
     let kind: [u8; 2] = if packet[0] >> 4 == 6 { [0x86, 0xdd] } else { [8, 0] };
     Input::at(0, &[&LINK[..], tags, &kind, packet].concat())

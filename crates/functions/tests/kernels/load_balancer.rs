@@ -1,4 +1,4 @@
-//! The kernels of `load_balancer`. That `run` itself is right its own tests say.
+//! The kernels of `load_balancer`. Its own tests check `run` itself.
 
 use std::path::PathBuf;
 use std::sync::Arc;

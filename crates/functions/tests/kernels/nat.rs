@@ -1,4 +1,4 @@
-//! The kernels of `nat`. That `run` itself is right its own tests say.
+//! The kernels of `nat`. Its own tests check `run` itself.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The kernels of `nids`. That `run` itself is right its own tests say.
+//! The kernels of `nids`. Its own tests check `run` itself.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -89,7 +89,7 @@ pub(crate) fn edges_on(device: &dyn Device) {
     let is_there = |(before, width): &(usize, usize)| before + width <= layout.row_len();
     for (before, width) in read.iter().filter(is_there) {
         let own = before * rows.rows()..before * rows.rows() + width * rows.count();
-        // A column that packed rows don't say is as it was.
+        // Columns that packed rows don't contain are unchanged.
         let is_packed = Columns::iter(read.beside_packed()).all(|(other, _)| other != before);
         let of = if is_packed { &expected } else { &table };
         let said = &device.description().id;

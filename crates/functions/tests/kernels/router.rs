@@ -1,4 +1,4 @@
-//! The kernels of `router`. That `run` itself is right its own tests say.
+//! The kernels of `router`. Its own tests check `run` itself.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -108,7 +108,7 @@ fn fields_are_found_in_columns() {
     }
 }
 
-/// What Linux was seen to do; that `run` does the same is said beside it.
+/// The recorded behaviour of Linux. The router's own tests compare `run` with it.
 #[test]
 fn kernels_drop_what_linux_does() {
     const SEEN: &str = include_str!("../../../../functions/router/src/forwarding_of_linux.txt");

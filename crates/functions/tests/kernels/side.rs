@@ -28,7 +28,7 @@ pub(crate) const FILLED: core::ops::Range<usize> = 0..BATCHES;
 /// Packets of all of them.
 pub(crate) const PACKETS_MAX: usize = 256 + 2 * MORE;
 
-/// Frames begin at so many places of a word, as functions in front may leave them.
+/// Places in a word at which frames begin, as earlier functions may leave them.
 const MOVES: usize = 4;
 
 /// An arena for the batches of one launch, of frames of up to `len_max` bytes.
@@ -174,8 +174,8 @@ impl<'a> Side<'a> {
         (0..batch.len()).map(|row| batch.packet(row).frame().to_vec()).collect()
     }
 
-    /// `word` says where lists are, and may say it otherwise on the other side: where the CPU does
-    /// the work for some packets, theirs come behind all others.
+    /// `word` has the places of lists, which may differ between the sides. Lists of packets
+    /// processed on the CPU come after all others.
     pub(crate) fn seen(&mut self, index: usize, word: Option<Field>) -> Vec<Seen> {
         let batch = self.batch(index);
         let word = word.map(|word| word as usize - Field::Scratch0 as usize);
@@ -217,7 +217,7 @@ fn seen(batch: &Batch, row: usize, free: Option<usize>) -> Seen {
     };
     let found: Vec<Option<Vec<u32>>> = match free {
         None => scratch.iter().map(found).collect(),
-        // Where a list begins is said by its word alone.
+        // Only the word has the place of a list.
         Some(word) => vec![found(&core::mem::take(&mut scratch[word]))],
     };
     Seen {

@@ -371,7 +371,7 @@ fn kernels_compile_for_gpus() {
     compile_all(&kernels, &source(&kernels, &columns.with_copies(put, take)));
 }
 
-/// ESP makes headers in frames, of which columns would know nothing.
+/// ESP makes headers in frames, which the columns would not contain.
 #[test]
 fn a_text_that_makes_headers_is_refused_columns_of_theirs() {
     let files = Files::new(&Sa::all(), "out");

@@ -1,5 +1,5 @@
-//! Kernel texts name fields by their accessors: none says where a field lies in a header, or what a
-//! kernel takes.
+//! Kernel texts name fields by their accessors. None contains a field's offset in a header, or a
+//! kernel's parameters.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
 //! The one read buffer between the input and the frames: it compacts, and records are borrowed
 //! from it.
 //!
-//! Each read fills all the room that is left. If a record doesn't fit, its first part is moved to
-//! the front. That part is shorter than the record, so a byte is moved at most once on average.
+//! Each read asks for as many bytes as there is room. If a record doesn't fit, its first part is
+//! moved to the front. That part is shorter than the record, so a byte is moved at most once on
+//! average.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -99,7 +100,7 @@ impl ReadBuffer {
         self.end - self.start
     }
 
-    /// Takes the next `len` ready bytes and says where they lie until the next fill.
+    /// Takes the next `len` ready bytes; returns their place until the next fill.
     #[inline]
     pub(super) fn take(&mut self, len: usize) -> Range<usize> {
         let start = self.start;

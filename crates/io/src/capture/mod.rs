@@ -258,7 +258,7 @@ enum Format {
 }
 
 impl Format {
-    /// The next record, the end, or an error that says where it is.
+    /// The next record, the end, or an error with its place.
     #[inline]
     fn step(&mut self, buffer: &mut ReadBuffer) -> Result<Step, SourceError> {
         match self {
@@ -374,7 +374,7 @@ fn captured_len(len: u32, wire: u32, offset: u64) -> Result<usize, SourceError> 
     Err(format_error(offset, what))
 }
 
-/// What to tell about packets that were longer than any frame.
+/// The warning about packets that were longer than any frame.
 fn cut_warning(count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!("{count} packets are longer than {FRAME_LEN_MAX} bytes and were cut to that")

@@ -266,7 +266,7 @@ fn padding(len: usize) -> &'static [u8] {
     &[0; 4][..len.next_multiple_of(4) - len]
 }
 
-/// Every block says its length behind its type.
+/// Every block has its length after its type.
 const FRAMING: Framing = Framing { header_len: 0, record_len: block_len };
 
 fn block_len(block: &[u8]) -> Option<usize> {
@@ -491,8 +491,7 @@ mod tests {
             for count in 1..20 {
                 writer.send(&frame(b"abc", LinkType::ETHERNET, 0)).unwrap();
                 writer.flush().unwrap();
-                // Pieces of compressed files end where their records say, not where they are
-                // flushed.
+                // Pieces of compressed files end with their records, not at flushes.
                 if compression.is_none() {
                     assert_eq!(read(&disk.bytes()).0.len(), count);
                 }

@@ -1,4 +1,4 @@
-//! What traffic to generate, as `KEY=VALUE,KEY=VALUE` says it.
+//! Settings of generated traffic, as `KEY=VALUE,KEY=VALUE`.
 
 use super::arrivals::Process;
 use super::flow::{FLOWS_MAX, Kind, Share};

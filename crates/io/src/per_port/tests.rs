@@ -17,7 +17,7 @@ use crate::port::{
 /// A frame as a test writes it: interface, timestamp, bytes.
 type Written = (u16, u64, Vec<u8>);
 
-/// Gives frames, and says idle where a frame has no bytes.
+/// A source of these frames; a frame without bytes stands for `Idle`.
 struct Script {
     frames: VecDeque<Written>,
     now: Written,

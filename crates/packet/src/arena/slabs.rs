@@ -3,9 +3,9 @@
 //! A slab counts the placer that fills it and every table with a piece of it, and is free at zero.
 //!
 //! Safety: the other files reuse the bytes of a slab according to its count. This file guarantees
-//! the order. Giving back releases and checking acquires. So whoever finds a slab free, or used by
-//! its own placer alone, sees everything done to it before it was given back. This file touches no
-//! byte of the arena.
+//! the order. Giving back releases and checking acquires. So a thread that finds a slab free, or
+//! used by its own placer alone, sees everything done to it before it was given back. This file
+//! touches no byte of the arena.
 
 #![allow(unsafe_code)]
 
@@ -97,7 +97,7 @@ mod model {
     use super::super::memory::HeapMemory;
     use super::*;
 
-    /// A slab's bytes: `loom` fails where two threads touch them and nothing says who goes first.
+    /// A slab's bytes: `loom` fails if two threads touch them without an order.
     struct Bytes(UnsafeCell<u32>);
 
     // SAFETY: the model checks that the counts keep threads apart; `loom` reports it if they don't.
@@ -121,7 +121,7 @@ mod model {
     }
 
     /// A placer fills a slab for two tables, which work on other threads and finish in any order,
-    /// and continues with the next slab. Whoever gets the slab then has its bytes alone.
+    /// and continues with the next slab. The next placer of the slab then has its bytes alone.
     #[test]
     fn a_slab_is_handed_out_when_all_tables_are_done() {
         loom::model(|| {
@@ -171,7 +171,7 @@ mod model {
         });
     }
 
-    /// Two placers that want the same slab: one gets it.
+    /// Two placers claim the same slab, and one gets it.
     #[test]
     fn one_placer_gets_a_slab() {
         loom::model(|| {

@@ -41,7 +41,7 @@ const RAW: [&str; 6] =
     ["frame_of(p)", "link_at", "ip_at", "transport_at", "payload_at", "COLUMN_ROOM_AT"];
 
 impl Declared<'_> {
-    /// Takes accessors away, behind all that `kernel_fields` wrote.
+    /// Removes accessors, after the output of `kernel_fields`.
     pub(super) fn refuse(&self, text: &mut String, columns: impl Iterator<Item = (Field, String)>) {
         let ReadWrite { reads, writes } = self.access;
         for &field in Field::ALL {

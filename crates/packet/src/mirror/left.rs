@@ -33,7 +33,7 @@ impl<'a> LeftPackets<'a> {
     fn is_left(&self, batch: &Batch, row: usize, at: usize) -> bool {
         let most = self.last.saturating_add(if self.with_flagged { 2 } else { 1 });
         let [left]: [u8; 1] = self.returned.get(Left, at);
-        // What `before` flagged no kernel says.
+        // No kernel returns the flags that `before` set.
         (1..=most).contains(&left) || self.with_flagged && batch.table.column(Flagged)[row] != 0
     }
 }

@@ -221,7 +221,8 @@ impl Batch {
         }
         if writes.contains(Field::Flagged) {
             let flags = returned.column(Flagged, there).iter().zip(taken);
-            // A kernel says whose flag it is, as several functions may flag packets of one launch.
+            // A kernel's flag identifies its function, as several functions may flag packets of one
+            // launch.
             let (name, mut any) = (self.function.saturating_add(1), 0);
             for (own, ([flag], taken)) in self.table.column_mut(Flagged)[rows].iter_mut().zip(flags)
             {

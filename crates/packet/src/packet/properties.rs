@@ -40,7 +40,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         }
     }
 
-    /// The length of a packet whose header doesn't say it, as ingress found it.
+    /// The length of a packet without a length in its header, as ingress found it.
     #[cold]
     fn unsaid_len(&self) -> usize {
         let l3 = self.l3_offset();
@@ -211,8 +211,8 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         words.iter().filter_map(value).any(|&value| value != 0)
     }
 
-    /// What ingress knows of it, for a packet that it causes. Shard and flow hash are 0: the made
-    /// packet gets its own.
+    /// Its arrival, for a packet that it causes. Shard and flow hash are 0: the made packet gets
+    /// its own.
     pub fn arrival(&self) -> Arrival {
         Arrival {
             timestamp: self.timestamp(),

@@ -52,8 +52,8 @@ fn get_array<const N: usize>(data: &[u8], field: Range<usize>) -> [u8; N] {
     bytes
 }
 
-/// The bytes from `start` up to `end`, or to where `data` ends if that is sooner; empty where
-/// `start` lies behind.
+/// The bytes from `start` up to `end`, or to where `data` ends if that is sooner; empty if `start`
+/// is after that.
 #[inline]
 pub(super) fn clamped(data: &[u8], start: usize, end: usize) -> &[u8] {
     data.get(start..end.min(data.len())).unwrap_or_default()

@@ -62,7 +62,7 @@ pub fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, len: u16) -> u32 {
     halves(src.to_bits()) + halves(dst.to_bits()) + u32::from(protocol) + u32::from(len)
 }
 
-/// The sum of the IPv6 pseudo-header (RFC 8200, 8.1); `protocol` is the upper layer's, behind all
+/// The sum of the IPv6 pseudo-header (RFC 8200, 8.1); `protocol` is the upper layer's, after all
 /// extension headers.
 #[inline]
 pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: u32) -> u32 {

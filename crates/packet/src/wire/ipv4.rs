@@ -165,7 +165,8 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         Options::new(clamped(self.buffer.as_ref(), HEADER_LEN, self.header_len()))
     }
 
-    /// The data, as much as the total length says and the buffer has; all of it where that is 0.
+    /// The data, up to the total length and the end of the buffer. A total length of 0 sets no
+    /// bound.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         clamped(self.buffer.as_ref(), self.header_len(), self.packet_len(usize::MAX))

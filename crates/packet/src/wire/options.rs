@@ -18,7 +18,7 @@ pub struct HeaderOption<'a> {
 }
 
 /// The options of a header in their order, without no-operations. It ends at [`END`], and at the
-/// first option whose length can't be true, which [`is_intact`](Self::is_intact) then tells.
+/// first option with an impossible length, for which [`is_intact`](Self::is_intact) is then false.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     options: &'a [u8],
@@ -33,7 +33,7 @@ impl<'a> Options<'a> {
         Self { options, next: 0, intact: true }
     }
 
-    /// Whether every option so far told the truth about its length.
+    /// Whether every option so far has a possible length.
     #[inline]
     pub const fn is_intact(&self) -> bool {
         self.intact

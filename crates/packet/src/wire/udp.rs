@@ -16,7 +16,7 @@ view! {
     DST_PORT dst_port / set_dst_port: u16 = 2..4;
     /// Bytes of header and data.
     LENGTH length / set_length: u16 = 4..6;
-    /// Checksum over pseudo-header, header and data, as carried; 0 says that there is none.
+    /// Checksum over pseudo-header, header and data, as carried; 0 if there is none.
     CHECKSUM checksum / set_checksum: u16 = 6..8;
 }
 
@@ -48,7 +48,7 @@ impl<T: AsRef<[u8]>> Udp<T> {
         self.checksum() == 0 || checksum::fold(pseudo + self.sum()) == 0xffff
     }
 
-    /// The data, as much as the length says and the buffer has.
+    /// The data, up to the header's length and the end of the buffer.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         clamped(self.buffer.as_ref(), HEADER_LEN, self.end())

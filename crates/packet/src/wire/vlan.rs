@@ -16,7 +16,7 @@ view! {
 }
 
 impl<T: AsRef<[u8]>> Vlan<T> {
-    /// VLAN identifier; 0 says that the tag only carries a priority.
+    /// VLAN identifier; 0 if the tag carries only a priority.
     #[inline]
     pub fn vid(&self) -> u16 {
         self.tci() & 0x0fff

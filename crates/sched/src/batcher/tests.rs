@@ -148,7 +148,7 @@ fn room_ends_at_the_bounds_and_comes_back_with_release() {
     assert!(batcher.has_room());
     batcher.handle_batch(&load(1, 50, 0));
     assert_eq!((batcher.has_room(), batcher.held_bytes()), (false, 149));
-    // Nothing else comes, so it goes as it is.
+    // No more batches come, so it leaves as it is.
     assert_eq!(batcher.poll_timeout(), Some(0));
     let launch = batcher.poll_launch(0).unwrap();
     assert_eq!((launch.batches, launch.closed), (2, Closed::NoRoom));
@@ -221,7 +221,7 @@ fn the_watchdog_names_a_launch_once() {
     assert_eq!(batcher.poll_expired(119), None);
     assert_eq!(batcher.poll_expired(120), Some(launches[1]));
     assert_eq!((batcher.poll_expired(120), batcher.poll_timeout()), (None, Some(130)));
-    // It still holds its stream, until someone says that it is done.
+    // It still holds its stream, until the caller reports that it is done.
     assert_eq!(batcher.in_flight(), 2);
     assert!(batcher.handle_done(launches[1].id, 0));
     assert_eq!(batcher.poll_release(), Some(launches[1]));

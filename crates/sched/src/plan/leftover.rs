@@ -1,5 +1,5 @@
 //! The fields that stay in a mirror alone. Launches need them to fetch packets that leave the
-//! plan's way, and to know which packets are lost with a device.
+//! plan's way, and to find the packets that are lost with a device.
 
 use warpline_packet::FieldSet;
 
@@ -11,9 +11,9 @@ use super::{Plan, Step, Way};
 /// The fields of the frame that only the mirror of a step's device has and that are needed later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leftover {
-    /// In front of the kernel.
+    /// Before the kernel.
     pub before: FieldSet,
-    /// Behind the step.
+    /// After the step.
     pub behind: FieldSet,
     /// If `behind` is not empty: the fields for which the host has newer values than that mirror.
     /// All of them can be gathered.

@@ -7,9 +7,9 @@ use super::problem::{PlannedFunction, Problem, Touch};
 
 /// See the module.
 pub(super) struct Outlook {
-    /// By function: what is needed by anyone from its `run` on.
+    /// By function: fields needed on any device from its `run` on.
     ahead: Vec<FieldSet>,
-    /// By function: what is needed by anyone behind its `run`.
+    /// By function: fields needed on any device after its `run`.
     live: Vec<FieldSet>,
     /// By function: fields needed after it.
     behind: Vec<FieldSet>,

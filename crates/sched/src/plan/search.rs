@@ -7,7 +7,7 @@ use super::problem::Problem;
 use super::state::{DOWNS, State, UPS};
 use super::{Plan, Step};
 
-/// A state behind some function, and the cheapest way to it.
+/// A state after some function, and the cheapest way to it.
 struct Node {
     state: State,
     cost: f64,

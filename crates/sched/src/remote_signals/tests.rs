@@ -231,7 +231,7 @@ fn clocks_may_jump() {
     assert!(states > 1_000, "{states}");
 }
 
-/// A pause that began, by a sender and a receiver that know each other.
+/// A pause in effect, with its sender and receiver in contact.
 fn paused() -> (PauseSender, PauseReceiver, PauseSignal) {
     let mut sender = PauseSender::new(LEASE, 7, 0);
     let mut receiver = PauseReceiver::new(LEASE, 9, 0);

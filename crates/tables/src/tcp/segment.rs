@@ -113,7 +113,7 @@ fn data_len<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> usize {
     end.saturating_sub(packet.payload_offset())
 }
 
-/// The end of a cut packet on the wire. One whose header doesn't say it ends with its frame.
+/// The end of a cut packet on the wire. Without a length in its header it ends with its frame.
 #[cold]
 fn wire_end<B: Deref<Target = Batch>>(packet: &PacketView<B>) -> usize {
     let fixed = if packet.version() == 6 { ipv6::HEADER_LEN } else { 0 };

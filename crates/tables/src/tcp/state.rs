@@ -31,7 +31,7 @@ pub(super) enum Step {
     To(State),
     /// To a new conversation in the place of this one.
     Reopen,
-    /// Nowhere: the ends may know better.
+    /// No change: only the ends can judge the segment.
     Pass,
     /// It can't come now.
     Refuse,

@@ -24,7 +24,7 @@ use crate::tenants::TenantTable;
 use crate::{core_keys, keys, plan_keys, port_tables, pressure_keys, route_tables};
 
 impl<'a> File<'a> {
-    /// The chain of `table`, which comes behind those `before`.
+    /// The chain of `table`, which follows the chains `before`.
     pub(super) fn build_chain(
         &self,
         table: &'a DeTable<'a>,

@@ -40,7 +40,7 @@ pub(crate) struct Loaded {
     pub(crate) ports: PortKeys,
     /// Instances that are linked to it.
     pub(crate) links: Vec<PeerLink>,
-    /// By function, where the file has its table, or names it: `FILE:LINE:COLUMN`.
+    /// By function, the place of its table in the file, or else of its name: `FILE:LINE:COLUMN`.
     pub(crate) steps: Vec<String>,
     /// Files that its functions' tables name, each with the table's name.
     pub(crate) files: Vec<(String, PathBuf)>,

@@ -65,8 +65,7 @@ pub(super) struct Around<'a> {
     pub(super) registry: Registry,
 }
 
-/// Runs all chains side by side; `finish` tells what became of them and gives what the program ends
-/// with.
+/// Runs all chains side by side. `finish` reports their outcome and returns the program's result.
 pub(super) fn run(
     mut ready: Vec<Ready>,
     outputs: &Outputs,

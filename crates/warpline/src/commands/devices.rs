@@ -18,7 +18,8 @@ use crate::{Failure, profile_file};
 /// Version of the JSON form; it grows when a meaning changes, not when something is added.
 pub(super) const SCHEMA: u32 = 1;
 
-/// In words, or as JSON; what was measured goes to the file `profile`, too, where one is named.
+/// Prints the devices in words or as JSON. Measurements are also written to the file `profile`, if
+/// one is named.
 pub(crate) fn devices(measured: bool, json: bool, profile: Option<&Path>) -> Result<(), Failure> {
     let found = find();
     let looked: Vec<Looked> =

@@ -25,7 +25,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// Where what it sends goes.
+    /// The outputs of its packets.
     pub(super) fn outputs(&self) -> impl Iterator<Item = &Output> {
         let own = &self.loaded.ports.outputs;
         let is_shared = own.is_empty() || own.iter().any(Option::is_none);
@@ -160,7 +160,7 @@ impl<'a> Used<'a> {
         Self { loaded, input: Some(input), output: Some(output) }
     }
 
-    /// As the chain file says.
+    /// The places in the chain file.
     fn of_file(loaded: &'a Loaded) -> Self {
         let ports = &loaded.ports;
         Self { loaded, input: ports.input.as_ref(), output: ports.output.as_ref() }

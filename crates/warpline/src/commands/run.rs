@@ -109,7 +109,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Builds the chains and says where each one's packets come from and go to.
+/// Builds the chains and chooses the input and output of each.
 fn plan(arguments: &RunArguments, options: &LoadOptions<'_>) -> Result<Vec<Planned>, Failure> {
     let chains = match &arguments.chain {
         Some(path) => super::load_file(path, options, arguments.input.is_none())?,

@@ -1,7 +1,7 @@
 //! Control of a running process: HTTP with JSON over a Unix socket.
 //!
-//! `run --socket PATH` serves it, `ctl` is a client. The file has mode 0600, so whoever may write
-//! to it is the owner.
+//! `run --socket PATH` serves it, `ctl` is a client. The file has mode 0600, so only the owner may
+//! write to it.
 
 mod client;
 mod limited;

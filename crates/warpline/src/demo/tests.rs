@@ -1,4 +1,5 @@
-//! The capture is what its counts say, and what is not malformed is right to the last checksum.
+//! The capture matches its counts, and all packets that are not malformed are correct to the last
+//! checksum.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -107,7 +108,7 @@ fn conversations_have_no_gap() {
         let len = (tcp.len() - usize::from(tcp[12] >> 4) * 4) as u32;
         let state = sent.entry(key(false)).or_insert((seq, ack));
         assert_eq!(state.0, seq, "a gap or a repetition");
-        // Before it hears the other end's number, a client acknowledges 0.
+        // Before it receives the other end's number, a client acknowledges 0.
         assert!(state.1 == 0 || ack.wrapping_sub(state.1) < 1 << 31, "acknowledges less");
         *state = (seq.wrapping_add(len + u32::from(flags & 3 != 0)), ack);
         data_bytes += len;

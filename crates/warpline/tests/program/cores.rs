@@ -87,7 +87,7 @@ fn lanes_run_on_the_cores_that_are_named_and_others_do_not() {
     demo.warpline("check chain.toml").expect(0);
     check(&demo, "", &cores, &always);
     check(&demo, &format!("--cores {last}"), &[last], &always);
-    // A device's thread is there before anyone knows where lanes run.
+    // A device's thread starts before the cores of lanes are chosen.
     if has_host(&demo) {
         check(&demo, &format!("--device host --cores {last}"), &[last], &["warpline-host"]);
     }

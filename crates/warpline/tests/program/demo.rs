@@ -56,7 +56,7 @@ fn what_the_shop_s_backends_answer_goes_out_as_the_shop_s() {
     assert_eq!(whole(&counters["to_clients"]), answers);
     assert_eq!(count(&demo, "out.pcap", |src, _| is_backend(src)), 0);
     assert_eq!(count(&demo, "out.pcap", |src, _| src == VIP), answers);
-    // To the shop's address goes nothing that a backend would not get.
+    // Every packet to the shop's address is one that a backend gets.
     let asked = count(&demo, "out.pcap", |_, dst| is_backend(dst));
     assert_eq!(whole(&counters["to_backends"]), asked);
     assert_eq!(count(&demo, "out.pcap", |_, dst| dst == VIP), 0);

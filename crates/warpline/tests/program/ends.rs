@@ -143,8 +143,8 @@ fn threads_that_are_not_there_end_the_run_with_a_message() {
     }
 }
 
-/// Nothing can be written to a socket's name: that chain can't start, and the other one's work is
-/// told.
+/// A socket's name can't be written to. That chain can't start, and the other one's work is
+/// reported.
 #[test]
 fn a_chain_that_can_not_start_takes_no_other_with_it() {
     let demo = Demo::new();
@@ -166,7 +166,7 @@ fn a_reader_that_went_away_is_no_mistake() {
     let demo = Demo::new();
     for arguments in ["functions", "functions nat", "check chain.toml", "demo again"] {
         let mut child = demo.start(arguments);
-        // Closed before the program has anything to say, or soon after.
+        // Closed before the program's first output, or soon after.
         drop(child.stdout.take());
         let ended = wait(child).expect(0);
         assert_eq!(ended.stderr, "", "{arguments}");

@@ -142,7 +142,7 @@ pub(crate) fn wait(mut child: Child) -> Ended {
     Ended { status: status.code(), stdout: stdout.join().unwrap(), stderr }
 }
 
-/// Reads a pipe to its end, beside whoever waits.
+/// Reads a pipe to its end, in a thread of its own.
 fn collect(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();

@@ -199,7 +199,7 @@ fn a_table_without_memory_is_named() {
     }
 }
 
-/// With few descriptors a run lacks files, and nothing is said that is not so.
+/// With few descriptors a run lacks files. It reports that, and no unrelated error.
 #[test]
 fn few_descriptors_are_told() {
     let demo = Demo::new();

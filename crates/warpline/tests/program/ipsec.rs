@@ -103,7 +103,7 @@ impl Site {
         &self.0
     }
 
-    /// Runs the program: whatever it says has no key in it.
+    /// Runs the program. Its output has no key in it.
     #[track_caller]
     pub(crate) fn warpline(&self, arguments: &str) -> Ended {
         silent(self.0.warpline(arguments))
@@ -321,7 +321,7 @@ fn ten_thousand_sas_are_told_in_short() {
     assert!(ended.stderr.lines().count() < 50, "{}", ended.stderr);
 }
 
-/// A tunnel that is too narrow for IPv6 is remarked on; what a lane takes is said of every chain.
+/// A tunnel too narrow for IPv6 gets a remark, and the memory of a lane is printed for every chain.
 #[test]
 fn check_says_what_does_not_fit_and_what_is_taken() {
     let site = Site::with(CBC);

@@ -119,8 +119,8 @@ fn old_and_new_sa_stand_side_by_side() {
     assert_eq!(next.map(|next| u64::from(next) - 1), [each[0], each[1]]);
 }
 
-/// The other end hears of the new SA between two packets, and of the old one's end when no more can
-/// come.
+/// The other end learns the new SA between two packets, and removes the old one when none of its
+/// packets can come.
 #[test]
 fn the_other_end_opens_both() {
     let site = Site::new();

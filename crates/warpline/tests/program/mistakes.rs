@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::harness::Demo;
 
-/// Checks `text` as a chain file and runs it: both must tell the same, and nothing else.
+/// Checks `text` as a chain file and runs it: both must print the same, and nothing else.
 #[track_caller]
 fn refused(demo: &Demo, text: impl AsRef<[u8]>) -> String {
     demo.write("bad.toml", text);

@@ -112,7 +112,7 @@ fn what_becomes_of_rules_is_told_as_text_and_as_json() {
     assert!(whole(&about["matcher"]["bytes"]) > 0 && whole(&about["flow_bytes"]) > 1 << 20);
 }
 
-/// A thousand mistakes are counted, and a hundred told.
+/// A thousand mistakes are counted, and a hundred printed.
 #[test]
 fn a_file_of_mistakes_is_counted_and_the_rest_runs() {
     let wrong = "alert tcp any any -> any 80 (content:\"x; sid:1;)\n".repeat(1000);

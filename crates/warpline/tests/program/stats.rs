@@ -18,8 +18,8 @@ pub(crate) fn read(demo: &Demo, name: &str) -> Value {
     stats
 }
 
-/// Where `value` is not as `schema` says, if so. It knows the keywords that our schema has, and no
-/// others.
+/// The first difference of `value` from `schema`, if any. Only the keywords of our schema are
+/// supported.
 fn mismatch(root: &Value, schema: &Value, value: &Value, path: &str) -> Option<String> {
     let wrong = |why: &str| Some(format!("{path}: {why}: {value}"));
     schema.as_object().unwrap().iter().find_map(|(keyword, rule)| match keyword.as_str() {

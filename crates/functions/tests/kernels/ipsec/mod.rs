@@ -1,5 +1,5 @@
-//! The kernels of `ipsec`. That `run` itself is right its own tests say, by published vectors and
-//! other implementations.
+//! The kernels of `ipsec`. Its own tests check `run` itself, by published vectors and other
+//! implementations.
 
 pub(crate) mod gateway;
 mod opening;

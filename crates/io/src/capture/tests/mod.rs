@@ -25,7 +25,7 @@ fn packet(bytes: &[u8], nanos: u64) -> Packet {
     Packet { bytes: bytes.to_vec(), nanos, wire_len: bytes.len() as u32, link: 1, interface: 0 }
 }
 
-/// All that a reader says about a file.
+/// All results of a reader for a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     packets: Vec<Packet>,

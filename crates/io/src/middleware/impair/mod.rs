@@ -74,7 +74,7 @@ pub struct Impair<S: Source> {
     /// Buffers to use again.
     spare: Vec<Vec<u8>>,
     ended: bool,
-    /// How the source failed, told when the held frames have left.
+    /// The source's error, returned after the held frames have left.
     error: Option<SourceError>,
 }
 
@@ -124,7 +124,7 @@ impl<S: Source> Impair<S> {
         None
     }
 
-    /// Does to a frame what its fate says and holds it or makes it ready.
+    /// Applies its fate to a frame and holds it or makes it ready.
     fn admit(&mut self, mut frame: Stored, fate: Fate) {
         let Self { config, counts, .. } = self;
         counts.truncated += u64::from(fate.truncate && frame.truncate(config.snap));

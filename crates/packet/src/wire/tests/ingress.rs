@@ -5,7 +5,8 @@ use super::super::*;
 use crate::{Headers, LinkType};
 use proptest::prelude::*;
 
-/// What views say of an IP packet that had `wire_len` bytes on the wire, header by header.
+/// The result of the views for an IP packet that had `wire_len` bytes on the wire, header by
+/// header.
 fn by_views(packet: &[u8], version: u8, wire_len: usize) -> Result<(), Malformed> {
     let (protocol, l4, end, is_fragment, is_later) = if version == 4 {
         let ip = Ipv4::new_unchecked(packet);
@@ -91,7 +92,7 @@ fn right(version: u8, protocol: u8) -> Vec<u8> {
     packet
 }
 
-/// Says that more fragments follow, where there is a place to say it.
+/// Sets the "more fragments" flag, if the packet has one.
 fn first_fragment(mut packet: Vec<u8>) -> Vec<u8> {
     match (packet[0] >> 4, packet[6]) {
         (4, _) => packet[6] = 0x20,

@@ -51,7 +51,7 @@ enum Event {
     Tick,
 }
 
-/// The arbiter and what the tenants know.
+/// The arbiter and the tenants' knowledge.
 #[derive(Clone)]
 struct Node {
     arbiter: Arbiter,

@@ -5,7 +5,7 @@
 use super::super::*;
 use super::explore::Model;
 
-/// The lane and what goes wrong in it.
+/// The lane and its faults.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) edges: &'static [(usize, usize)],

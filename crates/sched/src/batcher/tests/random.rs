@@ -21,7 +21,7 @@ enum Event {
     Wait {
         ns: u64,
     },
-    /// Until the batcher wants to be asked.
+    /// Until the batcher's timeout.
     Sleep,
 }
 

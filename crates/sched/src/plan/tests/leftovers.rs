@@ -133,7 +133,7 @@ fn flagged_packets_come_whole_or_not_at_all() {
     }
 }
 
-/// What kernels say of packets comes back with each launch, and goes there again with the next.
+/// Kernels' results for packets come back with each launch, and are copied again for the next.
 #[test]
 fn a_launch_has_a_table_of_its_own() {
     let words = FieldSet::of(&[Field::Scratch0, Field::Verdict]);
