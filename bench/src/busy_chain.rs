@@ -33,7 +33,8 @@ pub struct Case {
     pub lasts: Duration,
     /// Pauses, or none.
     pub pressure: PressureOptions,
-    /// Who gets the device: slices of its own, which preempt, or the arbiter by a policy.
+    /// How the device is shared: by slices of its own, which preempt, or by the arbiter and a
+    /// policy.
     pub policy: Option<Policy>,
 }
 

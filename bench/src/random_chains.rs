@@ -1,5 +1,5 @@
-//! What `random_chains` measures: bytes a packet that plans move over random chains of our
-//! functions, beside the least that single fields would take.
+//! The measurement of `random_chains`: bytes a packet that plans move over random chains of our
+//! functions, next to the minimum of moving single fields.
 //!
 //! The *field-wise minimum* is the plan with the fewest bytes where every field crosses by itself
 //! in its own width, payloads too, and launches have no table. No device can do with less; ours
@@ -96,7 +96,7 @@ const BYTES_ALONE: LinkCosts = LinkCosts {
 struct Split {
     /// Bytes of frames that cross whole.
     frames: f64,
-    /// What of their rooms crosses around them.
+    /// Bytes of their rooms around them.
     around: f64,
     /// Fields that cross by themselves.
     fields: f64,
@@ -159,7 +159,7 @@ struct Figures {
     least: f64,
     /// In the order of [`Mode::ALL`].
     modes: [f64; Mode::ALL.len()],
-    /// Whether `plan` says why `adaptive` moves more, where it does.
+    /// Whether `plan` explains why `adaptive` moves more, if it does.
     is_explained: bool,
     /// Of what `adaptive` moves.
     split: Split,

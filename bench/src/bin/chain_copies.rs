@@ -1,5 +1,5 @@
 //! The paper's five chains by the four rules for copies (`AdaptChain`, figures 9 to 16): bytes,
-//! rates, the lane's work, latencies and sizes as tables, ours beside what the paper's text says.
+//! rates, the lane's work, latencies and sizes as tables, next to the numbers in the paper's text.
 //!
 //! `chain_copies [--device ID] [--seconds S] [--rounds N] [--quick] [--bytes]`: on the host's
 //! reference device by default; `--bytes` shows bytes alone. A device that shares the host's memory

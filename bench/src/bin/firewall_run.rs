@@ -69,7 +69,7 @@ fn measure(filters: &str, name: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A filter of ClassBench in the readable form, which tells actions.
+/// A filter of ClassBench in the readable form, with its action.
 fn line(rule: &Rule) -> String {
     let mut text = String::from(if rule.action == Action::Accept { "accept" } else { "drop" });
     match rule.protocols[..] {

@@ -1,10 +1,10 @@
-//! What `flow_monitor` costs at 1 k, 100 k and 1 M flows: nanoseconds a packet, next to a bare loop
-//! with one random look-up in a table of the same bytes. The same number of packets each time, of
-//! flows drawn at random, so that what the packets themselves cost is the same.
+//! The cost of `flow_monitor` at 1 k, 100 k and 1 M flows: nanoseconds a packet, next to a bare
+//! loop with one random look-up in a table of the same bytes. Each time, the same number of packets
+//! is drawn from flows at random, so that the cost of the packets themselves is the same.
 //!
-//! Then where flows send several packets in a row: all of it, what `run` has of that, which a
-//! device can take over, and how many packets of a batch have one of their flow before them in it.
-//! Those are what `after` could be spared if somebody added up what it counts.
+//! Then the cost where flows send several packets in a row: of the whole function, and of `run`,
+//! which a device can take over. Also the number of packets in a batch that follow one of their own
+//! flow. `after` could skip those packets if their counts were added up before.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;

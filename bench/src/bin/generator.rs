@@ -1,4 +1,4 @@
-//! How fast the generator makes frames, as fast as it can, on one thread.
+//! The highest rate at which the generator makes frames, on one thread.
 
 use warpline_bench::seconds;
 use warpline_io::generator::{Generator, GeneratorConfig};

@@ -1,5 +1,5 @@
-//! What ESP costs on one core, its cipher work alone and the whole function `ipsec`, next to the
-//! bare library intel-ipsec-mb on the same bytes.
+//! The cost of ESP on one core, of its cipher work alone and of the whole function `ipsec`, next to
+//! the bare library intel-ipsec-mb on the same bytes.
 //!
 //! Bare: jobs of the library that cipher and hash in one go, or its call for GCM, with IVs that lie
 //! ready; it opens without looking at the ICV. The engines make the IVs, place ICVs, compare them,
@@ -79,7 +79,7 @@ fn name(direction: Direction) -> &'static str {
     }
 }
 
-/// What stays the same over lengths.
+/// Settings that stay the same over lengths.
 struct Bench {
     name: &'static str,
     cipher: Cipher,

@@ -140,7 +140,7 @@ struct Suricata {
     has_applications: bool,
 }
 
-/// What Suricata 7 knows of application layers.
+/// Application layers of Suricata 7.
 const APPLICATIONS: &[&str] = &[
     "telnet",
     "rfb",

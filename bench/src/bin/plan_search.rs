@@ -2,8 +2,8 @@
 //! goal is 1 ms for 16 functions on a device.
 //!
 //! `plan_search [ROUNDS]`. Chains repeat firewall, address translation, gateway and intrusion
-//! detection, all on devices in turn, with a flow monitor on the host behind every fourth where the
-//! chain is called hybrid.
+//! detection, all on devices in turn. Chains called hybrid have a flow monitor on the host after
+//! every fourth function.
 
 use std::hint::black_box;
 

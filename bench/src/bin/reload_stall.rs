@@ -5,14 +5,14 @@
 //! everything else is kept off that core where there is another. The lane's source notes the time
 //! between two calls, which is 32 packets' work. Shown are the longest of those times: while the
 //! other thread builds, while the new function is put in place, while the old one is freed; then,
-//! over as long, beside a thread that only counts, and beside none. What building costs a lane on a
-//! machine with a core for each, and what the machine takes because two cores are busy, is the
-//! difference of the first and the fourth. Times of 0.5 ms and more are shown one by one with their
-//! place in a period of 100 ms: where a hypervisor or a container limits how much of its cores a
-//! machine may use, it stops them at the same place of that period. `+N` says that the system took
-//! the core from the lane N times since the time before, or had it wait for memory; a time without
-//! it is none of the system's: the core itself stood still. Whom the system gave the core, a trace
-//! of its scheduler says; the thread that reloads is called `reloading`:
+//! over as long, beside a thread that only counts, and beside none. The difference of the first and
+//! the fourth is the cost of building for a lane on a machine with a core for each thread, plus the
+//! machine's cost of two busy cores. Times of 0.5 ms and more are shown one by one with their place
+//! in a period of 100 ms: where a hypervisor or a container limits how much of its cores a machine
+//! may use, it stops them at the same place of that period. `+N` means that the system took the
+//! core from the lane N times since the time before, or made it wait for memory. A time without it
+//! is not caused by the system: the core itself stood still. A trace of the system's scheduler
+//! shows which thread got the core; the thread that reloads is called `reloading`:
 //!
 //! `perf record -a -e sched:sched_switch -o FILE target/release/reload_stall && tools/who_ran.py
 //! FILE lane-0`

@@ -19,7 +19,7 @@ use crate::memory::MemorySource;
 
 /// Bytes of the frames.
 const LEN: usize = 512;
-/// Rules in turn, so often.
+/// Times that each rule runs, in turn with the others.
 const ROUNDS: usize = 5;
 
 /// Prints the table.

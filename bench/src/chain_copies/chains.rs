@@ -134,7 +134,7 @@ pub struct Way<'a> {
     pub device: &'a Arc<dyn Device>,
     /// How its launches are made.
     pub launches: LaunchOptions,
-    /// By which rule fields cross.
+    /// The rule by which fields cross.
     pub mode: Mode,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Way<'a> {
 }
 
 impl PaperChain {
-    /// Its functions, those on the device with a `G` behind.
+    /// Its functions; those on the device are marked `G`.
     pub fn composition(&self) -> String {
         let of =
             |own: &Own| format!("{}({})", own.function, if own.is_on_device { "G" } else { "C" });
@@ -173,7 +173,7 @@ impl PaperChain {
         deployment
     }
 
-    /// Whether each function did to every packet what it is there for.
+    /// Whether each function did its work on every packet.
     ///
     /// # Errors
     /// One didn't.
@@ -233,8 +233,8 @@ impl Load {
     }
 }
 
-/// What ESP puts around a packet in tunnel mode, but for padding: two headers, SPI and number, IV,
-/// ICV. And a header of UDP.
+/// Bytes that ESP adds around a packet in tunnel mode, without padding: two headers, SPI and
+/// number, IV, ICV. And those of a header of UDP.
 const OF_ESP: usize = 14 + 20 + 8 + 8 + 12;
 const OF_UDP: usize = 8;
 const SHORTEST: usize = 64;

@@ -1,10 +1,10 @@
-//! What `chain_copies` measures: the paper's five chains by the four rules for copies, as
-//! `AdaptChain`'s figures 9 to 16 have them.
+//! The measurements of `chain_copies`: the paper's five chains by the four rules for copies, as in
+//! `AdaptChain`'s figures 9 to 16.
 //!
-//! [`chains`] are the chains, [`bytes`] counts what crosses beside what plans say, [`speed`] has
-//! rates, the lane's work and latencies, [`sizes`] those by the size of batches and launches,
-//! [`bookkeeping`] what a plan costs the lane where the device costs nothing. [`paper`] puts what
-//! the paper's text says beside all of it.
+//! [`chains`] are the chains, [`bytes`] counts copied bytes next to the plans' expectations,
+//! [`speed`] has rates, the lane's work and latencies, [`sizes`] those by the size of batches and
+//! launches, [`bookkeeping`] the lane's cost of a plan where the device costs nothing. [`paper`]
+//! puts the numbers of the paper's text next to all of it.
 
 pub mod bookkeeping;
 pub mod bytes;
@@ -33,7 +33,7 @@ pub struct Options {
     pub seconds: f64,
     /// Frames' lengths, as they are asked for.
     pub lens: Vec<usize>,
-    /// Each point is measured so often, the rules in turn; medians are shown.
+    /// Times that each point is measured, the rules in turn; medians are shown.
     pub rounds: usize,
     /// Whether bytes alone are shown, which need no quiet machine.
     pub bytes_alone: bool,

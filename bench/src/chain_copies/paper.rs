@@ -27,7 +27,7 @@ pub fn print(all: &[Points], latencies: &[Latency], sizes: &[Size]) {
     table("The paper's numbers beside ours", &columns, &rows.0);
 }
 
-/// Prints those rows of the table that say bytes.
+/// Prints the rows of the table that are about bytes.
 pub fn print_bytes(all: &[Points]) {
     let rows = all.iter().flat_map(|points| {
         let of = |own: &ByLen| {

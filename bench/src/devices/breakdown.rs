@@ -1,10 +1,10 @@
 //! The time of a packet by part: the CPU's work before the device's, copies in, kernels, copies
 //! out, and the CPU's work after (AdaptChain, figure 1).
 //!
-//! Copies and kernels are of a launch of 1 MiB by the device layer, each alone and waited for. What
-//! the CPU does for the function is what the engine counts for it: in front, up to the batch's
-//! place among those that wait; behind, from taking over what the device left of its tables. All by
-//! packet, in nanoseconds.
+//! Copies and kernels are of a launch of 1 MiB by the device layer, each alone and waited for. The
+//! CPU's work for the function is counted by the engine. The work before the device ends when the
+//! batch waits for its launch; the work after it starts when the host takes over the device's
+//! tables. All by packet, in nanoseconds.
 
 use std::time::Instant;
 

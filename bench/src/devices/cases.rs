@@ -36,8 +36,8 @@ pub const DIGEST: Case = of_udp("digest", "digest", "");
 pub const FIREWALL: Case = of_udp("firewall", "firewall", "rules = 'rules'");
 /// Reads headers.
 pub const MONITOR: Case = of_udp("flow-monitor", "flow_monitor", "");
-/// Reads and writes all of a packet: AES-CBC with HMAC-SHA1. What counts as payload is the text, of
-/// which two bytes are ESP's.
+/// Reads and writes all of a packet: AES-CBC with HMAC-SHA1. The payload is the text; two of its
+/// bytes are ESP's.
 pub const IPSEC_SEAL: Case = Case {
     name: "ipsec-seal",
     function: "ipsec",
@@ -48,7 +48,7 @@ pub const IPSEC_SEAL: Case = Case {
 /// Writes an address and the checksums over it, as state has it.
 pub const BALANCER_DNAT: Case =
     of_udp("balancer-dnat", "load_balancer", "services = 'services'\ntable_size = 1009");
-/// Writes a header in front.
+/// Puts a header before the packet.
 pub const BALANCER_IPIP: Case = of_udp(
     "balancer-ipip",
     "load_balancer",

@@ -1,4 +1,5 @@
-//! What `device_run` measures: functions on a device, by the engine and by the device layer alone.
+//! The measurements of `device_run`: functions on a device, by the engine and by the device layer
+//! alone.
 //!
 //! Each measurement is a function in a file of its own, which is given a [`Bench`] and prints a
 //! table of comma-separated values. [`cases`] are the functions and their packets, [`drive`] runs
@@ -63,7 +64,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// The device called `id`, or the first that is there.
+    /// The device called `id`, or the first available.
     ///
     /// # Errors
     /// There is none, and why.
@@ -119,7 +120,7 @@ pub(crate) fn today() -> String {
     date(now.as_secs() / 86_400)
 }
 
-/// The date `days` days behind 1970-01-01.
+/// The date `days` days after 1970-01-01.
 fn date(mut days: u64) -> String {
     let leap = |year: u64| {
         year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))

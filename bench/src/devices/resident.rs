@@ -35,13 +35,13 @@ pub struct Resident {
     /// The launch's table, and which packets have which rows of it.
     table: Buffer,
     rows: LaunchRows,
-    /// What kernels find; of those that keep findings.
+    /// Findings of the kernels, for functions that keep findings.
     findings: Option<Buffer>,
-    /// The scratch word that says where.
+    /// The scratch word with their place.
     word: Option<Field>,
     /// Packets.
     pub count: u64,
-    /// What of the table kernels read, and write.
+    /// Columns of the table that kernels read, and those that they write.
     read: Columns,
     written: Columns,
     writes_frames: bool,
@@ -106,7 +106,7 @@ impl Resident {
         let (own_table, found) = rest.split_at_mut(table.len());
         arena.copy_from_slice(&image);
         own_table.copy_from_slice(&table);
-        // The head says that nothing is kept yet.
+        // The head is that of an empty list.
         found.fill(0);
         own.image = Some(piece);
         // Some compilers do the rest of their work at the first launch.
@@ -282,7 +282,7 @@ impl Resident {
         }
     }
 
-    /// What of the table and of rooms goes there or comes back, and where it lies in the pieces.
+    /// The parts of the table and of rooms that are copied, and their places in the pieces.
     fn places(&self, columns: Columns, with_rooms: bool) -> impl Iterator<Item = (Slice, usize)> {
         let mut all = Vec::new();
         columns.stretches(self.rows.rows(), |bytes| {
@@ -338,7 +338,7 @@ fn column(name: &str) -> usize {
     all.iter().find(|(own, _)| own == name).map_or(0, |(_, before)| *before as usize)
 }
 
-/// Numbers of findings there is room for behind their head.
+/// The count of numbers that fit into findings after their head.
 fn room_of(findings: &Buffer) -> u32 {
     ((findings.len() - FoundLists::HEAD_LEN) / 4) as u32
 }
@@ -377,7 +377,7 @@ mod tests {
     fn kernels_leave_what_the_cpu_makes() {
         for mut resident in left() {
             assert!(resident.count > 256 && resident.is_right());
-            // What writes frames wrote some.
+            // Functions that write frames have changed some.
             let [before, behind] = [&resident.image, &resident.back].map(|piece| piece.as_deref());
             let (before, behind) = before.zip(behind).expect("both are back");
             let is_changed = |place: Range<usize>| before[place.clone()] != behind[place];
@@ -398,7 +398,7 @@ mod tests {
     fn what_is_wrong_is_seen() {
         for mut resident in left() {
             let last = resident.rooms(resident.writes_frames).last();
-            // Of a packet: its frame, or what became of it.
+            // Of a packet: its frame, or its verdict.
             let verdict = resident.arena.len() + column("COLUMN_VERDICT_OF") * resident.rows.rows();
             let at = last.map_or(verdict, |room| room.start + 64);
             resident.back.as_mut().expect("it is back")[at] ^= 1;

@@ -1,5 +1,5 @@
-//! What takes `unsafe`: an arena whose memory the bench reads too, as an engine with mirrors does,
-//! and the vouching for calls of kernels.
+//! The bench's `unsafe` code: an arena whose memory the bench reads too, as an engine with mirrors
+//! does, and the vouching for calls of kernels.
 
 #![allow(unsafe_code)]
 

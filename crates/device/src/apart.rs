@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{Device, Wrapped};
 
-/// What `device` is called as one with a memory of its own.
+/// The id of `device` as one with a memory of its own.
 pub fn apart_id(id: &str) -> String {
     format!("{id}-apart")
 }

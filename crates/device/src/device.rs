@@ -20,7 +20,7 @@ pub trait Device: Send + Sync {
     /// Takes `bytes` of the device's memory, at least one.
     ///
     /// # Errors
-    /// [`Failure::OutOfMemory`], or what the device says.
+    /// [`Failure::OutOfMemory`], or another failure of the device.
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure>;
 
     /// Takes memory as `allocate` does, zeroed if the device can do so at no later cost: for

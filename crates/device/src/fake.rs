@@ -23,7 +23,7 @@ use crate::{
     Piece, Refused, Region, Slice, Source, Step, Stream, Work,
 };
 
-/// What becomes of one work.
+/// The outcome of one work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// Nanoseconds from its start until it is done; it starts when the previous work of the stream
@@ -186,7 +186,7 @@ impl Device for Fake {
 struct FakeStream {
     fake: Fake,
     flying: VecDeque<Flying>,
-    // `None` behind work that hangs.
+    // `None` after work that hangs.
     busy_until_ns: Option<u64>,
 }
 

@@ -52,7 +52,7 @@ pub fn of_device(device: &Description) -> Reading {
     }
 }
 
-/// What there is of the MIG instance with this UUID.
+/// The readings available for the MIG instance with this UUID.
 fn of_instance(uuid: Option<&str>) -> Reading {
     let none = || Missing("the driver does not say which instance it is (MIG)".into());
     let memory_used =

@@ -18,7 +18,7 @@ pub const PLATFORM: Header =
 /// Text that stands before a kernel's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What compilers call it in their logs.
+    /// Its name in the logs of compilers.
     pub name: &'static str,
     /// The text.
     pub text: Cow<'static, str>,
@@ -70,7 +70,7 @@ impl Source {
         self
     }
 
-    /// What compilers call the text in their logs.
+    /// The text's name in the logs of compilers.
     pub fn name(&self) -> &'static str {
         self.name
     }

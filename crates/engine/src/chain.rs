@@ -74,7 +74,7 @@ pub struct Chain {
     pub disagreement: Option<[String; 2]>,
     /// Scratch words handed out.
     pub scratch_words: usize,
-    /// What packets are steered by, and flows named.
+    /// Seeds the hash that steers packets and names flows.
     seed: Seed,
     ports: Ports,
     presumes_crossing: bool,

@@ -32,7 +32,7 @@ pub enum CoresError {
     Beyond(String),
     /// This range goes down.
     Backwards(u16, u16),
-    /// This core is there twice.
+    /// This core is listed twice.
     Twice(u16),
 }
 

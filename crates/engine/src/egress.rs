@@ -37,7 +37,7 @@ pub(crate) struct Egress {
     ports: Ports,
     hops: HopPorts,
     drops_hairpins: bool,
-    /// By port, whether the sink wants its frames.
+    /// By port, whether the sink takes its frames.
     wanted: Vec<bool>,
 }
 

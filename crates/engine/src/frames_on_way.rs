@@ -60,7 +60,7 @@ pub(crate) struct Lengthened {
 /// [`PERIOD`].
 const LENS: usize = 2048;
 
-/// What ciphers add depends on the rest of a length by their block, which divides this.
+/// The bytes that ciphers add depend on a length modulo their block, which divides this.
 const PERIOD: usize = 16;
 
 impl Lengthened {

@@ -193,7 +193,7 @@ pub struct LaneNeed {
 }
 
 impl LaneNeed {
-    /// What [`LaneNeed::fits`] asks, in words.
+    /// The condition of [`LaneNeed::fits`], in words.
     pub const BOUND: &str =
         "a lane has at most 4 GiB for packets, and 4 GiB for batches and launches";
 

@@ -176,7 +176,7 @@ impl Merge {
         part
     }
 
-    /// Closes the sink; gives what was counted, and the reports.
+    /// Closes the sink; returns the counts and the reports.
     pub(crate) fn finish(mut self) -> Ended {
         self.send_held(true);
         if self.sink_open

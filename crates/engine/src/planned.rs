@@ -22,13 +22,13 @@ pub struct PlanOptions {
     /// Whether the host has all needed fields after every launch, so that a lost device costs only
     /// packets that were being copied.
     pub recoverable: bool,
-    /// What carries whole frames.
+    /// How whole frames are carried.
     pub frames_by: FramesBy,
     /// Lanes that share each link.
     pub lanes: usize,
 }
 
-/// What carries whole frames to devices with memories of their own, and back.
+/// How whole frames are carried to devices with memories of their own, and to the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FramesBy {
     /// The device's copies, one for each stretch of rooms.
@@ -87,9 +87,9 @@ pub struct Planned {
 /// alone.
 const MARKED_MIRRORS: usize = 8;
 
-/// The problem of `deployment` by these options, for frames that hold UDP in IPv4; whatever their
-/// `mode`. Devices that share the host's memory are the host. Links cost what its profile says
-/// ([`Deployment::set_profile`]).
+/// The problem of `deployment` by these options, for frames that hold UDP in IPv4. It doesn't
+/// depend on their `mode`. Devices that share the host's memory are the host. Costs of links are
+/// those of the deployment's profile ([`Deployment::set_profile`]).
 pub fn planned(deployment: &Deployment, options: PlanOptions) -> Planned {
     let mut devices: Vec<String> = Vec::new();
     let positions = launches(deployment);
@@ -223,7 +223,7 @@ pub(crate) fn takes_out_of_mirrors(function: &dyn Function) -> bool {
 /// The access of a function that does nothing.
 const NOTHING: Access = Access::run_only(ReadWrite::NONE);
 
-/// What two functions touch that share launches: nothing happens on the host between them.
+/// The access of two functions that share launches: nothing happens on the host between them.
 fn together(one: Access, next: Access) -> Access {
     Access {
         before: both(one.before, next.before),

@@ -26,7 +26,7 @@ pub struct PressureOptions {
 }
 
 impl PressureOptions {
-    /// Launches that a queue holds, unless the chain file says otherwise.
+    /// Thousandths of a launch that a queue holds by default.
     pub const QUEUE: u32 = 6_000;
 
     /// Whether no queue pauses a stage.
@@ -195,7 +195,7 @@ impl Pressure {
         self.counts[..stage].iter_mut().for_each(|counts| counts.wasted += packets);
     }
 
-    /// How queues and pauses went.
+    /// Evidence of queues and pauses.
     pub(crate) fn evidence(&self, now: u64) -> PauseEvidence {
         self.machine.evidence(now)
     }

@@ -99,9 +99,8 @@ impl Successor {
         }
     }
 
-    /// What takes the place of `old` because functions follow something outside the chain that has
-    /// changed ([`warpline_nf::Function::renewed`]). `None` if nothing has. `tell` reports
-    /// failures.
+    /// The successor of `old` if functions follow something outside the chain that has changed
+    /// ([`warpline_nf::Function::renewed`]). `None` if nothing has. `tell` reports failures.
     pub fn renewed(
         old: &Deployment,
         tell: &mut dyn FnMut(String),
@@ -214,7 +213,7 @@ impl Reloads {
         self.course().pending.as_ref().map(|pending| Arc::clone(&pending.deployment))
     }
 
-    /// It came to one of the outputs, behind all that went before it. Gives its number.
+    /// It came to one of the outputs, after everything sent before it. Returns its number.
     pub(crate) fn passed(&self) -> u32 {
         let mut course = self.course();
         let number = course.pending.as_ref().map_or(0, |pending| pending.number);

@@ -197,7 +197,7 @@ impl Settings {
         // Each launch has tables of its own.
         let batches_max =
             batches_max.min(LAUNCH_TABLES_LEN / self.table_len(deployment.chain()).max(1)).max(1);
-        // What functions make needs room for every batch that is there.
+        // Packets that functions make need room for every batch in use.
         let held_max = if deployment.chain().multiply() > 1 { HELD_MAX_MAKING } else { HELD_MAX };
         // All stages on devices together have half of the batches.
         let on_devices = deployment
@@ -241,7 +241,7 @@ impl Settings {
         self.in_place(deployment).map(own).sum()
     }
 
-    /// What launches of a stage that are made like this have of their own.
+    /// The dimensions of launches of a stage with these limits.
     pub(crate) fn dimensions(
         &self,
         deployment: &Deployment,

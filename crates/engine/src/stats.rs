@@ -17,7 +17,7 @@ use crate::Followed;
 use crate::StageCounts;
 use crate::ingress::TimeCounts;
 
-/// What ended a run.
+/// Why a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndedBy {
     /// There was no more to read.
@@ -25,7 +25,7 @@ pub enum EndedBy {
     Input,
     /// Someone asked for it ([`crate::Control::stop`]).
     Stop,
-    /// Who read the output went away.
+    /// The reader of the output went away.
     Output,
     /// Something failed, see [`Part::errors`].
     Error,
@@ -249,7 +249,7 @@ pub struct Part {
     pub overload: BTreeMap<&'static str, u64>,
     /// By function, in the chain's order.
     pub functions: Vec<FunctionStats>,
-    /// How the queues between stages filled, and what they paused.
+    /// How the queues between stages filled, and the pauses that they caused.
     pub pressure: Option<PauseEvidence>,
     /// By stage, in the chain's order.
     pub stages: Vec<StageCounts>,
@@ -261,14 +261,14 @@ pub struct Part {
     pub time: TimeCounts,
     /// Warnings for the operator.
     pub warnings: Vec<String>,
-    /// What ended the run early.
+    /// Errors that ended the run early.
     pub errors: Vec<String>,
     /// The outcome of following versions of fields, if that was requested
     /// ([`crate::Settings::follows_versions`]).
     pub versions: Followed,
     /// Whether what came to the end of the chain was not sent anywhere.
     pub has_no_output: bool,
-    /// What ended the run, as far as the thread knows: the worst of all.
+    /// Why the run ended, as far as the thread can see: the worst reason of all.
     pub ended_by: EndedBy,
     /// The first packet in and the last out, on the engine's clock.
     pub span_ns: Option<(u64, u64)>,

@@ -94,7 +94,7 @@ fn be_watched() -> io::Result<()> {
     Ok(())
 }
 
-/// Does `work` while a watcher is there, and ends it then.
+/// Does `work` while a watcher runs, and then ends the watcher.
 fn watching<T>(work: impl FnOnce() -> T) -> T {
     let is_over = Arc::new(AtomicBool::new(false));
     let watched = Arc::clone(&is_over);

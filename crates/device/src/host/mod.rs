@@ -132,7 +132,7 @@ impl Stream for HostStream {
 fn work_off(queue: &Receiver<Job>) {
     while let Ok(Job { mut work, back }) = queue.recv() {
         let outcome = do_all(&mut work);
-        // A stream that went away wants nothing back.
+        // A stream that was dropped needs no result.
         let _ = back.send(Done { work, outcome });
     }
 }
@@ -187,7 +187,7 @@ fn describe(compiler: &Compiler) -> Description {
     }
 }
 
-/// The machine's memory; 0 where the system does not say.
+/// The machine's memory; 0 if the system does not report it.
 fn memory_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));

@@ -44,8 +44,8 @@ fn every_case_on_every_device() {
     }
 }
 
-/// PoCL starts a command only where a thread is idle. It reads this when it is loaded, so that only
-/// a new process can say it.
+/// PoCL starts a command only where a thread is idle. It reads this variable when it is loaded, so
+/// only a new process can set it.
 #[test]
 fn every_case_with_more_threads_than_processors() {
     let mut again = std::process::Command::new(std::env::current_exe().expect("this test"));

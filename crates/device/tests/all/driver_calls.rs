@@ -361,8 +361,8 @@ const RELEASES: [&str; 7] = [
     "cuGraphExecDestroy",
 ];
 
-/// Fails each call of a use, one after the other, by an error that concerns the call alone: then
-/// the use fails or is right, the next one is right, and nothing stays behind.
+/// Fails each call of a use, one after the other, by an error that concerns the call alone. Then
+/// the use fails or is right, the next one is right, and nothing is leaked.
 fn every_call_fails() {
     const CODE: i32 = 1;
     let device = open("cuda:0").unwrap();

@@ -1,5 +1,5 @@
 //! Meters on a machine without a GPU, over a stub of NVML (`stub_nvml.c`) built by the system's C
-//! compiler. Shows that the calls are right, not what a GPU says.
+//! compiler. Shows that the calls are right, not that a GPU's readings are.
 
 use std::path::Path;
 use std::process::{Command, Output};

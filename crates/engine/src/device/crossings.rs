@@ -32,7 +32,7 @@ pub(crate) struct Crossings {
     /// Metadata that its kernels read and write. They are columns of a launch's table, whatever the
     /// plan.
     pub(crate) metadata: ReadWrite,
-    /// Whether the mirror has the packets from here on, for launches behind.
+    /// Whether the mirror has the packets from here on, for later launches.
     pub(crate) keeps_mirror: bool,
     /// Whether the mirror alone has some fields of packets before the launch.
     pub(crate) relies_on_mirror: bool,
@@ -119,7 +119,7 @@ impl Crossings {
         self.rooms_there != RoomsThere::None || self.rooms_back
     }
 
-    /// The columns in which fields cross, behind tables with so many scratch words.
+    /// The columns in which fields cross, after tables with so many scratch words.
     pub(crate) fn columns(&self, scratch_words: usize) -> Binding {
         Binding::staged(self.there | self.back, scratch_words).unwrap_or(Binding::MIRROR)
     }

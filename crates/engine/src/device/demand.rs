@@ -8,7 +8,7 @@ use warpline_packet::ALIGN;
 use super::lane_memory;
 use crate::{Deployment, Settings};
 
-/// What chains ask of one device.
+/// The memory that chains need on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     /// The device.
@@ -47,7 +47,8 @@ impl fmt::Display for Demand {
     }
 }
 
-/// What `deployments`, run beside each other with their settings, ask of each device that they use.
+/// The memory that `deployments`, run beside each other with their settings, need on each device
+/// that they use.
 pub fn demands<'a>(
     deployments: impl IntoIterator<Item = (&'a Deployment, &'a Settings)>,
 ) -> Vec<Demand> {
@@ -69,7 +70,7 @@ fn demand(deployment: &Deployment, settings: &Settings, all: &mut Vec<Demand>) {
         let each = stage.positions().map(|position| deployment.kernel_tables_len(position));
         let tables: usize = each.sum();
         let is_in_place = works_in_place(deployment, settings, &*on.device);
-        // What there is for each lane, where it isn't in the lane's own memory.
+        // Memory of each lane's launches, unless the device works in the lane's own memory.
         let copies = if is_in_place { 0 } else { lanes };
         let own = settings.dimensions(deployment, stage, &limits);
         let launches = copies.saturating_mul(own.launches_len() as u64);

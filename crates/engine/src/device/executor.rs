@@ -75,7 +75,7 @@ pub(crate) struct Executor {
     /// The kernel that writes a launch's table from packed rows.
     unpacker: Option<Arc<Loaded>>,
     prediction: Prediction,
-    /// What of the table is taken back.
+    /// The columns of the table that are copied to the host.
     written: Columns,
     mirror: Mirror,
     by: Dimensions,
@@ -290,7 +290,7 @@ impl Executor {
         Ok(FrameBytes { fields_there, rooms_there, fields_back })
     }
 
-    /// What kernels are given of the launch of `lot`, whose packets are copied.
+    /// The data that kernels get of the launch of `lot`, whose packets are copied.
     fn data(&self, lot: usize, count: usize) -> Result<LaunchData, Failure> {
         let (There::Copied { table, findings, .. }, Some(copy)) =
             (&self.lots[lot].there, &self.mirror.copy)
@@ -310,7 +310,7 @@ impl Executor {
         })
     }
 
-    /// What kernels do with packets in place. Nothing is copied.
+    /// Adds the kernels' work on packets in place. Nothing is copied.
     fn add_in_place(
         &self,
         work: &mut Work,
@@ -417,8 +417,8 @@ const TAKE: usize = 1;
 const PULL: usize = 0;
 const PUSH: usize = 1;
 
-/// What copies take of rooms. Kernels that carry frames take whole rooms, and so do graphs, whose
-/// copies have no rows.
+/// The extent of rooms that copies move. Kernels that carry frames move whole rooms, and so do
+/// graphs, whose copies have no rows.
 fn copied_extent(on: &OnDevice, by_kernels: bool) -> Extent {
     if by_kernels || on.launches.graphs { Extent::Rooms } else { Extent::Frames }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Loaded {
     device: Arc<dyn Device>,
     /// The kernels in their order.
     pub(crate) kernels: Vec<LoadedKernel>,
-    /// What each takes.
+    /// The parameters of each.
     parameters: Vec<KernelParameter>,
     /// The word in which packets hold the place of their findings, if there are any.
     pub(crate) findings: Option<Field>,

@@ -100,9 +100,9 @@ pub(super) struct Lot {
     pub(super) rows: LaunchRows,
     /// Bytes of a row of the table.
     row_len: usize,
-    /// What kernels look at of it.
+    /// The columns that kernels read.
     read: Columns,
-    /// What of it crosses as it lies.
+    /// The columns that cross as they lie.
     pub(super) columns: Columns,
     /// Finds packed rows, where they may cross so; with columns that the host keeps beside.
     packer: Option<(Box<RowPacker>, Columns)>,

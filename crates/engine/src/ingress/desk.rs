@@ -62,7 +62,7 @@ pub(super) struct Desk {
     fragments: Option<Fragments>,
     /// Whether a frame of the burst at hand waits.
     has_waiting: bool,
-    /// Frames whose time is not decided: they come behind those that are kept.
+    /// Frames whose time is not decided: they come after those that are kept.
     held: Kept,
     /// When the source had none for the first time since there are such.
     held_since: Option<u64>,

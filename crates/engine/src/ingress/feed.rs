@@ -84,7 +84,7 @@ impl Feed {
         placed
     }
 
-    /// Opens a batch, behind what an earlier hand-over found no room for.
+    /// Opens a batch, after the packets that had no room at an earlier hand-over.
     #[cold]
     #[inline(never)]
     fn open_next(&mut self, clock: &Clock) -> bool {

@@ -23,7 +23,7 @@ use warpline_packet::Instant;
 /// timeout.
 pub(super) const BOUND: Duration = Duration::from_secs(10);
 const NEAR: u64 = BOUND.as_nanos() as u64;
-/// How many of the packets behind one that lies farther are asked; an odd number.
+/// Packets after one with a distant time that vote on it; an odd number.
 pub(super) const WITNESSES: usize = 15;
 /// The gap that is accepted at the end of the input, when no packets are left to vote.
 const BELIEVED: Duration = Duration::from_secs(24 * 3600);
@@ -162,8 +162,8 @@ impl PacketClock {
         Some(())
     }
 
-    /// Decides on a packet whose time `own` is far from the clock's, by those `behind` it; returns
-    /// whether it could.
+    /// Decides on a packet whose time `own` is far from the clock's, by the packets after it
+    /// (`behind`); returns whether it could.
     #[cold]
     #[inline(never)]
     fn judge(&mut self, own: u64, behind: &[Frame<'_>], is_all: bool) -> bool {

@@ -268,7 +268,7 @@ impl Slot {
         }
     }
 
-    /// Counts what left the way, then puts what was made behind its cause.
+    /// Counts the packets that left the way, then puts each made packet after its cause.
     fn account(&mut self, flight: &mut Flight, rooms: &mut Rooms, order: &mut Vec<u16>) {
         if flight.batch.take_settled() > 0 {
             if let Some(frames) = &rooms.kept {

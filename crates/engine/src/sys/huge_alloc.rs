@@ -65,7 +65,7 @@ fn map_large_blocks(size: usize) {
     }
 }
 
-/// Whether huge pages are asked for behind so many bytes.
+/// Whether an allocation of so many bytes asks for huge pages.
 fn is_huge(size: usize) -> bool {
     size >= HUGE_MIN && !wants_small_pages()
 }

@@ -127,7 +127,7 @@ pub(crate) enum Lent<'a> {
     Back(Returned<'a>, FieldSet),
 }
 
-/// What of rooms is lent.
+/// The parts of rooms that are lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// All.

@@ -14,7 +14,7 @@ const END: &str = ": the system gives no more (a limit of `ulimit -v`, or of the
      smaller tables of functions and a smaller `arena_mib` take less\n";
 
 thread_local! {
-    /// What this thread takes memory for: an address and a length in bytes.
+    /// The purpose of this thread's allocations: an address and a length in bytes.
     static PURPOSE: Cell<(*const u8, usize)> = const { Cell::new((ptr::null(), 0)) };
 }
 

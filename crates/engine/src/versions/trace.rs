@@ -122,7 +122,7 @@ pub(crate) struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// What `steps` do to fields.
+    /// The actions of `steps` on fields.
     pub(crate) fn read(&self, steps: &[Step]) -> Vec<Act> {
         let bytes_of = |slice: &Slice, own: Option<&Buffer>| own.and_then(|own| slice.of(own));
         let in_table = |bytes| InTable::within(&bytes, self.rows, self.binding);

@@ -111,7 +111,7 @@ impl Traffic {
     }
 }
 
-/// Makes a frame one that is not what it says, or says little. One whose bytes change is of no
+/// Makes a frame's headers wrong, or leaves little of it. A frame whose bytes change belongs to no
 /// flow any more.
 pub(crate) fn spoil(random: &mut Random, input: &mut Input) {
     let len = input.bytes.len();

@@ -3,13 +3,13 @@
 use warpline_nf::{Function, Growth};
 use warpline_packet::{Access, Batch, FieldSet, LinkType, PacketMut, ReadWrite, Reason};
 
-/// What every frame ends with.
+/// The end of every frame.
 pub(crate) const TRAILER: [u8; 3] = [0xee, 0x0f, 0xf0];
 const TAG: [u8; 4] = [0x81, 0x00, 0x00, 0x2a];
 const OUTER_LEN: usize = 20;
 
 /// Puts a VLAN tag in Ethernet frames and an IPv4 header before IPv4 packets without a link header;
-/// puts [`TRAILER`] behind every frame.
+/// puts [`TRAILER`] after every frame.
 pub(crate) struct Grow {
     access: Access,
 }
@@ -84,7 +84,7 @@ impl Head {
     }
 }
 
-/// What [`Grow`] makes of a frame, written apart from it: for the tests.
+/// The frame that [`Grow`] makes of `frame`, written independently: for the tests.
 pub(crate) fn expected(link: LinkType, frame: &[u8]) -> Vec<u8> {
     let mut grown = match link {
         LinkType::ETHERNET if frame.len() >= 14 => {

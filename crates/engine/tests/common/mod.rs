@@ -97,7 +97,7 @@ fn instance(place: usize, spec: &Spec, words: &mut usize) -> (Instance, Site) {
     (Instance { name, definition: &DEFINITION, function, fingerprint: 0, place: Place::Only }, site)
 }
 
-/// What stands in a chain file is not tested here.
+/// Values of chain files are not tested here.
 pub(crate) static DEFINITION: Definition = Definition {
     name: "test",
     summary: "a function of the engine's tests",

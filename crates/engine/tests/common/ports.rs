@@ -10,7 +10,7 @@ use warpline_packet::{Instant, LinkType};
 
 use super::frames::Input;
 
-/// What sources of tests always tell.
+/// The final message of sources of tests.
 pub(crate) const LAST_WORDS: &str = "the source's last words";
 
 /// Gives frames that it has.
@@ -18,7 +18,7 @@ pub(crate) const LAST_WORDS: &str = "the source's last words";
 pub(crate) struct Frames {
     pub(crate) inputs: Arc<Vec<Input>>,
     pub(crate) next: usize,
-    /// Says `Idle` before every frame whose place this divides.
+    /// Returns `Idle` before every frame whose place this divides.
     pub(crate) idle_every: usize,
     pub(crate) said_idle: bool,
     pub(crate) drops_when_full: bool,
@@ -124,7 +124,7 @@ pub(crate) type Dropped = Arc<Mutex<Vec<(Sent, String)>>>;
 #[derive(Clone, Default)]
 pub(crate) struct Kept {
     pub(crate) sent: Arc<Mutex<Vec<Sent>>>,
-    /// Packets that were not sent, and why, where it wants to be shown those.
+    /// Packets that were not sent, and why, if it asks for those.
     pub(crate) dropped: Option<Dropped>,
     pub(crate) closed: Arc<Mutex<u32>>,
     pub(crate) fails: Option<(usize, Failure)>,

@@ -1,4 +1,4 @@
-//! How random tests draw: by a seed that a failure shows, and that draws the same again.
+//! Seeds of random tests: a failure shows its seed, and the seed draws the same again.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

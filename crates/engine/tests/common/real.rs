@@ -37,12 +37,12 @@ pub(crate) fn forms(names: &[&str]) -> Vec<Form> {
 }
 
 /// A chain of `forms`, those whose launch is not 0 in stages of their own; forms without a launch
-/// are fused. Or why there is none: there are too few scratch words for all, say.
+/// are fused. Or the reason why there is none, such as too few scratch words for all.
 pub(crate) fn try_deploy(forms: &[Form], launches: &[usize]) -> Result<Deployment, String> {
     try_deploy_on(forms, launches, |_| None)
 }
 
-/// The same; function `place` runs where `device` says, if it has kernels.
+/// The same; function `place` runs on `device(place)`, if it has kernels.
 pub(crate) fn try_deploy_on(
     forms: &[Form],
     launches: &[usize],
@@ -203,8 +203,8 @@ fn in_pieces(input: &Input) -> Vec<Input> {
     pieces_of_esp(&input.bytes, input.link).into_iter().map(piece).collect()
 }
 
-/// What leaves a function is what the next one gets, but for what is sent back. That goes to second
-/// places only.
+/// Checks that each function gets the packets that leave the one before it, except those that are
+/// sent back. Those go to second places only.
 pub(crate) fn check_chain(forms: &[Form], outcome: &Outcome) {
     let functions = &outcome.report.part.functions;
     assert_eq!(functions.len(), forms.len());
@@ -229,7 +229,7 @@ pub(crate) fn check_chain(forms: &[Form], outcome: &Outcome) {
     }
 }
 
-/// Fails where a function of `forms` did not do what it is there to show.
+/// Fails if a function of `forms` did not do what its form is there to show.
 pub(crate) fn check_shows(forms: &[Form], outcome: &Outcome) {
     for (place, form) in forms.iter().enumerate() {
         let stats = &outcome.report.part.functions[place];

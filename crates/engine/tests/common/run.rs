@@ -11,7 +11,7 @@ use super::frames::{Input, flow_of};
 use super::ports::{Frames, Kept, Sent};
 use super::{Spec, deploy};
 
-/// After so many seconds a run hangs; `SPINE_PATIENCE_S` says otherwise.
+/// A run that takes longer hangs; `SPINE_PATIENCE_S` overrides this.
 const PATIENCE_S: u64 = 60;
 
 fn patience() -> Duration {
@@ -188,7 +188,8 @@ pub(crate) fn lost_at_ingress(outcome: &Outcome) -> u64 {
     outcome.report.part.overload.get("ingress").copied().unwrap_or(0)
 }
 
-/// What leaves a function is what the next one gets, and nothing was refused or mismatched.
+/// Checks that each function gets the packets that leave the one before it, and that nothing was
+/// refused or mismatched.
 pub(crate) fn check_functions(outcome: &Outcome, specs: &[Spec]) {
     let functions = &outcome.report.part.functions;
     assert_eq!(functions.len(), specs.len());

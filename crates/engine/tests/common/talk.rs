@@ -248,7 +248,7 @@ pub(crate) fn without_flows(inputs: &[Input]) -> Vec<Input> {
     inputs
 }
 
-/// `inputs` with some of `copies`, each behind its like, `percent` of each hundred: most of them
+/// `inputs` with some of `copies`, each after its original, `percent` of each hundred: most of them
 /// spoiled.
 pub(crate) fn with_odd(
     inputs: Vec<Input>,

@@ -16,8 +16,8 @@ use crate::common::talk::Talk;
 use crate::placed::{copies, devices, told};
 use crate::same::PATIENCE;
 
-/// Which devices PoCL shows. It reads this when it is loaded, so that only a new process can say
-/// it.
+/// The devices that PoCL shows. It reads this variable when it is loaded, so only a new process can
+/// set it.
 const SHOWN: (&str, &str) = ("POCL_DEVICES", "pthread basic");
 
 #[test]

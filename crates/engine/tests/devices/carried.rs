@@ -48,7 +48,7 @@ fn packets_are_those_of_copies_and_bytes_as_planned() {
                 let launches = LaunchOptions { graphs, ..steady() };
                 let settings = Settings {
                     batch_packets: [64, 7][number % 2],
-                    // Ingress never has to hand over a batch that is not full for want of room.
+                    // Ingress never has to hand over a batch that is not full for lack of room.
                     queue_batches: 128,
                     slabs: 6,
                     ..Settings::default()

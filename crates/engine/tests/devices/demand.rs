@@ -1,4 +1,4 @@
-//! What chains ask of a device's memory, and how often tables are built for it.
+//! The device memory that chains need, and how often tables are built for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -71,7 +71,7 @@ impl Stream for LateStream {
     }
 }
 
-/// What work without copies finds in its pieces.
+/// The pieces of work without copies.
 fn in_place(work: &Work) -> Vec<Vec<u8>> {
     let copies = work.steps.iter().any(|step| !matches!(step, Step::Call(_)));
     if copies { Vec::new() } else { work.pieces.iter().map(|piece| piece.to_vec()).collect() }
@@ -82,7 +82,8 @@ fn hosts() -> impl Iterator<Item = Arc<dyn Device>> {
     devices().into_iter().filter(|device| device.description().id.starts_with("host"))
 }
 
-/// Runs `forms`, the first on `inner` made late by `delays`, the others there too or on `behind`.
+/// Runs `forms`, the first on `inner` made late by `delays`, the others on the same device or on
+/// `behind`.
 fn run_late(
     [inner, behind]: [&Arc<dyn Device>; 2],
     forms: &[Form],
@@ -138,7 +139,7 @@ fn what_was_given_up_changes_nothing_when_it_is_done_later() {
     }
 }
 
-/// Memory that a given-up launch has in place is not used again, though many packets come behind:
+/// Memory that a given-up launch has in place is not used again, though many packets follow:
 /// neither where it reads nor where it writes frames, whose packets are lost.
 #[test]
 fn what_was_given_up_in_place_keeps_its_memory() {

@@ -36,7 +36,7 @@ use warpline_engine::sys::HugeAlloc;
 #[global_allocator]
 static ALLOCATOR: HugeAlloc = HugeAlloc;
 
-/// What asks for the devices of this machine, with stubs of CUDA for one.
+/// Repeats the tests that use this machine's devices, over stubs of CUDA.
 #[test]
 fn chains_are_the_same_over_stubs() {
     let Some(stubs) = stub::Stubs::build() else { return };

@@ -145,7 +145,7 @@ fn a_launch_has_a_row_and_a_fallback() {
     assert!(monitor.fallback.is_empty() && monitor.row.there + monitor.row.back == 0.0);
 }
 
-/// A packet's mark says of eight mirrors whether they have it.
+/// A packet's mark shows for eight mirrors whether they have it.
 #[test]
 fn with_more_mirrors_than_a_mark_has_bits_nothing_stays_there_alone() {
     let Some(host) = host() else { return };

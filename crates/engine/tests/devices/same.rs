@@ -1,4 +1,4 @@
-//! I2: a function on a device gives what it gives on the CPU, whatever the lanes, batches, launches
+//! I2: a function on a device has the same output as on the CPU, for any lanes, batches, launches
 //! and streams.
 
 use std::sync::Arc;
@@ -156,8 +156,8 @@ fn one_chain_on_two_sites_sends_the_same_packets() {
     }
 }
 
-/// Packets that are opened again, as another number, meet the functions behind on the CPU; all
-/// others meet them on the device.
+/// Packets that are opened again, with another number, reach later functions on the CPU; all others
+/// reach them on the device.
 #[test]
 fn what_follows_packets_that_are_opened_again_is_the_same() {
     let [seal, open] = ESN;
@@ -225,7 +225,7 @@ fn stages_on_devices_with_small_batches_are_the_same() {
     }
 }
 
-/// How launches are made, anyhow.
+/// Random options of launches.
 fn launches() -> impl Strategy<Value = LaunchOptions> {
     let bytes = prop_oneof![Just(1usize), 1000usize..20_000, Just(1 << 20)];
     (bytes, 0u64..3000, 1usize..6, prop::bool::weighted(0.2), any::<bool>()).prop_map(

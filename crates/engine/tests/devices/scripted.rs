@@ -31,8 +31,8 @@ pub(crate) fn leave_all(left: usize) -> impl Fn(u32, &mut [Value]) + Send + Sync
     }
 }
 
-/// Runs `forms` on a device whose works take as long as `takes_ns` says, while time passes; the
-/// result is that of the CPU.
+/// Runs `forms` on a device whose works take `takes_ns`, while time passes; the result is that of
+/// the CPU.
 fn run_scripted(
     forms: &[Form],
     kernels: &[&'static str],

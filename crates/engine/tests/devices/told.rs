@@ -45,7 +45,7 @@ impl Source for Waiting {
 #[test]
 fn a_device_that_failed_is_told_at_once_and_what_went_on_without_it_can_be_reloaded() {
     let Some(host) = host() else { return };
-    // What fails is done by the CPU: nothing is in place.
+    // The CPU does the work of failed launches: nothing is in place.
     let host = warpline_device::apart(&host);
     let forms = forms(&["router-plain"]);
     let inputs = traffic(&forms, Talk::new(5, 40, 900).take(2000), 7, 15);

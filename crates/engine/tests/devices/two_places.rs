@@ -115,8 +115,8 @@ fn no_field_is_stale_at_either_place() {
     }
 }
 
-/// A device that is lost while one of the places is there, or a function between them: the CPU goes
-/// on where the device had nothing written, and what it had is lost and counted. Nothing else
+/// A device is lost that has one of the places, or a function between them. The CPU continues if
+/// the device had written nothing. Packets that the device had are lost and counted. Nothing else
 /// changes.
 #[test]
 fn a_device_lost_at_a_place_or_between_them_loses_what_it_had() {
@@ -162,7 +162,7 @@ fn check_lost(reference: &Outcome, outcome: &Outcome, what: &str) {
         assert!(expected.any(|other| other == packet), "{what}: {packet:?}");
     }
     let missing = reference.sent.len() - outcome.sent.len();
-    // What would have been sent of a lost packet, and answers to it.
+    // Packets that a lost packet would have become, and answers to it.
     assert!(missing as u64 <= 2 * lost, "{what}: {missing} missing, {lost} lost");
     if lost == 0 {
         assert_same(&reference.summary(), &outcome.summary(), what);

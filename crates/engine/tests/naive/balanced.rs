@@ -67,7 +67,7 @@ impl Config {
     }
 }
 
-/// Who talks to which VIP.
+/// A client and its VIP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Talk {
     pub(crate) client: At,
@@ -140,7 +140,8 @@ impl Balanced {
         if let Some(own) = self.all.get_mut(&talk) {
             own.goes_on(flags, true);
             own.expires = expires(&self.config, own.phase, now);
-            // Without a file that changes it stays what the hash says, whether or not it was seen.
+            // The file never changes, so the hash's choice stays, whether or not it was seen
+            // before.
             return if is_dnat { Ok(own.backend) } else { self.choose(service, talk, choice) };
         }
         if is_dnat && self.config.addresses.iter().any(|prefix| prefix.holds(talk.client.0)) {

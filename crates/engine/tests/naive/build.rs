@@ -131,12 +131,13 @@ pub(crate) fn udp(src: u16, dst: u16, payload: &[u8]) -> Vec<u8> {
     [&words[..], payload].concat()
 }
 
-/// An ICMP message with the four bytes behind its checksum.
+/// An ICMP message with the four bytes after its checksum.
 pub(crate) fn icmp(kind: u8, code: u8, rest: [u8; 4], payload: &[u8]) -> Vec<u8> {
     [&[kind, code, 0, 0][..], &rest, payload].concat()
 }
 
-/// The frame around a packet: `tags` are VLAN tags of Ethernet, `to` whom it says it goes to.
+/// The frame around a packet: `tags` are VLAN tags of Ethernet, `to` is the kind of its
+/// destination.
 pub(crate) fn frame(kind: u16, tags: &[u16], to: To, packet: &[u8]) -> Vec<u8> {
     let is_v6 = packet.first().is_some_and(|byte| byte >> 4 == 6);
     let ethertype: [u8; 2] = if is_v6 { [0x86, 0xdd] } else { [8, 0] };
@@ -153,7 +154,7 @@ pub(crate) fn frame(kind: u16, tags: &[u16], to: To, packet: &[u8]) -> Vec<u8> {
     [&header, packet].concat()
 }
 
-/// To whom the link header says that a frame goes; the numbers are those of cooked captures.
+/// The kind of a frame's destination in the link header; the numbers are those of cooked captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     Us = 0,

@@ -163,9 +163,9 @@ pub(crate) fn chain(seed: u64, has_ports: bool) -> Vec<Spec> {
     specs
 }
 
-/// Where gateways divide state, conversations and what functions in front change may be in other
-/// shards than their state, as the gateway's manual says: such chains get a function that has
-/// everything in one.
+/// If gateways divide state, conversations and packets that earlier functions change may be in
+/// other shards than their state (see the gateway's manual). Such chains get a function that keeps
+/// everything in one shard.
 pub(crate) fn keep_together(specs: &mut Vec<Spec>) {
     let has_gateway = specs.iter().any(|spec| matches!(spec.naive, Naive::Ipsec(_)));
     let may_part = |spec: &Spec| match &spec.naive {
@@ -179,7 +179,7 @@ pub(crate) fn keep_together(specs: &mut Vec<Spec>) {
     }
 }
 
-/// The next function behind `before`.
+/// The next function after `before`.
 pub(crate) fn spec(draw: &mut Draw, place: usize, before: &[Spec], has_ports: bool) -> Spec {
     let rewritten = before.iter().any(Spec::moves_addresses);
     if has_ports && draw.percent(30) {

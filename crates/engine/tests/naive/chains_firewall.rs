@@ -16,7 +16,7 @@ use crate::wire::{ICMP, ICMPV6, TCP, UDP};
 pub(crate) fn firewall(draw: &mut Draw, place: usize, may_track: bool) -> Spec {
     let tracked = may_track && draw.percent(60);
     let mut rules: Vec<Rule> = (0..1 + draw.below(7)).map(|_| rule(draw, tracked)).collect();
-    // What only connections let through: answers, and errors about what was sent.
+    // Packets that only connections let through: answers, and errors about packets that were sent.
     let is_usual = tracked && draw.percent(40);
     if is_usual {
         let upper = Upper { protocols: vec![TCP, UDP], ..Upper::default() };

@@ -89,8 +89,8 @@ impl Case {
         engine::run(&self.specs, (self.has_ports, &self.routes), self.settings, &self.frames)
     }
 
-    /// Leaves out packets from inside to an outside address of a translator with two places: where
-    /// nothing comes of such a packet, the port that it got is not known.
+    /// Leaves out packets from inside to an outside address of a translator with two places: if
+    /// such a packet is dropped, the port that it got is not known.
     fn without_hairpins(&mut self) {
         let translators = self.specs.iter().filter_map(|spec| match &spec.naive {
             Naive::First(own) => match &**own {
@@ -137,7 +137,7 @@ impl Case {
         function::run(&mut naive, &self.frames, spied, ports, &self.routes)
     }
 
-    /// What left the engine's functions; nothing where there is no such chain.
+    /// The packets that left the engine's functions; nothing if there is no such chain.
     fn spied(&self) -> Vec<Option<Spied>> {
         self.run().map_or_else(|_| vec![None; self.specs.len()], |run| run.spied)
     }
@@ -228,7 +228,7 @@ impl Case {
         (self, what)
     }
 
-    /// What becomes of each packet in the naive chain.
+    /// The fate of each packet in the naive chain.
     fn fates(&self) -> Vec<(usize, Fate)> {
         self.naive(&self.spied()).fates
     }

@@ -10,7 +10,7 @@ use crate::function::{Counters, Fate};
 use crate::quote::quoted;
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, be16};
 
-/// Timeouts in seconds, by their keys, and what else there is to say of tracking.
+/// Timeouts in seconds, by their keys, and the other settings of tracking.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) timeouts: BTreeMap<&'static str, u64>,
@@ -25,8 +25,8 @@ pub(crate) enum Standing {
     Refused(&'static str),
 }
 
-/// Who sent what to whom: the ends of a connection, the one that opened it first. Of an echo both
-/// ports are its identifier; of other protocols than TCP and UDP, 0.
+/// The protocol and the ends of a connection, the one that opened it first. Of an echo both ports
+/// are its identifier; of other protocols than TCP and UDP, 0.
 type Key = (u8, (IpAddr, u16), (IpAddr, u16));
 
 /// How far a connection is.

@@ -1,4 +1,4 @@
-//! What random traffic and random chains draw from: numbers, and addresses that meet often.
+//! Draws for random traffic and random chains: numbers, and addresses that often repeat.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

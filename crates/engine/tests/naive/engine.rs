@@ -58,7 +58,7 @@ impl Drop for Kept {
     }
 }
 
-/// Runs a chain of `specs` over `frames`; or says why there is no such chain.
+/// Runs a chain of `specs` over `frames`, or returns why there is no such chain.
 pub(crate) fn run(
     specs: &[Spec],
     (has_ports, routes): (bool, &Routes),
@@ -221,7 +221,7 @@ fn tally(outcome: &Outcome, place: usize, spec: &Spec) -> Tally {
     }
 }
 
-/// The alerts in a file, if it is there.
+/// The alerts in a file, if it exists.
 fn alerts(path: &Path) -> Vec<Alert> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.lines().map(|line| alert(&serde_json::from_str(line).expect("JSON"))).collect()

@@ -9,7 +9,7 @@ use crate::routes::{Next, Routes};
 use crate::waiting;
 use crate::wire::Frame;
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Forward,
@@ -89,7 +89,7 @@ pub(crate) struct Outcome {
     pub(crate) fates: Vec<(usize, Fate)>,
 }
 
-/// What left a function of the engine's chain, by the place of the packet in the input.
+/// The packets that left a function of the engine's chain, by the place of the packet in the input.
 pub(crate) type Spied = BTreeMap<usize, Vec<u8>>;
 
 /// The place among [`Spied`] of answer `nth` to a packet, from 1.
@@ -182,7 +182,7 @@ pub(crate) fn run(
     outcome
 }
 
-/// What becomes of packets in a chain with ports whose route leads back.
+/// The fate of packets in a chain with ports whose route leads back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hairpins {
     Sent,

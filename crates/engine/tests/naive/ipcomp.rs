@@ -149,8 +149,8 @@ fn places(frame: &Frame, view: &View) -> Vec<Place> {
     all
 }
 
-/// Whether a header of IPv6 is for routers on the way: those stay in front, with destination
-/// options before a routing header.
+/// Whether a header of IPv6 is for routers on the way. Those stay before the IPComp header, with
+/// destination options before a routing header.
 fn stays(frame: &Frame, at: usize, protocol: u8) -> bool {
     let is_routed = frame.bytes.get(at) == Some(&43);
     matches!(protocol, 0 | 43) || protocol == 60 && is_routed

@@ -62,7 +62,7 @@ impl Hidden {
     }
 }
 
-/// What stays on its link is not translated.
+/// Packets that stay on their link are not translated.
 fn stays(dst: IpAddr) -> bool {
     match dst {
         IpAddr::V4(to) => {

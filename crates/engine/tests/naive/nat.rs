@@ -322,7 +322,7 @@ pub(crate) fn fragment_key(frame: &Frame, view: &View) -> Whole {
     }
 }
 
-/// What stays on the link: link-local addresses, all of the link, its groups.
+/// Destinations that stay on the link: link-local addresses, all of the link, its groups.
 fn stays_on_link(dst: IpAddr) -> bool {
     match dst {
         IpAddr::V4(a) => a.is_link_local() || a.is_broadcast() || a.octets()[..3] == [224, 0, 0],

@@ -45,8 +45,7 @@ pub(crate) fn spoil(draw: &mut Draw, frame: &mut Frame) {
     }
 }
 
-/// Makes a packet of IP one that was captured before a network card cut it: its header says no
-/// length.
+/// Makes an IP packet look captured before a network card cut it: its length field is 0.
 fn unsay(frame: &mut Frame) {
     let found = view(frame);
     let at = found.l3 + if found.version == 4 { 2 } else { 4 };

@@ -33,8 +33,8 @@ pub(crate) fn rewrite(frame: &mut Frame, view: &View, side: Side, to: To) {
     write(&mut frame.bytes, &Place { l3, l4, version, protocol, transport }, side, to);
 }
 
-/// Rewrites one end of the packet that an ICMP error quotes, as far as it is there, and the error's
-/// checksum.
+/// Rewrites one end of the packet that an ICMP error quotes, as far as it is quoted, and the
+/// error's checksum.
 pub(crate) fn rewrite_quoted(frame: &mut Frame, view: &View, quoted: &Quoted, side: Side, to: To) {
     let before = frame.bytes[view.payload..view.end].to_vec();
     let place = Place {

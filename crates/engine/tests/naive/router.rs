@@ -77,7 +77,7 @@ impl Router {
         fits.max_by_key(|(prefix, _)| prefix.len).map(|&(_, target)| target)
     }
 
-    /// The port that packets to `dst` leave by, if a route says it.
+    /// The port that packets to `dst` leave by, if their route names one.
     fn port(&self, dst: IpAddr) -> Option<u16> {
         let is_held = |to: &&(Prefix, Target)| to.0.holds(dst);
         let routes = &self.config.routes;

@@ -29,7 +29,7 @@ pub(crate) fn objections(frame: &Frame, view: &View) -> Vec<&'static str> {
     found
 }
 
-/// Why nothing goes to an address, whatever the table says.
+/// Why no packet is sent to an address, with any table.
 pub(crate) fn forbidden(dst: IpAddr) -> Option<&'static str> {
     let first = octets(dst)[0];
     let is_special = match dst {

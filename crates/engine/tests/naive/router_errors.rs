@@ -47,7 +47,8 @@ fn link_back(frame: &Frame, view: &View) -> Vec<u8> {
     header
 }
 
-/// Whether the link layer says that all or many are meant (RFC 1812, 4.3.2.7; RFC 4443, 2.4 (e.4)).
+/// Whether the link-layer destination is broadcast or multicast (RFC 1812, 4.3.2.7; RFC 4443, 2.4
+/// (e.4)).
 pub(crate) fn to_all(frame: &Frame) -> bool {
     match frame.link {
         link::ETHERNET => frame.bytes[0] & 1 == 1,

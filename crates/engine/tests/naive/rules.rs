@@ -75,7 +75,7 @@ impl Rule {
             && self.matches_message(frame, view)
     }
 
-    /// What can't be seen of a packet meets the conditions of a rule that drops, and no others.
+    /// Fields that can't be read satisfy the conditions of a rule that drops, and no others.
     fn matches_ports(&self, frame: &Frame, view: &View, asks: bool) -> bool {
         let Some((src, dst)) = view.ports(&frame.bytes) else { return !asks || !self.accepts };
         let within = |side: &Side, port: u16| {

@@ -10,7 +10,7 @@ use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, link, view};
 
 const START: u64 = 1_700_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// What payloads that are no noise are made of.
+/// Bytes of payloads that are not noise.
 pub(crate) const LETTERS: [u8; 4] = *b"abAB";
 
 /// Two hosts that talk.

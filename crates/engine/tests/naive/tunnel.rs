@@ -17,8 +17,8 @@ pub(crate) fn wrapped_in(left: &[u8], view: &View) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// Puts the packet in another to `dst`, from `own`. Without that the source is the engine's choice,
-/// as is the flow label of IPv6; gives what is wrong with it.
+/// Puts the packet in another to `dst`, from `own`. Without `own`, the source is the engine's
+/// choice, as is the flow label of IPv6; returns the error in that choice, if any.
 pub(crate) fn wrap(
     frame: &mut Frame,
     view: &View,
@@ -77,7 +77,7 @@ fn outer_v6(inner: &[u8], len: usize, label: &[u8], [src, dst]: [IpAddr; 2]) -> 
     [&first[..], &[high, low, next, 64], &octets(src), &octets(dst)].concat()
 }
 
-/// The link header says that IPv6 follows. On a loopback that is macOS's number.
+/// Sets the link header's protocol to IPv6. On a loopback that is macOS's number.
 fn announce_v6(header: &mut [u8], kind: u16) {
     let at = match kind {
         link::ETHERNET => header.len() - 2,

@@ -42,7 +42,7 @@ pub(crate) struct Frame {
     pub(crate) out: Option<u16>,
     /// Its number in the input.
     pub(crate) number: usize,
-    /// What second places are to do with it.
+    /// Marks for second places.
     pub(crate) marks: Marks,
     /// Whether it was made for the sender of its cause.
     pub(crate) is_answer: bool,
@@ -102,7 +102,7 @@ pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<usize> {
     Some(usize::from(*bytes.get(at)?) << 8 | usize::from(*bytes.get(at + 1)?))
 }
 
-/// What `frame` says.
+/// Reads the headers of `frame`.
 pub(crate) fn view(frame: &Frame) -> View {
     let mut view = View { end: frame.bytes.len(), ..View::default() };
     view.snapped = frame.wire_len > frame.bytes.len();
@@ -169,7 +169,8 @@ impl View {
         holds(packet[0] >> 4 == 4, "ipv4-version")?;
         let header_len = usize::from(packet[0] & 15) * 4;
         holds(header_len >= 20, "ipv4-header-len")?;
-        // What says 0 was captured before a network card cut it (TSO): it ends with its frame.
+        // A length of 0 means a capture before a network card cut the packet (TSO): it ends with
+        // its frame.
         let len = be16(packet, 2).filter(|&len| len > 0).unwrap_or(frame.wire_len - l3);
         holds((header_len..=frame.wire_len - l3).contains(&len), "ipv4-total-len")?;
         short(packet.get(..header_len), "ipv4-truncated")?;
@@ -288,7 +289,7 @@ impl View {
     }
 }
 
-/// RFC 2675, 2: the length that an option of a packet of IPv6 says, if it has hop-by-hop options.
+/// RFC 2675, 2: the length in the jumbo option of an IPv6 packet, if it has hop-by-hop options.
 fn jumbo(packet: &[u8]) -> Option<usize> {
     let end = 40 + 8 * (1 + usize::from(*packet.get(41)?));
     let mut at = 42;
@@ -318,7 +319,7 @@ fn tcp(body: &[u8], wire_len: usize) -> Read<usize> {
 fn udp(body: &[u8], wire_len: usize, fragment: bool) -> Read<usize> {
     short(body.get(..8), "udp-truncated")?;
     let len = be16(body, 4).unwrap_or(0);
-    // RFC 2675, 4: a jumbogram says 0.
+    // RFC 2675, 4: the length of a jumbogram is 0.
     let jumbo = len == 0 && wire_len > 65_535 && !fragment;
     holds(jumbo || len >= 8 && (fragment || len <= wire_len), "udp-length")?;
     Ok(8)

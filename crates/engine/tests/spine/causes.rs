@@ -1,4 +1,5 @@
-//! What causes packets and when: time told as often as asked for, and no more made than declared.
+//! Causes of packets and their times: ticks come as often as requested, and functions make no more
+//! packets than declared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,7 +126,7 @@ impl StateHalf for Half {
     }
 }
 
-/// A chain of functions that tick so often (in ms; 0 for never) and declare so many packets.
+/// Runs a chain of functions that tick every so many ms (0 for never) and declare so many packets.
 fn run(functions: &[(u64, usize)], settings: Settings, inputs: &[Input]) -> Outcome {
     run_in_stages(functions, false, settings, inputs)
 }
@@ -142,7 +143,7 @@ fn run_in_stages(
     run_deployed(greedy(&functions, apart), settings, inputs)
 }
 
-/// A chain of functions that tick so often (in ms; 0 for never) and may make this.
+/// A chain of functions that tick every so many ms (0 for never) and declare these packets.
 pub(super) fn greedy(functions: &[(u64, Emits)], apart: bool) -> Deployment {
     let instances = functions.iter().map(|&(every_ms, emits)| Instance {
         name: format!("{every_ms}"),

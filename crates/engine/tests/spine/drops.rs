@@ -56,8 +56,8 @@ fn packets_that_a_chain_drops_are_the_same_everywhere() {
     }
 }
 
-/// A packet that is late by more than the window is opened, as a guess says, and then is another by
-/// its number.
+/// A packet that is late by more than the window is opened with a guessed number, but its number
+/// turns out to be another.
 #[test]
 fn packets_whose_number_was_guessed_wrong_are_as_they_came() {
     let [seal, open] = ESN;

@@ -135,10 +135,10 @@ struct Liar {
 /// Behind this packet.
 const FIRST: u64 = 300;
 
-/// Where an IPv4 header has its TTL, behind Ethernet.
+/// The place of the TTL in an IPv4 header after Ethernet.
 const TTL_AT: usize = 14 + 8;
 
-/// Bytes of the header in front.
+/// Bytes of the outer header.
 const OUTER: usize = 20;
 
 impl Liar {

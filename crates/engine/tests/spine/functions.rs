@@ -43,7 +43,7 @@ fn a_chain_of_every_function_can_be_built() {
     assert!(deploy_forms(&forms).chain().scratch_words > 16);
 }
 
-/// What `forms` is to show with 60 talkers, answers and odd frames.
+/// Input for `forms`: 60 talkers, answers and odd frames.
 fn traffic_for(forms: &[Form]) -> Vec<Input> {
     traffic(forms, Talk::new(71, 60, 1400).take(3000), 73, 15)
 }
@@ -69,7 +69,7 @@ fn same_everywhere(forms: &[Form], inputs: &[Input]) -> Outcome {
     reference
 }
 
-/// Each of `forms` alone does what it is there to show, the same everywhere.
+/// Each of `forms` alone shows its behaviour, the same everywhere.
 fn alone(forms: &[Form]) {
     for form in forms.chunks(1) {
         let outcome = same_everywhere(form, &traffic_for(form));
@@ -219,7 +219,7 @@ fn alerts_are_the_same_everywhere_whatever_matches() {
     std::fs::remove_dir_all(&folder).expect("a folder of our own");
 }
 
-/// What looks for literals, besides the dense automaton; Hyperscan where it is installed.
+/// Matchers of literals besides the dense automaton; Hyperscan if it is installed.
 fn matchers() -> &'static [&'static str] {
     let hyperscan =
         Form { table: "rules = 'sensor'\nmatcher = 'hyperscan'", ..forms(&["sensor"])[0] };

@@ -12,7 +12,7 @@ use super::random::cases;
 use crate::common::DEFINITION;
 use crate::common::random::config;
 
-/// Makes nothing, and says that it may make so much.
+/// Makes nothing, and declares that it may make so much.
 struct Says(Access, Emits);
 
 impl Function for Says {
@@ -25,8 +25,8 @@ impl Function for Says {
     }
 }
 
-/// A chain of functions that say these, each with the batches of its launches; 0 for one that is
-/// fused with its neighbours.
+/// A chain of functions that declare these, each with the batches of its launches; 0 for one that
+/// is fused with its neighbours.
 fn deploy(functions: &[(Emits, usize)], words: usize) -> Option<Deployment> {
     let instances = functions.iter().enumerate().map(|(place, &(emits, _))| Instance {
         name: format!("{place}"),

@@ -21,7 +21,7 @@ use crate::common::form_files::FILES;
 use crate::common::forms::{At, ESN, FORMS, Form, SEAL_ESN_EDGE, SEAL_OTHERS, WIDE};
 use crate::common::real::forms;
 
-/// A function that says less of itself than it does; no accessor checks it.
+/// A function that declares less than it does; no accessor checks it.
 struct Silent {
     inner: Arc<dyn Function>,
     access: Access,
@@ -134,8 +134,8 @@ impl Part {
 /// A declaration of one field.
 type Unit = (Part, Field, bool);
 
-/// Fields that a look can't change without changing what a batch is: geometry, verdicts and flags,
-/// as `README.md` says.
+/// Fields that a look can't change without changing the nature of a batch: geometry, verdicts and
+/// flags (see `README.md`).
 const EXEMPT: FieldSet = FieldSet::GEOMETRY.union(FieldSet::of(&[Field::Verdict, Field::Flagged]));
 
 fn units(access: &Access) -> Vec<Unit> {

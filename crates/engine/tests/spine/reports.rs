@@ -270,7 +270,7 @@ fn what_can_t_change_is_refused_by_name() {
 #[test]
 fn a_chain_that_ended_takes_no_reload_and_owes_none() {
     let same = || Successor::new(&deploy(&[NAT]), deploy(&[NAT]));
-    // What differs in nothing may follow, whatever it is.
+    // A successor without any difference may follow any chain.
     let same = same().expect("a chain that can follow");
     for lanes in [1, 2] {
         let (control, deployment) = (Arc::new(Control::default()), deploy(&[NAT]));

@@ -1,4 +1,4 @@
-//! How a run ends: by the end of its input, on request, with an error, or in a panic.
+//! The ends of a run: by the end of its input, on request, with an error, or in a panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

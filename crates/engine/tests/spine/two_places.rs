@@ -51,7 +51,7 @@ fn mark(frame: &mut [u8], number: usize, mark: u8) {
     frame[at] = mark;
 }
 
-/// A translator: says in its word what it does, and marks at its last place.
+/// A translator: writes its action in its word, and marks at its last place.
 struct Translator {
     part: Part,
     word: [ScratchWord; 1],
@@ -103,7 +103,7 @@ impl Before for Writer {
 
 impl StateHalf for Writer {}
 
-/// Makes packets as [`makes`] says.
+/// Makes packets as [`makes`] decides.
 struct Maker(Access);
 
 impl Function for Maker {
@@ -213,7 +213,7 @@ struct Modelled {
     is_closed: bool,
 }
 
-/// What leaves a chain, what each function gets, and how many answers are withheld.
+/// Packets that leave a chain, packets that each function gets, and the number of answers withheld.
 #[derive(Default)]
 struct Expected {
     sent: Vec<Vec<u8>>,

@@ -65,7 +65,7 @@ functions! {
 }
 
 functions! {
-    /// What works are made graphs with: cuda.h, version 12.0 and later.
+    /// Calls that make graphs of works: cuda.h, version 12.0 and later.
     GraphDriver in &["libcuda.so.1"];
     begin_capture = "cuStreamBeginCapture_v2"(Handle, c_int) -> c_int;
     end_capture = "cuStreamEndCapture"(Handle, *mut Handle) -> c_int;
@@ -175,7 +175,7 @@ pub(crate) const REGISTER_PORTABLE_MAPPED: c_uint = 1 | 2;
 pub(crate) const FUNCTION_MAX_DYNAMIC_SHARED: c_int = 8;
 pub(crate) const NVRTC_ERROR_COMPILATION: c_int = 6;
 
-/// What `cuDeviceGetAttribute` is asked.
+/// Attributes for `cuDeviceGetAttribute`.
 pub(crate) mod attribute {
     pub(crate) const MAX_THREADS_PER_BLOCK: i32 = 1;
     pub(crate) const MULTIPROCESSORS: i32 = 16;

@@ -86,13 +86,13 @@ pub(crate) const PROGRAM_BINARIES: u32 = 0x1166;
 pub(crate) const PROGRAM_BUILD_LOG: u32 = 0x1183;
 const EVENT_STATUS: u32 = 0x11d3;
 
-/// What `clGetPlatformInfo` is asked.
+/// Parameters of `clGetPlatformInfo`.
 pub(crate) mod platform_info {
     pub(crate) const VERSION: u32 = 0x0901;
     pub(crate) const NAME: u32 = 0x0902;
 }
 
-/// What `clGetDeviceInfo` is asked.
+/// Parameters of `clGetDeviceInfo`.
 pub(crate) mod info {
     pub(crate) const TYPE: u32 = 0x1000;
     pub(crate) const MAX_COMPUTE_UNITS: u32 = 0x1002;

@@ -25,7 +25,7 @@ impl LaunchStream {
     }
 }
 
-/// What of a lot's own a work has, as its first pieces.
+/// The pieces of a lot that a work takes, as its first pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Has {
     /// The table, and findings where there are some.

@@ -12,7 +12,7 @@ const ACK: u8 = 16;
 /// An address and a port, 0 where there is none.
 pub(super) type Side = (IpAddr, u16);
 
-/// What both directions of a flow share.
+/// Fields that both directions of a flow share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// The smaller one first.
@@ -79,7 +79,7 @@ impl Seen {
         let key = Key {
             sides: [sides[0].min(sides[1]), sides[0].max(sides[1])],
             protocol: view.protocol,
-            // What isn't there reads as 0.
+            // A missing field reads as 0.
             message: (view.protocol == own_icmp).then(|| named.unwrap_or((0, 0))),
             ident,
             is_echo,
@@ -115,7 +115,7 @@ impl Flow {
     /// Of the packet that began it.
     pub(super) fn begun(seen: &Seen) -> Self {
         let mut flow = Self::new(seen.ends());
-        // Who talks to itself answers itself.
+        // A host that sends to itself answers itself.
         flow.count_half(usize::from(seen.answers()), seen);
         flow
     }

@@ -16,7 +16,7 @@ pub(crate) use record::{End, Told, read};
 
 /// How long a connection stays after its last packet when it ended, in microseconds.
 const LINGER: u64 = 1_000_000;
-/// Ticks come so often, and one may just not have come.
+/// The interval between ticks. The latest one may not have come yet.
 const TICK: u64 = 1_000_000;
 
 /// Which flows may have records in several shards, or may be evicted: only their totals are known.

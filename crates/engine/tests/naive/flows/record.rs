@@ -97,7 +97,7 @@ fn columns(way: &str, half: &Half) -> [(String, String); 5] {
     .map(|(name, value)| (format!("{way}{name}"), value))
 }
 
-/// The records in a file, if it is there.
+/// The records in a file, if it exists.
 pub(crate) fn read(path: &Path) -> Vec<Told> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let mut lines = text.lines();

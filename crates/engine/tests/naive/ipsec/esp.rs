@@ -76,8 +76,8 @@ pub(crate) fn opened(sa: &Sa, sequence: u64, esp: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// The ICV behind `covered`. The half of a number that is not sent is covered, too (RFC 4303,
-/// 2.2.1; RFC 4106, 5).
+/// The ICV after `covered`. It also covers the half of a number that is not sent (RFC 4303, 2.2.1;
+/// RFC 4106, 5).
 fn icv(sa: &Sa, sequence: u64, covered: &[u8]) -> Vec<u8> {
     let high = ((sequence >> 32) as u32).to_be_bytes();
     let high = if sa.esn { &high[..] } else { &[] };

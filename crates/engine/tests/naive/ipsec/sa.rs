@@ -100,7 +100,7 @@ enum Port {
     Hidden,
 }
 
-/// What selectors ask of a packet.
+/// Fields of a packet that selectors check.
 pub(crate) struct Traffic {
     src: IpAddr,
     dst: IpAddr,
@@ -135,7 +135,7 @@ impl Selector {
     /// Whether it may be for a packet, if what is hidden is as it asks.
     pub(crate) fn may_match(&self, traffic: &Traffic) -> bool {
         let within = |prefix: &Option<Prefix>, address| {
-            // One of the two is there, and both ends of a packet are of one version.
+            // One of the two is set, and both ends of a packet are of one version.
             prefix.is_none_or(|prefix| prefix.holds(address))
         };
         let fits = |asked: &Option<RangeInclusive<u16>>, port| match (asked, port) {

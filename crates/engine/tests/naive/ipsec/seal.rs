@@ -1,4 +1,4 @@
-//! How the naive gateway puts ESP around a packet (RFC 4303, 3.1 and 3.3; RFC 4301, 5.1.2; RFC
+//! Puts ESP around a packet as the naive gateway does (RFC 4303, 3.1 and 3.3; RFC 4301, 5.1.2; RFC
 //! 3948).
 
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ pub(crate) struct Place {
     pub(crate) protocol: u8,
 }
 
-/// What each header of a well-formed packet names, from the IP header on.
+/// The place and protocol that each header of a well-formed packet names, from the IP header on.
 pub(crate) fn headers(frame: &Frame, view: &View) -> Vec<Place> {
     let (bytes, l3) = (&frame.bytes, view.l3);
     if view.version == 4 {
@@ -45,8 +45,8 @@ pub(crate) fn headers(frame: &Frame, view: &View) -> Vec<Place> {
     all
 }
 
-/// Where ESP goes in transport mode: behind hop-by-hop and routing headers; `None` where there is
-/// AH or a fragment header. Options for the destination stay in front only where a routing header
+/// The place of ESP in transport mode: after hop-by-hop and routing headers; `None` if there is AH
+/// or a fragment header. Options for the destination stay before it only if a routing header
 /// follows.
 fn transport_place(frame: &Frame, view: &View) -> Option<Place> {
     let all = headers(frame, view);

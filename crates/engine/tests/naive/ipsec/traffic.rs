@@ -162,7 +162,7 @@ impl Sender {
         Some(in_transport_with(&self.sa, sequence, frame, view, place, &text))
     }
 
-    /// What else goes to the port of ESP in UDP: a keepalive, IKE, a few bytes.
+    /// Other packets to the port of ESP in UDP: a keepalive, IKE, a few bytes.
     fn in_udp(&self, draw: &mut Draw, frame: &Frame, view: &View) -> Option<Frame> {
         if self.sa.src.is_ipv4() != (view.version == 4) {
             return None;

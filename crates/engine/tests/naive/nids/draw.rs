@@ -106,7 +106,8 @@ fn place(draw: &mut Draw, content: &mut Content, is_behind: bool) {
         4..7 if is_behind => {
             let distance = draw.below(8) as i64 - 3;
             content.distance = draw.percent(70).then_some(distance);
-            // What begins before the payload is left out: how it is bounded isn't said.
+            // Contents that begin before the payload are left out: the manual doesn't define their
+            // bounds.
             let least = (len as i64).max(-content.distance.unwrap_or(0));
             let within = least + draw.below(8) as i64;
             content.within = (content.distance.is_none() || draw.percent(50)).then_some(within);

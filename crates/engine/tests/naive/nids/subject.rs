@@ -79,7 +79,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What follows the headers of TCP, UDP, SCTP and ESP; of ICMP what is behind 8 bytes, or behind
+/// The bytes after the headers of TCP, UDP, SCTP and ESP; of ICMP, those after 8 bytes, or after
 /// timestamps and the addresses of routers.
 fn payload<'a>(view: &View, upper: &'a [u8]) -> &'a [u8] {
     let start = match view.protocol {

@@ -1,4 +1,4 @@
-//! How a file of rules has them.
+//! Rules as text, in the form of a file of rules.
 
 use std::fmt;
 
