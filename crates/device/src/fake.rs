@@ -66,13 +66,13 @@ pub enum Value {
 pub struct Fake {
     number: u64,
     description: Arc<Description>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FakeState>>,
 }
 
 type Script = Box<dyn FnMut(u64) -> Fate + Send>;
 type Run = Arc<dyn Fn(u32, &mut [Value]) + Send + Sync>;
 
-struct State {
+struct FakeState {
     now_ns: u64,
     submitted: u64,
     memory_free: usize,
@@ -86,7 +86,7 @@ impl Fake {
     /// A device whose works have these fates. Works are counted from 0 over all streams in the
     /// order of submission.
     pub fn new(script: impl FnMut(u64) -> Fate + Send + 'static) -> Self {
-        let state = State {
+        let state = FakeState {
             now_ns: 0,
             submitted: 0,
             memory_free: 1 << 30,
@@ -133,12 +133,12 @@ impl Fake {
         self.state().now_ns += ns;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FakeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl FakeState {
     fn here(&self) -> Result<(), Failure> {
         self.lost.clone().map_or(Ok(()), |why| Err(Failure::Lost(why)))
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::{
     Buffer, Description, Device, Done, Failure, HostMemory, Module, Refused, Region, Source,
@@ -19,6 +20,8 @@ pub enum Fault {
     /// It is done, but comes back only after this many polls: after works of other streams that
     /// were submitted later.
     Late(u32),
+    /// It is done, but comes back only so long after it was submitted.
+    Slow(Duration),
     /// It never comes back, nor does what is submitted to its stream after it.
     Hang,
 }
@@ -28,10 +31,10 @@ type Script = Box<dyn FnMut(u64, &Work) -> Option<Fault> + Send>;
 /// A device that fails by a script.
 pub struct Faulty {
     inner: Arc<dyn Device>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultyState>>,
 }
 
-struct State {
+struct FaultyState {
     submitted: u64,
     lost: Option<Failure>,
     compile: Option<Failure>,
@@ -55,7 +58,7 @@ impl Faulty {
         inner: Arc<dyn Device>,
         script: impl FnMut(u64, &Work) -> Option<Fault> + Send + 'static,
     ) -> Self {
-        let state = State {
+        let state = FaultyState {
             submitted: 0,
             lost: None,
             compile: None,
@@ -80,7 +83,7 @@ impl Faulty {
     }
 
     /// Returns the failure that was set, or that the device is lost.
-    fn fails(&self, which: impl FnOnce(&State) -> Option<Failure>) -> Result<(), Failure> {
+    fn fails(&self, which: impl FnOnce(&FaultyState) -> Option<Failure>) -> Result<(), Failure> {
         with(&self.state, |state| state.lost.clone().or_else(|| which(state)).map_or(Ok(()), Err))
     }
 }
@@ -127,7 +130,7 @@ impl Device for Faulty {
 
 struct FaultyStream {
     inner: Box<dyn Stream>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultyState>>,
     // Works that were submitted and not returned yet, oldest first.
     turns: VecDeque<Turn>,
 }
@@ -137,6 +140,8 @@ enum Turn {
     Inner,
     /// The same, but reported only after this many polls.
     Late(u32),
+    /// The same, but reported only from this moment on.
+    Slow(Instant),
     Fails(Work, Failure),
     // Kept, as a device that hangs may still use it.
     Hangs {
@@ -160,6 +165,10 @@ impl Stream for FaultyStream {
                 self.inner.submit(work)?;
                 Turn::Late(asked)
             }
+            Some(Fault::Slow(delay)) => {
+                self.inner.submit(work)?;
+                Turn::Slow(Instant::now() + delay)
+            }
             Some(Fault::Refuse(why)) => return Err(Refused { work, why }),
             Some(Fault::Fail(why)) => Turn::Fails(work, why),
             Some(Fault::Hang) => Turn::Hangs { _work: work },
@@ -174,7 +183,8 @@ impl Stream for FaultyStream {
                 *asked -= 1;
                 return None;
             }
-            Turn::Inner | Turn::Late(_) => self.inner.poll()?,
+            Turn::Slow(from) if Instant::now() < *from => return None,
+            Turn::Inner | Turn::Late(_) | Turn::Slow(_) => self.inner.poll()?,
             Turn::Hangs { .. } => return None,
             Turn::Fails(..) => Done { work: Work::default(), outcome: Ok(()) },
         };
@@ -195,6 +205,6 @@ impl Stream for FaultyStream {
     }
 }
 
-fn with<T>(state: &Mutex<State>, what: impl FnOnce(&mut State) -> T) -> T {
+fn with<T>(state: &Mutex<FaultyState>, what: impl FnOnce(&mut FaultyState) -> T) -> T {
     what(&mut state.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -7,7 +7,7 @@ use crate::sys::{cuda, opencl, signals};
 use crate::{Description, Device, Missing};
 
 /// The devices of this machine.
-pub struct Found {
+pub struct FoundDevices {
     /// The devices, CUDA's first, then OpenCL's, then the host reference device.
     pub devices: Vec<Arc<dyn Device>>,
     /// Kinds, or single devices, that can't be used, with the reason.
@@ -15,8 +15,8 @@ pub struct Found {
 }
 
 /// Looks for every kind of device. Takes a second or so where there is a GPU.
-pub fn find() -> Found {
-    let mut found = Found { devices: Vec::new(), missing: Vec::new() };
+pub fn find() -> FoundDevices {
+    let mut found = FoundDevices { devices: Vec::new(), missing: Vec::new() };
     found.add("cuda", signals::keeping(cuda::find));
     found.add("opencl", signals::keeping(opencl::find));
     found.add("host", Host::open().map(|host| vec![Ok(Arc::new(host) as Arc<dyn Device>)]));
@@ -34,9 +34,9 @@ pub fn open(id: &str) -> Result<Arc<dyn Device>, Missing> {
 
 /// The devices of one kind, each opened or with its id and the reason; or why there are none at
 /// all.
-pub(crate) type Kind<T> = Result<Vec<Result<T, (String, Missing)>>, Missing>;
+pub(crate) type OpenedKind<T> = Result<Vec<Result<T, (String, Missing)>>, Missing>;
 
-impl Found {
+impl FoundDevices {
     /// The device called `id`, as [`open`] does.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Found {
         meant.cloned().ok_or_else(|| self.why_not(id))
     }
 
-    fn add(&mut self, name: &str, kind: Kind<Arc<dyn Device>>) {
+    fn add(&mut self, name: &str, kind: OpenedKind<Arc<dyn Device>>) {
         match kind {
             Ok(devices) => {
                 for device in devices {

@@ -9,7 +9,7 @@ use crate::{Device, find};
 ///
 /// # Panics
 /// A device in `WARPLINE_REQUIRE_DEVICES` (`host,opencl`) is missing.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+#[expect(clippy::print_stdout, reason = "a skipped test prints its reason")]
 pub fn devices() -> Vec<Arc<dyn Device>> {
     let mut found = find();
     for (kind, why) in &found.missing {
@@ -18,7 +18,7 @@ pub fn devices() -> Vec<Arc<dyn Device>> {
     let required = std::env::var("WARPLINE_REQUIRE_DEVICES").unwrap_or_default();
     for kind in required.split(',').filter(|kind| !kind.is_empty()) {
         let is_there = found.devices.iter().any(|one| one.description().id.starts_with(kind));
-        assert!(is_there, "{kind} is required and not there");
+        assert!(is_there, "{kind} is required but missing");
     }
     // Tests over stubs already ran on the other devices.
     if let Ok(kind) = std::env::var("WARPLINE_ONLY_DEVICE") {

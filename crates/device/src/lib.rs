@@ -37,7 +37,7 @@ pub use buffer::{Buffer, Slice};
 pub use cubin::{Figures, figures};
 pub use device::{Description, Device, Stream};
 pub use failure::{Failure, Missing};
-pub use find::{Found, find, open};
+pub use find::{FoundDevices, find, open};
 pub use for_tests::devices as devices_for_tests;
 pub use matmul::Matmul;
 pub use measure::{Speeds, measure};

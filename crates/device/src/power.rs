@@ -5,7 +5,9 @@
 //! instances. Its values are then those of the whole GPU. For the UUID of an instance it reports
 //! the memory alone; the rest is missing.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::sys::nvml::Gpu;
@@ -54,7 +56,7 @@ pub fn of_device(device: &Description) -> Reading {
 
 /// The readings available for the MIG instance with this UUID.
 fn of_instance(uuid: Option<&str>) -> Reading {
-    let none = || Missing("the driver does not say which instance it is (MIG)".into());
+    let none = || Missing("the driver does not name the instance (MIG)".into());
     let memory_used =
         uuid.ok_or_else(none).and_then(Gpu::instance).and_then(|one| one.memory_used());
     let whole = Missing("NVML says it of the whole GPU, not of an instance (MIG)".into());
@@ -67,13 +69,18 @@ const POWERCAP: &str = "/sys/class/powercap";
 /// RAPL's counters of the machine's CPU packages, by the Linux kernel's powercap interface.
 #[derive(Clone, Debug)]
 pub struct Rapl {
-    packages: Vec<Package>,
+    packages: Vec<Counter>,
+    /// Those of domains, by name.
+    domains: Vec<(String, Counter)>,
 }
 
+/// The whole platform, which includes the packages.
+const PSYS: &str = "psys";
+
 #[derive(Clone, Debug)]
-struct Package {
-    counter: PathBuf,
-    // Microjoules after which the counter begins again at 0.
+struct Counter {
+    file: PathBuf,
+    // Microjoules after which it begins again at 0.
     range: u64,
     last: u64,
     // Microjoules since it was opened.
@@ -89,19 +96,34 @@ impl Rapl {
         Self::open_in(Path::new(POWERCAP))
     }
 
-    fn open_in(folder: &Path) -> Result<Self, Missing> {
+    /// Opens the counters in `folder`, which has the form of the powercap interface.
+    ///
+    /// # Errors
+    /// As [`Rapl::open`].
+    pub fn open_in(folder: &Path) -> Result<Self, Missing> {
         let entries = fs::read_dir(folder)
             .map_err(|error| Missing(format!("no RAPL here: {}: {error}", folder.display())))?;
-        // intel-rapl:0 is a package, intel-rapl:0:1 a part of it.
-        let mut names: Vec<String> =
+        let mut zones: Vec<String> =
             entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.retain(|name| name.starts_with("intel-rapl:") && name.matches(':').count() == 1);
-        names.sort();
-        if names.is_empty() {
+        zones.retain(|zone| zone.starts_with("intel-rapl:"));
+        zones.sort();
+        let name = |zone: &str| {
+            let name = fs::read_to_string(folder.join(zone).join("name"));
+            name.map(|name| name.trim().to_owned()).unwrap_or_default()
+        };
+        // intel-rapl:0 is a package or the platform, intel-rapl:0:1 a domain of it.
+        let named = zones.iter().map(|zone| (zone, name(zone)));
+        let (packages, domains): (Vec<_>, Vec<_>) =
+            named.partition(|(zone, name)| zone.matches(':').count() == 1 && name != PSYS);
+        if packages.is_empty() {
             return Err(Missing(format!("no RAPL here: {} has no intel-rapl", folder.display())));
         }
-        let packages = names.iter().map(|name| Package::open(&folder.join(name)));
-        Ok(Self { packages: packages.collect::<Result<_, _>>()? })
+        let open = |zone: &str| Counter::open(&folder.join(zone));
+        let packages = packages.iter().map(|(zone, _)| open(zone));
+        // A domain that can't be read, or has no name, is left out.
+        let domains = domains.into_iter().filter(|(_, name)| !name.is_empty());
+        let domains = domains.filter_map(|(zone, name)| Some((name, open(zone).ok()?)));
+        Ok(Self { packages: packages.collect::<Result<_, _>>()?, domains: domains.collect() })
     }
 
     /// Joules of all packages since the counters were opened. Call it at least every minute: two
@@ -116,17 +138,29 @@ impl Rapl {
         }
         Ok(sum as f64 / 1e6)
     }
+
+    /// The same of each domain that the kernel has, by its name: `core`, `uncore` (which has an
+    /// integrated GPU), `dram` and `psys`. Packages include the first two.
+    pub fn domains(&mut self) -> BTreeMap<String, f64> {
+        let mut all = BTreeMap::new();
+        for (name, counter) in &mut self.domains {
+            if let Ok(sum) = counter.advance() {
+                *all.entry(name.clone()).or_default() += sum as f64 / 1e6;
+            }
+        }
+        all
+    }
 }
 
-impl Package {
+impl Counter {
     fn open(folder: &Path) -> Result<Self, Missing> {
-        let counter = folder.join("energy_uj");
+        let file = folder.join("energy_uj");
         let range = number(&folder.join("max_energy_range_uj"))?;
-        Ok(Self { last: number(&counter)?, counter, range, sum: 0 })
+        Ok(Self { last: number(&file)?, file, range, sum: 0 })
     }
 
     fn advance(&mut self) -> Result<u64, Missing> {
-        let now = number(&self.counter)?;
+        let now = number(&self.file)?;
         let begun_again = if now < self.last { self.range } else { 0 };
         self.sum += (now + begun_again).saturating_sub(self.last);
         self.last = now;
@@ -136,8 +170,13 @@ impl Package {
 
 fn number(path: &Path) -> Result<u64, Missing> {
     let text = fs::read_to_string(path);
-    let text =
-        text.map_err(|error| Missing(format!("RAPL can't be read: {}: {error}", path.display())))?;
+    let text = text.map_err(|error| {
+        let help = match error.kind() {
+            ErrorKind::PermissionDenied => "; it needs root, or CAP_DAC_READ_SEARCH",
+            _ => "",
+        };
+        Missing(format!("RAPL can't be read: {}: {error}{help}", path.display()))
+    })?;
     text.trim().parse().map_err(|_| Missing(format!("RAPL says no number: {}", path.display())))
 }
 
@@ -165,6 +204,33 @@ mod tests {
         assert_eq!(rapl.joules(), Ok(0.003));
         fs::remove_dir_all(folder.path().join("intel-rapl:1")).unwrap();
         assert!(rapl.joules().is_err());
+    }
+
+    #[test]
+    fn domains_are_counted_beside_the_packages_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let zones = ["0", "0:0", "0:1", "1", "1:0", "1:1", "2", "1:2"];
+        let names =
+            ["package-0", "core", "uncore", "package-1", "core", "dram", "psys", "no counter"];
+        let zones: Vec<String> = zones.iter().map(|zone| format!("intel-rapl:{zone}")).collect();
+        let set = |microjoules: [u64; 7]| {
+            for (zone, energy) in zones.iter().zip(microjoules) {
+                package(folder.path(), zone, &energy.to_string());
+            }
+        };
+        set([0, 0, 0, 0, 999_000, 0, 0]);
+        fs::create_dir(folder.path().join("intel-rapl:1:2")).unwrap();
+        for (zone, name) in zones.iter().zip(names) {
+            fs::write(folder.path().join(zone).join("name"), format!("{name}\n")).unwrap();
+        }
+        let mut rapl = Rapl::open_in(folder.path()).unwrap();
+        // The core of the second package begins again after 1 J.
+        set([10_000, 5_000, 2_000, 20_000, 6_000, 3_000, 500_000]);
+        assert_eq!(rapl.joules(), Ok(0.03), "without the platform");
+        let domains =
+            rapl.domains().into_iter().map(|(name, joules)| (name, (joules * 1e3) as u32));
+        let expected = [("core", 12), ("dram", 3), ("psys", 500), ("uncore", 2)];
+        assert_eq!(domains.collect::<Vec<_>>(), expected.map(|(name, mj)| (name.to_owned(), mj)));
     }
 
     #[test]

@@ -32,20 +32,20 @@ const DIGESTS: [(&str, &str); 7] = [
 /// The device's, or [`Failure::Work`] with the wrong result.
 pub fn self_test(device: &dyn Device) -> Result<(), Failure> {
     let module = device.compile(&source())?;
-    let mut bench = Bench { device, module, stream: device.stream()? };
+    let mut bench = SelfTest { device, module, stream: device.stream()? };
     bench.digests()?;
     bench.moves()?;
     bench.operations()?;
     bench.groups()
 }
 
-struct Bench<'a> {
+struct SelfTest<'a> {
     device: &'a dyn Device,
     module: Module,
     stream: Box<dyn Stream>,
 }
 
-impl Bench<'_> {
+impl SelfTest<'_> {
     fn digests(&mut self) -> Result<(), Failure> {
         let mut bytes = Vec::new();
         let mut starts = vec![0];

@@ -6,7 +6,7 @@
 //! until `Match` is as large as the deepest search needed.
 //!
 //! Limits: bytes, never UTF-8; captures are not reported. An expression that would take too long
-//! gives [`Found::Limit`].
+//! gives [`RegexResult::Limit`].
 
 use core::ops::Range;
 
@@ -68,7 +68,7 @@ impl core::error::Error for PatternError {}
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum RegexResult {
     /// A match. If the expression moves its start (`\K`), the start may be after the end.
     Match(Range<usize>),
     /// None.
@@ -104,14 +104,14 @@ impl Regex {
 
     /// The first match in `subject` that starts at byte `start` or later. Assertions see the bytes
     /// before it.
-    pub fn find_at(&self, memory: &mut Match, subject: &[u8], start: usize) -> Found {
+    pub fn find_at(&self, memory: &mut Match, subject: &[u8], start: usize) -> RegexResult {
         if start > subject.len() {
-            return Found::None;
+            return RegexResult::None;
         }
         match self.code.search(&mut memory.0, subject, start) {
-            Outcome::Match(range) => Found::Match(range),
-            Outcome::None => Found::None,
-            Outcome::GivenUp => Found::Limit,
+            Outcome::Match(range) => RegexResult::Match(range),
+            Outcome::None => RegexResult::None,
+            Outcome::GivenUp => RegexResult::Limit,
         }
     }
 }

@@ -117,9 +117,9 @@ fn word() -> ScratchWord {
 }
 
 /// The violation reported for a deed in `phase` on packet `index` under this access, if any.
-fn told(access: &Access, phase: Phase, index: usize, deed: Deed) -> Option<String> {
+fn violation(access: &Access, phase: Phase, index: usize, deed: Deed) -> Option<String> {
     let (mut batch, _) = batch();
-    batch.set_phase(access.of(phase, "liar"));
+    batch.set_phase(access.of(phase, "careless"));
     let does = || deed.1(&mut batch.packet_mut(index));
     let panicked = catch_unwind(AssertUnwindSafe(does)).err()?;
     Some(panicked.downcast_ref::<String>().expect("a message").clone())
@@ -127,28 +127,28 @@ fn told(access: &Access, phase: Phase, index: usize, deed: Deed) -> Option<Strin
 
 /// An access that declares everything except `field`, in each phase, and everything for flagged
 /// packets if `of_flagged`.
-fn lies(field: Field, in_writes: bool, of_flagged: bool) -> Access {
+fn incomplete(field: Field, in_writes: bool, of_flagged: bool) -> Access {
     let rest = FieldSet::ALL & !FieldSet::of(&[field]);
     let all = ReadWrite::new(FieldSet::ALL, FieldSet::ALL);
-    let lie = match in_writes {
+    let partial = match in_writes {
         true => ReadWrite::new(FieldSet::ALL, rest),
         false => ReadWrite::new(rest, FieldSet::ALL),
     };
     let after_flagged = if of_flagged { all } else { ReadWrite::NONE };
-    Access { before: lie, run: lie, after: lie, after_flagged, flagged_share: 0.0 }
+    Access { before: partial, run: partial, after: partial, after_flagged, flagged_share: 0.0 }
 }
 
 #[test]
-fn lies_are_told_by_function_phase_and_field() {
+fn violations_name_function_phase_and_field() {
     let phases = [(Phase::Before, "before"), (Phase::Run, "run"), (Phase::After, "after")];
     for (in_writes, verb, deeds) in [(false, "reads", READS), (true, "writes", WRITES)] {
         for &deed in deeds {
             for &field in deed.0 {
                 for (phase, name) in phases {
-                    let access = lies(field, in_writes, false);
-                    let told = told(&access, phase, 0, deed).expect("a lie");
-                    let start = format!("liar: `{name}` {verb} `{}`", field.name());
-                    assert!(told.starts_with(&start), "{told}");
+                    let access = incomplete(field, in_writes, false);
+                    let violation = violation(&access, phase, 0, deed).expect("a violation");
+                    let start = format!("careless: `{name}` {verb} `{}`", field.name());
+                    assert!(violation.starts_with(&start), "{violation}");
                 }
             }
         }
@@ -156,12 +156,12 @@ fn lies_are_told_by_function_phase_and_field() {
 }
 
 #[test]
-fn what_is_declared_is_no_lie() {
+fn declared_access_is_allowed() {
     let all = ReadWrite::new(FieldSet::ALL, FieldSet::ALL);
     let access = Access { before: all, run: all, after: all, ..Access::default() };
     for &deed in READS.iter().chain(WRITES) {
         for phase in [Phase::Before, Phase::Run, Phase::After] {
-            assert_eq!(told(&access, phase, 0, deed), None, "{:?}", deed.0);
+            assert_eq!(violation(&access, phase, 0, deed), None, "{:?}", deed.0);
         }
     }
 }
@@ -173,12 +173,12 @@ fn what_is_of_flagged_packets_is_of_no_other() {
     for (in_writes, deeds) in [(false, READS), (true, WRITES)] {
         for &deed in deeds {
             let field = deed.0[0];
-            let access = lies(field, in_writes, true);
-            assert_eq!(told(&access, Phase::After, 1, deed), None, "{}", field.name());
-            let of_other = told(&access, Phase::After, 0, deed).expect("a lie");
+            let access = incomplete(field, in_writes, true);
+            assert_eq!(violation(&access, Phase::After, 1, deed), None, "{}", field.name());
+            let of_other = violation(&access, Phase::After, 0, deed).expect("a violation");
             assert!(of_other.contains("of a packet that is not flagged"), "{of_other}");
             for phase in [Phase::Before, Phase::Run] {
-                assert!(told(&access, phase, 1, deed).is_some(), "{}", field.name());
+                assert!(violation(&access, phase, 1, deed).is_some(), "{}", field.name());
             }
         }
     }

@@ -23,7 +23,7 @@ pub const BATCH_DEFAULT: usize = 256;
 
 /// The content of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum BatchKind {
     /// Packets.
     #[default]
     Packets,
@@ -81,7 +81,7 @@ impl Tally {
 #[derive(Debug)]
 pub struct Batch {
     pub(crate) table: Table,
-    kind: Kind,
+    kind: BatchKind,
     /// The number in the input of a tick or of the end.
     ingress: u64,
     /// When it was opened, in nanoseconds of a clock that the engine chose.
@@ -109,7 +109,7 @@ impl Batch {
     pub fn new(table: Table) -> Self {
         Self {
             table,
-            kind: Kind::Packets,
+            kind: BatchKind::Packets,
             ingress: 0,
             opened: 0,
             function: 0,
@@ -179,24 +179,26 @@ impl Batch {
     /// Whether it carries packets, and fewer than `packets` so far.
     #[inline(always)]
     pub fn takes_packets(&self, packets: usize) -> bool {
-        self.kind == Kind::Packets && self.len() < packets
+        self.kind == BatchKind::Packets && self.len() < packets
     }
 
     /// Its content.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> BatchKind {
         self.kind
     }
 
     /// The number in the input of a tick or of the end; of the last packet otherwise.
     pub fn last_ingress(&self) -> u64 {
         match self.kind {
-            Kind::Packets => self.table.column(Ingress).last().copied().unwrap_or(self.ingress),
-            Kind::Tick { .. } | Kind::Reload | Kind::Finish => self.ingress,
+            BatchKind::Packets => {
+                self.table.column(Ingress).last().copied().unwrap_or(self.ingress)
+            }
+            BatchKind::Tick { .. } | BatchKind::Reload | BatchKind::Finish => self.ingress,
         }
     }
 
     /// Makes it a tick or the end of the input, with its number.
-    pub fn mark(&mut self, kind: Kind, ingress: u64) {
+    pub fn mark(&mut self, kind: BatchKind, ingress: u64) {
         self.kind = kind;
         self.ingress = ingress;
     }
@@ -481,7 +483,7 @@ impl Batch {
     /// Forgets its packets and gives their memory back.
     pub fn clear(&mut self) {
         self.table.clear();
-        self.kind = Kind::Packets;
+        self.kind = BatchKind::Packets;
         self.ingress = 0;
         self.opened = 0;
         self.settled = 0;

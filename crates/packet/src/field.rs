@@ -1,8 +1,8 @@
 //! The one table of fields: every named part of a packet and of its metadata.
 //!
-//! A [`Field`] is a bit of a [`FieldSet`]. The table states the position of each field ([`Place`]),
-//! in terms of the byte ranges of [`crate::wire`]. Accessors, access sets and kernel headers are
-//! made from it, so no offset is written twice.
+//! A [`Field`] is a bit of a [`FieldSet`]. The table states the position of each field
+//! ([`FieldPlace`]), in terms of the byte ranges of [`crate::wire`]. Accessors, access sets and
+//! kernel headers are made from it, so no offset is written twice.
 //!
 //! ```
 //! use warpline_packet::{Field, FieldSet};
@@ -27,7 +27,7 @@ pub struct Span {
 
 /// Where a field lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FieldPlace {
     /// In the link header, from the frame's first byte.
     Link(Span),
     /// In the IP header, from its first byte, by version; `None` where a version lacks it.
@@ -58,24 +58,24 @@ const fn span(range: Range<usize>) -> Span {
     Span { start: range.start, len: range.end - range.start }
 }
 
-const fn ip(v4: Option<Span>, v6: Option<Span>) -> Place {
-    Place::Ip { v4, v6 }
+const fn ip(v4: Option<Span>, v6: Option<Span>) -> FieldPlace {
+    FieldPlace::Ip { v4, v6 }
 }
 
-const fn ports(tcp: Range<usize>, udp: Range<usize>) -> Place {
-    Place::Transport { tcp: Some(span(tcp)), udp: Some(span(udp)), icmp: None, esp: None }
+const fn ports(tcp: Range<usize>, udp: Range<usize>) -> FieldPlace {
+    FieldPlace::Transport { tcp: Some(span(tcp)), udp: Some(span(udp)), icmp: None, esp: None }
 }
 
-const fn of_tcp(range: Range<usize>) -> Place {
-    Place::Transport { tcp: Some(span(range)), udp: None, icmp: None, esp: None }
+const fn of_tcp(range: Range<usize>) -> FieldPlace {
+    FieldPlace::Transport { tcp: Some(span(range)), udp: None, icmp: None, esp: None }
 }
 
-const fn of_icmp(range: Range<usize>) -> Place {
-    Place::Transport { tcp: None, udp: None, icmp: Some(span(range)), esp: None }
+const fn of_icmp(range: Range<usize>) -> FieldPlace {
+    FieldPlace::Transport { tcp: None, udp: None, icmp: Some(span(range)), esp: None }
 }
 
-const fn of_esp(range: Range<usize>) -> Place {
-    Place::Transport { tcp: None, udp: None, icmp: None, esp: Some(span(range)) }
+const fn of_esp(range: Range<usize>) -> FieldPlace {
+    FieldPlace::Transport { tcp: None, udp: None, icmp: None, esp: Some(span(range)) }
 }
 
 macro_rules! fields {
@@ -96,7 +96,7 @@ macro_rules! fields {
 
             /// Where it lies.
             #[inline(always)]
-            pub const fn place(self) -> Place {
+            pub const fn place(self) -> FieldPlace {
                 match self { $(Self::$field => $place),* }
             }
         }
@@ -105,13 +105,13 @@ macro_rules! fields {
 
 fields! {
     /// Ethernet destination address.
-    EthDst "eth-dst" Place::Link(span(ethernet::field::DST));
+    EthDst "eth-dst" FieldPlace::Link(span(ethernet::field::DST));
     /// Ethernet source address.
-    EthSrc "eth-src" Place::Link(span(ethernet::field::SRC));
+    EthSrc "eth-src" FieldPlace::Link(span(ethernet::field::SRC));
     /// Ethernet type after the addresses (of the outermost tag, if any).
-    EthType "eth-type" Place::Link(span(ethernet::field::ETHERTYPE));
+    EthType "eth-type" FieldPlace::Link(span(ethernet::field::ETHERTYPE));
     /// Tag control information of the outermost VLAN tag.
-    VlanTci "vlan-tci" Place::Link(Span {
+    VlanTci "vlan-tci" FieldPlace::Link(Span {
         start: ethernet::HEADER_LEN + vlan::field::TCI.start,
         len: span(vlan::field::TCI).len,
     });
@@ -137,7 +137,7 @@ fields! {
     /// Destination address.
     DstAddr "dst-addr" ip(Some(span(ipv4::field::DST_ADDR)), Some(span(ipv6::field::DST_ADDR)));
     /// IPv4 options or IPv6 extension headers.
-    IpOptions "ip-options" Place::Stretch;
+    IpOptions "ip-options" FieldPlace::Stretch;
     /// TCP or UDP source port.
     SrcPort "src-port" ports(tcp::field::SRC_PORT, udp::field::SRC_PORT);
     /// TCP or UDP destination port.
@@ -153,12 +153,12 @@ fields! {
     /// TCP urgent pointer.
     TcpUrgent "tcp-urgent" of_tcp(tcp::field::URGENT);
     /// TCP options.
-    TcpOptions "tcp-options" Place::Stretch;
+    TcpOptions "tcp-options" FieldPlace::Stretch;
     /// UDP length.
-    UdpLen "udp-len" Place::Transport {
+    UdpLen "udp-len" FieldPlace::Transport {
         tcp: None, udp: Some(span(udp::field::LENGTH)), icmp: None, esp: None };
     /// TCP, UDP, ICMP or ICMPv6 checksum.
-    L4Checksum "l4-checksum" Place::Transport {
+    L4Checksum "l4-checksum" FieldPlace::Transport {
         tcp: Some(span(tcp::field::CHECKSUM)), udp: Some(span(udp::field::CHECKSUM)),
         icmp: Some(span(icmpv4::field::CHECKSUM)), esp: None };
     /// ICMP or ICMPv6 type.
@@ -174,99 +174,99 @@ fields! {
     /// ESP sequence number.
     EspSeq "esp-seq" of_esp(esp::field::SEQ);
     /// What follows the transport header, up to the end of the IP packet.
-    Payload "payload" Place::Stretch;
+    Payload "payload" FieldPlace::Stretch;
     /// The rest of the frame: link headers of other types, padding, trailers.
-    Remainder "remainder" Place::Stretch;
+    Remainder "remainder" FieldPlace::Stretch;
     /// Where the frame starts in its room, and the room.
-    Start "start" Place::Column(2);
+    Start "start" FieldPlace::Column(2);
     /// Length of the frame, and of the frame on the wire.
-    Len "len" Place::Column(8);
+    Len "len" FieldPlace::Column(8);
     /// Where the IP header starts in the frame.
-    L3Offset "l3-offset" Place::Column(2);
+    L3Offset "l3-offset" FieldPlace::Column(2);
     /// Where the transport header starts in the frame.
-    L4Offset "l4-offset" Place::Column(2);
+    L4Offset "l4-offset" FieldPlace::Column(2);
     /// Where the payload starts in the frame, and where the IP packet ends.
-    PayloadOffset "payload-offset" Place::Column(6);
+    PayloadOffset "payload-offset" FieldPlace::Column(6);
     /// Facts found at ingress: IP version, transport protocol, flags, link type, malformed.
-    Kind "kind" Place::Column(7);
+    Kind "kind" FieldPlace::Column(7);
     /// The packet's time, monotone at ingress, in nanoseconds.
-    Timestamp "timestamp" Place::Column(8);
+    Timestamp "timestamp" FieldPlace::Column(8);
     /// The number of the packet in its chain's input, and its interface.
-    Ingress "ingress" Place::Column(10);
+    Ingress "ingress" FieldPlace::Column(10);
     /// Verdict, drop reason, and whose.
-    Verdict "verdict" Place::Column(3);
+    Verdict "verdict" FieldPlace::Column(3);
     /// The next hop that the router chose.
-    NextHop "next-hop" Place::Column(2);
+    NextHop "next-hop" FieldPlace::Column(2);
     /// The flow's name: a symmetric hash of the 5-tuple.
-    FlowHash "flow-hash" Place::Column(4);
+    FlowHash "flow-hash" FieldPlace::Column(4);
     /// The shard whose state serves the packet.
-    Shard "shard" Place::Column(1);
+    Shard "shard" FieldPlace::Column(1);
     /// Whether a function flagged the packet for its `after` phase.
-    Flagged "flagged" Place::Column(1);
+    Flagged "flagged" FieldPlace::Column(1);
     /// Scratch words that instances are handed when the chain is built.
-    Scratch0 "scratch-0" Place::Column(4);
+    Scratch0 "scratch-0" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch1 "scratch-1" Place::Column(4);
+    Scratch1 "scratch-1" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch2 "scratch-2" Place::Column(4);
+    Scratch2 "scratch-2" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch3 "scratch-3" Place::Column(4);
+    Scratch3 "scratch-3" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch4 "scratch-4" Place::Column(4);
+    Scratch4 "scratch-4" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch5 "scratch-5" Place::Column(4);
+    Scratch5 "scratch-5" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch6 "scratch-6" Place::Column(4);
+    Scratch6 "scratch-6" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch7 "scratch-7" Place::Column(4);
+    Scratch7 "scratch-7" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch8 "scratch-8" Place::Column(4);
+    Scratch8 "scratch-8" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch9 "scratch-9" Place::Column(4);
+    Scratch9 "scratch-9" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch10 "scratch-10" Place::Column(4);
+    Scratch10 "scratch-10" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch11 "scratch-11" Place::Column(4);
+    Scratch11 "scratch-11" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch12 "scratch-12" Place::Column(4);
+    Scratch12 "scratch-12" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch13 "scratch-13" Place::Column(4);
+    Scratch13 "scratch-13" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch14 "scratch-14" Place::Column(4);
+    Scratch14 "scratch-14" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch15 "scratch-15" Place::Column(4);
+    Scratch15 "scratch-15" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch16 "scratch-16" Place::Column(4);
+    Scratch16 "scratch-16" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch17 "scratch-17" Place::Column(4);
+    Scratch17 "scratch-17" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch18 "scratch-18" Place::Column(4);
+    Scratch18 "scratch-18" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch19 "scratch-19" Place::Column(4);
+    Scratch19 "scratch-19" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch20 "scratch-20" Place::Column(4);
+    Scratch20 "scratch-20" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch21 "scratch-21" Place::Column(4);
+    Scratch21 "scratch-21" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch22 "scratch-22" Place::Column(4);
+    Scratch22 "scratch-22" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch23 "scratch-23" Place::Column(4);
+    Scratch23 "scratch-23" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch24 "scratch-24" Place::Column(4);
+    Scratch24 "scratch-24" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch25 "scratch-25" Place::Column(4);
+    Scratch25 "scratch-25" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch26 "scratch-26" Place::Column(4);
+    Scratch26 "scratch-26" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch27 "scratch-27" Place::Column(4);
+    Scratch27 "scratch-27" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch28 "scratch-28" Place::Column(4);
+    Scratch28 "scratch-28" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch29 "scratch-29" Place::Column(4);
+    Scratch29 "scratch-29" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch30 "scratch-30" Place::Column(4);
+    Scratch30 "scratch-30" FieldPlace::Column(4);
     /// A scratch word.
-    Scratch31 "scratch-31" Place::Column(4);
+    Scratch31 "scratch-31" FieldPlace::Column(4);
 }
 
 /// How many scratch words a chain has to hand out.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::wire::ip_protocol;
-use crate::{Field, FieldSet, Flags, Headers, LinkType, Place, Span};
+use crate::{Field, FieldPlace, FieldSet, Flags, Headers, LinkType, Span};
 
 /// The bytes of `field` in a frame of `len` bytes with these headers. [`Field::Remainder`] is every
 /// byte of the frame that no other field has, except the length byte of an IPv4 header.
@@ -17,16 +17,16 @@ pub fn places(field: Field, headers: &Headers, link: LinkType, len: usize) -> Ve
 
 fn fixed(field: Field, headers: &Headers, link: LinkType) -> Option<Range<usize>> {
     let (base, span): (u16, Option<Span>) = match field.place() {
-        Place::Link(span) => {
+        FieldPlace::Link(span) => {
             let has = field != Field::VlanTci || headers.flags.has(Flags::VLAN);
             (0, Some(span).filter(|_| link == LinkType::ETHERNET && has))
         }
-        Place::Ip { v4, v6 } => match headers.version {
+        FieldPlace::Ip { v4, v6 } => match headers.version {
             4 => (headers.l3, v4),
             6 => (headers.l3, v6),
             _ => (0, None),
         },
-        Place::Transport { tcp, udp, icmp, esp } if headers.flags.has(Flags::TRANSPORT) => {
+        FieldPlace::Transport { tcp, udp, icmp, esp } if headers.flags.has(Flags::TRANSPORT) => {
             let span = match headers.protocol {
                 ip_protocol::TCP => tcp,
                 ip_protocol::UDP => udp,

@@ -32,7 +32,7 @@ use core::ops::Range;
 mod declared;
 
 use crate::arena::ROW_LEN;
-use crate::{Field, FieldSet, Place, Span};
+use crate::{Field, FieldPlace, FieldSet, Span};
 
 pub use declared::Declared;
 
@@ -88,7 +88,7 @@ impl Binding {
                 before += width;
             };
             match field.place() {
-                Place::Ip { v4: Some(v4), v6: Some(v6) } if v4.len != v6.len => {
+                FieldPlace::Ip { v4: Some(v4), v6: Some(v6) } if v4.len != v6.len => {
                     add(4, v4.len);
                     add(6, v6.len);
                 }
@@ -396,12 +396,12 @@ impl Header {
 /// In which headers a field lies, and where in each.
 fn places(field: Field) -> Vec<(Header, Span)> {
     let all = match field.place() {
-        Place::Link(own) => vec![(Header::Link, Some(own))],
-        Place::Ip { v4, v6 } => vec![(Header::V4, v4), (Header::V6, v6)],
-        Place::Transport { tcp, udp, icmp, esp } => {
+        FieldPlace::Link(own) => vec![(Header::Link, Some(own))],
+        FieldPlace::Ip { v4, v6 } => vec![(Header::V4, v4), (Header::V6, v6)],
+        FieldPlace::Transport { tcp, udp, icmp, esp } => {
             vec![(Header::Tcp, tcp), (Header::Udp, udp), (Header::Icmp, icmp), (Header::Esp, esp)]
         }
-        Place::Stretch | Place::Column(_) => Vec::new(),
+        FieldPlace::Stretch | FieldPlace::Column(_) => Vec::new(),
     };
     all.into_iter().filter_map(|(header, span)| Some((header, span?))).collect()
 }

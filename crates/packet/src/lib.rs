@@ -72,9 +72,9 @@ pub use arena::{
     ALIGN, Arena, ArenaError, ArenaLayout, Full, HeapMemory, Memory, Placer, ROOM_LEN_MAX,
     SLAB_LEN, Table, frame_start, prefetch, prefetch_all,
 };
-pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, Kind, Tally};
+pub use batch::{Arrival, BATCH_DEFAULT, BATCH_MAX, Batch, BatchKind, Tally};
 pub use columns::Columns;
-pub use field::{Field, FieldSet, Place, SCRATCH_WORDS, Span};
+pub use field::{Field, FieldPlace, FieldSet, SCRATCH_WORDS, Span};
 pub use findings::{Findings, Found, FoundLists};
 pub use flags::Flags;
 pub use fragment_key::FragmentKey;

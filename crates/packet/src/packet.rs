@@ -10,7 +10,7 @@ mod properties;
 use core::ops::{Deref, Range};
 
 use crate::arena::Link;
-use crate::field::{Place, Span};
+use crate::field::{FieldPlace, Span};
 use crate::wire::{ip_protocol, ipv4, ipv6};
 use crate::{Batch, Field, FieldSet, Flags, LinkType};
 
@@ -138,8 +138,8 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
     #[inline(always)]
     pub(crate) fn locate(&self, field: Field) -> Option<Range<usize>> {
         let (base, span) = match field.place() {
-            Place::Link(span) => (0, self.link_span(span, field)?),
-            Place::Ip { v4, v6 } => {
+            FieldPlace::Link(span) => (0, self.link_span(span, field)?),
+            FieldPlace::Ip { v4, v6 } => {
                 let span = match self.batch.headers(self.index).version {
                     4 => v4?,
                     6 => v6?,
@@ -147,7 +147,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
                 };
                 (usize::from(self.batch.headers(self.index).l3), span)
             }
-            Place::Transport { tcp, udp, icmp, esp } => {
+            FieldPlace::Transport { tcp, udp, icmp, esp } => {
                 if !self.batch.flags(self.index).has(Flags::TRANSPORT) {
                     return None;
                 }
@@ -160,7 +160,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
                 };
                 (usize::from(self.batch.headers(self.index).l4), span)
             }
-            Place::Stretch | Place::Column(_) => return None,
+            FieldPlace::Stretch | FieldPlace::Column(_) => return None,
         };
         Some(base + span.start..base + span.start + span.len)
     }

@@ -22,20 +22,20 @@ struct Places {
     rows: usize,
     /// Headers and link of the frame that they were found for.
     of: Option<(Headers, u16)>,
-    found: [Place; COLUMNS_MAX],
+    found: [StagedField; COLUMNS_MAX],
     len: usize,
 }
 
 /// Where a field lies in a frame, and where its column begins.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct StagedField {
     at: u16,
     len: u8,
     width: u8,
     start: u32,
 }
 
-impl Place {
+impl StagedField {
     /// Copies the field of consecutive frames to its column, from row `at` on. A frame that lacks
     /// it leaves its cell.
     fn gather(&self, frames: &[&[u8]], at: usize, to: &mut [u8]) {
@@ -83,7 +83,7 @@ impl Place {
 impl Places {
     /// None yet, in a table whose columns have `rows` rows.
     fn new(rows: usize) -> Self {
-        let nowhere = Place { at: 0, len: 0, width: 0, start: 0 };
+        let nowhere = StagedField { at: 0, len: 0, width: 0, start: 0 };
         Self { rows, of: None, found: [nowhere; COLUMNS_MAX], len: 0 }
     }
 
@@ -94,7 +94,7 @@ impl Places {
         row: usize,
         columns: &[StagedColumn],
         fields: FieldSet,
-    ) -> &[Place] {
+    ) -> &[StagedField] {
         let headers = batch.table.column(HeadersOf)[row];
         let link = batch.table.column(Link)[row];
         if !self.of.is_some_and(|(own, on)| on == link && own.is_like(&headers)) {
@@ -113,7 +113,7 @@ impl Places {
             let place = place.filter(|place| place.len() <= column.width);
             if let (Some(place), Some(slot)) = (place, self.found.get_mut(self.len)) {
                 let [at, len, width] = [place.start, place.len(), column.width];
-                *slot = Place {
+                *slot = StagedField {
                     at: at as u16,
                     len: len as u8,
                     width: width as u8,

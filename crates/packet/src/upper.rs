@@ -6,7 +6,7 @@ use crate::{Field, FieldSet, Packet};
 
 /// The content of an IP packet. Offsets are from the frame's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct UpperLayer {
     /// The byte that names the header at `body`: the IPv4 protocol, or the next header of the IPv6
     /// header or of the last extension header before `body`.
     pub next_at: usize,
@@ -16,7 +16,7 @@ pub struct Place {
     pub protocol: u8,
 }
 
-impl Place {
+impl UpperLayer {
     /// The part of a whole, well-formed packet that only its receiver reads. `None` if it is not
     /// IP, and after AH and fragment headers.
     pub fn end_to_end(packet: &Packet<'_>) -> Option<Self> {
@@ -37,15 +37,15 @@ impl Place {
     }
 }
 
-fn of_v4(packet: &Packet<'_>) -> Place {
+fn of_v4(packet: &Packet<'_>) -> UpperLayer {
     let next_at = packet.l3_offset() + ipv4::field::PROTOCOL.start;
-    Place { next_at, body: packet.l4_offset(), protocol: packet.ip_protocol() }
+    UpperLayer { next_at, body: packet.l4_offset(), protocol: packet.ip_protocol() }
 }
 
 /// RFC 3173, 3.2 and RFC 4303, 3.1.1: after hop-by-hop, routing and fragment headers. Destination
 /// options stay before it only if a routing header follows them, since they are then read on the
 /// way.
-fn of_v6(packet: &Packet<'_>) -> Option<Place> {
+fn of_v6(packet: &Packet<'_>) -> Option<UpperLayer> {
     let mut found = None;
     let mut before = None;
     for place in chain(packet) {
@@ -62,16 +62,16 @@ fn of_v6(packet: &Packet<'_>) -> Option<Place> {
 
 /// The content named by each header of an IPv6 packet, from the fixed one on. For well-formed
 /// packets only: their chain ends.
-pub fn chain<'a>(packet: &Packet<'a>) -> impl Iterator<Item = Place> + use<'a> {
+pub fn chain<'a>(packet: &Packet<'a>) -> impl Iterator<Item = UpperLayer> + use<'a> {
     let fields = FieldSet::of(&[Field::IpProtocol, Field::IpOptions]);
     let (frame, l3) = (packet.into_frame_for(fields), packet.l3_offset());
     let next_at = l3 + ipv6::field::NEXT_HEADER.start;
-    let first = frame.get(next_at).map(|&protocol| Place {
+    let first = frame.get(next_at).map(|&protocol| UpperLayer {
         next_at,
         body: l3 + ipv6::HEADER_LEN,
         protocol,
     });
-    let next = move |place: &Place| {
+    let next = move |place: &UpperLayer| {
         if !ip_protocol::is_extension(place.protocol) {
             return None;
         }
@@ -84,7 +84,7 @@ pub fn chain<'a>(packet: &Packet<'a>) -> impl Iterator<Item = Place> + use<'a> {
             _ => 8 * (len + 1),
         };
         let protocol = *header.first()?;
-        Some(Place { next_at: place.body, body: place.body + len, protocol })
+        Some(UpperLayer { next_at: place.body, body: place.body + len, protocol })
     };
     core::iter::successors(first, next)
 }

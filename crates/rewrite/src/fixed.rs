@@ -35,6 +35,8 @@ pub struct Mapped {
     pub outside: Prefix,
     /// The inside addresses, as many.
     pub inside: Prefix,
+    /// The ports of the chain by which packets come that it gives their inside destination.
+    pub came_by: PortSet,
 }
 
 /// Where a forward leads.
@@ -114,9 +116,10 @@ impl Fixed {
         Ok(own)
     }
 
-    /// Whether a forward asks by which port of the chain a packet came.
+    /// Whether a forward or a mapping asks by which port of the chain a packet came.
     pub fn asks_ports(&self) -> bool {
         self.rows.iter().any(|row| !row.came_by.is_all())
+            || self.mapped.iter().any(|one| !one.came_by.is_all())
     }
 
     /// Whether there are none.
@@ -167,6 +170,15 @@ impl Fixed {
         self.mapped.iter().find_map(|one| one.across(one.outside, one.inside, version, outside))
     }
 
+    /// Whether packets that come by this port of the chain reach the host of a mapped outside
+    /// address.
+    pub fn enters(&self, version: u8, outside: u128, port: impl Fn() -> u16) -> bool {
+        self.mapped.iter().any(|one| {
+            (one.came_by.is_all() || one.came_by.has(port()))
+                && one.across(one.outside, one.inside, version, outside).is_some()
+        })
+    }
+
     /// The outside address of a mapped inside host.
     #[inline]
     pub fn outside_of(&self, version: u8, inside: u128) -> Option<u128> {
@@ -186,6 +198,11 @@ impl Row {
 }
 
 impl Mapped {
+    /// Whether it gives the same hosts the same addresses.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.outside, self.inside) == (other.outside, other.inside)
+    }
+
     /// The address of prefix `to` at the place that `address` has in prefix `from`.
     fn across(&self, from: Prefix, to: Prefix, version: u8, address: u128) -> Option<u128> {
         let ((own, first), (_, other)) = (number(from.address()), number(to.address()));
@@ -253,7 +270,8 @@ mod tests {
     #[test]
     fn mapped_hosts_keep_their_place() {
         let prefix = |text: &str| text.parse().unwrap();
-        let mapped = Mapped { outside: prefix("203.0.113.16/28"), inside: prefix("10.1.5.32/28") };
+        let (outside, inside) = (prefix("203.0.113.16/28"), prefix("10.1.5.32/28"));
+        let mapped = Mapped { outside, inside, came_by: PortSet::of(&[1]) };
         let fixed = Fixed::new(&[], &[mapped]).unwrap();
         assert_eq!(fixed.inside_of(4, 0xcb00_7113), Some(0x0a01_0523));
         assert_eq!(fixed.outside_of(4, 0x0a01_0523), Some(0xcb00_7113));
@@ -261,5 +279,8 @@ mod tests {
             assert_eq!(fixed.inside_of(4, outside), None);
         }
         assert_eq!(fixed.inside_of(6, 0xcb00_7113), None);
+        let enters = |outside, port| fixed.enters(4, outside, || port);
+        assert_eq!([0, 1].map(|port| enters(0xcb00_7113, port)), [false, true]);
+        assert!(!enters(0xcb00_710f, 1));
     }
 }

@@ -14,7 +14,7 @@ const PLACES: usize = 16_384;
 const LIFETIME: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Default)]
-struct Place<T> {
+struct FragmentSlot<T> {
     key: FragmentKey,
     expires: u64,
     done: T,
@@ -22,14 +22,14 @@ struct Place<T> {
 
 /// The fragmented packets of a shard, each with the treatment of its first fragment.
 pub struct Fragments<T> {
-    places: Vec<Place<T>>,
+    places: Vec<FragmentSlot<T>>,
     hash_key: HashKey,
 }
 
 impl<T: Copy + Default> Fragments<T> {
     /// Those of `shard`; `hash_key` decides which of two packets has a place.
     pub fn new(shard: Shard, hash_key: HashKey) -> Self {
-        Self { places: vec![Place::default(); shard.share(PLACES)], hash_key }
+        Self { places: vec![FragmentSlot::default(); shard.share(PLACES)], hash_key }
     }
 
     /// Remembers the treatment of a first fragment.
@@ -41,7 +41,7 @@ impl<T: Copy + Default> Fragments<T> {
     ) {
         let Some(key) = FragmentKey::of_packet(packet) else { return };
         let at = self.place(&key);
-        self.places[at] = Place { key, done, expires: now.after(LIFETIME).as_nanos() };
+        self.places[at] = FragmentSlot { key, done, expires: now.after(LIFETIME).as_nanos() };
     }
 
     /// Forgets an earlier packet with the key of a first fragment that was dropped.

@@ -66,6 +66,19 @@ impl Quote {
     }
 }
 
+/// Source, destination and protocol of a quoted packet of the error's own version, also where
+/// [`Quote::read`] finds no ports.
+pub fn addresses(quote: &[u8], version: u8) -> Option<(u128, u128, u8)> {
+    match version {
+        4 => {
+            let ip = Ipv4::new_unchecked(quote);
+            ip.check_start().ok()?;
+            Some((ip.src_addr().to_bits().into(), ip.dst_addr().to_bits().into(), ip.protocol()))
+        }
+        _ => header_v6(quote).map(|(src, dst, protocol, _)| (src, dst, protocol)),
+    }
+}
+
 /// Whether an ICMP message is an echo request or reply.
 pub fn is_echo(version: u8, kind: u8) -> bool {
     match version {

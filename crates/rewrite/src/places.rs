@@ -11,7 +11,9 @@ use std::any::Any;
 
 use warpline_nf::{Function, Kernels, Resources, Section};
 use warpline_packet::wire::ip_protocol;
-use warpline_packet::{Access, Batch, Field, FieldSet, PacketMut, ReadWrite, Reason, ScratchWord};
+use warpline_packet::{
+    Access, Batch, Field, FieldSet, Flags, PacketMut, ReadWrite, Reason, ScratchWord,
+};
 
 use crate::translate::{self, Action, Rewrite, Words};
 use crate::{Endpoint, icmp, kernels};
@@ -126,10 +128,11 @@ impl PlaceWords {
     }
 }
 
-/// Where a packet goes. An echo's identifier stands for the port.
+/// Where a packet goes. An echo's identifier stands for the port; a later fragment has neither.
 fn destination(packet: &PacketMut<'_>) -> Endpoint {
     let port = match packet.protocol() {
         ip_protocol::TCP | ip_protocol::UDP => packet.dst_port(),
+        _ if !packet.has(Flags::TRANSPORT) => 0,
         _ if icmp::is_echo(packet.version(), packet.icmp_type()) => packet.icmp_ident(),
         _ => 0,
     };

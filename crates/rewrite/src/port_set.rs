@@ -26,6 +26,11 @@ impl PortSet {
         self == Self::ALL
     }
 
+    /// Those that are in one set or the other.
+    pub fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Those that are in both sets.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)

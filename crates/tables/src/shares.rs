@@ -18,18 +18,18 @@ pub type Owner = (u8, u64);
 /// See the module.
 pub struct Shares {
     /// By place of the table.
-    entries: Vec<Entry>,
+    entries: Vec<OwnerLinks>,
     owners: Vec<Share>,
     index: Index,
     /// The first free place of `owners`.
     free: u32,
-    kinds: Vec<Kind>,
+    kinds: Vec<OwnerClass>,
     seed: RandomState,
 }
 
 /// Neighbours among the entries of its owner.
 #[derive(Clone, Copy)]
-struct Entry {
+struct OwnerLinks {
     before: u32,
     next: u32,
     /// [`NONE`] where it is not in use.
@@ -47,7 +47,7 @@ struct Share {
 }
 
 /// Owners of a kind, by the logarithm of how many entries they have.
-struct Kind {
+struct OwnerClass {
     len: u32,
     /// Which lists are not empty, as bits.
     used: u32,
@@ -67,7 +67,7 @@ const EMPTY: List = List { first: NONE, last: NONE };
 impl Shares {
     /// For a table of `capacity` entries, of kinds from 0 to below `kinds`.
     pub fn new(capacity: usize, kinds: usize) -> Self {
-        let kind = || Kind { len: 0, used: 0, owners: [EMPTY; u32::BITS as usize] };
+        let kind = || OwnerClass { len: 0, used: 0, owners: [EMPTY; u32::BITS as usize] };
         Self {
             entries: Vec::with_capacity(capacity),
             owners: Vec::with_capacity(capacity),
@@ -80,7 +80,7 @@ impl Shares {
 
     /// Bytes that one takes for `capacity` entries.
     pub fn memory_len(capacity: usize) -> usize {
-        capacity * (size_of::<Entry>() + size_of::<Share>()) + Index::memory_len(capacity)
+        capacity * (size_of::<OwnerLinks>() + size_of::<Share>()) + Index::memory_len(capacity)
     }
 
     /// Entries of a kind.
@@ -99,7 +99,7 @@ impl Shares {
     pub fn add(&mut self, place: u32, owner: Owner) {
         let number = self.share_of(owner);
         if place as usize == self.entries.len() {
-            self.entries.push(Entry { before: NONE, next: NONE, owner: NONE });
+            self.entries.push(OwnerLinks { before: NONE, next: NONE, owner: NONE });
         }
         self.append(place, number);
         let len = self.owners[number as usize].len + 1;
@@ -169,11 +169,11 @@ impl Shares {
             Some(before) => before.next = place,
             None => list.first = place,
         }
-        self.entries[place as usize] = Entry { before, next: NONE, owner: number };
+        self.entries[place as usize] = OwnerLinks { before, next: NONE, owner: number };
     }
 
     fn take_out(&mut self, place: u32) {
-        let Entry { before, next, owner } = self.entries[place as usize];
+        let OwnerLinks { before, next, owner } = self.entries[place as usize];
         self.entries[place as usize].owner = NONE;
         let list = &mut self.owners[owner as usize].entries;
         match self.entries.get_mut(before as usize) {

@@ -14,8 +14,8 @@ mod state;
 
 use self::ends::{Context, End, Fit, fit};
 pub use self::segment::Segment;
-use self::segment::{Kind, SynOptions};
-use self::state::{State, Step};
+use self::segment::{SegmentKind, SynOptions};
+use self::state::{TcpState, Transition};
 
 /// The relation of a segment to its conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub struct Conversation {
     /// The end that opened it, and the other.
     ends: [End; 2],
     last: Last,
-    state: State,
+    state: TcpState,
     /// Which ends have sent a FIN.
     have_finished: [bool; 2],
     /// One end has closed, and not reset.
@@ -104,7 +104,7 @@ const _: () = assert!(size_of::<Conversation>() == 64);
 /// The last segment, as far as later ones refer to it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    kind: Option<Kind>,
+    kind: Option<SegmentKind>,
     by_opener: bool,
     /// Of the last ACK that fitted, or the last segment that passed.
     end: u32,
@@ -123,9 +123,9 @@ enum Reset {
     /// Its number was acknowledged before.
     Refused,
     /// To this state, if its numbers are in the windows.
-    Checked(State),
+    Checked(TcpState),
     /// To this state, whatever its numbers.
-    Unchecked(State),
+    Unchecked(TcpState),
 }
 
 impl Conversation {
@@ -134,18 +134,18 @@ impl Conversation {
     /// checked, as their scale is not known.
     pub fn open(segment: &Segment<'_>, pick_up: PickUp) -> Option<(Self, bool)> {
         let mut opened = Self::default();
-        let by_opener = segment.kind != Kind::SynAck;
+        let by_opener = segment.kind != SegmentKind::SynAck;
         if !segment.may_open(pick_up) {
             return None;
         }
-        if segment.kind == Kind::Syn {
+        if segment.kind == SegmentKind::Syn {
             opened.ends[0].begin(segment);
         } else {
             opened.ends[usize::from(!by_opener)].pick_up(segment);
             opened.assume_established(pick_up);
         }
         let next = match opened.state.after(segment.kind, by_opener) {
-            Step::To(state) => state,
+            Transition::To(state) => state,
             _ => opened.state,
         };
         opened.fit(segment, by_opener, Windows::Strict);
@@ -157,38 +157,40 @@ impl Conversation {
     /// [`Verdict::Fits`] and [`Verdict::Passes`] leave anything to remember: after other verdicts
     /// the caller keeps the conversation that it had.
     pub fn take(&mut self, segment: &Segment<'_>, by_opener: bool, policy: Policy) -> Verdict {
-        let is_unanswered = self.state == State::SynSent && by_opener;
-        let is_later = matches!(segment.kind, Kind::Ack | Kind::Fin);
+        let is_unanswered = self.state == TcpState::SynSent && by_opener;
+        let is_later = matches!(segment.kind, SegmentKind::Ack | SegmentKind::Fin);
         if policy.pick_up == PickUp::OneSided && is_unanswered && is_later {
             self.assume_established(policy.pick_up);
         }
         let next = match self.state.after(segment.kind, by_opener) {
-            Step::Refuse => return Verdict::Unexpected,
-            Step::Reopen if self.may_reopen(by_opener) => return Verdict::Reopens,
-            Step::Pass if self.answers_passed_syn(segment, by_opener) => {
+            Transition::Refuse => return Verdict::Unexpected,
+            Transition::Reopen if self.may_reopen(by_opener) => return Verdict::Reopens,
+            Transition::Pass if self.answers_passed_syn(segment, by_opener) => {
                 self.start_over(by_opener);
-                State::SynReceived
+                TcpState::SynReceived
             }
-            Step::Reopen | Step::Pass => return self.pass(segment, by_opener),
-            Step::To(state) => state,
+            Transition::Reopen | Transition::Pass => return self.pass(segment, by_opener),
+            Transition::To(state) => state,
         };
         let next = match (next, segment.kind) {
-            (State::TimeWait, Kind::Ack) if self.is_challenge(by_opener) => {
+            (TcpState::TimeWait, SegmentKind::Ack) if self.is_challenge(by_opener) => {
                 self.last.may_be_challenged = false;
                 self.is_answered |= !by_opener;
                 return Verdict::Passes;
             }
-            (State::SynReceived, Kind::Ack) if !by_opener && self.last.is_simultaneous => {
-                State::Established
+            (TcpState::SynReceived, SegmentKind::Ack)
+                if !by_opener && self.last.is_simultaneous =>
+            {
+                TcpState::Established
             }
-            (State::Closed, Kind::Reset) => match self.reset(segment, by_opener) {
+            (TcpState::Closed, SegmentKind::Reset) => match self.reset(segment, by_opener) {
                 Reset::Refused => return Verdict::OutOfWindow,
                 Reset::Unchecked(state) => return self.follow(segment, by_opener, state),
                 Reset::Checked(state) => state,
             },
             (next, _) => next,
         };
-        self.last.is_simultaneous |= next == State::BothSynSent;
+        self.last.is_simultaneous |= next == TcpState::BothSynSent;
         match self.fit(segment, by_opener, policy.windows) {
             Fit::Inside | Fit::Tolerated => self.follow(segment, by_opener, next),
             Fit::Outside => Verdict::OutOfWindow,
@@ -202,20 +204,24 @@ impl Conversation {
     /// How far it is.
     pub fn phase(&self) -> Phase {
         match self.state {
-            State::SynSent | State::BothSynSent | State::SynReceived => Phase::HalfOpen,
-            State::Established if self.last.kind == Some(Kind::Reset) => Phase::Doubted,
-            State::Established if !self.is_answered => Phase::HalfOpen,
-            State::Established => Phase::Established,
-            State::Closed => Phase::Closed,
-            State::FinWait | State::CloseWait | State::LastAck | State::TimeWait => {
-                if self.have_finished == [true; 2] { Phase::Closed } else { Phase::Finishing }
+            TcpState::SynSent | TcpState::BothSynSent | TcpState::SynReceived => Phase::HalfOpen,
+            TcpState::Established if self.last.kind == Some(SegmentKind::Reset) => Phase::Doubted,
+            TcpState::Established if !self.is_answered => Phase::HalfOpen,
+            TcpState::Established => Phase::Established,
+            TcpState::Closed => Phase::Closed,
+            TcpState::FinWait | TcpState::CloseWait | TcpState::LastAck | TcpState::TimeWait => {
+                if self.have_finished == [true; 2] {
+                    Phase::Closed
+                } else {
+                    Phase::Finishing
+                }
             }
         }
     }
 
     /// The handshake was not seen, or not all of it.
     fn assume_established(&mut self, pick_up: PickUp) {
-        self.state = State::Established;
+        self.state = TcpState::Established;
         self.ends.iter_mut().for_each(End::assume_nothing);
         self.is_answered = pick_up == PickUp::OneSided;
     }
@@ -225,7 +231,7 @@ impl Conversation {
         let [opener, other] = &mut self.ends;
         let (sender, receiver) = if by_opener { (opener, other) } else { (other, opener) };
         let fit = fit(segment, sender, receiver, context);
-        if let (Fit::Inside, Kind::Ack) = (fit, segment.kind) {
+        if let (Fit::Inside, SegmentKind::Ack) = (fit, segment.kind) {
             self.last.end = segment.end;
             self.last.ack = segment.ack;
             self.last.window = segment.window;
@@ -234,17 +240,17 @@ impl Conversation {
     }
 
     /// A segment that belongs leads to a state.
-    fn follow(&mut self, segment: &Segment<'_>, by_opener: bool, next: State) -> Verdict {
+    fn follow(&mut self, segment: &Segment<'_>, by_opener: bool, next: TcpState) -> Verdict {
         self.last.kind = Some(segment.kind);
         self.last.by_opener = by_opener;
         let old = core::mem::replace(&mut self.state, next);
-        self.was_closed |= next == State::FinWait && old != next;
-        self.have_finished[usize::from(!by_opener)] |= segment.kind == Kind::Fin;
-        if !self.is_answered && segment.kind == Kind::Reset {
+        self.was_closed |= next == TcpState::FinWait && old != next;
+        self.have_finished[usize::from(!by_opener)] |= segment.kind == SegmentKind::Fin;
+        if !self.is_answered && segment.kind == SegmentKind::Reset {
             return Verdict::Ends;
         }
-        let handshake = matches!(old, State::SynReceived | State::Established);
-        self.is_assured |= self.is_answered && handshake && next == State::Established;
+        let handshake = matches!(old, TcpState::SynReceived | TcpState::Established);
+        self.is_assured |= self.is_answered && handshake && next == TcpState::Established;
         self.is_answered |= !by_opener;
         Verdict::Fits
     }
@@ -254,9 +260,9 @@ impl Conversation {
         let last = &mut self.last;
         (last.kind, last.by_opener) = (Some(segment.kind), by_opener);
         (last.end, last.ack, last.window) = (segment.end, segment.ack, segment.window);
-        if segment.kind == Kind::Syn && by_opener {
+        if segment.kind == SegmentKind::Syn && by_opener {
             last.options = SynOptions::of(segment.options);
-            last.may_be_challenged = self.state == State::LastAck;
+            last.may_be_challenged = self.state == TcpState::LastAck;
             last.is_simultaneous = false;
         }
         self.is_answered |= !by_opener;
@@ -265,15 +271,16 @@ impl Conversation {
 
     /// RFC 9293, 3.6.1: a SYN may open again what is over. Else the ends may still hold it.
     fn may_reopen(&self, by_opener: bool) -> bool {
-        let was_reset = self.last.kind == Some(Kind::Reset) && self.last.by_opener == by_opener;
+        let was_reset =
+            self.last.kind == Some(SegmentKind::Reset) && self.last.by_opener == by_opener;
         was_reset || self.was_closed
     }
 
     /// Whether this answers a SYN that passed. Then the ends have a conversation whose beginning
     /// was not seen.
     fn answers_passed_syn(&self, segment: &Segment<'_>, by_opener: bool) -> bool {
-        segment.kind == Kind::SynAck
-            && self.last.kind == Some(Kind::Syn)
+        segment.kind == SegmentKind::SynAck
+            && self.last.kind == Some(SegmentKind::Syn)
             && self.last.by_opener != by_opener
             && self.last.end == segment.ack
     }
@@ -289,8 +296,8 @@ impl Conversation {
 
     /// RFC 5961, 4.2: an end answers a SYN out of place with an ACK. That is not the last ACK.
     fn is_challenge(&self, by_opener: bool) -> bool {
-        self.state == State::LastAck
-            && self.last.kind == Some(Kind::Syn)
+        self.state == TcpState::LastAck
+            && self.last.kind == Some(SegmentKind::Syn)
             && self.last.by_opener != by_opener
             && self.last.may_be_challenged
     }
@@ -298,24 +305,24 @@ impl Conversation {
     /// RFC 5961, 3.2: only a reset with the expected number ends an established conversation.
     fn reset(&self, segment: &Segment<'_>, by_opener: bool) -> Reset {
         if self.state.is_closing() {
-            return Reset::Unchecked(State::Closed);
+            return Reset::Unchecked(TcpState::Closed);
         }
-        let is_established = self.state == State::Established && self.is_assured;
+        let is_established = self.state == TcpState::Established && self.is_assured;
         let by_same = self.last.by_opener == by_opener;
-        let mut next = State::Closed;
+        let mut next = TcpState::Closed;
         let receiver = &self.ends[usize::from(by_opener)];
-        let expected = receiver.acked().filter(|_| self.last.kind != Some(Kind::Syn));
+        let expected = receiver.acked().filter(|_| self.last.kind != Some(SegmentKind::Syn));
         if let Some(expected) = expected {
             if segment.seq == 0 && !is_established {
-                return Reset::Checked(State::Closed);
+                return Reset::Checked(TcpState::Closed);
             }
             if ends::is_before(segment.seq, expected) {
                 return Reset::Refused;
             }
-            let after_data = self.last.kind == Some(Kind::Ack) && by_same;
+            let after_data = self.last.kind == Some(SegmentKind::Ack) && by_same;
             let is_exact = segment.seq == expected || after_data && segment.seq == self.last.end;
             if !is_established || is_exact {
-                return Reset::Checked(State::Closed);
+                return Reset::Checked(TcpState::Closed);
             }
             next = self.state;
         }
@@ -329,12 +336,12 @@ impl Conversation {
     fn answers_passed(&self, segment: &Segment<'_>) -> bool {
         let last = &self.last;
         let may_answer = match last.kind {
-            Some(Kind::Syn) => self.is_answered,
-            Some(Kind::Ack) => !self.is_assured,
+            Some(SegmentKind::Syn) => self.is_answered,
+            Some(SegmentKind::Ack) => !self.is_assured,
             _ => false,
         };
-        let of_challenge = self.state == State::SynSent
-            && last.kind == Some(Kind::Ack)
+        let of_challenge = self.state == TcpState::SynSent
+            && last.kind == Some(SegmentKind::Ack)
             && !last.by_opener
             && segment.seq == last.ack;
         may_answer && segment.ack == last.end || of_challenge

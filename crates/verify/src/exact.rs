@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use warpline_packet::{Field, FieldSet, Phase};
 
-use self::kept::Kept;
+use self::kept::PacketImage;
 use self::reads::Reads;
 use self::writes::Writes;
 use super::pair::Clock;
@@ -194,7 +194,7 @@ impl Pair {
         let access = *self.plain.function().access();
         let (writes, mut ended) = (&mut self.writes, Vec::new());
         let outcomes = self.plain.process_watched(batch, &mut |phase, moment, batch| {
-            let all = Kept::all(batch);
+            let all = PacketImage::all(batch);
             match moment {
                 Moment::Begins => writes.begin(all),
                 Moment::Ended => {

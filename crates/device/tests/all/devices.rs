@@ -30,7 +30,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a stream goes while work is in flight", stream_dropped),
     ("text that does not compile shows its line", compile_failure),
     ("a define with a line's end is refused", bad_define),
-    ("what makes no sense is refused", nonsense),
+    ("invalid arguments are refused", nonsense),
     ("too much memory is a value", out_of_memory),
 ];
 

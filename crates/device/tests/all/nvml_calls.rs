@@ -64,7 +64,7 @@ fn with_stub(role: &str) {
         let without = |why| Reading { memory_used: missing(why), ..nothing(WHOLE) };
         let other = at("0000:19:00.0", Some("00112233-4455-6677-8899-aabbccddee00"));
         assert_eq!(of_device(&other), without("NVML does not know the instance: not found"));
-        let unsaid = without("the driver does not say which instance it is (MIG)");
+        let unsaid = without("the driver does not name the instance (MIG)");
         assert_eq!(of_device(&at("0000:19:00.0", None)), unsaid);
     }
 }

@@ -67,7 +67,7 @@ impl Stubs {
     }
 
     /// The same, with a flag for the compiler.
-    #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+    #[expect(clippy::print_stdout, reason = "a skipped test prints its reason")]
     pub(crate) fn build_with(flag: &str) -> Option<Self> {
         if is_over_stubs() {
             return None;

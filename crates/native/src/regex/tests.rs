@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn find(pattern: &str, letters: &str, subject: &[u8], start: usize) -> Found {
+fn find(pattern: &str, letters: &str, subject: &[u8], start: usize) -> RegexResult {
     let regex =
         Regex::new(pattern.as_bytes(), flags(letters), Limits::default()).expect("an expression");
     regex.find_at(&mut Match::new().expect("memory"), subject, start)
@@ -23,31 +23,31 @@ fn flags(letters: &str) -> Flags {
 
 #[test]
 fn finds_what_perl_finds() {
-    let cases: &[(&str, &str, &[u8], usize, Found)] = &[
-        ("b+", "", b"abbc", 0, Found::Match(1..3)),
-        ("b+", "", b"abbc", 2, Found::Match(2..3)),
-        ("b+", "", b"abbc", 3, Found::None),
-        ("b+", "", b"abbc", 4, Found::None),
-        ("b+", "", b"abbc", 5, Found::None),
-        ("", "", b"", 0, Found::Match(0..0)),
-        ("ABC", "i", b"xabc", 0, Found::Match(1..4)),
-        ("a.b", "", b"a\nb", 0, Found::None),
-        ("a.b", "s", b"a\nb", 0, Found::Match(0..3)),
-        ("^b", "", b"a\nb", 0, Found::None),
-        ("^b", "m", b"a\nb", 0, Found::Match(2..3)),
-        ("^b", "", b"ab", 1, Found::None),
-        ("a b # c", "x", b"ab", 0, Found::Match(0..2)),
-        ("b", "A", b"ab", 0, Found::None),
-        ("b", "A", b"ab", 1, Found::Match(1..2)),
-        ("a$", "", b"a\n", 0, Found::Match(0..1)),
-        ("a$", "E", b"a\n", 0, Found::None),
-        ("a+", "G", b"aaa", 0, Found::Match(0..1)),
-        ("a+?", "G", b"aaa", 0, Found::Match(0..3)),
-        ("(?<=a)b", "", b"ab", 1, Found::Match(1..2)),
-        (r"(a)(b)\1", "", b"xaba", 0, Found::Match(1..4)),
-        (r"\xff\x00", "", b"\xff\xff\0", 0, Found::Match(1..3)),
-        (r"(?:\x90){3}", "", b"\x90\x90\x90", 0, Found::Match(0..3)),
-        (r"ab\Kc", "", b"abc", 0, Found::Match(2..3)),
+    let cases: &[(&str, &str, &[u8], usize, RegexResult)] = &[
+        ("b+", "", b"abbc", 0, RegexResult::Match(1..3)),
+        ("b+", "", b"abbc", 2, RegexResult::Match(2..3)),
+        ("b+", "", b"abbc", 3, RegexResult::None),
+        ("b+", "", b"abbc", 4, RegexResult::None),
+        ("b+", "", b"abbc", 5, RegexResult::None),
+        ("", "", b"", 0, RegexResult::Match(0..0)),
+        ("ABC", "i", b"xabc", 0, RegexResult::Match(1..4)),
+        ("a.b", "", b"a\nb", 0, RegexResult::None),
+        ("a.b", "s", b"a\nb", 0, RegexResult::Match(0..3)),
+        ("^b", "", b"a\nb", 0, RegexResult::None),
+        ("^b", "m", b"a\nb", 0, RegexResult::Match(2..3)),
+        ("^b", "", b"ab", 1, RegexResult::None),
+        ("a b # c", "x", b"ab", 0, RegexResult::Match(0..2)),
+        ("b", "A", b"ab", 0, RegexResult::None),
+        ("b", "A", b"ab", 1, RegexResult::Match(1..2)),
+        ("a$", "", b"a\n", 0, RegexResult::Match(0..1)),
+        ("a$", "E", b"a\n", 0, RegexResult::None),
+        ("a+", "G", b"aaa", 0, RegexResult::Match(0..1)),
+        ("a+?", "G", b"aaa", 0, RegexResult::Match(0..3)),
+        ("(?<=a)b", "", b"ab", 1, RegexResult::Match(1..2)),
+        (r"(a)(b)\1", "", b"xaba", 0, RegexResult::Match(1..4)),
+        (r"\xff\x00", "", b"\xff\xff\0", 0, RegexResult::Match(1..3)),
+        (r"(?:\x90){3}", "", b"\x90\x90\x90", 0, RegexResult::Match(0..3)),
+        (r"ab\Kc", "", b"abc", 0, RegexResult::Match(2..3)),
     ];
     for (pattern, letters, subject, start, expected) in cases {
         let found = find(pattern, letters, subject, *start);
@@ -59,10 +59,10 @@ fn finds_what_perl_finds() {
 fn gives_up_on_expressions_that_explode() {
     let subject = [b"a".repeat(64), b"!".to_vec()].concat();
     for pattern in ["(a+)+$", "(a|aa)+$", "(a|a?)+$", "(.*a){20}[bc]", "(a*?)*?[bc]"] {
-        assert_eq!(find(pattern, "", &subject, 0), Found::Limit, "{pattern}");
+        assert_eq!(find(pattern, "", &subject, 0), RegexResult::Limit, "{pattern}");
     }
     let deep = [b"(".repeat(40_000), b")".repeat(40_000)].concat();
-    assert!(matches!(find(r"^(\((?1)*\))$", "", &deep, 0), Found::Limit));
+    assert!(matches!(find(r"^(\((?1)*\))$", "", &deep, 0), RegexResult::Limit));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn is_shared_by_threads() {
                 for _ in 0..1000 {
                     assert_eq!(
                         regex.find_at(&mut memory, subject.as_bytes(), 0),
-                        Found::Match(number..number + 3)
+                        RegexResult::Match(number..number + 3)
                     );
                 }
             });

@@ -48,7 +48,7 @@ impl Batch {
         for (rows, at) in returned.rows.stretches(usize::MAX) {
             let left = returned.column(Left, at..at + rows.len());
             if let Some(index) = left.iter().position(|[left]| *left > most) {
-                let what = "it is left to the CPU from a function on that is not there";
+                let what = "it is left to the CPU from a missing function on";
                 return Err(Broken { row: rows.start + index, what });
             }
         }

@@ -116,7 +116,7 @@ impl Batch {
                 false => self.table.column(HeadersOf)[row],
             };
             if headers.end > len {
-                return Err(Broken { row, what: "its headers end behind it" });
+                return Err(Broken { row, what: "its headers end after the frame" });
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ use super::segment::Segment;
 pub(super) struct Connection {
     /// By the [`Direction`] of the data it sends.
     pub(super) halves: [Half; 2],
-    pub(super) state: State,
+    pub(super) state: ConnectionState,
     /// SYNs with other sequence numbers came before it was answered: by [`Direction`], bits.
     pub(super) varied: u8,
     /// The directions with packets so far, as bits.
@@ -31,14 +31,14 @@ pub(super) struct Connection {
 /// How a connection ended, as far as one direction tells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
-    state: State,
+    state: ConnectionState,
     is_finished: bool,
     fin: u32,
 }
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     /// Its start was not seen, and it wasn't picked up.
     Unknown,
     /// The client's SYN was seen.
@@ -52,7 +52,7 @@ pub(super) enum State {
 impl Connection {
     pub(super) const NEW: Self = Self {
         halves: [Half::EMPTY; 2],
-        state: State::Unknown,
+        state: ConnectionState::Unknown,
         varied: 0,
         seen: 0,
         is_signed: false,
@@ -60,18 +60,18 @@ impl Connection {
 
     /// Whether the handshake is over.
     pub(super) fn is_established(&self) -> bool {
-        matches!(self.state, State::Established | State::Reset)
+        matches!(self.state, ConnectionState::Established | ConnectionState::Reset)
     }
 
     /// Whether it was reset, or both ends have finished.
     pub(super) fn is_closed(&self) -> bool {
-        self.state == State::Reset || self.halves.iter().all(|half| half.has(FINISHED))
+        self.state == ConnectionState::Reset || self.halves.iter().all(|half| half.has(FINISHED))
     }
 
     /// Whether a SYN opens another connection with the same ports, whether its number is that of
     /// the last one or not.
     pub(super) fn is_over_for(&self, segment: &Segment<'_>) -> bool {
-        segment.opens() && (self.state == State::Unknown || self.is_closed())
+        segment.opens() && (self.state == ConnectionState::Unknown || self.is_closed())
     }
 
     /// Whether data wait after a gap.
@@ -92,7 +92,7 @@ impl Connection {
     /// after a reset.
     pub(super) fn given_up(&self, direction: Direction) -> u64 {
         match self.state {
-            State::Reset => u64::MAX,
+            ConnectionState::Reset => u64::MAX,
             _ => self.halves[direction as usize].acked,
         }
     }
@@ -105,7 +105,7 @@ impl Connection {
 
     /// Undoes an end that was reported since this state.
     pub(super) fn take_end_back(&mut self, direction: Direction, before: &End) {
-        if self.state == State::Reset {
+        if self.state == ConnectionState::Reset {
             self.state = before.state;
         }
         let own = &mut self.halves[direction as usize];
@@ -143,11 +143,11 @@ pub(super) struct Turn<'a> {
 impl Turn<'_> {
     fn take(&mut self) -> Result<Stream, Why> {
         match self.connection.state {
-            State::Unknown => self.first(),
-            State::Opening => self.opening(),
-            State::Answered => self.answered(),
-            State::Established => self.established(),
-            State::Reset => Err(Why::Closed),
+            ConnectionState::Unknown => self.first(),
+            ConnectionState::Opening => self.opening(),
+            ConnectionState::Answered => self.answered(),
+            ConnectionState::Established => self.established(),
+            ConnectionState::Reset => Err(Why::Closed),
         }
     }
 
@@ -365,7 +365,7 @@ impl Turn<'_> {
         if !is_heeded {
             return Err(Why::Reset);
         }
-        self.connection.state = State::Reset;
+        self.connection.state = ConnectionState::Reset;
         Ok(self.untracked())
     }
 

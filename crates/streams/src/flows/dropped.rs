@@ -1,18 +1,18 @@
 //! Undoes the effects of a dropped packet on its flow.
 
 use super::memory::Wrote;
-use super::{Direction, Flows, Place, TakenBack};
+use super::{Direction, FlowSlot, Flows, TakenBack};
 
 impl<V: Default + Clone> Flows<V> {
     /// The current packet, of this flow and direction, was dropped, so its receiver never sees it.
     /// Removes its payload from the stream, and its effect on the connection's end.
-    pub fn take_back(&mut self, place: Place, direction: Direction) -> TakenBack {
+    pub fn take_back(&mut self, place: FlowSlot, direction: Direction) -> TakenBack {
         let taken = self.take_out(place, direction);
         self.table.settle(place.0);
         taken
     }
 
-    fn take_out(&mut self, place: Place, direction: Direction) -> TakenBack {
+    fn take_out(&mut self, place: FlowSlot, direction: Direction) -> TakenBack {
         let Some(before) = self.end_before.take() else { return TakenBack::Nothing };
         let connection = &mut self.table.get_mut(place.0).connection;
         connection.take_end_back(direction, &before);

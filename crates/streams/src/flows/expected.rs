@@ -7,10 +7,10 @@
 
 use warpline_packet::wire::tcp::flags::{ACK, PSH};
 
-use super::connection::{Connection, State, Turn};
+use super::connection::{Connection, ConnectionState, Turn};
 use super::half::{FINISHED, LOST};
 use super::memory::{Memory, Wrote};
-use super::outcome::{Direction, Place, Stream, Tracked};
+use super::outcome::{Direction, FlowSlot, Stream, Tracked};
 use super::segment::{FlowPacket, Segment};
 use super::{Flows, NO_FLOW, count, is_established};
 
@@ -19,7 +19,7 @@ use super::{Flows, NO_FLOW, count, is_established};
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     /// As in [`Tracked`].
-    pub place: Place,
+    pub place: FlowSlot,
     /// As in [`Tracked`].
     pub direction: Direction,
     /// As in [`Tracked`].
@@ -103,7 +103,7 @@ impl<V: Default + Clone> Flows<V> {
         if grew.is_some_and(|grew| grew.from == 0) {
             self.table.settle(place);
         }
-        Some(Expected { place: Place(place), direction, is_established, grew })
+        Some(Expected { place: FlowSlot(place), direction, is_established, grew })
     }
 }
 
@@ -112,7 +112,7 @@ impl Connection {
     /// and neither end has finished.
     #[inline]
     fn expects(&self, direction: Direction, segment: &Segment<'_>) -> bool {
-        let is_plain = segment.flags & !PSH == ACK && self.state == State::Established;
+        let is_plain = segment.flags & !PSH == ACK && self.state == ConnectionState::Established;
         let own = &self.halves[direction as usize];
         is_plain
             && !own.has(FINISHED | LOST)

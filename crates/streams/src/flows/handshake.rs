@@ -2,7 +2,7 @@
 
 use warpline_packet::wire::tcp::flags::{ACK, FIN, RST, SYN};
 
-use super::connection::{State, Turn};
+use super::connection::{ConnectionState, Turn};
 use super::half::{FAST_OPEN, TIMED};
 use super::outcome::{Direction, Stream, Why};
 use super::segment::SCALE_MAX;
@@ -23,7 +23,7 @@ impl Turn<'_> {
             self.begin(direction, segment.seq.wrapping_add(1));
             self.note_options();
             self.connection.is_signed = segment.is_signed();
-            self.connection.state = State::Opening;
+            self.connection.state = ConnectionState::Opening;
             return Ok(self.syn_data());
         }
         let is_end = segment.has(RST) || (segment.has(FIN) && segment.payload.is_empty());
@@ -39,12 +39,12 @@ impl Turn<'_> {
             self.own().scale = segment.scale.map_or(0, |_| SCALE_MAX);
             self.other().scale = self.own().scale;
             self.pick_up_times();
-            self.connection.state = State::Answered;
+            self.connection.state = ConnectionState::Answered;
             return Ok(self.untracked());
         }
         self.begin(direction, segment.seq);
         self.pick_up_times();
-        self.connection.state = State::Established;
+        self.connection.state = ConnectionState::Established;
         self.established()
     }
 
@@ -101,7 +101,7 @@ impl Turn<'_> {
         self.begin(Direction::ToClient, base);
         self.pick_up_times();
         self.connection.halves.iter_mut().for_each(|half| half.scale = SCALE_MAX);
-        self.connection.state = State::Established;
+        self.connection.state = ConnectionState::Established;
         self.established()
     }
 
@@ -115,7 +115,7 @@ impl Turn<'_> {
         if !fits || (segment.is_signed() && !self.connection.is_signed) {
             return Err(Why::Reset);
         }
-        self.connection.state = State::Reset;
+        self.connection.state = ConnectionState::Reset;
         Ok(self.untracked())
     }
 
@@ -135,7 +135,7 @@ impl Turn<'_> {
         self.begin(self.direction, self.segment.seq.wrapping_add(1));
         self.note_options();
         self.settle_scales();
-        self.connection.state = State::Answered;
+        self.connection.state = ConnectionState::Answered;
         self.untracked()
     }
 
@@ -155,7 +155,7 @@ impl Turn<'_> {
         self.begin(self.direction, segment.seq.wrapping_add(1));
         self.note_options();
         self.settle_scales();
-        self.connection.state = State::Answered;
+        self.connection.state = ConnectionState::Answered;
         self.note_window(0);
         if segment.payload.is_empty() {
             return Ok(Stream::None);
@@ -197,10 +197,10 @@ impl Turn<'_> {
             }
         }
         // Before its data are looked at: a segment that is out of step doesn't end the handshake.
-        self.connection.state = State::Established;
+        self.connection.state = ConnectionState::Established;
         let stream = self.established();
         if stream.is_err() {
-            self.connection.state = State::Answered;
+            self.connection.state = ConnectionState::Answered;
         }
         stream
     }
@@ -211,7 +211,7 @@ impl Turn<'_> {
         let is_server = self.direction == Direction::ToClient;
         if self.segment.answers() && is_same && !is_server {
             // The end of a handshake that both began.
-            self.connection.state = State::Established;
+            self.connection.state = ConnectionState::Established;
         } else if self.segment.answers() && !is_same && is_server {
             self.connection.varied |= 1 << self.direction as u8;
             let scale = self.own().scale;

@@ -44,7 +44,7 @@ pub use counters::Counters;
 pub use expected::{Expected, Grew};
 pub use facts::Facts;
 pub use limits::{Limits, Timeout, Timeouts};
-pub use outcome::{Direction, Fate, Gap, Place, Stream, TakenBack, Tracked, Why};
+pub use outcome::{Direction, Fate, FlowSlot, Gap, Stream, TakenBack, Tracked, Why};
 pub use overlap::Overlap;
 pub use segment::{Ends, FlowPacket};
 pub use side::Window;
@@ -141,7 +141,7 @@ impl<V: Default + Clone> Flows<V> {
     /// data wait in it, or see [`Flows::telling_ends_of`]. That flow is the error.
     /// [`Flows::next_gap_at_end`] has its data, and after [`Flows::end`] the caller tries the
     /// packet again. [`Flows::take_expected`] takes most packets in fewer steps; call it first.
-    pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, Place> {
+    pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, FlowSlot> {
         self.tell(packet.timestamp, packet.captured);
         self.end_before = None;
         let found = self.find(packet)?;
@@ -156,31 +156,39 @@ impl<V: Default + Clone> Flows<V> {
     }
 
     /// Forgets a flow that is over.
-    pub fn end(&mut self, place: Place) {
+    pub fn end(&mut self, place: FlowSlot) {
         self.remove(place.0);
     }
 
     /// The last bytes of a direction: those that the last packet added, and at most `window_len`
     /// before them.
-    pub fn window(&mut self, place: Place, direction: Direction) -> Window<'_> {
+    pub fn window(&mut self, place: FlowSlot, direction: Direction) -> Window<'_> {
         let connection = &mut self.table.get_mut(place.0).connection;
         connection.halves[direction as usize].side.window(&mut self.memory)
     }
 
     /// The caller's data of a flow.
-    pub fn vars(&mut self, place: Place) -> &mut V {
+    pub fn vars(&mut self, place: FlowSlot) -> &mut V {
         &mut self.table.get_mut(place.0).vars
     }
 
     /// [`Flows::window`] and [`Flows::vars`] at once.
-    pub fn window_and_vars(&mut self, place: Place, direction: Direction) -> (Window<'_>, &mut V) {
+    pub fn window_and_vars(
+        &mut self,
+        place: FlowSlot,
+        direction: Direction,
+    ) -> (Window<'_>, &mut V) {
         let flow = self.table.get_mut(place.0);
         let side = &mut flow.connection.halves[direction as usize].side;
         (side.window(&mut self.memory), &mut flow.vars)
     }
 
     /// Where [`Flows::window`] would start, and [`Flows::vars`].
-    pub fn window_start_and_vars(&mut self, place: Place, direction: Direction) -> (u64, &mut V) {
+    pub fn window_start_and_vars(
+        &mut self,
+        place: FlowSlot,
+        direction: Direction,
+    ) -> (u64, &mut V) {
         let flow = self.table.get_mut(place.0);
         (flow.connection.halves[direction as usize].side.window_start(), &mut flow.vars)
     }
@@ -191,7 +199,7 @@ impl<V: Default + Clone> Flows<V> {
     #[inline]
     pub fn seam_and_vars<'a>(
         &'a mut self,
-        place: Place,
+        place: FlowSlot,
         direction: Direction,
         len: usize,
         reach: usize,
@@ -205,20 +213,20 @@ impl<V: Default + Clone> Flows<V> {
     /// Gives up the next gap of a direction that the receiver acknowledged, or that a reset left.
     /// The window begins anew after it. If [`Tracked::gaps`] is set, call it until there is none:
     /// otherwise the data wait for the next packet.
-    pub fn next_gap(&mut self, place: Place, direction: Direction) -> Option<Gap> {
+    pub fn next_gap(&mut self, place: FlowSlot, direction: Direction) -> Option<Gap> {
         let connection = &mut self.table.get_mut(place.0).connection;
         let given_up = connection.given_up(direction);
         connection.halves[direction as usize].next_gap(&mut self.memory, given_up)
     }
 
     /// [`Flows::next_gap`] of a flow that ends: nothing closes any gap now.
-    pub fn next_gap_at_end(&mut self, place: Place, direction: Direction) -> Option<Gap> {
+    pub fn next_gap_at_end(&mut self, place: FlowSlot, direction: Direction) -> Option<Gap> {
         let connection = &mut self.table.get_mut(place.0).connection;
         connection.halves[direction as usize].next_gap(&mut self.memory, u64::MAX)
     }
 
     /// Between whom packets of a direction go.
-    pub fn ends(&self, place: Place, direction: Direction) -> Ends {
+    pub fn ends(&self, place: FlowSlot, direction: Direction) -> Ends {
         let key = self.table.get(place.0).key;
         match direction {
             Direction::ToServer => key.ends(),
@@ -246,13 +254,13 @@ impl<V: Default + Clone> Flows<V> {
 
     /// The name of a flow: a hash of who talks to whom, when it began, and the seed. Of 53 bits,
     /// which all readers of JSON can hold.
-    pub fn id(&self, place: Place) -> u64 {
+    pub fn id(&self, place: FlowSlot) -> u64 {
         let flow = self.table.get(place.0);
         self.key.of_all(flow.key.words(flow.started)) >> 11
     }
 
     /// The known properties of a flow.
-    pub fn facts(&self, place: Place) -> Facts {
+    pub fn facts(&self, place: FlowSlot) -> Facts {
         let flow = self.table.get(place.0);
         let streams = &flow.connection.halves;
         Facts {
@@ -294,7 +302,7 @@ impl<V: Default + Clone> Flows<V> {
 
     /// Frees flows that are over in the next of `left` places, up to a flow with waiting data: as
     /// with [`Flows::try_take`]'s error.
-    pub fn next_over(&mut self, left: &mut usize) -> Option<Place> {
+    pub fn next_over(&mut self, left: &mut usize) -> Option<FlowSlot> {
         while *left > 0 {
             *left -= 1;
             if let Some(place) = self.table.next_over(self.now, &self.timeouts) {
@@ -309,13 +317,13 @@ impl<V: Default + Clone> Flows<V> {
     }
 
     /// The next flow with waiting data, from place `from` on; `from` is then after it.
-    pub fn next_waiting(&self, from: &mut u32) -> Option<Place> {
+    pub fn next_waiting(&self, from: &mut u32) -> Option<FlowSlot> {
         while (*from as usize) < self.table.places() {
             let place = *from;
             *from += 1;
             let flow = self.table.get(place);
             if flow.number != 0 && flow.connection.waits() {
-                return Some(Place(place));
+                return Some(FlowSlot(place));
             }
         }
         None
@@ -329,7 +337,7 @@ impl<V: Default + Clone> Flows<V> {
     /// The flow of a packet, unless that is over or the packet begins another. The error is as with
     /// [`Flows::try_take`].
     #[inline]
-    fn find(&mut self, packet: &FlowPacket<'_>) -> Result<Option<(u32, Direction)>, Place> {
+    fn find(&mut self, packet: &FlowPacket<'_>) -> Result<Option<(u32, Direction)>, FlowSlot> {
         let Some((place, direction)) = self.table.find(&packet.key, packet.hint) else {
             return Ok(None);
         };
@@ -346,7 +354,7 @@ impl<V: Default + Clone> Flows<V> {
     }
 
     /// Starts the flow of a packet. The error is as with [`Flows::try_take`].
-    fn begin(&mut self, packet: &FlowPacket<'_>) -> Result<Option<(u32, Direction)>, Place> {
+    fn begin(&mut self, packet: &FlowPacket<'_>) -> Result<Option<(u32, Direction)>, FlowSlot> {
         let answers = packet.segment.is_some_and(|segment| segment.answers());
         let (key, direction) = match answers {
             true => (packet.key.reversed(), Direction::ToClient),
@@ -368,10 +376,10 @@ impl<V: Default + Clone> Flows<V> {
     }
 
     /// Removes a flow, unless data wait in it or the caller is to hear of it.
-    fn remove_unless_waiting(&mut self, place: u32) -> Result<(), Place> {
+    fn remove_unless_waiting(&mut self, place: u32) -> Result<(), FlowSlot> {
         let flow = self.table.get(place);
         if flow.connection.waits() || (self.is_told)(&flow.vars) {
-            return Err(Place(place));
+            return Err(FlowSlot(place));
         }
         self.remove(place);
         Ok(())
@@ -385,7 +393,7 @@ impl<V: Default + Clone> Flows<V> {
     fn take_error(&mut self, found: Option<(u32, Direction)>) -> Tracked {
         let Some((place, direction)) = found else { return self.without_flow() };
         Tracked {
-            place: Some(Place(place)),
+            place: Some(FlowSlot(place)),
             direction,
             is_established: is_established(self.table.get(place)),
             is_error: true,
@@ -420,7 +428,7 @@ impl<V: Default + Clone> Flows<V> {
             flow.connection.seen = seen;
         }
         let mut tracked = Tracked {
-            place: Some(Place(place)),
+            place: Some(FlowSlot(place)),
             direction,
             is_new,
             is_first_of_direction: is_first,

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 /// Where a flow lies, until the next packet is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(pub(super) u32);
+pub struct FlowSlot(pub(super) u32);
 
 /// A direction of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Direction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracked {
     /// Its flow; `None` for an ICMP error about an unknown flow, or without room for flows.
-    pub place: Option<Place>,
+    pub place: Option<FlowSlot>,
     /// Which way it goes. An ICMP error goes against the packet that it quotes.
     pub direction: Direction,
     /// Whether the flow began with it.

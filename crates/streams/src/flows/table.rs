@@ -6,7 +6,7 @@ use std::hash::RandomState;
 
 use warpline_packet::{Instant, prefetch, prefetch_all};
 
-use super::connection::{Connection, State};
+use super::connection::{Connection, ConnectionState};
 use super::key::Key;
 use super::limits::Timeouts;
 use super::outcome::Direction;
@@ -43,10 +43,10 @@ impl<V> Flow<V> {
         let is_empty = || halves.iter().all(|half| half.side.farthest() == 0);
         match state {
             _ if self.connection.is_closed() => Worth::Closed,
-            State::Opening | State::Answered => Worth::HalfOpen,
+            ConnectionState::Opening | ConnectionState::Answered => Worth::HalfOpen,
             _ if !self.is_answered() => Worth::Unanswered,
-            State::Established if is_empty() => Worth::Established,
-            State::Established => Worth::WithData,
+            ConnectionState::Established if is_empty() => Worth::Established,
+            ConnectionState::Established => Worth::WithData,
             _ => Worth::Answered,
         }
     }

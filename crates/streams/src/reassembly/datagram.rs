@@ -16,7 +16,7 @@ pub(super) const HEAD_LEN_MAX: usize = 256;
 
 /// The memory of a fixed number of datagrams.
 pub(super) struct Datagrams {
-    states: Box<[State]>,
+    states: Box<[DatagramState]>,
     /// For each datagram: room for the longest head, which ends where the data begin, and `len_max`
     /// bytes.
     bytes: Box<[u8]>,
@@ -31,7 +31,7 @@ pub(super) struct Datagrams {
 
 /// The state of a datagram.
 #[derive(Clone, Copy, Default)]
-pub(super) struct State {
+pub(super) struct DatagramState {
     version: u8,
     /// Bytes of its head, and where the IP header starts in it; 0 until the first fragment came.
     head_len: usize,
@@ -62,7 +62,7 @@ pub(super) enum Added {
 
 /// One datagram's part of the memory.
 pub(super) struct Parts<'a> {
-    pub(super) state: &'a mut State,
+    pub(super) state: &'a mut DatagramState,
     bytes: &'a mut [u8],
     pub(super) came: &'a mut [u64],
     pub(super) starts: &'a mut [u64],
@@ -75,7 +75,7 @@ impl Datagrams {
     pub(super) fn new(count: usize, len_max: usize) -> Self {
         let words = 2 * bits::words_for(len_max.div_ceil(UNIT));
         Self {
-            states: vec![State::default(); count].into_boxed_slice(),
+            states: vec![DatagramState::default(); count].into_boxed_slice(),
             bytes: in_small_pages(|| vec![0; count * (HEAD_LEN_MAX + len_max)].into_boxed_slice()),
             bits: vec![0; count * words].into_boxed_slice(),
             owners: Box::default(),
@@ -100,7 +100,7 @@ impl Datagrams {
     /// Forgets what was at `place`, for another datagram.
     pub(super) fn start(&mut self, place: usize, version: u8) {
         let parts = self.parts(place);
-        *parts.state = State { version, ..State::default() };
+        *parts.state = DatagramState { version, ..DatagramState::default() };
         parts.came.fill(0);
         parts.starts.fill(0);
     }

@@ -13,7 +13,7 @@ use warpline_tables::keyed::HashKey;
 pub(super) struct Table {
     index: Index,
     hash_key: HashKey,
-    entries: Box<[Entry]>,
+    entries: Box<[DatagramEntry]>,
     /// The first free place.
     free: u32,
     /// Places in use, oldest first: of IPv4, of IPv6.
@@ -22,7 +22,7 @@ pub(super) struct Table {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Entry {
+struct DatagramEntry {
     key: Key,
     hash: u32,
     started: Instant,
@@ -43,7 +43,7 @@ impl Table {
     pub(super) fn new(places: usize) -> Self {
         let entry = |at: usize| {
             let next = if at + 1 < places { at as u32 + 1 } else { NONE };
-            Entry { next, ..Entry::default() }
+            DatagramEntry { next, ..DatagramEntry::default() }
         };
         Self {
             index: Index::new(places),
@@ -65,7 +65,7 @@ impl Table {
         let place = self.free;
         let entry = self.entries.get_mut(place as usize)?;
         self.free = entry.next;
-        *entry = Entry { key, hash: key.hash(self.hash_key), ..Entry::default() };
+        *entry = DatagramEntry { key, hash: key.hash(self.hash_key), ..DatagramEntry::default() };
         self.index.insert(entry.hash, place);
         self.append(place, now);
         self.shares.add(place, (0, key.source()));
@@ -101,7 +101,7 @@ impl Table {
 
     /// Takes a place out of its order.
     fn unlink(&mut self, place: usize) {
-        let Entry { key, before, next, .. } = self.entries[place];
+        let DatagramEntry { key, before, next, .. } = self.entries[place];
         let order = &mut self.orders[order_of(&key)];
         match self.entries.get_mut(before as usize) {
             Some(before) => before.next = next,

@@ -1,8 +1,8 @@
 //! The two ends of a conversation, and whether a segment is in their windows.
 
 use super::Windows;
-use super::segment::{Kind, Segment, SynOptions};
-use super::state::State;
+use super::segment::{Segment, SegmentKind, SynOptions};
+use super::state::TcpState;
 
 /// So far may an acknowledgment number lag, if no window is larger: some ends keep more in flight
 /// than they announced.
@@ -28,7 +28,7 @@ pub(super) struct End {
 /// Facts besides the ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context {
-    pub(super) state: State,
+    pub(super) state: TcpState,
     pub(super) by_opener: bool,
     pub(super) windows: Windows,
 }
@@ -112,7 +112,7 @@ pub(super) fn fit(
 
 /// The first segment of an end begins its windows. True for a SYN without ACK, which settles it.
 fn is_first(segment: &Segment<'_>, sender: &mut End, receiver: &mut End, context: Context) -> bool {
-    let is_opening = matches!(context.state, State::SynSent | State::SynReceived);
+    let is_opening = matches!(context.state, TcpState::SynSent | TcpState::SynReceived);
     let is_again = sender.window > 0;
     if segment.has_syn() && (!is_again || is_before(sender.end, segment.end) && is_opening) {
         sender.begin(segment);
@@ -153,14 +153,14 @@ struct Numbers {
 
 impl Numbers {
     fn of(segment: &Segment<'_>, sender: &End, receiver: &End, context: Context) -> Self {
-        let is_reset = segment.kind == Kind::Reset;
+        let is_reset = segment.kind == SegmentKind::Reset;
         let has_ack = segment.has_ack && !(is_reset && segment.ack == 0);
         let (ack, highest_ack) = match has_ack {
             true => (segment.ack, acknowledged(segment, receiver)),
             false => (receiver.end, receiver.end),
         };
         // RFC 9293, 3.5.2: the answer to a SYN has number 0.
-        let answers_syn = is_reset && segment.seq == 0 && context.state == State::SynSent;
+        let answers_syn = is_reset && segment.seq == 0 && context.state == TcpState::SynSent;
         let (seq, end) =
             if answers_syn { (sender.end, sender.end) } else { (segment.seq, segment.end) };
         Self { seq, end, ack, highest_ack }

@@ -11,7 +11,7 @@ use warpline_packet::{Batch, Flags, PacketView};
 
 /// The meaning of a segment's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SegmentKind {
     Syn,
     SynAck,
     /// ACK, with or without data.
@@ -20,7 +20,7 @@ pub(super) enum Kind {
     Reset,
 }
 
-impl Kind {
+impl SegmentKind {
     /// `None` for flags that no sender sets together. FIN always comes with ACK.
     fn of(flags: u16) -> Option<Self> {
         const FLAGS: u16 = FIN | SYN | RST | ACK | URG;
@@ -44,7 +44,7 @@ impl Kind {
 /// A segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
-    pub(super) kind: Kind,
+    pub(super) kind: SegmentKind,
     pub(super) has_ack: bool,
     pub(super) seq: u32,
     /// The number after its last byte; SYN and FIN count as one each.
@@ -62,7 +62,7 @@ impl<'a> Segment<'a> {
     /// other.
     pub fn of<B: Deref<Target = Batch>>(packet: &'a PacketView<B>) -> Option<Self> {
         let flags = packet.tcp_flags();
-        let (kind, seq) = (Kind::of(flags)?, packet.tcp_seq());
+        let (kind, seq) = (SegmentKind::of(flags)?, packet.tcp_seq());
         let controls = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
         Some(Self {
             kind,
@@ -79,15 +79,15 @@ impl<'a> Segment<'a> {
     /// Whether it opens a conversation.
     pub fn may_open(&self, pick_up: PickUp) -> bool {
         match self.kind {
-            Kind::Syn => true,
-            Kind::Ack => pick_up != PickUp::Never,
-            Kind::SynAck | Kind::Fin => pick_up == PickUp::OneSided,
-            Kind::Reset => false,
+            SegmentKind::Syn => true,
+            SegmentKind::Ack => pick_up != PickUp::Never,
+            SegmentKind::SynAck | SegmentKind::Fin => pick_up == PickUp::OneSided,
+            SegmentKind::Reset => false,
         }
     }
 
     pub(super) fn has_syn(&self) -> bool {
-        matches!(self.kind, Kind::Syn | Kind::SynAck)
+        matches!(self.kind, SegmentKind::Syn | SegmentKind::SynAck)
     }
 
     /// The highest number that it acknowledges, alone or in a block (RFC 2018).

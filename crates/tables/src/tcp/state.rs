@@ -1,10 +1,10 @@
 //! The states of a conversation, and which segments lead from one to another.
 
-use super::segment::Kind;
+use super::segment::SegmentKind;
 
 /// How far a conversation is (RFC 9293, 3.3.2, as seen from between the ends).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TcpState {
     /// The opener's SYN was seen.
     #[default]
     SynSent,
@@ -27,8 +27,8 @@ pub(super) enum State {
 
 /// Where a segment leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    To(State),
+pub(super) enum Transition {
+    To(TcpState),
     /// To a new conversation in the place of this one.
     Reopen,
     /// No change: only the ends can judge the segment.
@@ -37,7 +37,7 @@ pub(super) enum Step {
     Refuse,
 }
 
-impl State {
+impl TcpState {
     /// A FIN or a reset was seen.
     pub(super) fn is_closing(self) -> bool {
         match self {
@@ -47,33 +47,35 @@ impl State {
     }
 
     /// Where a segment leads that the opener or the other end sent.
-    pub(super) fn after(self, kind: Kind, by_opener: bool) -> Step {
+    pub(super) fn after(self, kind: SegmentKind, by_opener: bool) -> Transition {
         let is_opening = matches!(self, Self::SynSent | Self::BothSynSent);
         match (kind, by_opener) {
-            (Kind::Syn, true) => match self {
-                Self::SynSent | Self::BothSynSent => Step::To(self),
-                Self::TimeWait | Self::Closed => Step::Reopen,
-                _ => Step::Pass,
+            (SegmentKind::Syn, true) => match self {
+                Self::SynSent | Self::BothSynSent => Transition::To(self),
+                Self::TimeWait | Self::Closed => Transition::Reopen,
+                _ => Transition::Pass,
             },
-            (Kind::Syn, false) => match self {
-                Self::SynSent | Self::BothSynSent => Step::To(Self::BothSynSent),
+            (SegmentKind::Syn, false) => match self {
+                Self::SynSent | Self::BothSynSent => Transition::To(Self::BothSynSent),
                 // The ends may change roles.
-                Self::TimeWait => Step::Reopen,
-                _ => Step::Refuse,
+                Self::TimeWait => Transition::Reopen,
+                _ => Transition::Refuse,
             },
-            (Kind::SynAck, true) => match self {
-                Self::BothSynSent | Self::SynReceived => Step::To(Self::SynReceived),
-                _ => Step::Refuse,
+            (SegmentKind::SynAck, true) => match self {
+                Self::BothSynSent | Self::SynReceived => Transition::To(Self::SynReceived),
+                _ => Transition::Refuse,
             },
-            (Kind::SynAck, false) if is_opening => Step::To(Self::SynReceived),
-            (Kind::SynAck, false) => Step::Pass,
-            (Kind::Fin, _) if is_opening => Step::Refuse,
-            (Kind::Fin, _) => Step::To(self.after_fin()),
-            (Kind::Ack, true) if is_opening => Step::Refuse,
-            (Kind::Ack, false) if is_opening => Step::Pass,
-            (Kind::Ack, true) if self == Self::SynReceived => Step::To(Self::Established),
-            (Kind::Ack, _) => Step::To(self.after_ack()),
-            (Kind::Reset, _) => Step::To(Self::Closed),
+            (SegmentKind::SynAck, false) if is_opening => Transition::To(Self::SynReceived),
+            (SegmentKind::SynAck, false) => Transition::Pass,
+            (SegmentKind::Fin, _) if is_opening => Transition::Refuse,
+            (SegmentKind::Fin, _) => Transition::To(self.after_fin()),
+            (SegmentKind::Ack, true) if is_opening => Transition::Refuse,
+            (SegmentKind::Ack, false) if is_opening => Transition::Pass,
+            (SegmentKind::Ack, true) if self == Self::SynReceived => {
+                Transition::To(Self::Established)
+            }
+            (SegmentKind::Ack, _) => Transition::To(self.after_ack()),
+            (SegmentKind::Reset, _) => Transition::To(Self::Closed),
         }
     }
 

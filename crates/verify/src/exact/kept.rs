@@ -5,14 +5,14 @@ use warpline_packet::{Access, Batch, Field, FieldSet, Headers, LinkType, Phase, 
 use warpline_packet::fields_at::fields_at;
 
 /// A packet as it was.
-pub(super) struct Kept {
+pub(super) struct PacketImage {
     pub(super) frame: Vec<u8>,
     pub(super) metadata: Vec<(Field, u128)>,
     headers: Headers,
     link: LinkType,
 }
 
-impl Kept {
+impl PacketImage {
     /// Every packet of a batch; dropped ones, too: `after` may look at them.
     pub(super) fn all(batch: &Batch) -> Vec<Self> {
         (0..batch.len()).map(|row| Self::of(batch, row)).collect()

@@ -13,7 +13,7 @@ use core::array;
 
 use warpline_packet::{Access, Batch, Field, FieldSet, Phase, ReadWrite, SHARDS};
 
-use super::kept::{Kept, is_scratch};
+use super::kept::{PacketImage, is_scratch};
 use super::{Moment, Others};
 
 pub(super) struct Reads<'a> {
@@ -22,7 +22,7 @@ pub(super) struct Reads<'a> {
     first: usize,
     others: &'a Others,
     /// What became of the packets in each phase with all as it was.
-    expected: core::slice::Iter<'a, Vec<Kept>>,
+    expected: core::slice::Iter<'a, Vec<PacketImage>>,
     given: Vec<Given>,
     /// How often a field had another value, and it didn't show.
     pub(super) seen: u64,
@@ -32,7 +32,7 @@ pub(super) struct Reads<'a> {
 
 /// A packet as it was when a phase began, and what was given other values.
 struct Given {
-    was: Kept,
+    was: PacketImage,
     own: ReadWrite,
     /// The changed bits of each byte of the frame; empty if none changed.
     frame: Vec<u8>,
@@ -45,7 +45,7 @@ impl<'a> Reads<'a> {
         access: &'a Access,
         first: usize,
         others: &'a Others,
-        expected: &'a [Vec<Kept>],
+        expected: &'a [Vec<PacketImage>],
     ) -> Self {
         let expected = expected.iter();
         Self { access, first, others, expected, given: Vec::new(), seen: 0, found: None }
@@ -54,7 +54,7 @@ impl<'a> Reads<'a> {
     pub(super) fn watch(&mut self, phase: Phase, moment: Moment, batch: &mut Batch) {
         if moment == Moment::Begins {
             let fields = self.others.fields(phase);
-            let rows = Kept::all(batch).into_iter().enumerate();
+            let rows = PacketImage::all(batch).into_iter().enumerate();
             self.given = rows.map(|(row, was)| self.give(phase, fields, row, was)).collect();
             for (row, given) in self.given.iter().enumerate() {
                 given.write(batch, row);
@@ -70,7 +70,7 @@ impl<'a> Reads<'a> {
         }
     }
 
-    fn give(&self, phase: Phase, fields: FieldSet, row: usize, was: Kept) -> Given {
+    fn give(&self, phase: Phase, fields: FieldSet, row: usize, was: PacketImage) -> Given {
         let own = was.declared(self.access, phase);
         let number = self.first + row;
         let is_meant = self.others.packets.contains(&number);
@@ -157,8 +157,8 @@ impl Given {
 
     /// Gives the packet the values of `expected` if it equals it except for the changes; returns
     /// whether it does.
-    fn settle(&self, expected: &Kept, batch: &mut Batch, row: usize) -> bool {
-        let is = Kept::of(batch, row);
+    fn settle(&self, expected: &PacketImage, batch: &mut Batch, row: usize) -> bool {
+        let is = PacketImage::of(batch, row);
         let is_alike = self.settle_metadata(expected, &is, batch, row);
         if is.start() != expected.start() || is.frame.len() != expected.frame.len() {
             return false;
@@ -173,7 +173,13 @@ impl Given {
         is_alike
     }
 
-    fn settle_metadata(&self, expected: &Kept, is: &Kept, batch: &mut Batch, row: usize) -> bool {
+    fn settle_metadata(
+        &self,
+        expected: &PacketImage,
+        is: &PacketImage,
+        batch: &mut Batch,
+        row: usize,
+    ) -> bool {
         let mut is_alike = true;
         let all = self.was.metadata.iter().zip(&self.metadata).zip(&is.metadata);
         for (((&(field, was), bits), &(_, is)), &(_, expected)) in all.zip(&expected.metadata) {
@@ -191,7 +197,7 @@ impl Given {
 
     /// Whether each byte that is not as expected was changed and carried there: to its old place in
     /// the frame or in the room. A byte that appears twice was read.
-    fn is_carried(&self, is: &Kept, expected: &Kept) -> bool {
+    fn is_carried(&self, is: &PacketImage, expected: &PacketImage) -> bool {
         let same_room = is.room() == self.was.room();
         let (was_at, is_at) = (usize::from(self.was.start()), usize::from(is.start()));
         let mut is_taken = vec![false; self.frame.len()];

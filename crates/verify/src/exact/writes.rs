@@ -2,11 +2,11 @@
 
 use warpline_packet::{Access, Field, FieldSet, Phase, ReadWrite};
 
-use super::kept::Kept;
+use super::kept::PacketImage;
 
 #[derive(Default)]
 pub(super) struct Writes {
-    began: Vec<Kept>,
+    began: Vec<PacketImage>,
     /// How often a field was not written.
     pub(super) seen: u64,
     /// The first that was: the row, the phase and the field.
@@ -14,11 +14,11 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    pub(super) fn begin(&mut self, began: Vec<Kept>) {
+    pub(super) fn begin(&mut self, began: Vec<PacketImage>) {
         self.began = began;
     }
 
-    pub(super) fn end(&mut self, access: &Access, phase: Phase, ended: &[Kept]) {
+    pub(super) fn end(&mut self, access: &Access, phase: Phase, ended: &[PacketImage]) {
         for (row, (was, is)) in self.began.iter().zip(ended).enumerate() {
             match unwritten(was, is, was.declared(access, phase)) {
                 Ok(seen) => self.seen += seen,
@@ -32,7 +32,7 @@ impl Writes {
 
 /// How many undeclared fields were not written; or one that was. Another room has another frame
 /// (`Batch::replace`), which is not declared.
-fn unwritten(was: &Kept, is: &Kept, own: ReadWrite) -> Result<u64, Field> {
+fn unwritten(was: &PacketImage, is: &PacketImage, own: ReadWrite) -> Result<u64, Field> {
     let replaced = match was.room() == is.room() {
         true => FieldSet::EMPTY,
         false => FieldSet::FRAME | FieldSet::GEOMETRY,
@@ -67,6 +67,6 @@ fn unwritten(was: &Kept, is: &Kept, own: ReadWrite) -> Result<u64, Field> {
 }
 
 /// Whether a frame or its IP header begins elsewhere: each field is where another one was.
-fn has_moved(was: &Kept, is: &Kept) -> bool {
+fn has_moved(was: &PacketImage, is: &PacketImage) -> bool {
     [Field::Start, Field::L3Offset].into_iter().any(|field| was.get(field) != is.get(field))
 }

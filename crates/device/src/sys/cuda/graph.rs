@@ -49,10 +49,10 @@ fn nodes(work: &Work) -> impl Iterator<Item = &Step> {
 pub(super) struct Graphs {
     driver: &'static GraphDriver,
     /// The most recently used one is the last.
-    kept: Vec<Kept>,
+    kept: Vec<CachedGraph>,
 }
 
-struct Kept {
+struct CachedGraph {
     // Before `shape`, which keeps kernels loaded.
     executable: Owned,
     shape: Vec<Node>,
@@ -90,7 +90,7 @@ impl Node {
     }
 }
 
-impl Kept {
+impl CachedGraph {
     fn has_shape_of(&self, work: &Work) -> bool {
         let mut steps = nodes(work);
         self.shape.iter().all(|node| steps.next().is_some_and(|step| node.is_of(step)))
@@ -141,7 +141,7 @@ impl Graphs {
         };
         let kept = match updated {
             Some(kept) => kept,
-            None => Kept {
+            None => CachedGraph {
                 executable: self.instantiate(graph)?,
                 shape: nodes(work).map(Node::of).collect(),
             },

@@ -19,7 +19,7 @@ pub use nvrtc::{compile_for, compile_ptx_for};
 use pages::RegisteredPages;
 
 use crate::device::next_number;
-use crate::find::Kind;
+use crate::find::OpenedKind;
 use crate::{
     Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream,
 };
@@ -43,8 +43,8 @@ struct Known {
 
 /// Every device that the driver shows this process (`CUDA_VISIBLE_DEVICES` selects, also MIG
 /// instances). Looked up once.
-pub(crate) fn find() -> Kind<Arc<dyn Device>> {
-    static KNOWN: OnceLock<Kind<Arc<Known>>> = OnceLock::new();
+pub(crate) fn find() -> OpenedKind<Arc<dyn Device>> {
+    static KNOWN: OnceLock<OpenedKind<Arc<Known>>> = OnceLock::new();
     let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;
     let open = |known: &Result<Arc<Known>, (String, Missing)>| match known {
         Ok(known) => Ok(Arc::new(Cuda::open(known)) as Arc<dyn Device>),
@@ -53,7 +53,7 @@ pub(crate) fn find() -> Kind<Arc<dyn Device>> {
     Ok(known.iter().map(open).collect())
 }
 
-fn look() -> Kind<Arc<Known>> {
+fn look() -> OpenedKind<Arc<Known>> {
     let driver = Driver::get()?;
     let mut count = 0;
     // SAFETY: called before anything else of the driver; then one number is written.

@@ -19,7 +19,7 @@ use shared::{SharedMemory, Sharing};
 use turns::Turns;
 
 use crate::device::next_number;
-use crate::find::Kind;
+use crate::find::OpenedKind;
 use crate::{
     Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream,
 };
@@ -81,8 +81,8 @@ struct Known {
 }
 
 /// Every device of every platform, in the loader's order. They are looked for once.
-pub(crate) fn find() -> Kind<Arc<dyn Device>> {
-    static KNOWN: OnceLock<Kind<Known>> = OnceLock::new();
+pub(crate) fn find() -> OpenedKind<Arc<dyn Device>> {
+    static KNOWN: OnceLock<OpenedKind<Known>> = OnceLock::new();
     let known = KNOWN.get_or_init(look).as_ref().map_err(Clone::clone)?;
     let open = |known: &Result<Known, (String, Missing)>| match known {
         Ok(known) => Ok(Arc::new(OpenCl::open(known)) as Arc<dyn Device>),
@@ -91,7 +91,7 @@ pub(crate) fn find() -> Kind<Arc<dyn Device>> {
     Ok(known.iter().map(open).collect())
 }
 
-fn look() -> Kind<Known> {
+fn look() -> OpenedKind<Known> {
     let api: &'static Api = Box::leak(Box::new(Api::load()?));
     let mut all = Vec::new();
     for platform in ids(|count, out, found| {

@@ -10,9 +10,9 @@ use super::{BOTH, Listener};
 /// One packet: its sender, or UDP flow; distance from the next byte in order; length; flags;
 /// distance of its acknowledgement from the data seen; seconds since the one before; whether it is
 /// dropped.
-type Step = (usize, i32, usize, u16, i32, u64, bool);
+type SentSegment = (usize, i32, usize, u16, i32, u64, bool);
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = SentSegment> {
     let mostly = |usual: BoxedStrategy<i32>, others: BoxedStrategy<i32>| {
         prop_oneof![12 => usual, 1 => others].boxed()
     };

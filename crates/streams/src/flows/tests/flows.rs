@@ -5,7 +5,7 @@ use core::time::Duration;
 use warpline_packet::Instant;
 use warpline_packet::wire::ip_protocol;
 
-use super::super::{Direction, Limits, Place, Stream};
+use super::super::{Direction, FlowSlot, Limits, Stream};
 use super::frames::{ACK, FIN, Frame, RST, SYN};
 use super::{Listener, grew};
 
@@ -14,7 +14,7 @@ fn limits(flows: usize) -> Limits {
 }
 
 /// A name, where the place is one.
-fn id(listener: &Listener, place: Option<Place>) -> Option<u64> {
+fn id(listener: &Listener, place: Option<FlowSlot>) -> Option<u64> {
     place.map(|place| listener.flows.id(place))
 }
 
