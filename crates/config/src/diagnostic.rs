@@ -104,7 +104,7 @@ pub struct Diagnostic {
     pub source_line: Box<str>,
     /// The error, in lower case.
     pub message: String,
-    /// The allowed values, if that helps.
+    /// The allowed values, if that helps. It quotes no file but the chain's.
     pub help: Option<Box<str>>,
     /// The same for programs, where the message says it in words already.
     pub allowed: Option<Box<str>>,
@@ -131,7 +131,8 @@ impl Diagnostic {
         }
     }
 
-    /// Removes the file's text, which may be a key: the line, and the message's quotes of it.
+    /// Removes the file's text, which may be a key: the line, and the message's quotes of it. Help
+    /// has none.
     pub fn hide(&mut self) {
         if self.is_cleared {
             return;
@@ -139,7 +140,6 @@ impl Diagnostic {
         self.source_line = Box::default();
         self.is_hidden = self.line > 0;
         self.message = secret::without_quotes(&self.message);
-        self.help = self.help.take().map(|help| secret::without_quotes(&help).into());
     }
 
     /// Notes the values that are allowed, which the message has in it.
@@ -149,7 +149,7 @@ impl Diagnostic {
         self
     }
 
-    /// Says what is allowed.
+    /// Says what is allowed, without a word of the file.
     #[must_use]
     pub fn help(mut self, help: impl Into<Box<str>>) -> Self {
         self.help = Some(help.into());
@@ -257,6 +257,18 @@ impl Diagnostics {
                 one.hide();
             }
         }
+    }
+
+    /// Sorts those of each file by line and column. Files stay in the order of their first mistake.
+    pub fn sort(&mut self) {
+        let mut files: Vec<Arc<str>> = Vec::new();
+        for one in &self.list {
+            if !files.contains(&one.file) {
+                files.push(Arc::clone(&one.file));
+            }
+        }
+        let rank = |one: &Diagnostic| files.iter().position(|file| *file == one.file);
+        self.list.sort_by_key(|one| (rank(one), one.line, one.column));
     }
 
     /// How many were found.

@@ -12,6 +12,7 @@ use warpline_io_error::plain;
 use zeroize::Zeroizing;
 
 use crate::diagnostic::may_have_keys;
+use crate::unpack::unpack_text;
 
 /// Files named in a chain file may be this large.
 pub const FILE_LEN_MAX: u64 = 1 << 30;
@@ -44,7 +45,8 @@ impl Folder<'_> {
         if !std::fs::metadata(&path).is_ok_and(|meta| meta.is_file()) {
             return false;
         }
-        let bytes = Zeroizing::new(read_bytes(&path).unwrap_or_default());
+        let bytes = read_bytes(&path).and_then(unpack_text).unwrap_or_default();
+        let bytes = Zeroizing::new(bytes);
         // Bytes that are not UTF-8 may stand beside a key.
         bytes.utf8_chunks().any(|chunk| may_have_keys(chunk.valid()))
     }

@@ -9,6 +9,7 @@ mod folder;
 mod keys;
 mod section;
 mod similar;
+pub mod unpack;
 
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText, is_deceptive};
 pub use folder::{FILE_LEN_MAX, Folder, read_text};

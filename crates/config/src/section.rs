@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 use crate::folder::{Folder, text_of};
 use crate::keys::{COMMON_KEYS, Key};
 use crate::similar::did_you_mean;
+use crate::unpack::unpack_text;
 use crate::{Diagnostic, Diagnostics, LISTED_MAX, SourceText};
 
 /// A table as it stands in one text: the chain file, or a setting of the command line.
@@ -82,6 +83,18 @@ impl<'a> Section<'a> {
             None => Diagnostic::bare(message),
         };
         self.mistakes.push(mistake);
+    }
+
+    /// A mistake at entry `name` of the table that `key` has, to be noted.
+    pub fn mistake_in(&self, key: &str, name: &str, message: impl Into<String>) -> Diagnostic {
+        let entry = self.find(key).and_then(|(source, value)| match value.get_ref() {
+            DeValue::Table(table) => Some((source, table.get(name)?.span())),
+            _ => None,
+        });
+        match entry {
+            Some((source, at)) => source.mistake(at, message),
+            None => Diagnostic::bare(message),
+        }
     }
 
     /// Notes a mistake that was found elsewhere, in a file that the table names, say.
@@ -233,7 +246,7 @@ impl<'a> Section<'a> {
             return choice.clone();
         }
         let names: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
-        self.wrong(value.span(), key, &names.join(" or "), &shown(value.get_ref()));
+        self.wrong(value.span(), key, &alternatives(&names), &shown(value.get_ref()));
         default
     }
 
@@ -278,16 +291,18 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The name and the bytes of each file of a list; a single name is a list of one. A file that
-    /// is missing, can't be read or is larger than [`crate::FILE_LEN_MAX`] is a mistake.
+    /// The name and the unpacked bytes of each file of a list; a single name is a list of one. A
+    /// file that is missing, can't be read or is larger than [`crate::FILE_LEN_MAX`] is a mistake.
     pub fn files_bytes(&mut self, key: &str) -> Vec<(&'a str, Vec<u8>)> {
         let mut files = Vec::new();
-        self.each_string(key, |section, name, span| match section.folder.read_bytes(name) {
-            Ok(bytes) => {
-                (key, &bytes).hash(&mut section.files);
-                files.push((name, bytes));
+        self.each_string(key, |section, name, span| {
+            match section.folder.read_bytes(name).and_then(unpack_text) {
+                Ok(bytes) => {
+                    (key, &bytes).hash(&mut section.files);
+                    files.push((name, bytes));
+                }
+                Err(why) => section.mistake_at(key, span, format!("can't read {name:?}: {why}")),
             }
-            Err(why) => section.mistake_at(key, span, format!("can't read {name:?}: {why}")),
         });
         files
     }
@@ -309,8 +324,8 @@ impl<'a> Section<'a> {
         strings
     }
 
-    /// The text of the file that `key` names. A file that is missing, can't be read, is not UTF-8
-    /// or is larger than [`crate::FILE_LEN_MAX`] is a mistake.
+    /// The text of the file that `key` names, which may be packed. A file that is missing, can't be
+    /// read, is not UTF-8 or is larger than [`crate::FILE_LEN_MAX`] is a mistake.
     pub fn file(&mut self, key: &str) -> Option<SourceText> {
         let (name, bytes) = self.file_bytes(key)?;
         self.text(key, name, bytes)
@@ -349,9 +364,10 @@ impl<'a> Section<'a> {
         None
     }
 
-    /// The bytes from [`Section::file_bytes`] as text. Bytes that are not UTF-8 are a mistake.
+    /// The bytes from [`Section::file_bytes`], unpacked, as text. Bytes that are not UTF-8 are a
+    /// mistake.
     pub fn text(&mut self, key: &str, name: &str, bytes: Vec<u8>) -> Option<SourceText> {
-        match text_of(bytes) {
+        match unpack_text(bytes).and_then(text_of) {
             Ok(text) => Some(SourceText::new(name, text)),
             Err(why) => {
                 self.mistake(key, format!("can't read {name:?}: {why}"));
@@ -361,12 +377,14 @@ impl<'a> Section<'a> {
     }
 
     /// A number that tells this table, with the files that were read through it, from one that says
-    /// something else. It is the same in every run of a build of the program.
+    /// something else. It is the same in every run of a build of the program. [`COMMON_KEYS`],
+    /// which say where a function runs, do not count.
     pub fn fingerprint(&self) -> u64 {
         let mut all = self.files.clone();
         let keys = self.layers.iter().flat_map(|layer| layer.table.keys());
         let keys: BTreeSet<&str> = keys.map(|key| key.get_ref().as_ref()).collect();
-        for key in keys {
+        let is_common = |key: &str| COMMON_KEYS.iter().any(|common| common.name == key);
+        for key in keys.into_iter().filter(|key| !is_common(key)) {
             key.hash(&mut all);
             if let Some(value) = self.value(key) {
                 hash_value(value.get_ref(), &mut all);
@@ -479,6 +497,14 @@ fn hash_value(value: &DeValue<'_>, to: &mut DefaultHasher) {
     }
 }
 
+/// `a, b or c`.
+fn alternatives(names: &[String]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -493,6 +519,7 @@ mod tests {
         let layer = Layer { source: &source, table: table.get_ref(), span: table.span() };
         let folder = Folder::Disk(Path::new("."));
         test(&mut Section::new(vec![layer], "nat", folder, &mut mistakes));
+        mistakes.sort();
         mistakes.iter().map(|d| format!("{}:{} {}", d.line, d.column, d.message)).collect()
     }
 
@@ -509,13 +536,29 @@ mod tests {
     }
 
     #[test]
+    fn packed_files_are_read_as_plain_ones() {
+        let folder = std::env::temp_dir().join(format!("warpline-packed-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("a"), zstd::encode_all(&b"\xef\xbb\xbfone\n"[..], 1).unwrap())
+            .unwrap();
+        std::fs::write(folder.join("b"), b"\x1f\x8bno").unwrap();
+        let names = ["a", "b"].map(|name| folder.join(name).display().to_string());
+        let told = with(&format!("a = {:?}\nb = {:?}\n", names[0], names), |section| {
+            assert_eq!(&*section.file("a").unwrap().text, "one\n");
+            assert_eq!(section.files_bytes("b").len(), 1);
+        });
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(matches!(&told[..], [one] if one.contains("b\": can't be unpacked: ")), "{told:?}");
+    }
+
+    #[test]
     fn every_mistake_is_found_and_placed() {
         let text = "a = 70000\nb = \"no\"\nc = [\"10.0.0.0\", \"10.0.0.1/8\", 3]\nd = 1\nx = 1\n";
         let told = with(text, |section| {
             assert_eq!(section.integer("a", 1..=65535, 7), 7);
             assert!(section.boolean("b", true));
             assert_eq!(section.parsed_list::<Ipv4Addr>("c").len(), 1);
-            assert_eq!(section.choice("d", &[("one", 1), ("two", 2)], 2), 2);
+            assert_eq!(section.choice("d", &[("one", 1), ("two", 2), ("three", 3)], 2), 2);
             assert!(section.file("missing").is_none());
             section.require("rules", "it has nothing to do");
             let key = |name| Key { name, allowed: "", default: "", help: "" };
@@ -524,15 +567,26 @@ mod tests {
         assert_eq!(
             told,
             [
+                "1:1 [nat] needs `rules`: it has nothing to do",
                 "1:5 `a` must be a whole number from 1 to 65535, found 70000",
                 "2:5 `b` must be true or false, found a string",
                 "3:18 `c`: \"10.0.0.1/8\": invalid IPv4 address syntax",
                 "3:32 `c` must be a list of strings, found a number",
-                "4:5 `d` must be \"one\" or \"two\", found 1",
-                "1:1 [nat] needs `rules`: it has nothing to do",
+                "4:5 `d` must be \"one\", \"two\" or \"three\", found 1",
                 "5:1 [nat] has no key `x`",
             ]
         );
+    }
+
+    #[test]
+    fn mistakes_in_entries_of_tables_are_placed() {
+        let told = with("[t]\na = \"x\"\nb = \"y\"\n", |section| {
+            for name in ["b", "c"] {
+                let mistake = section.mistake_in("t", name, "wrong");
+                section.note(mistake);
+            }
+        });
+        assert_eq!(told, ["3:5 wrong", "0:0 wrong"]);
     }
 
     #[test]
@@ -552,6 +606,9 @@ mod tests {
         let base = of("rules = \"rules\"\nlist = [\"1\", 2]\n[t]\na = 1\nb = 2\n");
         let moved = "# a comment\nlist = [ \"1\",2 ]\nrules = 'rules'\n[t]\nb = 2\na = 1\n";
         assert_eq!(of(moved), base);
+        let elsewhere =
+            "rules = \"rules\"\nlist = [\"1\", 2]\ndevice = \"host\"\n[t]\na = 1\nb = 2\n";
+        assert_eq!(of(elsewhere), base, "common keys do not count");
         for other in [
             "rules = \"other\"\nlist = [\"1\", 2]\n[t]\na = 1\nb = 2\n",
             "rules = \"rules\"\nlist = [\"1\", \"2\"]\n[t]\na = 1\nb = 2\n",

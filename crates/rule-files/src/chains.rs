@@ -27,12 +27,12 @@ pub(crate) struct Chains {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chain {
     pub(crate) name: String,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ChainRule>,
 }
 
 /// A rule of a chain.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct ChainRule {
     /// The packets of each IP version, 4 and 6, that it is about.
     pub(crate) when: [Option<Region>; 2],
     pub(crate) then: Then,

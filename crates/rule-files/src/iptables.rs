@@ -5,7 +5,7 @@
 //! without the condition, and a jump, goto or return is a mistake. Each case is reported; the chain
 //! file selects whether the first two are mistakes too.
 
-use crate::chains::{Chain, Chains, Step, Then};
+use crate::chains::{Chain, ChainRule, Chains, Then};
 use crate::iptables_match::{self, SavedConditions};
 use crate::rules::Action;
 use crate::save_file::{self, SaveFile, SavedRule, SavedTable};
@@ -71,7 +71,7 @@ struct Reader<'a> {
 
 /// The result of reading a rule.
 struct Read {
-    step: Option<Step>,
+    step: Option<ChainRule>,
     unsupported: Vec<Trouble>,
     notice: Option<Trouble>,
     /// Whether it would accept, and is left out.
@@ -230,7 +230,7 @@ impl Reader<'_> {
         let unsupported = unsupported.map(|trouble| trouble.help(help)).collect();
         let kept = is_whole || then == Then::Decide(Action::Drop);
         let (v4, v6) = if self.version == 4 { (Some(when), None) } else { (None, Some(when)) };
-        let step = Step { when: [v4, v6], then, place: rule.number as u32 };
+        let step = ChainRule { when: [v4, v6], then, place: rule.number as u32 };
         let accept_left_out = !kept && then == Then::Decide(Action::Accept);
         Ok(Read { step: kept.then_some(step), unsupported, accept_left_out, ..nothing })
     }

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::{Imported, Interfaces, nft_value::Fault};
-use crate::chains::{Chain, Chains, Step, Then};
+use crate::chains::{Chain, ChainRule, Chains, Then};
 use crate::nft_rule::{self, Verdict};
+use crate::nft_tables::Dormant;
 use crate::nft_value::{Sets, list, short};
 use crate::rules::{Action, RULES_MAX};
 use warpline_config::{Diagnostic, SourceText};
@@ -17,15 +18,28 @@ use warpline_config::{Diagnostic, SourceText};
 /// Bytes of a document; what is made of it in memory is several times as much.
 pub const NFT_LEN_MAX: usize = 1 << 26;
 
-/// Whether a text is in this form.
+/// Whether a text is in this form, or in that of `nft list ruleset`, which [`parse`] refuses by its
+/// name.
 pub fn is_nft(text: &str) -> bool {
-    text.trim_start().starts_with('{')
+    text.trim_start().starts_with('{') || listing(text).is_some()
+}
+
+/// The number of the first line of `nft list ruleset`, and the line. Comments may come before it.
+fn listing(text: &str) -> Option<(usize, &str)> {
+    let is_other = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    let (number, line) = (1..).zip(text.lines()).find(|(_, line)| !is_other(line))?;
+    let is_listed = line.starts_with("table ") && line.trim_end().ends_with('{');
+    is_listed.then_some((number, line))
 }
 
 /// The objects of a document, or what is wrong with it as a whole.
 pub fn parse(source: &SourceText) -> Result<Value, Diagnostic> {
     if source.text.len() > NFT_LEN_MAX {
         return Err(source.whole(format!("is larger than {} MiB", NFT_LEN_MAX >> 20)));
+    }
+    if let Some((number, line)) = listing(&source.text) {
+        let told = "is the output of `nft list ruleset`; write that of `nft -j list ruleset`";
+        return Err(source.in_line(number, line, 0, line.len(), told));
     }
     let document: Value = serde_json::from_str(&source.text).map_err(|error| {
         let text = source.text.lines().nth(error.line().wrapping_sub(1)).unwrap_or("");
@@ -114,7 +128,9 @@ impl<'a, 'f> Reader<'a, 'f> {
             due: Vec::new(),
             found,
         };
-        for object in objects(document, "chain") {
+        let dormant = Dormant::of(document, source, |mistake| reader.found.mistakes.push(mistake));
+        let of = |kind| objects(document, kind).filter(|object| !dormant.has(object));
+        for object in of("chain") {
             let name = name(object, "name");
             reader.numbers.insert(name, reader.saved.len());
             reader.saved.push(NftChain { name, object, rules: Vec::new() });
@@ -122,7 +138,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         for set in objects(document, "set").chain(objects(document, "map")) {
             reader.sets.by_name.insert(name(set, "name"), set);
         }
-        for (count, rule) in objects(document, "rule").enumerate() {
+        for (count, rule) in of("rule").enumerate() {
             let chain = reader.numbers.get(&name(rule, "chain"));
             match chain.and_then(|&chain| reader.saved.get_mut(chain)) {
                 _ if count >= RULES_MAX => {
@@ -295,7 +311,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         let handle = rule.get("handle").and_then(Value::as_u64).unwrap_or(0) as u32;
         for (outcome, then) in read.outcomes.into_iter().zip(thens) {
             if is_whole || then == Then::Decide(Action::Drop) {
-                let step = Step { when: outcome.conditions.when, then, place: handle };
+                let step = ChainRule { when: outcome.conditions.when, then, place: handle };
                 self.chains.list[chain].steps.push(step);
             }
         }

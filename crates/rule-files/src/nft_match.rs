@@ -3,7 +3,7 @@
 use serde_json::Value;
 use warpline_packet::wire::ip_protocol;
 
-use crate::nft_value::{Fault, Kind, Sets, bits, list, short};
+use crate::nft_value::{Fault, Sets, ValueKind, bits, list, short};
 use crate::region::{End, Region, States};
 use crate::{NumberSet, Way};
 
@@ -102,7 +102,7 @@ impl Conditions {
                 return Err(Fault::unsupported("several states compared as one"));
             }
             Left::State => {
-                let states = bits(right, Kind::State)?;
+                let states = bits(right, ValueKind::State)?;
                 let states = match op {
                     "in" | "==" => states,
                     "!=" | "!" => States::ALL & !states,
@@ -159,7 +159,7 @@ impl Conditions {
         if sets || right.as_str().is_some_and(|name| name.starts_with('@')) {
             return Err(Fault::unsupported("a set of flags of TCP"));
         }
-        let set = if right.as_u64() == Some(0) { 0 } else { bits(right, Kind::Flags)? };
+        let set = if right.as_u64() == Some(0) { 0 } else { bits(right, ValueKind::Flags)? };
         match op {
             "==" => self.each(|region| region.flags(|flags| flags & mask == set)),
             "!=" => self.each(|region| region.flags(|flags| flags & mask != set)),
@@ -235,17 +235,17 @@ fn compared(op: &str, set: NumberSet) -> Result<(NumberSet, bool), Fault> {
     }
 }
 
-fn kind(left: Left) -> Kind {
+fn kind(left: Left) -> ValueKind {
     match left {
-        Left::Address(version, _) => Kind::Address(version),
-        Left::Port(..) => Kind::Port,
-        Left::Protocol(_) => Kind::Protocol,
-        Left::Version => Kind::Version,
-        Left::MessageType(version) => Kind::MessageType(version),
-        Left::MessageCode(version) => Kind::MessageCode(version),
-        Left::Flags(_) => Kind::Flags,
-        Left::State => Kind::State,
-        Left::Interface(_) => Kind::Interface,
+        Left::Address(version, _) => ValueKind::Address(version),
+        Left::Port(..) => ValueKind::Port,
+        Left::Protocol(_) => ValueKind::Protocol,
+        Left::Version => ValueKind::Version,
+        Left::MessageType(version) => ValueKind::MessageType(version),
+        Left::MessageCode(version) => ValueKind::MessageCode(version),
+        Left::Flags(_) => ValueKind::Flags,
+        Left::State => ValueKind::State,
+        Left::Interface(_) => ValueKind::Interface,
     }
 }
 
@@ -261,7 +261,7 @@ fn left(value: &Value) -> Result<Left, Fault> {
         && let [of, mask] = &masked[..]
         && left(of)? == Left::Flags(u8::MAX)
     {
-        return Ok(Left::Flags(bits(mask, Kind::Flags)?));
+        return Ok(Left::Flags(bits(mask, ValueKind::Flags)?));
     }
     if let Some(meta) = value.get("meta") {
         return match &text(meta, "key")[..] {

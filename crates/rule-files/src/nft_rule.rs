@@ -32,6 +32,10 @@ pub(crate) struct NftRule<'a> {
     pub(crate) unsupported: Vec<(usize, String)>,
     /// Statements that do nothing here.
     pub(crate) silent: Vec<(usize, &'static str)>,
+    /// Whether an element of its verdict map leads to the statements after the map.
+    continues: bool,
+    /// Whether its verdict map has an element for all other values.
+    catches_all: bool,
 }
 
 /// Statements that let a packet go on, and change or limit something.
@@ -98,13 +102,38 @@ pub(crate) fn read<'a>(
             Err(Fault::Wrong(why)) => return Err((number, why)),
         }
         if name == "vmap" {
-            return Ok(rule);
+            return end_with_map(rule, statements, number);
         }
     }
     if is_opaque {
         return Err((statements.len(), "not supported: a target of iptables".into()));
     }
     Ok(rule)
+}
+
+/// Ends a rule with the verdict map of this number. A packet without an element leaves the rule, so
+/// nothing after the map has an effect but for an element that says `continue`.
+fn end_with_map<'a>(
+    mut rule: NftRule<'a>,
+    statements: &[Value],
+    number: usize,
+) -> Result<NftRule<'a>, (usize, String)> {
+    if rule.catches_all {
+        rule.unsupported.push((number, "`*` in a verdict map".into()));
+    }
+    let is_neutral = |statement: &Value| {
+        let names = statement.as_object().map(|fields| fields.keys());
+        names.is_some_and(|mut names| {
+            names.all(|name| matches!(&name[..], "counter" | "comment" | "log"))
+        })
+    };
+    match statements[number..].iter().position(|statement| !is_neutral(statement)) {
+        Some(at) if rule.continues => {
+            let why = "not supported: a statement after a verdict map that has `continue`";
+            Err((number + at + 1, why.into()))
+        }
+        _ => Ok(rule),
+    }
 }
 
 fn verdict<'a>(name: &str, value: &'a Value) -> Option<Verdict<'a>> {
@@ -138,9 +167,14 @@ fn verdict_map<'a>(
             return Err(Fault::wrong("an element of a verdict map is a pair"));
         };
         let mut narrowed = conditions.clone();
-        narrowed.add_key(key, from, sets, table, tracked)?;
+        if is_catch_all(from) {
+            rule.catches_all = true;
+        } else {
+            narrowed.add_key(key, from, sets, table, tracked)?;
+        }
         let to = to.as_object().and_then(|fields| fields.iter().next());
         if to.is_some_and(|(name, _)| name == "continue") {
+            rule.continues = true;
             continue;
         }
         let verdict = to.and_then(|(name, value)| verdict(name, value));
@@ -152,4 +186,9 @@ fn verdict_map<'a>(
         }
     }
     Ok(())
+}
+
+/// Whether a key of a map is `*`, by itself or with a counter or comment.
+fn is_catch_all(from: &Value) -> bool {
+    from.get("elem").and_then(|element| element.get("val")).unwrap_or(from) == "*"
 }

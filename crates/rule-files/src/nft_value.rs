@@ -39,7 +39,7 @@ impl Fault {
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// An address of IPv4 or IPv6.
     Address(u8),
     /// A port.
@@ -109,7 +109,7 @@ impl<'a> Sets<'a> {
     pub fn read(
         &mut self,
         value: &Value,
-        kind: Kind,
+        kind: ValueKind,
         table: (&str, &str),
     ) -> Result<NumberSet, Fault> {
         let mut ranges = Vec::new();
@@ -129,7 +129,7 @@ impl<'a> Sets<'a> {
     fn add(
         &mut self,
         value: &Value,
-        kind: Kind,
+        kind: ValueKind,
         table: (&str, &str),
         to: &mut Vec<(u128, u128)>,
     ) -> Result<(), Fault> {
@@ -156,7 +156,7 @@ impl<'a> Sets<'a> {
                 }
                 return self.add(element.get("val").unwrap_or(&Value::Null), kind, table, to);
             }
-            _ if kind == Kind::Interface => {
+            _ if kind == ValueKind::Interface => {
                 to.extend(self.interface(value)?.ranges());
                 return Ok(());
             }
@@ -190,13 +190,13 @@ pub fn list(value: Option<&Value>) -> &[Value] {
 }
 
 /// A single value: a number, a name, or a prefix.
-fn atom(value: &Value, kind: Kind) -> Result<(u128, u128), Fault> {
-    if let Kind::Address(version) = kind {
+fn atom(value: &Value, kind: ValueKind) -> Result<(u128, u128), Fault> {
+    if let ValueKind::Address(version) = kind {
         return address(value, version);
     }
-    let most: u64 = if kind == Kind::Port { u16::MAX.into() } else { u8::MAX.into() };
+    let most: u64 = if kind == ValueKind::Port { u16::MAX.into() } else { u8::MAX.into() };
     // The kernel's numbers of states and families are not those here.
-    let is_name = matches!(kind, Kind::State | Kind::Version);
+    let is_name = matches!(kind, ValueKind::State | ValueKind::Version);
     if let Some(number) = value.as_u64().filter(|&number| number <= most && !is_name) {
         return Ok((number.into(), number.into()));
     }
@@ -209,18 +209,18 @@ fn atom(value: &Value, kind: Kind) -> Result<(u128, u128), Fault> {
     Ok((number.into(), number.into()))
 }
 
-fn told(kind: Kind) -> &'static str {
+fn told(kind: ValueKind) -> &'static str {
     match kind {
-        Kind::Address(4) => "an IPv4 address",
-        Kind::Address(_) => "an IPv6 address",
-        Kind::Port => "a port",
-        Kind::Protocol => "a protocol",
-        Kind::MessageType(_) => "a type of ICMP",
-        Kind::MessageCode(_) => "a code of ICMP",
-        Kind::Flags => "a flag of TCP",
-        Kind::State => "a state",
-        Kind::Version => "a version of IP",
-        Kind::Interface => "an interface",
+        ValueKind::Address(4) => "an IPv4 address",
+        ValueKind::Address(_) => "an IPv6 address",
+        ValueKind::Port => "a port",
+        ValueKind::Protocol => "a protocol",
+        ValueKind::MessageType(_) => "a type of ICMP",
+        ValueKind::MessageCode(_) => "a code of ICMP",
+        ValueKind::Flags => "a flag of TCP",
+        ValueKind::State => "a state",
+        ValueKind::Version => "a version of IP",
+        ValueKind::Interface => "an interface",
     }
 }
 
@@ -237,38 +237,38 @@ fn address(value: &Value, version: u8) -> Result<(u128, u128), Fault> {
     let own = parsed.filter(|address| address.is_ipv4() == (version == 4));
     let len = len.and_then(|len| u8::try_from(len).ok());
     let prefix = own.zip(len).and_then(|(address, len)| Prefix::new(address, len));
-    let wrong = || Fault::wrong(format!("not {}", told(Kind::Address(version))));
+    let wrong = || Fault::wrong(format!("not {}", told(ValueKind::Address(version))));
     let set = addresses(&[prefix.ok_or_else(wrong)?], version);
     set.ranges().first().copied().ok_or_else(wrong)
 }
 
-fn named(name: &str, kind: Kind) -> Option<u8> {
+fn named(name: &str, kind: ValueKind) -> Option<u8> {
     let find = |names: &[(&str, u8)]| names.iter().find(|(own, _)| *own == name).map(|&(_, n)| n);
     match kind {
-        Kind::Protocol => {
+        ValueKind::Protocol => {
             const OTHERS: &[(&str, u8)] =
                 &[("ipv6-icmp", 58), ("udplite", 136), ("dccp", 33), ("ipencap", 4), ("vrrp", 112)];
             find(PROTOCOLS).or_else(|| find(OTHERS))
         }
-        Kind::MessageType(4) => find(TYPES_V4),
-        Kind::MessageType(_) => find(TYPES_V6),
-        Kind::MessageCode(4) => find(CODES_V4),
-        Kind::MessageCode(_) => find(CODES_V6),
-        Kind::Flags => {
+        ValueKind::MessageType(4) => find(TYPES_V4),
+        ValueKind::MessageType(_) => find(TYPES_V6),
+        ValueKind::MessageCode(4) => find(CODES_V4),
+        ValueKind::MessageCode(_) => find(CODES_V6),
+        ValueKind::Flags => {
             FLAGS.iter().find(|(own, _)| *own == name).map(|&(_, bit)| bit as u8).or(match name {
                 "ecn" => Some(0x40),
                 "cwr" => Some(0x80),
                 _ => None,
             })
         }
-        Kind::State => States::named(name),
-        Kind::Version => find(&[("ipv4", 4), ("ip", 4), ("ipv6", 6), ("ip6", 6)]),
-        Kind::Address(_) | Kind::Port | Kind::Interface => None,
+        ValueKind::State => States::named(name),
+        ValueKind::Version => find(&[("ipv4", 4), ("ip", 4), ("ipv6", 6), ("ip6", 6)]),
+        ValueKind::Address(_) | ValueKind::Port | ValueKind::Interface => None,
     }
 }
 
 /// A bit set of one or several names.
-pub fn bits(value: &Value, kind: Kind) -> Result<u8, Fault> {
+pub fn bits(value: &Value, kind: ValueKind) -> Result<u8, Fault> {
     let items = match value {
         Value::Object(fields) if fields.contains_key("set") => list(fields.get("set")),
         Value::Object(fields) if fields.contains_key("|") => list(fields.get("|")),

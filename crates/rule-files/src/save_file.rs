@@ -48,6 +48,12 @@ pub struct SavedChain<'a> {
     pub policy: Option<&'a str>,
     /// Its rules, in order.
     pub rules: Vec<SavedRule<'a>>,
+    /// The number of its line, from 1.
+    pub number: usize,
+    /// The text of its line.
+    pub line: &'a str,
+    /// Where its name begins in the line.
+    at: usize,
 }
 
 /// The line of a rule.
@@ -110,7 +116,7 @@ impl<'a> Reader<'a> {
                 Ok(())
             }
             Some(b'*') => self.table(Word::new(&text[1..], at + 1)),
-            Some(b':') => self.chain(line, at + 1),
+            Some(b':') => self.chain(number, line, at + 1),
             _ if text == "COMMIT" && self.open => {
                 self.open = false;
                 Ok(())
@@ -124,7 +130,7 @@ impl<'a> Reader<'a> {
             return Err(name.wrong("the table before has no `COMMIT`"));
         }
         if self.file.tables.iter().any(|table| table.name == name.text) {
-            let help = "rules of ip6tables are named by `rules_v6`";
+            let help = "the rules of ip6tables are in a file of their own";
             return Err(name.wrong("the file has this table already").help(help));
         }
         // Few there are, and each is compared with all.
@@ -153,7 +159,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `:NAME POLICY [PACKETS:BYTES]`
-    fn chain(&mut self, line: &'a str, at: usize) -> Result<(), Trouble> {
+    fn chain(&mut self, number: usize, line: &'a str, at: usize) -> Result<(), Trouble> {
         let mut words = words(line, at)?.into_iter();
         let end = Word::new("", line.len());
         let name = words.next().ok_or_else(|| end.wrong("a chain has a name"))?;
@@ -169,7 +175,8 @@ impl<'a> Reader<'a> {
             return Err(name.wrong("the table has this chain already"));
         }
         table.numbers.insert(name.text, table.chains.len());
-        table.chains.push(SavedChain { name: name.text, policy, rules: Vec::new() });
+        let (name, rules) = (name.text, Vec::new());
+        table.chains.push(SavedChain { name, policy, rules, number, line, at });
         Ok(())
     }
 
@@ -203,6 +210,13 @@ impl<'a> SavedTable<'a> {
     /// The number of the chain called `name`.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).copied()
+    }
+}
+
+impl<'a> SavedChain<'a> {
+    /// The name, with its place in the line.
+    pub fn word(&self) -> Word<'a> {
+        Word::new(self.name, self.at)
     }
 }
 

@@ -148,10 +148,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// The whole line.
-    pub fn whole(&self) -> Place {
+    pub fn whole(&self) -> WordSpan {
         let text = self.line.trim();
         let at = self.line.len() - self.line.trim_start().len();
-        Place { at, len: text.len() }
+        WordSpan { at, len: text.len() }
     }
 
     /// One or more of `what`, with commas between them.
@@ -182,12 +182,12 @@ impl<'a> Cursor<'a> {
 
 /// A stretch of a line.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct WordSpan {
     at: usize,
     len: usize,
 }
 
-impl Place {
+impl WordSpan {
     /// The stretch is a mistake.
     pub fn wrong(self, message: impl Into<String>) -> Trouble {
         let Self { at, len } = self;

@@ -5,7 +5,7 @@
 /// Letters of the shortest value that counts as a secret.
 const VALUE_LEN_MIN: usize = 8;
 
-/// Digits of the shortest key behind `0x`.
+/// Digits of the shortest key behind `0x`, and of the shortest value of a plain `key`.
 const DIGITS_MIN: usize = 16;
 
 /// Words in the names of secret values, besides a `key` at the end.
@@ -40,12 +40,17 @@ fn is_assigned(line: &str) -> bool {
         let end = entry.find(|c: char| !is_of_name(c)).unwrap_or(entry.len());
         let (name, rest) = entry.split_at(end);
         let rest = rest.trim_start_matches(['"', '\'']).trim_start();
-        let value = match rest.strip_prefix(['=', ':']) {
-            Some(value) => value.trim().trim_start_matches(['"', '\'']).len(),
+        let value = rest.strip_prefix(['=', ':']).map(str::trim);
+        let unquoted = value.unwrap_or(rest).trim_start_matches(['"', '\'']);
+        // The `key` of JSON may name a field.
+        let is_plain = name.eq_ignore_ascii_case("key") && rest.starts_with(':');
+        let len = match value {
+            Some(_) if is_plain => base64_digits(unquoted),
+            Some(_) => unquoted.len(),
             // The sign itself may be missing.
-            None => digits(rest.trim_start_matches(['"', '\''])),
+            None => digits(unquoted),
         };
-        is_secret(name) && value >= VALUE_LEN_MIN
+        is_secret(name) && len >= if is_plain { DIGITS_MIN } else { VALUE_LEN_MIN }
     })
 }
 
@@ -74,6 +79,13 @@ fn is_option(line: &str) -> bool {
 fn digits(word: &str) -> usize {
     let word = word.strip_prefix("0x").unwrap_or(word);
     word.bytes().take_while(u8::is_ascii_hexdigit).count()
+}
+
+/// Digits of base64 that `text` begins with, those of hexadecimal numbers among them. Colons may
+/// separate them.
+fn base64_digits(text: &str) -> usize {
+    let is_digit = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'/' | b'=');
+    text.bytes().filter(|c| *c != b':').take_while(is_digit).count()
 }
 
 /// `@a @b : PSK "..."` of `ipsec.secrets`.
@@ -116,6 +128,13 @@ mod tests {
             "Password: correct horse",
             "secret-1 = 0sAbCdEfGh1234",
             "PrivateKey = AbCdEfGh1234567890AbCdEfGh+/==",
+            "key = \"000102030405060708090a0b0c0d0e0f\"",
+            "key = \"00:11:22:33:44:55:66:77\"",
+            "key = \"correct horse battery staple\"",
+            "key = \"hunter2hunter2\"",
+            "{\"spi\": 5, \"key\": \"AbCdEfGh12345678+/==\"}",
+            "{\"spi\": 5, \"key\": \"00:11:22:33:44:55:66:77\"}",
+            "Key 0x0001020304050607",
             "192.0.2.1 %any : PSK \"correct horse\"",
             "-----BEGIN RSA PRIVATE KEY-----",
         ] {
@@ -142,6 +161,10 @@ mod tests {
             "packets = 1000000000000000000",
             "id = \"123e4567-e89b-12d3-a456-426614174000\"",
             "keys = \"out.sas\"",
+            "{\"match\": {\"left\": {\"meta\": {\"key\": \"l4proto\"}}, \"right\": \"tcp\"}}",
+            "{\"key\": \"00:11:22:33:44:55\"}",
+            "key internationalization",
+            "    \"key\": \"expiration\"",
             "monkey = \"00112233445566778899aabbccddeeff\"",
         ] {
             assert!(!is_in(line) && !may_have_keys(line), "{line}");
