@@ -29,14 +29,17 @@ pub use kernels::{
 pub use outputs::{Outputs, RecordBuffer, SharedRecords};
 pub use ports::{HopPorts, PORTS_MAX, Port, Ports, Side};
 pub use report::{Cell, Report, Table};
-pub use resources::Resources;
+pub use resources::{Resources, Skipped};
 pub use sampler::Sampler;
 pub use tables::TableSize;
 pub use warpline_config as config;
 pub use warpline_config::{
     Diagnostic, Diagnostics, Key, LISTED_MAX, Section, SourceText, is_deceptive,
 };
-pub use warpline_outputs::{Counts, Destination, Format, Output, Registry, Writer};
+pub use warpline_outputs::{
+    Counts, Destination, Format, LINKS_MAX, Output, Registry, STDIN, STDOUT, Writer, continued,
+    descriptor_of, link_target,
+};
 
 /// The static description of a function.
 pub struct Definition {

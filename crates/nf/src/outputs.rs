@@ -41,6 +41,11 @@ impl Outputs {
         self.is_live
     }
 
+    /// Tells the operator about an output that the function opened itself.
+    pub fn warn(&self, text: String) {
+        self.registry.warn(text);
+    }
+
     /// Opens an output of the chain, for records of this `format`.
     ///
     /// # Errors
@@ -118,6 +123,11 @@ impl RecordBuffer {
     pub fn finish(&mut self) -> Option<String> {
         self.flush();
         self.to.finish()
+    }
+
+    /// See [`Writer::continues`].
+    pub fn continues(&self) -> bool {
+        self.to.continues()
     }
 
     /// Records that the output has written so far.

@@ -5,12 +5,22 @@ use warpline_packet::Seed;
 
 use crate::{HopPorts, Ports};
 
+/// Numbers of rules and lines that functions skipped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Invalid ones.
+    pub invalid: usize,
+    /// Valid ones that need an unsupported feature.
+    pub unsupported: usize,
+}
+
 /// Scratch words, the seed, the chain's ports, and room for notices.
 #[derive(Debug, Default)]
 pub struct Resources {
     seed: Seed,
     scratch_words: usize,
     notices: Diagnostics,
+    skipped: Skipped,
     remarks: Diagnostics,
     ports: Ports,
     hop_ports: Option<HopPorts>,
@@ -85,17 +95,29 @@ impl Resources {
 
     /// Tells what a function was asked to leave out, and left out, of a file that it read.
     pub fn notice(&mut self, left_out: Diagnostic) {
+        self.skipped.unsupported += 1;
         self.notices.push(left_out);
     }
 
-    /// The same with all of a list, of which some may only be counted.
-    pub fn notices_of(&mut self, left_out: &Diagnostics) {
-        self.notices.extend(left_out);
+    /// Reports invalid rules that a function skipped, of which some may only be counted.
+    pub fn skip_invalid(&mut self, rules: &Diagnostics) {
+        self.skipped.invalid += rules.count();
+        self.notices.extend(rules);
     }
 
-    /// Rules and lines left out so far.
+    /// Counts unsupported rules that a function skipped, and that its own messages name.
+    pub fn skip_unsupported(&mut self, rules: usize) {
+        self.skipped.unsupported += rules;
+    }
+
+    /// Rules and lines left out so far, with messages.
     pub fn notices(&self) -> &Diagnostics {
         &self.notices
+    }
+
+    /// The number of rules and lines left out so far.
+    pub fn skipped(&self) -> Skipped {
+        self.skipped
     }
 
     /// Tells what is worth knowing of files of which nothing was left out for it.

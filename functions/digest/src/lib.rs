@@ -59,7 +59,7 @@ const KEYS: &[Key] = &[
         name: "entries",
         allowed: "8 to 4194304",
         default: "65536",
-        help: "the number of payloads remembered, 40 bytes each",
+        help: "the number of payloads remembered, 32 bytes each",
     },
     Key {
         name: "top",

@@ -39,15 +39,18 @@ impl Repeated {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct SeenPayload {
     repeated: Repeated,
     /// When it was seen last, in payloads.
     seen: u64,
 }
 
+// As the manual says.
+const _: () = assert!(size_of::<SeenPayload>() == 32);
+
 /// The payloads seen so far, as many as there is room for.
 pub struct Seen {
-    sets: Box<[[Place; WAYS]]>,
+    sets: Box<[[SeenPayload; WAYS]]>,
     payloads: u64,
     /// Payloads that were seen before.
     pub duplicates: u64,
@@ -61,10 +64,11 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Room for `entries` payloads, rounded up to sets of eight; 40 bytes each.
+    /// Room for `entries` payloads, rounded up to sets of eight; 32 bytes each.
     pub fn new(entries: usize) -> Self {
         Self {
-            sets: vec![[Place::default(); WAYS]; entries.div_ceil(WAYS).max(1)].into_boxed_slice(),
+            sets: vec![[SeenPayload::default(); WAYS]; entries.div_ceil(WAYS).max(1)]
+                .into_boxed_slice(),
             payloads: 0,
             duplicates: 0,
             duplicate_bytes: 0,
@@ -93,7 +97,7 @@ impl Seen {
             self.evicted += 1;
             self.top.offer(place.repeated);
         }
-        *place = Place { repeated: Repeated { payload, count: 1 }, seen: self.payloads };
+        *place = SeenPayload { repeated: Repeated { payload, count: 1 }, seen: self.payloads };
         false
     }
 
@@ -114,7 +118,7 @@ impl Seen {
     }
 }
 
-impl Place {
+impl SeenPayload {
     fn holds(&self, payload: Payload) -> bool {
         self.repeated.payload == payload && self.repeated.count > 0
     }
@@ -136,12 +140,11 @@ impl Top {
     /// Takes one that was seen more than once, or what was seen of one that it has, if it is among
     /// the first.
     pub fn offer(&mut self, repeated: Repeated) {
-        if repeated.count < 2 {
-            return;
-        }
         let own = self.rows[..self.len].iter_mut().find(|row| row.payload == repeated.payload);
         if let Some(own) = own {
             own.count = own.count.saturating_add(repeated.count);
+        } else if repeated.count < 2 {
+            return;
         } else if self.len < TOP {
             self.rows[self.len] = repeated;
             self.len += 1;
@@ -180,6 +183,18 @@ mod tests {
         assert!(!seen.see(Payload { digest: [0; 4], len: 0 }), "an empty place is no payload");
         assert!(!seen.see(Payload { digest: [0; 4], len: 7 }));
         assert!(seen.see(Payload { digest: [0; 4], len: 7 }));
+    }
+
+    #[test]
+    fn single_copies_of_a_listed_payload_count() {
+        let mut seen = Seen::new(8);
+        let repeated = payload(0);
+        assert!(!seen.see(repeated) && seen.see(repeated));
+        for round in 0..50 {
+            (1..=8).for_each(|number| assert!(!seen.see(payload(round * 8 + number))));
+            assert!(!seen.see(repeated), "it made room");
+        }
+        assert_eq!(seen.top().rows(), [Repeated { payload: repeated, count: 52 }]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The table of tracked connections of one shard: fixed memory, exact expiry.
 //!
-//! Entries lie in a slab and are found by hash chains. Each [`Kind`] has one queue, in the order of
-//! last use. All entries of a kind have the same timeout and time never runs backwards, so the head
-//! of a queue expires first. A full table can therefore tell at once whether any entry has expired.
-//! If none has, it evicts the head of the longest queue of a low-value kind ([`Kind::YIELDING`]). A
-//! new connection is refused if and only if other kinds take all places.
+//! Entries lie in a slab and are found by hash chains. Each [`ConnectionKind`] has one queue, in
+//! the order of last use. All entries of a kind have the same timeout and time never runs
+//! backwards, so the head of a queue expires first. A full table can therefore tell at once whether
+//! any entry has expired. If none has, it evicts the head of the longest queue of a low-value kind
+//! ([`ConnectionKind::YIELDING`]). A new connection is refused if and only if other kinds take all
+//! places.
 //!
 //! Use is recorded to the second, rounded up: a busy connection moves in its queue once a second,
 //! not with every packet. A move costs three cache misses in a large table. The windows of TCP lie
@@ -17,7 +18,7 @@ use core::time::Duration;
 use warpline_packet::{Instant, prefetch};
 
 use super::flow_key::FlowKey;
-use super::progress::{KINDS, Kind, Progress, TIMEOUTS};
+use super::progress::{ConnectionKind, KINDS, Progress, TIMEOUTS};
 use warpline_tables::Sources;
 use warpline_tables::fullest;
 use warpline_tables::keyed::HashKey;
@@ -29,7 +30,7 @@ const NONE: u32 = u32::MAX;
 /// A connection, in two cache lines.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-struct Entry {
+struct ConnectionEntry {
     key: FlowKey,
     /// Expired from here on.
     deadline: Instant,
@@ -44,15 +45,16 @@ struct Entry {
     conversation: Conversation,
 }
 
-const _: () = assert!(size_of::<Entry>() == 128 && offset_of!(Entry, conversation) == 64);
+const _: () =
+    assert!(size_of::<ConnectionEntry>() == 128 && offset_of!(ConnectionEntry, conversation) == 64);
 
 /// The connections of one shard.
 pub(super) struct Connections {
-    entries: Vec<Entry>,
+    entries: Vec<ConnectionEntry>,
     capacity: usize,
     buckets: Vec<u32>,
     free: u32,
-    /// By [`Kind`].
+    /// By [`ConnectionKind`].
     queues: [Queue; KINDS],
     timeouts: [Duration; TIMEOUTS],
     /// No connection expires before this.
@@ -77,14 +79,14 @@ pub(super) struct Counts {
     pub(super) created: u64,
     pub(super) expired: u64,
     pub(super) refused: u64,
-    /// In the order of [`Kind::YIELDING`].
-    evicted: [u64; Kind::YIELDING.len()],
+    /// In the order of [`ConnectionKind::YIELDING`].
+    evicted: [u64; ConnectionKind::YIELDING.len()],
 }
 
 impl Counts {
     /// How many connections gave way, by name.
     pub(super) fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Kind::YIELDING.iter().map(|&(_, name)| name).zip(self.evicted)
+        ConnectionKind::YIELDING.iter().map(|&(_, name)| name).zip(self.evicted)
     }
 }
 
@@ -108,7 +110,7 @@ pub(super) struct Opened {
 
 /// A connection that was found; good until the table changes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundConnection {
     entry: u32,
     pub(super) progress: Progress,
     pub(super) opened_by_low: bool,
@@ -153,7 +155,7 @@ impl Connections {
     }
 
     /// The connection with this key, unless it has expired.
-    pub(super) fn find(&mut self, key: &FlowKey, now: Instant) -> Option<Found> {
+    pub(super) fn find(&mut self, key: &FlowKey, now: Instant) -> Option<FoundConnection> {
         let mut at = self.buckets[self.bucket(key)];
         while at != NONE {
             let entry = &self.entries[at as usize];
@@ -163,7 +165,7 @@ impl Connections {
                     return None;
                 }
                 let (progress, opened_by_low) = (entry.progress, entry.opened_by_low);
-                return Some(Found { entry: at, progress, opened_by_low });
+                return Some(FoundConnection { entry: at, progress, opened_by_low });
             }
             at = entry.next;
         }
@@ -179,8 +181,16 @@ impl Connections {
         let next = core::mem::replace(&mut self.buckets[bucket], at);
         let deadline = self.deadline(progress, now);
         let (older, newer) = (NONE, NONE);
-        let entry =
-            Entry { key, deadline, next, older, newer, opened_by_low, progress, conversation };
+        let entry = ConnectionEntry {
+            key,
+            deadline,
+            next,
+            older,
+            newer,
+            opened_by_low,
+            progress,
+            conversation,
+        };
         match self.entries.get_mut(at as usize) {
             Some(old) => *old = entry,
             None => self.entries.push(entry),
@@ -196,16 +206,16 @@ impl Connections {
     }
 
     /// How far a connection of TCP is.
-    pub(super) fn conversation(&self, found: Found) -> &Conversation {
+    pub(super) fn conversation(&self, found: FoundConnection) -> &Conversation {
         &self.entries[found.entry as usize].conversation
     }
 
-    pub(super) fn set_conversation(&mut self, found: Found, conversation: Conversation) {
+    pub(super) fn set_conversation(&mut self, found: FoundConnection, conversation: Conversation) {
         self.entries[found.entry as usize].conversation = conversation;
     }
 
     /// Notes that a connection was used, and how far it is now.
-    pub(super) fn touch(&mut self, found: Found, progress: Progress, now: Instant) {
+    pub(super) fn touch(&mut self, found: FoundConnection, progress: Progress, now: Instant) {
         let deadline = self.deadline(progress, now);
         let entry = &mut self.entries[found.entry as usize];
         if entry.deadline == deadline && entry.progress.kind() == progress.kind() {
@@ -226,7 +236,7 @@ impl Connections {
     }
 
     /// Forgets a connection.
-    pub(super) fn remove(&mut self, found: Found) {
+    pub(super) fn remove(&mut self, found: FoundConnection) {
         self.forget(found.entry);
     }
 
@@ -268,10 +278,10 @@ impl Connections {
 
     /// Lets the connection go that gives way, where one does.
     fn evict(&mut self) -> Option<()> {
-        let len = |kind: Kind| self.queues[kind as usize].len;
-        let kinds = Kind::YIELDING.iter().enumerate();
+        let len = |kind: ConnectionKind| self.queues[kind as usize].len;
+        let kinds = ConnectionKind::YIELDING.iter().enumerate();
         let place = fullest(kinds.map(|(place, &(kind, _))| (place, len(kind))))?;
-        self.forget(self.queues[Kind::YIELDING[place].0 as usize].oldest);
+        self.forget(self.queues[ConnectionKind::YIELDING[place].0 as usize].oldest);
         self.count.evicted[place] += 1;
         Some(())
     }
@@ -302,7 +312,7 @@ impl Connections {
         self.unqueue(at);
         self.unchain(at);
         if let Some(sources) = &mut self.sources {
-            let Entry { key, opened_by_low, .. } = &self.entries[at as usize];
+            let ConnectionEntry { key, opened_by_low, .. } = &self.entries[at as usize];
             let (version, address) = key.source(*opened_by_low);
             sources.remove(version, address);
         }
@@ -315,7 +325,7 @@ impl Connections {
     }
 
     fn unchain(&mut self, at: u32) {
-        let Entry { key, next, .. } = self.entries[at as usize];
+        let ConnectionEntry { key, next, .. } = self.entries[at as usize];
         let bucket = self.bucket(&key);
         if self.buckets[bucket] == at {
             self.buckets[bucket] = next;
@@ -332,7 +342,7 @@ impl Connections {
     }
 
     fn enqueue(&mut self, at: u32) {
-        let Entry { progress, deadline, .. } = self.entries[at as usize];
+        let ConnectionEntry { progress, deadline, .. } = self.entries[at as usize];
         let queue = &mut self.queues[progress.kind() as usize];
         let older = core::mem::replace(&mut queue.newest, at);
         queue.len += 1;
@@ -347,7 +357,7 @@ impl Connections {
     }
 
     fn unqueue(&mut self, at: u32) {
-        let Entry { older, newer, progress, .. } = self.entries[at as usize];
+        let ConnectionEntry { older, newer, progress, .. } = self.entries[at as usize];
         let queue = &mut self.queues[progress.kind() as usize];
         queue.len -= 1;
         match self.entries.get_mut(older as usize) {

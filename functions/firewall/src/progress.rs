@@ -19,7 +19,7 @@ pub(super) enum Progress {
 
 /// The worth of a connection, and how long it lasts: each kind has a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ConnectionKind {
     HalfOpen,
     Established,
     /// TCP that was perhaps reset.
@@ -39,7 +39,7 @@ pub(super) const KINDS: usize = 10;
 /// How many different timeouts there are.
 pub(super) const TIMEOUTS: usize = 8;
 
-impl Kind {
+impl ConnectionKind {
     /// Those that give way to a new connection, with the counter's name. Linux, too, first lets go
     /// of those that aren't "assured"; an ICMP echo never is.
     pub(super) const YIELDING: [(Self, &'static str); 6] = [
@@ -67,18 +67,18 @@ impl Kind {
 }
 
 impl Progress {
-    pub(super) const fn kind(self) -> Kind {
+    pub(super) const fn kind(self) -> ConnectionKind {
         match self {
-            Self::Tcp(Phase::HalfOpen) => Kind::HalfOpen,
-            Self::Tcp(Phase::Established) => Kind::Established,
-            Self::Tcp(Phase::Doubted) => Kind::Doubted,
-            Self::Tcp(Phase::Finishing) => Kind::Finishing,
-            Self::Tcp(Phase::Closed) => Kind::Closed,
-            Self::Udp => Kind::Udp,
-            Self::UdpStream => Kind::UdpStream,
-            Self::Icmp => Kind::Icmp,
-            Self::Other => Kind::Other,
-            Self::OtherStream => Kind::OtherStream,
+            Self::Tcp(Phase::HalfOpen) => ConnectionKind::HalfOpen,
+            Self::Tcp(Phase::Established) => ConnectionKind::Established,
+            Self::Tcp(Phase::Doubted) => ConnectionKind::Doubted,
+            Self::Tcp(Phase::Finishing) => ConnectionKind::Finishing,
+            Self::Tcp(Phase::Closed) => ConnectionKind::Closed,
+            Self::Udp => ConnectionKind::Udp,
+            Self::UdpStream => ConnectionKind::UdpStream,
+            Self::Icmp => ConnectionKind::Icmp,
+            Self::Other => ConnectionKind::Other,
+            Self::OtherStream => ConnectionKind::OtherStream,
         }
     }
 }

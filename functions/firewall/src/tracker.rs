@@ -11,7 +11,7 @@ use std::sync::Arc;
 use warpline_packet::wire::{Ipv4, Ipv6, icmpv4, icmpv6, ip_protocol, ipv6_ext};
 use warpline_packet::{Batch, Flags, Instant, Packet, ScratchWord};
 
-use super::connections::{Connections, Found, NoPlace, Opened};
+use super::connections::{Connections, FoundConnection, NoPlace, Opened};
 use super::flow_key::FlowKey;
 use super::progress::Progress;
 use super::rule_set::{Decision, RuleSet};
@@ -213,7 +213,7 @@ impl Tracker {
     fn go_on_tcp(
         &mut self,
         packet: &Packet<'_>,
-        found: Found,
+        found: FoundConnection,
         conversation: Conversation,
         verdict: Verdict,
     ) -> Standing {
@@ -297,7 +297,12 @@ impl Tracker {
     }
 
     /// A packet of a connection moves it on, unless the rules drop it.
-    fn go_on(&mut self, packet: &Packet<'_>, found: Found, progress: Progress) -> Standing {
+    fn go_on(
+        &mut self,
+        packet: &Packet<'_>,
+        found: FoundConnection,
+        progress: Progress,
+    ) -> Standing {
         if self.accepts_established(packet) {
             self.connections.touch(found, progress, packet.timestamp());
         }

@@ -1,6 +1,7 @@
 //! The function's table in the chain file: what was typed, and what it means.
 
 use std::net::SocketAddr;
+use std::str::FromStr;
 
 use super::record::Form;
 use warpline_nf::{Destination, Key, Section};
@@ -85,6 +86,20 @@ pub(super) struct Config {
     pub(super) domain: u32,
 }
 
+/// The address of a collector.
+struct Collector(SocketAddr);
+
+impl FromStr for Collector {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let told = "must be an IP address and a port, such as 192.0.2.7:4739 or [2001:db8::7]:4739; \
+                    names are not resolved";
+        let address = text.parse().ok().filter(|address: &SocketAddr| address.port() > 0);
+        address.map(Self).ok_or(told)
+    }
+}
+
 /// Reads the table; `None` where mistakes were noted.
 pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
     let (ipfix, csv) = (section.destination("ipfix"), section.destination("csv"));
@@ -99,7 +114,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
     }
     let config = Config {
         ipfix,
-        ipfix_udp: section.parsed("ipfix_udp"),
+        ipfix_udp: section.parsed("ipfix_udp").map(|Collector(address)| address),
         csv,
         form: section.choice("export", &FORMS, Form::Biflow),
         active_us: active_s * 1_000_000,

@@ -4,7 +4,7 @@ use warpline_nf::Counter;
 
 /// All of them.
 pub(crate) const COUNTERS: &[Counter] = &[
-    Counter::gauge("flows", "flows", "flows at present"),
+    Counter::total("flows", "flows", "flows that began"),
     Counter::peak("flows_peak", "flows", "the most flows, summed over the shards"),
     Counter::total("metered", "packets", "packets in records"),
     Counter::total("not_ip", "packets", "packets that are not IP"),

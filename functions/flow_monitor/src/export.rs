@@ -1,6 +1,6 @@
 //! The report: writes finished records as IPFIX and CSV, and counts heavy hitters.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Exporter {
         let ipfix = open(&config.ipfix, ipfix::format(form))?;
         let lines = Format::lines().beginning(move |_| csv::header(form).into());
         let csv = open(&config.csv, lines)?;
-        let open = |to| Datagrams::open(to, outputs.is_live());
+        let open = |to| Datagrams::open(to, outputs);
         let udp = config.ipfix_udp.map(open).transpose()?;
         let of_file = |file| {
             (Encoder::new(form, domain, FILE_MESSAGE_LEN, FILE_TEMPLATE_EVERY, u32::MAX), file)
@@ -66,7 +66,10 @@ impl Exporter {
             ipfix: ipfix.map(of_file),
             sends_early: config.ipfix.as_ref().is_some_and(|output| output.path().is_none()),
             udp: udp.map(of_socket),
-            csv: csv.map(|file| (csv::header(form).to_owned(), file)),
+            csv: csv.map(|file| {
+                let header = if file.continues() { "" } else { csv::header(form) };
+                (header.to_owned(), file)
+            }),
             form,
             hitters: Hitters::new(config.heavy, config.top, seed),
             records: 0,
@@ -129,6 +132,7 @@ impl Report for Exporter {
             header.clear();
         }
         self.rest();
+        self.udp.iter_mut().for_each(|(_, datagrams)| datagrams.finish());
         let ipfix = self.ipfix.iter_mut().map(|(_, file)| file);
         let files = ipfix.chain(self.csv.iter_mut().map(|(_, file)| file));
         let errors: Vec<String> = files.filter_map(RecordBuffer::finish).collect();
@@ -161,23 +165,26 @@ struct Datagrams {
     is_connected: bool,
     sent: u64,
     errors: u64,
+    /// Takes a warning about the first error.
+    outputs: Outputs,
 }
 
 impl Datagrams {
     /// A socket that waits for room, but not in a live chain.
-    fn open(to: SocketAddr, is_live: bool) -> Result<Self, String> {
+    fn open(to: SocketAddr, outputs: &Outputs) -> Result<Self, String> {
         let any: SocketAddr = match to {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let socket = UdpSocket::bind(any).and_then(|socket| {
             socket.set_write_timeout(Some(UDP_PATIENCE))?;
-            socket.set_nonblocking(is_live)?;
+            socket.set_nonblocking(outputs.is_live())?;
             Ok(socket)
         });
         let socket =
             socket.map_err(|error| format!("can't open a socket to {to}: {}", plain(&error)))?;
-        Ok(Self { socket, to, is_connected: false, sent: 0, errors: 0 })
+        let outputs = outputs.clone();
+        Ok(Self { socket, to, is_connected: false, sent: 0, errors: 0, outputs })
     }
 
     fn send(&mut self, message: &[u8]) {
@@ -185,14 +192,32 @@ impl Datagrams {
             self.is_connected = self.socket.connect(self.to).is_ok();
         }
         let mut sent = self.socket.send(message);
-        if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+        if let Err(error) = &sent
+            && error.kind() == ErrorKind::ConnectionRefused
+        {
             // The error is about an earlier message, and this one was not sent.
-            self.errors += 1;
+            self.count(error);
             sent = self.socket.send(message);
         }
         match sent {
             Ok(_) => self.sent += 1,
-            Err(_) => self.errors += 1,
+            Err(error) => self.count(&error),
         }
+    }
+
+    /// Takes the error of the last message, if the network has reported it.
+    fn finish(&mut self) {
+        if let Ok(Some(error)) = self.socket.take_error() {
+            self.count(&error);
+        }
+    }
+
+    /// Counts a message that is lost, and reports the first one.
+    fn count(&mut self, error: &io::Error) {
+        if self.errors == 0 {
+            let (to, why) = (self.to, plain(error));
+            self.outputs.warn(format!("collector {to}: {why}; `udp_errors` counts lost messages"));
+        }
+        self.errors += 1;
     }
 }

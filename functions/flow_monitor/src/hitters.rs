@@ -3,7 +3,7 @@
 use super::distinct::Distinct;
 use super::key::FlowKey;
 use super::record::{FlowRecord, Half, address};
-use super::space_saving::{Counter, Found, SpaceSaving};
+use super::space_saving::{Counter, CounterLookup, SpaceSaving};
 use warpline_packet::Seed;
 
 use warpline_nf::{Cell, Table};
@@ -56,8 +56,8 @@ impl Hitters {
         self.count_half(src, dst, &record.forward);
         self.count_half(dst, src, &record.reverse);
         let at = match self.flows.counter(record.as_initiator().key) {
-            Found::Own(at) => at,
-            Found::Fresh(at) | Found::TakenOver(at) => {
+            CounterLookup::Own(at) => at,
+            CounterLookup::Fresh(at) | CounterLookup::TakenOver(at) => {
                 *self.flows.extra_mut(at) = Known::default();
                 at
             }
@@ -115,9 +115,9 @@ impl Hitters {
     }
 }
 
-fn place(found: Found) -> usize {
+fn place(found: CounterLookup) -> usize {
     match found {
-        Found::Own(at) | Found::Fresh(at) | Found::TakenOver(at) => at,
+        CounterLookup::Own(at) | CounterLookup::Fresh(at) | CounterLookup::TakenOver(at) => at,
     }
 }
 

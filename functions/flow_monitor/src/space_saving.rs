@@ -36,7 +36,7 @@ pub(super) struct SpaceSaving<K, X> {
 
 /// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum CounterLookup {
     /// The key had the counter.
     Own(usize),
     /// The key got an unused counter.
@@ -62,9 +62,9 @@ impl<K: Copy + Eq + Hash, X: Default> SpaceSaving<K, X> {
     }
 
     /// The counter of `key`, its own from now on.
-    pub(super) fn counter(&mut self, key: K) -> Found {
+    pub(super) fn counter(&mut self, key: K) -> CounterLookup {
         if let Some(&at) = self.found.get(&key) {
-            return Found::Own(at as usize);
+            return CounterLookup::Own(at as usize);
         }
         if self.counters.len() < self.limit {
             let at = self.counters.len();
@@ -73,14 +73,14 @@ impl<K: Copy + Eq + Hash, X: Default> SpaceSaving<K, X> {
             self.places.push(at as u32);
             self.found.insert(key, at as u32);
             self.rise(at);
-            return Found::Fresh(at);
+            return CounterLookup::Fresh(at);
         }
         let at = self.heap[0] as usize;
         let counter = &mut self.counters[at];
         self.found.remove(&counter.key);
         self.found.insert(key, at as u32);
         (counter.key, counter.error) = (key, counter.count);
-        Found::TakenOver(at)
+        CounterLookup::TakenOver(at)
     }
 
     /// What else is known of a counter.
@@ -203,7 +203,8 @@ mod tests {
         let (mut exact, mut sketch) = (BTreeMap::new(), SpaceSaving::<u64, ()>::new(limit));
         for &(key, weight) in stream {
             *exact.entry(key).or_insert(0) += weight;
-            let (Found::Own(at) | Found::Fresh(at) | Found::TakenOver(at)) = sketch.counter(key);
+            let (CounterLookup::Own(at) | CounterLookup::Fresh(at) | CounterLookup::TakenOver(at)) =
+                sketch.counter(key);
             sketch.add(at, weight);
         }
         let total: u64 = exact.values().sum();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpline_packet::{Packet, Prefix};
 
-use super::place::{self, Place};
+use super::place::{self, UpperLayer};
 use warpline_nf::Section;
 
 /// Prefixes that are reached through the other end.
@@ -24,7 +24,7 @@ impl Destinations {
 
     /// Where to compress a packet that goes to one of them and whose payload has at least `min_len`
     /// bytes; `None` where it is to be left alone.
-    pub(super) fn compressible(&self, packet: &Packet<'_>, min_len: usize) -> Option<Place> {
+    pub(super) fn compressible(&self, packet: &Packet<'_>, min_len: usize) -> Option<UpperLayer> {
         let place = super::eligible(packet, min_len, place::to_compress)?;
         self.hold(packet).then_some(place)
     }

@@ -22,7 +22,7 @@ use adaptive::{Adaptive, SKIP};
 use codec::{Codec, Refusal, with_codec};
 use destinations::Destinations;
 use outcome::{Counter, Outcome};
-use place::{HEADER_LEN, Place, field};
+use place::{HEADER_LEN, UpperLayer, field};
 
 /// The function's name, keys, counters and access.
 pub const DEFINITION: Definition = Definition {
@@ -249,8 +249,8 @@ impl Function for Ipcomp {
 fn eligible(
     packet: &Packet<'_>,
     min_len: usize,
-    place: fn(&Packet<'_>) -> Option<Place>,
-) -> Option<Place> {
+    place: fn(&Packet<'_>) -> Option<UpperLayer>,
+) -> Option<UpperLayer> {
     if packet.malformed().is_some() || packet.has(Flags::SNAPPED | Flags::FRAGMENT) {
         return None;
     }
@@ -300,7 +300,7 @@ impl Ipcomp {
     fn compress(
         &self,
         packet: &mut PacketMut<'_>,
-        place: Place,
+        place: UpperLayer,
         level: u32,
         codec: &mut Codec,
     ) -> Outcome {
@@ -324,7 +324,7 @@ impl Ipcomp {
     fn decompress(
         &self,
         packet: &mut PacketMut<'_>,
-        place: Place,
+        place: UpperLayer,
         len_max: usize,
         codec: &mut Codec,
     ) -> Outcome {
@@ -353,7 +353,7 @@ impl Ipcomp {
 }
 
 /// The bytes from a place to the end of the IP packet.
-fn body_of<'a>(packet: Packet<'a>, place: Place) -> &'a [u8] {
+fn body_of<'a>(packet: Packet<'a>, place: UpperLayer) -> &'a [u8] {
     let end = packet.ip_end();
     packet.into_frame_for(FieldSet::CARRIED).get(place.body..end).unwrap_or(&[])
 }
@@ -369,7 +369,7 @@ fn refuse(packet: &mut PacketMut<'_>, why: Reason) -> Outcome {
 /// packet would be longer than IP allows or there is no room.
 fn replace(
     packet: &mut PacketMut<'_>,
-    place: Place,
+    place: UpperLayer,
     protocol: u8,
     parts: [&[u8]; 2],
 ) -> Option<usize> {

@@ -3,7 +3,7 @@
 use warpline_packet::Packet;
 use warpline_packet::wire::ip_protocol;
 
-pub(super) use warpline_packet::upper::Place;
+pub(super) use warpline_packet::upper::UpperLayer;
 use warpline_packet::upper::chain;
 
 /// Bytes of the IPComp header.
@@ -20,8 +20,8 @@ pub(super) mod field {
 }
 
 /// The part of a whole, well-formed packet to compress; `None` if RFC 3173 forbids compression.
-pub(super) fn to_compress(packet: &Packet<'_>) -> Option<Place> {
-    let place = Place::end_to_end(packet)?;
+pub(super) fn to_compress(packet: &Packet<'_>) -> Option<UpperLayer> {
+    let place = UpperLayer::end_to_end(packet)?;
     let taken = matches!(
         place.protocol,
         // Compressed, encrypted, or signed as it is: a change would break what the receiver checks
@@ -35,12 +35,12 @@ pub(super) fn to_compress(packet: &Packet<'_>) -> Option<Place> {
 
 /// Where the IPComp header of a whole, well-formed packet stands, if it has one. `None` also after
 /// AH: AH signs the packet as it is and is checked before decompression (RFC 3173, 2).
-pub(super) fn to_decompress(packet: &Packet<'_>) -> Option<Place> {
+pub(super) fn to_decompress(packet: &Packet<'_>) -> Option<UpperLayer> {
     if packet.protocol() != ip_protocol::IPCOMP {
         return None;
     }
     if packet.version() == 6 && chain(packet).any(|place| place.protocol == ip_protocol::AH) {
         return None;
     }
-    Place::last(packet).filter(|place| place.protocol == ip_protocol::IPCOMP)
+    UpperLayer::last(packet).filter(|place| place.protocol == ip_protocol::IPCOMP)
 }

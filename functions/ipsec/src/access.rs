@@ -55,8 +55,8 @@ pub(super) struct Of {
     pub(super) reassembles: bool,
     /// Whether ICMP errors are made.
     pub(super) answers: bool,
-    /// The share of packets that come by SAs with selectors.
-    pub(super) with_selectors: f32,
+    /// The share of packets that are checked once they are opened.
+    pub(super) checked: f32,
     /// Whether it asks from which side packets come.
     pub(super) asks_sides: bool,
     pub(super) at: At,
@@ -69,13 +69,13 @@ impl Of {
         outcome: FieldSet::EMPTY,
         reassembles: true,
         answers: true,
-        with_selectors: 0.0,
+        checked: 0.0,
         asks_sides: true,
         at: At::Only,
     };
 
     pub(super) const fn access(self) -> Access {
-        let Self { words, outcome, answers, with_selectors, at, .. } = self;
+        let Self { words, outcome, answers, checked, at, .. } = self;
         let settles = FieldSet::of(&[Field::Verdict, Field::Flagged]);
         // Frames of packets that are not flagged are left alone after the cipher.
         let counted = FieldSet::of(&[
@@ -97,13 +97,13 @@ impl Of {
             before: ReadWrite::new(asked, decides),
             run: ReadWrite::new(BYTES.union(words), BYTES.union(settles).union(outcome)),
             after: ReadWrite::new(counted.union(words), FieldSet::of(&[Field::Verdict])),
-            // Packets to open again, to compare with selectors, and to answer.
+            // Packets to open again, to check, and to answer.
             after_flagged: match at.opens() {
                 true => ReadWrite::new(reads_flagged, BYTES),
                 false => ReadWrite::new(reads_flagged, FieldSet::EMPTY),
             },
             flagged_share: match at.opens() {
-                true => with_selectors.max(FLAGGED_SHARE_LEAST),
+                true => checked.max(FLAGGED_SHARE_LEAST),
                 false => FLAGGED_SHARE_LEAST,
             },
         }

@@ -32,7 +32,7 @@ fn peers(sa: &Sa) -> Peers {
 
 impl Forwarding {
     pub(super) fn of(database: &Database) -> Self {
-        let Database { sas, policies } = database;
+        let Database { sas, policies, .. } = database;
         let protecting = Protecting::new(sas, policies);
         let mut found = Self::default();
         let inbound = sas.iter().enumerate().filter(|(_, sa)| sa.direction == Direction::In);

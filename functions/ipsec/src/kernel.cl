@@ -102,7 +102,7 @@ FUNCTION void close_packet(Task t, u32 place, u32 esp_at, Plain plain)
     }
     if (plain.outcome == OUTCOME_PLAIN) plain.outcome = strip(t, esp_at + HEADER_LEN_ESP + t.sa[SA_IV_LEN], &plain);
     set_outcome(p, plain.outcome);
-    if (t.sa[SA_SELECTORS] && plain.outcome == OUTCOME_PLAIN) flag(p, place);
+    if (t.sa[SA_CHECKED] && plain.outcome == OUTCOME_PLAIN) flag(p, place);
 }
 
 /* The kernels that open have three blocks for the work on a packet, each of which finds the packet again: what would be kept of it takes

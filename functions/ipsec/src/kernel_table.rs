@@ -41,7 +41,7 @@ const BLOCK_LEN: usize = DIRECTION + 6;
 const DSCP: usize = DIRECTION + 7;
 const ECN: usize = DIRECTION + 8;
 const DONT_FRAGMENT: usize = DIRECTION + 9;
-const SELECTORS: usize = DIRECTION + 10;
+const CHECKED: usize = DIRECTION + 10;
 const SPI: usize = DIRECTION + 12;
 const UDP_HEADER: usize = SPI + 4;
 const OUTER_HEADER: usize = UDP_HEADER + udp::HEADER_LEN;
@@ -74,7 +74,7 @@ pub(super) const PLACES: &[(&str, usize)] = &[
     ("SA_DSCP", DSCP),
     ("SA_ECN", ECN),
     ("SA_DONT_FRAGMENT", DONT_FRAGMENT),
-    ("SA_SELECTORS", SELECTORS),
+    ("SA_CHECKED", CHECKED),
     ("SA_SPI", SPI),
     ("SA_UDP_HEADER", UDP_HEADER),
     ("SA_OUTER_HEADER", OUTER_HEADER),
@@ -166,7 +166,7 @@ fn put_form(row: &mut [u8], sa: &Sa, shape: &Shape) {
         (DSCP, sa.outer.dscp.map_or(DSCP_COPY, |dscp| dscp << 2)),
         (ECN, sa.outer.ecn.into()),
         (DONT_FRAGMENT, sa.outer.dont_fragment as u8),
-        (SELECTORS, shape.has_selectors.into()),
+        (CHECKED, shape.is_checked.into()),
     ];
     bytes.into_iter().for_each(|(at, byte)| row[at] = byte);
     put(row, SPI, &sa.spi.to_be_bytes());
@@ -192,7 +192,7 @@ mod tests {
         let sas = vec![cases::sa(suite, Direction::In, key, &[])];
         build(
             &Tables::build(
-                Database { sas, policies: Vec::new() },
+                Database { sas, ..Database::default() },
                 warpline_packet::Seed::default(),
             )
             .unwrap(),

@@ -9,12 +9,12 @@ use super::tables::{TRAILER_LEN, Tables};
 
 /// The SAs of a function, those of equal lengths together.
 pub(super) struct Lengthening {
-    kinds: Vec<(Kind, i64)>,
+    kinds: Vec<(EspLengths, i64)>,
 }
 
 /// Lengths of an SA's ESP.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Kind {
+struct EspLengths {
     direction: Direction,
     /// Bytes of the IP header that stays in front, in transport mode.
     kept: usize,
@@ -27,14 +27,14 @@ struct Kind {
 
 impl Lengthening {
     pub(super) fn of(tables: &Tables, at: At) -> Self {
-        let mut kinds: Vec<(Kind, i64)> = Vec::new();
+        let mut kinds: Vec<(EspLengths, i64)> = Vec::new();
         let is_here = |direction| match direction {
             Direction::In => at.opens(),
             Direction::Out => at.seals(),
         };
         let sas = tables.sas.iter().zip(&tables.shapes);
         for (sa, shape) in sas.filter(|(sa, _)| is_here(sa.direction)) {
-            let kind = Kind {
+            let kind = EspLengths {
                 direction: sa.direction,
                 kept: if shape.outer_len() > 0 { 0 } else { ipv4::HEADER_LEN },
                 head: shape.outer_len() + shape.head_len(),
@@ -66,7 +66,7 @@ impl Lengthening {
     }
 }
 
-impl Kind {
+impl EspLengths {
     /// Bytes that sealing adds after the payload of an IP packet of `len` bytes: the least padding
     /// (RFC 4303, 2.4), trailer, ICV.
     fn tail_sealed(&self, len: usize) -> usize {

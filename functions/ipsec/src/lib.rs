@@ -149,11 +149,12 @@ struct Ipsec {
     successor: Successor,
 }
 
-/// The share of SAs that open that have selectors.
-fn share_with_selectors(tables: &Tables) -> f32 {
-    let opening = || tables.sas.iter().filter(|sa| sa.direction == Direction::In);
-    let with = opening().filter(|sa| !sa.selectors.is_empty()).count();
-    with as f32 / opening().count().max(1) as f32
+/// The share of SAs that open whose packets are checked.
+fn share_checked(tables: &Tables) -> f32 {
+    let both = || tables.sas.iter().zip(&tables.shapes);
+    let opening = || both().filter(|(sa, _)| sa.direction == Direction::In);
+    let checked = opening().filter(|(_, shape)| shape.is_checked).count();
+    checked as f32 / opening().count().max(1) as f32
 }
 
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
@@ -209,7 +210,7 @@ impl Ipsec {
             outcome: words.outcome(),
             reassembles: reassembles && at.opens(),
             answers: answers && at.seals(),
-            with_selectors: share_with_selectors(tables),
+            checked: share_checked(tables),
             asks_sides: !settings.ports.is_empty() && at.opens(),
             at,
         };

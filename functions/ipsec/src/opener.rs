@@ -26,7 +26,7 @@ use super::traffic::Traffic;
 use super::words::{Task, Words, Work};
 use super::{Ipsec, MTU_LEAST_V6, reason, report, work};
 use warpline_nf::{After, Emit, Function, Report, StateHalf};
-use warpline_packet::upper::Place;
+use warpline_packet::upper::UpperLayer;
 use warpline_rewrite::icmp_errors::{Errors, Problem};
 
 /// The state of an SA that opens; the data of every packet are at the front, in one cache line.
@@ -107,7 +107,7 @@ impl Opener {
                 let packet = packet.as_packet();
                 let (len, now) = (packet.ip_end() - packet.l3_offset(), packet.timestamp());
                 let sa = tables.row(task.row).0;
-                if !is_carried(sa, packet) {
+                if !is_carried(tables, task.row, packet) {
                     Err(reason::SELECTOR_MISMATCH)
                 } else if !carried.admits(len, now, &sa.lifetime, refusals) {
                     Err(reason::LIFETIME)
@@ -205,7 +205,7 @@ impl Opener {
         let kept = match sa.mode {
             Mode::Tunnel => 0,
             Mode::Transport => {
-                Place::end_to_end(packet).map_or(0, |place| place.body - packet.l3_offset())
+                UpperLayer::end_to_end(packet).map_or(0, |place| place.body - packet.l3_offset())
             }
         };
         let mtu = shape.len_max(kept, sa.outer.mtu.into());
@@ -219,12 +219,11 @@ impl Opener {
     }
 }
 
-/// Whether an SA may carry this packet (RFC 4301, 5.2, 4). `run` flagged a packet whose SA has
-/// selectors.
-fn is_carried(sa: &Sa, packet: Packet<'_>) -> bool {
-    sa.selectors.is_empty()
+/// Whether an SA may carry this packet (RFC 4301, 5.2, 4). `run` flagged it if its SA is checked.
+fn is_carried(tables: &Tables, row: u16, packet: Packet<'_>) -> bool {
+    !tables.shape(row).is_checked
         || Traffic::of(packet.into_frame_for(ASKED), &packet.headers())
-            .is_some_and(|traffic| sa.selectors.iter().any(|selector| traffic.is_of(selector)))
+            .is_some_and(|traffic| tables.carries(row, &traffic))
 }
 
 impl After for Opener {

@@ -32,7 +32,8 @@ pub(super) enum Fate {
 pub(super) fn fate(tables: &Tables, bypasses: bool, packet: Packet<'_>, was_opened: bool) -> Fate {
     let headers = packet.headers();
     let frame = packet.into_frame_for(ASKED);
-    let Some(decision) = tables.decide_outbound(frame, &headers) else { return Fate::NotIp };
+    let decision = tables.decide_outbound(frame, &headers, was_opened);
+    let Some(decision) = decision else { return Fate::NotIp };
     if headers.flags.has(Flags::ANSWER) {
         let cause = cause(frame, &headers);
         return fate_of_answer(tables, bypasses, decision, cause, was_opened);

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
+use std::sync::Arc;
 
 use warpline_packet::Prefix;
 use zeroize::Zeroizing;
@@ -16,6 +17,28 @@ pub struct Database {
     pub sas: Vec<Sa>,
     /// The first that matches decides.
     pub policies: Vec<Policy>,
+    /// The policies for packets that an SA opened, if they are others.
+    pub policies_of_opened: Option<Vec<Policy>>,
+    /// The first that matches an opened packet decides whether its SA may carry it.
+    pub inbound: Vec<Inbound>,
+}
+
+/// An inbound policy (RFC 4301, 5.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inbound {
+    /// The packets.
+    pub selector: Selector,
+    /// The SAs that may carry them.
+    pub carriers: Carriers,
+}
+
+/// SAs of an inbound policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carriers {
+    /// Any, as the packets may also come in the clear.
+    Any,
+    /// These places in [`Database::sas`], ascending. Equal lists are one.
+    These(Arc<[usize]>),
 }
 
 /// Whether an SA protects packets or takes the protection off.

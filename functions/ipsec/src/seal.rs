@@ -8,7 +8,7 @@ use warpline_packet::{Flags, Headers, LinkType, PacketMut};
 use super::outer::{self, Inner};
 use super::shape::Shape;
 use super::tables::{ESP_HEADER_LEN, TRAILER_LEN};
-use warpline_packet::upper::Place;
+use warpline_packet::upper::UpperLayer;
 
 /// Where ESP lies in a frame: from the SPI to the end of the ICV.
 #[derive(Clone, Copy, Debug, Default)]
@@ -188,7 +188,7 @@ fn carried(packet: &PacketMut<'_>, headers: &Headers, shape: &Shape) -> Option<C
         let protocol = payload_protocol(headers.version);
         return Some(Carried { body, len: end.checked_sub(body)?, protocol, next_at: None });
     }
-    let Place { next_at, body, protocol } = Place::end_to_end(&packet.as_packet())?;
+    let UpperLayer { next_at, body, protocol } = UpperLayer::end_to_end(&packet.as_packet())?;
     Some(Carried { body, len: end.checked_sub(body)?, protocol, next_at: Some(next_at) })
 }
 

@@ -27,7 +27,7 @@ use super::tables::{Class, Tables};
 use super::words::{TOGETHER, Task, Words, Work};
 use super::{Ipsec, Options, reason, report};
 use warpline_nf::{Before, Emit, Function, Ports, Report, Side, StateHalf};
-use warpline_packet::upper::Place;
+use warpline_packet::upper::UpperLayer;
 use warpline_streams::reassembly::{Reassembly, Taken, Why};
 
 /// The longest IP packet: RFC 791, 3.1; of IPv6 without its header.
@@ -324,7 +324,7 @@ fn check_all(
     let kept = match shape.outer_version() {
         // RFC 4303, 3.1.1: whole datagrams alone.
         0 if packet.has(Flags::FRAGMENT) => return Err(reason::FRAGMENT),
-        0 => match Place::end_to_end(&packet.as_packet()) {
+        0 => match UpperLayer::end_to_end(&packet.as_packet()) {
             Some(place) => place.body - packet.l3_offset(),
             None => return Err(reason::MALFORMED),
         },

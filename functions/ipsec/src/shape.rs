@@ -7,7 +7,7 @@ use warpline_packet::wire::{ip_protocol, ipv4, ipv6, udp};
 
 use super::cipher::icv_len;
 use super::outer::ECN;
-use super::sa::{Lifetime, Mode, Outer, Sa};
+use super::sa::{Direction, Lifetime, Mode, Outer, Sa};
 use super::tables::{ESP_HEADER_LEN, TRAILER_LEN};
 
 /// The layout of an SA's ESP, and the data of the SA that every packet reads: one cache line.
@@ -31,9 +31,10 @@ pub(super) struct Shape {
     /// Text and trailer are a multiple of so many bytes, a power of two.
     block_len: u8,
     pub(super) esn: bool,
-    /// Whether it has limits or selectors, which the SA itself says.
+    /// Whether it has limits or `is_checked`.
     pub(super) has_terms: bool,
-    pub(super) has_selectors: bool,
+    /// Whether selectors or inbound policies decide which packets it may carry.
+    pub(super) is_checked: bool,
     /// The longest packet that is not too long for the way once it is in a tunnel.
     pub(super) tunnelled_len_max: u16,
     /// The bits of an inner traffic class that are copied to the header of a tunnel, and those that
@@ -45,7 +46,8 @@ pub(super) struct Shape {
 const _: () = assert!(size_of::<Shape>() == 64);
 
 impl Shape {
-    pub(super) fn of(sa: &Sa) -> Self {
+    /// The shape of an SA, beside inbound policies or without.
+    pub(super) fn of(sa: &Sa, has_inbound_policies: bool) -> Self {
         let mut addresses = [0; 32];
         let (version, header_len) = match (sa.src, sa.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -61,6 +63,8 @@ impl Shape {
         };
         let outer_len = if sa.mode == Mode::Tunnel { header_len } else { 0 };
         let has_limits = sa.lifetime != Lifetime::default();
+        let by_policy = has_inbound_policies && sa.direction == Direction::In;
+        let is_checked = by_policy || !sa.selectors.is_empty();
         let mut shape = Self {
             addresses,
             spi: sa.spi,
@@ -73,8 +77,8 @@ impl Shape {
             icv_len: icv_len(sa.cipher, sa.auth) as u8,
             block_len: sa.cipher.block_len() as u8,
             esn: sa.esn,
-            has_terms: has_limits || !sa.selectors.is_empty(),
-            has_selectors: !sa.selectors.is_empty(),
+            has_terms: has_limits || is_checked,
+            is_checked,
             tunnelled_len_max: 0,
             // RFC 6040, 4.1: normal mode copies the mark, compatibility mode doesn't.
             class_kept: if sa.outer.dscp.is_some() { 0 } else { !ECN }

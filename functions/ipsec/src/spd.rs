@@ -38,7 +38,7 @@ pub(super) enum Decision {
 #[derive(Debug)]
 struct Searched<A> {
     search: Search<A>,
-    policies: Vec<Found<A>>,
+    policies: Vec<PolicyEntry<A>>,
     /// The row of the SA by which each of them protects, close together.
     rows: Vec<Option<u16>>,
 }
@@ -55,7 +55,7 @@ enum Search<A> {
 /// A policy of one IP version, and its conditions besides the destination: for IPv4 one cache line.
 #[repr(align(64))]
 #[derive(Clone, Copy, Debug)]
-struct Found<A> {
+struct PolicyEntry<A> {
     /// First and last.
     src: [A; 2],
     protocol: Option<u8>,
@@ -67,7 +67,7 @@ struct Found<A> {
     action: Action,
 }
 
-impl<A: Address> Found<A> {
+impl<A: Address> PolicyEntry<A> {
     fn new(policy: &Policy) -> Self {
         let Selector { src, protocol, src_ports, dst_ports, .. } = &policy.selector;
         let (first, last) = src.bounds();
@@ -213,7 +213,7 @@ impl<A: Address> Searched<A> {
             Action::Bypass | Action::Discard => None,
         };
         let rows = own.iter().map(row).collect();
-        Ok(Self { search, policies: own.into_iter().map(Found::new).collect(), rows })
+        Ok(Self { search, policies: own.into_iter().map(PolicyEntry::new).collect(), rows })
     }
 
     #[inline]
@@ -235,7 +235,7 @@ impl<A: Address> Searched<A> {
     }
 
     #[inline(always)]
-    fn first(&self, key: &SearchKey<A>) -> Option<&Found<A>> {
+    fn first(&self, key: &SearchKey<A>) -> Option<&PolicyEntry<A>> {
         match &self.search {
             Search::ByDst(by_dst) => {
                 for &place in by_dst.find(key.dst)? {

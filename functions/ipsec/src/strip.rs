@@ -8,7 +8,7 @@ use super::outer::{ECN, Inner, ecn_out};
 use super::seal::Stretch;
 use super::shape::Shape;
 use super::tables::{ESP_HEADER_LEN, TRAILER_LEN};
-use warpline_packet::upper::Place;
+use warpline_packet::upper::UpperLayer;
 
 /// What became of a packet that came by ESP, as a number in its scratch word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +223,7 @@ fn strip_transport(
     len: usize,
     protocol: u8,
 ) -> Outcome {
-    let Some(place) = Place::last(&packet.as_packet()) else { return Outcome::Malformed };
+    let Some(place) = UpperLayer::last(&packet.as_packet()) else { return Outcome::Malformed };
     let (l3, was, old_len) = (packet.l3_offset(), place.protocol, packet.ip_len());
     let front = text_at - place.body;
     let tail = packet.len() - (text_at + len);

@@ -11,7 +11,7 @@ use warpline_packet::{
 
 use super::access::ASKED;
 use super::cipher::{Cipher, KeyTable, icv_len};
-use super::sa::{Action, Database, Direction, Policy, Sa, Selector};
+use super::sa::{Action, Carriers, Database, Direction, Inbound, Policy, Sa, Selector};
 use super::shape::Shape;
 use super::spd::{Decision, Spd};
 use super::traffic::{Esp, Traffic, addresses};
@@ -35,6 +35,9 @@ pub(super) struct Tables {
     /// By shard, and of all shards, the rows of the SAs of each direction, by their slot.
     rows: Vec<[Vec<u16>; 2]>,
     spd: Spd,
+    /// The policies for packets that an SA opened, if they are others.
+    spd_of_opened: Option<Spd>,
+    inbound: InboundPolicies,
     /// What may come by an SA that opens, and by which.
     protected: Spd,
     index: SpiIndex,
@@ -55,6 +58,37 @@ struct Home {
     shard: u8,
     /// The SA's place among those of its direction in its shard, and among all.
     slots: [u16; 2],
+}
+
+/// The inbound policies. The SPD has their numbers.
+#[derive(Debug)]
+struct InboundPolicies {
+    spd: Spd,
+    carriers: Vec<Carriers>,
+}
+
+impl InboundPolicies {
+    fn build(all: Vec<Inbound>) -> Result<Self, TooLarge> {
+        let numbered = all.iter().enumerate().map(|(number, own)| Policy {
+            selector: own.selector.clone(),
+            action: Action::Protect(number),
+        });
+        let spd = Spd::build(&numbered.collect::<Vec<_>>())?;
+        Ok(Self { spd, carriers: all.into_iter().map(|own| own.carriers).collect() })
+    }
+
+    /// Whether the first that matches lets the SA of `row` carry the traffic. Without one the
+    /// selectors of the SA decide.
+    fn admit(&self, row: u16, traffic: &Traffic) -> bool {
+        match self.spd.decide(traffic) {
+            Decision::Is(Action::Protect(number)) => match &self.carriers[number] {
+                Carriers::Any => true,
+                Carriers::These(rows) => rows.binary_search(&usize::from(row)).is_ok(),
+            },
+            Decision::Uncertain => false,
+            Decision::Is(_) | Decision::None => true,
+        }
+    }
 }
 
 /// The kind of a packet, and its treatment.
@@ -79,7 +113,7 @@ impl Tables {
     /// [`TooLarge`]: too many policies, too different ones.
     pub(super) fn build(database: Database, seed: Seed) -> Result<Self, TooLarge> {
         let hasher = FlowHasher::new(seed);
-        let Database { sas, policies } = database;
+        let Database { sas, policies, policies_of_opened, inbound: admitted } = database;
         let mut rows = vec![[Vec::new(), Vec::new()]; SHARDS + 1];
         let home = |(row, sa): (usize, &Sa)| {
             let shard = usize::from(hasher.shard(hasher.addresses(sa.src, sa.dst)));
@@ -103,8 +137,12 @@ impl Tables {
         let protected: Vec<Policy> =
             sas.iter().enumerate().filter(opens).flat_map(selectors).collect();
         let takes_udp = inbound(&sas).any(|sa| sa.encap.is_some());
+        let has_inbound = !admitted.is_empty();
+        let spd_of_opened = policies_of_opened.map(|own| Spd::build(&own)).transpose()?;
         Ok(Self {
             spd: Spd::build(&policies)?,
+            spd_of_opened,
+            inbound: InboundPolicies::build(admitted)?,
             protected: Spd::build(&protected)?,
             keys: KeyTable::new(&sas),
             index: SpiIndex::build(&sas),
@@ -116,7 +154,7 @@ impl Tables {
             homes,
             hashes: sas.iter().map(|sa| hasher.addresses(sa.src, sa.dst)).collect(),
             hasher,
-            shapes: sas.iter().map(Shape::of).collect(),
+            shapes: sas.iter().map(|sa| Shape::of(sa, has_inbound)).collect(),
             sas,
         })
     }
@@ -188,10 +226,25 @@ impl Tables {
         self.spd.decide_packet(frame, headers).map_or(Class::NotIp, Class::Clear)
     }
 
-    /// The decision about a packet in the clear; `None` if it is not IP or cut in its IP header.
+    /// The decision about a packet in the clear that leaves; `None` if it is not IP or cut in its
+    /// IP header.
     #[inline(always)]
-    pub(super) fn decide_outbound(&self, frame: &[u8], headers: &Headers) -> Option<Decision> {
-        self.spd.decide_packet(frame, headers)
+    pub(super) fn decide_outbound(
+        &self,
+        frame: &[u8],
+        headers: &Headers,
+        was_opened: bool,
+    ) -> Option<Decision> {
+        let of_opened = self.spd_of_opened.as_ref().filter(|_| was_opened);
+        of_opened.unwrap_or(&self.spd).decide_packet(frame, headers)
+    }
+
+    /// Whether the SA of `row` may carry such traffic (RFC 4301, 5.2, 4).
+    pub(super) fn carries(&self, row: u16, traffic: &Traffic) -> bool {
+        let selectors = &self.sas[usize::from(row)].selectors;
+        let is_selected =
+            selectors.is_empty() || selectors.iter().any(|selector| traffic.is_of(selector));
+        is_selected && self.inbound.admit(row, traffic)
     }
 
     /// The decision about such traffic.

@@ -14,11 +14,11 @@ use super::traffic::Esp;
 use super::words::{TOGETHER, Task, Words, Work};
 
 /// Packets that are ciphered together.
-type Plan = ArrayVec<Entry, JOBS_MAX>;
+type Plan = ArrayVec<PacketWork, JOBS_MAX>;
 type Jobs<'b> = ArrayVec<Job<'b>, JOBS_MAX>;
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct PacketWork {
     index: u16,
     row: u16,
     sequence: u64,
@@ -49,13 +49,13 @@ pub(super) fn run(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &W
             }
             if task.work == Work::Open {
                 match stretch(packet) {
-                    Some(esp) => to_open.push(Entry { index, row, sequence, esp }),
+                    Some(esp) => to_open.push(PacketWork { index, row, sequence, esp }),
                     None => flag_closed(packet, tables.shape(row)),
                 }
                 continue;
             }
             match seal::wrap(packet, tables.shape(row), sequence) {
-                Some(esp) => to_seal.push(Entry { index, row, sequence, esp }),
+                Some(esp) => to_seal.push(PacketWork { index, row, sequence, esp }),
                 None => {
                     packet.flag();
                     packet.drop(reason::TOO_BIG);
@@ -115,7 +115,7 @@ fn open_all(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &Words, 
         }
         let outcome = strip::strip(packet, shape, entry.esp);
         words.set_outcome(packet, outcome);
-        if shape.has_selectors && outcome == Outcome::Plain {
+        if shape.is_checked && outcome == Outcome::Plain {
             packet.flag();
         }
     }
@@ -141,7 +141,7 @@ pub(super) fn open_one(
     engine: &Engine,
 ) -> Outcome {
     let Some(esp) = stretch(&batch.packet_mut(index)) else { return Outcome::Closed };
-    let entry = Entry { index: index as u16, row, sequence, esp };
+    let entry = PacketWork { index: index as u16, row, sequence, esp };
     if !open(batch, tables, engine, &[entry]).contains(&true) {
         return Outcome::Closed;
     }
@@ -153,7 +153,7 @@ fn open(
     batch: &mut Batch,
     tables: &Tables,
     engine: &Engine,
-    entries: &[Entry],
+    entries: &[PacketWork],
 ) -> ArrayVec<bool, JOBS_MAX> {
     let mut jobs = Jobs::new_const();
     add_jobs(&mut jobs, batch, entries);
@@ -164,7 +164,7 @@ fn open(
 /// Adds the cipher's jobs of `entries`, with ascending packet indices, to the empty list. They are
 /// long to move, so they are built in place.
 #[inline(always)]
-fn add_jobs<'b>(jobs: &mut Jobs<'b>, batch: &'b mut Batch, entries: &[Entry]) {
+fn add_jobs<'b>(jobs: &mut Jobs<'b>, batch: &'b mut Batch, entries: &[PacketWork]) {
     let frames = batch.frames_mut(entries.iter().map(|entry| entry.index.into()));
     for (entry, frame) in entries.iter().zip(frames) {
         let esp = frame.get_mut(entry.esp.range()).unwrap_or(&mut []);

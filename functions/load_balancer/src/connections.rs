@@ -2,26 +2,25 @@
 //!
 //! A connection takes one cache line of a slab. It is found by its client and VIP. If answers come
 //! back through the balancer, it is also found by its client and backend. The connections of one
-//! [`Kind`] share an idle time and one queue, in the order of last use. So a full table can tell at
-//! once whether one has expired. If none has, it evicts the head of the longest queue of a
-//! low-value kind. A new connection is refused if and only if other kinds take every place. Use is
-//! recorded to the second, rounded up: a busy connection moves in its queue once a second.
+//! [`ConnectionKind`] share an idle time and one queue, in the order of last use. So a full table
+//! can tell at once whether one has expired. If none has, it evicts the head of the longest queue
+//! of a low-value kind. A new connection is refused if and only if other kinds take every place.
+//! Use is recorded to the second, rounded up: a busy connection moves in its queue once a second.
 //!
-//! Every table seeds its look-ups anew, so that an attacker cannot aim at one place. No result
-//! depends on the seed.
+//! Every table draws a key for its look-ups, so that an attacker cannot aim at one place. No result
+//! depends on the key.
 
-use core::hash::BuildHasher;
 use core::time::Duration;
-use std::hash::RandomState;
 
 use warpline_packet::Instant;
 
 use super::Refusal;
-use super::hash::mix;
+use super::hash::{client, mix};
 use warpline_rewrite::Endpoint;
 use warpline_tables::Sources;
 use warpline_tables::fullest;
 use warpline_tables::index::Index;
+use warpline_tables::keyed::HashKey;
 
 /// In the place of a number: none.
 const NONE: u32 = u32::MAX;
@@ -42,7 +41,7 @@ pub(super) const PROGRESS_KINDS: usize = 4;
 
 /// The value of a connection. Each kind has a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ConnectionKind {
     Closing,
     HalfOpen,
     /// TCP without an answer that was taken up without its SYN, or continued after it.
@@ -56,7 +55,7 @@ enum Kind {
 /// How many kinds there are.
 const KINDS: usize = 6;
 
-impl Kind {
+impl ConnectionKind {
     /// The kinds that a new connection may evict, with their counters.
     const YIELDING: [(Self, &'static str); 4] = [
         (Self::Closing, "evicted_closing"),
@@ -97,11 +96,14 @@ impl Client {
         (self.version, u128::from(upper) << 64 | u128::from(lower))
     }
 
-    /// A hash of the client and of the connection's VIP or backend, called `name`.
+    /// A hash of the client and of the VIP called `name`, the same in every process.
     #[inline]
     pub(super) const fn hash(&self, name: u64) -> u64 {
-        let kind = (self.port as u64) << 8 | self.version as u64;
-        mix(mix(self.address[1], self.address[0] ^ kind), name)
+        mix(client(self.version, self.address, self.kind()), name)
+    }
+
+    const fn kind(&self) -> u64 {
+        (self.port as u64) << 8 | self.version as u64
     }
 }
 
@@ -134,8 +136,8 @@ struct Connection {
 const _: () = assert!(size_of::<Connection>() == 64);
 
 impl Connection {
-    fn kind(&self) -> Kind {
-        Kind::of(self.progress, self.is_answered)
+    fn kind(&self) -> ConnectionKind {
+        ConnectionKind::of(self.progress, self.is_answered)
     }
 }
 
@@ -154,19 +156,19 @@ pub(super) struct Connections {
     free: u32,
     by_vip: Index,
     by_backend: Option<Index>,
-    /// By [`Kind`].
+    /// By [`ConnectionKind`].
     queues: [Queue; KINDS],
     timeouts: [Duration; PROGRESS_KINDS],
     /// No connection expires before this.
     due: Instant,
     sources: Option<Sources>,
-    seed: u64,
+    hash_key: HashKey,
     current: u64,
     pub(super) peak: u64,
     pub(super) created: u64,
     pub(super) expired: u64,
-    /// In the order of [`Kind::YIELDING`].
-    evicted: [u64; Kind::YIELDING.len()],
+    /// In the order of [`ConnectionKind::YIELDING`].
+    evicted: [u64; ConnectionKind::YIELDING.len()],
 }
 
 impl Connections {
@@ -188,18 +190,18 @@ impl Connections {
             timeouts,
             due: Instant::MAX,
             sources: Sources::new(capacity, per_source),
-            seed: RandomState::new().hash_one(0_u8),
+            hash_key: HashKey::random(),
             current: 0,
             peak: 0,
             created: 0,
             expired: 0,
-            evicted: [0; Kind::YIELDING.len()],
+            evicted: [0; ConnectionKind::YIELDING.len()],
         }
     }
 
     /// How many connections gave way, by name.
     pub(super) fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Kind::YIELDING.iter().map(|&(_, name)| name).zip(self.evicted)
+        ConnectionKind::YIELDING.iter().map(|&(_, name)| name).zip(self.evicted)
     }
 
     /// How many there are, those that expired and still have their place among them.
@@ -210,8 +212,8 @@ impl Connections {
     /// The look-up key of a connection: a hash of its client and of the name of its VIP or backend.
     #[inline]
     pub(super) fn key(&self, client: &Client, name: u64) -> u32 {
-        let hash = client.hash(name ^ self.seed);
-        (hash ^ hash >> 32) as u32
+        let (_, address) = client.source();
+        self.hash_key.of([address, name.into()], client.kind())
     }
 
     /// The first place that [`Connections::find`] or [`Connections::find_back`] looks at for `key`.
@@ -364,7 +366,7 @@ impl Connections {
         if (own.deadline, own.progress, own.is_answered) == (deadline, progress, is_answered) {
             return;
         }
-        let kind = Kind::of(progress, is_answered);
+        let kind = ConnectionKind::of(progress, is_answered);
         if own.deadline == deadline && own.kind() == kind {
             let own = &mut self.slab[number as usize];
             (own.progress, own.is_answered) = (progress, is_answered);
@@ -421,10 +423,10 @@ impl Connections {
 
     /// Lets the connection go that gives way, where one does.
     fn evict(&mut self) -> Option<()> {
-        let len = |kind: Kind| self.queues[kind as usize].len;
-        let kinds = Kind::YIELDING.iter().enumerate();
+        let len = |kind: ConnectionKind| self.queues[kind as usize].len;
+        let kinds = ConnectionKind::YIELDING.iter().enumerate();
         let place = fullest(kinds.map(|(place, &(kind, _))| (place, len(kind))))?;
-        self.remove(self.queues[Kind::YIELDING[place].0 as usize].oldest);
+        self.remove(self.queues[ConnectionKind::YIELDING[place].0 as usize].oldest);
         self.evicted[place] += 1;
         Some(())
     }

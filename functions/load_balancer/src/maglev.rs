@@ -122,7 +122,10 @@ pub(super) fn next_prime(number: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::connections::Client;
+    use core::time::Duration;
+    use std::collections::BTreeSet;
+
+    use super::super::connections::{Client, Connections, PROGRESS_KINDS};
     use super::*;
     use warpline_rewrite::Endpoint;
 
@@ -263,6 +266,22 @@ mod tests {
             let most = *counts.iter().max().unwrap();
             assert!(f64::from(most) / 62_500.0 <= 1.02, "{counts:?}");
         }
+    }
+
+    /// Half of this address is the constant of [`mix`]: it once hid the port.
+    #[test]
+    fn no_client_hides_its_port() {
+        let address = 0x2001_0db8_u128 << 96 | 0x9e37_79b9_7f4a_7c15;
+        let clients = (0..10_000).map(|port| Client::new(6, Endpoint { address, port }));
+        let clients: Vec<Client> = clients.collect();
+        let connections = Connections::new(16, 0, true, [Duration::ZERO; PROGRESS_KINDS]);
+        let keys: BTreeSet<u32> = clients.iter().map(|one| connections.key(one, 7)).collect();
+        assert!(keys.len() > 9_990, "{}", keys.len());
+        let table = Maglev::new(65_537, &backends(&[1; 16]));
+        let mut counts = [0_u32; 16];
+        clients.iter().for_each(|one| counts[table.find(one.hash(mix(5, 6))).unwrap()] += 1);
+        // 625 on average; 100 are four standard deviations.
+        assert!(counts.iter().all(|count| (525..725).contains(count)), "{counts:?}");
     }
 
     #[test]

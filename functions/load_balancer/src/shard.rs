@@ -52,9 +52,9 @@ enum Glance {
 }
 
 /// The step for a packet; `None` to let it pass unchanged.
-type Done = Result<Option<Step>, Refusal>;
+type Done = Result<Option<Treatment>, Refusal>;
 
-pub(super) enum Step {
+pub(super) enum Treatment {
     /// To the backend that is the target of this number.
     ToBackend(usize, Action),
     /// To the client, from the VIP of this number.
@@ -73,11 +73,11 @@ pub(super) enum Change {
 
 impl Counts {
     /// Counts a packet that passes.
-    pub(super) fn add(&mut self, step: &Step) {
+    pub(super) fn add(&mut self, step: &Treatment) {
         match step {
-            Step::ToBackend(_, Action::Destination) => self.to_backends += 1,
-            Step::ToClient(_, Action::Source) => self.to_clients += 1,
-            Step::ToBackend(..) | Step::ToClient(..) => self.errors += 1,
+            Treatment::ToBackend(_, Action::Destination) => self.to_backends += 1,
+            Treatment::ToClient(_, Action::Source) => self.to_clients += 1,
+            Treatment::ToBackend(..) | Treatment::ToClient(..) => self.errors += 1,
         }
     }
 }
@@ -196,10 +196,10 @@ impl BalancerShard {
         match *end {
             End::Vip(vip) => {
                 let target = self.balance.forward(vip, flow, key)?;
-                Ok(Some(Step::ToBackend(target, Action::Destination)))
+                Ok(Some(Treatment::ToBackend(target, Action::Destination)))
             }
             End::Backend(name) => match self.balance.back(name, flow, key)? {
-                Some(vip) => Ok(Some(Step::ToClient(vip, Action::Source))),
+                Some(vip) => Ok(Some(Treatment::ToClient(vip, Action::Source))),
                 None => self.pass(),
             },
             End::Neither => self.pass(),
@@ -240,12 +240,12 @@ impl BalancerShard {
         let end = self.balance.end(flow);
         let step = match end {
             End::Vip(vip) => {
-                Step::ToBackend(self.balance.known_target(vip, flow)?, Action::ErrorIn)
+                Treatment::ToBackend(self.balance.known_target(vip, flow)?, Action::ErrorIn)
             }
             End::Backend(name) => {
                 let key = self.balance.key(flow, &end);
                 match self.balance.back(name, flow, key)? {
-                    Some(vip) => Step::ToClient(vip, Action::ErrorOut),
+                    Some(vip) => Treatment::ToClient(vip, Action::ErrorOut),
                     None => return self.pass(),
                 }
             }
@@ -256,20 +256,22 @@ impl BalancerShard {
 
     /// The change of a packet that takes `step`.
     #[inline]
-    pub(super) fn change(&self, step: &Step) -> Change {
+    pub(super) fn change(&self, step: &Treatment) -> Change {
         let directory = &self.balance.config.directory;
         match (self.balance.config.fixed.mode, step) {
-            (_, &Step::ToClient(vip, action)) => {
+            (_, &Treatment::ToClient(vip, action)) => {
                 Change::Rewrite(Rewrite { action, to: directory.vip(vip).at })
             }
-            (Mode::Dnat, &Step::ToBackend(target, action)) => {
+            (Mode::Dnat, &Treatment::ToBackend(target, action)) => {
                 Change::Rewrite(Rewrite { action, to: directory.target(target).at })
             }
-            (Mode::Ipip, &Step::ToBackend(target, _)) => {
+            (Mode::Ipip, &Treatment::ToBackend(target, _)) => {
                 let target = directory.target(target);
                 Change::Tunnel(target.version, target.at)
             }
-            (Mode::Mac, &Step::ToBackend(target, _)) => Change::Mac(directory.target(target).mac),
+            (Mode::Mac, &Treatment::ToBackend(target, _)) => {
+                Change::Mac(directory.target(target).mac)
+            }
         }
     }
 

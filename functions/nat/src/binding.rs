@@ -24,6 +24,8 @@ pub(super) enum Class {
     UdpShort,
     /// A protocol without ports.
     Other,
+    /// SCTP, whose ends send heartbeats.
+    Sctp,
 }
 
 /// Whether a conversation of UDP with this remote port is short: well-known ports without those of
@@ -34,7 +36,7 @@ pub(super) const fn is_short_port(port: u16) -> bool {
 }
 
 impl Class {
-    pub(super) const COUNT: usize = 7;
+    pub(super) const COUNT: usize = 8;
 
     /// That of a new binding whose first packet goes to `remote_port`.
     pub(super) const fn first(protocol: Protocol, remote_port: u16) -> Self {
@@ -52,14 +54,14 @@ impl Class {
             Self::Established | Self::Transitory => Protocol::Tcp,
             Self::Udp | Self::UdpOpening | Self::UdpShort => Protocol::Udp,
             Self::Icmp => Protocol::Icmp,
-            Self::Other => Protocol::Other,
+            Self::Other | Self::Sctp => Protocol::Other,
         }
     }
 }
 
 /// What may give way to a new binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BindingKind {
     /// TCP whose connections were answered, and are reset or closed, or open anew.
     Closing,
     /// TCP without an answer.
@@ -71,7 +73,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl BindingKind {
     /// In the order in which they give way where there are as many, with the counter's name.
     pub(super) const ALL: [(Self, &'static str); 5] = [
         (Self::Closing, "evicted_closing"),
@@ -228,14 +230,14 @@ impl Binding {
     }
 
     /// Its kind, if that gives way.
-    pub(super) fn kind(&self) -> Option<Kind> {
+    pub(super) fn kind(&self) -> Option<BindingKind> {
         match (self.class, self.is_answered()) {
-            (Class::Transitory, true) => Some(Kind::Closing),
-            (Class::Transitory, false) => Some(Kind::HalfOpen),
-            (Class::Udp | Class::UdpOpening | Class::UdpShort, false) => Some(Kind::Udp),
-            (Class::Icmp, _) => Some(Kind::Icmp),
-            (Class::Other, false) => Some(Kind::Other),
-            (Class::Other, true)
+            (Class::Transitory, true) => Some(BindingKind::Closing),
+            (Class::Transitory, false) => Some(BindingKind::HalfOpen),
+            (Class::Udp | Class::UdpOpening | Class::UdpShort, false) => Some(BindingKind::Udp),
+            (Class::Icmp, _) => Some(BindingKind::Icmp),
+            (Class::Other | Class::Sctp, false) => Some(BindingKind::Other),
+            (Class::Other | Class::Sctp, true)
             | (Class::Established, _)
             | (Class::Udp | Class::UdpOpening | Class::UdpShort, true) => None,
         }

@@ -4,9 +4,9 @@
 //! All bindings of a class have the same idle time, so its list is in order of expiry, and the
 //! expired are at its head. [`Bindings::advance`] takes them out before anything else is done at a
 //! time: no look-up or allocation ever meets an expired one, whether or not anything swept before.
-//! Those that are worth little also lie in the list of their [`Kind`], from the one used longest
-//! ago. The head of the longest of these lists gives way where there is no place, or no port, for a
-//! new binding.
+//! Those that are worth little also lie in the list of their [`BindingKind`], from the one used
+//! longest ago. The head of the longest of these lists gives way where there is no place, or no
+//! port, for a new binding.
 
 mod ahead;
 mod creation;
@@ -21,7 +21,7 @@ use ahead::LATE_MAX;
 pub(super) use ahead::Sought;
 use order::USED_MAX;
 
-use super::binding::{Binding, Class, Kind, Outside, Upper};
+use super::binding::{Binding, BindingKind, Class, Outside, Upper};
 use super::config::Config;
 use super::conversations::Conversations;
 use super::key::Key;
@@ -37,7 +37,7 @@ use warpline_tables::index::Index;
 use warpline_tables::keyed::HashKey;
 
 /// Of each kind IPv4 and IPv6: they have different outside addresses, and so ports.
-const YIELDING: usize = 2 * Kind::ALL.len();
+const YIELDING: usize = 2 * BindingKind::ALL.len();
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -79,7 +79,7 @@ pub(super) struct Bindings {
     pub(super) created: u64,
     pub(super) expired: u64,
     /// By kind.
-    evicted: [u64; Kind::ALL.len()],
+    evicted: [u64; BindingKind::ALL.len()],
 }
 
 impl Bindings {
@@ -119,13 +119,13 @@ impl Bindings {
             peak: 0,
             created: 0,
             expired: 0,
-            evicted: [0; Kind::ALL.len()],
+            evicted: [0; BindingKind::ALL.len()],
         }
     }
 
     /// How many bindings gave way, by name.
     pub(super) fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Kind::ALL.iter().map(|&(_, name)| name).zip(self.evicted)
+        BindingKind::ALL.iter().map(|&(_, name)| name).zip(self.evicted)
     }
 
     /// How many there are.
@@ -206,7 +206,7 @@ impl Bindings {
     fn evict(&mut self, like: Option<&Key>) -> Option<()> {
         self.move_used();
         let fits = |place: usize| {
-            let (kind, v6) = (Kind::ALL[place / 2].0, place % 2 == 1);
+            let (kind, v6) = (BindingKind::ALL[place / 2].0, place % 2 == 1);
             like.is_none_or(|key| (kind.protocol(), v6) == (key.protocol, key.version == 6))
         };
         let lists = self.yielding.iter().enumerate().filter(|&(place, _)| fits(place));

@@ -8,7 +8,8 @@ use warpline_rewrite::{Fixed, Forward, InsideKey, Protocol};
 
 use super::binding::Class;
 use super::fixed_keys::{self, ForwardLine, MappedLine, SourceRule};
-use super::rules::{self, ForwardRule};
+use super::remarks;
+use super::rules::{self, ForwardRule, Places};
 use warpline_nf::{Resources, Section};
 use warpline_rewrite::addresses::{Overlap, Pool, PortRange, address_of, overlaps};
 use warpline_tables::keyed::HashKey;
@@ -78,7 +79,8 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
     check_overlaps(section, &inside, &outside);
     let (inside, outside) = (AddressBlocks::new(&inside), AddressBlocks::new(&outside));
     let (mut mapped, mut source_rules) = (said.mapped, said.source_rules);
-    let mut forwards = forwards_of_rules(section, &said.forwards, &outside);
+    let mut places = said.places;
+    let mut forwards = forwards_of_rules(section, &said.forwards, &mut places, &outside);
     let own: Vec<ForwardLine> = section.parsed_list("forwards");
     forwards.extend(own.into_iter().map(|line| line.0));
     let own: Vec<MappedLine> = section.parsed_list("one_to_one");
@@ -90,7 +92,8 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         }
         source_rules.insert(0, SourceRule::exempting(except));
     }
-    let fixed = Arc::new(fixed_keys::fixed(section, (&forwards, &mapped), &inside, &outside));
+    let fixed =
+        Arc::new(fixed_keys::fixed(section, (&forwards, &mapped), &places, &inside, &outside));
     let has_v6 = inside.ranges(6).next().is_some();
     let pool = Pool::new(&outside);
     if pool.is_none() {
@@ -100,6 +103,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         true => section.parsed("ports").unwrap_or(PortRange::DEFAULT),
         false => said.ports.unwrap_or(PortRange::DEFAULT),
     };
+    fixed_keys::check_ports(section, &forwards, &outside, ports);
     let mapping = section.choice("mapping", &DEPENDENCES, Dependence::EndpointIndependent);
     let filtering = section.choice("filtering", &DEPENDENCES, Dependence::AddressDependent);
     let bindings = section.integer("bindings", 64..=1 << 22, 1 << 16) as usize;
@@ -111,7 +115,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
     if section.is_broken() {
         return None;
     }
-    Some(Config {
+    let config = Config {
         outside: pool?,
         ports,
         mapping,
@@ -134,20 +138,26 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         },
         fixed,
         rules: source_rules,
-    })
+    };
+    if section.has("rules") {
+        resources.remarks_of(&remarks::remarks(&config));
+    }
+    Some(config)
 }
 
 /// Forwards of every outside address are so many at most.
-const OUTSIDE_MAX: u128 = 64;
+pub(super) const OUTSIDE_MAX: u128 = 64;
 
 /// The forwards of rules, for their outside address or for every one.
 fn forwards_of_rules(
     section: &mut Section<'_>,
     rules: &[ForwardRule],
+    places: &mut Places,
     outside: &AddressBlocks,
 ) -> Vec<Forward> {
     let mut forwards = Vec::new();
-    for rule in rules {
+    let of_rules = std::mem::take(&mut places.forwards);
+    for (rule, place) in rules.iter().zip(of_rules) {
         let version = if rule.inside.is_ipv4() { 4 } else { 6 };
         let ranges = outside.ranges(version);
         let count: u128 = ranges.map(|(first, last)| (last - first).saturating_add(1)).sum();
@@ -155,13 +165,14 @@ fn forwards_of_rules(
             forwards.extend(rule.of(outside));
         } else if count > OUTSIDE_MAX {
             let text = "a forward without a destination, `-d`, needs 64 outside addresses at most";
-            section.mistake("rules", text);
+            section.mistake("rules", format!("{place}: {text}"));
         } else {
             for (first, last) in outside.ranges(version) {
                 let addresses = (first..=last).map(|number| address_of(version, number));
                 forwards.extend(addresses.filter_map(|address| rule.of(address).ok()));
             }
         }
+        places.forwards.resize(forwards.len(), place);
     }
     forwards
 }
@@ -243,7 +254,8 @@ impl Config {
 }
 
 /// Idle times by class. RFC 4787, REQ-5: "MUST NOT expire in less than two minutes"; RFC 5382,
-/// REQ-5: "2 hours 4 minutes", "4 minutes"; RFC 5508, REQ-1: "60 seconds".
+/// REQ-5: "2 hours 4 minutes", "4 minutes"; RFC 5508, REQ-1: "60 seconds". SCTP as in Linux;
+/// its idle ends send a heartbeat every 30 s (RFC 9260, 8.3 and 16).
 fn timeouts(section: &mut Section<'_>) -> [Duration; Class::COUNT] {
     let short = section.boolean("short_timeouts", false);
     let mut read = |key, least: u64, default| {
@@ -258,5 +270,6 @@ fn timeouts(section: &mut Section<'_>) -> [Duration; Class::COUNT] {
     timeouts[Class::Transitory as usize] = read("tcp_transitory_timeout_s", 240, 240);
     timeouts[Class::Icmp as usize] = read("icmp_timeout_s", 60, 60);
     timeouts[Class::Other as usize] = read("other_timeout_s", 1, 600);
+    timeouts[Class::Sctp as usize] = read("sctp_timeout_s", 1, 210);
     timeouts
 }

@@ -4,6 +4,7 @@ use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol};
 use warpline_packet::{Flags, PacketMut};
 
 use super::Refusal;
+use super::binding::Class;
 use warpline_rewrite::icmp::{is_echo, is_echo_request};
 use warpline_rewrite::{Protocol, is_portless};
 use warpline_tables::tcp::{PickUp, Segment};
@@ -25,6 +26,16 @@ pub(super) struct Flow<'a> {
     /// Whether it makes a binding where there is none. Of echoes those that ask do, and only inside
     /// hosts ask.
     pub(super) opens: bool,
+}
+
+impl Flow<'_> {
+    /// That of a binding that this packet makes, which goes to `remote_port`.
+    pub(super) fn class(&self, remote_port: u16) -> Class {
+        match self.protocol {
+            Protocol::Other if self.dst_port == u16::from(ip_protocol::SCTP) => Class::Sctp,
+            protocol => Class::first(protocol, remote_port),
+        }
+    }
 }
 
 /// The content of a packet, or why it can't be translated.

@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use super::rules::Places;
 use warpline_nf::Section;
 use warpline_packet::wire::ip_protocol;
-use warpline_packet::{AddressBlocks, Prefix};
+use warpline_packet::{AddressBlocks, Prefix, SHARDS};
 use warpline_rewrite::addresses::number;
 use warpline_rewrite::fixed::FORWARDED;
-use warpline_rewrite::{Fixed, Forward, Mapped, PortSet, is_portless};
+use warpline_rewrite::{Fixed, Forward, Mapped, PortRange, PortSet, is_portless};
 
 const FORWARD: &str = "write PROTOCOL OUTSIDE PORT[-PORT] to INSIDE [PORT[-PORT]], like \
                        tcp 203.0.113.1 8080 to 10.0.0.5 80, or gre 203.0.113.1 to 10.0.0.5";
@@ -125,7 +126,7 @@ pub(super) fn mapped(outside: Prefix, inside: Prefix) -> Result<Mapped, String> 
     if (is_v4(&outside), outside.len()) != (is_v4(&inside), inside.len()) {
         return Err(format!("{outside} and {inside} are not of one size"));
     }
-    Ok(Mapped { outside, inside })
+    Ok(Mapped { outside, inside, came_by: PortSet::ALL })
 }
 
 /// A rule by which packets from inside are translated or not. The first that matches decides.
@@ -137,18 +138,31 @@ pub struct SourceRule {
     pub destinations: Vec<Prefix>,
     /// None of them.
     pub not_destinations: Vec<Prefix>,
+    /// The IP version, where only one is meant.
+    pub version: Option<u8>,
     /// The protocol, where only one is meant.
     pub protocol: Option<u8>,
     /// The ports of the chain by which packets come.
     pub came_by: PortSet,
     /// Whether its packets are translated.
     pub translates: bool,
+    /// Whether they get an outside address of their host alone.
+    pub own: bool,
 }
 
 impl SourceRule {
     /// Packets to these prefixes are not translated.
     pub(super) fn exempting(destinations: Vec<Prefix>) -> Self {
         Self { destinations, ..Self::default() }
+    }
+
+    /// Whether it decides about some packets of its sources only.
+    pub(super) fn has_conditions(&self) -> bool {
+        self.protocol.is_some()
+            || self.version.is_some() && self.sources.is_empty()
+            || !self.came_by.is_all()
+            || !self.destinations.is_empty()
+            || !self.not_destinations.is_empty()
     }
 
     /// Whether it decides a packet.
@@ -159,7 +173,8 @@ impl SourceRule {
         port: impl Fn() -> u16,
     ) -> bool {
         let has = |list: &[Prefix], address| list.iter().any(|one| holds(*one, version, address));
-        (self.sources.is_empty() || has(&self.sources, src))
+        self.version.is_none_or(|own| own == version)
+            && (self.sources.is_empty() || has(&self.sources, src))
             && (self.destinations.is_empty() || has(&self.destinations, dst))
             && !has(&self.not_destinations, dst)
             && self.protocol.is_none_or(|own| own == protocol)
@@ -179,10 +194,56 @@ fn holds(prefix: Prefix, version: u8, address: u128) -> bool {
     own == version && (rest == 128 || (address ^ first) >> rest == 0)
 }
 
+/// Ports that forwards must leave for each protocol and IP version.
+const PORTS_LEFT: u128 = 64;
+
+/// Refuses forwards that leave few outside ports to assign.
+pub(super) fn check_ports(
+    section: &mut Section<'_>,
+    forwards: &[Forward],
+    outside: &AddressBlocks,
+    ports: PortRange,
+) {
+    let key = if section.has("forwards") { "forwards" } else { "rules" };
+    let first = u32::from(ports.first());
+    let end = first + u32::from(ports.per_shard()) * SHARDS as u32;
+    for version in [4, 6] {
+        let sizes = outside.ranges(version).map(|(first, last)| (last - first).saturating_add(1));
+        let addresses = sizes.fold(0, u128::saturating_add);
+        for (name, protocol) in FORWARDED {
+            let taken = |own: &&Forward| {
+                own.protocol == protocol
+                    && number(own.outside).0 == version
+                    && outside.contains(own.outside)
+            };
+            let count = |own: &Forward| {
+                let [from, to] = [own.ports.0, own.ports.1].map(u32::from);
+                u128::from((to.saturating_add(1).min(end)).saturating_sub(from.max(first)))
+            };
+            let taken: u128 = forwards.iter().filter(taken).map(count).sum();
+            let all = addresses.saturating_mul(u128::from(end - first));
+            if taken > 0 && all.saturating_sub(taken) < PORTS_LEFT {
+                let text =
+                    format!("forwards leave fewer than {PORTS_LEFT} ports of {name} to assign");
+                section.mistake(key, text);
+            }
+        }
+    }
+}
+
+/// Reports a mistake of a rule by its place, and another one by its key.
+fn report(section: &mut Section<'_>, key: &str, place: Option<&String>, text: String) {
+    match place {
+        Some(place) => section.mistake("rules", format!("{place}: {text}")),
+        None => section.mistake(key, format!("`{key}`: {text}")),
+    };
+}
+
 /// The fixed translations of the table and its rules; mistakes are noted.
 pub(super) fn fixed(
     section: &mut Section<'_>,
     (forwards, mapped): (&[Forward], &[Mapped]),
+    places: &Places,
     inside: &AddressBlocks,
     outside: &AddressBlocks,
 ) -> Fixed {
@@ -193,32 +254,30 @@ pub(super) fn fixed(
             inside.ranges(version).any(|(from, to)| from <= first && last <= to)
         })
     };
-    for own in forwards {
+    for (number, own) in forwards.iter().enumerate() {
+        let mut report = |text| report(section, "forwards", places.forwards.get(number), text);
         if !inside.contains(own.inside) {
-            let text = format!("{} is not in `inside`", own.inside);
-            section.mistake("forwards", format!("`forwards`: {text}"));
+            report(format!("{} is not in `inside`", own.inside));
         }
         if inside.contains(own.outside) {
-            section.mistake("forwards", format!("`forwards`: {} is in `inside`", own.outside));
+            report(format!("{} is in `inside`", own.outside));
         }
     }
     for (place, own) in mapped.iter().enumerate() {
-        let key = "one_to_one";
+        let mut report = |text| report(section, "one_to_one", places.mapped.get(place), text);
         if !is_inside(&own.inside) {
-            section.mistake(key, format!("`{key}`: {} is not in `inside`", own.inside));
+            report(format!("{} is not in `inside`", own.inside));
         }
         let blocks = AddressBlocks::new(&[own.outside]);
         if blocks.overlaps(inside) || blocks.overlaps(outside) {
-            let text = format!("`{key}`: {} overlaps `inside` or `outside`", own.outside);
-            section.mistake(key, text);
+            report(format!("{} overlaps `inside` or `outside`", own.outside));
         }
         let overlaps = |one: &Mapped, of: fn(&Mapped) -> Prefix| {
             AddressBlocks::new(&[of(one)]).overlaps(&AddressBlocks::new(&[of(own)]))
         };
         let earlier = &mapped[..place];
         if earlier.iter().any(|one| overlaps(one, |m| m.outside) || overlaps(one, |m| m.inside)) {
-            let text = format!("`{key}`: {} to {} overlaps one before it", own.outside, own.inside);
-            section.mistake(key, text);
+            report(format!("{} to {} overlaps one before it", own.outside, own.inside));
         }
     }
     match Fixed::new(forwards, mapped) {
@@ -233,10 +292,10 @@ pub(super) fn fixed(
                 false => (format!("port {first}-{last}"), "port"),
             };
             let text = format!(
-                "`forwards`: {what} of {outside} to {inside} overlaps one before it: give it \
+                "{what} of {outside} to {inside} overlaps one before it: give it \
                  another outside {other}"
             );
-            section.mistake("forwards", text);
+            report(section, "forwards", places.forwards.get(place), text);
             Fixed::default()
         }
     }

@@ -6,25 +6,25 @@ use warpline_packet::Prefix;
 use warpline_packet::wire::ip_protocol;
 
 use super::fixed_keys::{SourceRule, can_forward};
+use super::inside_ports::InsidePorts;
+use super::iptables_conditions::{Conditions, Hook, conditions};
+use super::own_addresses::{PARTLY_OWN, Refused, beside_own};
 use super::rule_ports::RulePorts;
 use super::rules::{NatRules, Translation, prefixes};
 use warpline_nf::{Side, SourceText};
-use warpline_rewrite::PortSet;
 use warpline_rewrite::addresses::{PortRange, number};
-use warpline_rule_files::iptables_match::{port_range, prefix, protocol_number};
+use warpline_rewrite::{Mapped, PortSet};
+use warpline_rule_files::NumberSet;
+use warpline_rule_files::iptables_match::{port_range, prefix};
 use warpline_rule_files::save_file::{self, SavedRule};
 use warpline_rule_files::words::{Trouble, Word};
-use warpline_rule_files::{NumberSet, Way};
 
-const WIDENED: &str = "unsupported = \"skip\" translates without this condition";
+const OWN_FOR_ALL: &str = "unsupported = \"skip\" gives it to all packets that no rule accepts";
+const OWN_INSTEAD: &str = "unsupported = \"skip\" translates to the host's own address";
+const OWN_FIRST: &str = "write a rule for its own address before this one";
+const LETS_IN: &str = "lets in new connections from outside, which Linux does not";
+const MAP_INWARD: &str = "write the same NETMAP in PREROUTING, too, or use SNAT";
 const LEFT_OUT: &str = "unsupported = \"skip\" skips the rule";
-
-/// Where a rule stands.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hook {
-    Prerouting,
-    Postrouting,
-}
 
 /// Reads the rules that translate.
 pub fn parse_iptables(source: &SourceText, ports: &RulePorts) -> NatRules {
@@ -38,8 +38,16 @@ pub fn parse_iptables(source: &SourceText, ports: &RulePorts) -> NatRules {
     for hook in [Hook::Prerouting, Hook::Postrouting] {
         let name = if hook == Hook::Prerouting { "PREROUTING" } else { "POSTROUTING" };
         let chains = table.chains.iter().filter(|chain| chain.name == name);
+        for chain in chains.clone() {
+            if let Some(policy) = chain.policy.filter(|policy| *policy != "ACCEPT") {
+                let trouble = chain.word().wrong(format!("not supported: the policy {policy}"));
+                found.mistakes.push(trouble.told(source, chain.number, chain.line));
+            }
+        }
         for rule in chains.flat_map(|chain| &chain.rules) {
-            let troubles = read(rule, hook, ports, &mut found).unwrap_or_else(|own| vec![own]);
+            let read = read(rule, source, hook, ports, &mut found);
+            let troubles = read.unwrap_or_else(|own| vec![own]);
+            found.note_place(|| format!("line {}", rule.number));
             for trouble in troubles {
                 let list = match trouble.unsupported {
                     true => &mut found.unsupported,
@@ -49,30 +57,15 @@ pub fn parse_iptables(source: &SourceText, ports: &RulePorts) -> NatRules {
             }
         }
     }
+    found.report_accepting();
+    found.report_partly_own(ports);
     found
-}
-
-/// The conditions of a rule.
-#[derive(Default)]
-struct Conditions<'a> {
-    sources: Option<Vec<Prefix>>,
-    destinations: Vec<Prefix>,
-    not_destinations: Vec<Prefix>,
-    protocol: Option<u8>,
-    /// Destination ports.
-    ports: Vec<(u16, u16)>,
-    /// The ports of the chain by which packets come.
-    came_by: PortSet,
-    /// Conditions without which the rule holds, if they are skipped.
-    troubles: Vec<Trouble>,
-    /// The first condition without which it would hold for too much.
-    needed: Option<Trouble>,
-    target: Option<(Word<'a>, Vec<Word<'a>>)>,
 }
 
 /// Adds a rule; gives what of it is not supported and can be left out.
 fn read(
     rule: &SavedRule<'_>,
+    source: &SourceText,
     hook: Hook,
     ports: &RulePorts,
     found: &mut NatRules,
@@ -80,105 +73,24 @@ fn read(
     let words = rule.words()?;
     let mut conditions = conditions(&words, hook, ports)?;
     let Some((target, options)) = conditions.target.take() else { return Ok(Vec::new()) };
-    match hook {
-        Hook::Prerouting => forward(target, &options, conditions, ports, found),
-        Hook::Postrouting => translate(target, &options, conditions, ports, found),
+    if hook == Hook::Postrouting {
+        let read = translate(target, &options, conditions, ports, found);
+        found.note_partly_own(|| {
+            let trouble = target.unsupported(PARTLY_OWN).help(OWN_FOR_ALL);
+            trouble.told(source, rule.number, rule.line)
+        });
+        found.note_accepting(|why| {
+            let trouble = target.unsupported(why).help(OWN_FIRST);
+            trouble.told(source, rule.number, rule.line)
+        });
+        return read;
     }
-}
-
-fn conditions<'a>(
-    words: &[Word<'a>],
-    hook: Hook,
-    ports: &RulePorts,
-) -> Result<Conditions<'a>, Trouble> {
-    let mut own = Conditions::default();
-    let (mut words, mut negated) = (words.iter().copied(), false);
-    while let Some(word) = words.next() {
-        let is_negated = std::mem::replace(&mut negated, word.text == "!" && !word.quoted);
-        let end = || word.wrong("the line ends where its value is due");
-        let mut value = || words.next().ok_or_else(end);
-        match word.text {
-            _ if word.quoted => {}
-            "-s" | "--source" if is_negated => {
-                return Err(word.wrong("all sources but some can't be translated"));
-            }
-            "-s" | "--source" => {
-                let value = value()?;
-                own.sources = Some(prefix_list(value)?);
-                if hook == Hook::Prerouting {
-                    own.need(value.unsupported("a forward for some remotes only"));
-                }
-            }
-            "-d" | "--destination" => {
-                let list = prefix_list(value()?)?;
-                let to = if is_negated { &mut own.not_destinations } else { &mut own.destinations };
-                to.extend(list);
-            }
-            "-p" | "--protocol" if is_negated => own.need(word.unsupported("`!` before `-p`")),
-            "-p" | "--protocol" => {
-                let number = protocol_number(value()?)?;
-                own.protocol = (number > 0).then_some(number);
-            }
-            "--dport" | "--destination-port" | "--dports" | "--destination-ports"
-                if !is_negated =>
-            {
-                let value = value()?;
-                for part in value.split(',') {
-                    own.ports.push(port_range(part, ':')?);
-                }
-                if hook == Hook::Postrouting {
-                    own.need(word.unsupported("a port of the destination").help(WIDENED));
-                }
-            }
-            "-m" | "--match" | "--comment" => drop(value()?),
-            "-j" | "--jump" => {
-                own.target = Some((value()?, words.collect()));
-                return Ok(own);
-            }
-            "-g" | "--goto" => return Err(word.wrong("rules of other chains are not followed")),
-            "-i" | "--in-interface" | "-o" | "--out-interface" => {
-                let is_in = matches!(word.text, "-i" | "--in-interface");
-                let way = if is_in { Way::In } else { Way::Out };
-                own.interface(value()?, (way, is_negated), hook, ports);
-            }
-            text if text.starts_with('-') => own.need(word.unsupported("no such condition")),
-            // `!`, or the value of a condition that is not supported.
-            _ => {}
-        }
+    let skipped = conditions.as_skipped(rule.number);
+    let read = forward(target, &options, conditions, ports, found);
+    if read.as_ref().is_err_and(|trouble| trouble.unsupported) {
+        found.skipped.extend(skipped);
     }
-    Ok(own)
-}
-
-impl Conditions<'_> {
-    /// A condition that is not supported: without it a source rule translates more.
-    fn need(&mut self, trouble: Trouble) {
-        if self.needed.is_none() {
-            self.needed = Some(trouble.clone());
-        }
-        self.troubles.push(trouble.help(WIDENED));
-    }
-
-    fn interface(
-        &mut self,
-        value: Word<'_>,
-        (way, negated): (Way, bool),
-        hook: Hook,
-        ports: &RulePorts,
-    ) {
-        let way = if hook == Hook::Prerouting { Way::In } else { way };
-        let named = ports.interfaces.named(value.text, '+');
-        match named.and_then(|named| ports.condition(way, &named, negated)) {
-            Ok(came_by) => self.came_by = self.came_by.and(came_by),
-            Err(why) => self.need(value.unsupported(why)),
-        }
-    }
-}
-
-fn prefix_list(word: Word<'_>) -> Result<Vec<Prefix>, Trouble> {
-    let one = |part| {
-        prefix(part)?.ok_or_else(|| part.wrong("a mask that is not a prefix can't be translated"))
-    };
-    word.split(',').map(one).collect()
+    read
 }
 
 /// A rule of PREROUTING.
@@ -209,7 +121,10 @@ fn forward(
     if !conditions.not_destinations.is_empty() {
         return skipped(target.unsupported("`!` before `-d`"));
     }
-    let maps = target.text == "NETMAP" || conditions.protocol.is_none();
+    if target.text == "NETMAP" && conditions.protocol.is_some() {
+        return skipped(target.unsupported("a host's own address for some packets only"));
+    }
+    let maps = conditions.protocol.is_none();
     if maps && !ports.covers(Side::Outside, conditions.came_by) {
         return skipped(target.unsupported("a host's own address at some ports only"));
     }
@@ -219,15 +134,17 @@ fn forward(
             return Err(target.wrong("requires one destination, `-d`"));
         };
         let inside = prefix(to)?.ok_or_else(|| to.wrong("not a prefix"))?;
-        return map(found, outside, inside).map_err(|why| to.wrong(why));
+        return refused(found.map(outside, inside, conditions.came_by), to);
     }
     let to = value("--to-destination").ok_or_else(|| target.wrong("lacks `--to-destination`"))?;
-    let (inside, inside_ports) = endpoint(to)?;
+    let is_random = options.iter().any(|option| option.text.starts_with("--random"));
+    let (inside, inside_ports) = endpoint(to, is_random)?;
     let Some(protocol) = conditions.protocol else {
         let ([outside], None) = (&conditions.destinations[..], inside_ports) else {
             return Err(target.wrong("requires a protocol, `-p`, or one destination, `-d`"));
         };
-        return map(found, *outside, Prefix::host(inside)).map_err(|why| to.wrong(why));
+        let hosts = Prefix::host(inside);
+        return refused(found.map(*outside, hosts, conditions.came_by), to);
     };
     let has_ports = [ip_protocol::TCP, ip_protocol::UDP].contains(&protocol);
     if !has_ports && (inside_ports.is_some() || !can_forward(protocol, inside)) {
@@ -235,16 +152,21 @@ fn forward(
     }
     if !has_ports && conditions.ports.is_empty() {
         conditions.ports.push((protocol.into(), protocol.into()));
-    } else if !has_ports || conditions.ports.is_empty() {
+    } else if !has_ports {
+        return skipped(target.unsupported("ports of this protocol"));
+    } else if conditions.ports.is_empty() {
         return skipped(target.unsupported("a forward of all ports, without `--dport`"));
     }
     let Conditions { destinations, ports, came_by, .. } = &conditions;
-    let done = found.forward(protocol, destinations, ports, inside, inside_ports, *came_by);
-    done.map(|()| Vec::new()).map_err(|why| to.wrong(why))
+    refused(found.forward(protocol, destinations, ports, inside, inside_ports, *came_by), to)
 }
 
-fn map(found: &mut NatRules, outside: Prefix, inside: Prefix) -> Result<Vec<Trouble>, String> {
-    found.map(outside, inside).map(|()| Vec::new())
+fn refused(done: Result<(), Refused>, to: Word<'_>) -> Result<Vec<Trouble>, Trouble> {
+    match done {
+        Ok(()) => Ok(Vec::new()),
+        Err(Refused::Unsupported(why)) => Err(to.unsupported(why).help(LEFT_OUT)),
+        Err(Refused::Wrong(why)) => Err(to.wrong(why)),
+    }
 }
 
 /// A rule of POSTROUTING.
@@ -255,15 +177,18 @@ fn translate(
     ports: &RulePorts,
     found: &mut NatRules,
 ) -> Result<Vec<Trouble>, Trouble> {
-    let Conditions { sources, destinations, not_destinations, protocol, came_by, .. } = conditions;
-    let (troubles, needed) = (conditions.troubles, conditions.needed);
+    let version = conditions.version();
+    let Conditions { sources, destinations, not_destinations, protocol, .. } = conditions;
+    let Conditions { came_by, mut troubles, needed, is_elsewhere, .. } = conditions;
     let mut rule = SourceRule {
         sources: sources.clone().unwrap_or_default(),
         destinations,
         not_destinations,
+        version,
         protocol,
         came_by,
         translates: true,
+        own: false,
     };
     match target.text {
         "SNAT" | "MASQUERADE" | "NETMAP" => {}
@@ -274,31 +199,58 @@ fn translate(
                 return Err(needed.help(LEFT_OUT));
             }
             rule.translates = false;
-            found.source_rules.push(rule);
+            found.accept(rule, ports);
             return Ok(Vec::new());
         }
         _ => return Err(target.wrong("no such target").help("targets: SNAT, MASQUERADE, NETMAP")),
     }
-    let mut translation = Translation { outside: None, ports: None };
+    let (translation, map_to) = translation(target, options)?;
+    let mapped = match (target.text, map_to, sources.as_deref()) {
+        ("NETMAP", None, _) => return Err(target.wrong("lacks `--to`")),
+        ("NETMAP", Some(outside), Some(&[inside])) => {
+            Some(Mapped { outside, inside, came_by: PortSet::ALL })
+        }
+        ("NETMAP", ..) => return Err(target.wrong("requires one source, `-s`")),
+        _ => found.mapping(sources.as_deref(), &translation),
+    };
+    if let Some(mapped) = mapped {
+        // Of the chain's packets none leaves by an interface that is no port.
+        if let Some(needed) = needed.filter(|_| is_elsewhere) {
+            return Err(needed.help(LEFT_OUT));
+        }
+        // A mapping has no state, so it lets in more than answers.
+        if !found.mapped.iter().any(|own| own.is_like(&mapped)) {
+            return Err(target.wrong(LETS_IN).help(MAP_INWARD));
+        }
+        let why = found.add_own(rule, mapped, ports);
+        troubles.extend(why.map(|why| target.unsupported(why).help(OWN_INSTEAD)));
+        return Ok(troubles);
+    }
+    if let Some(hosts) = found.partly_own(&rule, ports) {
+        troubles.push(target.unsupported(beside_own(hosts)).help(OWN_INSTEAD));
+    }
+    found.add(sources, translation).map_err(|why| target.wrong(why))?;
+    found.source_rules.push(rule);
+    Ok(troubles)
+}
+
+/// The translation by the options of a target, and the prefix of NETMAP.
+fn translation(
+    target: Word<'_>,
+    options: &[Word<'_>],
+) -> Result<(Translation, Option<Prefix>), Trouble> {
+    let (mut translation, mut map_to) = (Translation { outside: None, ports: None }, None);
     let mut words = options.iter().copied();
     while let Some(option) = words.next() {
         let end = || option.wrong("the line ends where its value is due");
         match (target.text, option.text) {
             ("SNAT", "--to-source") => to_source(words.next().ok_or_else(end)?, &mut translation)?,
             ("MASQUERADE", "--to-ports") => {
-                translation.ports = Some(self::ports(words.next().ok_or_else(end)?)?);
+                translation.ports = Some(ports(words.next().ok_or_else(end)?)?);
             }
             ("NETMAP", "--to") => {
                 let to = words.next().ok_or_else(end)?;
-                let outside = prefix(to)?.ok_or_else(|| to.wrong("not a prefix"))?;
-                if !ports.covers(Side::Inside, came_by) {
-                    let what = "a host's own address at some ports only";
-                    return Err(target.unsupported(what).help(LEFT_OUT));
-                }
-                let Some([inside]) = sources.as_deref() else {
-                    return Err(target.wrong("requires one source, `-s`"));
-                };
-                return map(found, outside, *inside).map_err(|why| to.wrong(why));
+                map_to = Some(prefix(to)?.ok_or_else(|| to.wrong("not a prefix"))?);
             }
             // Which port of the range is taken is settled here by other means.
             (_, "--random" | "--random-fully" | "--persistent") => {}
@@ -308,19 +260,11 @@ fn translate(
     if target.text == "SNAT" && translation.outside.is_none() {
         return Err(target.wrong("lacks `--to-source`"));
     }
-    if target.text == "NETMAP" {
-        return Err(target.wrong("lacks `--to`"));
-    }
-    if found.is_mapped(sources.as_deref(), &translation) {
-        return Ok(Vec::new());
-    }
-    found.add(sources, translation).map_err(|why| target.wrong(why))?;
-    found.source_rules.push(rule);
-    Ok(troubles)
+    Ok((translation, map_to))
 }
 
-/// `ADDRESS[:PORT[-PORT]]`; an IPv6 address with ports stands in brackets.
-fn endpoint(word: Word<'_>) -> Result<(IpAddr, Option<(u16, u16)>), Trouble> {
+/// `ADDRESS[:PORT[-PORT[/BASE]]]`; an IPv6 address with ports stands in brackets.
+fn endpoint(word: Word<'_>, is_random: bool) -> Result<(IpAddr, Option<InsidePorts>), Trouble> {
     let (address, ports) = parts(word)?;
     if address.contains('-') {
         return Err(word.unsupported("a range of inside hosts").help(LEFT_OUT));
@@ -328,7 +272,11 @@ fn endpoint(word: Word<'_>) -> Result<(IpAddr, Option<(u16, u16)>), Trouble> {
     let help = "like 10.0.0.5, 10.0.0.5:8080, [fd00::5]:8080";
     let address =
         address.parse().map_err(|_| word.wrong("not an address to forward to").help(help))?;
-    Ok((address, ports.map(|text| port_range(word.with(text), '-')).transpose()?))
+    let Some(text) = ports else { return Ok((address, None)) };
+    let (range, base) = text.split_once('/').map_or((text, None), |(range, at)| (range, Some(at)));
+    let range = port_range(word.with(range), '-')?;
+    let base = base.map(|base| port_range(word.with(base), '-')).transpose()?;
+    Ok((address, Some(InsidePorts { range, base: base.map(|base| base.0), is_random })))
 }
 
 /// Addresses, and ports after a colon.

@@ -130,6 +130,12 @@ pub(super) const KEYS: &[Key] = &[
         help: "idle timeout of a binding of a protocol without ports",
     },
     Key {
+        name: "sctp_timeout_s",
+        allowed: "1 to 604800",
+        default: "210",
+        help: "the same of a binding of SCTP",
+    },
+    Key {
         name: "short_timeouts",
         allowed: "true | false",
         default: "false",

@@ -10,17 +10,24 @@ mod content;
 mod conversations;
 mod counters;
 mod fixed_keys;
+mod inside_ports;
+mod iptables_conditions;
 mod iptables_rules;
 mod key;
 mod keys;
 mod list;
+mod nft_chains;
+mod nft_conditions;
 mod nft_rules;
+mod own_addresses;
 mod port_bitmaps;
 mod ports;
+mod remarks;
 mod remotes;
 mod rule_ports;
 mod rules;
 mod shard;
+mod skipped;
 #[cfg(test)]
 mod tests;
 

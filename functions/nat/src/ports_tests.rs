@@ -113,16 +113,16 @@ impl Model {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum PortEvent {
     Take { home: u64, hash: u32, like: Option<u16> },
     Release { which: usize },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = PortEvent> {
     prop_oneof![
         3 => (any::<u64>(), any::<u32>(), any::<Option<u16>>())
-            .prop_map(|(home, hash, like)| Step::Take { home, hash, like }),
-        1 => any::<usize>().prop_map(|which| Step::Release { which }),
+            .prop_map(|(home, hash, like)| PortEvent::Take { home, hash, like }),
+        1 => any::<usize>().prop_map(|which| PortEvent::Release { which }),
     ]
 }
 
@@ -151,7 +151,7 @@ proptest! {
         let mut model = Model { ports: BTreeMap::new(), addresses, first, count };
         for step in steps {
             match step {
-                Step::Take { home, hash, like } => {
+                PortEvent::Take { home, hash, like } => {
                     // Few homes, so that addresses fill up.
                     let home = home % homes % addresses;
                     let Some(taken) = ports.take(&udp(home, hash, like)) else {
@@ -166,7 +166,7 @@ proptest! {
                     prop_assert_eq!(taken.port, model.port(taken.address, hash, like));
                     model.ports.insert((taken.address, taken.port), ());
                 }
-                Step::Release { which } if !model.ports.is_empty() => {
+                PortEvent::Release { which } if !model.ports.is_empty() => {
                     let nth = model.ports.keys().nth(which % model.ports.len());
                     let (address, port) = *nth.unwrap();
                     model.ports.remove(&(address, port));
@@ -174,7 +174,7 @@ proptest! {
                     let remote = Endpoint::default();
                     ports.release(&Outside { version: 4, protocol, address, port, remote });
                 }
-                Step::Release { .. } => {}
+                PortEvent::Release { .. } => {}
             }
         }
     }

@@ -65,6 +65,11 @@ impl RulePorts {
         }
     }
 
+    /// Whether the chain has ports.
+    pub(super) fn has_any(&self) -> bool {
+        !self.inside.is_empty() || !self.outside.is_empty()
+    }
+
     /// Whether all inside ports are among these; or all outside ports.
     pub(super) fn covers(&self, side: Side, ports: PortSet) -> bool {
         let own = if side == Side::Inside { &self.inside } else { &self.outside };

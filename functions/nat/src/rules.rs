@@ -9,6 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use warpline_packet::Prefix;
 
 use super::fixed_keys::{self, SourceRule, is_host};
+use super::inside_ports::{CHOSEN, InsidePorts};
+use super::own_addresses::{Accepting, PartlyOwn, Refused};
+use super::skipped::Skipped;
 use super::{RulePorts, parse_iptables, parse_nft};
 use warpline_nf::{Diagnostic, Diagnostics, Resources, Section};
 use warpline_rewrite::addresses::PortRange;
@@ -37,6 +40,14 @@ pub struct NatRules {
     pub translation: Option<Translation>,
     /// Which packets from inside are translated, and which are not, in the order of the rules.
     pub source_rules: Vec<SourceRule>,
+    /// The places of the rules of `forwards`, and of those of `mapped`.
+    pub(super) places: Places,
+    /// Only while parsing: rules of destinations so far that can only be skipped.
+    pub(super) skipped: Vec<Skipped>,
+    /// Only while parsing.
+    pub(super) partly_own: Vec<PartlyOwn>,
+    /// Only while parsing.
+    pub(super) accepting: Vec<Accepting>,
     /// Ports that are forwarded.
     pub forwards: Vec<ForwardRule>,
     /// Hosts with outside addresses of their own.
@@ -45,6 +56,13 @@ pub struct NatRules {
     pub mistakes: Diagnostics,
     /// Rules that are not supported.
     pub unsupported: Diagnostics,
+}
+
+/// How reports name the rules of fixed translations, in their order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    pub(super) forwards: Vec<String>,
+    pub(super) mapped: Vec<String>,
 }
 
 /// A rule that forwards ports.
@@ -71,62 +89,105 @@ impl ForwardRule {
             fixed_keys::forward(self.protocol, outside, self.ports, self.inside, self.to)?;
         Ok(Forward { came_by: self.came_by, ..forward })
     }
+
+    /// Whether it leads to the same place, for packets that come by any ports of the chain.
+    fn is_like(&self, other: &Self) -> bool {
+        Self { came_by: other.came_by, ..*self } == *other
+    }
+
+    /// Whether it forwards all that `other` would.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.protocol == other.protocol
+            && self.inside.is_ipv4() == other.inside.is_ipv4()
+            && self.came_by.and(other.came_by) == other.came_by
+            && (self.outside.is_none() || self.outside == other.outside)
+            && self.ports.0 <= other.ports.0
+            && other.ports.1 <= self.ports.1
+    }
 }
 
 impl NatRules {
     /// Adds forwards of `ports` of single outside addresses, or of all, to `inside`. Ports that a
-    /// rule before forwards stay with that.
+    /// rule before forwards or maps stay with that.
     pub(super) fn forward(
         &mut self,
         protocol: u8,
         outside: &[Prefix],
         ports: &[(u16, u16)],
         inside: IpAddr,
-        to: Option<(u16, u16)>,
+        to: Option<InsidePorts>,
         came_by: PortSet,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         if !outside.iter().copied().all(is_host) {
-            return Err("a forward needs single addresses as destination".into());
+            let why = "a forward needs single addresses as destination";
+            return Err(Refused::Wrong(why.into()));
         }
         let outside: Vec<_> = match outside {
             [] => vec![None],
             some => some.iter().map(|prefix| Some(prefix.address())).collect(),
         };
+        let to_of = |ports| to.map_or(Some(ports), |to| to.of(ports));
+        if ports.iter().any(|&ports| to_of(ports).is_none()) {
+            return Err(Refused::Unsupported(CHOSEN.into()));
+        }
         for &ports in ports {
             for &outside in &outside {
-                let to = to.unwrap_or(ports);
+                let to = to_of(ports).unwrap_or(ports);
                 let rule = ForwardRule { protocol, outside, ports, inside, to, came_by };
-                rule.of(outside.unwrap_or(inside))?;
-                let covers = |own: &ForwardRule| {
-                    own.protocol == protocol
-                        && own.came_by.and(came_by) == came_by
-                        && (own.outside.is_none() || own.outside == outside)
-                        && own.ports.0 <= ports.0
-                        && ports.1 <= own.ports.1
-                };
-                if !self.forwards.iter().any(covers) {
-                    self.forwards.push(rule);
+                rule.of(outside.unwrap_or(inside)).map_err(Refused::Wrong)?;
+                let maps = |own: &Mapped| outside.is_some_and(|one| own.outside.contains(one));
+                let forwards = |own: &ForwardRule| own.covers(&rule);
+                if !self.mapped.iter().any(maps) && !self.forwards.iter().any(forwards) {
+                    let outside = outside.map(Prefix::host);
+                    let version = version(Prefix::host(inside));
+                    let allowed = self.check_skipped(version, outside, Some((protocol, ports)));
+                    allowed.map_err(Refused::Wrong)?;
+                    match self.forwards.iter_mut().find(|own| own.is_like(&rule)) {
+                        Some(known) => known.came_by = known.came_by.or(came_by),
+                        None => self.forwards.push(rule),
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    /// Adds hosts with outside addresses of their own.
-    pub(super) fn map(&mut self, outside: Prefix, inside: Prefix) -> Result<(), String> {
-        let mapped = fixed_keys::mapped(outside, inside)?;
-        if !self.mapped.contains(&mapped) {
-            self.mapped.push(mapped);
+    /// Adds hosts with outside addresses of their own, for packets that come by these ports.
+    pub(super) fn map(
+        &mut self,
+        outside: Prefix,
+        inside: Prefix,
+        came_by: PortSet,
+    ) -> Result<(), Refused> {
+        let mapped = fixed_keys::mapped(outside, inside).map_err(Refused::Wrong)?;
+        let known = self.mapped.iter().position(|own| own.is_like(&mapped));
+        if known.is_some_and(|place| self.mapped[place].came_by.and(came_by) == came_by) {
+            return Ok(());
+        }
+        let allowed = self.check_skipped(version(outside), Some(outside), None);
+        allowed.map_err(Refused::Wrong)?;
+        match known {
+            Some(place) => self.mapped[place].came_by = self.mapped[place].came_by.or(came_by),
+            None => {
+                self.forward_here(outside)?;
+                self.mapped.push(Mapped { came_by, ..mapped });
+            }
         }
         Ok(())
     }
 
-    /// Whether a rule before gives these sources these outside addresses, host by host.
-    pub(super) fn is_mapped(&self, sources: Option<&[Prefix]>, to: &Translation) -> bool {
-        let is = |own: &Mapped| {
+    /// Notes the place of the rule that was just added.
+    pub(super) fn note_place(&mut self, place: impl Fn() -> String) {
+        self.places.forwards.resize_with(self.forwards.len(), &place);
+        self.places.mapped.resize_with(self.mapped.len(), &place);
+    }
+
+    /// The mapping of a rule before by which these sources have these addresses, host by host.
+    pub(super) fn mapping(&self, sources: Option<&[Prefix]>, to: &Translation) -> Option<Mapped> {
+        let is = |own: &&Mapped| {
             sources == Some(&[own.inside][..]) && to.outside.as_deref() == Some(&[own.outside][..])
         };
-        self.mapped.iter().any(is)
+        self.mapped.iter().find(is).copied()
     }
 
     /// Adds a rule. The error says why it goes with no rule before it.
@@ -139,6 +200,11 @@ impl NatRules {
             return Err("not supported: rules that translate to different addresses or ports");
         }
         self.translation = Some(translation);
+        self.add_sources(inside)
+    }
+
+    /// Adds the sources of a rule that translates.
+    pub(super) fn add_sources(&mut self, inside: Option<Vec<Prefix>>) -> Result<(), &'static str> {
         match inside {
             Some(inside) => {
                 for prefix in inside {
@@ -168,6 +234,7 @@ pub(super) struct Said {
     pub(super) ports: Option<PortRange>,
     pub(super) forwards: Vec<ForwardRule>,
     pub(super) mapped: Vec<Mapped>,
+    pub(super) places: Places,
     /// Which packets from inside are translated; all where there is none.
     pub(super) source_rules: Vec<SourceRule>,
 }
@@ -231,40 +298,44 @@ fn hand_on(all: &Diagnostics, mut to: impl FnMut(Diagnostic)) {
 
 /// The settings from the rules. Reports keys of the table that conflict with them.
 fn settle(section: &mut Section<'_>, source: &warpline_nf::SourceText, found: NatRules) -> Said {
-    let NatRules { forwards, mapped, mut source_rules, any_source, .. } = found;
+    let NatRules { forwards, mapped, places, mut source_rules, any_source, .. } = found;
     let fixes = !forwards.is_empty() || !mapped.is_empty();
     let mut refuse = |key: &str, said: bool| {
         if said && section.has(key) {
             section.mistake(key, format!("`{key}` conflicts with `rules`"));
         }
     };
+    if source_rules.iter().all(|rule| rule.translates && !rule.has_conditions()) {
+        source_rules.clear();
+    }
     let Some(Translation { outside, ports }) = found.translation else {
+        // The keys translate the rest.
+        if !source_rules.is_empty() {
+            source_rules.push(SourceRule { translates: true, ..SourceRule::default() });
+        }
+        // Sources without an address to translate to would keep theirs.
+        let fixes = fixes && !any_source && found.inside.is_empty();
         if found.mistakes.is_empty() && !fixes {
             section.note(source.whole("has no rule that translates sources"));
             return Said::broken();
         }
         return match fixes {
-            true => Said { forwards, mapped, ..Said::default() },
+            true => Said { forwards, mapped, places, source_rules, ..Said::default() },
             false => Said::broken(),
         };
     };
     refuse("inside", !any_source);
     refuse("outside", outside.is_some());
     refuse("ports", ports.is_some());
-    let has_no_condition = |rule: &SourceRule| {
-        rule.translates
-            && rule.protocol.is_none()
-            && rule.came_by.is_all()
-            && rule.destinations.is_empty()
-            && rule.not_destinations.is_empty()
-    };
-    if source_rules.iter().all(has_no_condition) {
-        source_rules.clear();
-    }
     let mut inside = found.inside;
     inside.extend(mapped.iter().map(|own| own.inside));
     let inside = (!any_source).then_some(inside);
-    Said { inside, outside, ports, forwards, mapped, source_rules }
+    Said { inside, outside, ports, forwards, mapped, places, source_rules }
+}
+
+/// The IP version of a prefix.
+pub(super) fn version(prefix: Prefix) -> u8 {
+    if prefix.address().is_ipv4() { 4 } else { 6 }
 }
 
 /// The prefixes that ranges of addresses of a version are made of.

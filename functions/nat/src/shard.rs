@@ -2,6 +2,7 @@
 
 mod course;
 mod ends;
+mod errors;
 mod fixed;
 mod hairpin;
 mod uses;
@@ -14,10 +15,9 @@ use warpline_packet::{Batch, Flags, Instant, Packet, PacketMut, Reason, Shard};
 
 use self::course::Course;
 use self::ends::{ip_number, outside, remote};
-use self::fixed::mapped;
 use self::uses::Use;
 use super::Refusal;
-use super::binding::{Class, Outside};
+use super::binding::Outside;
 use super::bindings::{Bindings, Sought};
 use super::config::Config;
 use super::content::{Content, Flow, content};
@@ -42,8 +42,8 @@ pub(super) struct NatShard {
     config: Arc<Config>,
     words: PlaceWords,
     bindings: Bindings,
-    /// The addresses that first fragments got.
-    fragments: Fragments<u128>,
+    /// The addresses that first fragments got: the new one, or of hairpins destination and source.
+    fragments: Fragments<(u128, u128)>,
     counts: Counts,
     /// What this batch's packets will be looked for by, for both times that memory is asked for.
     asked: RefCell<Vec<Sought>>,
@@ -86,7 +86,7 @@ impl NatShard {
             Course::Hairpin => {
                 match self.hairpin(packet, src, dst) {
                     Ok(()) => self.counts.hairpins += 1,
-                    Err(refusal) => packet.drop(Reason(refusal as u8)),
+                    Err(refusal) => self.refuse(packet, refusal),
                 }
                 return;
             }
@@ -94,8 +94,8 @@ impl NatShard {
             Course::Out => self.outbound(packet, src, dst),
             Course::In(outside) => self.inbound(packet, (src, dst), outside),
             Course::Forwarded(target) => self.forwarded(packet, src, target),
-            Course::MappedOut(outside) => mapped(packet, outside, Way::Out),
-            Course::MappedIn(inside) => mapped(packet, inside, Way::In),
+            Course::MappedOut(outside) => self.mapped(packet, outside, Way::Out),
+            Course::MappedIn(inside) => self.mapped(packet, inside, Way::In),
         };
         match done {
             Ok(rewrite) => {
@@ -106,13 +106,15 @@ impl NatShard {
                 }
                 self.words.set(packet, &rewrite);
             }
-            Err(refusal) => {
-                if packet.has(Flags::FRAGMENT) && !packet.has(Flags::LATER_FRAGMENT) {
-                    self.fragments.forget(packet);
-                }
-                packet.drop(Reason(refusal as u8));
-            }
+            Err(refusal) => self.refuse(packet, refusal),
         }
+    }
+
+    fn refuse(&mut self, packet: &mut PacketMut<'_>, refusal: Refusal) {
+        if packet.has(Flags::FRAGMENT) && !packet.has(Flags::LATER_FRAGMENT) {
+            self.fragments.forget(packet);
+        }
+        packet.drop(Reason(refusal as u8));
     }
 
     fn outbound(&mut self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Done {
@@ -131,10 +133,18 @@ impl NatShard {
                 };
                 (self.source(version, &flow, inside, remote)?, action)
             }
-            Content::Error => (self.outbound_error(packet, dst)?, Action::ErrorOut),
+            Content::Error => return self.error_out(packet),
         };
         self.remember(packet, to);
         Ok(Rewrite { action, to })
+    }
+
+    /// An ICMP error from inside.
+    fn error_out(&mut self, packet: &PacketMut<'_>) -> Done {
+        let (_, dst) = packet.addresses();
+        let to = self.outbound_error(packet, dst)?;
+        self.remember(packet, to);
+        Ok(Rewrite { action: Action::ErrorOut, to })
     }
 
     /// Remembers the new endpoint of a first fragment for those that follow it.
@@ -142,14 +152,15 @@ impl NatShard {
     fn remember(&mut self, packet: &PacketMut<'_>, to: Endpoint) {
         if packet.has(Flags::FRAGMENT) {
             let now = self.bindings.now();
-            self.fragments.remember(packet, to.address, now);
+            self.fragments.remember(packet, (to.address, 0), now);
         }
     }
 
     /// The address that the first fragment got for which this later one has to follow it.
     fn followed(&self, packet: &PacketMut<'_>) -> Result<Endpoint, Refusal> {
-        let found = self.fragments.find(packet, self.bindings.now());
-        Ok(Endpoint { address: found.ok_or(Refusal::Fragment)?, port: 0 })
+        let (address, _) =
+            self.fragments.find(packet, self.bindings.now()).ok_or(Refusal::Fragment)?;
+        Ok(Endpoint { address, port: 0 })
     }
 
     /// The outside endpoint of a packet from inside, by its binding, which is found or made.
@@ -227,21 +238,24 @@ impl NatShard {
         if !flow.opens {
             return Err(Refusal::NoBinding);
         }
-        self.bindings.create(key, Class::first(flow.protocol, remote.port), &self.config)
+        self.bindings.create(key, flow.class(remote.port), &self.config)
     }
 
     /// The outside endpoint of the host that an error from inside is about. RFC 5508, REQ-5: a
     /// translated packet whose error it is must have come in by a binding.
     fn outbound_error(&self, packet: &PacketMut<'_>, dst: u128) -> Result<Endpoint, Refusal> {
         let (quote, version) = (quote(packet)?, packet.version());
-        // A quoted echo message that came in is a reply.
-        if quote.src.address != dst || quote.asks {
+        if quote.src.address != dst {
             return Err(Refusal::BadQuote);
         }
-        if let Some(address) = self.config.fixed.outside_of(version, quote.dst.address) {
+        let remote = remote(quote.protocol, quote.src.address, quote.src.port);
+        if let Some(address) = self.own_address(version, quote.protocol, quote.dst, remote) {
             return Ok(Endpoint { address, ..quote.dst });
         }
-        let remote = remote(quote.protocol, quote.src.address, quote.src.port);
+        // A quoted echo message that came in by a binding is a reply.
+        if quote.asks {
+            return Err(Refusal::BadQuote);
+        }
         let key = Key::new(version, quote.protocol, quote.dst, remote, self.config.mapping);
         let number = self
             .connection(version, quote.protocol, quote.dst, remote)

@@ -1,15 +1,13 @@
 //! The function's table in the chain file, and the files that it names.
 
-use std::io::{self, Read};
 use std::sync::Arc;
 
 use super::checks::{self, Checks};
 use super::fib::Fib;
 use super::kernel_routes::{self, KernelRoutes, Tables};
 use super::routes::{self, Routes, Unsupported};
-use super::unpack::unpack;
 use super::{Router, Sends, mrt};
-use warpline_nf::config::FILE_LEN_MAX;
+use warpline_nf::config::unpack::unpack;
 use warpline_nf::{Function, HopPorts, Key, Ports, Resources, Section, SourceText};
 use warpline_rewrite::icmp_errors;
 use warpline_rule_files::neighbours::{self, Mac};
@@ -116,6 +114,10 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
         Some(KERNEL) => kernel_routes(section, &ports, checks).unzip(),
         _ => (route_file(section, unsupported), None),
     };
+    let unsupported = match (&kernel, unsupported) {
+        (Some(_), Unsupported::Skip) => Unsupported::Kernel,
+        _ => unsupported,
+    };
     let needs_ports = ports.len() > 2 || ports.are_routed();
     if matches!(file, Some(RouteFile::Dump(_))) && needs_ports {
         let text = "a dump names no ports, which this chain needs";
@@ -195,33 +197,12 @@ enum RouteFile {
 /// Reads the file of routes, which may be packed: a dump whole, a text as it is.
 fn route_file(section: &mut Section<'_>, unsupported: Unsupported) -> Option<RouteFile> {
     let (name, bytes) = section.file_bytes("routes")?;
-    let unreadable = |section: &mut Section<'_>, error: &io::Error| {
-        let why = warpline_io_error::plain(error);
-        section.mistake("routes", format!("can't read {name:?}: can't be unpacked: {why}"));
-        None
-    };
-    let unpacked = match unpack(&bytes) {
-        Ok(unpacked) => unpacked,
-        Err(error) => return unreadable(section, &error),
-    };
-    if mrt::is_mrt(unpacked.head()) {
+    if let Ok(unpacked) = unpack(&bytes)
+        && mrt::is_mrt(unpacked.head())
+    {
         let note = &mut |mistake| section.note(mistake);
         let routes = mrt::read(unpacked.into_reader(), name, unsupported, note);
         return Some(RouteFile::Dump(routes));
     }
-    if unpacked.is_packed() {
-        let mut text = Vec::new();
-        let reader = unpacked.into_reader();
-        if let Err(error) = reader.take(FILE_LEN_MAX + 1).read_to_end(&mut text) {
-            return unreadable(section, &error);
-        }
-        if text.len() as u64 > FILE_LEN_MAX {
-            let why = format!("it unpacks to more than {} MiB", FILE_LEN_MAX >> 20);
-            section.mistake("routes", format!("can't read {name:?}: {why}"));
-            return None;
-        }
-        return section.text("routes", name, text).map(RouteFile::Text);
-    }
-    drop(unpacked);
     section.text("routes", name, bytes).map(RouteFile::Text)
 }

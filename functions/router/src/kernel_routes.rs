@@ -5,6 +5,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ struct Current {
     changes: Changes,
     /// Whether there were changes since the last reading.
     has_changed: bool,
+    /// Whether the last reading failed. It is tried again.
+    is_failing: bool,
     next_reading: Instant,
     /// The hash of the table's text.
     hash: u64,
@@ -54,6 +57,7 @@ impl KernelRoutes {
         let current = Mutex::new(Current {
             changes,
             has_changed: false,
+            is_failing: false,
             next_reading: Instant::now() + PAUSE,
             hash: hash(&text.text),
             skipped: 0,
@@ -90,10 +94,14 @@ impl KernelRoutes {
         let text = match read(&self.ports) {
             Ok(text) => text,
             Err(error) => {
-                tell(format!("the kernel's routes can't be read: {}", plain(&error)));
+                if !mem::replace(&mut current.is_failing, true) {
+                    tell(format!("the kernel's routes can't be read: {}", plain(&error)));
+                }
+                current.has_changed = true;
                 return None;
             }
         };
+        current.is_failing = false;
         let hash = hash(&text.text);
         if hash == current.hash {
             return None;
@@ -103,7 +111,7 @@ impl KernelRoutes {
             mistake.get_or_insert_with(|| told.to_string());
         };
         // The kernel has the route already, so it can't be refused.
-        let routes = routes::read(&text, Unsupported::Skip, &self.ports, note);
+        let routes = routes::read(&text, Unsupported::Kernel, &self.ports, note);
         if let Some(mistake) = mistake {
             tell(format!("the kernel's routes are not taken up: {mistake}"));
             return None;
@@ -137,8 +145,8 @@ impl Current {
 
 impl Tables {
     pub(super) fn new(mut fib: Fib) -> Self {
-        let hop_ports = HopPorts::new(std::mem::take(&mut fib.ports))
-            .with_gateways(std::mem::take(&mut fib.gateways));
+        let hop_ports =
+            HopPorts::new(mem::take(&mut fib.ports)).with_gateways(mem::take(&mut fib.gateways));
         Self { fib: Arc::new(fib), hop_ports }
     }
 }

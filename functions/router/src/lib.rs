@@ -30,7 +30,6 @@ mod options;
 mod poptrie;
 mod route_line;
 pub mod routes;
-pub mod unpack;
 
 pub use dir24_8::{Dir24_8, Entry, Rule4, TooNarrow};
 pub use fib4::Fib4;

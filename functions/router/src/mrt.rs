@@ -12,7 +12,7 @@ use warpline_packet::Prefix;
 
 use super::mrt_path::{Fields, Path};
 use super::routes::{HOPS_MAX, ROUTES_MAX, Route, Routes, Target, Unsupported};
-use super::unpack::{UNPACKED_LEN_MAX, fill};
+use warpline_nf::config::unpack::{UNPACKED_LEN_MAX, fill};
 use warpline_nf::{Diagnostic, SourceText};
 
 /// Bytes that a record may have. One of a thousand peers takes a few 100 KiB.
@@ -207,7 +207,7 @@ impl<R: Read> Reader<'_, R> {
     fn left_out(&mut self, what: String) -> Result<(), Fault> {
         self.found.skipped += 1;
         match self.unsupported {
-            Unsupported::Skip => Ok(()),
+            Unsupported::Skip | Unsupported::Kernel => Ok(()),
             Unsupported::Error => Err((0, format!("not supported: {what}"))),
         }
     }

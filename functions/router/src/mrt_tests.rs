@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use super::full_table::{FullRoute, next_hop, record, routes as full_table, to_mrt, to_text};
 use super::routes::{Route, Routes, Target, Unsupported};
 use super::tests::{Folder, v4, v6};
-use super::unpack::unpack;
 use super::*;
+use warpline_nf::config::unpack::unpack;
 use warpline_nf::{Ports, SourceText};
 use warpline_verify::{Input, try_build};
 

@@ -41,6 +41,8 @@ struct Attributes<'a> {
     metric: u32,
     /// Whether the route is one of IPv6; `None` if no word shows its family.
     is_v6: Option<bool>,
+    /// The word before the number of a next hop that is defined elsewhere.
+    next_hop_id: Option<&'a str>,
     /// The first word that the router can't do.
     unsupported: Option<&'a str>,
     /// The route goes before those of any metric.
@@ -84,6 +86,9 @@ pub(super) fn parse<'a>(
         found.address = None;
     }
     attributes(words, &mut found)?;
+    if kind.is_none() && found.address.is_none() && found.device.is_none() && !found.direct {
+        found.unsupported = found.unsupported.or(found.next_hop_id);
+    }
     let attributes = found;
     let target = match (kind, attributes.address) {
         _ if attributes.unsupported.is_some() => Target::Unsupported,
@@ -142,7 +147,6 @@ const IGNORED_VALUES: &[&str] = &[
     "quickack",
     "features",
     "congctl",
-    "nhid",
     "age",
 ];
 /// Those that come without.
@@ -150,7 +154,7 @@ const IGNORED_FLAGS: &[&str] =
     &["onlink", "linkdown", "pervasive", "offload", "rt_offload", "trap", "rt_trap", "notify"];
 /// Those that the router can't do.
 const UNSUPPORTED: &[&str] =
-    &["nexthop", "encap", "tos", "dsfield", "offload_failed", "ttl-propagate"];
+    &["nexthop", "encap", "from", "tos", "dsfield", "offload_failed", "ttl-propagate"];
 /// Kinds of routes that the router can't do.
 const UNSUPPORTED_KINDS: &[&str] =
     &["local", "broadcast", "multicast", "anycast", "throw", "nat", "xresolve"];
@@ -188,6 +192,10 @@ fn attributes<'a>(mut words: Words<'a>, found: &mut Attributes<'a>) -> Result<()
                 }
                 _ => return Err(Fault::OtherTable(word)),
             },
+            "nhid" => {
+                value_word(word, words.next())?;
+                found.next_hop_id = Some(word);
+            }
             "dead" => return Err(Fault::Unused),
             "mtu" | "advmss" => skip_locked(word, &mut words)?,
             _ if IGNORED_VALUES.contains(&word) => {
@@ -197,8 +205,8 @@ fn attributes<'a>(mut words: Words<'a>, found: &mut Attributes<'a>) -> Result<()
             // `ip -o` prints it for the end of a line.
             "\\" => {}
             _ if UNSUPPORTED.contains(&word) => {
-                // A route for some classes of packets holds for those whatever its metric.
-                found.is_first |= matches!(word, "tos" | "dsfield");
+                // A route for some sources or classes of packets holds for those whatever its metric.
+                found.is_first |= matches!(word, "from" | "tos" | "dsfield");
                 found.unsupported = found.unsupported.or(Some(word));
             }
             _ if found.unsupported.is_some() => {}

@@ -77,6 +77,9 @@ pub enum Unsupported {
     Error,
     /// Their packets are dropped.
     Skip,
+    /// As [`Unsupported::Skip`], in the kernel's own table. Its routes can't be mistakes: one that
+    /// doesn't read is not supported, and of two that clash the first holds.
+    Kernel,
 }
 
 /// Reads a file for a chain with these ports; every mistake goes to `note`.
@@ -154,8 +157,13 @@ impl<'a> Reader<'a, '_> {
         match read {
             Ok(()) | Err(Fault::Unused) => true,
             Err(Fault::Wrong(word, message)) => {
+                let has_room =
+                    self.found.routes.len() < ROUTES_MAX && self.found.targets.len() < HOPS_MAX;
+                if has_room && self.unsupported == Unsupported::Kernel {
+                    return self.hold_prefix(line);
+                }
                 self.mistake(line, word, message);
-                self.found.routes.len() < ROUTES_MAX && self.found.targets.len() < HOPS_MAX
+                has_room
             }
             Err(Fault::OtherTable(word)) => {
                 self.skip(line, word, false);
@@ -164,9 +172,25 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
+    /// Keeps packets for a line that doesn't read from following a shorter prefix.
+    fn hold_prefix(&mut self, line: Line<'a>) -> bool {
+        self.found.skipped += 1;
+        // A kind may stand before the prefix.
+        let mut words = line.text.split_ascii_whitespace().take(2);
+        let place = words.find_map(|word| match word {
+            "default" => Some((word, default_prefix(false), true)),
+            _ => word.parse().ok().map(|prefix| (word, prefix, false)),
+        });
+        let Some((word, prefix, is_of_both)) = place else { return true };
+        let target = Target::Unsupported;
+        let unsupported = Some(word);
+        let held = Parsed { prefix, target, metric: 0, device: None, unsupported, is_of_both };
+        self.keep(line, word, &held).is_ok()
+    }
+
     fn skip(&mut self, line: Line<'a>, word: &'a str, multipath: bool) {
         self.found.skipped += 1;
-        if self.unsupported == Unsupported::Skip {
+        if self.unsupported != Unsupported::Error {
             return;
         }
         let message = if multipath {
@@ -188,7 +212,7 @@ impl<'a> Reader<'a, '_> {
 
     fn skip_port(&mut self, line: Line<'a>, device: &'a str) {
         self.found.skipped += 1;
-        if self.unsupported == Unsupported::Skip {
+        if self.unsupported != Unsupported::Error {
             return;
         }
         let at = offset(line.text, device);
@@ -256,6 +280,9 @@ impl<'a> Reader<'a, '_> {
             }
             same
         });
+        if self.unsupported == Unsupported::Kernel {
+            clashes.clear();
+        }
         clashes.sort_by_key(|(_, later)| later.line);
         self.found.routes = routes;
         self.tell_clashes(&clashes);

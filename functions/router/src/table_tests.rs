@@ -281,6 +281,12 @@ fn a_route_that_is_not_supported_holds_its_prefix() {
             "2001:db8::/32  encap seg6 mode encap segs 1 [ 2001:db8:9::1 ] dev a metric 7 pref medium",
             &["2001:db8::/32 Unsupported"],
         ),
+        ("10.2.0.0/16 nhid 5 proto static", &["10.2.0.0/16 Unsupported"]),
+        ("default from 2001:db8:1::/64 via fe80::1 dev a metric 5", &["::/0 Unsupported"]),
+        (
+            "2001:db8::/32 from 2001:db8:1::/64 dev a metric 9\n2001:db8::/32 via fe80::1 dev a",
+            &["2001:db8::/32 Unsupported"],
+        ),
         ("throw 10.2.0.0/16 metric 5", &["10.2.0.0/16 Unsupported"]),
         (
             "local 10.2.0.1 dev lo table local proto kernel scope host src 10.2.0.1",
@@ -311,6 +317,25 @@ fn a_route_that_is_not_supported_holds_its_prefix() {
         let (_, told) = read(text, Unsupported::Error);
         assert_eq!(told.len(), 1, "{text}: {told:?}");
     }
+}
+
+/// The kernel has its routes already: none keeps the others from being taken up.
+#[test]
+fn routes_of_the_kernel_are_never_mistakes() {
+    let text = "10.1.0.0/16 via 192.0.2.1\n10.1.0.0/16 via 192.0.2.2\n10.2.0.0/16\n\
+        10.3.0.0/16 via 192.0.2.1 colour red\nblackhole 10.4.0.0/16 via x\nten\n\
+        10.5.0.0/16 via 192.0.2.2\n";
+    let expected = [
+        "10.1.0.0/16 192.0.2.1",
+        "10.2.0.0/16 Unsupported",
+        "10.3.0.0/16 Unsupported",
+        "10.4.0.0/16 Unsupported",
+        "10.5.0.0/16 192.0.2.2",
+    ];
+    let (routes, told) = read(text, Unsupported::Kernel);
+    assert_eq!((&routes[..], told.len()), (&expected.map(str::to_owned)[..], 0), "{told:?}");
+    let (_, told) = read(text, Unsupported::Skip);
+    assert_eq!(told.len(), 5, "{told:?}");
 }
 
 #[test]

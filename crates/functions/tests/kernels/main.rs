@@ -1,7 +1,7 @@
 //! The kernels of functions beside their `run`, on every device of this machine.
 
 #![deny(unsafe_code)]
-#![expect(clippy::print_stdout, reason = "a test names the devices that are not there")]
+#![expect(clippy::print_stdout, reason = "a test names missing devices")]
 
 mod compiled;
 mod declared;

@@ -11,8 +11,8 @@ use warpline_device::{Device, Failure};
 use warpline_digest::DEFINITION;
 use warpline_nf::{Function, field_copies};
 use warpline_packet::{
-    ArenaLayout, Binding, Field, FieldSet, Flags, Headers, LaunchRows, LinkType, Place, ReadWrite,
-    Span, StagedColumn,
+    ArenaLayout, Binding, Field, FieldPlace, FieldSet, Flags, Headers, LaunchRows, LinkType,
+    ReadWrite, Span, StagedColumn,
 };
 use warpline_verify::{Input, build};
 
@@ -103,11 +103,11 @@ fn place_of(field: Field, headers: &Headers, link: LinkType) -> Option<Range<usi
         Some(at + span.start..at + span.start + span.len)
     };
     match field.place() {
-        Place::Link(_) if field == Field::VlanTci && !headers.flags.has(Flags::VLAN) => None,
-        Place::Link(own) if link == LinkType::ETHERNET => behind(0, Some(own)),
-        Place::Ip { v4, .. } if headers.version == 4 => behind(l3, v4),
-        Place::Ip { v6, .. } if headers.version == 6 => behind(l3, v6),
-        Place::Transport { tcp, udp, icmp, esp } if has_transport => match headers.protocol {
+        FieldPlace::Link(_) if field == Field::VlanTci && !headers.flags.has(Flags::VLAN) => None,
+        FieldPlace::Link(own) if link == LinkType::ETHERNET => behind(0, Some(own)),
+        FieldPlace::Ip { v4, .. } if headers.version == 4 => behind(l3, v4),
+        FieldPlace::Ip { v6, .. } if headers.version == 6 => behind(l3, v6),
+        FieldPlace::Transport { tcp, udp, icmp, esp } if has_transport => match headers.protocol {
             6 => behind(l4, tcp),
             17 => behind(l4, udp),
             1 | 58 => behind(l4, icmp),

@@ -7,6 +7,7 @@ mod iptables;
 mod matching;
 mod model;
 mod nft;
+mod nft_maps;
 mod reload;
 mod tracking;
 mod traffic;

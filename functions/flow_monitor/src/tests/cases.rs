@@ -182,8 +182,13 @@ fn mistakes_are_told() {
         [
             "`csv` and `ipfix` name the same output",
             "`idle_s` is 30, more than `active_s`, which is 20",
-            "`ipfix_udp`: \"host:1\": invalid socket address syntax",
+            "`ipfix_udp`: \"host:1\": must be an IP address and a port, such as 192.0.2.7:4739 or \
+             [2001:db8::7]:4739; names are not resolved",
         ]
     );
     assert_eq!(mistakes("active_s = 10"), [""; 0], "idle_s follows");
+    for address in ["192.0.2.7:0", "[2001:db8::7]:0"] {
+        let told = mistakes(&format!("ipfix_udp = \"{address}\""));
+        assert!(told[0].contains("must be an IP address and a port"), "{address}: {told:?}");
+    }
 }

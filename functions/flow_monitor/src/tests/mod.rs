@@ -17,7 +17,7 @@ use warpline_packet::{Instant, Verdict};
 use super::DEFINITION;
 use super::record::FlowRecord;
 use traffic::Sent;
-use warpline_nf::{Outputs, Report, Table};
+use warpline_nf::{Outputs, Registry, Report, Table};
 use warpline_verify::{Harness, Input, build, try_build};
 
 const SECOND: u64 = 1_000_000_000;
@@ -57,8 +57,12 @@ struct Monitor {
 
 impl Monitor {
     fn new(table: &str, folder: &Path) -> Self {
+        Self::with_outputs(table, folder, &Outputs::default())
+    }
+
+    fn with_outputs(table: &str, folder: &Path, outputs: &Outputs) -> Self {
         let (function, words) = build(&DEFINITION, table, folder);
-        let report = function.report(&Outputs::default()).unwrap().unwrap();
+        let report = function.report(outputs).unwrap().unwrap();
         Self { harness: Harness::new(function, words), report }
     }
 

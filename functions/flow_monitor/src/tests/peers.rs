@@ -92,6 +92,26 @@ impl Drop for Collector {
     }
 }
 
+/// Waits until no datagram is in the receive queue of the loopback's `port`.
+fn wait_until_read(port: u16) {
+    let is_read = || {
+        let sockets = std::fs::read_to_string("/proc/net/udp").unwrap();
+        let own = format!("0100007F:{port:04X}");
+        let mut own = sockets.lines().filter(|line| line.contains(&own));
+        // Addresses, state, then the queues: bytes to send and bytes to read.
+        own.all(|line| {
+            line.split_whitespace().nth(4).is_some_and(|both| both.ends_with(":00000000"))
+        })
+    };
+    for _ in 0..6000 {
+        if is_read() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the collector reads nothing");
+}
+
 #[test]
 fn nfdump_reads_what_is_sent() {
     assert_nfdump_reads("", &NFDUMP_LINES);
@@ -113,8 +133,7 @@ fn assert_nfdump_reads(keys: &str, expected: &[&str]) {
     monitor.send(&packets(), 256);
     monitor.close().unwrap();
     assert_eq!(monitor.counter("udp_errors"), 0);
-    // The collector needs time to read its socket before it is stopped.
-    std::thread::sleep(Duration::from_millis(500));
+    wait_until_read(port);
     collector.stop();
     let format = "fmt:%ts|%te|%sa|%sp|%da|%dp|%pr|%ipkt|%ibyt|%opkt|%obyt|%flg";
     let mut nfdump = Command::new("nfdump");

@@ -6,7 +6,7 @@ use core::ops::Range;
 use crate::sa::{Direction, Mode, Sa, Selector};
 
 /// An SA and what is needed to find its direction and its policies.
-pub(super) struct Entry {
+pub(super) struct SaEntry {
     /// Its direction counts for nothing before it was found.
     pub(super) sa: Sa,
     /// As the file says it.
@@ -26,7 +26,7 @@ pub(super) struct Entry {
 /// The contents of a file of SAs.
 #[derive(Default)]
 pub(super) struct SaFile {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<SaEntry>,
     /// Names of those that were left out.
     pub(super) left_out: Vec<String>,
 }
@@ -67,7 +67,7 @@ impl Template {
     ///
     /// Zero addresses mean any address in a tunnel, and otherwise those of the packet. For received
     /// packets, zero means any reqid; for packets that leave it is a reqid like others.
-    pub(super) fn fits(&self, entry: &Entry, direction: Direction, selector: &Selector) -> bool {
+    pub(super) fn fits(&self, entry: &SaEntry, direction: Direction, selector: &Selector) -> bool {
         let sa = &entry.sa;
         let address = |own: IpAddr, of_sa: IpAddr, prefix: warpline_packet::Prefix| {
             own == of_sa

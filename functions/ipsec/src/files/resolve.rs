@@ -4,16 +4,17 @@
 use core::cmp::Reverse;
 use core::net::IpAddr;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use warpline_packet::Prefix;
 
 use super::Rules;
-use super::entry::{Asked, Does, Entry, SaFile, Template};
+use super::entry::{Asked, Does, SaEntry, SaFile, Template};
 use super::source::Source;
 use super::values::overlap;
 use crate::cipher::{Auth, Cipher};
 use crate::nonce_state::Fingerprint;
-use crate::sa::{Action, Database, Direction, Mode, Policy, Selector};
+use crate::sa::{Action, Carriers, Database, Direction, Inbound, Mode, Policy, Selector};
 use warpline_nf::{Resources, Section};
 
 /// The database of two files that read. Mistakes are noted.
@@ -32,7 +33,7 @@ pub(super) fn resolve(
     let mut database = Database::default();
     if let Some(mut source) = policies {
         let sas = Sas::new(&entries, left_out);
-        database.policies = sas.policies(section, resources, &mut source, asked);
+        sas.policies(section, resources, &mut source, asked, &mut database);
     }
     database.sas = entries.into_iter().map(|entry| entry.sa).collect();
     database
@@ -42,7 +43,7 @@ pub(super) fn resolve(
 struct Index(HashMap<(IpAddr, IpAddr, u32), Vec<usize>>);
 
 impl Index {
-    fn new(entries: &[Entry]) -> Self {
+    fn new(entries: &[SaEntry]) -> Self {
         let mut index = HashMap::<_, Vec<usize>>::new();
         for (at, entry) in entries.iter().enumerate() {
             index.entry((entry.sa.src, entry.sa.dst, entry.reqid)).or_default().push(at);
@@ -50,10 +51,10 @@ impl Index {
         Self(index)
     }
 
-    /// SAs that fit, in order.
+    /// SAs that fit, ascending.
     fn fitting(
         &self,
-        entries: &[Entry],
+        entries: &[SaEntry],
         template: &Template,
         direction: Direction,
         selector: &Selector,
@@ -76,7 +77,7 @@ struct Claims {
 }
 
 impl Claims {
-    fn new(entries: &[Entry], asked: &[Asked]) -> Self {
+    fn new(entries: &[SaEntry], asked: &[Asked]) -> Self {
         let index = Index::new(entries);
         let names: HashMap<&str, usize> =
             entries.iter().enumerate().map(|(at, own)| (own.sa.name.as_str(), at)).collect();
@@ -108,7 +109,7 @@ fn find_directions(
     source: &mut Source,
     rules: &Rules,
     claims: &Claims,
-    entries: &mut [Entry],
+    entries: &mut [SaEntry],
 ) {
     let is_local = |end: IpAddr| rules.local.iter().any(|prefix| prefix.contains(end));
     for (at, entry) in entries.iter_mut().enumerate() {
@@ -150,7 +151,7 @@ fn give_selectors(
     rules: &Rules,
     claims: &Claims,
     asked: &[Asked],
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<SaEntry>,
 ) {
     let mut kept = Vec::with_capacity(entries.len());
     for (at, entry) in entries.iter_mut().enumerate() {
@@ -184,10 +185,10 @@ fn row(own: &Selector) -> Row {
 }
 
 /// Finds what must not be there, or not twice.
-fn check(section: &mut Section<'_>, source: &mut Source, rules: &Rules, entries: &[Entry]) {
+fn check(section: &mut Section<'_>, source: &mut Source, rules: &Rules, entries: &[SaEntry]) {
     let mut names = HashSet::new();
     let mut spis = HashMap::new();
-    let mut nonces = HashMap::<Fingerprint, Vec<&Entry>>::new();
+    let mut nonces = HashMap::<Fingerprint, Vec<&SaEntry>>::new();
     for entry in entries {
         let sa = &entry.sa;
         let mut told = Vec::new();
@@ -236,8 +237,8 @@ fn check(section: &mut Section<'_>, source: &mut Source, rules: &Rules, entries:
 
 /// Whether two SAs seal with one key: two outbound ones, or one of each direction that are not the
 /// two ends of one SA.
-fn repeats(a: &Entry, b: &Entry) -> bool {
-    let ends = |own: &Entry| (own.sa.src, own.sa.dst, own.sa.spi);
+fn repeats(a: &SaEntry, b: &SaEntry) -> bool {
+    let ends = |own: &SaEntry| (own.sa.src, own.sa.dst, own.sa.spi);
     match (a.sa.direction, b.sa.direction) {
         (Direction::Out, Direction::Out) => true,
         (Direction::In, Direction::In) => false,
@@ -247,28 +248,30 @@ fn repeats(a: &Entry, b: &Entry) -> bool {
 
 /// What policies find their SAs by.
 struct Sas<'a> {
-    entries: &'a [Entry],
+    entries: &'a [SaEntry],
     index: Index,
     names: HashMap<&'a str, usize>,
     left_out: HashSet<String>,
 }
 
 impl<'a> Sas<'a> {
-    fn new(entries: &'a [Entry], left_out: Vec<String>) -> Self {
+    fn new(entries: &'a [SaEntry], left_out: Vec<String>) -> Self {
         let names = entries.iter().enumerate().map(|(at, own)| (own.sa.name.as_str(), at));
         let (names, left_out) = (names.collect(), left_out.into_iter().collect());
         Self { entries, index: Index::new(entries), names, left_out }
     }
 
     /// The policies in the order of evaluation. As in the kernel, the inbound policies must let a
-    /// packet through before the outbound ones decide on it.
+    /// packet through before the outbound ones decide on it. Of a packet that an SA opened, they
+    /// decide when it is opened.
     fn policies(
         &self,
         section: &mut Section<'_>,
         resources: &mut Resources,
         source: &mut Source,
         asked: Vec<Asked>,
-    ) -> Vec<Policy> {
+        database: &mut Database,
+    ) {
         let (out, coming): (Vec<Asked>, Vec<Asked>) =
             asked.into_iter().partition(|policy| policy.is_out);
         let out: Vec<Policy> = out
@@ -280,14 +283,16 @@ impl<'a> Sas<'a> {
             .collect();
         let guarded: Vec<&Policy> = out.iter().filter(|own| own.action != Action::Bypass).collect();
         let (mut first, mut last) = (Vec::new(), Vec::new());
-        let mut seen = HashSet::new();
+        let (mut seen, mut lists) = (HashSet::new(), HashSet::new());
         for policy in coming {
             let is_bypass = matches!(policy.does, Does::Bypass);
             let action = if is_bypass { Action::Bypass } else { Action::Discard };
+            let carriers = self.carriers(&policy, &mut lists);
             let selector = policy.selector;
             if !seen.insert(row(&selector)) {
                 continue;
             }
+            database.inbound.push(Inbound { selector: selector.clone(), carriers });
             // Inbound packets may pass, but may have to be protected when they leave.
             let to = if is_bypass && guarded.iter().any(|own| overlap(&own.selector, &selector)) {
                 &mut last
@@ -296,7 +301,26 @@ impl<'a> Sas<'a> {
             };
             to.push(Policy { selector, action });
         }
-        first.into_iter().chain(out).chain(last).collect()
+        database.policies_of_opened = (!seen.is_empty()).then(|| out.clone());
+        database.policies = first.into_iter().chain(out).chain(last).collect();
+    }
+
+    /// The SAs that may carry the packets of an inbound policy. A list is shared with `lists`.
+    fn carriers(&self, policy: &Asked, lists: &mut HashSet<Arc<[usize]>>) -> Carriers {
+        let own = match &policy.does {
+            Does::Bypass => return Carriers::Any,
+            Does::Template(template) => {
+                let selector = &policy.selector;
+                self.index.fitting(self.entries, template, Direction::In, selector)
+            }
+            Does::Discard | Does::Named(_) => Vec::new(),
+        };
+        if let Some(same) = lists.get(&own[..]) {
+            return Carriers::These(Arc::clone(same));
+        }
+        let own: Arc<[usize]> = own.into();
+        lists.insert(Arc::clone(&own));
+        Carriers::These(own)
     }
 
     fn action(

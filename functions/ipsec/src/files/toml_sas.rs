@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use toml::de::{DeTable, DeValue};
 
-use super::entry::{Entry, SaFile};
+use super::entry::{SaEntry, SaFile};
 use super::source::{Source, scrubbed};
 use super::toml_file::{self, SELECTOR_KEYS, Table, of, table, tables};
 use super::values;
@@ -74,7 +74,7 @@ pub(super) fn read(source: &mut Source, section: &mut Section<'_>) -> SaFile {
     file
 }
 
-fn sa(shown: &SourceText, item: &Table<'_>, mistakes: &mut Diagnostics) -> Option<Entry> {
+fn sa(shown: &SourceText, item: &Table<'_>, mistakes: &mut Diagnostics) -> Option<SaEntry> {
     let own = item.0;
     let encap = table(shown, own, "encap", mistakes).map(|table| encap(shown, &table, mistakes));
     let lifetime = table(shown, own, "lifetime", mistakes)
@@ -100,7 +100,7 @@ fn sa(shown: &SourceText, item: &Table<'_>, mistakes: &mut Diagnostics) -> Optio
     let reqid = section.integer("reqid", 0..=u64::from(u32::MAX), 0) as u32;
     let (replay_window, outer) = (replay_window(&mut section), outer(&mut section, own));
     let (cipher, enc_key, auth, auth_key) = transform?;
-    let entry = Entry {
+    let entry = SaEntry {
         direction,
         reqid,
         added: String::new(),

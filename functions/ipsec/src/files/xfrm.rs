@@ -275,7 +275,7 @@ fn prefix(line: &mut Words<'_>) -> Result<Prefix, Trouble> {
 /// The blocks `lifetime config:` and `lifetime current:`.
 #[derive(Default)]
 pub(super) struct Times {
-    part: Part,
+    part: XfrmPart,
     limits: Lifetime,
     /// The used part of the limits.
     bytes: u64,
@@ -285,7 +285,7 @@ pub(super) struct Times {
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Part {
+enum XfrmPart {
     #[default]
     None,
     Config,
@@ -299,12 +299,12 @@ impl Times {
             (_, "lifetime") => {
                 let word = line.need()?;
                 self.part = match word.text {
-                    "config:" => Part::Config,
-                    "current:" => Part::Current,
+                    "config:" => XfrmPart::Config,
+                    "current:" => XfrmPart::Current,
                     _ => return Err(word.wrong("unexpected in output of `ip xfrm`")),
                 };
             }
-            (Part::Config, "limit:") => {
+            (XfrmPart::Config, "limit:") => {
                 for hard in [false, true] {
                     line.expect(if hard { "hard" } else { "soft" })?;
                     let word = line.need()?;
@@ -314,7 +314,7 @@ impl Times {
                     *(if is_bytes { &mut limits.bytes } else { &mut limits.packets }) = limit;
                 }
             }
-            (Part::Config, "expire") => {
+            (XfrmPart::Config, "expire") => {
                 line.need()?;
                 for hard in [false, true] {
                     line.expect(if hard { "hard" } else { "soft" })?;
@@ -325,20 +325,20 @@ impl Times {
                     }
                 }
             }
-            (Part::Current, "add") => {
+            (XfrmPart::Current, "add") => {
                 let words = [line.need()?, line.need()?];
                 if words[0].text != "-" {
                     self.added = format!("{} {}", words[0].text, words[1].text);
                 }
-                self.part = Part::None;
+                self.part = XfrmPart::None;
             }
-            (Part::Current, text) if text.ends_with("(bytes),") => {
+            (XfrmPart::Current, text) if text.ends_with("(bytes),") => {
                 let wrong = || first.wrong("not a number, or one out of range");
                 self.bytes = number(text).ok_or_else(wrong)?;
                 self.packets = line.number()?;
             }
             _ => {
-                self.part = Part::None;
+                self.part = XfrmPart::None;
                 return Ok(false);
             }
         }

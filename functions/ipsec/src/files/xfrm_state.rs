@@ -1,6 +1,6 @@
 //! SAs in the format of `ip xfrm state` and `ip -s xfrm state`.
 
-use super::entry::{Entry, SaFile};
+use super::entry::{SaEntry, SaFile};
 use super::source::Source;
 use super::values;
 use super::xfrm::{self, Block, Id, Times, Trouble, Word, Words};
@@ -18,7 +18,7 @@ pub(super) fn read(
     source.show(&text, xfrm::secrets(&text));
     let mut file = SaFile::default();
     for block in xfrm::blocks(&text) {
-        let mut state = State::default();
+        let mut state = SaLines::default();
         let at = block.place();
         let mut troubles = state.read(block);
         let name = state.name();
@@ -47,10 +47,10 @@ pub(super) fn read(
 
 /// An SA so far.
 #[derive(Default)]
-struct State {
+struct SaLines {
     ends: Option<[core::net::IpAddr; 2]>,
     id: Option<Id>,
-    part: Part,
+    part: SaObject,
     window: u32,
     esn: bool,
     af_unspec: bool,
@@ -67,14 +67,14 @@ struct State {
 
 /// The object that the lines describe.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Part {
+enum SaObject {
     #[default]
     Main,
     Esn,
     Stats,
 }
 
-impl State {
+impl SaLines {
     fn name(&self) -> Option<String> {
         let (id, [_, dst]) = (self.id.as_ref()?, self.ends?);
         Some(format!("{:#010x}@{dst}", id.spi))
@@ -110,10 +110,10 @@ impl State {
         if self.times.take(first, line)? {
             return Ok(());
         }
-        if self.part != Part::Main && self.rest_of_part(first, line)? {
+        if self.part != SaObject::Main && self.rest_of_part(first, line)? {
             return Ok(());
         }
-        self.part = Part::Main;
+        self.part = SaObject::Main;
         match first.text {
             "proto" => self.id = Some(id(line)?),
             "replay-window" => {
@@ -138,7 +138,7 @@ impl State {
                     _ => return Err(word.unsupported("directions other than in and out")),
                 });
             }
-            "stats:" => self.part = Part::Stats,
+            "stats:" => self.part = SaObject::Stats,
             "lastused" => {}
             "mark" | "output-mark" => return Err(first.unsupported("marks")),
             "if_id" => return Err(first.unsupported("xfrm interfaces")),
@@ -151,8 +151,8 @@ impl State {
     /// A line behind `anti-replay esn context:` or `stats:`.
     fn rest_of_part(&mut self, first: Word<'_>, line: &mut Words<'_>) -> Result<bool, Trouble> {
         match (self.part, first.text) {
-            (Part::Stats, "replay-window") => {}
-            (Part::Esn, "seq-hi") => {
+            (SaObject::Stats, "replay-window") => {}
+            (SaObject::Esn, "seq-hi") => {
                 let received_high: u32 = line.number()?;
                 line.expect("seq")?;
                 let received: u32 = line.number()?;
@@ -163,9 +163,9 @@ impl State {
                 let whole = |high, low| u64::from(high) << 32 | u64::from(low);
                 self.sequences = [whole(received_high, received), whole(sent_high, sent)];
             }
-            (Part::Esn, "replay_window") => self.window = window(line)?,
-            (Part::Esn, text) if text.len() == 8 && text.bytes().all(|b| b.is_ascii_hexdigit()) => {
-            }
+            (SaObject::Esn, "replay_window") => self.window = window(line)?,
+            (SaObject::Esn, text)
+                if text.len() == 8 && text.bytes().all(|b| b.is_ascii_hexdigit()) => {}
             _ => return Ok(false),
         }
         Ok(true)
@@ -243,7 +243,7 @@ impl State {
     fn anti_replay(&mut self, line: &mut Words<'_>) -> Result<(), Trouble> {
         let word = line.need()?;
         if word.text == "esn" {
-            self.part = Part::Esn;
+            self.part = SaObject::Esn;
             return line.expect("context:");
         }
         if word.text != "context:" {
@@ -257,7 +257,7 @@ impl State {
         Ok(())
     }
 
-    fn entry(self, at: core::ops::Range<usize>) -> Result<Entry, &'static str> {
+    fn entry(self, at: core::ops::Range<usize>) -> Result<SaEntry, &'static str> {
         let name = self.name().ok_or("the SA has no `proto` line")?;
         let ([src, dst], id) = self.ends.zip(self.id).ok_or("the SA has no `proto` line")?;
         let (cipher, enc_key) = self.enc.ok_or("the SA has no `enc` or `aead` line with a key")?;
@@ -292,7 +292,7 @@ impl State {
             outer: self.outer,
         };
         let (reqid, direction, sequences) = (id.reqid, self.direction, self.sequences);
-        Ok(Entry { sa, direction, reqid, added: self.times.added, sequences, otherwise, at })
+        Ok(SaEntry { sa, direction, reqid, added: self.times.added, sequences, otherwise, at })
     }
 }
 

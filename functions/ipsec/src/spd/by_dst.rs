@@ -41,12 +41,12 @@ pub(super) struct ByDst<A> {
 #[derive(Debug)]
 struct Networks<A> {
     mask: A,
-    entries: Vec<Entry<A>>,
+    entries: Vec<NetworkEntry<A>>,
 }
 
 /// Empty where it names no policy.
 #[derive(Clone, Copy, Debug)]
-struct Entry<A> {
+struct NetworkEntry<A> {
     network: A,
     policies: [u32; FEW],
 }
@@ -79,7 +79,7 @@ impl<A: Address> ByDst<A> {
             let mut policies: Vec<u32> = around.flatten().copied().collect();
             policies.sort_unstable();
             policies.resize(FEW.max(policies.len()), NONE);
-            let entry = Entry { network, policies: policies.try_into().ok()? };
+            let entry = NetworkEntry { network, policies: policies.try_into().ok()? };
             lengths[lens.iter().position(|&own| own == len)?].insert(entry);
         }
         Some(Self { lengths })
@@ -109,11 +109,11 @@ impl<A: Address> Networks<A> {
     }
 
     fn new(len: u32, count: usize) -> Self {
-        let empty = Entry { network: A::default(), policies: [NONE; FEW] };
+        let empty = NetworkEntry { network: A::default(), policies: [NONE; FEW] };
         Self { mask: mask(len), entries: vec![empty; (2 * count).next_power_of_two().max(2)] }
     }
 
-    fn insert(&mut self, entry: Entry<A>) {
+    fn insert(&mut self, entry: NetworkEntry<A>) {
         let mut at = self.start(entry.network);
         while !self.entries[at].is_empty() {
             at = (at + 1) & (self.entries.len() - 1);
@@ -147,7 +147,7 @@ impl<A: Address> Networks<A> {
     }
 }
 
-impl<A> Entry<A> {
+impl<A> NetworkEntry<A> {
     #[inline(always)]
     fn is_empty(&self) -> bool {
         self.policies[0] == NONE

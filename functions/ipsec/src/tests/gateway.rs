@@ -264,7 +264,7 @@ pub(super) fn on_link(link: LinkType, packet: &[u8]) -> Input {
 }
 
 /// A UDP datagram with the sum that its addresses ask for.
-pub(super) fn udp(src: &str, dst: &str, ports: [u16; 2], len: usize) -> Vec<u8> {
+pub(crate) fn udp(src: &str, dst: &str, ports: [u16; 2], len: usize) -> Vec<u8> {
     let mut body: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
     body.extend(((len + 8) as u16).to_be_bytes());
     body.extend([0, 0]);

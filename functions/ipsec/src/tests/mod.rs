@@ -2,7 +2,7 @@
 //! not.
 
 mod first_sas;
-mod gateway;
+pub(crate) mod gateway;
 mod peers;
 mod places;
 mod random;

@@ -180,7 +180,7 @@ fn forwarding_is_found_as_by_looking_at_every_pair() {
                 is_back |= sa == policy && own;
             }
         }
-        let found = Forwarding::of(&Database { sas, policies });
+        let found = Forwarding::of(&Database { sas, policies, ..Database::default() });
         assert_eq!(found.between_peers.is_some(), is_between, "{round}");
         assert!(is_between || found.back.is_some() == is_back, "{round}");
         between += usize::from(is_between);

@@ -170,6 +170,31 @@ fn what_should_be_protected_does_not_come_in_the_clear() {
     assert_eq!(open(ip("10.1.0.1", "10.2.0.1", 99, b"other", None)), "selector-mismatch");
 }
 
+/// RFC 4301, 5.2: the policies of `ip xfrm` also decide on what an SA without selectors opens.
+#[test]
+fn an_inbound_policy_stops_what_an_sa_without_selectors_opens() {
+    let sa = SaText { mode: "transport", ..SaText::new(CBC) };
+    let [from, to] = sa.peers;
+    let cases = [
+        ("0.0.0.0/0", "block", "selector-mismatch"),
+        ("0.0.0.0/0", "allow", "forward"),
+        ("203.0.113.0/24", "block", "forward"),
+    ];
+    for (src, action, wanted) in cases {
+        let files = Files::new();
+        files.write("sas.toml", &sa.text("in"));
+        let policy = format!("src {src} dst 0.0.0.0/0 \n\tdir in action {action} priority 1 \n");
+        files.write("policies.toml", &policy);
+        let [first, _] = files.places("");
+        for mut there in [first, files.gateway("")] {
+            let mut here = Ends::new(&sa).here;
+            let sealed = send(&mut here, &on_link(LINK, &udp(from, to, [1, 2], 10)));
+            let opened = send(&mut there, &again(&sealed, LINK));
+            assert_eq!(reason(&opened), wanted, "{policy}");
+        }
+    }
+}
+
 #[test]
 fn a_wrong_key_or_spi_opens_nothing() {
     let mut here = Ends::new(&SaText::new(CBC)).here;

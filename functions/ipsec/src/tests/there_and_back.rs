@@ -255,7 +255,7 @@ fn a_rekey_by_reload_loses_nothing() {
             assert_eq!((reason(&opened), &opened.bytes), ("forward", &packet.bytes));
         }
         let replayed = send(&mut there, &late[3 * step]);
-        assert_eq!(reason(&replayed), "replay", "the window went on");
+        assert_eq!(reason(&replayed), "replay", "the window advanced");
     }
     let expected: Vec<_> = [1, 2, 3]
         .map(|n| (vec![0x10, 0x01], n))

@@ -101,6 +101,21 @@ fn fragments_follow_the_first_one_both_ways() {
     assert_eq!((harness.counter("to_backends"), harness.counter("to_clients")), (4, 4));
 }
 
+/// A later fragment of an ICMP error has no identifier, though its type reads as that of an echo
+/// reply.
+#[test]
+fn fragments_of_errors_follow_the_first_one_at_two_places() {
+    let [mut first, _] = places("", SERVICES);
+    let asked = tcp(CLIENT, WEB, SYN);
+    let (address, port) = destination(&send(&mut first, 1, &asked).bytes);
+    let answer = tcp((&address.to_string(), port), CLIENT, 0x12).with(&[8; 64]);
+    let about = |answer: Datagram| answer.error(ip(CLIENT.0), 96);
+    // The first fragment quotes the whole TCP header.
+    let pieces = about(answer.clone().from(ip(WEB.0), WEB.1)).fragments(48);
+    let out = pieces.map(|bytes| first.process(&[Input::at(SECOND, &bytes)]).remove(0).bytes);
+    assert_eq!(out, about(answer).fragments(48));
+}
+
 #[test]
 fn fragments_of_packets_that_pass_or_are_dropped_share_their_fate() {
     let mut harness = balancer("", "vip 192.0.2.10 tcp 80\n backend 10.0.0.1 drain\n");
@@ -373,7 +388,7 @@ fn a_backend_is_drained_lost_and_restored() {
         assert_eq!(harness.counter("moved"), if keeps { 0 } else { lost });
         harness.reload(function(keys, &up)).unwrap();
         let back = backends(&mut harness, 3, 2000, ACK);
-        assert_eq!(back[..1000], then, "who has a backend keeps it");
+        assert_eq!(back[..1000], then, "clients keep their backends");
         assert!(back[1000..].iter().filter(|&backend| backend == "10.0.0.2").count() > 250);
         // The VIP answers for the new backend of a moved connection, and not for the old one.
         let moved = (0..500).find(|&n| first[n] == "10.0.0.2" && !keeps);

@@ -40,7 +40,7 @@ fn mistakes_are_told_with_their_place() {
         (
             "mode = \"nat\"",
             plain,
-            &["chain.toml:2:8 `mode` must be \"dnat\" or \"ipip\" or \"mac\", found \"nat\""],
+            &["chain.toml:2:8 `mode` must be \"dnat\", \"ipip\" or \"mac\", found \"nat\""],
         ),
         (
             "addresses = \"10.0.0.0/31\"",

@@ -41,6 +41,13 @@ fn ip(text: &str) -> IpAddr {
 
 /// The function of a table and a file of services, or what is wrong with them.
 fn try_function(table: &str, services: &str) -> Result<(Box<dyn Function>, usize), Diagnostics> {
+    try_build(table, services, DEFINITION.build)
+}
+
+type Build<T> = fn(&mut Section<'_>, &mut Resources) -> Option<T>;
+
+/// What `build` makes of a table and a file of services, with the scratch words that it takes.
+fn try_build<T>(table: &str, services: &str, build: Build<T>) -> Result<(T, usize), Diagnostics> {
     let table = format!("services = \"services\"\n{table}\n");
     let source = SourceText::new("chain.toml", table);
     let parsed = toml::de::DeTable::parse(&source.text).unwrap();
@@ -50,9 +57,8 @@ fn try_function(table: &str, services: &str) -> Result<(Box<dyn Function>, usize
     let folder = Folder::Bundled(&files);
     let mut section = Section::new(vec![layer], DEFINITION.name, folder, &mut mistakes);
     section.refuse_unknown(DEFINITION.keys);
-    let function = (DEFINITION.build)(&mut section, &mut resources);
-    match function {
-        Some(function) if mistakes.is_empty() => Ok((function, resources.scratch_words())),
+    match build(&mut section, &mut resources) {
+        Some(built) if mistakes.is_empty() => Ok((built, resources.scratch_words())),
         None if mistakes.is_empty() => panic!("refused without a mistake"),
         _ => Err(mistakes),
     }
@@ -66,6 +72,13 @@ fn balancer(table: &str, services: &str) -> Harness {
     let (function, words) =
         try_function(table, services).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     Harness::new(function, words)
+}
+
+/// Both places of a balancer that stands twice.
+fn places(table: &str, services: &str) -> [Harness; 2] {
+    let (places, words) = try_build(table, services, DEFINITION.build_pair.unwrap())
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    places.map(|place| Harness::new(place, words))
 }
 
 fn send(harness: &mut Harness, seconds: u64, datagram: &Datagram) -> Outcome {

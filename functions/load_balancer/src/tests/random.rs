@@ -10,7 +10,7 @@ use super::*;
 
 /// What happens next; numbers choose among what there is.
 #[derive(Clone, Debug)]
-enum Step {
+enum TrafficEvent {
     Client { host: u8, port: u8, vip: u8, flags: u8, len: usize },
     Answer { to: usize, flags: u8, len: usize },
     ErrorIn { about: usize, len: usize },
@@ -19,20 +19,20 @@ enum Step {
     Wait { seconds: u64 },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = TrafficEvent> {
     let flags = || prop_oneof![4 => Just(ACK), 4 => Just(SYN), 2 => Just(FIN), 1 => Just(RST)];
     let seconds = prop_oneof![0..20_u64, Just(119), Just(120), Just(240), 0..8000_u64];
     // A checksum that the quote cuts in half stays as it is, so quotes have whole words here.
     let quoted = || (14..45_usize).prop_map(|words| 2 * words);
     prop_oneof![
         8 => (0..12_u8, 0..3_u8, 0..3_u8, flags(), 0..40_usize)
-            .prop_map(|(host, port, vip, flags, len)| Step::Client { host, port, vip, flags, len }),
+            .prop_map(|(host, port, vip, flags, len)| TrafficEvent::Client { host, port, vip, flags, len }),
         4 => (any::<usize>(), flags(), 0..40_usize)
-            .prop_map(|(to, flags, len)| Step::Answer { to, flags, len }),
-        2 => (any::<usize>(), quoted()).prop_map(|(about, len)| Step::ErrorIn { about, len }),
-        2 => (any::<usize>(), quoted()).prop_map(|(about, len)| Step::ErrorOut { about, len }),
-        1 => [0..6_u8, 0..6, 0..6, 0..6, 0..6].prop_map(|states| Step::Reload { states }),
-        1 => seconds.prop_map(|seconds| Step::Wait { seconds }),
+            .prop_map(|(to, flags, len)| TrafficEvent::Answer { to, flags, len }),
+        2 => (any::<usize>(), quoted()).prop_map(|(about, len)| TrafficEvent::ErrorIn { about, len }),
+        2 => (any::<usize>(), quoted()).prop_map(|(about, len)| TrafficEvent::ErrorOut { about, len }),
+        1 => [0..6_u8, 0..6, 0..6, 0..6, 0..6].prop_map(|states| TrafficEvent::Reload { states }),
+        1 => seconds.prop_map(|seconds| TrafficEvent::Wait { seconds }),
     ]
 }
 
@@ -135,9 +135,9 @@ impl Run {
         (out, shard)
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &TrafficEvent) {
         match *step {
-            Step::Client { host, port, vip, flags, len } => {
+            TrafficEvent::Client { host, port, vip, flags, len } => {
                 let src = if self.v6 {
                     format!("2001:db8:f::{host}")
                 } else {
@@ -149,24 +149,24 @@ impl Run {
                 let datagram = self.numbered(datagram);
                 self.client(&datagram.with(&vec![port; len]));
             }
-            Step::Answer { to, flags, len } if !self.went.is_empty() => {
+            TrafficEvent::Answer { to, flags, len } if !self.went.is_empty() => {
                 let (asked, at) = self.went[to % self.went.len()].clone();
                 let datagram = self.numbered(reply(&asked, at, flags));
                 self.answer(&datagram.with(&vec![9; len]));
             }
-            Step::ErrorIn { about, len } if !self.went.is_empty() => {
+            TrafficEvent::ErrorIn { about, len } if !self.went.is_empty() => {
                 self.error_in(about % self.went.len(), len.max(if self.v6 { 48 } else { 28 }));
             }
-            Step::ErrorOut { about, len } if !self.went.is_empty() => {
+            TrafficEvent::ErrorOut { about, len } if !self.went.is_empty() => {
                 self.error_out(about % self.went.len(), len.max(if self.v6 { 48 } else { 28 }));
             }
-            Step::Reload { states } => {
+            TrafficEvent::Reload { states } => {
                 let (text, vips) = services(self.v6, states);
                 self.harness.reload(function(&self.keys, &text)).unwrap();
                 self.model.reload(vips);
                 self.events.push(Event::File(text));
             }
-            Step::Wait { seconds } => self.now += seconds * SECOND + 1,
+            TrafficEvent::Wait { seconds } => self.now += seconds * SECOND + 1,
             _ => {}
         }
         self.now += 1_000_000;

@@ -25,15 +25,17 @@ fn yielding_place(binding: &Binding) -> Option<usize> {
 }
 
 impl Bindings {
-    /// A packet came in by the binding.
+    /// An answer passes through the binding. Returns whether it is the first.
     #[inline]
-    pub(in super::super) fn answer(&mut self, number: u32) {
-        if !self.slab[number as usize].is_answered() {
+    pub(in super::super) fn answer(&mut self, number: u32) -> bool {
+        let is_first = !self.slab[number as usize].is_answered();
+        if is_first {
             self.move_used();
             self.unlist(number);
             self.slab[number as usize].answer();
             self.enlist(number);
         }
+        is_first
     }
 
     /// The binding was used just now and is of this class.

@@ -1,14 +1,12 @@
 //! Where a packet goes, seen from the translator: decided by its addresses, before any state.
 
-use warpline_packet::wire::ip_protocol;
 use warpline_packet::{Flags, PacketMut};
 
 use super::super::Refusal;
 use super::super::content::{Content, content};
 use super::NatShard;
-use super::ends::{ip_number, remote};
+use super::ends::remote;
 use warpline_rewrite::fixed::Target;
-use warpline_rewrite::icmp::Quote;
 use warpline_rewrite::{Endpoint, is_portless};
 
 /// The course of a packet.
@@ -39,6 +37,9 @@ impl NatShard {
             };
         }
         if !config.is_inside(version, src) {
+            if self.is_about_hairpin(packet, dst) {
+                return Course::Hairpin;
+            }
             let outside = config.outside.find(version, dst);
             return match self.course_in(packet, dst, outside) {
                 Course::Past if self.is_about_binding(packet, dst) => Course::Out,
@@ -46,31 +47,40 @@ impl NatShard {
             };
         }
         let fixed = &config.fixed;
-        let is_fixed =
-            || fixed.has_forwards(version, dst) || fixed.inside_of(version, dst).is_some();
-        let is_outside =
-            config.outside.find(version, dst).is_some() || !fixed.is_empty() && is_fixed();
         if config.is_inside(version, dst) || stays_on_link(version, dst) {
             Course::Past
-        } else if is_outside {
+        } else if self.is_outside(version, dst) {
             match self.words.has_two() {
                 true => Course::Hairpin,
                 false => Course::Refused(Refusal::Hairpin),
             }
         } else if is_multicast(version, dst) {
             Course::Refused(Refusal::Multicast)
+        } else if let Some(course) = self.course_of_error(packet, dst) {
+            course
         } else {
+            let answers = || self.answers_forward(packet, src, dst);
             let own = || match fixed.is_empty() {
                 true => None,
-                false => fixed.outside_of(version, src).map(Course::MappedOut),
+                false => fixed.outside_of(version, src).filter(|_| !answers()),
             };
+            let own = || own().map(Course::MappedOut);
             match config.translates(version, src, dst, packet.protocol(), || packet.interface()) {
                 Some(true) => own().unwrap_or(Course::Out),
-                _ if self.answers_forward(packet, src, dst) => Course::Out,
+                _ if answers() => Course::Out,
                 Some(false) => Course::Past,
                 None => own().unwrap_or(Course::Past),
             }
         }
+    }
+
+    /// Whether an address is an outside one.
+    #[inline]
+    pub(super) fn is_outside(&self, version: u8, address: u128) -> bool {
+        let (config, fixed) = (&self.config, &self.config.fixed);
+        let is_fixed =
+            || fixed.has_forwards(version, address) || fixed.inside_of(version, address).is_some();
+        config.outside.find(version, address).is_some() || !fixed.is_empty() && is_fixed()
     }
 
     /// The same of a packet from outside; `outside` is the number of its destination in the pool.
@@ -92,9 +102,11 @@ impl NatShard {
                 return Course::Forwarded(target);
             }
         }
+        let has_forwards = || fixed.has_forwards(version, dst);
         match fixed.inside_of(version, dst) {
+            Some(_) if has_forwards() && self.follows_forward(packet) => Course::In(outside),
             Some(inside) => Course::MappedIn(inside),
-            None if outside.is_some() || fixed.has_forwards(version, dst) => Course::In(outside),
+            None if outside.is_some() || has_forwards() => Course::In(outside),
             None => Course::Past,
         }
     }
@@ -115,26 +127,6 @@ impl NatShard {
                 _ => false,
             }
     }
-
-    /// Whether an ICMP error concerns an inside host that is translated, though its sender is a
-    /// router without an inside address (RFC 5508, REQ-6).
-    #[inline(never)]
-    pub(super) fn is_about_binding(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
-        let (config, version) = (&self.config, packet.version());
-        let is_translated = |quote: Quote| {
-            let host = quote.dst.address;
-            let protocol = ip_number(&quote).unwrap_or(packet.protocol());
-            let by_rule = config.translates(version, host, dst, protocol, || packet.interface());
-            config.is_inside(version, host)
-                && by_rule.unwrap_or_else(|| config.fixed.outside_of(version, host).is_some())
-        };
-        // Packets between inside hosts are not translated.
-        matches!(packet.protocol(), ip_protocol::ICMP | ip_protocol::ICMPV6)
-            && !config.is_inside(version, dst)
-            && matches!(content(packet), Ok(Content::Error))
-            && Quote::read(packet.payload(), version).is_some_and(is_translated)
-            && self.outbound_error(packet, dst).is_ok()
-    }
 }
 
 /// Whether a forward takes a packet that comes by this port.
@@ -142,11 +134,11 @@ pub(super) fn takes(target: &Target, packet: &PacketMut<'_>) -> bool {
     target.came_by.is_all() || target.came_by.has(packet.interface())
 }
 
-/// Link-local addresses, the limited broadcast, and groups of link scope.
+/// Link-local addresses of IPv6, the limited broadcast, and groups of link scope.
 fn stays_on_link(version: u8, dst: u128) -> bool {
     if version == 4 {
         let dst = dst as u32;
-        return dst >> 8 == 0x00e0_0000 || dst >> 16 == 0xa9fe || dst == u32::MAX;
+        return dst >> 8 == 0x00e0_0000 || dst == u32::MAX;
     }
     let scope = dst >> 112 & 0xf;
     dst >> 118 == 0xfe80 >> 6 || (is_multicast(6, dst) && scope <= 2)

@@ -1,17 +1,17 @@
 //! Packets of translations that the configuration fixes: forwarded ports and mapped hosts.
 
-use warpline_packet::PacketMut;
 use warpline_packet::wire::ip_protocol;
+use warpline_packet::{Flags, PacketMut};
 
 use super::super::Refusal;
-use super::super::binding::Class;
 use super::super::content::{Content, Flow, content};
 use super::super::key::Key;
 use super::super::remotes::Way;
-use super::ends::{outside, remote};
+use super::ends::{ip_number, outside, remote};
 use super::uses::Use;
 use super::{Done, NatShard, quote};
 use warpline_rewrite::fixed::Target;
+use warpline_rewrite::icmp::Quote;
 use warpline_rewrite::translate::{Action, Rewrite};
 use warpline_rewrite::{Endpoint, Protocol};
 use warpline_tables::tcp::PickUp;
@@ -62,11 +62,72 @@ impl NatShard {
             None => {
                 let ends = (target.address, flow.dst_port);
                 let outside = outside(&self.config, version, flow.protocol, ends, remote);
-                let class = Class::first(flow.protocol, remote.port);
+                let class = flow.class(remote.port);
                 self.bindings.create_forwarded(key, class, &outside)?
             }
         };
         self.uses(number, flow, remote, Use::Forward)
+    }
+
+    /// The outside address that an inside end has of its own, unless a forwarded port leads there
+    /// for this remote.
+    pub(super) fn own_address(
+        &self,
+        version: u8,
+        protocol: Protocol,
+        inside: Endpoint,
+        remote: Endpoint,
+    ) -> Option<u128> {
+        let own = self.config.fixed.outside_of(version, inside.address)?;
+        self.connection(version, protocol, inside, remote).is_none().then_some(own)
+    }
+
+    /// A packet of a mapped host, to its other address: ports stay. Later fragments must not follow
+    /// an earlier packet with its identifier.
+    #[inline(never)]
+    pub(super) fn mapped(&mut self, packet: &PacketMut<'_>, address: u128, way: Way) -> Done {
+        if packet.has(Flags::FRAGMENT) && !packet.has(Flags::LATER_FRAGMENT) {
+            self.fragments.forget(packet);
+        }
+        let (whole, alone) = match way {
+            Way::Out => (Action::Source, Action::SourceAddress),
+            Way::In => (Action::Destination, Action::DestinationAddress),
+        };
+        let (action, port) = match content(packet) {
+            Ok(Content::Flow(flow)) if flow.protocol == Protocol::Other => (alone, 0),
+            Ok(Content::Flow(flow)) if way == Way::Out => (whole, flow.src_port),
+            Ok(Content::Flow(flow)) => (whole, flow.dst_port),
+            Ok(Content::LaterFragment) => (alone, 0),
+            // An error from inside may be about another host.
+            Ok(Content::Error) if way == Way::Out => return self.error_out(packet),
+            Ok(Content::Error) => (Action::ErrorIn, quoted_port(packet)?),
+            // Other messages of ICMP have no checksum over addresses, and no state.
+            Err(Refusal::UnsupportedProtocol)
+                if (packet.version(), packet.protocol()) == (4, ip_protocol::ICMP) =>
+            {
+                (alone, 0)
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        Ok(Rewrite { action, to: Endpoint { address, port } })
+    }
+
+    /// Whether a packet to a mapped address belongs to a connection to a forwarded port of it,
+    /// though it has no such port itself.
+    #[inline(never)]
+    pub(super) fn follows_forward(&self, packet: &PacketMut<'_>) -> bool {
+        let version = packet.version();
+        let is_forwarded = |quote: Quote| {
+            let number = ip_number(&quote)?;
+            let target = self.config.fixed.forward(version, number, quote.src)?;
+            let remote = remote(quote.protocol, quote.dst.address, quote.dst.port);
+            self.connection(version, quote.protocol, target.inside, remote)
+        };
+        match content(packet) {
+            Ok(Content::LaterFragment) => self.followed(packet).is_ok(),
+            Ok(Content::Error) => quote(packet).is_ok_and(|quote| is_forwarded(quote).is_some()),
+            _ => false,
+        }
     }
 }
 
@@ -76,37 +137,9 @@ fn opens(flow: &Flow<'_>) -> bool {
     segment.map_or(flow.opens, |segment| segment.may_open(PickUp::FromAck))
 }
 
-/// A packet of a mapped host, to its other address: ports stay.
-#[inline(never)]
-pub(super) fn mapped(packet: &PacketMut<'_>, address: u128, way: Way) -> Done {
-    let (whole, alone, error) = match way {
-        Way::Out => (Action::Source, Action::SourceAddress, Action::ErrorOut),
-        Way::In => (Action::Destination, Action::DestinationAddress, Action::ErrorIn),
-    };
-    let (action, port) = match content(packet) {
-        Ok(Content::Flow(flow)) if flow.protocol == Protocol::Other => (alone, 0),
-        Ok(Content::Flow(flow)) if way == Way::Out => (whole, flow.src_port),
-        Ok(Content::Flow(flow)) => (whole, flow.dst_port),
-        Ok(Content::LaterFragment) => (alone, 0),
-        Ok(Content::Error) => {
-            let (src, dst) = packet.addresses();
-            let quote = quote(packet)?;
-            let (own, port) = match way {
-                Way::Out => (quote.dst.address == src, quote.dst.port),
-                Way::In => (quote.src.address == dst, quote.src.port),
-            };
-            if !own {
-                return Err(Refusal::BadQuote);
-            }
-            (error, port)
-        }
-        // Other messages of ICMP have no checksum over addresses, and no state.
-        Err(Refusal::UnsupportedProtocol)
-            if (packet.version(), packet.protocol()) == (4, ip_protocol::ICMP) =>
-        {
-            (alone, 0)
-        }
-        Err(refusal) => return Err(refusal),
-    };
-    Ok(Rewrite { action, to: Endpoint { address, port } })
+/// The port of the receiver of an error from outside, as the quoted packet has it.
+fn quoted_port(packet: &PacketMut<'_>) -> Result<u16, Refusal> {
+    let (_, dst) = packet.addresses();
+    let quote = quote(packet)?;
+    if quote.src.address == dst { Ok(quote.src.port) } else { Err(Refusal::BadQuote) }
 }

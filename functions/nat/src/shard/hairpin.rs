@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use warpline_packet::PacketMut;
+use warpline_packet::{Flags, PacketMut};
 
 use super::super::Refusal;
 use super::super::content::{Content, Flow, content};
@@ -34,10 +34,24 @@ impl NatShard {
                 self.hairpin_flow(packet, &flow, src, dst)?
             }
             Content::Error => self.hairpin_error(packet, dst)?,
-            Content::Flow(_) | Content::LaterFragment => return Err(Refusal::Hairpin),
+            Content::LaterFragment => self.hairpin_fragment(packet)?,
+            Content::Flow(_) => return Err(Refusal::Hairpin),
         };
+        if packet.has(Flags::FRAGMENT) && !packet.has(Flags::LATER_FRAGMENT) {
+            let (now, both) = (self.bindings.now(), (first.to.address, second.to.address));
+            self.fragments.remember(packet, both, now);
+        }
         self.words.set_both(packet, &first, &second);
         Ok(())
+    }
+
+    /// A later fragment gets the addresses of the first one.
+    fn hairpin_fragment(&self, packet: &PacketMut<'_>) -> Result<Both, Refusal> {
+        let found = self.fragments.find(packet, self.bindings.now());
+        let (inside, from) = found.ok_or(Refusal::Fragment)?;
+        let to = |address| Endpoint { address, port: 0 };
+        let first = Rewrite { action: Action::DestinationAddress, to: to(inside) };
+        Ok([first, Rewrite { action: Action::SourceAddress, to: to(from) }])
     }
 
     fn hairpin_flow(
@@ -51,9 +65,10 @@ impl NatShard {
             (Arc::clone(&self.config), packet.version(), flow.protocol);
         let own = Endpoint { address: src, port: flow.src_port };
         let to = Endpoint { address: dst, port: flow.dst_port };
-        let mut from = match config.fixed.outside_of(version, src) {
+        let reached = remote(protocol, dst, flow.dst_port);
+        let mut from = match self.own_address(version, protocol, own, reached) {
             Some(address) => Endpoint { address, ..own },
-            None => self.source(version, flow, own, remote(protocol, dst, flow.dst_port))?,
+            None => self.source(version, flow, own, reached)?,
         };
         let sender = remote(protocol, from.address, from.port);
         let forward = |number| config.fixed.forward(version, number, to);
@@ -62,6 +77,10 @@ impl NatShard {
             self.forward(version, flow, sender, target)?;
             target.inside
         } else if let Some(address) = config.fixed.inside_of(version, dst) {
+            let answers = || self.connection(version, protocol, own, reached).is_some();
+            if !config.fixed.enters(version, dst, || packet.interface()) && !answers() {
+                return Err(Refusal::NoBinding);
+            }
             Endpoint { address, ..to }
         } else if protocol == Protocol::Icmp && flow.opens {
             return Err(Refusal::NoBinding);
@@ -80,8 +99,16 @@ impl NatShard {
     /// quote shows the packet as that host sent it.
     fn hairpin_error(&mut self, packet: &PacketMut<'_>, dst: u128) -> Result<Both, Refusal> {
         let (quote, version) = (quote(packet)?, packet.version());
-        if quote.src.address != dst || quote.protocol == Protocol::Other {
+        if quote.src.address != dst {
             return Err(Refusal::BadQuote);
+        }
+        // Only hosts with an address of their own answer echoes.
+        let answers = quote.protocol == Protocol::Icmp && !quote.asks;
+        if answers && self.config.fixed.inside_of(version, dst).is_none() {
+            return Err(Refusal::BadQuote);
+        }
+        if quote.protocol == Protocol::Other {
+            return Err(Refusal::NoBinding);
         }
         let mut to = self.outside_end(version, &quote)?;
         let mut inside = self.inside_end(version, &quote, to)?;
@@ -95,10 +122,10 @@ impl NatShard {
     /// The outside endpoint by which the sender of a quoted packet reached its destination.
     fn outside_end(&self, version: u8, quote: &Quote) -> Result<Endpoint, Refusal> {
         let Quote { protocol, src, dst: own, .. } = *quote;
-        if let Some(address) = self.config.fixed.outside_of(version, own.address) {
+        let sender = remote(protocol, src.address, src.port);
+        if let Some(address) = self.own_address(version, protocol, own, sender) {
             return Ok(Endpoint { address, ..own });
         }
-        let sender = remote(protocol, src.address, src.port);
         let key = Key::new(version, protocol, own, sender, self.config.mapping);
         let number = self.connection(version, protocol, own, sender);
         let number = number.or_else(|| self.bindings.find(&key));

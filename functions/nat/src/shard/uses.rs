@@ -60,10 +60,10 @@ impl NatShard {
         if flow.segment.is_some() {
             return self.follow(number, flow, remote, by);
         }
-        if by.answers() {
-            self.bindings.answer(number);
-        }
-        if by != Use::In || self.config.inbound_refresh {
+        let is_first = by.answers() && self.bindings.answer(number);
+        // The first answer begins the time of answered UDP, whichever way it goes.
+        let outlasts = is_first && self.bindings.get(number).class == Class::UdpOpening;
+        if by != Use::In || outlasts || self.config.inbound_refresh {
             self.keep(number, flow.protocol, remote);
         }
         Ok(())
@@ -73,7 +73,7 @@ impl NatShard {
     fn keep(&mut self, number: u32, protocol: Protocol, remote: Endpoint) {
         let class = match protocol {
             Protocol::Udp => self.bindings.get(number).udp_class(remote.port),
-            Protocol::Other => Class::Other,
+            Protocol::Other => self.bindings.get(number).class,
             _ => Class::Icmp,
         };
         let port = match self.config.filtering {

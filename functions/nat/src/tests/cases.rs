@@ -562,3 +562,34 @@ fn packets_to_outside_addresses_are_its_own() {
     ];
     assert_eq!(function.own_addresses(), expected.map(range));
 }
+
+/// The first answer begins the timeout of answered UDP, though later ones don't refresh it.
+#[test]
+fn an_answer_begins_the_long_timeout() {
+    for filtering in ["address-dependent", "endpoint-independent"] {
+        let mut nat = nat(&format!("udp_timeout_s = 600\nfiltering = \"{filtering}\""));
+        let left = sent(&mut nat, 1, &udp("10.0.0.1", "198.51.100.1", (5000, 5353)));
+        let port = u16::from_be_bytes([left.bytes[34], left.bytes[35]]);
+        let address = IpAddr::from(<[u8; 4]>::try_from(&left.bytes[26..30]).unwrap());
+        let back = udp("198.51.100.1", &address.to_string(), (5353, port));
+        for second in [100, 500, 700] {
+            let out = sent(&mut nat, second, &back);
+            assert_sent(&out, &back.clone().to(ip("10.0.0.1"), 5000));
+        }
+        assert_eq!(dropped(&sent(&mut nat, 701, &back)), Some("no-binding"));
+        sent(&mut nat, 701, &udp("10.0.0.1", "198.51.100.1", (5001, 5353)));
+        tick(&mut nat, 821);
+        assert_eq!(nat.counter("bindings"), 1);
+        tick(&mut nat, 822);
+        assert_eq!(nat.counter("bindings"), 0, "without an answer");
+    }
+}
+
+/// Linux forwards IPv4 link-local destinations like others, so they never see inside addresses.
+#[test]
+fn link_local_destinations_are_translated() {
+    let mut nat = nat("");
+    let out = sent(&mut nat, 1, &udp("10.0.0.1", "169.254.169.254", (5000, 80)));
+    let source = IpAddr::from(<[u8; 4]>::try_from(&out.bytes[26..30]).unwrap());
+    assert!(outside().contains(&source), "{source}");
+}

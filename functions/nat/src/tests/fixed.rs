@@ -129,6 +129,32 @@ fn mapped_hosts_have_addresses_of_their_own() {
     assert_eq!(nat.counter("created"), 0);
 }
 
+/// Errors about echoes of a mapped host, whichever inside address sends them: its own, another
+/// mapped one, one without an outside address, and that of a router outside the prefixes.
+#[test]
+fn errors_about_echoes_of_mapped_hosts_pass() {
+    let mut nat = nat(TABLE);
+    let v4 = ["10.2.0.3", "10.2.0.1", "10.9.9.9", "172.16.0.1"];
+    let v6 = ["fd00:0:0:1::77", "fd00:0:0:1::1", "fd00:9::9", "2001:db8:aaaa::1"];
+    for (host, outside, remote, routers) in [
+        (ip(v4[0]), ip("203.0.113.35"), ip("198.51.100.1"), v4),
+        (ip(v6[0]), ip("2001:db8:1::77"), ip("2001:db8:f::1"), v6),
+    ] {
+        for reply in [false, true] {
+            let echo = |src, dst| {
+                Datagram::new(src, dst, Body::Echo { reply, ident: 7, seq: 1 }).with(&[1; 8])
+            };
+            for router in routers {
+                let told = echo(remote, host).error(ip(router), 48);
+                let expected = echo(remote, outside).error(outside, 48);
+                assert_sent(&sent(&mut nat, 1, &told), &expected);
+            }
+            let told = echo(outside, remote).error(remote, 48);
+            assert_sent(&sent(&mut nat, 1, &told), &echo(host, remote).error(remote, 48));
+        }
+    }
+}
+
 #[test]
 fn excepted_destinations_see_inside_addresses() {
     let mut nat = nat(TABLE);

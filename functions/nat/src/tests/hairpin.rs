@@ -10,8 +10,8 @@ const SYN: u8 = 2;
 const ACK: u8 = 16;
 
 const TABLE: &str = "inside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.1\"]\n\
-    forwards = [\"tcp 203.0.113.1 80 to 10.0.0.5 8080\"]\n\
-    one_to_one = [\"203.0.113.40 to 10.0.0.40\"]\n";
+    forwards = [\"tcp 203.0.113.1 80 to 10.0.0.5 8080\", \"udp 203.0.113.1 53 to 10.0.0.5\"]\n\
+    one_to_one = [\"203.0.113.40/31 to 10.0.0.40/31\"]\n";
 
 /// Both places of a translator.
 struct Pair {
@@ -27,7 +27,11 @@ impl Pair {
 
     /// The packet after both places, if the first lets it through.
     fn crosses(&mut self, datagram: &Datagram) -> Option<Outcome> {
-        let input = Input::at(SECOND, &datagram.frame());
+        self.crosses_as(&datagram.frame())
+    }
+
+    fn crosses_as(&mut self, frame: &[u8]) -> Option<Outcome> {
+        let input = Input::at(SECOND, frame);
         let carried = self.first.pass(&[input.into()], 1);
         self.second.process_carried(&carried).pop()
     }
@@ -65,16 +69,14 @@ fn a_forwarded_port_is_reached_from_inside() {
     let answers = segment(server, (OUTSIDE, port), SYN | ACK, (1, 9));
     let told = segment(service, client, SYN | ACK, (1, 9));
     pair.passes(&answers, &told);
-    // The server's error about the question, and one of a router beside it.
-    for router in [server.0, "10.0.9.9"] {
-        let mut expected = asks.error(ip(router), 48);
-        expected.src = ip(OUTSIDE);
-        pair.passes(&seen.error(ip(router), 48), &expected);
+    // Of the server or the client, of a router beside it, and of one outside the inside prefixes.
+    for router in ["10.0.9.9", "172.16.0.1"] {
+        for (seen, sent, own) in [(&seen, &asks, server.0), (&told, &answers, client.0)] {
+            let expected = sent.error(ip(OUTSIDE), 48);
+            pair.passes(&seen.error(ip(own), 48), &expected);
+            pair.passes(&seen.error(ip(router), 48), &expected);
+        }
     }
-    // The client's error about the answer.
-    let mut expected = answers.error(ip(client.0), 48);
-    expected.src = ip(OUTSIDE);
-    pair.passes(&told.error(ip(client.0), 48), &expected);
     let strange = segment((OUTSIDE, port + 64), server, ACK, (1, 1)).error(ip(server.0), 48);
     assert!(pair.crosses(&strange).is_none(), "of no binding");
 }
@@ -94,12 +96,16 @@ fn a_mapped_host_answers_echoes_from_inside() {
     let answers = echo(server, ip(OUTSIDE), true, ident);
     let told = echo(outside, client, true, 7);
     pair.passes(&answers, &told);
-    let mut expected = asks.error(server, 48);
-    expected.src = outside;
-    pair.passes(&seen.error(server, 48), &expected);
-    let mut expected = answers.error(client, 48);
-    expected.src = ip(OUTSIDE);
-    pair.passes(&told.error(client, 48), &expected);
+    let router = ip("172.16.0.1");
+    for (seen, sent, by, own) in
+        [(&seen, &asks, outside, server), (&told, &answers, ip(OUTSIDE), client)]
+    {
+        pair.passes(&seen.error(own, 48), &sent.error(by, 48));
+        pair.passes(&seen.error(router, 48), &sent.error(by, 48));
+    }
+    // About packets that no binding let in.
+    let forged = echo(ip(OUTSIDE), client, false, 9).error(router, 48);
+    assert!(pair.crosses(&forged).is_none());
     let to_none = echo(client, ip(OUTSIDE), false, 9);
     assert!(pair.crosses(&to_none).is_none(), "no host has this address");
 }
@@ -114,7 +120,93 @@ fn a_mapped_host_reaches_a_forwarded_port() {
     pair.passes(&asks, &seen);
     let answers = segment(server, ("203.0.113.40", 5000), SYN | ACK, (1, 9));
     pair.passes(&answers, &segment(service, client, SYN | ACK, (1, 9)));
-    let mut expected = asks.error(ip(server.0), 48);
-    expected.src = ip(OUTSIDE);
-    pair.passes(&seen.error(ip(server.0), 48), &expected);
+    for router in [server.0, "172.16.0.1"] {
+        pair.passes(&seen.error(ip(router), 48), &asks.error(ip(OUTSIDE), 48));
+    }
+}
+
+/// A whole address is reached by the ports that its rule names, and by answers.
+#[test]
+fn mapped_hosts_are_reached_by_the_ports_of_their_rule() {
+    let rules = |came_by: &[&str]| {
+        let whole = |port: &&str| {
+            let to = "-j DNAT --to-destination 10.1.1.9";
+            format!("-A PREROUTING {port} -d 203.0.113.9/32 {to}")
+        };
+        let whole: Vec<String> = came_by.iter().map(whole).collect();
+        gateway::saved(&[
+            "-A PREROUTING -d 203.0.113.1/32 -p udp --dport 80 -j DNAT --to-destination 10.1.0.5",
+            &whole.join("\n"),
+            "-A POSTROUTING -s 10.1.1.9/32 -j SNAT --to-source 203.0.113.9",
+            "-A POSTROUTING -s 10.1.0.0/16 -j SNAT --to-source 203.0.113.1",
+        ])
+    };
+    for (came_by, reached) in
+        [(&["-i wan"][..], 1), (&["! -i dmz"], 2), (&["-i wan", ""], 3), (&[""], 3)]
+    {
+        let [first, second] = gateway::pair_with_three_ports(&rules(came_by));
+        let mut pair = Pair { first, second };
+        pair.first.set_comes(|packet| [packet as u16 % 3, 0]);
+        let mut came = |src: (&str, u16), dst: (&str, u16)| {
+            let frame = gateway::udp(src, dst).frame();
+            let inputs = [0, 1, 2].map(|at| Input::at(SECOND + at, &frame).into());
+            let carried = pair.first.pass(&inputs, 1);
+            pair.second.process_carried(&carried)
+        };
+        let outs = came(("10.1.0.7", 9), ("203.0.113.9", 53));
+        assert_eq!(outs.len(), reached, "{came_by:?}");
+        for out in outs {
+            assert_eq!(out.bytes[30..34], [10, 1, 1, 9]);
+        }
+        // It asks a forwarded port, and gets the answer.
+        assert_eq!(came(("10.1.1.9", 9), (OUTSIDE, 80)).len(), 3);
+        assert_eq!(came(("10.1.0.5", 80), ("203.0.113.9", 9)).len(), 3, "{came_by:?}");
+        // Hosts outside are not affected.
+        assert_eq!(came(("198.51.100.1", 9), ("203.0.113.9", 53)).len(), 3);
+    }
+}
+
+/// The two fragments of a datagram.
+fn fragments(src: (&str, u16), dst: (&str, u16)) -> [Vec<u8>; 2] {
+    let body = Body::Udp { src: src.1, dst: dst.1, unsummed: false };
+    Datagram::new(ip(src.0), ip(dst.0), body).with(&[7; 64]).fragments(24)
+}
+
+/// Later fragments get both addresses of the first one.
+#[test]
+fn later_fragments_follow_the_first() {
+    let mut pair = Pair::new();
+    let (service, server) = (("203.0.113.40", 53), ("10.0.0.40", 53));
+    for (client, outside) in [("10.0.0.7", OUTSIDE), ("10.0.0.41", "203.0.113.41")] {
+        let [first, second] = fragments((client, 5000), service);
+        assert!(pair.crosses_as(&second).is_none(), "before the first");
+        let out = pair.crosses_as(&first).unwrap();
+        let seen = fragments((outside, end(&out, 34)), server);
+        assert_eq!([out.bytes, pair.crosses_as(&second).unwrap().bytes], seen);
+    }
+    // A first one that is dropped has the same identification.
+    let reset = segment(("10.0.0.7", 5000), service, 4, (1, 0)).with(&[7; 64]);
+    let asks = segment(("10.0.0.7", 5001), service, SYN, (1, 0)).with(&[7; 64]);
+    let [first, second] = asks.fragments(24);
+    assert!(pair.crosses_as(&first).is_some() && pair.crosses_as(&second).is_some());
+    let [first, second] = reset.fragments(24);
+    assert!(pair.crosses_as(&first).is_none() && pair.crosses_as(&second).is_none());
+}
+
+/// Only ingress knows the shard of the first fragment. Some clients are in that of the server.
+#[test]
+fn later_fragments_follow_a_forwarded_one() {
+    let (mut pair, mut followed) = (Pair::new(), 0);
+    for host in 0..250 {
+        let client = format!("10.0.1.{host}");
+        let [first, second] = fragments((&client, 5000), (OUTSIDE, 53));
+        let out = pair.crosses_as(&first).unwrap();
+        let seen = fragments((OUTSIDE, end(&out, 34)), ("10.0.0.5", 53));
+        assert_eq!(out.bytes, seen[0]);
+        if let Some(out) = pair.crosses_as(&second) {
+            assert_eq!(out.bytes, seen[1]);
+            followed += 1;
+        }
+    }
+    assert!(followed > 0);
 }

@@ -1,13 +1,16 @@
 //! Tests of the whole function, against a model and case by case.
 
 mod cases;
+mod errors;
 mod fixed;
 mod gateway;
 mod hairpin;
+mod linux;
 mod model;
 mod pools;
 mod portless;
 mod random;
+mod refusals;
 mod rules;
 mod shared;
 mod windows;

@@ -38,7 +38,7 @@ impl Depends {
 type Point = (IpAddr, u16);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Kind {
+enum FlowKind {
     Tcp,
     Udp,
     Echo,
@@ -46,7 +46,7 @@ enum Kind {
     Other(u8),
 }
 
-type Inside = (Kind, Point, Option<IpAddr>, Option<u16>);
+type Inside = (FlowKind, Point, Option<IpAddr>, Option<u16>);
 
 #[derive(Default, Debug)]
 struct Connection {
@@ -138,16 +138,16 @@ struct Bound {
 
 impl Bound {
     /// Its rank among evicted kinds, and their counter; `None` if it is never evicted.
-    fn yields(&self, kind: Kind, v6: bool) -> Option<(usize, &'static str)> {
+    fn yields(&self, kind: FlowKind, v6: bool) -> Option<(usize, &'static str)> {
         let (place, told) = match kind {
-            Kind::Tcp if self.established => return None,
-            Kind::Tcp if self.answered => (0, "evicted_closing"),
-            Kind::Tcp => (1, "evicted_half_open"),
-            Kind::Udp if self.answered => return None,
-            Kind::Udp => (2, "evicted_udp"),
-            Kind::Echo => (3, "evicted_icmp"),
-            Kind::Other(_) if self.answered => return None,
-            Kind::Other(_) => (4, "evicted_other"),
+            FlowKind::Tcp if self.established => return None,
+            FlowKind::Tcp if self.answered => (0, "evicted_closing"),
+            FlowKind::Tcp => (1, "evicted_half_open"),
+            FlowKind::Udp if self.answered => return None,
+            FlowKind::Udp => (2, "evicted_udp"),
+            FlowKind::Echo => (3, "evicted_icmp"),
+            FlowKind::Other(_) if self.answered => return None,
+            FlowKind::Other(_) => (4, "evicted_other"),
         };
         Some((2 * place + usize::from(v6), told))
     }
@@ -176,14 +176,14 @@ impl Bound {
         let mut connection = known.unwrap_or_default();
         let effect = connection.see(seen, out);
         if let Effect::Counts = effect {
-            connection.until = until(now, Kind::Tcp, connection.established, 0);
+            connection.until = until(now, FlowKind::Tcp, connection.established, 0);
         }
         if is_known || matches!(effect, Effect::Counts) {
             self.remotes.insert(remote, connection);
         }
         if let Effect::Counts = effect {
             let any = self.remotes.values().any(|own| own.established);
-            self.used(until(now, Kind::Tcp, any, 0), any, events);
+            self.used(until(now, FlowKind::Tcp, any, 0), any, events);
         }
         !matches!(effect, Effect::Invalid)
     }
@@ -254,7 +254,7 @@ impl Model {
     /// Makes room for a binding with this key, or says why there is none.
     fn admit(&mut self, key: &Inside, shard: u8) -> Result<(), &'static str> {
         let (kind, v6) = (key.0, key.1.0.is_ipv6());
-        if matches!(kind, Kind::Other(_)) {
+        if matches!(kind, FlowKind::Other(_)) {
             let mut addresses = self.outside.iter().filter(|address| address.is_ipv6() == v6);
             addresses.find(|own| self.is_free(key, **own)).ok_or("remote-in-use")?;
             if self.bound.values().filter(|bound| bound.shard == shard).count() >= self.places {
@@ -373,7 +373,7 @@ impl Model {
         assert_eq!(out.verdict, Verdict::Forward, "{:?}", dropped(out));
         let outside = source(kind, &out.bytes);
         assert!(self.outside.contains(&outside.0), "{outside:?} is not an outside address");
-        if matches!(kind, Kind::Other(_)) {
+        if matches!(kind, FlowKind::Other(_)) {
             assert!(self.is_free(key, outside.0), "{outside:?} has the remote of {key:?}");
             let home = self.homes.get(&sent.src).copied().unwrap_or(outside.0);
             assert!(home == outside.0 || !self.is_free(key, home) || self.scarce, "not its home");
@@ -388,7 +388,7 @@ impl Model {
         let home = *self.homes.entry(sent.src).or_insert(outside.0);
         if !self.scarce {
             assert_eq!(home, outside.0, "a host keeps its outside address");
-            let parity = kind != Kind::Udp || outside.1 % 2 == sent.ports().0 % 2;
+            let parity = kind != FlowKind::Udp || outside.1 % 2 == sent.ports().0 % 2;
             assert!(parity, "{outside:?} for {:?}", sent.ports());
         }
         outside
@@ -414,13 +414,15 @@ impl Model {
             assert_eq!(dropped(out), Some("invalid"));
             return None;
         }
+        let mut outlasts = false;
         if !bound.answered {
             self.events += 1;
             (bound.answered, bound.noted) = (true, self.events);
+            outlasts = kind == FlowKind::Udp && !bound.short;
         }
         match sent.body {
             Body::Tcp { .. } => {}
-            _ if refresh => {
+            _ if refresh || outlasts => {
                 let lasts = bound.lasts(remote.1);
                 bound.used(until(now, kind, false, lasts), false, &mut self.events);
                 let same =
@@ -438,7 +440,7 @@ impl Model {
 
     fn permitted(
         &self,
-        kind: Kind,
+        kind: FlowKind,
         outside: Point,
         remote: Point,
         now: u64,
@@ -515,7 +517,7 @@ impl Model {
         assert_sent(out, &expected);
     }
 
-    fn key(&self, kind: Kind, inside: Point, remote: Point) -> Inside {
+    fn key(&self, kind: FlowKind, inside: Point, remote: Point) -> Inside {
         match self.mapping {
             _ if !has_port(kind) => (kind, inside, Some(remote.0), None),
             Depends::Nothing => (kind, inside, None, None),
@@ -534,16 +536,16 @@ fn is_inside(address: IpAddr) -> bool {
 }
 
 /// Whether bindings of it have ports or identifiers.
-fn has_port(kind: Kind) -> bool {
-    !matches!(kind, Kind::Other(_))
+fn has_port(kind: FlowKind) -> bool {
+    !matches!(kind, FlowKind::Other(_))
 }
 
-fn kind(datagram: &Datagram) -> Kind {
+fn kind(datagram: &Datagram) -> FlowKind {
     match datagram.body {
-        Body::Tcp { .. } => Kind::Tcp,
-        Body::Udp { .. } => Kind::Udp,
-        Body::Other { protocol } => Kind::Other(protocol),
-        _ => Kind::Echo,
+        Body::Tcp { .. } => FlowKind::Tcp,
+        Body::Udp { .. } => FlowKind::Udp,
+        Body::Other { protocol } => FlowKind::Other(protocol),
+        _ => FlowKind::Echo,
     }
 }
 
@@ -553,28 +555,28 @@ fn split(address: IpAddr, datagram: &Datagram, source: bool) -> (Point, u16) {
     if source { ((address, src), dst) } else { ((address, dst), src) }
 }
 
-fn normal(kind: Kind, (address, port): Point) -> Point {
-    (address, if matches!(kind, Kind::Echo | Kind::Other(_)) { 0 } else { port })
+fn normal(kind: FlowKind, (address, port): Point) -> Point {
+    (address, if matches!(kind, FlowKind::Echo | FlowKind::Other(_)) { 0 } else { port })
 }
 
 /// The idle time, from the end of this second on.
-fn until(now: u64, kind: Kind, established: bool, udp: u64) -> u64 {
+fn until(now: u64, kind: FlowKind, established: bool, udp: u64) -> u64 {
     let ended = now / SECOND + 1;
     SECOND
         * match kind {
-            Kind::Tcp if established => ended + 7440,
-            Kind::Tcp => ended + 240,
-            Kind::Udp => ended + udp,
-            Kind::Echo => ended + 60,
-            Kind::Other(_) => ended + 600,
+            FlowKind::Tcp if established => ended + 7440,
+            FlowKind::Tcp => ended + 240,
+            FlowKind::Udp => ended + udp,
+            FlowKind::Echo => ended + 60,
+            FlowKind::Other(_) => ended + 600,
         }
 }
 
 /// The source endpoint of a frame that left.
-fn source(kind: Kind, frame: &[u8]) -> Point {
+fn source(kind: FlowKind, frame: &[u8]) -> Point {
     let v4 = frame[12] == 8;
     let l4 = if v4 { 34 } else { 54 };
-    let at = l4 + if kind == Kind::Echo { 4 } else { 0 };
+    let at = l4 + if kind == FlowKind::Echo { 4 } else { 0 };
     let port = match has_port(kind) {
         true => u16::from_be_bytes([frame[at], frame[at + 1]]),
         false => 0,

@@ -143,3 +143,24 @@ fn both_directions_meet_in_a_shard() {
     }
     assert!(all.len() > 50, "{}", all.len());
 }
+
+/// A packet from inside prolongs a binding.
+#[test]
+fn sctp_has_a_timeout_of_its_own() {
+    for (protocol, keys, timeout) in [
+        (132, "", 210),
+        (47, "", 600),
+        (132, "sctp_timeout_s = 40\nother_timeout_s = 50", 40),
+        (47, "sctp_timeout_s = 40\nother_timeout_s = 50", 50),
+    ] {
+        let mut nat = nat(keys);
+        let out = packet("10.0.0.1", "198.51.100.1", protocol);
+        let outside = source(&sent(&mut nat, 1, &out));
+        source(&sent(&mut nat, timeout, &out));
+        let back = packet("198.51.100.1", &outside.to_string(), protocol);
+        let until = 2 * timeout;
+        assert_eq!(dropped(&sent(&mut nat, until, &back)), None, "{protocol} {keys}");
+        let out = sent(&mut nat, until + 1, &back);
+        assert_eq!(dropped(&out), Some("no-binding"), "{protocol} {keys}");
+    }
+}

@@ -9,7 +9,7 @@ use warpline_testkit::frames::{Body, Datagram};
 
 /// What happens next; numbers choose among what there is.
 #[derive(Clone, Debug)]
-enum Step {
+enum TrafficEvent {
     Out {
         host: u8,
         port: u8,
@@ -52,7 +52,7 @@ enum Step {
 }
 
 /// Steps around the ends of idle times, of few bindings that fill their table: most refresh one.
-fn edge_step() -> impl Strategy<Value = Step> {
+fn edge_step() -> impl Strategy<Value = TrafficEvent> {
     let flags =
         || prop_oneof![3 => Just(0x10_u8), 2 => Just(0x02), 1 => Just(0x11), 1 => Just(0x04)];
     let ends = || prop_oneof![Just(59), Just(60), Just(240), Just(300), Just(7440)];
@@ -60,16 +60,16 @@ fn edge_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         24 => (0..2_u8, 0..8_u8, 0..3_u8, 0..5_u8, flags()).prop_map(
             |(host, port, remote, kind, flags)| {
-                Step::Out { host, port, remote, kind, flags, len: 0, odd: 0 }
+                TrafficEvent::Out { host, port, remote, kind, flags, len: 0, odd: 0 }
             }
         ),
         2 => (any::<usize>(), 0..4_u8, flags())
-            .prop_map(|(to, from, flags)| Step::Reply { to, from, flags, len: 0, odd: 0 }),
-        1 => (seconds, -1..2_i64).prop_map(|(seconds, nanos)| Step::Edge { seconds, nanos }),
+            .prop_map(|(to, from, flags)| TrafficEvent::Reply { to, from, flags, len: 0, odd: 0 }),
+        1 => (seconds, -1..2_i64).prop_map(|(seconds, nanos)| TrafficEvent::Edge { seconds, nanos }),
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = TrafficEvent> {
     let flags = prop_oneof![
         4 => Just(0x10_u8),
         4 => Just(0x02),
@@ -84,16 +84,16 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0..6_u8, 0..4_u8, 0..3_u8, 0..6_u8, flags.clone(), 0..40_usize, 0..12_u8).prop_map(
             |(host, port, remote, kind, flags, len, odd)| {
-                Step::Out { host, port, remote, kind, flags, len, odd }
+                TrafficEvent::Out { host, port, remote, kind, flags, len, odd }
             }
         ),
         5 => (any::<usize>(), 0..4_u8, flags, 0..40_usize, 0..12_u8)
-            .prop_map(|(to, from, flags, len, odd)| Step::Reply { to, from, flags, len, odd }),
-        2 => (any::<usize>(), quoted()).prop_map(|(about, len)| Step::ErrorIn { about, len }),
+            .prop_map(|(to, from, flags, len, odd)| TrafficEvent::Reply { to, from, flags, len, odd }),
+        2 => (any::<usize>(), quoted()).prop_map(|(about, len)| TrafficEvent::ErrorIn { about, len }),
         2 => (any::<usize>(), quoted(), 0..3_u8)
-            .prop_map(|(about, len, router)| Step::ErrorOut { about, len, router }),
-        1 => (any::<u16>(), 0..5_u8).prop_map(|(port, kind)| Step::Stray { port, kind }),
-        1 => seconds.prop_map(|seconds| Step::Wait { seconds }),
+            .prop_map(|(about, len, router)| TrafficEvent::ErrorOut { about, len, router }),
+        1 => (any::<u16>(), 0..5_u8).prop_map(|(port, kind)| TrafficEvent::Stray { port, kind }),
+        1 => seconds.prop_map(|seconds| TrafficEvent::Wait { seconds }),
     ]
 }
 
@@ -156,10 +156,10 @@ impl Run {
         out
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &TrafficEvent) {
         let (v6, now) = (self.v6, self.now);
         match *step {
-            Step::Out { host: number, port, remote: far, kind, flags, len, odd } => {
+            TrafficEvent::Out { host: number, port, remote: far, kind, flags, len, odd } => {
                 let body =
                     body(kind, 5000 + u16::from(port), 80 + u16::from(far), flags, flags == 4);
                 let datagram = Datagram::new(host(v6, number), remote(v6, far / 2), body);
@@ -169,7 +169,7 @@ impl Run {
                 let out = self.push(&datagram);
                 self.left.extend(self.model.outbound(&datagram, shard, now, &out));
             }
-            Step::Reply { to, from, flags, len, odd } => {
+            TrafficEvent::Reply { to, from, flags, len, odd } => {
                 let Some(first) = self.left.get(to % self.left.len().max(1)).cloned() else {
                     return;
                 };
@@ -190,7 +190,7 @@ impl Run {
                 let out = self.push(&datagram);
                 self.came.extend(self.model.inbound(&datagram, now, &out));
             }
-            Step::ErrorIn { about, len } => {
+            TrafficEvent::ErrorIn { about, len } => {
                 let Some(first) = self.left.get(about % self.left.len().max(1)).cloned() else {
                     return;
                 };
@@ -198,7 +198,7 @@ impl Run {
                 let out = self.push(&first.error(router, len));
                 self.model.error_in(router, &first, len, now, &out);
             }
-            Step::ErrorOut { about, len, router } => {
+            TrafficEvent::ErrorOut { about, len, router } => {
                 let Some(first) = self.came.get(about % self.came.len().max(1)).cloned() else {
                     return;
                 };
@@ -208,15 +208,15 @@ impl Run {
                 let out = self.push(&first.error(router, len));
                 self.model.error_out(router, &first, len, now, &out);
             }
-            Step::Stray { port, kind } => {
+            TrafficEvent::Stray { port, kind } => {
                 let to = outside()[usize::from(port) % 2 + if v6 { 3 } else { 0 }];
                 let body = body(kind, if kind == 3 { port } else { 53 }, port, 2, false);
                 let datagram = Datagram::new(remote(v6, 9), to, body);
                 let out = self.push(&datagram);
                 self.came.extend(self.model.inbound(&datagram, now, &out));
             }
-            Step::Wait { seconds } => self.now += seconds * SECOND,
-            Step::Edge { seconds, nanos } => {
+            TrafficEvent::Wait { seconds } => self.now += seconds * SECOND,
+            TrafficEvent::Edge { seconds, nanos } => {
                 let edge = (now / SECOND + 1 + seconds) * SECOND;
                 self.now = edge.saturating_add_signed(nanos).max(now);
                 return;
@@ -237,7 +237,7 @@ fn keys(model: &Model, scarce: bool) -> String {
 }
 
 /// Takes the steps, and compares counters with the model and outcomes with those in other batches.
-fn agree(keys: &str, model: Model, v6: bool, steps: &[Step]) -> Result<(), TestCaseError> {
+fn agree(keys: &str, model: Model, v6: bool, steps: &[TrafficEvent]) -> Result<(), TestCaseError> {
     let (left, came, inputs, outcomes) = Default::default();
     let harness = nat(keys);
     let steering = Steering::serving(harness.function().state_key());
@@ -367,28 +367,28 @@ proptest! {
     }
 }
 
-fn some_frame(step: &Step, v6: bool) -> Option<Vec<u8>> {
+fn some_frame(step: &TrafficEvent, v6: bool) -> Option<Vec<u8>> {
     let (inside, outside) = (host(v6, 1), if v6 { outside()[3] } else { outside()[0] });
     let far = remote(v6, 1);
     let datagram = match *step {
-        Step::Out { kind, flags, len, port, .. } => {
+        TrafficEvent::Out { kind, flags, len, port, .. } => {
             Datagram::new(inside, far, body(kind, u16::from(port), 80, flags, false))
                 .with(&vec![1; len])
         }
-        Step::Reply { flags, .. } => {
+        TrafficEvent::Reply { flags, .. } => {
             Datagram::new(far, outside, Body::Tcp { src: 80, dst: 2000, flags })
         }
-        Step::ErrorIn { len, .. } => {
+        TrafficEvent::ErrorIn { len, .. } => {
             Datagram::new(outside, far, body(1, 2001, 80, 0, false)).error(remote(v6, 2), len)
         }
-        Step::ErrorOut { len, .. } => {
+        TrafficEvent::ErrorOut { len, .. } => {
             Datagram::new(far, inside, body(1, 80, 1, 0, false)).error(inside, len)
         }
-        Step::Stray { port, .. } => {
+        TrafficEvent::Stray { port, .. } => {
             let whole = Datagram::new(inside, far, body(1, port, 80, 0, false));
             return Some(whole.fragments(8)[usize::from(port % 2)].clone());
         }
-        Step::Wait { .. } | Step::Edge { .. } => return None,
+        TrafficEvent::Wait { .. } | TrafficEvent::Edge { .. } => return None,
     };
     Some(datagram.frame())
 }

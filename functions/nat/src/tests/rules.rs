@@ -12,27 +12,27 @@ use warpline_nf::{Diagnostics, Port, Ports, Resources, Section, Side, SourceText
 use warpline_rewrite::PortSet;
 use warpline_rule_files::NumberSet;
 
-fn list(texts: &[&str]) -> Vec<Prefix> {
+pub(super) fn list(texts: &[&str]) -> Vec<Prefix> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-fn iptables(rules: &str) -> NatRules {
+pub(super) fn iptables(rules: &str) -> NatRules {
     iptables_in(&[], rules)
 }
 
 /// Rules in a chain with these ports.
-fn iptables_in(ports: &[(&str, Side)], rules: &str) -> NatRules {
+pub(super) fn iptables_in(ports: &[(&str, Side)], rules: &str) -> NatRules {
     let text =
         format!("*nat\n:PREROUTING ACCEPT\n:POSTROUTING ACCEPT\n:OUTPUT ACCEPT\n{rules}\nCOMMIT\n");
     parse_iptables(&SourceText::new("rules", text), &rule_ports(ports))
 }
 
-fn rule_ports(ports: &[(&str, Side)]) -> RulePorts {
+pub(super) fn rule_ports(ports: &[(&str, Side)]) -> RulePorts {
     let port = |&(name, side): &(&str, Side)| Port { name: name.into(), side };
     RulePorts::new(&Ports::new(ports.iter().map(port).collect()))
 }
 
-fn nft(statements: &[Value]) -> NatRules {
+pub(super) fn nft(statements: &[Value]) -> NatRules {
     nft_in(&[], statements)
 }
 
@@ -41,13 +41,24 @@ fn nft_in(ports: &[(&str, Side)], statements: &[Value]) -> NatRules {
 }
 
 /// Rules of both hooks.
-fn nft_hooks(pre: &[Value], post: &[Value]) -> NatRules {
+pub(super) fn nft_hooks(pre: &[Value], post: &[Value]) -> NatRules {
     nft_with(&[], pre, post)
 }
 
-fn nft_with(ports: &[(&str, Side)], pre: &[Value], post: &[Value]) -> NatRules {
+pub(super) fn nft_with(ports: &[(&str, Side)], pre: &[Value], post: &[Value]) -> NatRules {
+    nft_sets(ports, &[], pre, post)
+}
+
+/// Rules of both hooks, and sets that they name.
+pub(super) fn nft_sets(
+    ports: &[(&str, Side)],
+    sets: &[Value],
+    pre: &[Value],
+    post: &[Value],
+) -> NatRules {
     let chain = |name: &str, hook: &str| json!({"chain": {"family": "ip", "table": "nat", "name": name, "type": "nat", "hook": hook}});
     let mut objects = vec![chain("post", "postrouting"), chain("pre", "prerouting")];
+    objects.extend_from_slice(sets);
     for (chain, statements) in [("post", post), ("pre", pre)] {
         for (handle, expr) in (3..).zip(statements) {
             objects.push(json!({"rule": {"family": "ip", "table": "nat", "chain": chain,
@@ -58,11 +69,11 @@ fn nft_with(ports: &[(&str, Side)], pre: &[Value], post: &[Value]) -> NatRules {
     parse_nft(&SourceText::new("rules", text), &rule_ports(ports))
 }
 
-fn saddr(right: Value) -> Value {
+pub(super) fn saddr(right: Value) -> Value {
     json!({"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": right}})
 }
 
-fn told(found: &NatRules) -> Vec<String> {
+pub(super) fn told(found: &NatRules) -> Vec<String> {
     let all = found.mistakes.iter().chain(found.unsupported.iter());
     all.map(|d| format!("{}:{} {}", d.line, d.column, d.message)).collect()
 }
@@ -144,7 +155,16 @@ fn what_is_wrong_or_not_supported_is_told() {
         ),
         (
             "-A PREROUTING -p tcp --dport 80:90 -j DNAT --to-destination 10.0.0.5:80-81",
-            "as many inside ports as outside ports, or one",
+            "not supported: a range of inside ports, of which Linux takes a free one",
+        ),
+        (
+            "-A PREROUTING -d 203.0.113.32/28 -p tcp -j NETMAP --to 10.0.9.32/28",
+            "`NETMAP`: not supported: a host's own address for some packets only",
+        ),
+        (
+            "-A PREROUTING -p tcp --dport 80 -m multiport --dports 80,443 -j DNAT \
+             --to-destination 10.0.0.5",
+            "`--dports`: not supported: a second condition on the port",
         ),
         ("-A PREROUTING -j DNAT --to-destination 10.0.0.5", "requires a protocol, `-p`, or one"),
         ("-A PREROUTING -p tcp --dport 80 -j DNAT", "lacks `--to-destination`"),
@@ -171,6 +191,11 @@ fn what_is_wrong_or_not_supported_is_told() {
         (json!([{"jump": {"target": "x"}}]), "not supported: jump"),
         (json!([{"limit": {}}, {"accept": null}]), "packets that are not translated"),
         (json!([{"masquerade": {"port": {"range": [1, 9]}}}]), "fewer than 64 ports"),
+        (
+            json!([saddr(json!("10.0.0.5")), {"snat": {"flags": "netmap", "type_flags": "prefix",
+                "addr": {"prefix": {"addr": "203.0.113.8", "len": 30}}}}]),
+            "not supported: `prefix to`, host by host",
+        ),
     ] {
         let told = told(&nft(std::slice::from_ref(&statements)));
         assert!(told.len() == 1 && told[0].contains(expected), "{told:?}: {expected}");
@@ -244,7 +269,7 @@ fn matches_of(options: &str) -> Vec<Value> {
 }
 
 /// Builds a table with these rules. Returns the number of skipped rules, or the mistakes.
-fn built(rules: &str, keys: &str) -> Result<usize, Vec<String>> {
+pub(super) fn built(rules: &str, keys: &str) -> Result<usize, Vec<String>> {
     let text = format!("*nat\n:PREROUTING ACCEPT\n:POSTROUTING ACCEPT\n{rules}\nCOMMIT\n");
     let files = [("r", text.as_str())];
     let table = format!("rules = \"r\"\n{keys}");
@@ -365,14 +390,20 @@ fn forwards_maps_and_exceptions_are_the_same_in_both_formats() {
             forward(6, Some("203.0.113.1"), (80, 80), "10.0.0.5", (8080, 8080)),
             forward(17, None, (53, 53), "10.0.0.6", (53, 53)),
             forward(17, None, (5000, 5010), "10.0.0.6", (5000, 5010)),
+            forward(17, Some("203.0.113.40"), (53, 53), "10.0.0.6", (53, 53)),
+            forward(17, Some("203.0.113.40"), (5000, 5010), "10.0.0.6", (5000, 5010)),
         ]
     );
     assert_eq!(from.mapped.len(), 1);
     let ten = list(&["10.0.0.0/8"]);
-    let rule = |translates| SourceRule { sources: ten.clone(), translates, ..Default::default() };
+    let rule = |translates| {
+        let version = Some(4);
+        SourceRule { sources: ten.clone(), version, translates, ..Default::default() }
+    };
     assert_eq!(
         from.source_rules,
         [
+            SourceRule { sources: list(&["10.0.0.40/32"]), own: true, ..rule(true) },
             SourceRule { destinations: ten.clone(), ..rule(false) },
             SourceRule { protocol: Some(47), ..rule(false) },
             SourceRule { not_destinations: list(&["192.168.0.0/16"]), ..rule(true) },
@@ -406,4 +437,303 @@ fn forwards_maps_and_exceptions_are_the_same_in_both_formats() {
     assert_eq!((&same.forwards, &same.mapped), (&from.forwards, &from.mapped));
     assert_eq!(same.source_rules, from.source_rules);
     assert_eq!(same.translation, from.translation);
+}
+
+/// A host's own address holds for all that the rules translate of it. Of other files an error says
+/// so, and if that is skipped the host has it in both directions.
+#[test]
+fn other_addresses_of_mapped_hosts_are_not_supported() {
+    let inward = "-A PREROUTING -d 203.0.113.9 -j DNAT --to-destination 10.1.1.9\n";
+    let own = |conditions: &str| {
+        format!("-A POSTROUTING -s 10.1.1.9 {conditions} -j SNAT --to-source 203.0.113.9\n")
+    };
+    let all = "-A POSTROUTING -s 10.1.0.0/16 -j SNAT --to-source 203.0.113.1\n";
+    let net_in = "-A PREROUTING -d 203.0.113.8/30 -j NETMAP --to 10.1.1.8/30\n";
+    let net = "-A POSTROUTING -s 10.1.1.8/30 -d 8.8.8.8 -j NETMAP --to 203.0.113.8/30\n";
+    let other = "`SNAT`: not supported: 10.1.1.9/32 has an address of its own for other packets";
+    let after = "`SNAT`: not supported: an address of its own after a rule with another one";
+    for (rules, expected) in [
+        (format!("{inward}{}{all}", own("-d 8.8.8.8")), other),
+        (format!("{inward}{}{all}", own("-p tcp")), other),
+        (format!("{inward}{all}{}", own("")), after),
+        (
+            format!("{net_in}{net}{all}"),
+            "`SNAT`: not supported: 10.1.1.8/30 has an address of its own for other packets",
+        ),
+        (
+            format!("{net_in}{all}{net}"),
+            "`NETMAP`: not supported: an address of its own after a rule",
+        ),
+        (format!("{inward}{}", own("-p tcp --dport 80")), "a port of the destination"),
+        (
+            format!("{net_in}{}", net.replace("-d 8.8.8.8", "-m ttl --ttl-lt 5")),
+            "`ttl`: not supported: no such match",
+        ),
+    ] {
+        let found = iptables(&rules);
+        let told = told(&found);
+        assert!(found.mistakes.is_empty(), "{told:?}");
+        assert!(told.len() == 1 && told[0].contains(expected), "{rules}: {told:?}");
+    }
+    for rules in [format!("{inward}{}{}{all}", own(""), own("-p tcp")), format!("{inward}{all}")] {
+        assert_eq!(told(&iptables(&rules)), [""; 0], "{rules}");
+    }
+}
+
+/// Without state the answers of a host look like its new connections. So an address of its
+/// own for some packets is not supported, if no rule decides about the others.
+#[test]
+fn addresses_for_some_packets_are_not_supported() {
+    let inward = "-A PREROUTING -d 203.0.113.9 -j DNAT --to-destination 10.1.1.9\n";
+    let own = |conditions: &str| {
+        format!("-A POSTROUTING -s 10.1.1.9 {conditions} -j SNAT --to-source 203.0.113.9\n")
+    };
+    let net_in = "-A PREROUTING -d 203.0.113.8/30 -j NETMAP --to 10.1.1.8/30\n";
+    let net = "-A POSTROUTING -s 10.1.1.8/30 -d 8.8.8.8 -j NETMAP --to 203.0.113.8/30\n";
+    let other = "-A POSTROUTING -s 10.2.0.0/16 -j SNAT --to-source 203.0.113.1\n";
+    let all = "-A POSTROUTING -s 10.1.0.0/16 -d 8.8.8.0/24 -j SNAT --to-source 203.0.113.1\n";
+    for (rules, expected) in [
+        (format!("{inward}{}{other}", own("-p tcp")), &["6:38 `SNAT`"][..]),
+        (format!("{inward}{}{}{other}", own("-p tcp"), own("-p udp")), &["7:38 `SNAT`"]),
+        (format!("{inward}{}{other}", own("! -d 8.8.8.0/24")), &["6:47 `SNAT`"]),
+        (format!("{net_in}{net}{other}"), &["6:45 `NETMAP`"]),
+        (format!("{inward}{}{all}", own("-p tcp")), &["7:48 `SNAT`", "6:38 `SNAT`"]),
+        (format!("{inward}{}{}{other}", own("-p tcp"), own("")), &[]),
+        (format!("{inward}{}", own("-p tcp")), &[]),
+    ] {
+        let found = iptables(&rules);
+        let told = told(&found);
+        assert!(found.mistakes.is_empty() && told.len() == expected.len(), "{rules}: {told:?}");
+        for (told, expected) in told.iter().zip(expected) {
+            assert!(told.starts_with(expected), "{told:?}: {expected}");
+        }
+        if let Some(last) = told.last() {
+            assert!(last.contains("an address of its own for some packets only"), "{last}");
+        }
+        assert!(found.source_rules.iter().all(|rule| rule.translates));
+    }
+    // With two ports all packets of inside hosts leave by the other one.
+    let ports = [("lan", Side::Inside), ("wan", Side::Outside)];
+    let rules = format!("{inward}{}{other}", own("-o wan"));
+    assert_eq!(told(&iptables_in(&ports, &rules)), [""; 0]);
+    let told = told(&iptables_in(&ports, &rules.replace("-o wan", "-o lan")));
+    assert!(told.len() == 1 && told[0].starts_with("6:38 `SNAT`"), "{told:?}");
+}
+
+/// The same of rules of nftables.
+#[test]
+fn other_addresses_of_mapped_hosts_are_not_supported_in_nft() {
+    let daddr = |right: &str| {
+        json!({"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "daddr"}},
+            "right": right}})
+    };
+    let inward = json!([daddr("203.0.113.9"), {"dnat": {"addr": "10.1.1.9"}}]);
+    let own = json!([saddr(json!("10.1.1.9")), {"snat": {"addr": "203.0.113.9"}}]);
+    let some = json!([saddr(json!("10.1.1.9")), daddr("8.8.8.8"),
+        {"snat": {"addr": "203.0.113.9"}}]);
+    let ten = json!({"prefix": {"addr": "10.1.0.0", "len": 16}});
+    let all = json!([saddr(ten), {"snat": {"addr": "203.0.113.1"}}]);
+    let inward = std::slice::from_ref(&inward);
+    let other = json!([saddr(json!("10.2.0.1")), {"snat": {"addr": "203.0.113.1"}}]);
+    assert_eq!(
+        told(&nft_hooks(inward, &[some.clone(), other])),
+        ["0:0 `ip nat post` rule handle 3: not supported: an address of its own for some packets \
+          only"]
+    );
+    assert_eq!(told(&nft_hooks(inward, &[own.clone(), all.clone()])), [""; 0]);
+    let limited = json!([saddr(json!("10.1.1.9")), {"limit": {"rate": 9}},
+        {"snat": {"addr": "203.0.113.9"}}]);
+    for (rules, expected) in [
+        ([some, all.clone()], "10.1.1.9/32 has an address of its own for other packets"),
+        ([all.clone(), own], "an address of its own after a rule with another one"),
+        ([limited, all], "limit"),
+    ] {
+        let found = nft_hooks(inward, &rules);
+        let told = told(&found);
+        assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+        assert_eq!(found.source_rules.iter().filter(|rule| rule.own).count(), 1, "{expected}");
+    }
+}
+
+/// A rule for packets that leave by another interface translates none, whatever its conditions.
+#[test]
+fn own_addresses_at_other_interfaces_are_skipped() {
+    let ports = [("lan", Side::Inside), ("wan", Side::Outside)];
+    let net = "-A POSTROUTING -s 10.1.1.8/30 -o vpn0 -j NETMAP --to 192.168.9.8/30";
+    let found = iptables_in(&ports, net);
+    assert_eq!((found.unsupported.count(), found.mistakes.count()), (1, 0));
+    assert_eq!(found.mapped.len(), 0);
+    let net_in = "-A PREROUTING -d 192.168.9.8/30 -j NETMAP --to 10.1.1.8/30";
+    let net = format!("{net_in}\n{}", net.replace("-o vpn0", "! -o vpn0"));
+    let found = iptables_in(&ports, &net);
+    assert_eq!((found.unsupported.count(), found.mapped.len()), (1, 1));
+    let daddr = json!({"match": {"op": "==",
+        "left": {"payload": {"protocol": "ip", "field": "daddr"}}, "right": "203.0.113.9"}});
+    let inward = json!([daddr, {"dnat": {"addr": "10.1.1.9"}}]);
+    for (op, own) in [("==", 0), ("!=", 1)] {
+        let vpn = json!({"match": {"op": op, "left": {"meta": {"key": "oifname"}},
+            "right": "vpn0"}});
+        let rule = json!([saddr(json!("10.1.1.9")), vpn, {"snat": {"addr": "203.0.113.9"}}]);
+        let found = nft_with(&ports, std::slice::from_ref(&inward), &[rule]);
+        assert_eq!((found.unsupported.count(), found.source_rules.len()), (1, own));
+    }
+}
+
+/// No rule lets in packets of a skipped rule before it.
+#[test]
+fn rules_after_a_skipped_one_let_in_no_more() {
+    let all = "-A POSTROUTING -s 10.1.0.0/16 -j SNAT --to-source 203.0.113.1";
+    let some = "-A PREROUTING -s 198.51.100.1/32 -d 203.0.113.32/28 -j NETMAP --to 10.1.9.32/28";
+    let other = "-A PREROUTING -s 198.51.100.1/32 -d 203.0.113.64/28 -j NETMAP --to 10.1.9.64/28";
+    let net = "-A POSTROUTING -s 10.1.9.32/28 -j NETMAP --to 203.0.113.32/28";
+    let whole = "-A PREROUTING -d 203.0.113.32/28 -j NETMAP --to 10.1.9.32/28";
+    let not = "-A PREROUTING -s 198.51.100.7/32 -j ACCEPT";
+    let not_web = "-A PREROUTING -d 203.0.113.33/32 -p tcp --dport 80 -j ACCEPT";
+    let web = "-A PREROUTING -d 203.0.113.33/32 -p tcp --dport 80:90 -j DNAT --to 10.1.0.5";
+    let dns = "-A PREROUTING -d 203.0.113.33/32 -p udp --dport 80 -j DNAT --to 10.1.0.5";
+    let any = "-A PREROUTING -p tcp --dport 80 -j DNAT --to 10.1.0.5";
+    let web = web.replace("--to ", "--to-destination ");
+    let dns = dns.replace("--to ", "--to-destination ");
+    let any = any.replace("--to ", "--to-destination ");
+    let skip = "unsupported = \"skip\"";
+    for rules in [
+        &[some, whole][..],
+        &[not, whole],
+        &[not, &any],
+        &[not_web, whole],
+        &[not_web, &web],
+        &[not_web, &any],
+    ] {
+        let told = built(&format!("{}\n{all}", rules.join("\n")), skip).unwrap_err();
+        let expected = "lets in packets of line 4, which is not supported";
+        assert!(told.len() == 1 && told[0].contains(expected), "{rules:?}: {told:?}");
+    }
+    for rules in [&[other, whole, net][..], &[not_web, &dns], &[whole, some], &[&web, not_web]] {
+        assert_eq!(built(&format!("{}\n{all}", rules.join("\n")), skip), Ok(1), "{rules:?}");
+    }
+}
+
+/// A large prefix after a forward of every outside address is not supported, as that would become a
+/// forward of each address. Skipped, the prefix lets no packet in.
+#[test]
+fn large_prefixes_after_a_forward_of_all_are_not_supported() {
+    let every = "-A PREROUTING -p tcp --dport 80 -j DNAT --to-destination 10.1.0.5\n";
+    let net = |len| format!("-A PREROUTING -d 203.0.113.0/{len} -j NETMAP --to 10.1.9.0/{len}\n");
+    let one = "-A PREROUTING -d 203.0.113.9 -p udp --dport 80 -j DNAT --to-destination 10.1.0.6\n";
+    let all = "-A POSTROUTING -s 10.1.0.0/16 -j SNAT --to-source 198.18.0.1";
+    let large = "a prefix of more than 64 addresses after a forward without a destination";
+    assert_eq!(told(&iptables(&format!("{every}{}{all}", net(26)))), [""; 0]);
+    let found = iptables(&format!("{every}{}{all}", net(25)));
+    let expected = format!("6:48 `10.1.9.0/25`: not supported: {large}");
+    assert_eq!((told(&found), found.mistakes.count()), (vec![expected], 0));
+    let skip = "unsupported = \"skip\"";
+    assert_eq!(built(&format!("{every}{}{all}", net(25)), skip), Ok(1));
+    let expected = "lets in packets of line 5, which is not supported";
+    let told = built(&format!("{every}{}{one}{all}", net(25)), skip).unwrap_err();
+    assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+}
+
+/// A rule whose set has no elements takes no packets, and two conditions are not either of them.
+#[test]
+fn conditions_of_one_rule_hold_together() {
+    let is = |protocol: &str, field: &str, right: Value| {
+        json!({"match": {"op": "==", "left": {"payload": {"protocol": protocol, "field": field}},
+            "right": right}})
+    };
+    let to = json!({"dnat": {"addr": "10.1.0.5"}});
+    let none = json!({"set": {"family": "ip", "table": "nat", "name": "none"}});
+    let iif = json!({"match": {"op": "==", "left": {"meta": {"key": "iifname"}},
+        "right": "@none"}});
+    let web = is("tcp", "dport", json!(80));
+    let net = json!({"prefix": {"addr": "10.1.0.0", "len": 16}});
+    let all = json!([saddr(net), {"snat": {"addr": "203.0.113.1"}}]);
+    let found = nft_sets(
+        &[],
+        &[none],
+        &[
+            json!([is("ip", "daddr", json!("@none")), web, to]),
+            json!([is("ip", "daddr", json!("203.0.113.9")), saddr(json!("@none")), to]),
+            json!([is("tcp", "dport", json!("@none")), to]),
+            json!([iif, is("ip", "daddr", json!("203.0.113.9")), to]),
+            json!([is("ip", "protocol", json!("udp")), web, to]),
+        ],
+        &[
+            json!([is("ip", "daddr", json!("@none")), {"accept": null}]),
+            json!([saddr(json!("@none")), {"accept": null}]),
+            json!([saddr(json!("@none")), {"snat": {"addr": "203.0.113.2"}}]),
+            json!([iif, {"accept": null}]),
+            all,
+        ],
+    );
+    assert_eq!(told(&found), [""; 0]);
+    assert_eq!((found.forwards.len(), found.mapped.len(), found.source_rules.len()), (0, 0, 1));
+    for (first, second, what) in [
+        (
+            is("ip", "daddr", json!("203.0.113.8")),
+            is("ip", "daddr", json!("203.0.113.9")),
+            "a second condition on the destination",
+        ),
+        (web.clone(), is("tcp", "dport", json!(443)), "a second condition on the port"),
+    ] {
+        let found = nft_hooks(&[json!([first, second, web, to])], &[]);
+        let told = told(&found);
+        assert!(told.len() == 1 && told[0].contains(what), "{told:?}");
+        assert!(found.forwards.is_empty());
+    }
+    let not = json!({"match": {"op": "!=", "left": {"payload": {"protocol": "ip",
+        "field": "daddr"}}, "right": "203.0.113.9"}});
+    let found = nft_hooks(&[json!([not, web, to])], &[]);
+    assert!(told(&found)[0].ends_with("not supported: all destinations but some"));
+    let above = json!({"match": {"op": ">", "left": {"payload": {"protocol": "ip",
+        "field": "daddr"}}, "right": "203.0.113.9"}});
+    let found = nft_hooks(&[json!([above, to])], &[json!([above, {"accept": null}])]);
+    assert_eq!(
+        (found.unsupported.count(), found.mapped.len(), found.source_rules.len()),
+        (2, 0, 0)
+    );
+}
+
+/// A rule of an interface that is no port of the chain takes none of its packets.
+#[test]
+fn rules_of_other_interfaces_take_no_packets() {
+    let rules = "-A PREROUTING -i eth7 -d 203.0.113.9 -j DNAT --to-destination 10.1.0.6\n\
+                 -A PREROUTING -d 203.0.113.9 -j DNAT --to-destination 10.1.0.5";
+    let ports = [("lan", Side::Inside), ("wan", Side::Outside)];
+    let counts = |found: NatRules| (found.unsupported.count(), found.mistakes.count());
+    assert_eq!(counts(iptables_in(&ports, rules)), (1, 0));
+    assert_eq!(counts(iptables(rules)), (1, 1));
+    let counts_in = |ports: &[(&str, Side)], right: Value| {
+        let iif = json!({"match": {"op": "==", "left": {"meta": {"key": "iifname"}},
+            "right": right}});
+        let daddr = json!({"match": {"op": "==",
+            "left": {"payload": {"protocol": "ip", "field": "daddr"}}, "right": "203.0.113.9"}});
+        let whole = [
+            json!([iif, {"dnat": {"addr": "10.1.0.6"}}]),
+            json!([daddr, {"dnat": {"addr": "10.1.0.5"}}]),
+        ];
+        let set = json!({"set": {"family": "ip", "table": "nat", "name": "ifs",
+            "elem": ["wan", "eth7"]}});
+        counts(nft_sets(ports, &[set], &whole, &[]))
+    };
+    assert_eq!(counts_in(&ports, json!("eth7")), (1, 0));
+    assert_eq!(counts_in(&[], json!("eth7")), (1, 1));
+    // One of these is a port of the chain.
+    assert_eq!(counts_in(&ports, json!({"set": ["wan", "eth7"]})), (1, 1));
+    assert_eq!(counts_in(&ports, json!("@ifs")), (1, 1));
+}
+
+#[test]
+fn rules_after_a_skipped_one_let_in_no_more_in_nft() {
+    let daddr = json!({"match": {"op": "==",
+        "left": {"payload": {"protocol": "ip", "field": "daddr"}}, "right": "203.0.113.9"}});
+    let whole = json!([daddr, {"dnat": {"addr": "10.1.1.9"}}]);
+    let some = json!([saddr(json!("198.51.100.1")), daddr, {"dnat": {"addr": "10.1.1.9"}}]);
+    let not = json!([saddr(json!("198.51.100.1")), {"accept": null}]);
+    for first in [some, not] {
+        let found = nft_hooks(&[first, whole.clone()], &[]);
+        let told = found.mistakes.iter().map(|told| &told.message).collect::<Vec<_>>();
+        let expected = "lets in packets of `ip nat pre` rule handle 3, which is not supported";
+        assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+        assert_eq!((found.unsupported.count(), found.mapped.len()), (1, 0));
+    }
 }

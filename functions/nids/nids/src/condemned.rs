@@ -14,7 +14,7 @@ use warpline_tables::keyed::HashKey;
 
 /// See the module.
 pub(super) struct Condemned {
-    entries: Vec<Entry>,
+    entries: Vec<Condemnation>,
     capacity: usize,
     /// Where the oldest is, once all places are in use.
     oldest: usize,
@@ -35,7 +35,7 @@ pub(super) struct Key {
     vlans: u64,
 }
 
-struct Entry {
+struct Condemnation {
     key: Key,
     verdict: Verdict,
     until: Instant,
@@ -62,7 +62,7 @@ impl Condemned {
 
     /// A datagram was dropped.
     pub(super) fn add(&mut self, key: Key, verdict: Verdict, now: Instant) {
-        let entry = Entry { key, verdict, until: now.after(TIMEOUT_LISTENING) };
+        let entry = Condemnation { key, verdict, until: now.after(TIMEOUT_LISTENING) };
         if let Some(place) = self.place(&key) {
             self.entries[place] = entry;
             return;

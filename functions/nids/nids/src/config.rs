@@ -241,7 +241,6 @@ impl Config {
 
 /// Parses the table except the rule files; mistakes are noted in the section.
 pub(super) fn read(section: &mut Section<'_>) -> Config {
-    section.refuse_unknown(KEYS);
     let config = Config {
         is_strict: section.boolean("strict", false),
         rules_min: section.integer("rules_min", 0..=10_000_000, 0) as usize,

@@ -90,7 +90,7 @@ fn variety(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpline_nids_rules::{Action, Header, Place, Protocol};
+    use warpline_nids_rules::{Action, Header, Protocol, SourceLine};
 
     /// The first letter: `!` negated, others not.
     fn content(text: &str, fast_pattern: Option<FastPattern>) -> PayloadTest {
@@ -110,7 +110,7 @@ mod tests {
 
     fn rule(payload: Vec<PayloadTest>) -> Rule {
         Rule {
-            place: Place::default(),
+            place: SourceLine::default(),
             action: Action::Alert,
             header: Header {
                 protocol: Protocol::Tcp,

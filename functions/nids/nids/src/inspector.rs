@@ -27,7 +27,7 @@ use super::waiting::Pool;
 pub(super) use notes::NOTES_MAX;
 use notes::Notes;
 use warpline_nf::Emit;
-use warpline_streams::flows::{self, Direction, FlowPacket, Flows, Place, Stream, Tracked, Why};
+use warpline_streams::flows::{self, Direction, FlowPacket, FlowSlot, Flows, Stream, Tracked, Why};
 
 /// ICMP errors and resets that a shard sends in a second of packet time.
 const REJECTS_PER_SECOND: u64 = 100;
@@ -350,7 +350,7 @@ fn behind_gap<'a>(at: &At<'a>, tracked: &Tracked, direction: Direction, gap: flo
 }
 
 impl At<'_> {
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<FlowSlot> {
         self.tracked.as_ref().and_then(|tracked| tracked.place)
     }
 

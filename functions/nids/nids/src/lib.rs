@@ -133,7 +133,7 @@ impl Function for Nids {
     }
 
     fn state_key(&self) -> StateKey {
-        if self.tables.is_whole { StateKey::Whole } else { StateKey::AddressPair }
+        if self.tables.whole_sid.is_some() { StateKey::Whole } else { StateKey::AddressPair }
     }
 
     fn state(&self, shard: Shard) -> State {
@@ -141,16 +141,14 @@ impl Function for Nids {
     }
 
     fn emits(&self) -> Emits {
-        // One to the source, and one that continues to the destination.
-        let made = match self.tables.rejects {
-            true => Emits { forward_per_packet: 1, ..Emits::answers(2, report::FRAME_LEN_MAX) },
-            false => Emits::NONE,
-        };
+        // A rule that rejects sends one to the source, and one that continues to the destination.
+        // Without such rules there is room, too, since a reload may bring them.
         Emits {
+            forward_per_packet: 1,
             notes_per_packet: inspector::NOTES_MAX,
             note_len_max: self.tables.config.note_len(),
             findings_per_packet: scan::FINDINGS_PER_PACKET,
-            ..made
+            ..Emits::answers(2, report::FRAME_LEN_MAX)
         }
     }
 
@@ -197,15 +195,11 @@ impl Function for Nids {
                 "only rules, variables and the .config files can change while packets flow".into(),
             );
         }
-        if new.is_whole && !old.is_whole {
-            return Err(
-                "some of the new rules count over hosts to decide of packets, which takes \
-                        one lane from the start"
-                    .into(),
-            );
-        }
-        if new.rejects && !old.rejects {
-            return Err("some of the new rules answer packets, and none did before".into());
+        if let (Some(sid), None) = (new.whole_sid, old.whole_sid) {
+            return Err(format!(
+                "rule {sid} counts over several hosts to decide about packets: it needs a chain with \
+                 one lane, so a restart"
+            ));
         }
         new.generation.follow(&old.generation);
         Ok(())

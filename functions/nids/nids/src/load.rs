@@ -10,7 +10,9 @@ use super::config::{self, Config};
 use super::tables::Tables;
 use super::{detect::Broken, told};
 use warpline_nf::{About, Diagnostic, Diagnostics, Resources, Section, SourceText};
-use warpline_nids_rules::{Configs, Dialect, RuleFile, RuleSet, ThresholdFile, Variables};
+use warpline_nids_rules::{
+    Configs, Dialect, RuleFile, RuleSet, ThresholdFile, VariableKind, VariableMistake, Variables,
+};
 
 /// Default values of variables.
 const VARIABLES: &[(&str, &str)] = &[
@@ -53,10 +55,7 @@ pub(super) fn tables(
     if !section.has("rules") && !section.has("snort_rules") {
         section.require("rules", "files of rules");
     }
-    let own = section.named_strings("variables");
-    let known = VARIABLES.iter().map(|&(name, text)| (name.to_owned(), text.to_owned()));
-    let variables: Variables =
-        known.chain(own.into_iter().map(|(name, text)| (name, text.to_owned()))).collect();
+    let variables = variables(section);
     let mut mistakes = Diagnostics::default();
     let configs = configs(section, &mut mistakes);
     let thresholds = section.file("threshold").map_or_else(ThresholdFile::default, |file| {
@@ -80,10 +79,37 @@ pub(super) fn tables(
     if section.is_broken() {
         return None;
     }
-    resources.notices_of(&set.broken);
+    resources.skip_invalid(&set.broken);
+    resources.skip_unsupported(set.held.count());
     resources.remarks_of(&set.notices);
     let about = told::about(&set, &tables, started.elapsed());
     Some((tables, about))
+}
+
+/// The variables of the table, and default values of others.
+fn variables(section: &mut Section<'_>) -> Variables {
+    let own = section.named_strings("variables");
+    let known = VARIABLES.iter().map(|&(name, text)| (name, text));
+    let variables: Variables =
+        known.chain(own.iter().map(|(name, text)| (name.as_str(), *text))).collect();
+    let kinds = own.iter().map(|(name, _)| (name.as_str(), kind(name)));
+    for VariableMistake { name, message, help } in variables.mistakes(kinds) {
+        let mistake = section.mistake_in("variables", name, format!("`{name}`: {message}"));
+        section.note(match help {
+            Some(help) => mistake.help(help),
+            None => mistake,
+        });
+    }
+    variables
+}
+
+/// The kind of the variables of Suricata's default configuration.
+fn kind(name: &str) -> VariableKind {
+    match VARIABLES.iter().any(|(known, _)| *known == name) {
+        true if name.ends_with("_PORTS") => VariableKind::Ports,
+        true => VariableKind::Addresses,
+        false => VariableKind::Either,
+    }
 }
 
 fn configs(section: &mut Section<'_>, mistakes: &mut Diagnostics) -> Configs {
@@ -130,10 +156,7 @@ fn read_rules(section: &mut Section<'_>, variables: &Variables, configs: &Config
 
 /// The detected kind of a file that is not text, as far as known.
 fn not_text(bytes: &[u8]) -> Option<&'static str> {
-    const KNOWN: [(&[u8], &str); 7] = [
-        (&[0x1f, 0x8b], "it is compressed; `gunzip` it"),
-        (&[0x28, 0xb5, 0x2f, 0xfd], "it is compressed; `unzstd` it"),
-        (b"BZh", "it is compressed; `bunzip2` it"),
+    const KNOWN: [(&[u8], &str); 4] = [
         (&[0xfd, b'7', b'z', b'X', b'Z'], "it is compressed; `unxz` it"),
         (b"PK\x03\x04", "it is an archive; `unzip` it"),
         (&[0xff, 0xfe], "it is text in UTF-16; UTF-8 is read"),

@@ -29,13 +29,11 @@ pub(super) struct Tables {
     pub(super) nets: Nets,
     /// Whether wrong checksums are believed, where the input's first packets decide that.
     pub(super) offload: Option<Arc<Offload>>,
-    /// Whether a rule answers packets.
-    pub(super) rejects: bool,
     /// By what flows are named.
     pub(super) seed: Seed,
-    /// Whether something is counted over more than the two ends of a flow, so that state can't be
-    /// divided.
-    pub(super) is_whole: bool,
+    /// The `sid` of the first rule that counts over more than the two ends of a flow, so that state
+    /// can't be divided.
+    pub(super) whole_sid: Option<u32>,
 }
 
 /// Properties of a rule besides those in `detect`.
@@ -85,9 +83,9 @@ impl Tables {
         let nets = Nets::of(rules);
         let gates = rules.iter().map(|rule| Gate::new(rule, &nets)).collect();
         let groups = Groups::new(rules, &anchors, config.matcher, config.cache.as_ref())?;
-        let is_whole = rules.iter().zip(&*reported).any(|(rule, own)| is_whole(rule, &own.policy));
-        let rejects = rules.iter().any(|rule| matches!(rule.action, Action::Reject(_)))
-            || reported.iter().any(|own| own.policy.may_reject());
+        let mut of_rules = rules.iter().zip(&*reported);
+        let whole = of_rules.find(|(rule, own)| is_whole(rule, &own.policy));
+        let whole_sid = whole.map(|(rule, _)| rule.about.sid);
         let generation = Generation::new(reported, names);
         let offload = (config.checksum == Checksum::Auto).then(Arc::default);
         let tables = Self {
@@ -99,9 +97,8 @@ impl Tables {
             gates,
             nets,
             offload,
-            rejects,
             seed,
-            is_whole,
+            whole_sid,
         };
         Ok((tables, broken))
     }

@@ -22,8 +22,14 @@ pub(super) fn about(set: &RuleSet, tables: &Tables, took: Duration) -> About {
     let (groups, matchers_len, flows_len) =
         (tables.groups.len(), tables.groups.memory_len(), flows_len(tables));
     let matchers = format!(
-        "{}; {groups} groups, {}; made in {:.2} s",
-        names.join(" and "),
+        "{}; {} {}, {}; made in {:.2} s",
+        if names.is_empty() {
+            "none, as no rule has a literal".into()
+        } else {
+            names.join(" and ")
+        },
+        grouped(groups),
+        if groups == 1 { "group" } else { "groups" },
         size(matchers_len),
         took.as_secs_f64()
     );
@@ -90,7 +96,11 @@ fn flows_len(tables: &Tables) -> usize {
         Flows::<FlowState>::memory_len(&limits::flows(config, shard))
             + Pool::memory_len(limits::waiting(config, shard))
     };
-    if tables.is_whole { of(Shard::WHOLE) } else { (0..SHARDS).map(Shard::new).map(of).sum() }
+    if tables.whole_sid.is_some() {
+        of(Shard::WHOLE)
+    } else {
+        (0..SHARDS).map(Shard::new).map(of).sum()
+    }
 }
 
 fn size(bytes: usize) -> String {

@@ -14,7 +14,7 @@ pub(super) const RULES_MAX: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     /// The oldest first; empty after the last.
-    own: [Entry; OWN_MAX],
+    own: [WaitingRule; OWN_MAX],
     /// The node of the next newer, once all of `own` are in use.
     more: u32,
     /// The node of the newest.
@@ -25,7 +25,7 @@ pub(super) struct Waiting {
 
 /// The state kept for a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct RuleState {
     /// That it waits, or that it matched.
     is_any: bool,
     /// How much of the window its last match had, where the window still has some of that.
@@ -41,12 +41,12 @@ pub(super) struct Pool {
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    entry: Entry,
+    entry: WaitingRule,
     next: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct WaitingRule {
     /// The rule, with [`MATCHED`] if it matched in the data before `end`; otherwise it waits.
     rule: u32,
     /// Where what was seen ends in the stream.
@@ -57,7 +57,7 @@ const MATCHED: u32 = 1 << 31;
 /// No node.
 const NONE: u32 = u32::MAX;
 
-impl Entry {
+impl WaitingRule {
     const NONE: Self = Self { rule: u32::MAX, end: 0 };
 
     fn is_some(&self) -> bool {
@@ -72,7 +72,7 @@ impl Entry {
 
 impl Default for Waiting {
     fn default() -> Self {
-        Self { own: [Entry::NONE; OWN_MAX], more: NONE, last: NONE, len: 0 }
+        Self { own: [WaitingRule::NONE; OWN_MAX], more: NONE, last: NONE, len: 0 }
     }
 }
 
@@ -103,8 +103,8 @@ impl Waiting {
     }
 
     /// The state kept for `rule`, in a window that begins at `start`.
-    pub(super) fn kept(&self, rule: u32, start: u64, pool: &Pool) -> Kept {
-        let mut kept = Kept::default();
+    pub(super) fn kept(&self, rule: u32, start: u64, pool: &Pool) -> RuleState {
+        let mut kept = RuleState::default();
         for entry in self.entries(pool).filter(|entry| entry.rule & !MATCHED == rule) {
             kept.is_any = true;
             if entry.rule != rule && !entry.ends_by(start) {
@@ -116,17 +116,23 @@ impl Waiting {
 
     /// Keeps `rule`, with `kept` as its state so far, whose literal was seen before offset `end`.
     /// Returns whether another entry was dropped for it.
-    pub(super) fn wait(&mut self, rule: u32, kept: Kept, end: u64, pool: &mut Pool) -> bool {
+    pub(super) fn wait(&mut self, rule: u32, kept: RuleState, end: u64, pool: &mut Pool) -> bool {
         if kept.is_any {
             self.retain(pool, |old| old.rule != rule);
         }
-        self.put(Entry { rule, end: end as u32 }, pool)
+        self.put(WaitingRule { rule, end: end as u32 }, pool)
     }
 
     /// Notes that `rule`, with `kept` as its state so far, matched with all data before offset
     /// `end`: it no longer waits. Returns whether another entry was dropped for it.
-    pub(super) fn matched(&mut self, rule: u32, kept: Kept, end: u64, pool: &mut Pool) -> bool {
-        let entry = Entry { rule: rule | MATCHED, end: end as u32 };
+    pub(super) fn matched(
+        &mut self,
+        rule: u32,
+        kept: RuleState,
+        end: u64,
+        pool: &mut Pool,
+    ) -> bool {
+        let entry = WaitingRule { rule: rule | MATCHED, end: end as u32 };
         if kept.is_any {
             self.retain(pool, |old| old.rule & !MATCHED != rule);
         }
@@ -145,13 +151,13 @@ impl Waiting {
         });
     }
 
-    fn entries(&self, pool: &Pool) -> impl Iterator<Item = Entry> {
-        let own = self.own.iter().copied().take_while(Entry::is_some);
+    fn entries(&self, pool: &Pool) -> impl Iterator<Item = WaitingRule> {
+        let own = self.own.iter().copied().take_while(WaitingRule::is_some);
         own.chain(pool.from(self.more).map(|node| node.entry))
     }
 
     /// Adds a new entry as the newest. If there is no room, drops the oldest and returns `true`.
-    fn put(&mut self, entry: Entry, pool: &mut Pool) -> bool {
+    fn put(&mut self, entry: WaitingRule, pool: &mut Pool) -> bool {
         if self.push(entry, pool) {
             return false;
         }
@@ -162,7 +168,7 @@ impl Waiting {
     }
 
     /// `false` where there is no room.
-    fn push(&mut self, entry: Entry, pool: &mut Pool) -> bool {
+    fn push(&mut self, entry: WaitingRule, pool: &mut Pool) -> bool {
         if let Some(place) = self.own.get_mut(self.len as usize) {
             *place = entry;
         } else {
@@ -177,14 +183,14 @@ impl Waiting {
     }
 
     /// Keeps only entries that satisfy `keeps`, in their order.
-    fn retain(&mut self, pool: &mut Pool, mut keeps: impl FnMut(&mut Entry) -> bool) {
+    fn retain(&mut self, pool: &mut Pool, mut keeps: impl FnMut(&mut WaitingRule) -> bool) {
         let mut kept = 0;
         for at in 0..OWN_MAX {
             let mut entry = self.own[at];
             if !entry.is_some() {
                 break;
             }
-            self.own[at] = Entry::NONE;
+            self.own[at] = WaitingRule::NONE;
             if keeps(&mut entry) {
                 self.own[kept] = entry;
                 kept += 1;
@@ -232,7 +238,7 @@ impl Pool {
     pub(super) fn new(count: usize) -> Self {
         let count = count.min(i32::MAX as usize) as u32;
         let next = |at: u32| if at + 1 < count { at + 1 } else { NONE };
-        let node = |at| Node { entry: Entry::NONE, next: next(at) };
+        let node = |at| Node { entry: WaitingRule::NONE, next: next(at) };
         Self { nodes: (0..count).map(node).collect(), free: if count == 0 { NONE } else { 0 } }
     }
 
@@ -242,7 +248,7 @@ impl Pool {
         core::iter::successors(node(at), move |last| node(last.next))
     }
 
-    fn take(&mut self, entry: Entry) -> Option<u32> {
+    fn take(&mut self, entry: WaitingRule) -> Option<u32> {
         let at = self.free;
         let node = self.nodes.get_mut(at as usize)?;
         self.free = node.next;

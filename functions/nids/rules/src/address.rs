@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use super::group::Space;
 use super::piece::{Piece, Read};
-use super::ranges::{Step, merge, subtract};
+use super::ranges::{Discrete, merge, subtract};
 use super::{Addresses, Ports};
 
 const V4_ALL: (Ipv4Addr, Ipv4Addr) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
@@ -119,7 +119,7 @@ impl Space for Ports {
     }
 }
 
-fn less<T: Step>(ranges: Vec<(T, T)>, others: &[(T, T)], all: (T, T)) -> Vec<(T, T)> {
+fn less<T: Discrete>(ranges: Vec<(T, T)>, others: &[(T, T)], all: (T, T)) -> Vec<(T, T)> {
     match (ranges.is_empty(), others.is_empty()) {
         (_, true) => ranges,
         (true, false) => subtract(&[all], others),
@@ -128,7 +128,7 @@ fn less<T: Step>(ranges: Vec<(T, T)>, others: &[(T, T)], all: (T, T)) -> Vec<(T,
 }
 
 /// One address, a range, or a network of `bits` at most.
-fn range<T: Step + FromStr>(
+fn range<T: Discrete + FromStr>(
     piece: Piece<'_>,
     bits: u8,
     network: impl Fn(T, u8) -> (T, T),

@@ -16,7 +16,7 @@ pub(super) fn option(setting: &Setting<'_>, draft: &mut Draft) -> Option<Read<()
     Some(match &*setting.key {
         "content" => content(setting, draft),
         "uricontent" => {
-            draft.need(Need::of_keyword(&setting.key));
+            draft.need(Need::Buffer("http.uri".into()));
             content(setting, draft)
         }
         "nocase" | "rawbytes" | "startswith" | "endswith" => bare(setting, draft),

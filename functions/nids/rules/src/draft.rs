@@ -27,6 +27,8 @@ pub(super) struct Context<'c> {
     pub(super) missing_classes: HashSet<Box<str>>,
     /// Unknown systems of references, likewise.
     pub(super) missing_references: HashSet<Box<str>>,
+    /// Unknown keywords found so far in the file.
+    pub(super) unknown_keywords: usize,
 }
 
 /// The kind of a name. Names of different kinds are distinct.
@@ -49,6 +51,7 @@ impl<'c> Context<'c> {
             names: HashMap::new(),
             missing_classes: HashSet::new(),
             missing_references: HashSet::new(),
+            unknown_keywords: 0,
         }
     }
 

@@ -8,7 +8,8 @@ use core::hash::Hash;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::piece::{Piece, Read, Refusal};
+use super::piece::{Fault, Piece, Read, Refusal};
+use super::{Addresses, Ports};
 
 /// Groups in groups, and variables in variables, that are followed.
 const DEPTH_MAX: usize = 64;
@@ -22,6 +23,55 @@ impl Variables {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
+
+    /// The mistakes in the texts of `names`, each of which is of a kind.
+    pub fn mistakes<'n>(
+        &self,
+        names: impl IntoIterator<Item = (&'n str, VariableKind)>,
+    ) -> Vec<VariableMistake<'n>> {
+        let (mut addresses, mut ports) =
+            (Groups::<Addresses>::default(), Groups::<Ports>::default());
+        let mut mistakes = Vec::new();
+        for (name, kind) in names {
+            let text = Piece::new(self.get(name).unwrap_or_default());
+            let mut as_addresses = || addresses.field(text, self).err();
+            let mut as_ports = || ports.field(text, self).err();
+            let refusal = match kind {
+                VariableKind::Addresses => as_addresses(),
+                VariableKind::Ports => as_ports(),
+                VariableKind::Either => {
+                    as_addresses().and_then(|refusal| Some(neither(text, &refusal, &as_ports()?)))
+                }
+            };
+            if let Some(Refusal::Broken(fault)) = refusal {
+                let Fault { message, help, .. } = *fault;
+                mistakes.push(VariableMistake { name, message, help });
+            }
+        }
+        mistakes
+    }
+}
+
+/// The kind of set that a variable stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariableKind {
+    /// A set of addresses.
+    Addresses,
+    /// A set of ports.
+    Ports,
+    /// One of both.
+    Either,
+}
+
+/// An invalid text of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableMistake<'n> {
+    /// The variable.
+    pub name: &'n str,
+    /// The error.
+    pub message: String,
+    /// The allowed values, if that helps.
+    pub help: Option<String>,
 }
 
 impl<N: Into<String>, T: Into<String>> FromIterator<(N, T)> for Variables {
@@ -151,6 +201,15 @@ impl<S: Space> Groups<S> {
             None => Err(place.broken(format!("`${name}` is not defined"))),
         }
     }
+}
+
+/// The refusal of a text that is neither addresses nor ports.
+fn neither(text: Piece<'_>, addresses: &Refusal, ports: &Refusal) -> Refusal {
+    let (addresses, ports) = (told(addresses), told(ports));
+    if addresses == ports {
+        return text.broken(addresses);
+    }
+    text.broken(format!("neither addresses nor ports: {addresses}, and {ports}"))
 }
 
 fn nothing_left<S: Space>(group: Piece<'_>) -> Refusal {

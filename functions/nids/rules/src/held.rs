@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
-use super::{Need, Place};
+use super::{Need, SourceLine};
 
 /// An unsupported rule, which is skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldRule {
     /// Where it stands.
-    pub place: Place,
+    pub place: SourceLine,
     /// `gid`.
     pub gid: u32,
     /// `sid`.
@@ -84,7 +84,7 @@ impl Held {
     }
 
     /// Holds a rule apart.
-    pub(super) fn push(&mut self, place: Place, gid: u32, sid: u32, needs: &[Need]) {
+    pub(super) fn push(&mut self, place: SourceLine, gid: u32, sid: u32, needs: &[Need]) {
         let needs = needs.iter().map(|need| match self.known.get(need) {
             Some(known) => *known,
             None => {

@@ -16,6 +16,7 @@ mod flow_test;
 mod group;
 mod header;
 mod held;
+mod keywords;
 mod lines;
 mod need;
 mod number;
@@ -35,7 +36,7 @@ mod threshold_file;
 
 pub use configs::{Class, Configs};
 pub use flow_test::*;
-pub use group::Variables;
+pub use group::{VariableKind, VariableMistake, Variables};
 pub use held::{Held, HeldRule};
 pub use need::Need;
 pub use payload_test::*;

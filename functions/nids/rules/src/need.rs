@@ -3,6 +3,8 @@
 use core::fmt;
 use std::sync::Arc;
 
+use super::keywords;
+
 /// A feature that a rule requires and this crate lacks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
@@ -15,8 +17,6 @@ pub enum Need {
     Keyword(Arc<str>),
     /// A value of a keyword: `byte_test dce`.
     Value(Arc<str>),
-    /// A keyword of neither Suricata nor Snort.
-    Unknown(Arc<str>),
 }
 
 impl Need {
@@ -28,26 +28,25 @@ impl Need {
             }
             Self::Keyword(name) => name.to_string(),
             Self::Value(name) => name.split(' ').next().unwrap_or_default().into(),
-            Self::Unknown(name) => format!("unknown {name}"),
         }
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
         match self {
-            Self::Buffer(name) | Self::Protocol(name) | Self::Keyword(name) => name,
-            Self::Value(name) | Self::Unknown(name) => name,
+            Self::Buffer(name) | Self::Protocol(name) | Self::Keyword(name) | Self::Value(name) => {
+                name
+            }
         }
     }
 
-    /// Its kind: `buffer`, `protocol`, `keyword`, `value`, `unknown`.
+    /// Its kind: `buffer`, `protocol`, `keyword`, `value`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Buffer(_) => "buffer",
             Self::Protocol(_) => "protocol",
             Self::Keyword(_) => "keyword",
             Self::Value(_) => "value",
-            Self::Unknown(_) => "unknown",
         }
     }
 
@@ -56,18 +55,23 @@ impl Need {
         Self::Value(format!("{keyword} {value}").into())
     }
 
-    /// The need of an unsupported keyword (in lower case).
-    pub(super) fn of_keyword(keyword: &str) -> Self {
-        if let Some(buffer) = old_buffer(keyword) {
-            return Self::Buffer(buffer.into());
+    /// The need of an unsupported keyword (in lower case); `None` if neither Suricata nor Snort has
+    /// it.
+    pub(super) fn of_keyword(keyword: &str) -> Option<Self> {
+        if !keywords::is_known(keyword) {
+            return None;
         }
-        match keyword.split_once(['.', '_']) {
-            _ if KEYWORDS.binary_search(&keyword).is_ok() => Self::Keyword(keyword.into()),
-            Some((family, rest)) if FAMILIES.binary_search(&family).is_ok() => {
+        if let Some(buffer) = old_buffer(keyword) {
+            return Some(Self::Buffer(buffer.into()));
+        }
+        Some(match keyword.split_once(['.', '_']) {
+            Some((family, rest))
+                if FAMILIES.binary_search(&family).is_ok() && !NO_BUFFERS.contains(&keyword) =>
+            {
                 Self::Buffer(format!("{}.{rest}", today(family)).into())
             }
-            _ => Self::Unknown(keyword.into()),
-        }
+            _ => Self::Keyword(keyword.into()),
+        })
     }
 
     /// The application protocol `name` (in lower case) of a header, if there is one of that name.
@@ -80,11 +84,6 @@ impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// Whether a keyword (in lower case) is Suricata's or Snort's, though it is not applied.
-pub(super) fn is_known(keyword: &str) -> bool {
-    !matches!(Need::of_keyword(keyword), Need::Unknown(_))
 }
 
 /// Families and protocols that go by another name today.
@@ -231,95 +230,8 @@ const PROTOCOLS: &[&str] = &[
     "websocket",
 ];
 
-/// Keywords that Suricata or Snort has, that are no buffers and are not applied, sorted.
-const KEYWORDS: &[&str] = &[
-    "absent",
-    "activated_by",
-    "activates",
-    "alert",
-    "app-layer-event",
-    "app-layer-protocol",
-    "app-layer-state",
-    "appid",
-    "asn1",
-    "base64_data",
-    "base64_decode",
-    "bypass",
-    "compress_whitespace",
-    "config",
-    "count",
-    "cvs",
-    "datarep",
-    "dataset",
-    "decode-event",
-    "domain",
-    "dotprefix",
-    "engine-event",
-    "entropy",
-    "flow.age",
-    "flow.bytes",
-    "flow.bytes_toclient",
-    "flow.bytes_toserver",
-    "flow.elephant",
-    "flow.pkts",
-    "flow.pkts_toclient",
-    "flow.pkts_toserver",
-    "flowvar",
-    "frame",
-    "from_base64",
-    "geoip",
-    "gunzip",
-    "hash",
-    "header_lowercase",
-    "hostbits",
-    "icmpv4-csum",
-    "icmpv6-csum",
-    "icmpv6.mtu",
-    "igmp-csum",
-    "ip.dst",
-    "ip.src",
-    "iprep",
-    "ipv4-csum",
-    "ipv6-csum",
-    "l3_proto",
-    "length",
-    "logto",
-    "lua",
-    "luajit",
-    "luaxform",
-    "nfq_set_mark",
-    "pcrexform",
-    "pktvar",
-    "protected_content",
-    "react",
-    "replace",
-    "resp",
-    "rpc",
-    "sd_pattern",
-    "session",
-    "stream-event",
-    "stream_reassemble",
-    "strip_pseudo_headers",
-    "strip_whitespace",
-    "subslice",
-    "tcp.session",
-    "tcp.wscale",
-    "tcpv4-csum",
-    "tcpv6-csum",
-    "tld",
-    "to_lowercase",
-    "to_md5",
-    "to_sha1",
-    "to_sha256",
-    "to_uppercase",
-    "udpv4-csum",
-    "udpv6-csum",
-    "url_decode",
-    "vlan.id",
-    "vlan.layers",
-    "xor",
-    "zlib_deflate",
-];
+/// Keywords that are no buffers, though their first part is that of buffers.
+const NO_BUFFERS: &[&str] = &["icmpv6.mtu", "tcp.session", "tcp.wscale"];
 
 #[cfg(test)]
 mod tests {
@@ -327,7 +239,7 @@ mod tests {
 
     #[test]
     fn lists_are_sorted() {
-        for list in [FAMILIES, PROTOCOLS, KEYWORDS] {
+        for list in [FAMILIES, PROTOCOLS] {
             assert!(list.is_sorted_by(|a, b| a < b), "{list:?}");
         }
     }
@@ -349,12 +261,12 @@ mod tests {
             ("tcp.hdr", "tcp.hdr", "tcp.*"),
             ("replace", "replace", "replace"),
             ("flow.age", "flow.age", "flow.age"),
-            ("contnet", "contnet", "unknown contnet"),
+            ("tcp.session", "tcp.session", "tcp.session"),
         ] {
-            let need = Need::of_keyword(keyword);
+            let need = Need::of_keyword(keyword).unwrap();
             assert_eq!((need.name(), &*need.family()), (name, family), "{keyword}");
         }
-        assert!(is_known("http.uri") && !is_known("foobar"));
+        assert_eq!(Need::of_keyword("http.urii"), None);
         assert_eq!(Need::of_protocol("ssl").map(|n| n.family()), Some("tls.*".into()));
         assert_eq!(Need::of_protocol("htp"), None);
     }

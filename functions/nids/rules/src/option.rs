@@ -6,9 +6,10 @@ use std::borrow::Cow;
 use super::draft::{Context, Draft, Setting};
 use super::piece::{Piece, Read, Refusal};
 use super::{
-    Configs, Dialect, Need, PayloadTest, Place, Protocol, Rule, Variables, about, byte_option,
-    content, flow_option, header, need, packet_option, pcre, rate, requires,
+    Dialect, Need, PayloadTest, Protocol, Rule, SourceLine, about, byte_option, content,
+    flow_option, header, keywords, packet_option, pcre, rate, requires,
 };
+use warpline_config::LISTED_MAX;
 
 /// Options of a rule that are read.
 const OPTIONS_MAX: usize = 1024;
@@ -24,7 +25,7 @@ pub(super) enum Outcome {
 /// Reads the rule in `text` into `draft`.
 pub(super) fn rule(
     text: Piece<'_>,
-    place: Place,
+    place: SourceLine,
     draft: &mut Draft,
     context: &mut Context<'_>,
 ) -> Read<Outcome> {
@@ -32,8 +33,10 @@ pub(super) fn rule(
     if !rest.starts_with('(') {
         return Err(rest.expected("the options are missing", "(msg:\"...\"; sid:1;)"));
     }
-    let settings = settings(rest.part(0..closed(rest.text)).behind(1))?;
-    for setting in settings.iter().filter(|s| s.key == "requires") {
+    let (settings, end) = settings(rest.part(0..closed(rest.text)).behind(1));
+    let requirements = settings.iter().filter(|setting| setting.key == "requires");
+    // Without an end the rule is broken, for any engine.
+    for setting in requirements.filter(|_| end.is_ok()) {
         requires::check(setting.value()?)?;
     }
     for setting in &settings {
@@ -42,6 +45,7 @@ pub(super) fn rule(
             other => other?,
         }
     }
+    end?;
     if !draft.said.sid {
         return Err(text.part(0..0).expected("`sid` is missing", "each rule has its number"));
     }
@@ -72,8 +76,8 @@ fn closed(options: &str) -> usize {
     options.trim_end_matches(|c: char| c.is_ascii_whitespace() || c == ')').len().max(1)
 }
 
-/// The options that stand before each `;` that has no `\` before it.
-fn settings(options: Piece<'_>) -> Read<Vec<Setting<'_>>> {
+/// The options that stand before each `;` that has no `\` before it, and the mistake after them.
+fn settings(options: Piece<'_>) -> (Vec<Setting<'_>>, Read<()>) {
     let bytes = options.text.as_bytes();
     let (mut settings, mut start) = (Vec::with_capacity(16), 0);
     for at in (0..bytes.len()).filter(|&at| bytes[at] == b';') {
@@ -82,7 +86,8 @@ fn settings(options: Piece<'_>) -> Read<Vec<Setting<'_>>> {
         }
         let setting = options.part(start..at).trim();
         if settings.len() == OPTIONS_MAX {
-            return Err(setting.broken(format!("more than {OPTIONS_MAX} options")));
+            let end = setting.broken(format!("more than {OPTIONS_MAX} options"));
+            return (settings, Err(end));
         }
         if !setting.is_empty() {
             settings.push(self::setting(setting));
@@ -90,10 +95,9 @@ fn settings(options: Piece<'_>) -> Read<Vec<Setting<'_>>> {
         start = at + 1;
     }
     let rest = options.behind(start).trim();
-    if !rest.is_empty() {
-        return Err(rest.expected("`;` is missing", "each option ends with `;`, the last one too"));
-    }
-    Ok(settings)
+    let help = "each option ends with `;`, the last one too";
+    let end = if rest.is_empty() { Ok(()) } else { Err(rest.expected("`;` is missing", help)) };
+    (settings, end)
 }
 
 fn setting(setting: Piece<'_>) -> Setting<'_> {
@@ -108,15 +112,6 @@ fn setting(setting: Piece<'_>) -> Setting<'_> {
     Setting { key, name, value }
 }
 
-/// Whether a keyword (in lower case) is applied.
-pub(super) fn is_applied(key: &str) -> bool {
-    let key = Piece::new(key);
-    let setting = Setting { key: Cow::Borrowed(key.text), name: key, value: None };
-    let (variables, configs) = (Variables::default(), Configs::default());
-    let mut context = Context::new(&variables, &configs);
-    !matches!(apply(&setting, &mut Draft::default(), &mut context), Err(Refusal::Held(_)))
-}
-
 fn apply(setting: &Setting<'_>, draft: &mut Draft, context: &mut Context<'_>) -> Read<()> {
     if setting.key.is_empty() {
         return Err(setting.name.broken("the name of the option is missing"));
@@ -128,16 +123,31 @@ fn apply(setting: &Setting<'_>, draft: &mut Draft, context: &mut Context<'_>) ->
         .or_else(|| byte_option::option(setting, draft))
         .or_else(|| pcre::option(setting, draft))
         .or_else(|| rate::option(setting, draft))
-        .unwrap_or_else(|| without_effect(setting))
+        .unwrap_or_else(|| without_effect(setting, context))
 }
 
 /// Options that change nothing here, and those that are not applied.
-fn without_effect(setting: &Setting<'_>) -> Read<()> {
+fn without_effect(setting: &Setting<'_>, context: &mut Context<'_>) -> Read<()> {
     match &*setting.key {
         // Buffers are not applied, so the payload is always what is looked at.
         "pkt_data" | "prefilter" => setting.bare(),
         "requires" => Ok(()),
-        key => Err(Refusal::Held(Need::of_keyword(key))),
+        key => Err(match Need::of_keyword(key) {
+            Some(need) => Refusal::Held(need),
+            None => unknown(setting, context),
+        }),
+    }
+}
+
+/// The mistake of an unknown keyword. Only the first [`LISTED_MAX`] of a file are listed, so the
+/// others need no suggestion.
+fn unknown(setting: &Setting<'_>, context: &mut Context<'_>) -> Refusal {
+    let message = format!("`{}` is not a keyword", setting.name.text);
+    let is_listed = context.unknown_keywords < LISTED_MAX;
+    context.unknown_keywords += 1;
+    match is_listed.then(|| keywords::suggestion(&setting.key)).flatten() {
+        Some(help) => setting.name.expected(message, help),
+        None => setting.name.broken(message),
     }
 }
 
@@ -162,11 +172,6 @@ fn together(text: Piece<'_>, draft: &Draft) -> Read<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Whether a keyword (in lower case) is Suricata's or Snort's.
-pub(super) fn is_known(key: &str) -> bool {
-    need::is_known(key) || is_applied(key)
 }
 
 impl Dialect {

@@ -3,14 +3,14 @@
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Something that ranges are of.
-pub(super) trait Step: Copy + Ord {
+pub(super) trait Discrete: Copy + Ord {
     /// The next one; `None` for the last.
     fn next(self) -> Option<Self>;
     /// The one before it; `None` for the first.
     fn previous(self) -> Option<Self>;
 }
 
-impl Step for u16 {
+impl Discrete for u16 {
     fn next(self) -> Option<Self> {
         self.checked_add(1)
     }
@@ -20,7 +20,7 @@ impl Step for u16 {
     }
 }
 
-impl Step for Ipv4Addr {
+impl Discrete for Ipv4Addr {
     fn next(self) -> Option<Self> {
         self.to_bits().checked_add(1).map(Self::from_bits)
     }
@@ -30,7 +30,7 @@ impl Step for Ipv4Addr {
     }
 }
 
-impl Step for Ipv6Addr {
+impl Discrete for Ipv6Addr {
     fn next(self) -> Option<Self> {
         self.to_bits().checked_add(1).map(Self::from_bits)
     }
@@ -41,7 +41,7 @@ impl Step for Ipv6Addr {
 }
 
 /// Merges any ranges into sorted ones that do not touch.
-pub(super) fn merge<T: Step>(ranges: &mut Vec<(T, T)>) {
+pub(super) fn merge<T: Discrete>(ranges: &mut Vec<(T, T)>) {
     ranges.sort_unstable();
     ranges.dedup_by(|range, last| {
         let touches = last.1.next().is_none_or(|behind| range.0 <= behind);
@@ -53,7 +53,7 @@ pub(super) fn merge<T: Step>(ranges: &mut Vec<(T, T)>) {
 }
 
 /// The parts of `ranges` that are not in `others`; both are merged.
-pub(super) fn subtract<T: Step>(ranges: &[(T, T)], others: &[(T, T)]) -> Vec<(T, T)> {
+pub(super) fn subtract<T: Discrete>(ranges: &[(T, T)], others: &[(T, T)]) -> Vec<(T, T)> {
     let mut left = Vec::with_capacity(ranges.len());
     let mut others = others.iter().copied().peekable();
     for &(mut start, end) in ranges {

@@ -11,7 +11,7 @@ use super::group::Variables;
 use super::lines::{Line, Lines, RULE_BYTES_MAX};
 use super::option::{self, Outcome};
 use super::piece::{Fault, Piece, Refusal};
-use super::{Configs, Held, Names, Place, Rule};
+use super::{Configs, Held, Names, Rule, SourceLine};
 use warpline_config::SourceText;
 use warpline_config::{Diagnostic, Diagnostics};
 
@@ -41,7 +41,7 @@ pub struct RuleFile<'a> {
 pub struct RuleSet {
     /// Rules to apply, in the order they stand in.
     pub rules: Vec<Rule>,
-    /// The files' names, which [`Place::file`] counts.
+    /// The files' names, which [`SourceLine::file`] counts.
     pub files: Vec<Arc<str>>,
     /// Rules that need an unsupported feature.
     pub held: Held,
@@ -133,9 +133,10 @@ pub fn read(files: &[RuleFile<'_>], variables: &Variables, configs: &Configs) ->
     for (number, file) in files.iter().enumerate() {
         let source = SourceText::new(Arc::clone(&file.name), "");
         reader.set.files.push(Arc::clone(&file.name));
+        reader.context.unknown_keywords = 0;
         let (mut lines, mut wrong) = (0, 0);
         for line in Lines::new(file.bytes) {
-            let place = Place { file: number as u16, line: line.first };
+            let place = SourceLine { file: number as u16, line: line.first };
             lines += 1;
             wrong += usize::from(!reader.line(&line, place, file.dialect, &source));
         }
@@ -149,18 +150,18 @@ pub fn read(files: &[RuleFile<'_>], variables: &Variables, configs: &Configs) ->
 
 /// Where the rule of a `sid` is: among the active or the held ones.
 #[derive(Clone, Copy)]
-struct Kept {
+struct RuleSlot {
     is_held: bool,
     at: usize,
     rev: u32,
-    place: Place,
+    place: SourceLine,
 }
 
 struct Reader<'c> {
     context: Context<'c>,
     set: RuleSet,
     /// By `gid` and `sid`.
-    known: HashMap<(u32, u32), Kept>,
+    known: HashMap<(u32, u32), RuleSlot>,
     /// Rules that a later revision takes the place of: active ones, held ones.
     gone: [HashSet<usize>; 2],
 }
@@ -170,7 +171,7 @@ impl Reader<'_> {
     fn line(
         &mut self,
         line: &Line<'_>,
-        place: Place,
+        place: SourceLine,
         dialect: Dialect,
         source: &SourceText,
     ) -> bool {
@@ -190,8 +191,12 @@ impl Reader<'_> {
         match outcome {
             Ok(Outcome::Active(rule)) => {
                 let key = (rule.about.gid, rule.about.sid);
-                let kept =
-                    Kept { is_held: false, at: self.set.rules.len(), rev: rule.about.rev, place };
+                let kept = RuleSlot {
+                    is_held: false,
+                    at: self.set.rules.len(),
+                    rev: rule.about.rev,
+                    place,
+                };
                 if self.is_newest(key, kept, line, source) {
                     self.set.rules.push(*rule);
                     self.set.unclassified += usize::from(draft.said.unknown_class);
@@ -199,7 +204,7 @@ impl Reader<'_> {
             }
             Ok(Outcome::Held) => {
                 let (gid, sid) = (draft.about.gid, draft.about.sid);
-                let kept = Kept { is_held: true, at: self.set.held.count(), rev, place };
+                let kept = RuleSlot { is_held: true, at: self.set.held.count(), rev, place };
                 if self.is_newest((gid, sid), kept, line, source) {
                     self.set.held.push(place, gid, sid, &draft.needs);
                 }
@@ -221,7 +226,7 @@ impl Reader<'_> {
     fn is_newest(
         &mut self,
         key: (u32, u32),
-        new: Kept,
+        new: RuleSlot,
         line: &Line<'_>,
         source: &SourceText,
     ) -> bool {

@@ -1,7 +1,7 @@
 //! `requires`: a rule for engines of some version only, or with some keyword or feature (manual,
 //! "requires").
 
-use super::option;
+use super::keywords;
 use super::piece::{Piece, Read, Refusal};
 
 /// The Suricata whose rules are read, as `requires` compares it.
@@ -18,7 +18,7 @@ pub(super) fn check(value: Piece<'_>) -> Read<()> {
                 has_version = true;
                 version(rest)?
             }
-            "keyword" => option::is_known(&rest.text.to_ascii_lowercase()),
+            "keyword" => keywords::is_known(&rest.text.to_ascii_lowercase()),
             // None of Suricata's optional features, and nothing that is not known.
             _ => false,
         };

@@ -13,7 +13,7 @@ use super::{Effect, FlowTests, PayloadTest};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Where it stands.
-    pub place: Place,
+    pub place: SourceLine,
     /// The action on a match.
     pub action: Action,
     /// The packets that it applies to.
@@ -39,7 +39,7 @@ pub struct Rule {
 
 /// Where a rule stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLine {
     /// The file, by its place among those that were read.
     pub file: u16,
     /// The line that it begins in, from 1.

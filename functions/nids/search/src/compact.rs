@@ -6,7 +6,7 @@
 //! takes at most two steps a byte for any payload. Both find the same.
 
 use super::double_array::DoubleArray;
-use super::grams::{Entry, Grams, Pairs, word};
+use super::grams::{GramEntry, Grams, Pairs, word};
 use super::literals::Literals;
 use super::{Error, Hits, Matcher, Pattern};
 
@@ -123,7 +123,7 @@ impl Compact {
     /// Compares the literals of `entries` that have `gram`, which is at `place`.
     fn settle(
         &self,
-        entries: &[Entry],
+        entries: &[GramEntry],
         gram: u32,
         bytes: &[u8],
         place: usize,

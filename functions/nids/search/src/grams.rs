@@ -14,13 +14,13 @@ const BITS_PER_GRAM: usize = 32;
 /// Logarithms of the fewest and the most bits: 1 KiB and 128 KiB.
 const BITS_LOG: core::ops::RangeInclusive<u32> = 13..=20;
 
-/// In [`Entry::probe_at`]: the literal is as short as a probe.
+/// In [`GramEntry::probe_at`]: the literal is as short as a probe.
 const NO_PROBE: u16 = u16::MAX;
 
 /// A literal that may occur at a position found by a filter.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(super) struct Entry {
+pub(super) struct GramEntry {
     /// The bytes that the filter found, folded.
     pub(super) gram: u32,
     /// Four other bytes of the literal, folded.
@@ -32,7 +32,7 @@ pub(super) struct Entry {
     probe_at: u16,
 }
 
-impl Entry {
+impl GramEntry {
     /// Of the gram at `at` of a literal of at least four bytes; the probe is that end of it which
     /// is farther away.
     fn of_gram(literal: u32, bytes: &[u8], at: usize) -> Self {
@@ -59,23 +59,27 @@ impl Entry {
 struct Buckets {
     /// Bucket `i` is `starts[i]..starts[i + 1]`.
     starts: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<GramEntry>,
 }
 
 impl Buckets {
-    fn new(count: usize, mut entries: Vec<Entry>, bucket: impl Fn(&Entry) -> usize) -> Self {
+    fn new(
+        count: usize,
+        mut entries: Vec<GramEntry>,
+        bucket: impl Fn(&GramEntry) -> usize,
+    ) -> Self {
         entries.sort_by_key(&bucket);
         let start = |i| entries.partition_point(|entry| bucket(entry) < i) as u32;
         Self { starts: (0..=count).map(start).collect(), entries }
     }
 
     #[inline]
-    fn get(&self, bucket: usize) -> &[Entry] {
+    fn get(&self, bucket: usize) -> &[GramEntry] {
         &self.entries[self.starts[bucket] as usize..self.starts[bucket + 1] as usize]
     }
 
     fn memory_len(&self) -> usize {
-        self.starts.len() * 4 + self.entries.len() * size_of::<Entry>()
+        self.starts.len() * 4 + self.entries.len() * size_of::<GramEntry>()
     }
 }
 
@@ -103,7 +107,7 @@ impl Grams {
             let hash = hash(entry.gram) >> shift;
             bits[hash as usize / 64] |= 1 << (hash % 64);
         }
-        let bucket = |entry: &Entry| (hash(entry.gram) >> bucket_shift) as usize;
+        let bucket = |entry: &GramEntry| (hash(entry.gram) >> bucket_shift) as usize;
         Self { bits, shift, buckets: Buckets::new(1 << buckets_log, entries, bucket), bucket_shift }
     }
 
@@ -116,7 +120,7 @@ impl Grams {
 
     /// The literals that may have `gram`.
     #[inline]
-    pub(super) fn entries(&self, gram: u32) -> &[Entry] {
+    pub(super) fn entries(&self, gram: u32) -> &[GramEntry] {
         self.buckets.get((hash(gram) >> self.bucket_shift) as usize)
     }
 
@@ -126,13 +130,13 @@ impl Grams {
 }
 
 /// Two entries of each literal that is long enough, one byte apart, where it is least dull.
-fn gram_entries(literals: &Literals) -> Vec<Entry> {
+fn gram_entries(literals: &Literals) -> Vec<GramEntry> {
     let long =
         (0..literals.len() as u32).filter(|&i| literals.get(i).len() >= GRAM_LITERAL_LEN_MIN);
     long.flat_map(|literal| {
         let bytes = literals.get(literal);
         let at = anchors::rarest(bytes, GRAM_LITERAL_LEN_MIN).start;
-        [at, at + 1].map(|at| Entry::of_gram(literal, bytes, at))
+        [at, at + 1].map(|at| GramEntry::of_gram(literal, bytes, at))
     })
     .collect()
 }
@@ -157,11 +161,11 @@ impl Pairs {
             return None;
         }
         let mut bits = Box::new([0; 1 << 10]);
-        for Entry { gram: pair, .. } in &entries {
+        for GramEntry { gram: pair, .. } in &entries {
             bits[*pair as usize / 64] |= 1 << (pair % 64);
         }
         let bucket_shift = 32 - entries.len().next_power_of_two().ilog2().max(1);
-        let bucket = |entry: &Entry| (hash(entry.gram) >> bucket_shift) as usize;
+        let bucket = |entry: &GramEntry| (hash(entry.gram) >> bucket_shift) as usize;
         let buckets = Buckets::new(1 << (32 - bucket_shift), entries, bucket);
         Some(Self { bits, buckets, bucket_shift })
     }
@@ -174,7 +178,7 @@ impl Pairs {
 
     /// The literals that may have `pair`.
     #[inline]
-    pub(super) fn entries(&self, pair: u16) -> &[Entry] {
+    pub(super) fn entries(&self, pair: u16) -> &[GramEntry] {
         self.buckets.get((hash(u32::from(pair)) >> self.bucket_shift) as usize)
     }
 
@@ -186,11 +190,11 @@ impl Pairs {
 /// Entries of a literal of one to four bytes: two pairs one byte apart, so that one of them is at
 /// an even position. A literal too short for two pairs has entries for all bytes that may stand
 /// beside its edge.
-fn pair_entries(literal: u32, bytes: &[u8]) -> Vec<Entry> {
+fn pair_entries(literal: u32, bytes: &[u8]) -> Vec<GramEntry> {
     let at = anchors::rarest(bytes, 3).start;
     let entry = |[first, second]: [u8; 2], back: usize| {
         let gram = word(&[first, second], 0);
-        Entry { gram, literal, back: back as u16, probe_at: NO_PROBE, ..Entry::default() }
+        GramEntry { gram, literal, back: back as u16, probe_at: NO_PROBE, ..GramEntry::default() }
     };
     let any = || (0..=255_u8).filter(|byte| !byte.is_ascii_uppercase());
     match bytes[at..] {

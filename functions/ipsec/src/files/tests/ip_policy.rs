@@ -1,8 +1,16 @@
 //! Output of `ip xfrm policy`.
 
+use std::sync::Arc;
+
+use warpline_packet::{Headers, LinkType, Seed};
+
 use super::ip_state::{pair, with};
 use super::*;
-use crate::sa::Action;
+use crate::sa::{Action, Carriers};
+use crate::spd::Decision;
+use crate::tables::Tables;
+use crate::tests::gateway::udp;
+use crate::traffic::Traffic;
 
 /// As `ip xfrm policy` prints what a tunnel takes, with policies of sockets.
 pub(super) const POLICIES: &str = "\
@@ -244,4 +252,70 @@ fn a_tunnel_that_no_policy_lets_in_is_refused() {
     let policies = &POLICIES[POLICIES.find("src 10.1").unwrap()..];
     let told = "sas:1:1 no policy lets in what SA 0xc1a2b3c4@192.0.2.1 carries";
     assert_eq!(read_texts(&pair(), Some(policies), "local = \"192.0.2.1\"").mistakes, [told]);
+}
+
+/// RFC 4301, 5.2: a packet in the clear from the peer's network is dropped. Of packets that an SA
+/// opened, the first inbound policy decides which SA may carry them.
+#[test]
+fn inbound_policies_decide_which_sa_may_carry_a_packet() {
+    let of_peer = |src: &str, peer: &str, priority: u32| {
+        format!(
+            "src {src} dst 10.1.0.0/16 \n\tdir in priority {priority} ptype main \n\
+             \ttmpl src {peer} dst 192.0.2.1\n\t\tproto esp reqid 1 mode tunnel\n"
+        )
+    };
+    let blocks = |priority: u32| {
+        format!("src 0.0.0.0/0 dst 0.0.0.0/0 \n\tdir in action block priority {priority} \n")
+    };
+    let other = pair()
+        .replace("192.0.2.2", "192.0.2.3")
+        .replace("c1a2b3c4(3248665540)", "c1a2b3c5(3248665541)");
+    let other = other.split("src 192.0.2.1").next().unwrap().to_owned();
+    let packet = udp("10.2.1.5", "10.1.0.1", [1, 2], 40);
+    let headers = Headers::parse(&packet, LinkType::RAW, packet.len());
+    let traffic = Traffic::of(&packet, &headers).unwrap();
+    // Whether the SA of 192.0.2.2 and that of 192.0.2.3 may carry it, and the outbound decision.
+    let judge = |more: String| {
+        let text = format!("{more}{POLICIES}");
+        let database = good(read_texts(&format!("{other}{}", pair()), Some(&text), ""));
+        let row = |src: &str| {
+            let is_it = |sa: &crate::sa::Sa| sa.src.to_string() == src;
+            database.sas.iter().position(is_it).unwrap() as u16
+        };
+        let rows = ["192.0.2.2", "192.0.2.3"].map(row);
+        let tables = Tables::build(database, Seed::new(1)).unwrap();
+        let decide = |was_opened| tables.decide_outbound(&packet, &headers, was_opened).unwrap();
+        assert_eq!(decide(false), Decision::Is(Action::Discard));
+        (rows.map(|row| tables.carries(row, &traffic)), decide(true))
+    };
+    let wide = of_peer("10.2.0.0/15", "192.0.2.3", 400_000);
+    assert_eq!(judge(wide.clone()), ([true, false], Decision::None));
+    let narrow = of_peer("10.2.1.0/24", "192.0.2.3", 1_000);
+    assert_eq!(judge(narrow), ([false, true], Decision::None));
+    assert_eq!(judge(format!("{wide}{}", blocks(1_000_000))), ([true, false], Decision::None));
+    assert_eq!(judge(format!("{wide}{}", blocks(1))), ([false, false], Decision::None));
+}
+
+/// Many policies may admit all SAs, so their lists must not multiply.
+#[test]
+fn inbound_policies_for_the_same_sas_share_a_list() {
+    let any = |net: u8| {
+        format!(
+            "src 10.{net}.0.0/16 dst 10.1.0.0/16 \n\tdir in priority 1 ptype main \n\
+             \ttmpl src 0.0.0.0 dst 0.0.0.0\n\t\tproto esp reqid 0 mode tunnel\n"
+        )
+    };
+    let sa = pair().split("src 192.0.2.1").next().unwrap().to_owned();
+    let sas: String = (0..100)
+        .map(|at| sa.replace("0xc1a2b3c4(3248665540)", &format!("{:#x}({})", 4096 + at, 4096 + at)))
+        .collect();
+    let policies: String = (2..=9).map(any).collect();
+    let database = good(read_texts(&sas, Some(&policies), "local = \"192.0.2.1\""));
+    let lists = database.inbound.iter().map(|own| match &own.carriers {
+        Carriers::These(list) => list,
+        Carriers::Any => panic!("{own:?}"),
+    });
+    let lists: Vec<_> = lists.collect();
+    assert_eq!((lists.len(), &lists[0][..]), (8, &(0..100).collect::<Vec<_>>()[..]));
+    assert!(lists.iter().all(|list| Arc::ptr_eq(list, lists[0])));
 }

@@ -14,7 +14,7 @@ mod toml_lists;
 mod toml_tables;
 
 /// A database, mistakes and notices.
-struct Found {
+struct ReadFiles {
     database: Option<Database>,
     mistakes: Vec<String>,
     notices: Vec<String>,
@@ -22,7 +22,7 @@ struct Found {
     shown: String,
 }
 
-fn read_in(folder: Folder<'_>, table: &str) -> Found {
+fn read_in(folder: Folder<'_>, table: &str) -> ReadFiles {
     let source = SourceText::new("chain.toml", table);
     let parsed = DeTable::parse(&source.text).unwrap();
     let layer = Layer { source: &source, table: parsed.get_ref(), span: parsed.span() };
@@ -35,11 +35,11 @@ fn read_in(folder: Folder<'_>, table: &str) -> Found {
         all.iter().map(|d| format!("{}:{}:{} {}", d.file, d.line, d.column, d.message)).collect()
     };
     let shown = format!("{mistakes}\n{}\n{database:?}", resources.notices());
-    Found { database, mistakes: lines(&mistakes), notices: lines(resources.notices()), shown }
+    ReadFiles { database, mistakes: lines(&mistakes), notices: lines(resources.notices()), shown }
 }
 
 /// Reads files with these texts; `more` are keys of the table.
-fn read_texts(sas: &str, policies: Option<&str>, more: &str) -> Found {
+fn read_texts(sas: &str, policies: Option<&str>, more: &str) -> ReadFiles {
     let files = [("sas", sas), ("policies", policies.unwrap_or_default())];
     let named = if policies.is_some() { "policies = \"policies\"\n" } else { "" };
     let found = read_in(Folder::Bundled(&files), &format!("sas = \"sas\"\n{named}{more}"));
@@ -52,7 +52,7 @@ fn read_texts(sas: &str, policies: Option<&str>, more: &str) -> Found {
 /// Parts of all keys in these tests.
 const KEY_PARTS: [&str; 3] = ["5ec2e7", "5EC2E7", "94, 194, 231"];
 
-fn good(found: Found) -> Database {
+fn good(found: ReadFiles) -> Database {
     assert_eq!(found.mistakes, Vec::<String>::new(), "{}", found.shown);
     found.database.unwrap()
 }

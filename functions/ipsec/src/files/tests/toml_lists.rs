@@ -58,7 +58,7 @@ action = "discard"
         ),
         (
             "dst = \"::/0\"\naction = \"allow\"",
-            "3:10 `action` must be \"protect\" or \"bypass\" or \"discard\", found \"allow\"",
+            "3:10 `action` must be \"protect\", \"bypass\" or \"discard\", found \"allow\"",
         ),
         ("action = \"bypass\"", "1:1 [policy] needs `src`: a prefix; `dst` may take its place"),
     ];

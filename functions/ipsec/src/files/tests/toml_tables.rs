@@ -146,7 +146,7 @@ const WRONG: &[(&str, &str)] = &[
     ("mode = \"beet\"", "`mode` must be \"tunnel\" or \"transport\", found \"beet\""),
     (
         "cipher = \"3des\"",
-        "`cipher` must be \"aes-cbc\" or \"aes-ctr\" or \"aes-gcm\" or \"null\", found \"3des\"",
+        "`cipher` must be \"aes-cbc\", \"aes-ctr\", \"aes-gcm\" or \"null\", found \"3des\"",
     ),
     (
         "enc_key = \"0x5ec2e7\"",
@@ -201,7 +201,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     ("dscp = 64", "`dscp` must be a whole number from 0 to 63, found 64"),
     ("dscp = \"ef\"", "`dscp` must be \"copy\", found \"ef\""),
-    ("df = true", "`df` must be \"copy\" or \"set\" or \"clear\", found a boolean"),
+    ("df = true", "`df` must be \"copy\", \"set\" or \"clear\", found a boolean"),
     ("hops = 0", "`hops` must be a whole number from 1 to 255, found 0"),
     ("mtu = 575", "`mtu` must be a whole number from 576 to 65535, found 575"),
 ];

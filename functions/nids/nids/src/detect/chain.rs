@@ -4,7 +4,7 @@
 //! A test that can match at several places is tried at each, from the left, as long as a later one
 //! fails and another place could change that. The payload matches a rule if all tests hold for any
 //! choice of places (manual, "Payload Keywords"). Which tests depend on a choice is determined when
-//! the rule is compiled ([`Step`]), so independent contents are searched once. The work on one
+//! the rule is compiled ([`TestStep`]), so independent contents are searched once. The work on one
 //! payload is bounded, by a number of steps and by the bytes that their searches read.
 //!
 //! All positions are offsets in the stream; the buffer has the part from [`Buffer::start`] on (0
@@ -15,7 +15,7 @@
 
 use core::ops::Range;
 
-use warpline_native::regex::{Found, Match, Regex};
+use warpline_native::regex::{Match, Regex, RegexResult};
 
 use super::numbers::{self, Slots, signed};
 use super::searcher::Searcher;
@@ -60,14 +60,14 @@ impl Scratch {
 /// The payload tests of a rule.
 #[derive(Debug)]
 pub(super) struct Chain {
-    pub(super) steps: Box<[Step]>,
+    pub(super) steps: Box<[TestStep]>,
     /// Slots below this may be read before they are written: they are 0 then.
     pub(super) cleared: usize,
 }
 
 /// A test, and what its outcome depends on.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct TestStep {
     pub(super) test: Test,
     /// The following tests may hold after another match of this one, though they failed after this
     /// match.
@@ -92,14 +92,14 @@ pub(super) enum Test {
 
 /// Where a test stands.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct TestPosition<'a> {
     bytes: &'a [u8],
     start: i64,
     /// The end of the last match.
     pub(super) last: i64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> TestPosition<'a> {
     /// The place after the last byte.
     pub(super) fn end(&self) -> i64 {
         self.start.saturating_add(self.bytes.len() as i64)
@@ -139,7 +139,7 @@ pub(super) fn holds(
         return chain.steps.is_empty();
     }
     scratch.slots[..chain.cleared].fill(0);
-    let place = Place { bytes: buffer.bytes, start, last: 0 };
+    let place = TestPosition { bytes: buffer.bytes, start, last: 0 };
     let once = chain.steps.len() as u64 * buffer.bytes.len() as u64;
     let bytes_left = once + u64::from(steps_max) * BYTES_PER_STEP;
     let mut run =
@@ -157,7 +157,7 @@ const BYTES_PER_STEP: u64 = 256;
 
 /// One evaluation.
 struct Run<'r> {
-    steps: &'r [Step],
+    steps: &'r [TestStep],
     scratch: &'r mut Scratch,
     left: u32,
     bytes_left: u64,
@@ -166,7 +166,7 @@ struct Run<'r> {
 
 impl<'r> Run<'r> {
     /// The tests from number `at` on.
-    fn from(&mut self, mut at: usize, mut place: Place<'_>) -> Outcome {
+    fn from(&mut self, mut at: usize, mut place: TestPosition<'_>) -> Outcome {
         let steps = self.steps;
         while let Some(step) = steps.get(at) {
             if self.left == 0 || self.bytes_left == 0 {
@@ -184,7 +184,7 @@ impl<'r> Run<'r> {
                 }
                 Test::Regex { is_relative, .. } => {
                     let found = self.find_regex(at, subject(*is_relative, place), 0);
-                    (found == Found::None).then_some(place.last)
+                    (found == RegexResult::None).then_some(place.last)
                 }
                 Test::Plain(test) => match test {
                     PayloadTest::ByteExtract { slot, .. } | PayloadTest::ByteMath { slot, .. } => {
@@ -208,7 +208,7 @@ impl<'r> Run<'r> {
         at: usize,
         content: &Content,
         searcher: &Searcher,
-        place: Place<'_>,
+        place: TestPosition<'_>,
     ) -> Outcome {
         let step = &self.steps[at];
         let window = window(content, place, &self.scratch.slots);
@@ -217,7 +217,7 @@ impl<'r> Run<'r> {
         };
         while let Some(found) = self.find(searcher, place.bytes, from..to) {
             let last = place.start + (found + searcher.len()) as i64;
-            match self.from(at + 1, Place { last, ..place }) {
+            match self.from(at + 1, TestPosition { last, ..place }) {
                 Outcome::Fails if step.is_retried => from = found + 1,
                 Outcome::Fails => break,
                 outcome => return outcome,
@@ -226,7 +226,12 @@ impl<'r> Run<'r> {
         step.failure()
     }
 
-    fn is_absent(&mut self, content: &Content, searcher: &Searcher, place: Place<'_>) -> bool {
+    fn is_absent(
+        &mut self,
+        content: &Content,
+        searcher: &Searcher,
+        place: TestPosition<'_>,
+    ) -> bool {
         let window = window(content, place, &self.scratch.slots);
         if place.start > 0 && window.to <= place.start {
             return false;
@@ -236,15 +241,15 @@ impl<'r> Run<'r> {
     }
 
     /// Each match of an expression, and from there the rest.
-    fn regex(&mut self, at: usize, place: Place<'_>) -> Outcome {
+    fn regex(&mut self, at: usize, place: TestPosition<'_>) -> Outcome {
         let step = &self.steps[at];
         let is_relative = matches!(step.test, Test::Regex { is_relative: true, .. });
         let subject = subject(is_relative, place);
         let skipped = (place.bytes.len() - subject.len()) as i64;
         let mut from = 0;
-        while let Found::Match(found) = self.find_regex(at, subject, from) {
+        while let RegexResult::Match(found) = self.find_regex(at, subject, from) {
             let last = place.start + skipped + found.end as i64;
-            match self.from(at + 1, Place { last, ..place }) {
+            match self.from(at + 1, TestPosition { last, ..place }) {
                 // The next starts at least one byte later, also where `\K` moved the start.
                 Outcome::Fails if step.is_retried => from = from.max(found.start) + 1,
                 Outcome::Fails => break,
@@ -260,11 +265,11 @@ impl<'r> Run<'r> {
         at: usize,
         test: &PayloadTest,
         slot: usize,
-        place: Place<'_>,
+        place: TestPosition<'_>,
     ) -> Outcome {
         let before = self.scratch.slots[slot];
         let outcome = match plain(test, place, &mut self.scratch.slots) {
-            Some(last) => self.from(at + 1, Place { last, ..place }),
+            Some(last) => self.from(at + 1, TestPosition { last, ..place }),
             None => self.steps[at].failure(),
         };
         self.scratch.slots[slot] = before;
@@ -279,18 +284,18 @@ impl<'r> Run<'r> {
     }
 
     /// A match of the expression of step `at`, at `from` or later.
-    fn find_regex(&mut self, at: usize, subject: &[u8], from: usize) -> Found {
+    fn find_regex(&mut self, at: usize, subject: &[u8], from: usize) -> RegexResult {
         let Test::Regex { regex, is_anchored, .. } = &self.steps[at].test else {
-            return Found::None;
+            return RegexResult::None;
         };
         let found = regex.find_at(&mut self.scratch.regex, subject, from);
         let end = match &found {
-            Found::Match(found) => found.end,
-            Found::None if *is_anchored => from,
-            Found::None | Found::Limit => subject.len(),
+            RegexResult::Match(found) => found.end,
+            RegexResult::None if *is_anchored => from,
+            RegexResult::None | RegexResult::Limit => subject.len(),
         };
         self.spend(end.saturating_sub(from));
-        self.scratch.regex_limit_hits += u64::from(found == Found::Limit);
+        self.scratch.regex_limit_hits += u64::from(found == RegexResult::Limit);
         found
     }
 
@@ -300,14 +305,14 @@ impl<'r> Run<'r> {
     }
 }
 
-impl Step {
+impl TestStep {
     fn failure(&self) -> Outcome {
         if self.is_independent { Outcome::FailsForGood } else { Outcome::Fails }
     }
 }
 
 /// The bytes that an expression is matched in: for a relative one, those after the last match.
-fn subject<'a>(is_relative: bool, place: Place<'a>) -> &'a [u8] {
+fn subject<'a>(is_relative: bool, place: TestPosition<'a>) -> &'a [u8] {
     if is_relative { &place.bytes[place.index(place.last)..] } else { place.bytes }
 }
 
@@ -324,7 +329,7 @@ impl Window {
         &self,
         content: &Content,
         searcher: &Searcher,
-        place: &Place<'_>,
+        place: &TestPosition<'_>,
     ) -> Option<(usize, usize)> {
         let (from, to) = (place.index(self.from), place.index(self.to));
         if self.from > self.to || from + searcher.len() > to {
@@ -339,7 +344,7 @@ impl Window {
     }
 }
 
-fn window(content: &Content, place: Place<'_>, slots: &Slots) -> Window {
+fn window(content: &Content, place: TestPosition<'_>, slots: &Slots) -> Window {
     let value = |value: Option<Value>| value.map(|value| signed(value, slots));
     let offset = value(content.offset).unwrap_or(0).max(0);
     if content.starts {
@@ -359,7 +364,7 @@ fn window(content: &Content, place: Place<'_>, slots: &Slots) -> Window {
 
 /// Runs a test that can pass in one way only. Returns the end of the last match from then on;
 /// `None` if the test fails.
-fn plain(test: &PayloadTest, place: Place<'_>, slots: &mut Slots) -> Option<i64> {
+fn plain(test: &PayloadTest, place: TestPosition<'_>, slots: &mut Slots) -> Option<i64> {
     let holds = match test {
         PayloadTest::IsDataAt { at, is_relative, is_negated } => {
             let at = signed(*at, slots);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use warpline_native::regex::{Flags, Limits, Regex};
 
-use super::chain::{Chain, Step, Test};
+use super::chain::{Chain, Test, TestStep};
 use super::searcher::Searcher;
 use warpline_nids_rules::{Content, Number, PayloadTest, Pcre, Value};
 
@@ -22,15 +22,15 @@ pub(super) fn compile(tests: &[PayloadTest], limits: Limits) -> Result<Chain, St
     }
     let needs = needs(tests);
     let step = |(at, test): (usize, &PayloadTest)| {
-        Ok(Step {
+        Ok(TestStep {
             test: compile_one(test, limits)?,
             is_retried: is_retried(tests, &needs, at),
             is_independent: needs[at].is_empty(),
         })
     };
     let read_first = needs[0].iter().filter_map(|kept| match kept {
-        Kept::Slot(slot) => Some(usize::from(*slot) + 1),
-        Kept::Last => None,
+        EvalState::Slot(slot) => Some(usize::from(*slot) + 1),
+        EvalState::Last => None,
     });
     let cleared = read_first.max().unwrap_or(0);
     let steps = tests.iter().enumerate().map(step).collect::<Result<_, String>>()?;
@@ -98,7 +98,7 @@ fn flags(pcre: &Pcre) -> Flags {
 
 /// State that tests read or write during evaluation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kept {
+enum EvalState {
     /// Where the last match ended.
     Last,
     Slot(u8),
@@ -106,10 +106,10 @@ enum Kept {
 
 /// For each test, and one more for the end: the state that it and later tests read before they
 /// write it. This is live-variable analysis, from the back.
-fn needs(tests: &[PayloadTest]) -> Vec<BTreeSet<Kept>> {
+fn needs(tests: &[PayloadTest]) -> Vec<BTreeSet<EvalState>> {
     let mut needs = vec![BTreeSet::new(); tests.len() + 1];
     for (at, test) in tests.iter().enumerate().rev() {
-        let mut need: BTreeSet<Kept> = needs[at + 1].clone();
+        let mut need: BTreeSet<EvalState> = needs[at + 1].clone();
         for kept in writes(test) {
             need.remove(&kept);
         }
@@ -121,15 +121,15 @@ fn needs(tests: &[PayloadTest]) -> Vec<BTreeSet<Kept>> {
 
 /// Whether a later match of the test could make the following tests hold after they failed at an
 /// earlier one.
-fn is_retried(tests: &[PayloadTest], needs: &[BTreeSet<Kept>], at: usize) -> bool {
+fn is_retried(tests: &[PayloadTest], needs: &[BTreeSet<EvalState>], at: usize) -> bool {
     let is_anchored = matches!(&tests[at], PayloadTest::Pcre(pcre) if pcre.is_anchored);
-    if is_anchored || !needs[at + 1].contains(&Kept::Last) {
+    if is_anchored || !needs[at + 1].contains(&EvalState::Last) {
         return false;
     }
     // A later match of a content ends later. So a content without an upper limit finds nothing from
     // there that it did not find before. A later match of an expression may end earlier.
     let is_content = matches!(tests[at], PayloadTest::Content(_));
-    let reader = tests[at + 1..].iter().find(|test| reads(test).contains(&Kept::Last));
+    let reader = tests[at + 1..].iter().find(|test| reads(test).contains(&EvalState::Last));
     !(is_content && reader.is_some_and(is_unbounded))
 }
 
@@ -139,19 +139,19 @@ fn is_unbounded(test: &PayloadTest) -> bool {
     !is_negated && within.is_none() && depth.is_none()
 }
 
-fn writes(test: &PayloadTest) -> Vec<Kept> {
+fn writes(test: &PayloadTest) -> Vec<EvalState> {
     match test {
-        PayloadTest::Content(content) if !content.is_negated => vec![Kept::Last],
-        PayloadTest::Pcre(pcre) if !pcre.is_negated => vec![Kept::Last],
-        PayloadTest::ByteJump { .. } => vec![Kept::Last],
+        PayloadTest::Content(content) if !content.is_negated => vec![EvalState::Last],
+        PayloadTest::Pcre(pcre) if !pcre.is_negated => vec![EvalState::Last],
+        PayloadTest::ByteJump { .. } => vec![EvalState::Last],
         PayloadTest::ByteExtract { slot, .. } | PayloadTest::ByteMath { slot, .. } => {
-            vec![Kept::Last, Kept::Slot(*slot)]
+            vec![EvalState::Last, EvalState::Slot(*slot)]
         }
         _ => Vec::new(),
     }
 }
 
-fn reads(test: &PayloadTest) -> Vec<Kept> {
+fn reads(test: &PayloadTest) -> Vec<EvalState> {
     let (is_relative, values) = match test {
         PayloadTest::Content(c) => (c.is_relative(), vec![c.offset, c.depth, c.distance, c.within]),
         PayloadTest::Pcre(pcre) => (pcre.is_relative, Vec::new()),
@@ -165,10 +165,10 @@ fn reads(test: &PayloadTest) -> Vec<Kept> {
         PayloadTest::Bsize(_) => (false, Vec::new()),
     };
     let slots = values.into_iter().flatten().filter_map(|value| match value {
-        Value::Slot(slot) => Some(Kept::Slot(slot)),
+        Value::Slot(slot) => Some(EvalState::Slot(slot)),
         Value::Number(_) => None,
     });
-    slots.chain(is_relative.then_some(Kept::Last)).collect()
+    slots.chain(is_relative.then_some(EvalState::Last)).collect()
 }
 
 fn number_reads(number: &Number, value: Option<Value>) -> (bool, Vec<Option<Value>>) {

@@ -3,7 +3,7 @@
 //! Positions are offsets in the stream, as in [`chain`](super::chain). A number that is not
 //! completely in the buffer is missing. Arithmetic is unsigned, with 64 bits, and wraps.
 
-use super::chain::Place;
+use super::chain::TestPosition;
 use warpline_nids_rules::{
     ANY_BASE, Compare, Encoding, JumpFrom, MathOperator, Number, PayloadTest, Value,
 };
@@ -45,7 +45,7 @@ fn unsigned(value: Value, slots: &Slots) -> u64 {
 
 /// Runs a test on numbers. Returns the end of the last match from then on; `None` if the test
 /// fails.
-pub(super) fn run(test: &PayloadTest, place: Place<'_>, slots: &mut Slots) -> Option<i64> {
+pub(super) fn run(test: &PayloadTest, place: TestPosition<'_>, slots: &mut Slots) -> Option<i64> {
     match test {
         PayloadTest::ByteTest { number, compare, is_negated, value } => {
             let read = read(number, place, slots, BYTES_MAX)?;
@@ -77,7 +77,12 @@ pub(super) fn run(test: &PayloadTest, place: Place<'_>, slots: &mut Slots) -> Op
     }
 }
 
-fn read(number: &Number, place: Place<'_>, slots: &Slots, max: (usize, usize)) -> Option<Read> {
+fn read(
+    number: &Number,
+    place: TestPosition<'_>,
+    slots: &Slots,
+    max: (usize, usize),
+) -> Option<Read> {
     let base = if number.is_relative { place.last } else { 0 };
     let start = base.saturating_add(signed(number.offset, slots));
     let len = usize::try_from(signed(number.bytes, slots)).ok()?;
@@ -158,7 +163,7 @@ fn compares(compare: Compare, found: u64, with: u64) -> bool {
 }
 
 /// A jump to before the start goes to the start; one past the end fails.
-fn jump(place: Place<'_>, read: &Read, from: JumpFrom, by: i64) -> Option<i64> {
+fn jump(place: TestPosition<'_>, read: &Read, from: JumpFrom, by: i64) -> Option<i64> {
     let base = match from {
         JumpFrom::Here => read.end,
         JumpFrom::Start => 0,

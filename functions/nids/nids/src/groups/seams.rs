@@ -38,7 +38,7 @@ struct Parts {
 
 /// The facts about a stretch, as far as a filter has them.
 #[derive(Clone, Copy, Default)]
-struct Part {
+struct StretchFacts {
     /// Whether it is in some literal.
     is_in: bool,
     /// Whether one begins with it.
@@ -144,13 +144,13 @@ impl Seams {
     /// Whether what begins with the four bytes from one of eight on may be there as far as these
     /// go: it is no longer than they are, ends with the `next` four, or has its first six there.
     #[inline(always)]
-    fn goes_on(&self, all: Eight, at: usize, first: Part, next: Part) -> bool {
+    fn goes_on(&self, all: Eight, at: usize, first: StretchFacts, next: StretchFacts) -> bool {
         first.ends || next.ends || (next.is_in && self.has_six(all, at))
     }
 
     /// The facts about the four bytes from `at` on.
     #[inline(always)]
-    fn part(&self, all: Eight, at: usize) -> Part {
+    fn part(&self, all: Eight, at: usize) -> StretchFacts {
         self.parts.get(all.stretch(at, PART_LEN))
     }
 
@@ -184,7 +184,7 @@ impl Seams {
         let (mut begin, mut end) = (None, None);
         for at in (0..border).rev().take(self.len_max) {
             match stretch(at) {
-                Some(Part { begins: true, .. }) => begin = Some(at),
+                Some(StretchFacts { begins: true, .. }) => begin = Some(at),
                 // A literal that begins earlier contains this stretch.
                 None if at + PART_LEN <= border + 1 => break,
                 _ => {}
@@ -193,7 +193,7 @@ impl Seams {
         let begin = begin?;
         for at in (border + 1 - PART_LEN..bytes.len()).take(self.len_max) {
             match stretch(at) {
-                Some(Part { ends: true, .. }) => end = Some(at),
+                Some(StretchFacts { ends: true, .. }) => end = Some(at),
                 None if at + 1 >= border => break,
                 _ => {}
             }
@@ -255,12 +255,12 @@ impl Parts {
     }
 
     #[inline(always)]
-    fn get(&self, part: u64) -> Part {
+    fn get(&self, part: u64) -> StretchFacts {
         let (word, bits) = self.place(part);
         let missing = !self.words[word];
         let is_in = missing & bits == 0;
         let has = |by: u32| is_in & (missing & bits.rotate_left(by) == 0);
-        Part { is_in, begins: has(BEGINS), ends: has(ENDS) }
+        StretchFacts { is_in, begins: has(BEGINS), ends: has(ENDS) }
     }
 
     /// The word of a stretch, and its bits there.

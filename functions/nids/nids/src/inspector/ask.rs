@@ -9,7 +9,7 @@ use super::notes::Telling;
 use super::{At, Inspector, Matched, Untold, Verdict};
 use warpline_nf::Emit;
 use warpline_nids_rules::Action;
-use warpline_streams::flows::{Direction, Place};
+use warpline_streams::flows::{Direction, FlowSlot};
 
 impl Inspector {
     /// The facts that rules test about the packet's flow.
@@ -109,7 +109,7 @@ impl Inspector {
         at: &At<'_>,
         rule: u32,
         how: u8,
-        (place, direction): (Place, Direction),
+        (place, direction): (FlowSlot, Direction),
     ) -> Option<Matched> {
         let Self { tables, flows, waiting: pool, xbits, scratch, counts, .. } = self;
         let (known, number) = (tables.known.get(rule as usize)?, rule as usize);

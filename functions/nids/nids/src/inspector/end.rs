@@ -10,7 +10,7 @@ use warpline_packet::{Found, Instant};
 use super::super::detect::{FlowFacts, Subject};
 use super::{ASKED, At, Fate, Inspector, Notes, Verdict};
 use warpline_nf::Emit;
-use warpline_streams::flows::{Direction, Gap, Place, Stream, Tracked};
+use warpline_streams::flows::{Direction, FlowSlot, Gap, Stream, Tracked};
 
 impl Inspector {
     /// Frees flows whose time is over.
@@ -34,7 +34,7 @@ impl Inspector {
 
     /// Looks into what waits in a flow, and forgets the flow. `ingress` is the number of the packet
     /// at hand, if any.
-    pub(super) fn end(&mut self, place: Place, ingress: u64, emit: &mut Emit<'_>) {
+    pub(super) fn end(&mut self, place: FlowSlot, ingress: u64, emit: &mut Emit<'_>) {
         ASKED.with_borrow_mut(|asked| {
             asked.fit(self.tables.known.len(), self.tables.groups.patterns_max());
             for direction in [Direction::ToServer, Direction::ToClient] {
@@ -54,7 +54,7 @@ impl Inspector {
         self.flows.end(place);
     }
 
-    fn at_end(&self, place: Place, direction: Direction, gap: Gap, ingress: u64) -> At<'static> {
+    fn at_end(&self, place: FlowSlot, direction: Direction, gap: Gap, ingress: u64) -> At<'static> {
         let ends = self.flows.ends(place, direction);
         At {
             seen: None,

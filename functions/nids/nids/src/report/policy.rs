@@ -72,11 +72,6 @@ impl Policy {
         }
     }
 
-    /// Whether a filter may turn a match into a rejection.
-    pub fn may_reject(&self) -> bool {
-        matches!(self.filter, Some(Filter::Rate { action: Action::Reject(_), .. }))
-    }
-
     /// Whether packets with these addresses are suppressed.
     pub fn suppresses(&self, (src, dst): (IpAddr, IpAddr)) -> bool {
         self.suppressed.iter().any(|(end, addresses)| match end {

@@ -81,7 +81,7 @@ fn a_reject_behind_a_gap_resets_who_sent_it() {
     acknowledged.server(b"");
     let mut pushed = Talk::new(&Frame::udp(b""));
     pushed.client(b"DATA");
-    for (talk, what) in [(acknowledged, "behind a gap"), (pushed, "in order")] {
+    for (talk, what) in [(acknowledged, "after a gap"), (pushed, "in order")] {
         // The last bytes of both ports: of 80, and of 40,000.
         for (action, expected) in [
             ("rejectsrc", vec![[80, 64]]),

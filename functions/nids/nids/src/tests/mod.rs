@@ -11,6 +11,7 @@ mod flows;
 mod frames;
 mod gaps;
 mod headers;
+mod loading;
 mod offload;
 mod payloads;
 mod property;

@@ -98,6 +98,11 @@ const GROWING: &[Case] = &[
         b"\x01\x05\x04",
         true,
     ),
+    (
+        r#"byte_math:bytes 1, offset 0, oper -, rvalue 3, result r; byte_jump:1,1,post_offset r; content:"|01|"; within:1;"#,
+        b"\x01\x01",
+        true,
+    ),
 ];
 
 /// Cases that depend on the end of the payload, or on bytes missing from it.

@@ -58,3 +58,21 @@ fn rules_on_addresses_are_asked_once_more() {
     assert_eq!(reloaded([OTHER, rule], [&before, &after]), [(2, 0), (4, 0)]);
     assert_eq!(reloaded([rule, rule], [&before, &after]), [(0, 0), (2, 0), (4, 0)]);
 }
+
+#[test]
+fn a_rule_that_needs_one_lane_is_named() {
+    let folder = Temporary::new();
+    let build = |rules: &str| {
+        std::fs::write(folder.0.join("test.rules"), rules).unwrap();
+        try_build(&DEFINITION, "rules = \"test.rules\"\nflows = 4096\n", &folder.0).unwrap().0
+    };
+    let counts = "drop tcp any any -> any any (threshold:type both, track by_src, count 3, seconds 9; \
+                  sid:77;)\n";
+    let bits = "alert tcp any any -> any any (content:\"a\"; xbits:set,a,track ip_src; sid:78;)\n";
+    for (rules, sid) in [(counts, 77), (bits, 78)] {
+        let (divided, whole) = (build(OTHER), build(&[OTHER, rules].concat()));
+        let why = whole.succeeds(&*divided).unwrap_err();
+        assert!(why.starts_with(&format!("rule {sid} counts over several hosts")), "{why}");
+        assert!(divided.succeeds(&*whole).is_ok() && whole.succeeds(&*whole).is_ok());
+    }
+}

@@ -1,6 +1,7 @@
 //! Invalid rules, with their column, and unsupported rules.
 
 use super::*;
+use warpline_config::LISTED_MAX;
 
 const HEADER: &str = "alert tcp any any -> any any (";
 
@@ -119,11 +120,57 @@ fn options_are_refused_where_they_are_wrong() {
         ("target:all;", 8, "`all` is not a target"),
         ("reference:url;", 11, "this is not a reference"),
         (":5;", 1, "the name of the option is missing"),
+        (r#"content:"x"; depht:5;"#, 14, "`depht` is not a keyword"),
+        (r#"contnt:"x"; nocase;"#, 1, "`contnt` is not a keyword"),
+        (r#"http.urii; content:"x";"#, 1, "`http.urii` is not a keyword"),
+        (r#"http.uri; content:"x"; Foobar; depht:5;"#, 24, "`Foobar` is not a keyword"),
         ("requires:version 8;", 18, "no comparison of versions"),
     ] {
         let (at, told) = refused(options, Dialect::Suricata);
         assert!(told.starts_with(message), "{options}: {told}");
         assert_eq!(at, column, "{options}: {told}");
+    }
+}
+
+#[test]
+fn misspelt_keywords_are_mistakes_with_suggestions() {
+    let set = read_text(
+        b"alert tcp any any -> any any (msg:\"a\"; content:\"x\"; depht:5; sid:4;)\n\
+          alert tcp any any -> any any (foobar; sid:5;)\n\
+          alert tcp any any -> any any (dns.query; content:\"x\"; sid:6;)\n",
+        Dialect::Suricata,
+    );
+    let told: Vec<_> = set.broken.iter().map(|told| (told.line, told.help.as_deref())).collect();
+    assert_eq!(told, [(1, Some("did you mean \"depth\"?")), (2, None)]);
+    assert_eq!((set.broken.count(), set.held.count()), (2, 1));
+    assert_eq!(set.to_string(), "0 of 3 rules active; 1 need dns.*; 2 broken");
+}
+
+/// As many mistakes are listed of each file, and each of these has its suggestion.
+#[test]
+fn misspelt_keywords_of_each_file_have_suggestions() {
+    let rule = "alert tcp any any -> any any (content:\"x\"; depht:5; sid:1;)\n";
+    let many = rule.repeat(LISTED_MAX + 1);
+    let file =
+        |name: &str, text| RuleFile { name: name.into(), bytes: text, dialect: Dialect::Suricata };
+    let files = [file("a.rules", many.as_bytes()), file("b.rules", rule.as_bytes())];
+    let set = read(&files, &variables(), &Configs::default());
+    let helps = set.broken.iter().map(|told| told.help.as_deref());
+    assert_eq!(helps.collect::<Vec<_>>(), [Some("did you mean \"depth\"?"); LISTED_MAX + 1]);
+}
+
+/// Whether a rule is for another version is not known before its options end.
+#[test]
+fn rules_for_other_versions_are_refused_without_an_end() {
+    let many = "metadata:a b; ".repeat(1024);
+    for (options, message) in [
+        ("requires:version < 8; sid:1", "`;` is missing"),
+        (&format!("requires:version < 8; {many}"), "more than 1024 options"),
+    ] {
+        let rule = format!("alert ip any any -> any any (content:\"x\"; {options})");
+        let set = read_text(rule.as_bytes(), Dialect::Suricata);
+        let told = set.broken.iter().next().unwrap_or_else(|| panic!("{rule} is read: {set}"));
+        assert!(told.message.starts_with(message), "{rule}: {told}");
     }
 }
 
@@ -159,6 +206,7 @@ fn headers_are_refused_where_they_are_wrong() {
         ("alert tcp any any -> any any (msg:\"x\";)", 1, "`sid` is missing"),
         ("alert tcp any any -> any any (sid:0;)", 35, "`sid` is 1 or more"),
         ("alert tcp any any -> any any (sid:1)", 31, "`;` is missing"),
+        ("alert tcp any any -> any any (sd:1; x)", 31, "`sd` is not a keyword"),
         ("alert tcp any any -> any any (sid:1;)#x", 37, "`;` is missing"),
     ] {
         let set = read_text(rule.as_bytes(), Dialect::Suricata);
@@ -188,7 +236,6 @@ fn what_is_not_there_yet_is_held_by_name() {
         ),
         ("ttl:&0xc0=0x80;", "ttl &", "ttl"),
         ("flow.age:>3600;", "flow.age", "flow.age"),
-        ("foobar:1;", "foobar", "unknown foobar"),
     ];
     let snort = [
         ("flowbits:setx,a,group;", "flowbits groups", "flowbits"),

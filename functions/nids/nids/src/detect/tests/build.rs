@@ -7,7 +7,7 @@ use warpline_nids_rules::*;
 /// `alert ip any any -> any any ()`.
 pub(super) fn rule() -> Rule {
     Rule {
-        place: Place::default(),
+        place: SourceLine::default(),
         action: Action::Alert,
         header: header(Protocol::Ip),
         about: About { gid: 1, sid: 1, priority: 3, ..About::default() },

@@ -96,7 +96,7 @@ fn next_ways(test: &NaiveTest, way: &Way, seen: Seen<'_>) -> Vec<Way> {
                 JumpFrom::Start => 0,
                 JumpFrom::End => seen.end(),
             };
-            let goal = (base + by + number(*post_offset, way)).max(0);
+            let goal = (base + signed_64(by + number(*post_offset, way))).max(0);
             to(if goal <= seen.end() { vec![goal] } else { Vec::new() })
         }
         PayloadTest::ByteExtract { number: n, multiplier, align, slot } => {
@@ -139,6 +139,12 @@ impl Seen<'_> {
         let at = usize::try_from(position - self.start).ok()?;
         self.bytes.get(at).copied()
     }
+}
+
+/// Reads `value` as a two's complement number of 64 bits.
+fn signed_64(value: i128) -> i128 {
+    let half = 1 << 63;
+    (value + half).rem_euclid(2 * half) - half
 }
 
 fn number(value: Value, way: &Way) -> i128 {

@@ -15,7 +15,7 @@ use super::{Alert, FlowAt, Source};
 use crate::apps::Apps;
 use crate::detect::FlowVars;
 use warpline_nids_rules::{
-    About, Action, Addresses, FlowTests, Header, Place, Ports, Protocol, Rule,
+    About, Action, Addresses, FlowTests, Header, Ports, Protocol, Rule, SourceLine,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -27,7 +27,7 @@ fn ip(text: &str) -> IpAddr {
 /// A rule that alerts, of generator 1.
 fn rule(sid: u32, msg: &str) -> Rule {
     Rule {
-        place: Place::default(),
+        place: SourceLine::default(),
         action: Action::Alert,
         header: Header {
             protocol: Protocol::Ip,

@@ -1,0 +1,54 @@
+//! Rules of destinations that can only be skipped. Then no rule after one may let its packets in.
+
+use warpline_packet::Prefix;
+
+use super::rules::NatRules;
+
+/// A skipped rule, as far as its conditions are known.
+#[derive(Clone, Debug)]
+pub(super) struct Skipped {
+    /// Any of them, or any where there is none.
+    pub(super) destinations: Vec<Prefix>,
+    /// The IP version, where only one is meant.
+    pub(super) version: Option<u8>,
+    pub(super) protocol: Option<u8>,
+    /// Any of these destination ports, or any at all if there is none.
+    pub(super) ports: Vec<(u16, u16)>,
+    /// Where it stands.
+    pub(super) place: String,
+}
+
+impl Skipped {
+    fn has(&self, version: u8, outside: Option<Prefix>, service: Option<(u8, (u16, u16))>) -> bool {
+        let overlaps = |own: &Prefix| outside.is_none_or(|one| overlap(*own, one));
+        let has_ports = |ports: (u16, u16)| {
+            self.ports.is_empty()
+                || self.ports.iter().any(|own| own.0 <= ports.1 && ports.0 <= own.1)
+        };
+        self.version.is_none_or(|own| own == version)
+            && (self.destinations.is_empty() || self.destinations.iter().any(overlaps))
+            && service.is_none_or(|(protocol, ports)| {
+                self.protocol.is_none_or(|own| own == protocol) && has_ports(ports)
+            })
+    }
+}
+
+fn overlap(one: Prefix, other: Prefix) -> bool {
+    one.contains(other.address()) || other.contains(one.address())
+}
+
+impl NatRules {
+    /// Refuses what would let in packets of a skipped rule, to `outside` or to any address of
+    /// `version`, and to ports of a protocol or to all.
+    pub(super) fn check_skipped(
+        &self,
+        version: u8,
+        outside: Option<Prefix>,
+        service: Option<(u8, (u16, u16))>,
+    ) -> Result<(), String> {
+        match self.skipped.iter().find(|rule| rule.has(version, outside, service)) {
+            Some(rule) => Err(format!("lets in packets of {}, which is not supported", rule.place)),
+            None => Ok(()),
+        }
+    }
+}
