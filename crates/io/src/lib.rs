@@ -18,11 +18,11 @@ pub mod rights;
 mod sys;
 
 pub use capture::{
-    BadPace, CaptureFile, CaptureFormat, CaptureReader, Compression, NotWritten, Paced, PcapWriter,
-    PcapngWriter, Roll, Rolling,
+    BadPace, CaptureFile, CaptureFormat, CaptureReader, Compression, Destination, NotWritten,
+    Paced, PcapWriter, PcapngWriter, Queued, Roll, Rolling, open_pipe,
 };
 pub use port::{
-    BURST_MAX, Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Live, Next, NullSink, Sink,
-    SinkError, Source, SourceError, Unwritten, Wrap,
+    BURST_MAX, Burst, FRAME_LEN_MAX, Frame, FrameCount, Given, InterfaceNames, Live, Next,
+    NullSink, Sink, SinkError, Source, SourceError, Unwritten, Wrap,
 };
 pub use sys::wait_readable;

@@ -1,8 +1,11 @@
 //! The state of an interface's link while it is read.
 
+use core::mem;
 use core::time::Duration;
 use std::io;
 use std::time::Instant as Clock;
+
+use warpline_io_error::plain;
 
 use crate::sys::Link;
 
@@ -13,25 +16,29 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(crate) struct LinkEvents {
     pub(crate) link: Link,
     name: String,
-    state: State,
+    state: LinkState,
+    /// The state at the last look.
+    seen: LinkState,
     looked: Clock,
     /// Times that the link went down.
     downs: u64,
 }
 
 /// The state of the interface, as far as it was reported.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+#[derive(Clone, PartialEq, Eq)]
+enum LinkState {
     Up,
     Down,
     Gone,
+    /// It is there and can't be opened, for this reason.
+    Refused(String),
 }
 
 impl LinkEvents {
     /// Those of `link`, called `name`, from now on.
     pub(crate) fn new(link: Link, name: &str) -> Self {
         let (name, looked) = (name.into(), Clock::now());
-        Self { link, name, state: State::Up, looked, downs: 0 }
+        Self { link, name, state: LinkState::Up, seen: LinkState::Up, looked, downs: 0 }
     }
 
     /// Whether it is time to look at the interface.
@@ -44,20 +51,27 @@ impl LinkEvents {
     pub(crate) fn look(&mut self, bound: io::Result<()>, tell: &mut dyn FnMut(String)) {
         self.looked = Clock::now();
         let now = match bound.and_then(|()| self.link.is_running()) {
-            Ok(true) => State::Up,
-            Ok(false) => State::Down,
-            Err(_) => State::Gone,
+            Ok(true) => LinkState::Up,
+            Ok(false) => LinkState::Down,
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ENODEV | libc::ENXIO) => LinkState::Gone,
+                _ => LinkState::Refused(plain(&error)),
+            },
         };
-        if now == self.state {
+        let is_new = mem::replace(&mut self.seen, now.clone()) != now;
+        // The system frees a queue a moment after its socket was closed.
+        let may_pass = is_new && matches!(now, LinkState::Refused(_));
+        if now == self.state || may_pass {
             return;
         }
         let name = &self.name;
-        tell(match now {
-            State::Up => format!("interface {name} is up"),
-            State::Down => format!("interface {name} is down"),
-            State::Gone => format!("interface {name} was removed"),
+        tell(match &now {
+            LinkState::Up => format!("interface {name} is up"),
+            LinkState::Down => format!("interface {name} is down"),
+            LinkState::Gone => format!("interface {name} was removed"),
+            LinkState::Refused(why) => format!("interface {name} cannot be opened again: {why}"),
         });
-        self.downs += u64::from(self.state == State::Up);
+        self.downs += u64::from(self.state == LinkState::Up);
         self.state = now;
     }
 

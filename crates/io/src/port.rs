@@ -233,6 +233,11 @@ pub trait Sink: Send {
         true
     }
 
+    /// Whether it may wait for something before it has taken a frame: a disk, or a reader.
+    fn may_wait(&self) -> bool {
+        true
+    }
+
     /// Whether it takes frames that leave by port `port`.
     fn wants_frames_of(&self, port: u16) -> bool {
         let _ = port;
@@ -260,6 +265,9 @@ pub trait Sink: Send {
         Unwritten::default()
     }
 
+    /// Reports events since the last call: captures that fail while the run continues.
+    fn events(&mut self, _tell: &mut dyn FnMut(String)) {}
+
     /// Hands everything taken so far to the operating system.
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
@@ -271,13 +279,62 @@ pub trait Sink: Send {
     }
 }
 
-/// See [`Sink::unwritten`].
+/// See [`Sink::unwritten`]: frames by the port by which they left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unwritten(Vec<FrameCount>);
+
+/// A number of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unwritten {
+pub struct FrameCount {
     /// Frames.
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
+}
+
+impl Unwritten {
+    /// Counts a frame of `len` bytes.
+    pub fn add(&mut self, port: u16, len: usize) {
+        let count = self.at(port);
+        count.frames += 1;
+        count.bytes += len as u64;
+    }
+
+    /// Adds the counts of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (port, count) in other.by_port() {
+            let own = self.at(port);
+            own.frames += count.frames;
+            own.bytes += count.bytes;
+        }
+    }
+
+    /// Takes the counts of `other`, a part of these, away.
+    pub fn subtract(&mut self, other: &Self) {
+        for (port, count) in other.by_port() {
+            let own = self.at(port);
+            own.frames = own.frames.saturating_sub(count.frames);
+            own.bytes = own.bytes.saturating_sub(count.bytes);
+        }
+    }
+
+    /// Frames of all ports.
+    pub fn frames(&self) -> u64 {
+        self.0.iter().map(|count| count.frames).sum()
+    }
+
+    /// The counts of each port.
+    pub fn by_port(&self) -> impl Iterator<Item = (u16, FrameCount)> {
+        (0..).zip(self.0.iter().copied())
+    }
+
+    fn at(&mut self, port: u16) -> &mut FrameCount {
+        let at = usize::from(port);
+        if self.0.len() <= at {
+            self.0.resize(at + 1, FrameCount::default());
+        }
+        &mut self.0[at]
+    }
 }
 
 /// Takes every frame and keeps none (`--output none`).
@@ -286,6 +343,10 @@ pub struct NullSink;
 
 impl Sink for NullSink {
     fn wants_frames(&self) -> bool {
+        false
+    }
+
+    fn may_wait(&self) -> bool {
         false
     }
 

@@ -13,5 +13,5 @@ mod socket;
 mod tests;
 
 pub use message::{Address, Link, Message, Neighbour, Reach, read};
-pub use route::{Kind, NextHop, Route};
+pub use route::{NextHop, Route, RouteKind};
 pub use socket::{Changes, Groups, Requests};

@@ -110,8 +110,11 @@ const DONE: u16 = libc::NLMSG_DONE as u16;
 const NEW_NEXT_HOP: u16 = 104;
 const DELETED_NEXT_HOP: u16 = 105;
 
-/// `ifinfomsg` and its attributes.
+/// `ifinfomsg` and its attributes. A bridge's messages are about its port, not about the link.
 fn link(kind: u16, body: &[u8]) -> Option<Link> {
+    if family(body)? != libc::AF_UNSPEC {
+        return None;
+    }
     let (index, mut name, mut mac) = (word(body, 4)?.cast_signed(), None, None);
     attributes(body.get(16..)?, |attribute, value| match attribute {
         libc::IFLA_IFNAME => name = text(value),
@@ -133,8 +136,11 @@ fn address(kind: u16, body: &[u8]) -> Option<Address> {
     Some(Address { index, address: own.or(peer)?, is_gone: kind == libc::RTM_DELADDR })
 }
 
-/// `ndmsg` and its attributes.
+/// `ndmsg` and its attributes. A bridge's entries are no neighbours.
 fn neighbour(kind: u16, body: &[u8]) -> Option<Neighbour> {
+    if !matches!(family(body)?, libc::AF_INET | libc::AF_INET6) {
+        return None;
+    }
     let (index, state) = (word(body, 4)?.cast_signed(), half(body, 8)?);
     let (mut address, mut mac) = (None, None);
     attributes(body.get(12..)?, |attribute, value| match attribute {
@@ -155,6 +161,11 @@ fn neighbour(kind: u16, body: &[u8]) -> Option<Neighbour> {
         _ => Reach::Unknown,
     };
     Some(Neighbour { index, address: address?, reach })
+}
+
+/// The address family that a message's body begins with.
+fn family(body: &[u8]) -> Option<i32> {
+    body.first().map(|family| i32::from(*family))
 }
 
 /// Gives the attributes of a message to `each`; `None` if one does not fit.

@@ -10,7 +10,7 @@ pub struct Route {
     /// Its destination and the length of the prefix.
     pub prefix: (IpAddr, u8),
     /// What happens to its packets.
-    pub kind: Kind,
+    pub kind: RouteKind,
     /// The number of its table.
     pub table: u32,
     /// Of two routes to a prefix, the one with the lower metric holds.
@@ -25,7 +25,7 @@ pub struct Route {
 
 /// What happens to the packets of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RouteKind {
     /// They go to a next hop.
     Unicast,
     /// They are dropped silently.
@@ -68,24 +68,24 @@ impl Route {
 
     /// Whether the kernel uses it now.
     pub fn is_alive(&self) -> bool {
-        self.kind != Kind::Unicast || self.hops.iter().any(|hop| !hop.is_dead)
+        self.kind != RouteKind::Unicast || self.hops.iter().any(|hop| !hop.is_dead)
     }
 
     /// It as a line of `ip route`, with the interfaces' names by `name`.
     pub fn line(&self, name: impl Fn(i32) -> String) -> String {
         let kind = match self.kind {
-            Kind::Unicast => "",
-            Kind::Blackhole => "blackhole ",
-            Kind::Unreachable => "unreachable ",
-            Kind::Prohibit => "prohibit ",
-            Kind::Other(kind) => kind,
+            RouteKind::Unicast => "",
+            RouteKind::Blackhole => "blackhole ",
+            RouteKind::Unreachable => "unreachable ",
+            RouteKind::Prohibit => "prohibit ",
+            RouteKind::Other(kind) => kind,
         };
-        let space = if matches!(self.kind, Kind::Other(_)) { " " } else { "" };
+        let space = if matches!(self.kind, RouteKind::Other(_)) { " " } else { "" };
         let (address, len) = self.prefix;
         let mut line = format!("{kind}{space}{address}/{len}");
         if self.hops.len() > 1 {
             line += " nexthop";
-        } else if let (Some(hop), Kind::Unicast) = (self.hops.first(), self.kind) {
+        } else if let (Some(hop), RouteKind::Unicast) = (self.hops.first(), self.kind) {
             if let Some(gateway) = hop.gateway {
                 let differs = gateway.is_ipv6() != address.is_ipv6();
                 let family = if gateway.is_ipv6() { "inet6 " } else { "inet " };
@@ -128,7 +128,7 @@ pub(crate) fn parse(body: &[u8]) -> Option<Route> {
     }
     let is_dead = flags & DEAD != 0;
     let mut only = NextHop { is_dead, ..NextHop::default() };
-    let mut several = None;
+    let (mut several, mut has_next_hop_id) = (None, false);
     attributes(body.get(HEADER_LEN..)?, |attribute, value| match attribute {
         libc::RTA_DST => route.prefix.0 = ip_address(value).unwrap_or(any),
         libc::RTA_OIF => only.index = word(value, 0).map(u32::cast_signed),
@@ -138,8 +138,12 @@ pub(crate) fn parse(body: &[u8]) -> Option<Route> {
         libc::RTA_TABLE => route.table = word(value, 0).unwrap_or(route.table),
         libc::RTA_MULTIPATH => several = Some(hops(value, &mut route.special)),
         RTA_ENCAP => route.special = Some("encap"),
+        RTA_NH_ID => has_next_hop_id = true,
         _ => {}
     })?;
+    if has_next_hop_id && several.is_none() && only.gateway.is_none() && only.index.is_none() {
+        route.special = route.special.or(Some("nhid 0"));
+    }
     route.hops = several.unwrap_or_else(|| vec![only]);
     let is_whole = len <= len_max && route.prefix.0.is_ipv4() == any.is_ipv4();
     is_whole.then_some(route)
@@ -148,6 +152,7 @@ pub(crate) fn parse(body: &[u8]) -> Option<Route> {
 /// Attributes that `libc` lacks.
 const RTA_VIA: u16 = 18;
 const RTA_ENCAP: u16 = 22;
+const RTA_NH_ID: u16 = 30;
 
 /// `rtnexthop`s, each with attributes.
 fn hops(mut bytes: &[u8], special: &mut Option<&'static str>) -> Vec<NextHop> {
@@ -172,17 +177,17 @@ fn hops(mut bytes: &[u8], special: &mut Option<&'static str>) -> Vec<NextHop> {
     all
 }
 
-fn kind_of(kind: u8) -> Kind {
+fn kind_of(kind: u8) -> RouteKind {
     match kind {
-        libc::RTN_UNICAST => Kind::Unicast,
-        libc::RTN_BLACKHOLE => Kind::Blackhole,
-        libc::RTN_UNREACHABLE => Kind::Unreachable,
-        libc::RTN_PROHIBIT => Kind::Prohibit,
-        libc::RTN_LOCAL => Kind::Other("local"),
-        libc::RTN_BROADCAST => Kind::Other("broadcast"),
-        libc::RTN_ANYCAST => Kind::Other("anycast"),
-        libc::RTN_MULTICAST => Kind::Other("multicast"),
-        libc::RTN_THROW => Kind::Other("throw"),
-        _ => Kind::Other("nat"),
+        libc::RTN_UNICAST => RouteKind::Unicast,
+        libc::RTN_BLACKHOLE => RouteKind::Blackhole,
+        libc::RTN_UNREACHABLE => RouteKind::Unreachable,
+        libc::RTN_PROHIBIT => RouteKind::Prohibit,
+        libc::RTN_LOCAL => RouteKind::Other("local"),
+        libc::RTN_BROADCAST => RouteKind::Other("broadcast"),
+        libc::RTN_ANYCAST => RouteKind::Other("anycast"),
+        libc::RTN_MULTICAST => RouteKind::Other("multicast"),
+        libc::RTN_THROW => RouteKind::Other("throw"),
+        _ => RouteKind::Other("nat"),
     }
 }

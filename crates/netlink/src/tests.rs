@@ -57,6 +57,17 @@ fn neighbours_are_known_stale_or_failed() {
 }
 
 #[test]
+fn messages_of_a_bridge_are_no_links_or_neighbours() {
+    const FAMILY: usize = 16;
+    for dump in [LINKS, NEIGHBOURS] {
+        let mut first = dump.to_vec();
+        assert_ne!(messages(&first)[0], Message::Other);
+        first[FAMILY] = libc::AF_BRIDGE as u8;
+        assert_eq!(messages(&first)[0], Message::Other);
+    }
+}
+
+#[test]
 fn routes_are_lines_of_ip_route() {
     let mut lines = Vec::new();
     for dump in ROUTES {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Format {
     record_len: fn(&[u8]) -> Option<usize>,
+    /// Whether all bytes are one record.
+    is_whole: bool,
     preamble: Arc<Preamble>,
 }
 
@@ -15,7 +17,7 @@ type Preamble = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
 impl Format {
     /// Records whose length their first bytes give; none as long as these are too few.
     pub fn new(record_len: fn(&[u8]) -> Option<usize>) -> Self {
-        Self { record_len, preamble: Arc::new(|_| Vec::new()) }
+        Self { record_len, is_whole: false, preamble: Arc::new(|_| Vec::new()) }
     }
 
     /// Lines of text.
@@ -25,7 +27,7 @@ impl Format {
 
     /// One record that is written as a whole, at the end.
     pub fn whole() -> Self {
-        Self::new(|bytes| Some(bytes.len()))
+        Self { is_whole: true, ..Self::new(|bytes| Some(bytes.len())) }
     }
 
     /// Begins every file but the first, and every connection but the first, with `preamble` of the
@@ -39,12 +41,20 @@ impl Format {
         self
     }
 
+    /// Whether records are added to those of an earlier run.
+    pub(crate) fn can_continue(&self) -> bool {
+        !self.is_whole
+    }
+
     pub(crate) fn preamble(&self, record: &[u8]) -> Vec<u8> {
         (self.preamble)(record)
     }
 
     /// How many of the first `len` bytes are whole records, and how many records these are.
     pub(crate) fn whole_in(&self, bytes: &[u8], len: usize) -> (usize, u64) {
+        if self.is_whole && len < bytes.len() {
+            return (0, 0);
+        }
         let bytes = &bytes[..len.min(bytes.len())];
         let (mut end, mut records) = (0, 0);
         while let Some(len) = (self.record_len)(&bytes[end..]) {
@@ -87,5 +97,8 @@ mod tests {
         let counted = Format::new(|bytes| bytes.first().map(|len| usize::from(*len)));
         assert_eq!(counted.whole_in(&[1, 2, 9, 3, 9], 5), (3, 2));
         assert_eq!(counted.whole_in(&[0, 1], 2), (0, 0), "no record is empty");
+        let whole = Format::whole();
+        assert_eq!(whole.piece(b"a\nb\n", 2), 4);
+        assert_eq!((whole.whole_in(b"a\nb\n", 2), whole.count(b"a\nb\n")), ((0, 0), 1));
     }
 }

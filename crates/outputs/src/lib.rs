@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod descriptor;
 mod destination;
 mod format;
 mod output;
@@ -15,6 +16,7 @@ mod queue;
 mod registry;
 mod stream;
 
+pub use descriptor::{LINKS_MAX, STDIN, STDOUT, continued, descriptor_of, link_target};
 pub use destination::Destination;
 pub use format::Format;
 pub use output::{Counts, Output, Writer};

@@ -20,6 +20,8 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 /// An output of whole records, from any number of threads.
 pub struct Output {
     name: String,
+    /// Whether its file had records of an earlier run.
+    continues: bool,
     tally: Arc<Tally>,
     mode: Mode,
     news: Mutex<News>,
@@ -107,14 +109,16 @@ impl Output {
     pub(crate) fn direct(name: String, stream: Stream) -> Self {
         let direct = Direct { stream, has_failed: false, error: None };
         let (tally, news) = Default::default();
-        Self { name, tally, mode: Mode::Direct(Mutex::new(direct), AtomicBool::default()), news }
+        let mode = Mode::Direct(Mutex::new(direct), AtomicBool::default());
+        Self { name, continues: false, tally, mode, news }
     }
 
     pub(crate) fn queued(name: String, stream: Stream, format: Format) -> Result<Self, String> {
         let (tally, news) = Default::default();
+        let continues = stream.has_records();
         let queue = Queue::start(stream, &tally);
         let queue = queue.map_err(|why| format!("cannot spawn thread: {}", plain(&why)))?;
-        Ok(Self { name, tally, mode: Mode::Queued(queue, format), news })
+        Ok(Self { name, continues, tally, mode: Mode::Queued(queue, format), news })
     }
 
     fn write(&self, records: &[u8], waits: bool) {
@@ -241,6 +245,11 @@ impl Writer {
             queue.settle(None);
         }
         self.output.error()
+    }
+
+    /// Whether the records follow those of an earlier run in the same file.
+    pub fn continues(&self) -> bool {
+        self.output.continues
     }
 
     /// Records written so far, by all writers.

@@ -22,7 +22,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Between those who write records and the thread that hands them to the system.
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// There is something to do.
     work: Condvar,
     /// There is room, nothing left, or a failure.
@@ -31,7 +31,7 @@ pub(crate) struct Queue {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: Vec<u8>,
     /// Records that wait.
     records: u64,
@@ -39,6 +39,10 @@ struct State {
     taken: u64,
     /// Whether the last attempt to write failed.
     is_failing: bool,
+    /// Attempts that failed.
+    failures: u64,
+    /// Whether the next attempt comes without a pause.
+    hurries: bool,
     reopens: bool,
     /// Nothing more is written.
     is_closed: bool,
@@ -47,7 +51,8 @@ struct State {
 impl Queue {
     /// Starts the thread, which nothing waits for: its reader may never read.
     pub(crate) fn start(stream: Stream, tally: &Arc<Tally>) -> io::Result<Arc<Self>> {
-        let state = State { waiting: Vec::with_capacity(WAITING_MAX), ..State::default() };
+        let state =
+            QueueState { waiting: Vec::with_capacity(WAITING_MAX), ..QueueState::default() };
         let queue = Arc::new(Self {
             state: Mutex::new(state),
             work: Condvar::new(),
@@ -63,8 +68,11 @@ impl Queue {
     /// Adds `records` records. Without room they are lost, or this waits while the thread writes.
     pub(crate) fn add(&self, bytes: &[u8], records: u64, waits: bool) {
         let mut state = self.lock();
-        let has_room = |state: &State| state.waiting.len() + bytes.len() <= WAITING_MAX;
-        while waits && !has_room(&state) && !state.is_failing && !state.waiting.is_empty() {
+        // A record of any length may wait alone.
+        let has_room = |state: &QueueState| {
+            state.waiting.is_empty() || state.waiting.len() + bytes.len() <= WAITING_MAX
+        };
+        while waits && !has_room(&state) && !state.is_failing {
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.is_closed || !has_room(&state) {
@@ -83,11 +91,15 @@ impl Queue {
         self.work.notify_one();
     }
 
-    /// Waits until all is written; at most for `patience`, and no longer if that fails.
+    /// Waits until all is written or an attempt fails that ends after this call; at most for
+    /// `patience`.
     pub(crate) fn settle(&self, patience: Option<Duration>) {
         let ends = patience.map(|patience| Instant::now() + patience);
         let mut state = self.lock();
-        while state.records + state.taken > 0 && !state.is_failing {
+        let failures = state.failures;
+        state.hurries = state.is_failing;
+        self.work.notify_one();
+        while state.records + state.taken > 0 && state.failures == failures {
             let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 break;
@@ -108,7 +120,7 @@ impl Queue {
         self.work.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -163,15 +175,18 @@ impl Worker {
         while at < bytes.len() {
             let piece = &bytes[at..at + self.stream.format().piece(&bytes[at..], PIECE_LEN)];
             let outcome = self.stream.write(piece);
-            let done = outcome.as_ref().map_or_else(|failed| failed.written, |()| piece.len());
-            let records = self.stream.format().count(&piece[..done]);
+            let format = self.stream.format();
+            let (done, records) = match &outcome {
+                Ok(()) => (piece.len(), format.count(piece)),
+                Err(failed) => format.whole_in(piece, failed.written),
+            };
             at += done;
             let mut state = self.queue.lock();
             if state.is_closed {
                 return;
             }
-            state.taken -= records;
-            state.is_failing = outcome.is_err();
+            state.taken = state.taken.saturating_sub(records);
+            state.is_failing &= outcome.is_err();
             let reopens = mem::take(&mut state.reopens);
             drop(state);
             self.queue.tally.written.fetch_add(records, Ordering::Relaxed);
@@ -202,10 +217,11 @@ impl Worker {
         self.queue.tally.set_failure(Some(plain(error)));
         let mut state = self.queue.lock();
         state.is_failing = true;
+        state.failures += 1;
         self.queue.room.notify_all();
         let ends = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
-        while !state.is_closed && !state.reopens {
+        while !state.is_closed && !state.reopens && !mem::take(&mut state.hurries) {
             let left = ends.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;

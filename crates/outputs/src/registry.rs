@@ -1,12 +1,17 @@
 //! All outputs of a run.
 
 use std::fs::{File, OpenOptions};
+use std::mem;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::descriptor::continued;
 use crate::output::lock;
 use crate::stream::{Stream, is_pipe};
 use crate::{Counts, Destination, Format, Output};
+
+/// Messages that wait for an operator.
+const WARNINGS_MAX: usize = 64;
 
 /// The outputs of a run, to open them, to reopen their files, and to count.
 #[derive(Clone, Default)]
@@ -16,6 +21,8 @@ pub struct Registry(Arc<Inner>);
 struct Inner {
     is_queued: bool,
     outputs: Mutex<Vec<Arc<Output>>>,
+    /// Those of outputs that are not in the list.
+    warnings: Mutex<Vec<String>>,
 }
 
 impl Registry {
@@ -29,7 +36,13 @@ impl Registry {
         self.0.is_queued && destination.path().is_none_or(is_pipe)
     }
 
-    /// Opens `destination`, or takes `file`, which is its file and empty.
+    /// Whether files keep the records of an earlier run: a program that watches interfaces is
+    /// started again after a failure.
+    pub fn continues_files(&self) -> bool {
+        self.0.is_queued
+    }
+
+    /// Opens `destination`, or takes `file`, which is its file.
     ///
     /// # Errors
     /// The file can't be created; without queues, also: there is no connection.
@@ -43,7 +56,8 @@ impl Registry {
         let stream = if self.opens_later(&destination) {
             Ok(Stream::closed(destination.clone(), format.clone()))
         } else {
-            let file = file.map_or_else(|| create(&destination), |file| Ok(Some(file)));
+            let keeps = self.continues_files() && format.can_continue();
+            let file = file.map_or_else(|| create(&destination, keeps), |file| Ok(Some(file)));
             file.and_then(|file| match file {
                 Some(file) => Stream::of_file(destination.clone(), file, format.clone()),
                 None => {
@@ -82,9 +96,22 @@ impl Registry {
 
     /// Messages for an operator since the last call.
     pub fn take_news(&self) -> Vec<String> {
-        let (now, mut all) = (Instant::now(), Vec::new());
+        let (now, mut all) = (Instant::now(), self.take_warnings());
         self.all().iter().for_each(|output| output.take_news(now, &mut |news| all.push(news)));
         all
+    }
+
+    /// Adds a message for an operator. A few are kept until they are taken.
+    pub fn warn(&self, text: String) {
+        let mut warnings = lock(&self.0.warnings);
+        if warnings.len() < WARNINGS_MAX {
+            warnings.push(text);
+        }
+    }
+
+    /// The messages of [`Registry::warn`] since the last call.
+    pub fn take_warnings(&self) -> Vec<String> {
+        mem::take(&mut lock(&self.0.warnings))
     }
 
     /// What became of the records of each output.
@@ -105,11 +132,15 @@ impl Registry {
     }
 }
 
-/// Creates the file of a destination that is one, empty.
-fn create(destination: &Destination) -> std::io::Result<Option<File>> {
+/// Creates the file of a destination that is one. It is empty, unless it `keeps` its content or is
+/// open already.
+fn create(destination: &Destination, keeps: bool) -> std::io::Result<Option<File>> {
     let Some(path) = destination.path() else { return Ok(None) };
+    if let Some(file) = continued(path) {
+        return file.map(Some);
+    }
     let file = OpenOptions::new().append(true).create(true).open(path)?;
-    if file.metadata()?.is_file() {
+    if !keeps && file.metadata()?.is_file() {
         file.set_len(0)?;
     }
     Ok(Some(file))

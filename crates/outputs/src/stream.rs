@@ -8,13 +8,19 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+use crate::descriptor::continued;
 use crate::{Destination, Format};
 
-/// How long a connection may take, and how long its other end may take nothing.
+/// How long a connection may take, and how long its other end may take or acknowledge nothing.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 const SEND_PATIENCE: Duration = Duration::from_secs(30);
-/// `O_NONBLOCK` on Linux.
-const NONBLOCK: i32 = 0o4000;
+/// When an idle connection is probed, and how often; after three lost probes it ends.
+const PROBE_AFTER: Duration = Duration::from_secs(15);
+const PROBE_EVERY: Duration = Duration::from_secs(5);
 
 /// Writes whole records to a destination, which is opened again as often as needed.
 pub(crate) struct Stream {
@@ -46,7 +52,7 @@ impl Stream {
         Self { destination: None, format, open: Some(Open::Other(writer)), is_new: false }
     }
 
-    /// A stream to `file`, which is empty and can be opened as `destination`.
+    /// A stream to the end of `file`, which can be opened as `destination`.
     pub(crate) fn of_file(
         destination: Destination,
         file: File,
@@ -59,6 +65,12 @@ impl Stream {
     /// A stream that will be opened.
     pub(crate) fn closed(destination: Destination, format: Format) -> Self {
         Self { destination: Some(destination), format, open: None, is_new: false }
+    }
+
+    /// Whether it is a file that has records already.
+    pub(crate) fn has_records(&self) -> bool {
+        let Some(Open::File(file)) = &self.open else { return false };
+        file.metadata().is_ok_and(|about| about.len() > 0)
     }
 
     pub(crate) fn format(&self) -> &Format {
@@ -125,7 +137,8 @@ impl Open {
         match destination {
             Destination::File(path) if is_pipe(path) => pipe(path).map(Self::Pipe),
             Destination::File(path) => {
-                Self::of(OpenOptions::new().append(true).create(true).open(path)?)
+                let append = || OpenOptions::new().append(true).create(true).open(path);
+                Self::of(continued(path).unwrap_or_else(append)?)
             }
             Destination::Unix(path) => UnixStream::connect(path).map(Self::Unix),
             Destination::Tcp(address) => connect(address).map(Self::Tcp),
@@ -184,13 +197,15 @@ pub(crate) fn is_pipe(path: &Path) -> bool {
 
 /// Opens a pipe that has a reader. Opening it to wait would not end without one.
 fn pipe(path: &Path) -> io::Result<File> {
-    let looked = OpenOptions::new().write(true).custom_flags(NONBLOCK).open(path);
-    looked.map_err(|error| match error.raw_os_error() {
-        // ENXIO.
-        Some(6) => io::Error::other("the pipe has no reader"),
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
+    let pipe = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => io::Error::other("the pipe has no reader"),
         _ => error,
     })?;
-    OpenOptions::new().write(true).open(path)
+    // A second open would leave the reader without a writer for a moment: its end of the file.
+    fcntl_setfl(&pipe, OFlags::empty())?;
+    Ok(pipe)
 }
 
 fn connect(address: &str) -> io::Result<TcpStream> {
@@ -199,6 +214,11 @@ fn connect(address: &str) -> io::Result<TcpStream> {
         match TcpStream::connect_timeout(&address, CONNECT_PATIENCE) {
             Ok(stream) => {
                 stream.set_write_timeout(Some(SEND_PATIENCE))?;
+                sockopt::set_tcp_user_timeout(&stream, SEND_PATIENCE.as_millis() as u32)?;
+                sockopt::set_socket_keepalive(&stream, true)?;
+                sockopt::set_tcp_keepidle(&stream, PROBE_AFTER)?;
+                sockopt::set_tcp_keepintvl(&stream, PROBE_EVERY)?;
+                sockopt::set_tcp_keepcnt(&stream, 3)?;
                 return Ok(stream);
             }
             Err(error) => last = error,

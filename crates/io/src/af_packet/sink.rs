@@ -1,9 +1,11 @@
 //! Frames that leave by an interface.
 
+use core::mem;
 use core::time::Duration;
 use std::io;
 use std::time::Instant as Clock;
 
+use libc::c_int;
 use warpline_packet::LinkType;
 
 use super::AfPacketConfig;
@@ -13,15 +15,20 @@ use crate::sys::{Link, PacketSocket};
 
 /// Memory for frames that wait for the interface.
 const BUFFER_LEN: i32 = 4 << 20;
-/// How often an interface that went away is looked for.
-const REBIND_EVERY: Duration = Duration::from_secs(1);
+/// How often the interface is looked for by its name, which may be another one's now.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const REMOVED: SinkError = SinkError::Unsuitable("the interface was removed");
 
 /// Sends frames by an interface. Those that it can't take are lost: it never waits.
 pub struct AfPacketSink {
     link: Link,
     socket: PacketSocket,
-    /// When it was last tried to bind it again.
-    bound: Clock,
+    /// The interface that it is bound to; none while no interface has the name.
+    index: Option<c_int>,
+    /// When the name was last looked for.
+    looked: Clock,
+    /// Whether the interface was down at the last try.
+    is_down: bool,
 }
 
 impl AfPacketSink {
@@ -33,37 +40,50 @@ impl AfPacketSink {
         let link = ethernet(&config.interface)?;
         let socket = PacketSocket::open()?;
         socket.set_send_buffer(BUFFER_LEN);
-        socket.bind(link.index()?, false)?;
-        Ok(Self { link, socket, bound: Clock::now() })
+        let index = link.index()?;
+        socket.bind(index, false)?;
+        Ok(Self { link, socket, index: Some(index), looked: Clock::now(), is_down: false })
     }
 
-    /// The reason that the system refused the next frame; it has no place any more.
-    fn refused(&mut self, error: &io::Error) -> SinkError {
+    /// Whether the frame that the system refused can be sent again at once.
+    fn recovers(&mut self, error: &io::Error) -> bool {
         match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => SinkError::Full,
-            Some(libc::EMSGSIZE) => {
-                SinkError::Unsuitable("a frame is longer than the interface's MTU")
-            }
-            Some(libc::ENETDOWN) => SinkError::Unsuitable("the interface is down"),
+            Some(libc::EINTR) => true,
+            // The first such error may be of an interface that is back.
+            Some(libc::ENETDOWN) => !mem::replace(&mut self.is_down, true),
             Some(libc::ENXIO | libc::ENODEV) => {
-                self.rebind();
-                SinkError::Unsuitable("the interface was removed")
+                self.index = None;
+                self.look()
             }
-            Some(libc::EINVAL) => SinkError::Unsuitable("a frame has no whole link header"),
-            _ => SinkError::Unsuitable("the system refused to send"),
+            _ => false,
         }
     }
 
-    /// Binds to the interface again if it was made anew.
-    fn rebind(&mut self) {
-        if self.bound.elapsed() < REBIND_EVERY {
-            return;
+    /// Binds to the interface that has the name now, if it is another one. Returns whether it did.
+    fn look(&mut self) -> bool {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return false;
         }
-        self.bound = Clock::now();
-        if let Ok(index) = self.link.index() {
-            // If it fails, the next frame fails as this one did.
-            let _ = self.socket.bind(index, false);
+        self.looked = Clock::now();
+        let index = self.link.index().ok();
+        if index == self.index {
+            return false;
         }
+        self.index = index.filter(|&index| self.socket.bind(index, false).is_ok());
+        self.is_down = false;
+        self.index.is_some()
+    }
+}
+
+/// The reason that the system refused a frame.
+fn refusal(error: &io::Error) -> SinkError {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => SinkError::Full,
+        Some(libc::EMSGSIZE) => SinkError::Unsuitable("a frame is longer than the interface's MTU"),
+        Some(libc::ENETDOWN) => SinkError::Unsuitable("the interface is down"),
+        Some(libc::ENXIO | libc::ENODEV) => REMOVED,
+        Some(libc::EINVAL) => SinkError::Unsuitable("a frame has no whole link header"),
+        _ => SinkError::Unsuitable("the system refused to send"),
     }
 }
 
@@ -77,11 +97,19 @@ pub(crate) fn unsuitable(frame: &Frame<'_>) -> Option<SinkError> {
 }
 
 impl Sink for AfPacketSink {
+    fn may_wait(&self) -> bool {
+        false
+    }
+
     fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
         self.send_burst(core::slice::from_ref(frame)).1
     }
 
     fn send_burst(&mut self, frames: &[Frame<'_>]) -> (usize, Result<(), SinkError>) {
+        self.look();
+        if self.index.is_none() {
+            return (0, Err(REMOVED));
+        }
         let mut taken = 0;
         while taken < frames.len() {
             let rest = &frames[taken..];
@@ -93,9 +121,9 @@ impl Sink for AfPacketSink {
             }
             match self.socket.send(&rest[..count]) {
                 Ok(0) => return (taken, Err(SinkError::Full)),
-                Ok(sent) => taken += sent,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return (taken, Err(self.refused(&error))),
+                Ok(sent) => (taken, self.is_down) = (taken + sent, false),
+                Err(error) if self.recovers(&error) => {}
+                Err(error) => return (taken, Err(refusal(&error))),
             }
         }
         (taken, Ok(()))

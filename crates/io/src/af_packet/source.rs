@@ -1,10 +1,13 @@
 //! Frames that arrive at an interface.
 
+use core::mem;
+use core::ops::RangeInclusive;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use warpline_io_error::plain;
 use warpline_packet::wire::ethertype;
 use warpline_packet::{Instant, LinkType};
 
@@ -23,6 +26,9 @@ const RING_LEN: usize = 32 << 20;
 /// The ethertype of a tag whose own is unknown.
 const VLAN: u16 = 0x8100;
 const TAG_LEN: usize = 4;
+const ICMPV6: u8 = 58;
+/// From router solicitation to redirect.
+const DISCOVERY: RangeInclusive<u8> = 133..=137;
 /// Frames that are looked at for a burst.
 const TURN: usize = 8 * BURST_MAX;
 
@@ -37,12 +43,23 @@ pub struct AfPacketSource {
     socket: PacketSocket,
     /// The number of the interface that it is bound to.
     index: i32,
+    /// Whether it may have lost that interface, which is down or was removed for a moment.
+    is_unsure: bool,
     names: InterfaceNames,
+    /// The MTU that the ring was made for.
     mtu: usize,
+    /// A larger one, for which the ring is made anew once it is empty.
+    larger_mtu: Option<usize>,
+    /// The largest that a ring was tried for.
+    tried_mtu: usize,
+    /// An event that was not reported yet.
+    event: Option<String>,
     /// In a port that forwards by routes, the addresses whose packets are the kernel's.
     local: Option<LocalAddresses>,
     /// Whether offloads were reported.
     has_warned: bool,
+    /// Whether frames longer than the MTU were reported.
+    has_joined: bool,
     counts: Counts,
     given: [Option<(Slot, usize)>; BURST_MAX],
 }
@@ -77,10 +94,15 @@ impl AfPacketSource {
             ring,
             socket,
             index: 0,
+            is_unsure: false,
             names,
             mtu,
+            larger_mtu: None,
+            tried_mtu: mtu,
+            event: None,
             local: None,
             has_warned: false,
+            has_joined: false,
             counts: Counts::default(),
             given: [None; BURST_MAX],
         };
@@ -95,17 +117,28 @@ impl AfPacketSource {
         Self { local: Some(local), ..self }
     }
 
-    /// Binds to the interface, which may have been removed and made anew.
+    /// Binds to the interface, which may have been made anew, perhaps with the same number.
     fn bind(&mut self) -> io::Result<()> {
-        let index = self.events.link.index()?;
-        if index == self.index {
+        let index = match self.events.link.index() {
+            Ok(index) => index,
+            Err(error) => {
+                // An interface that has another name now is another port's, or none's.
+                if mem::take(&mut self.index) != 0 {
+                    let _ = self.socket.bind(0, false);
+                }
+                return Err(error);
+            }
+        };
+        // Binding to an interface that is down is an error of the socket, again and again.
+        let is_back = self.is_unsure && self.events.link.is_running()?;
+        if index == self.index && !is_back {
             return Ok(());
         }
         self.socket.bind(index, true)?;
         if self.config.promiscuous {
             self.socket.receive_all(index)?;
         }
-        self.index = index;
+        (self.index, self.is_unsure) = (index, false);
         Ok(())
     }
 
@@ -121,7 +154,14 @@ impl AfPacketSource {
             if count == most {
                 break;
             }
-            let Some(slot) = self.ring.take() else { break };
+            let Some(slot) = self.ring.take() else {
+                if count == 0
+                    && let Some(mtu) = self.larger_mtu.take()
+                {
+                    self.enlarge(mtu);
+                }
+                break;
+            };
             if !slot.is_outgoing && self.is_forwarded(&slot) {
                 let before = self.restore(&slot);
                 self.given[count] = Some((slot, before));
@@ -131,12 +171,37 @@ impl AfPacketSource {
         count
     }
 
+    /// Makes the ring anew for frames of a larger MTU.
+    #[cold]
+    fn enlarge(&mut self, mtu: usize) {
+        self.tried_mtu = mtu;
+        let name = &self.config.interface;
+        let remade = self.ring.remake(&self.socket, mtu + HEADERS_LEN, RING_LEN);
+        let Err(why) = remade else {
+            let cut = mem::take(&mut self.counts.joined);
+            self.event = Some(format!(
+                "interface {name}: the MTU grew from {} to {mtu}, and {cut} frames were cut before \
+                 the ring had longer slots",
+                self.mtu
+            ));
+            (self.mtu, self.has_joined) = (mtu, false);
+            return;
+        };
+        let text = format!("interface {name}: no ring for the MTU {mtu}: {}", plain(&why));
+        let again = self.ring.remake(&self.socket, self.mtu + HEADERS_LEN, RING_LEN);
+        self.event = Some(match again {
+            Ok(()) => text,
+            Err(_) => format!("{text}; the interface is not read: start the run again"),
+        });
+    }
+
     /// Whether a frame is the chain's and not the kernel's.
     fn is_forwarded(&self, slot: &Slot) -> bool {
         let Some(local) = &self.local else { return true };
         slot.is_to_host
             && slot.status & libc::TP_STATUS_VLAN_VALID == 0
             && destination(self.ring.frame(slot, 0)).is_some_and(|address| !local.has(address))
+            && !is_neighbour_discovery(self.ring.frame(slot, 0))
     }
 
     /// Undoes offloads in a frame. Returns by how many bytes it now starts earlier.
@@ -175,9 +240,12 @@ impl AfPacketSource {
     fn look(&mut self, tell: &mut dyn FnMut(String)) {
         // A pending error makes every wait end at once.
         let is_urgent = self.socket.take_error().is_some();
+        self.is_unsure |= is_urgent;
         if is_urgent || self.events.is_due() {
             let bound = self.bind();
             self.events.look(bound, tell);
+            let grown = self.events.link.mtu().ok().filter(|mtu| *mtu > self.tried_mtu);
+            self.larger_mtu = grown;
         }
     }
 
@@ -187,6 +255,18 @@ impl AfPacketSource {
         let on = self.events.link.joining_offloads();
         if on.is_empty() && self.counts.joined == 0 {
             return None;
+        }
+        let (mtu, before) = (self.events.link.mtu().unwrap_or(self.mtu), self.mtu);
+        if mtu > before && self.counts.joined > 0 {
+            let count = self.counts.joined;
+            // The ring will be made anew, which is an event.
+            let is_due = mtu > self.tried_mtu;
+            return (!is_due).then(|| {
+                format!(
+                    "interface {name}: {count} frames were longer than the MTU before, {before}; \
+                 it is {mtu} now: start the run again to read them whole"
+                )
+            });
         }
         let found = match self.counts.joined {
             0 => String::new(),
@@ -211,6 +291,14 @@ fn destination(frame: &[u8]) -> Option<IpAddr> {
         ethertype::IPV6 => packet.get(24..)?.first_chunk::<16>().map(|octets| (*octets).into()),
         _ => None,
     }
+}
+
+/// Whether an untagged frame has a packet of IPv6 neighbour discovery, which the kernel answers for
+/// addresses of the chain, too.
+fn is_neighbour_discovery(frame: &[u8]) -> bool {
+    let is_ipv6 = frame.get(12..14) == Some(&ethertype::IPV6.to_be_bytes());
+    let [next_header, icmp_type] = [20, 54].map(|at| frame.get(at).copied());
+    is_ipv6 && next_header == Some(ICMPV6) && icmp_type.is_some_and(|t| DISCOVERY.contains(&t))
 }
 
 impl Source for AfPacketSource {
@@ -272,16 +360,41 @@ impl Live for AfPacketSource {
 
     fn losses(&mut self, lost: &mut dyn FnMut(u16, u64)) {
         self.counts.lost += self.socket.take_losses();
-        let count = core::mem::take(&mut self.counts.lost);
+        let count = mem::take(&mut self.counts.lost);
         if count > 0 {
             lost(0, count);
         }
     }
 
     fn events(&mut self, tell: &mut dyn FnMut(String)) {
-        if !core::mem::replace(&mut self.has_warned, true) {
+        self.event.take().into_iter().for_each(&mut *tell);
+        let has_joined = self.counts.joined > 0 && !mem::replace(&mut self.has_joined, true);
+        let is_first = !mem::replace(&mut self.has_warned, true);
+        if has_joined || is_first {
             self.joined().into_iter().for_each(&mut *tell);
         }
         self.look(tell);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbour_discovery_is_found() {
+        let frame = |ethertype: u16, next_header: u8, icmp_type: u8| {
+            let mut frame = [0; 60];
+            frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+            (frame[20], frame[54]) = (next_header, icmp_type);
+            frame
+        };
+        for icmp_type in 0..=255 {
+            let is_discovery = is_neighbour_discovery(&frame(0x86dd, 58, icmp_type));
+            assert_eq!(is_discovery, matches!(icmp_type, 133..=137), "{icmp_type}");
+        }
+        assert!(!is_neighbour_discovery(&frame(0x0800, 58, 135)), "IPv4");
+        assert!(!is_neighbour_discovery(&frame(0x86dd, 17, 135)), "UDP");
+        assert!(!is_neighbour_discovery(&frame(0x86dd, 58, 135)[..54]), "cut");
     }
 }

@@ -19,7 +19,8 @@ const TAG_LEN: usize = 4;
 /// Calls for one burst. The system sends up to 32 frames in one.
 const KICKS: usize = 4;
 /// How often an interface that went away is looked for, and a changed MTU.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const REMOVED: &str = "the interface was removed";
 /// How long the end waits for frames on their way.
 const END_WITHIN: Duration = Duration::from_secs(1);
 const END_LOOK: Duration = Duration::from_millis(1);
@@ -27,13 +28,19 @@ const END_LOOK: Duration = Duration::from_millis(1);
 /// Sends frames by an interface. Those that it can't take are lost: it never waits.
 pub struct AfXdpSink {
     link: Link,
-    sender: XdpSender,
+    looked: Clock,
+    generation: u64,
+    sending: Sending,
+    sockets: Arc<Sockets>,
+}
+
+/// Its part that has to do with frames.
+struct Sending {
     mtu: usize,
     /// Why the system took no frames at the last call.
     refusal: Option<&'static str>,
-    looked: Clock,
-    generation: u64,
-    sockets: Arc<Sockets>,
+    /// Whether the interface may have been made anew, or its MTU changed.
+    is_unsure: bool,
 }
 
 impl AfXdpSink {
@@ -44,36 +51,52 @@ impl AfXdpSink {
     pub fn open(config: &AfXdpConfig) -> Result<Self, NotOpened> {
         let link = ethernet(&config.interface)?;
         let sockets = Sockets::of(config)?;
-        let generation = sockets.generation();
-        let sender = sockets.take_sender().ok_or(NotOpened::QueueTaken(0))?;
-        let (mtu, refusal, looked) = (link.mtu()?, None, Clock::now());
-        Ok(Self { link, sender, mtu, refusal, looked, generation, sockets })
-    }
-
-    /// Takes the sockets that were opened anew.
-    #[cold]
-    fn renew(&mut self) {
-        self.generation = self.sockets.generation();
-        if let Some(sender) = self.sockets.take_sender() {
-            (self.sender, self.refusal) = (sender, None);
+        if !sockets.take_sink() {
+            return Err(NotOpened::QueueTaken(0));
         }
+        let generation = sockets.generation();
+        let sending = Sending { mtu: link.mtu()?, refusal: None, is_unsure: false };
+        Ok(Self { link, looked: Clock::now(), generation, sending, sockets })
     }
 
-    /// Looks whether the interface was made anew, or its MTU changed.
+    /// Does something with the sending half, if there is an interface. Then looks whether the
+    /// interface was made anew, or its MTU changed, if it may have been.
+    fn with_sender<T>(
+        &mut self,
+        work: impl FnOnce(&mut Sending, &mut XdpSender) -> T,
+    ) -> Option<T> {
+        let generation = self.sockets.generation();
+        if generation != self.generation {
+            (self.generation, self.sending.refusal) = (generation, None);
+        }
+        let sending = &mut self.sending;
+        let done = self.sockets.sender().as_mut().map(|sender| work(sending, sender));
+        if done.is_none() || sending.is_unsure {
+            self.look();
+        }
+        done
+    }
+
     #[cold]
     fn look(&mut self) {
+        self.sending.is_unsure = false;
         if self.looked.elapsed() < LOOK_EVERY {
             return;
         }
         self.looked = Clock::now();
+        if self.sending.refusal == Some(REMOVED) {
+            self.sockets.forget();
+        }
         // If it fails, the next frame fails as this one did.
         let _ = self.sockets.renew(&self.link);
-        self.mtu = self.link.mtu().unwrap_or(self.mtu);
+        self.sending.mtu = self.link.mtu().unwrap_or(self.sending.mtu);
     }
+}
 
+impl Sending {
     /// Why this frame can't be sent.
     #[inline]
-    fn unsuitable(&mut self, frame: &Frame<'_>) -> Option<SinkError> {
+    fn unsuitable(&mut self, frame: &Frame<'_>, frame_max: usize) -> Option<SinkError> {
         let len = frame.bytes.len();
         if len < HEADER_LEN {
             return Some(SinkError::Unsuitable("a frame has no whole link header"));
@@ -81,8 +104,8 @@ impl AfXdpSink {
         if len > self.mtu + HEADER_LEN {
             let is_tagged = matches!(frame.bytes[12..14], [0x81, 0] | [0x88, 0xa8]);
             let room = HEADER_LEN + if is_tagged { TAG_LEN } else { 0 };
-            if len > self.mtu + room || len > self.sender.frame_max() {
-                self.look();
+            if len > self.mtu + room || len > frame_max {
+                self.is_unsure = true;
                 return Some(SinkError::Unsuitable("a frame is longer than the interface's MTU"));
             }
         }
@@ -90,14 +113,12 @@ impl AfXdpSink {
     }
 
     /// Sends queued frames. Those that find no room stay queued.
-    fn transmit(&mut self) {
+    fn transmit(&mut self, sender: &mut XdpSender) {
         for _ in 0..KICKS {
-            let refused = self.sender.kick().err();
+            let refused = sender.kick().err();
             self.refusal = refused.as_ref().and_then(refusal);
-            if self.refusal.is_some() {
-                self.look();
-            }
-            if self.refusal.is_some() || self.sender.is_drained() {
+            self.is_unsure |= self.refusal.is_some();
+            if self.refusal.is_some() || sender.is_drained() {
                 break;
             }
         }
@@ -105,13 +126,41 @@ impl AfXdpSink {
 
     /// Queues a frame.
     #[inline]
-    fn push(&mut self, bytes: &[u8]) -> bool {
-        if self.sender.push(bytes) {
+    fn push(&mut self, sender: &mut XdpSender, bytes: &[u8]) -> bool {
+        if sender.push(bytes) {
             return true;
         }
-        self.transmit();
-        self.sender.reclaim();
-        self.sender.push(bytes)
+        self.transmit(sender);
+        sender.reclaim();
+        sender.push(bytes)
+    }
+
+    fn send(
+        &mut self,
+        sender: &mut XdpSender,
+        frames: &[Frame<'_>],
+    ) -> (usize, Result<(), SinkError>) {
+        if self.refusal.is_some() {
+            self.transmit(sender);
+            if let Some(why) = self.refusal {
+                return (0, Err(SinkError::Unsuitable(why)));
+            }
+        }
+        sender.reclaim();
+        let (mut taken, mut outcome) = (0, Ok(()));
+        for frame in frames {
+            if let Some(error) = self.unsuitable(frame, sender.frame_max()) {
+                outcome = Err(error);
+                break;
+            }
+            if !self.push(sender, frame.bytes) {
+                outcome = Err(SinkError::Full);
+                break;
+            }
+            taken += 1;
+        }
+        self.transmit(sender);
+        (taken, outcome)
     }
 }
 
@@ -120,55 +169,45 @@ fn refusal(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::ENOMEM | libc::EINTR) => None,
         Some(libc::ENETDOWN) => Some("the interface is down"),
-        Some(libc::ENXIO | libc::ENODEV) => Some("the interface was removed"),
+        Some(libc::ENXIO | libc::ENODEV) => Some(REMOVED),
         _ => Some("the system refused to send"),
     }
 }
 
 impl Sink for AfXdpSink {
+    fn may_wait(&self) -> bool {
+        false
+    }
+
     fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
         self.send_burst(core::slice::from_ref(frame)).1
     }
 
     fn send_burst(&mut self, frames: &[Frame<'_>]) -> (usize, Result<(), SinkError>) {
-        if self.generation != self.sockets.generation() {
-            self.renew();
-        }
-        if self.refusal.is_some() {
-            self.transmit();
-            if let Some(why) = self.refusal {
-                return (0, Err(SinkError::Unsuitable(why)));
-            }
-        }
-        self.sender.reclaim();
-        let (mut taken, mut outcome) = (0, Ok(()));
-        for frame in frames {
-            if let Some(error) = self.unsuitable(frame) {
-                outcome = Err(error);
-                break;
-            }
-            if !self.push(frame.bytes) {
-                outcome = Err(SinkError::Full);
-                break;
-            }
-            taken += 1;
-        }
-        self.transmit();
-        (taken, outcome)
+        let sent = self.with_sender(|sending, sender| sending.send(sender, frames));
+        sent.unwrap_or((0, Err(SinkError::Unsuitable(REMOVED))))
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        if !self.sender.is_drained() {
-            self.transmit();
-        }
+        self.with_sender(|sending, sender| {
+            if !sender.is_drained() {
+                sending.transmit(sender);
+            }
+        });
         Ok(())
     }
 
     fn close(&mut self) -> Result<(), SinkError> {
         let end = Clock::now() + END_WITHIN;
-        while !self.sender.is_idle() && self.refusal.is_none() && Clock::now() < end {
-            self.transmit();
-            self.sender.reclaim();
+        let send = |sending: &mut Sending, sender: &mut XdpSender| {
+            let waits = !sender.is_idle() && sending.refusal.is_none();
+            if waits {
+                sending.transmit(sender);
+                sender.reclaim();
+            }
+            waits
+        };
+        while Clock::now() < end && self.with_sender(send) == Some(true) {
             thread::sleep(END_LOOK);
         }
         Ok(())

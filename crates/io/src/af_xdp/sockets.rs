@@ -1,7 +1,7 @@
 //! The sockets of an interface, shared by its source and its sink.
 
 use core::mem;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -31,16 +31,21 @@ pub(super) struct Sockets {
     /// Counts each time that the sockets were opened anew.
     generation: AtomicU64,
     halves: Mutex<Halves>,
+    /// The sending half of the first queue. It stays here, so that the queue is free as soon as the
+    /// sockets are opened anew.
+    sender: Mutex<Option<XdpSender>>,
+    has_sink: AtomicBool,
 }
 
-/// Halves that were not taken yet.
+/// All but the sending half.
+#[derive(Default)]
 struct Halves {
-    /// The number of the interface.
+    /// The number of the interface; 0 if it has to be looked for.
     index: u32,
     /// Whether frames are read. Without that there is no program.
     is_read: bool,
+    /// Those that were not taken yet.
     receivers: Vec<XdpReceiver>,
-    sender: Option<XdpSender>,
     attached: Option<Attached>,
     /// Makes the interface promiscuous.
     membership: Option<PacketSocket>,
@@ -58,9 +63,14 @@ impl Sockets {
         if let Some(open) = all.iter().filter_map(Weak::upgrade).find(is_same) {
             return Ok(open);
         }
-        let halves = Halves::open(config, Clock::now() + BIND_WITHIN)?;
-        let (config, generation) = (config.clone(), AtomicU64::new(0));
-        let opened = Arc::new(Self { config, generation, halves: Mutex::new(halves) });
+        let (halves, sender) = Halves::open(config, Clock::now() + BIND_WITHIN)?;
+        let opened = Arc::new(Self {
+            config: config.clone(),
+            generation: AtomicU64::new(0),
+            halves: Mutex::new(halves),
+            sender: Mutex::new(sender),
+            has_sink: AtomicBool::new(false),
+        });
         all.push(Arc::downgrade(&opened));
         Ok(opened)
     }
@@ -83,23 +93,44 @@ impl Sockets {
         mem::take(&mut lock(&self.halves).receivers)
     }
 
-    /// The sending half, unless it was taken.
-    pub(super) fn take_sender(&self) -> Option<XdpSender> {
-        lock(&self.halves).sender.take()
+    /// Whether the caller is the first sink.
+    pub(super) fn take_sink(&self) -> bool {
+        !self.has_sink.swap(true, Ordering::AcqRel)
+    }
+
+    /// The sending half; none while there is no interface. Free it before [`Self::renew`].
+    #[inline]
+    pub(super) fn sender(&self) -> MutexGuard<'_, Option<XdpSender>> {
+        lock(&self.sender)
+    }
+
+    /// The sockets have lost their interface, even if one with its number is there.
+    pub(super) fn forget(&self) {
+        lock(&self.halves).index = 0;
+    }
+
+    /// Whether [`Self::renew`] needs all queues of the interface.
+    pub(super) fn is_forgotten(&self) -> bool {
+        lock(&self.halves).index == 0
     }
 
     /// Opens the sockets anew if the interface was made anew. Fails while there is none.
     pub(super) fn renew(&self, link: &Link) -> Result<(), NotOpened> {
-        let index = link.index()? as u32;
+        let index = link.index().inspect_err(|_| self.forget())? as u32;
         let mut halves = lock(&self.halves);
         if index == halves.index {
             return Ok(());
         }
-        let mut new = Halves::open(&self.config, Clock::now())?;
-        if halves.is_read {
+        let is_read = halves.is_read;
+        // The interface may be one that had another name meanwhile: its queues must be free.
+        *lock(&self.sender) = None;
+        *halves = Halves { is_read, ..Halves::default() };
+        let (mut new, sender) = Halves::open(&self.config, Clock::now())?;
+        if is_read {
             new.attach(&self.config)?;
         }
         *halves = new;
+        *lock(&self.sender) = sender;
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -114,8 +145,9 @@ impl Sockets {
 }
 
 impl Halves {
-    /// Opens the sockets. Retries until `end` while the system has not freed a queue.
-    fn open(config: &AfXdpConfig, end: Clock) -> Result<Self, NotOpened> {
+    /// Opens the sockets, and returns one sending half. Retries until `end` while the system has
+    /// not freed a queue.
+    fn open(config: &AfXdpConfig, end: Clock) -> Result<(Self, Option<XdpSender>), NotOpened> {
         let link = ethernet(&config.interface)?;
         let (index, mtu, count) = (link.index()? as u32, link.mtu()?, link.queues());
         if mtu + HEADERS_LEN > XDP_FRAME_MAX && mtu < usize::from(u16::MAX) {
@@ -135,8 +167,7 @@ impl Halves {
             receivers.push(socket.receiver);
             sender.get_or_insert(socket.sender);
         }
-        let (attached, membership) = (None, None);
-        Ok(Self { index, is_read: false, receivers, sender, attached, membership })
+        Ok((Self { index, receivers, ..Self::default() }, sender))
     }
 
     /// Passes frames of the interface to the sockets.

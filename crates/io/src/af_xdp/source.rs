@@ -123,8 +123,17 @@ impl AfXdpSource {
 
     /// Opens the sockets anew if the interface was made anew.
     fn renew(&mut self) -> io::Result<()> {
+        // They have an error after their interface was removed, and none while it is down or has
+        // another name.
+        let has_error = self.queues.iter().any(|queue| queue.receiver.has_error());
+        if has_error || self.sockets.is_forgotten() {
+            self.count_losses();
+            self.queues.clear();
+            self.sockets.forget();
+        }
         self.sockets.renew(&self.events.link).map_err(|error| match error {
             NotOpened::Io(error) => error,
+            NotOpened::Unknown => io::Error::from_raw_os_error(libc::ENODEV),
             other => io::Error::other(other),
         })?;
         if self.sockets.generation() != self.generation {

@@ -3,7 +3,7 @@
 
 use super::buffer::ReadBuffer;
 use super::byte_order::ByteOrder;
-use super::{Part, format_error};
+use super::{CutPart, format_error};
 use crate::port::SourceError;
 
 /// The head of a block.
@@ -25,13 +25,13 @@ pub(super) struct Body<'a> {
 impl Block {
     /// The kind of block, or `None` for a block that is skipped.
     #[inline]
-    pub(super) fn kind(&self) -> Option<Kind> {
+    pub(super) fn kind(&self) -> Option<BlockKind> {
         match self.number {
-            SECTION_HEADER => Some(Kind::Section),
-            INTERFACE => Some(Kind::Interface),
-            2 => Some(Kind::Packet(Layout::Obsolete)),
-            3 => Some(Kind::Packet(Layout::Simple)),
-            ENHANCED => Some(Kind::Packet(Layout::Enhanced)),
+            SECTION_HEADER => Some(BlockKind::Section),
+            INTERFACE => Some(BlockKind::Interface),
+            2 => Some(BlockKind::Packet(Layout::Obsolete)),
+            3 => Some(BlockKind::Packet(Layout::Simple)),
+            ENHANCED => Some(BlockKind::Packet(Layout::Enhanced)),
             _ => None,
         }
     }
@@ -40,9 +40,9 @@ impl Block {
     #[inline]
     pub(super) fn check_len(&self) -> Result<(), SourceError> {
         let min = match self.kind() {
-            Some(Kind::Section) => SECTION_LEN_MIN,
-            Some(Kind::Interface) => BLOCK_HEADER_LEN + 8 + TRAILER_LEN,
-            Some(Kind::Packet(layout)) => BLOCK_HEADER_LEN + layout.data_at() + TRAILER_LEN,
+            Some(BlockKind::Section) => SECTION_LEN_MIN,
+            Some(BlockKind::Interface) => BLOCK_HEADER_LEN + 8 + TRAILER_LEN,
+            Some(BlockKind::Packet(layout)) => BLOCK_HEADER_LEN + layout.data_at() + TRAILER_LEN,
             None => BLOCK_HEADER_LEN + TRAILER_LEN,
         };
         let len = self.len;
@@ -110,15 +110,15 @@ impl Skip {
 
 /// The blocks that are read.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     Section,
     Interface,
     Packet(Layout),
 }
 
-impl Kind {
-    pub(super) fn part(self) -> Part {
-        if matches!(self, Self::Packet(_)) { Part::Packet } else { Part::Block }
+impl BlockKind {
+    pub(super) fn part(self) -> CutPart {
+        if matches!(self, Self::Packet(_)) { CutPart::Packet } else { CutPart::Block }
     }
 }
 

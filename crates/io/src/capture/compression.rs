@@ -60,7 +60,7 @@ pub(super) enum Decoder {
 }
 
 /// The result of one decoder step.
-pub(super) struct Step {
+pub(super) struct DecoderStep {
     /// Bytes taken of the input.
     pub(super) taken: usize,
     /// Bytes written to the room.
@@ -110,7 +110,7 @@ impl Decoder {
 
     /// Decodes from `input` into `room`. A step that fills the room may have more to give without
     /// further input; any other needs some.
-    pub(super) fn step(&mut self, input: &[u8], room: &mut [u8]) -> Result<Step, Corrupt> {
+    pub(super) fn step(&mut self, input: &[u8], room: &mut [u8]) -> Result<DecoderStep, Corrupt> {
         match self {
             Self::Gzip(member) => {
                 let (start, made) = (member.total_in(), member.total_out());
@@ -118,7 +118,9 @@ impl Decoder {
                 let taken = (member.total_in() - start) as usize;
                 let made = (member.total_out() - made) as usize;
                 match status {
-                    Ok(status) => Ok(Step { taken, made, ended: status == Status::StreamEnd }),
+                    Ok(status) => {
+                        Ok(DecoderStep { taken, made, ended: status == Status::StreamEnd })
+                    }
                     Err(error) => {
                         let what = error.message().unwrap_or("it does not decode").to_owned();
                         Err(Corrupt { at: taken, made, what })
@@ -135,7 +137,7 @@ impl Decoder {
                 })?;
                 let ended = status.remaining == 0;
                 *next = if ended { ZSTD_HEAD_LEN } else { status.remaining };
-                Ok(Step { taken: status.bytes_read, made: status.bytes_written, ended })
+                Ok(DecoderStep { taken: status.bytes_read, made: status.bytes_written, ended })
             }
         }
     }

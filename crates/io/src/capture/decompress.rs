@@ -19,7 +19,7 @@ pub(super) struct Decompressed {
     rest: Range<usize>,
     /// Compressed bytes read in all.
     bytes_read: u64,
-    place: Place,
+    place: MemberPosition,
     /// The decoder may have more to give without further input.
     pending: bool,
     /// The error at the next byte to decode. It is reported after the data before it was delivered.
@@ -29,7 +29,7 @@ pub(super) struct Decompressed {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum MemberPosition {
     /// In a member.
     Inside,
     /// After a member: another may follow.
@@ -55,7 +55,7 @@ impl Decompressed {
     ) -> io::Result<Self> {
         let decoder = Decoder::new(compression)?;
         let bytes_read = rest.len() as u64;
-        let (place, pending, corrupt, failed) = (Place::Inside, false, None, false);
+        let (place, pending, corrupt, failed) = (MemberPosition::Inside, false, None, false);
         Ok(Self { input, decoder, chunk, rest, bytes_read, place, pending, corrupt, failed })
     }
 
@@ -70,7 +70,7 @@ impl Decompressed {
 
     /// The length of the compressed data, if it ended in a member.
     pub(super) fn cut_at(&self) -> Option<u64> {
-        (self.place == Place::Cut).then_some(self.bytes_read)
+        (self.place == MemberPosition::Cut).then_some(self.bytes_read)
     }
 
     /// Whether the error that ended it was one of the compressed data.
@@ -102,7 +102,7 @@ impl Decompressed {
         self.rest.start += step.taken;
         self.pending = !step.ended && step.made == room.len();
         if step.ended {
-            self.place = Place::Between;
+            self.place = MemberPosition::Between;
         }
         Ok(step.made)
     }
@@ -112,12 +112,12 @@ impl Decompressed {
         if self.compression() == Compression::Gzip {
             match self.chunk[self.rest.start] {
                 GZIP_FIRST => {}
-                0 => return self.place = Place::Padding,
+                0 => return self.place = MemberPosition::Padding,
                 _ => return self.corrupt = Some(NEITHER.into()),
             }
         }
         self.decoder.begin();
-        self.place = Place::Inside;
+        self.place = MemberPosition::Inside;
     }
 
     fn skip_zeros(&mut self) {
@@ -153,7 +153,7 @@ impl Read for Decompressed {
         }
         let mut members = 0;
         loop {
-            if matches!(self.place, Place::End | Place::Cut) {
+            if matches!(self.place, MemberPosition::End | MemberPosition::Cut) {
                 return Ok(0);
             }
             if members == EMPTY_MEMBERS_MAX {
@@ -163,16 +163,16 @@ impl Read for Decompressed {
                 return Err(self.error(&what));
             }
             if self.rest.is_empty() && !self.pending && !self.fill()? {
-                let cut = self.place == Place::Inside;
-                self.place = if cut { Place::Cut } else { Place::End };
+                let cut = self.place == MemberPosition::Inside;
+                self.place = if cut { MemberPosition::Cut } else { MemberPosition::End };
                 continue;
             }
             match self.place {
-                Place::Between => {
+                MemberPosition::Between => {
                     members += 1;
                     self.look_behind();
                 }
-                Place::Padding => self.skip_zeros(),
+                MemberPosition::Padding => self.skip_zeros(),
                 _ => match self.decode(room)? {
                     0 => {}
                     made => return Ok(made),

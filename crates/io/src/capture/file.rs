@@ -63,6 +63,13 @@ impl CaptureFile {
         Ok(Self { format, compression })
     }
 
+    /// Whether a text is the name of a capture with a setting: `a.pcap,KEY=VALUE`.
+    pub fn has_setting(text: &str) -> bool {
+        let endings = [".pcap", ".pcapng", ".gz", ".zst"];
+        let is_capture = |name: &str| endings.iter().any(|ending| name.ends_with(ending));
+        text.split_once(',').is_some_and(|(name, rest)| is_capture(name) && rest.contains('='))
+    }
+
     /// A sink that writes so to `file`, which is empty. With `annotate` it also takes the packets
     /// that are dropped, where the format has room for the reason.
     pub fn writer(self, file: File, names: InterfaceNames, annotate: bool) -> Box<dyn Sink> {

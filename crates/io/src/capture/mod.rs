@@ -19,6 +19,7 @@
 mod block;
 mod buffer;
 mod byte_order;
+mod chunk;
 mod compression;
 mod cut;
 mod decompress;
@@ -31,9 +32,11 @@ mod pcap_writer;
 mod pcapng;
 mod pcapng_writer;
 mod pipe;
+mod queued;
 mod rolling;
 #[cfg(test)]
 mod tests;
+mod trouble;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -58,6 +61,7 @@ pub use file::{CaptureFile, CaptureFormat, NotWritten};
 pub use pace::{BadPace, Paced};
 pub use pcap_writer::PcapWriter;
 pub use pcapng_writer::PcapngWriter;
+pub use queued::{Destination, Queued, open_pipe};
 pub use rolling::{Roll, Rolling};
 
 /// The packets of a pcap or pcapng capture, in the order of the file, streamed. One that is
@@ -83,7 +87,7 @@ pub struct CaptureReader {
     buffer: ReadBuffer,
     format: Format,
     /// The step after the last burst, if that was taken already.
-    ahead: Option<Result<Step, SourceError>>,
+    ahead: Option<Result<ReadStep, SourceError>>,
     /// Length of the input in bytes, as it is stored, where it is known.
     total_len: Option<u64>,
     packets: u64,
@@ -143,12 +147,12 @@ impl CaptureReader {
             None => self.format.step(&mut self.buffer),
         };
         match step {
-            Ok(Step::Record(record)) => {
+            Ok(ReadStep::Record(record)) => {
                 self.packets += 1;
                 Ok(Advance::Record(record))
             }
-            Ok(Step::End) => Ok(self.end(None)),
-            Ok(Step::CutIn(part)) => Ok(self.end(Some(part))),
+            Ok(ReadStep::End) => Ok(self.end(None)),
+            Ok(ReadStep::CutIn(part)) => Ok(self.end(Some(part))),
             Err(error) => match wait_before_retry(&error) {
                 Some(wait) => Ok(Advance::Idle(wait)),
                 None => {
@@ -160,7 +164,7 @@ impl CaptureReader {
     }
 
     /// The end, in the middle of `part` if that was not whole.
-    fn end(&mut self, part: Option<Part>) -> Advance {
+    fn end(&mut self, part: Option<CutPart>) -> Advance {
         self.ended = true;
         self.cut = Cut::find(&self.buffer, part, self.packets + 1);
         Advance::End
@@ -175,7 +179,7 @@ impl CaptureReader {
         self.buffer.hold(true);
         while !records.is_full() {
             match self.format.step(&mut self.buffer) {
-                Ok(Step::Record(record)) if record.bytes.len() <= room => {
+                Ok(ReadStep::Record(record)) if record.bytes.len() <= room => {
                     room -= record.bytes.len();
                     self.packets += 1;
                     records.push(record);
@@ -260,7 +264,7 @@ enum Format {
 impl Format {
     /// The next record, the end, or an error with its place.
     #[inline]
-    fn step(&mut self, buffer: &mut ReadBuffer) -> Result<Step, SourceError> {
+    fn step(&mut self, buffer: &mut ReadBuffer) -> Result<ReadStep, SourceError> {
         match self {
             Self::Pcap(pcap) => pcap.step(buffer),
             Self::Pcapng(pcapng) => pcapng.step(buffer),
@@ -289,11 +293,11 @@ impl Format {
 }
 
 /// The result of one step over the input.
-enum Step {
+enum ReadStep {
     Record(Record),
     End,
     /// The input ended inside a record.
-    CutIn(Part),
+    CutIn(CutPart),
 }
 
 /// One packet: its place in the read buffer, good until that is filled again, and its metadata.
@@ -319,7 +323,7 @@ impl Record {
 
 /// The part that was incomplete at the end of the input.
 #[derive(Clone, Copy)]
-enum Part {
+enum CutPart {
     Packet,
     /// A pcapng block without a packet, or one whose type is cut off too.
     Block,

@@ -7,7 +7,7 @@
 //! lacks are counted.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::mem;
 
 use super::compression::{Compression, Encoder};
@@ -32,14 +32,16 @@ pub(super) struct RecordOutput {
     encoder: Option<Encoder>,
     /// Whole records not yet written, and the file header before the first.
     buffer: Vec<u8>,
-    /// Frames in the buffer: where the record of each ends, and its bytes.
-    frames: Vec<(u32, u32)>,
+    /// Frames in the buffer: where the record of each ends, its bytes and its port.
+    frames: Vec<(u32, u32, u16)>,
     /// Frames that were in the buffer when nothing more could be written.
     unwritten: Unwritten,
     /// The buffer compressed.
     piece: Vec<u8>,
     /// Bytes written.
     written: u64,
+    /// Bytes of a write that failed later.
+    torn: usize,
     /// Why nothing more can be written.
     failed: Option<io::ErrorKind>,
 }
@@ -61,6 +63,7 @@ impl RecordOutput {
             unwritten: Unwritten::default(),
             piece: Vec::new(),
             written: 0,
+            torn: 0,
             failed: None,
         }
     }
@@ -92,15 +95,15 @@ impl RecordOutput {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// A frame of `len` bytes was put whole.
+    /// A frame of `len` bytes that left by `port` was put whole.
     #[inline]
-    pub(super) fn framed(&mut self, len: usize) {
-        self.frames.push((self.buffer.len() as u32, len as u32));
+    pub(super) fn framed(&mut self, len: usize, port: u16) {
+        self.frames.push((self.buffer.len() as u32, len as u32, port));
     }
 
     /// Frames that were put and are not in the file.
     pub(super) fn unwritten(&self) -> Unwritten {
-        self.unwritten
+        self.unwritten.clone()
     }
 
     /// Hands all records on; compressed ones when there is a piece of them.
@@ -171,12 +174,17 @@ impl RecordOutput {
     fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
         let mut done = 0;
         while done < bytes.len() {
-            match self.output.write(&bytes[done..]) {
-                Ok(0) => return Err((done, io::ErrorKind::WriteZero.into())),
-                Ok(len) => done = bytes.len().min(done + len),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err((done, error)),
-            }
+            let failed = match self.output.write(&bytes[done..]) {
+                Ok(0) => io::ErrorKind::WriteZero.into(),
+                Ok(len) => {
+                    done = bytes.len().min(done + len);
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error,
+            };
+            self.torn = done;
+            return Err((done, failed));
         }
         self.written += done as u64;
         Ok(())
@@ -186,12 +194,13 @@ impl RecordOutput {
     fn fail(&mut self, whole: usize, error: io::Error) -> SinkError {
         if let Some(file) = &self.file {
             // The bytes after it are lost in any case, and readers would stop there.
-            let _ = file.set_len(self.written + whole as u64);
+            let torn = self.torn.saturating_sub(whole) as u64;
+            let end = (&*file).stream_position().map(|end| end.saturating_sub(torn));
+            let _ = end.and_then(|end| file.set_len(end));
         }
         self.failed = Some(error.kind());
-        for &(_, len) in self.frames.iter().filter(|&&(end, _)| end as usize > whole) {
-            self.unwritten.frames += 1;
-            self.unwritten.bytes += u64::from(len);
+        for &(_, len, port) in self.frames.iter().filter(|&&(end, ..)| end as usize > whole) {
+            self.unwritten.add(port, len as usize);
         }
         (self.buffer, self.frames) = (Vec::new(), Vec::new());
         error.into()

@@ -8,7 +8,7 @@ use warpline_packet::{Instant, LinkType};
 
 use super::buffer::ReadBuffer;
 use super::byte_order::ByteOrder;
-use super::{Part, Record, Step, captured_len, format_error};
+use super::{CutPart, ReadStep, Record, captured_len, format_error};
 use crate::port::{FRAME_LEN_MAX, SourceError};
 
 /// The state of a pcap file: what its header said.
@@ -103,13 +103,13 @@ impl Pcap {
 
     /// The next record.
     #[inline]
-    pub(super) fn step(&mut self, buffer: &mut ReadBuffer) -> Result<Step, SourceError> {
+    pub(super) fn step(&mut self, buffer: &mut ReadBuffer) -> Result<ReadStep, SourceError> {
         if self.skip > 0 && !buffer.skip(&mut self.skip)? {
-            return Ok(Step::CutIn(Part::Packet));
+            return Ok(ReadStep::CutIn(CutPart::Packet));
         }
         if !buffer.fill(RECORD_HEADER_LEN)? {
             let cut = buffer.ready_len() > 0;
-            return Ok(if cut { Step::CutIn(Part::Packet) } else { Step::End });
+            return Ok(if cut { ReadStep::CutIn(CutPart::Packet) } else { ReadStep::End });
         }
         let header = &buffer.ready()[..RECORD_HEADER_LEN];
         let timestamp = self.timestamp(header);
@@ -120,13 +120,13 @@ impl Pcap {
         let captured = captured_len(captured, wire, buffer.offset() + at)?;
         let len = captured.min(FRAME_LEN_MAX);
         if !buffer.fill(RECORD_HEADER_LEN + len)? {
-            return Ok(Step::CutIn(Part::Packet));
+            return Ok(ReadStep::CutIn(CutPart::Packet));
         }
         let record = buffer.take(RECORD_HEADER_LEN + len);
         self.skip = (captured - len) as u64;
         self.cut += u64::from(self.skip > 0);
         let bytes = record.start + RECORD_HEADER_LEN..record.end;
-        Ok(Step::Record(Record { bytes, timestamp, wire_len, link: self.link, interface: 0 }))
+        Ok(ReadStep::Record(Record { bytes, timestamp, wire_len, link: self.link, interface: 0 }))
     }
 
     /// A second half of a second or more is carried over.

@@ -103,7 +103,7 @@ impl Sink for PcapWriter {
         let header = record_header(frame.timestamp, bytes.len() as u32, frame.wire_len);
         self.output.put(&header);
         self.output.put(bytes);
-        self.output.framed(bytes.len());
+        self.output.framed(bytes.len(), frame.interface);
         Ok(())
     }
 

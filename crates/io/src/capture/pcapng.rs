@@ -9,12 +9,13 @@ use std::io;
 use warpline_packet::Instant;
 
 use super::block::{
-    BLOCK_HEADER_LEN, Block, Body, Kind, Layout, Lengths, MAGIC, SECTION_LEN_MIN, Skip, TRAILER_LEN,
+    BLOCK_HEADER_LEN, Block, BlockKind, Body, Layout, Lengths, MAGIC, SECTION_LEN_MIN, Skip,
+    TRAILER_LEN,
 };
 use super::buffer::ReadBuffer;
 use super::byte_order::ByteOrder;
 use super::interface::Interface;
-use super::{Part, Record, Step, captured_len, cut_warning, format_error};
+use super::{CutPart, ReadStep, Record, captured_len, cut_warning, format_error};
 use crate::port::{FRAME_LEN_MAX, InterfaceNames, SourceError};
 
 /// The state of a pcapng file.
@@ -71,12 +72,12 @@ impl Pcapng {
 
     /// The next packet.
     #[inline]
-    pub(super) fn step(&mut self, buffer: &mut ReadBuffer) -> Result<Step, SourceError> {
+    pub(super) fn step(&mut self, buffer: &mut ReadBuffer) -> Result<ReadStep, SourceError> {
         let mut skipped = 0;
         loop {
             if let Some(skip) = &mut self.skip {
                 if !skip.run(self.order, buffer)? {
-                    return Ok(Step::CutIn(Part::Block));
+                    return Ok(ReadStep::CutIn(CutPart::Block));
                 }
                 skipped += skip.block.len;
                 self.skip = None;
@@ -86,7 +87,7 @@ impl Pcapng {
             }
             let Some(block) = self.block(buffer)? else {
                 let cut = buffer.ready_len() > 0;
-                return Ok(if cut { Step::CutIn(Part::Block) } else { Step::End });
+                return Ok(if cut { ReadStep::CutIn(CutPart::Block) } else { ReadStep::End });
             };
             let Some(kind) = block.kind() else {
                 let left = block.len as u64 - TRAILER_LEN as u64;
@@ -94,13 +95,13 @@ impl Pcapng {
                 continue;
             };
             let Some(body) = block.take(self.order, buffer)? else {
-                return Ok(Step::CutIn(kind.part()));
+                return Ok(ReadStep::CutIn(kind.part()));
             };
             match kind {
-                Kind::Section => self.section(&block, body)?,
-                Kind::Interface => self.interface(&block, body)?,
-                Kind::Packet(layout) => match self.packet(layout, &block, body)? {
-                    Some(record) => return Ok(Step::Record(record)),
+                BlockKind::Section => self.section(&block, body)?,
+                BlockKind::Interface => self.interface(&block, body)?,
+                BlockKind::Packet(layout) => match self.packet(layout, &block, body)? {
+                    Some(record) => return Ok(ReadStep::Record(record)),
                     None => skipped += block.len,
                 },
             }
@@ -124,8 +125,8 @@ impl Pcapng {
         });
         let shared = (interfaces > SHARED_NUMBER + 1).then(|| {
             format!(
-                "the capture has {interfaces} interfaces; those from {SHARED_NUMBER} on share that \
-                 number"
+                "the capture has {interfaces} interfaces, and outputs number {SHARED_NUMBER} at most; \
+                 packets of the others get the number {SHARED_NUMBER}"
             )
         });
         let passed_over = (passed_over > 0).then(|| {

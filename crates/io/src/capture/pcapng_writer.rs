@@ -162,7 +162,7 @@ impl PcapngWriter {
 impl Sink for PcapngWriter {
     fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
         self.write(frame, "")?;
-        self.output.framed(frame.bytes.len().min(FRAME_LEN_MAX));
+        self.output.framed(frame.bytes.len().min(FRAME_LEN_MAX), frame.interface);
         Ok(())
     }
 
@@ -446,7 +446,7 @@ mod tests {
                     flushed += usize::from(outcome.is_ok());
                 }
                 assert!(matches!(writer.close(), Err(SinkError::Io(_))), "room {room}");
-                let lost = writer.unwritten().frames as usize;
+                let lost = writer.unwritten().frames() as usize;
                 drop(writer);
                 let kept = std::fs::read(&path).unwrap();
                 let packets = if kept.is_empty() { 0 } else { read(&kept).0.len() };

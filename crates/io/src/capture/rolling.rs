@@ -6,10 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant as Clock};
 
+use warpline_io_error::plain;
 use warpline_packet::Instant;
 
-use super::CaptureFile;
-use crate::port::{Frame, InterfaceNames, Sink, SinkError, Unwritten};
+use super::trouble::Trouble;
+use super::{CaptureFile, CaptureReader};
+use crate::port::{
+    Frame, InterfaceNames, Next, NullSink, Sink, SinkError, Source, SourceError, Unwritten,
+};
 
 /// When a capture continues in a new file, and how many earlier ones are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +39,9 @@ impl Roll {
                 "size_mib" => (1 << 20, |roll, n| roll.size = Some(n << 20)),
                 "every_s" => (366 * 86_400, |roll, n| roll.every = Some(Duration::from_secs(n))),
                 "keep" => (1 << 20, |roll, n| roll.keep = Some(n as usize)),
+                _ if CaptureFile::has_setting(name) => {
+                    return Err(format!("no setting {key:?}: size_mib, every_s or keep"));
+                }
                 _ => break,
             };
             let number = value.parse().ok().filter(|number| (1..=most).contains(number));
@@ -56,6 +63,14 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const RECORD_HEADER_LEN: u64 = 16;
 const CANNOT_WRITE: &str = "the capture can't be written at the moment";
 
+/// An earlier file.
+#[derive(Clone, Copy)]
+struct Earlier {
+    number: u64,
+    /// Whether no failure ended it.
+    is_whole: bool,
+}
+
 /// Writes to a file that gets another name when the next one begins: `a.pcap`, `a-000001.pcap`.
 pub struct Rolling {
     path: PathBuf,
@@ -68,38 +83,54 @@ pub struct Rolling {
     sink: Box<dyn Sink>,
     /// When the current file failed.
     failed: Option<Clock>,
+    /// Why a file failed last.
+    why: Option<String>,
+    trouble: Trouble,
     bytes: u64,
     begun: Option<Instant>,
-    /// Numbers of earlier files.
-    earlier: VecDeque<u64>,
+    /// Whether the current file was closed without a failure.
+    is_whole: bool,
+    earlier: VecDeque<Earlier>,
     /// Frames of earlier files that were not written.
     unwritten: Unwritten,
 }
 
 impl Rolling {
-    /// Writes to `file`, which is empty and at `path`. If it `resumes`, frames are refused while
-    /// writing fails, and a new file begins when it succeeds.
+    /// Writes to `file`, which is at `path`. Frames that it has from an earlier run get a number, as
+    /// a file that is full does. If this `resumes`, frames are refused while writing fails, and a
+    /// new file begins when it succeeds.
+    ///
+    /// # Errors
+    /// The earlier file can't be renamed, or the new one not created.
     pub fn new(
         (path, file): (&Path, File),
         how: CaptureFile,
         (names, annotate): (InterfaceNames, bool),
         roll: Roll,
         resumes: bool,
-    ) -> Self {
-        Self {
+    ) -> io::Result<Self> {
+        let mut rolling = Self {
             path: path.into(),
             how,
             names: names.clone(),
             annotate,
             roll,
             resumes,
-            sink: how.writer(file, names, annotate),
+            sink: Box::new(NullSink),
             failed: None,
+            why: None,
+            trouble: Trouble::of(path.display().to_string()),
             bytes: 0,
             begun: None,
+            is_whole: file.metadata()?.len() > 0 && !is_without_frames(path),
             earlier: earlier(path),
             unwritten: Unwritten::default(),
-        }
+        };
+        let file = if rolling.is_whole { rolling.next_file()? } else { file };
+        file.set_len(0)?;
+        rolling.sink = how.writer(file, names, annotate);
+        rolling.is_whole = false;
+        Ok(rolling)
     }
 
     /// Begins a new file if one is due before `frame`.
@@ -119,42 +150,63 @@ impl Rolling {
         {
             let closed = self.sink.close();
             self.judge(closed)?;
+            self.is_whole = true;
             return self.begin();
         }
         Ok(())
     }
 
-    /// Gives the current file its number, and begins the next one.
+    /// Gives the current file its number, and begins the next one. A file that a failure left
+    /// without frames is written again.
     fn begin(&mut self) -> Result<(), SinkError> {
         let begun = self.next_file();
         let file = self.judge(begun.map_err(SinkError::Io))?;
-        let Unwritten { frames, bytes } = self.sink.unwritten();
-        self.unwritten.frames += frames;
-        self.unwritten.bytes += bytes;
+        self.unwritten.merge(&self.sink.unwritten());
         self.sink = self.how.writer(file, self.names.clone(), self.annotate);
-        (self.failed, self.bytes, self.begun) = (None, 0, None);
+        (self.failed, self.bytes, self.begun, self.is_whole) = (None, 0, None, false);
         Ok(())
     }
 
     fn next_file(&mut self) -> io::Result<File> {
-        let number = self.earlier.back().map_or(1, |last| last + 1);
+        if !self.is_whole && is_without_frames(&self.path) {
+            let file = OpenOptions::new().append(true).open(&self.path)?;
+            file.set_len(0)?;
+            return Ok(file);
+        }
+        let number = self.earlier.back().map_or(1, |last| last.number + 1);
         if self.path.exists() {
             fs::rename(&self.path, numbered(&self.path, number))?;
-            self.earlier.push_back(number);
+            self.earlier.push_back(Earlier { number, is_whole: self.is_whole });
         }
-        while self.roll.keep.is_some_and(|keep| self.earlier.len() > keep) {
-            let oldest = self.earlier.pop_front().map(|number| numbered(&self.path, number));
-            // Another program may have moved it.
-            oldest.map(fs::remove_file).transpose().ok();
-        }
+        self.roll.keep.into_iter().for_each(|keep| self.evict(keep));
         OpenOptions::new().append(true).create_new(true).open(&self.path)
+    }
+
+    /// Removes the oldest files. Only complete files take the place of complete ones: a full disk
+    /// must not replace them by the few frames that found room.
+    fn evict(&mut self, keep: usize) {
+        let count = |all: &VecDeque<Earlier>, is_whole| {
+            all.iter().filter(|file| file.is_whole == is_whole).count()
+        };
+        while count(&self.earlier, true) > keep {
+            self.remove(0);
+        }
+        while count(&self.earlier, false) > keep {
+            self.remove(self.earlier.iter().position(|file| !file.is_whole).unwrap_or(0));
+        }
+    }
+
+    fn remove(&mut self, at: usize) {
+        let file = self.earlier.remove(at).map(|file| numbered(&self.path, file.number));
+        // Another program may have moved it.
+        file.map(fs::remove_file).transpose().ok();
     }
 
     /// Makes a failure one of the frame, if this resumes.
     fn judge<T>(&mut self, outcome: Result<T, SinkError>) -> Result<T, SinkError> {
         outcome.map_err(|error| match error {
-            SinkError::Io(_) if self.resumes => {
-                self.failed = Some(Clock::now());
+            SinkError::Io(error) if self.resumes => {
+                (self.failed, self.why) = (Some(Clock::now()), Some(plain(&error)));
                 SinkError::Unsuitable(CANNOT_WRITE)
             }
             error => error,
@@ -186,9 +238,14 @@ impl Sink for Rolling {
     }
 
     fn unwritten(&self) -> Unwritten {
-        let Unwritten { frames, bytes } = self.sink.unwritten();
-        let before = self.unwritten;
-        Unwritten { frames: before.frames + frames, bytes: before.bytes + bytes }
+        let mut all = self.unwritten.clone();
+        all.merge(&self.sink.unwritten());
+        all
+    }
+
+    fn events(&mut self, tell: &mut dyn FnMut(String)) {
+        let why = self.failed.and(self.why.as_deref());
+        self.trouble.report(why, tell);
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
@@ -228,8 +285,19 @@ fn parts(path: &Path) -> (String, String) {
     (name[..end].into(), name[end..].into())
 }
 
-/// The numbers of earlier files that are there, in order.
-fn earlier(path: &Path) -> VecDeque<u64> {
+/// Whether the file at `path` has no frame, only the head of a capture or nothing.
+fn is_without_frames(path: &Path) -> bool {
+    let Ok(found) = fs::metadata(path) else { return false };
+    let is_empty = || matches!(CaptureReader::open(path).and_then(has_frame), Ok(false));
+    found.is_file() && (found.len() == 0 || is_empty())
+}
+
+fn has_frame(mut capture: CaptureReader) -> Result<bool, SourceError> {
+    capture.next().map(|next| !matches!(next, Next::End))
+}
+
+/// The earlier files that are there, in order.
+fn earlier(path: &Path) -> VecDeque<Earlier> {
     let (stem, endings) = parts(path);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
@@ -241,7 +309,7 @@ fn earlier(path: &Path) -> VecDeque<u64> {
     };
     let mut numbers: Vec<u64> = entries.filter_map(number).collect();
     numbers.sort_unstable();
-    numbers.into()
+    numbers.into_iter().map(|number| Earlier { number, is_whole: true }).collect()
 }
 
 #[cfg(test)]
@@ -249,8 +317,6 @@ mod tests {
     use warpline_packet::LinkType;
 
     use super::*;
-    use crate::CaptureReader;
-    use crate::port::{Next, Source};
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("warpline-{name}-{}", std::process::id()));
@@ -262,7 +328,8 @@ mod tests {
     fn rolling(path: &Path, roll: Roll, resumes: bool) -> Rolling {
         let how = CaptureFile::of_name(path).expect("a name");
         let file = File::create(path).expect("a file");
-        Rolling::new((path, file), how, (InterfaceNames::default(), false), roll, resumes)
+        let form = (InterfaceNames::default(), false);
+        Rolling::new((path, file), how, form, roll, resumes).expect("a file")
     }
 
     /// Frame `number` at that second, of 1000 bytes.
@@ -297,7 +364,9 @@ mod tests {
         ] {
             assert_eq!(Roll::split(text), Ok((name, expected)), "{text}");
         }
-        for text in ["a,size_mib=0", "a,every_s=x", "a,keep=3", "a,size_mib=1048577"] {
+        for text in
+            ["a,size_mib=0", "a,every_s=x", "a,keep=3", "a,size_mib=1048577", "a.pcap,size_mb=2"]
+        {
             assert!(Roll::split(text).is_err(), "{text}");
         }
     }
@@ -331,6 +400,27 @@ mod tests {
     }
 
     #[test]
+    fn frames_of_an_earlier_run_get_a_number() {
+        let folder = folder("restarted");
+        let path = folder.join("a.pcap");
+        let roll = Roll { every: Some(Duration::from_secs(10)), ..Roll::default() };
+        for run in [0, 100, 200] {
+            let how = CaptureFile::of_name(&path).expect("a name");
+            let file = OpenOptions::new().append(true).create(true).open(&path).expect("a file");
+            let form = (InterfaceNames::default(), false);
+            let mut sink = Rolling::new((&path, file), how, form, roll, true).expect("a file");
+            // The second run has none.
+            let numbers = run..run + if run == 100 { 0 } else { 15 };
+            numbers.for_each(|number| send(&mut sink, number).expect("sent"));
+            sink.close().expect("closed");
+        }
+        let found = [1, 2, 3].map(|number| numbers(&numbered(&path, number)));
+        assert_eq!(found, [(0..10).collect(), (10..15).collect(), (200..210).collect::<Vec<_>>()]);
+        assert_eq!(numbers(&path), (210..215).collect::<Vec<_>>());
+        fs::remove_dir_all(folder).expect("removed");
+    }
+
+    #[test]
     fn after_a_failure_it_ends_or_resumes() {
         let folder = folder("resuming");
         let path = folder.join("in").join("a.pcap");
@@ -350,6 +440,54 @@ mod tests {
                 sink.close().expect("a close");
                 assert_eq!(numbers(&path), [12]);
             }
+        }
+        fs::remove_dir_all(folder).expect("an end");
+    }
+
+    /// Makes the current file fail after the frames that it has, and then the next retry due.
+    fn fail(sink: &mut Rolling) {
+        let file = File::open(&sink.path).expect("a file that can't be written");
+        sink.sink = sink.how.writer(file, InterfaceNames::default(), false);
+        let _ = send(sink, 99);
+        sink.flush().expect("a run that continues");
+        assert!(sink.failed.is_some(), "it failed");
+        sink.failed = Clock::now().checked_sub(RETRY_AFTER);
+    }
+
+    #[test]
+    fn failures_remove_no_complete_file() {
+        let folder = folder("evicting");
+        let roll = Roll { every: Some(Duration::from_secs(10)), keep: Some(2), ..Roll::default() };
+        for name in ["a.pcap", "b.pcapng", "c.pcapng.gz"] {
+            let path = folder.join(name);
+            let mut sink = rolling(&path, roll, true);
+            (0..35).for_each(|number| send(&mut sink, number).expect("a send"));
+            sink.flush().expect("a flush");
+            let there = || (1..40).filter(|&n| numbered(&path, n).exists()).collect::<Vec<_>>();
+            assert_eq!(there(), [2, 3], "{name}");
+            // The head of the next file finds room, no frame does.
+            for number in 40..45 {
+                fail(&mut sink);
+                send(&mut sink, number).expect("a file again");
+                sink.sink = Box::new(NullSink);
+                let file = File::create(&path).expect("an empty file");
+                sink.sink = sink.how.writer(file, InterfaceNames::default(), false);
+                sink.sink.close().expect("a head");
+            }
+            assert_eq!(there(), [2, 3, 4], "{name}: the file that failed first had frames");
+            // Frames find room, a few each time: as many such files stay.
+            for number in 50..55 {
+                fail(&mut sink);
+                send(&mut sink, number).expect("a file again");
+                sink.sink.close().expect("a frame");
+            }
+            fail(&mut sink);
+            send(&mut sink, 60).expect("a file again");
+            let stayed = there();
+            assert_eq!((stayed.len(), &stayed[..2]), (4, &[2, 3][..]), "{name}");
+            (60..95).for_each(|number| send(&mut sink, number).expect("a send"));
+            assert_eq!(there().len(), 2, "{name}: complete files take their place");
+            sink.close().expect("a close");
         }
         fs::remove_dir_all(folder).expect("an end");
     }

@@ -4,6 +4,7 @@
 
 use core::time::Duration;
 
+use super::rates::Rates;
 use super::rng::Rng;
 
 /// The process by which packets arrive.
@@ -28,6 +29,11 @@ const BURST_PACKETS: f64 = 32.0;
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
     process: Process,
+    rates: Rates,
+    mean_len: f64,
+    /// The number of the present step of the rates, and when it ends.
+    step: usize,
+    step_end_ns: u64,
     nanos_per_byte: f64,
     /// Mean nanoseconds from one packet to the next.
     mean_gap: f64,
@@ -37,11 +43,48 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// `mean_len` is the mean frame length in bytes; the rate counts frame bytes.
-    pub(super) fn new(process: Process, rate_gbps: f64, mean_len: f64) -> Self {
-        let nanos_per_byte = 8.0 / rate_gbps;
-        let mean_gap = nanos_per_byte * mean_len;
-        Self { process, nanos_per_byte, mean_gap, elapsed_ns: 0, fraction: 0.0 }
+    /// `mean_len` is the mean frame length in bytes; rates count frame bytes.
+    pub(super) fn new(process: Process, rates: Rates, mean_len: f64) -> Self {
+        let mut new = Self {
+            process,
+            rates,
+            mean_len,
+            step: 0,
+            step_end_ns: 0,
+            nanos_per_byte: 0.0,
+            mean_gap: 0.0,
+            elapsed_ns: 0,
+            fraction: 0.0,
+        };
+        new.enter(0);
+        new
+    }
+
+    /// Begins a step of the rates.
+    fn enter(&mut self, step: usize) {
+        let own = self.rates.step(step);
+        let time_ns = u64::try_from(own.time.as_nanos()).unwrap_or(u64::MAX);
+        self.step = step;
+        self.step_end_ns = self.step_end_ns.saturating_add(time_ns);
+        self.nanos_per_byte = 8.0 / own.gbps;
+        self.mean_gap = self.nanos_per_byte * self.mean_len;
+    }
+
+    /// A gap at the present rate, as long as it is over steps of other rates. Enters the last of
+    /// them.
+    #[inline]
+    fn stretched(&mut self, mut gap_ns: f64) -> f64 {
+        let mut passed_ns = 0.0;
+        loop {
+            let left_ns = (self.step_end_ns - self.elapsed_ns) as f64 - passed_ns;
+            if gap_ns < left_ns || self.step_end_ns == u64::MAX {
+                return passed_ns + gap_ns;
+            }
+            passed_ns += left_ns;
+            let before = self.nanos_per_byte;
+            self.enter(self.step + 1);
+            gap_ns = (gap_ns - left_ns) * self.nanos_per_byte / before;
+        }
     }
 
     /// When the next packet arrives, since the first one did.
@@ -64,7 +107,7 @@ impl Arrivals {
             }
             Process::OnOff => own / PEAK,
         };
-        let gap = self.fraction + gap;
+        let gap = self.fraction + self.stretched(gap);
         let whole = gap as u64;
         self.fraction = gap - whole as f64;
         self.elapsed_ns = self.elapsed_ns.saturating_add(whole);
@@ -85,7 +128,7 @@ mod tests {
 
     /// The gaps in nanoseconds between packets of 125 bytes at 1 Gb/s: 1000 each on average.
     fn gaps(process: Process) -> Vec<f64> {
-        let mut arrivals = Arrivals::new(process, 1.0, 125.0);
+        let mut arrivals = Arrivals::new(process, Rates::steady(1.0), 125.0);
         let mut rng = Rng::stream(42, 2);
         let mut last = arrivals.elapsed();
         assert_eq!(last, Duration::ZERO);
@@ -107,11 +150,33 @@ mod tests {
     #[test]
     fn constant_keeps_the_rate_to_the_nanosecond() {
         assert!(gaps(Process::Constant).iter().all(|&gap| gap == 1000.0));
-        let mut arrivals = Arrivals::new(Process::Constant, 100.0, 60.0);
+        let mut arrivals = Arrivals::new(Process::Constant, Rates::steady(100.0), 60.0);
         let mut rng = Rng::stream(0, 0);
         (0..1_000_000).for_each(|_| arrivals.advance(60, &mut rng));
         // 4.8 ns each: fractions are carried, not lost.
         assert!(arrivals.elapsed().as_nanos().abs_diff(4_800_000) <= 1);
+    }
+
+    #[test]
+    fn rates_take_turns() {
+        let rates = Rates::parse("1@0.001|2@0.002").expect("two steps");
+        let mut arrivals = Arrivals::new(Process::Constant, rates, 125.0);
+        let mut rng = Rng::stream(0, 0);
+        let mut counts = [0; 4];
+        while let Some(count) = counts.get_mut(arrivals.elapsed().as_millis() as usize) {
+            *count += 1;
+            arrivals.advance(125, &mut rng);
+        }
+        assert_eq!(counts, [1000, 2000, 2000, 1000]);
+        // A packet of 1,000 us at the first rate has 500 us of it when 1 us of the second begins.
+        let rates = Rates::parse("0.001@0.0015|1@0.001").expect("two steps");
+        let mut arrivals = Arrivals::new(Process::Constant, rates, 125.0);
+        let mut times = vec![];
+        for _ in 0..4 {
+            times.push(arrivals.elapsed().as_nanos());
+            arrivals.advance(125, &mut rng);
+        }
+        assert_eq!(times, [0, 1_000_000, 1_500_500, 1_501_500]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Settings of generated traffic, as `KEY=VALUE,KEY=VALUE`.
 
 use super::arrivals::Process;
-use super::flow::{FLOWS_MAX, Kind, Share};
+use super::flow::{FLOWS_MAX, HeaderKind, Share};
 use super::payload::{Content, PATTERN_MAX};
+use super::rates::Rates;
 use super::settings::{ParseProblem, Settings, decimal, whole};
 use super::sizes::{SIZE_MAX, Sizes};
 
@@ -14,7 +15,7 @@ pub struct GeneratorConfig {
     pub(super) sizes: Sizes,
     pub(super) flows: u64,
     pub(super) zipf: Option<f64>,
-    pub(super) rate_gbps: Option<f64>,
+    pub(super) rates: Option<Rates>,
     pub(super) process: Process,
     pub(super) seed: u64,
     pub(super) content: Content,
@@ -42,8 +43,8 @@ impl GeneratorConfig {
         let seconds = settings.take("seconds", "0 to 1e9", |value| decimal(value, 0.0..=1e9));
         let flows = settings.take("flows", "1 to 16777216", |value| whole(value, 1..=FLOWS_MAX));
         let zipf = settings.take("zipf", "0 to 10", |value| decimal(value, 0.0..=10.0));
-        let rate_gbps =
-            settings.take("rate_gbps", "0.000001 to 10000", |value| decimal(value, 1e-6..=1e4));
+        let allowed = "0.000001 to 10000, up to 64 RATE@SECONDS joined by `|`";
+        let rates = settings.take("rate_gbps", allowed, Rates::parse);
         let process = settings.take("arrivals", "constant, poisson, onoff", process);
         let seed = settings.take("seed", "a whole number", |value| whole(value, 0..=u64::MAX));
         let drop_when_full = settings.take("on_full", "wait, drop", |value| match value {
@@ -64,7 +65,7 @@ impl GeneratorConfig {
             sizes,
             flows: flows.unwrap_or(1000),
             zipf,
-            rate_gbps,
+            rates,
             process: process.unwrap_or(Process::Constant),
             seed: seed.unwrap_or(1),
             content,
@@ -74,14 +75,14 @@ impl GeneratorConfig {
         }
     }
 
-    /// Gigabits of frames a second of real time, where a rate is set.
-    pub fn rate_gbps(&self) -> Option<f64> {
-        self.rate_gbps
-    }
-
     /// The number of flows.
     pub fn flows(&self) -> u64 {
         self.flows
+    }
+
+    /// Whether it keeps to rates, in real time.
+    pub fn has_rates(&self) -> bool {
+        self.rates.is_some()
     }
 
     /// The longest frame in bytes.
@@ -92,7 +93,8 @@ impl GeneratorConfig {
 
 /// Takes `size` and `payload`, whose limits follow from the headers and from each other.
 fn take_bytes(settings: &mut Settings<'_>, ip: Share, protocol: Share) -> (Sizes, Content) {
-    let headers = Kind { six: ip.has_second(), tcp: protocol.has_second() }.headers_len() as u32;
+    let headers =
+        HeaderKind { six: ip.has_second(), tcp: protocol.has_second() }.headers_len() as u32;
     let allowed = format!(
         "{headers} (the headers) to {SIZE_MAX} bytes, up to 64 of those joined by `|`, imix"
     );
@@ -165,7 +167,7 @@ mod tests {
         assert!(problems[0].allowed.starts_with("74 (the headers) to 65549"), "{}", problems[0]);
         let config = GeneratorConfig::parse(&all.replace("64|", "74|")).unwrap();
         assert_eq!((config.packets, config.seconds, config.flows), (10, 2.5, 1_000_000));
-        assert_eq!((config.rate_gbps(), config.zipf), (Some(40.0), Some(1.1)));
+        assert_eq!((config.rates, config.zipf), (Some(Rates::steady(40.0)), Some(1.1)));
         assert_eq!((config.process, config.drop_when_full), (Process::Poisson, true));
         assert_eq!((config.ip, config.protocol, config.seed), (Share::Mix, Share::Mix, 7));
         assert_eq!(GeneratorConfig::parse("seconds=1").unwrap().packets, u64::MAX);

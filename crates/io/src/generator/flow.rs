@@ -11,7 +11,7 @@ pub(super) const FLOWS_MAX: u64 = 1 << FLOW_BITS;
 /// Properties common to all packets of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
-    pub(super) kind: Kind,
+    pub(super) kind: HeaderKind,
     /// The inside host: the low 24 bits of its address.
     pub(super) inside: u32,
     /// The outside server: the low 17 bits of its address.
@@ -25,14 +25,14 @@ pub(super) struct Flow {
 
 /// Which headers a flow's packets have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct HeaderKind {
     /// IPv6 instead of IPv4.
     pub(super) six: bool,
     /// TCP instead of UDP.
     pub(super) tcp: bool,
 }
 
-impl Kind {
+impl HeaderKind {
     /// Bytes of the Ethernet, IP and transport headers.
     pub(super) const fn headers_len(self) -> usize {
         14 + if self.six { 40 } else { 20 } + if self.tcp { 20 } else { 8 }
@@ -88,7 +88,7 @@ impl Flows {
         let (host, slot) = (place >> 4, place & 15);
         let of_host = mix(self.key ^ host);
         let of_flow = mix(self.key ^ !number);
-        let kind = Kind {
+        let kind = HeaderKind {
             six: self.ip.is_second(of_flow & 1 == 1),
             tcp: self.protocol.is_second(of_flow & 2 == 2),
         };
@@ -168,7 +168,7 @@ mod tests {
         let flows = Flows::new(8, Share::Mix, Share::Mix);
         let mut counts = [0u32; 4];
         for number in 0..40_000 {
-            let Kind { six, tcp } = flows.flow(number).kind;
+            let HeaderKind { six, tcp } = flows.flow(number).kind;
             counts[usize::from(six) * 2 + usize::from(tcp)] += 1;
         }
         // Standard deviation: 87.

@@ -3,13 +3,13 @@
 //! The template keeps the sum of the constant fields, and the payload's sum is known. A checksum
 //! therefore costs a few additions and never a pass over the packet.
 
-use super::flow::{Flow, Kind};
+use super::flow::{Flow, HeaderKind};
 use super::sum::{checksum, halves, words};
 
 /// The headers of one kind with everything that its packets have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
-    kind: Kind,
+    kind: HeaderKind,
     bytes: [u8; HEADERS_MAX],
     /// The sum over the IPv4 header; 0 for IPv6, which has none.
     ip_sum: u64,
@@ -31,7 +31,7 @@ pub(super) struct Packet {
 }
 
 impl Template {
-    pub(super) fn new(kind: Kind) -> Self {
+    pub(super) fn new(kind: HeaderKind) -> Self {
         let mut bytes = [0; HEADERS_MAX];
         bytes[..6].copy_from_slice(&GATEWAY);
         bytes[6..12].copy_from_slice(&CLIENT);
@@ -111,9 +111,9 @@ impl Template {
 }
 
 /// The longest headers: Ethernet, IPv6, TCP.
-const HEADERS_MAX: usize = Kind { six: true, tcp: true }.headers_len();
+const HEADERS_MAX: usize = HeaderKind { six: true, tcp: true }.headers_len();
 
-const fn transport_len(kind: Kind) -> usize {
+const fn transport_len(kind: HeaderKind) -> usize {
     if kind.tcp { 20 } else { 8 }
 }
 

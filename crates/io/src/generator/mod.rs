@@ -9,7 +9,7 @@
 //! | `size` | bytes, `A\|B\|C`, `imix` | `imix` | frame length without FCS |
 //! | `flows` | 1 to 16777216 | 1000 | how many 5-tuples |
 //! | `zipf` | 0 to 10 | uniform | exponent of the flows' popularity |
-//! | `rate_gbps` | 0.000001 to 10000 | as fast as possible | frame bits a second in real time |
+//! | `rate_gbps` | 0.000001 to 10000, `R@S\|R@S` | as fast as possible | frame bits a second in real time |
 //! | `arrivals` | `constant`, `poisson`, `onoff` | `constant` | how packets are spaced |
 //! | `seed` | whole number | 1 | which of the possible traffics |
 //! | `payload` | `random`, `text`, `planted:PATTERN@SHARE` | `random` | what packets carry |
@@ -32,7 +32,8 @@
 //!
 //! The first packet's timestamp is [`EPOCH`]; they advance by `rate_gbps`, or by 10 Gb/s where that
 //! is absent. `onoff` sends bursts of 32 packets on average at ten times the rate. With
-//! `rate_gbps`, a generator that was held up catches up as fast as it can.
+//! `rate_gbps`, a generator that was held up catches up as fast as it can. `RATE@SECONDS` joined by
+//! `|` are rates that take turns.
 //!
 //! ```
 //! use warpline_io::generator::{Generator, GeneratorConfig};
@@ -53,6 +54,7 @@ mod headers;
 mod math;
 mod pace;
 mod payload;
+mod rates;
 pub(crate) mod rng;
 pub(crate) mod settings;
 mod sizes;
@@ -72,10 +74,11 @@ pub use self::config::GeneratorConfig;
 pub use self::settings::ParseProblem;
 
 use self::arrivals::Arrivals;
-use self::flow::{Flows, Kind};
+use self::flow::{Flows, HeaderKind};
 use self::headers::{Packet, Template};
 use self::pace::Pace;
 use self::payload::Pool;
+use self::rates::Rates;
 use self::rng::Rng;
 use self::sizes::Sizes;
 use self::zipf::Popularity;
@@ -134,16 +137,19 @@ impl Generator {
         let mut streams =
             Streams { flow: stream(1), size: stream(2), time: stream(3), payload: stream(4) };
         let longest = config.frame_len_max();
-        let rate_gbps = config.rate_gbps.unwrap_or(NOMINAL_GBPS);
         let tracked = if config.protocol.has_second() { config.flows as usize } else { 0 };
-        let template = |six, tcp| Template::new(Kind { six, tcp });
+        let template = |six, tcp| Template::new(HeaderKind { six, tcp });
         Self {
             packets: config.packets,
             duration: Duration::try_from_secs_f64(config.seconds).unwrap_or(Duration::MAX),
             produced: 0,
             drop_when_full: config.drop_when_full,
-            arrivals: Arrivals::new(config.process, rate_gbps, config.sizes.mean()),
-            pace: config.rate_gbps.map(|_| Pace::default()),
+            pace: config.rates.as_ref().map(|_| Pace::default()),
+            arrivals: Arrivals::new(
+                config.process,
+                config.rates.unwrap_or_else(|| Rates::steady(NOMINAL_GBPS)),
+                config.sizes.mean(),
+            ),
             sizes: config.sizes,
             popularity: Popularity::new(config.flows, config.zipf),
             flows: Flows::new(config.seed, config.ip, config.protocol),

@@ -27,11 +27,11 @@ impl std::error::Error for ParseProblem {}
 
 /// The settings of one text, and the mistakes found so far.
 pub(crate) struct Settings<'a> {
-    entries: Vec<Entry<'a>>,
+    entries: Vec<KeyValue<'a>>,
     problems: Vec<ParseProblem>,
 }
 
-struct Entry<'a> {
+struct KeyValue<'a> {
     key: &'a str,
     value: &'a str,
     value_column: usize,
@@ -60,7 +60,7 @@ impl<'a> Settings<'a> {
         } else if self.entries.iter().any(|entry| entry.key == key) {
             self.push(column, key, "is there twice", "each setting once");
         } else {
-            self.entries.push(Entry { key, value, value_column: column + key.len() + 1 });
+            self.entries.push(KeyValue { key, value, value_column: column + key.len() + 1 });
         }
     }
 
@@ -83,7 +83,7 @@ impl<'a> Settings<'a> {
     /// Makes a problem of the value of `key`, where the key is there.
     pub(crate) fn refuse(&mut self, key: &str, allowed: &str) {
         let found = self.entries.iter().find(|entry| entry.key == key);
-        if let Some(&Entry { value, value_column, .. }) = found {
+        if let Some(&KeyValue { value, value_column, .. }) = found {
             self.push(value_column, key, &format!("can't be \"{value}\""), allowed);
         }
     }

@@ -1,8 +1,17 @@
 //! A tap: every frame that passes is also written to a sink.
 
+use core::time::Duration;
+use std::os::fd::RawFd;
+use std::time::Instant as Clock;
+
+use warpline_packet::Instant;
+
 use crate::port::{
     Burst, Frame, Given, InterfaceNames, Live, Next, Sink, SinkError, Source, SourceError, Wrap,
 };
+
+/// How often frames of interfaces are handed on.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
 /// A source whose frames are copied to a sink on their way.
 ///
@@ -25,6 +34,8 @@ struct Copy {
     failure: Option<String>,
     /// Whether it is a failure of the run.
     is_error: bool,
+    /// When frames of interfaces were handed on last.
+    flushed: Clock,
 }
 
 impl<S: Source> Tap<S> {
@@ -38,6 +49,7 @@ impl<S: Source> Tap<S> {
             why_unsuitable: "",
             failure: None,
             is_error: false,
+            flushed: Clock::now(),
         };
         Self { source, copy }
     }
@@ -70,10 +82,13 @@ impl<S: Source> Source for Tap<S> {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let Copy { unsuitable, why_unsuitable, failure, .. } = &self.copy;
+        let Copy { sink, unsuitable, why_unsuitable, failure, .. } = &self.copy;
         let mut warnings = self.source.warnings();
-        if *unsuitable > 0 {
-            warnings.push(format!("tap: {unsuitable} frames were left out: {why_unsuitable}"));
+        let lost = sink.as_ref().map_or(0, |sink| sink.unwritten().frames());
+        let left_out = unsuitable + lost;
+        if left_out > 0 {
+            let why = if *unsuitable > 0 { why_unsuitable } else { "writing failed" };
+            warnings.push(format!("tap: {left_out} frames were left out: {why}"));
         }
         warnings.extend(failure.clone().filter(|_| !self.copy.is_error));
         warnings
@@ -91,7 +106,7 @@ impl<S: Source> Source for Tap<S> {
     }
 
     fn live(&mut self) -> Option<&mut dyn Live> {
-        self.source.live()
+        if self.source.live().is_some() { Some(self) } else { None }
     }
 
     fn progress(&self) -> Option<f64> {
@@ -104,6 +119,30 @@ impl<S: Source> Source for Tap<S> {
 
     fn wrap_unpaced(&mut self, wrap: &mut Wrap<'_>) -> bool {
         self.source.wrap_unpaced(wrap)
+    }
+}
+
+impl<S: Source> Live for Tap<S> {
+    fn descriptors(&mut self, all: &mut Vec<RawFd>) {
+        self.source.live().into_iter().for_each(|live| live.descriptors(all));
+    }
+
+    fn now(&mut self) -> Instant {
+        self.source.live().map_or(Instant::ZERO, |live| live.now())
+    }
+
+    fn losses(&mut self, lost: &mut dyn FnMut(u16, u64)) {
+        self.source.live().into_iter().for_each(|live| live.losses(lost));
+    }
+
+    /// Frames of interfaces also go on now: no later ones may come.
+    fn events(&mut self, tell: &mut dyn FnMut(String)) {
+        self.source.live().into_iter().for_each(|live| live.events(tell));
+        if self.copy.flushed.elapsed() >= FLUSH_EVERY {
+            self.copy.flushed = Clock::now();
+            self.copy.flush();
+            self.copy.sink.iter_mut().for_each(|sink| sink.events(tell));
+        }
     }
 }
 
@@ -137,7 +176,7 @@ impl Copy {
     fn fail(&mut self, error: &SinkError) {
         let Some(sink) = self.sink.take() else { return };
         self.is_error = !matches!(error, SinkError::Closed);
-        self.written -= sink.unwritten().frames;
+        self.written -= sink.unwritten().frames();
         self.failure = Some(format!("tap: ended after {} frames: {error}", self.written));
     }
 }

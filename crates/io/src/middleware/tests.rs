@@ -12,7 +12,7 @@ use super::*;
 use crate::generator::{Generator, GeneratorConfig};
 use crate::port::{Frame, Sink, SinkError};
 
-type Kept = (u64, Vec<u8>, u32);
+type SentFrame = (u64, Vec<u8>, u32);
 
 /// Frames 0, 1, 2, ... a microsecond apart, each carrying its number and then nonzero bytes.
 struct Numbered {
@@ -65,12 +65,12 @@ impl Source for Numbered {
     }
 }
 
-fn keep(frame: &Frame<'_>) -> Kept {
+fn keep(frame: &Frame<'_>) -> SentFrame {
     (frame.timestamp.as_nanos(), frame.bytes.to_vec(), frame.wire_len)
 }
 
 /// Every frame up to the end; an error counts as one.
-fn drain(source: &mut impl Source) -> Vec<Kept> {
+fn drain(source: &mut impl Source) -> Vec<SentFrame> {
     let mut frames = Vec::new();
     loop {
         match source.next() {
@@ -83,7 +83,7 @@ fn drain(source: &mut impl Source) -> Vec<Kept> {
     frames
 }
 
-fn impair(settings: &str, frames: u32, len: usize) -> (Vec<Kept>, ImpairCounts) {
+fn impair(settings: &str, frames: u32, len: usize) -> (Vec<SentFrame>, ImpairCounts) {
     let config = ImpairConfig::parse(settings).unwrap();
     let mut source = Impair::new(Numbered::new(frames, len), config);
     let out = drain(&mut source);
@@ -94,7 +94,7 @@ fn impair(settings: &str, frames: u32, len: usize) -> (Vec<Kept>, ImpairCounts) 
     (out, counts)
 }
 
-fn numbers(frames: &[Kept]) -> Vec<u32> {
+fn numbers(frames: &[SentFrame]) -> Vec<u32> {
     frames.iter().map(|(_, bytes, _)| u32::from_be_bytes(bytes[..4].try_into().unwrap())).collect()
 }
 
@@ -237,11 +237,11 @@ fn warnings_and_answers_come_through() {
 
 /// A sink whose frames and flushes can be seen from outside, and which answers by a script.
 #[derive(Clone, Default)]
-struct Shelf(Arc<Mutex<State>>);
+struct Shelf(Arc<Mutex<RecorderState>>);
 
 #[derive(Default)]
-struct State {
-    frames: Vec<Kept>,
+struct RecorderState {
+    frames: Vec<SentFrame>,
     flushes: u32,
     answers: VecDeque<Result<(), SinkError>>,
     flush_fails: bool,
@@ -375,7 +375,7 @@ proptest! {
         prop_assert_eq!(&after.frames, &out);
         // Every frame that comes out is one that went in, but for one bit and its cut end.
         for (_, bytes, wire) in &out {
-            let from = |(_, original, len): &&Kept| {
+            let from = |(_, original, len): &&SentFrame| {
                 let pairs = original.iter().zip(bytes);
                 let flipped: u32 = pairs.map(|(a, b)| (a ^ b).count_ones()).sum();
                 len == wire && flipped <= 1

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use warpline_netlink::{Changes, Groups, Link, Message, Reach, Requests};
 
 use super::table::{ASK_LEN, NeighbourTable, asked};
-use super::view::{Entry, Key, LocalAddresses, Mac, Range, Reader, Shared, View};
+use super::view::{Key, LocalAddresses, Mac, NeighbourEntry, Range, Reader, Shared, View};
 use crate::rights::{Rights, keep};
 use crate::sys::wait_readable;
 
@@ -65,7 +65,7 @@ impl Follower {
         asks.set_nonblocking(true)?;
         asked.set_nonblocking(true)?;
         let shared = Arc::<Shared>::default();
-        let mut state = State { interfaces, claimed, ..State::default() };
+        let mut state = KernelTables { interfaces, claimed, ..KernelTables::default() };
         state.read_all(&mut requests)?;
         drop(shared.publish(state.view()));
         let ends = Arc::<AtomicBool>::default();
@@ -108,7 +108,7 @@ impl Drop for Follower {
 }
 
 struct Work {
-    state: State,
+    state: KernelTables,
     requests: Requests,
     changes: Changes,
     asked: UnixDatagram,
@@ -122,14 +122,14 @@ impl Work {
         let descriptors = [self.changes.descriptor(), self.asked.as_raw_fd()];
         // Views that readers still have: this thread frees them.
         let mut old = Vec::new();
+        let mut needs_all = false;
         while !ends.load(Ordering::Acquire) {
             wait_readable(&descriptors, LOOK_EVERY);
             let state = &mut self.state;
             let answered = self.changes.receive(&mut |message| state.take(message));
-            if answered.unwrap_or(true) {
-                // If that fails it is tried again with the next change.
-                let _ = state.read_all(&mut self.requests);
-            }
+            needs_all |= answered.unwrap_or(true);
+            // If that fails it is tried again in the next round.
+            needs_all = needs_all && state.read_all(&mut self.requests).is_err();
             let mut message = [0; ASK_LEN];
             while let Ok(ASK_LEN) = self.asked.recv(&mut message) {
                 if let Some(key) = asked(&message) {
@@ -150,7 +150,7 @@ impl Work {
 
 /// The kernel's tables.
 #[derive(Default)]
-struct State {
+struct KernelTables {
     /// By port, its interface's name.
     interfaces: Vec<Option<String>>,
     /// Ranges of the chain's own addresses.
@@ -164,7 +164,7 @@ struct State {
     has_changed: bool,
 }
 
-impl State {
+impl KernelTables {
     /// Reads all tables anew.
     fn read_all(&mut self, requests: &mut Requests) -> io::Result<()> {
         let (links, addresses) = (requests.links()?, requests.addresses()?);
@@ -271,6 +271,6 @@ impl State {
 
 impl View {
     fn insert(&mut self, key: Key, mac: Mac, is_stale: bool) {
-        self.known.insert(key, Entry { mac, is_stale: is_stale.into() });
+        self.known.insert(key, NeighbourEntry { mac, is_stale: is_stale.into() });
     }
 }

@@ -99,6 +99,11 @@ impl NeighbourTable {
         !self.held.is_empty() && self.settle(each)
     }
 
+    /// Whether packets are held.
+    pub fn holds_packets(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// Gives all packets that are held to `each`, as lost. Returns whether there were any.
     pub fn give_up(&mut self, each: &mut dyn FnMut(Settled<'_>)) -> bool {
         let any = !self.held.is_empty();

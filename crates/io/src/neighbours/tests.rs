@@ -8,7 +8,7 @@ use warpline_packet::{Instant, LinkType};
 
 use super::held::{HELD_MAX, LEN_MAX, OF_NEIGHBOUR_MAX};
 use super::table::{ASK_LEN, asked};
-use super::view::{Entry, Shared, View};
+use super::view::{NeighbourEntry, Shared, View};
 use super::*;
 use crate::port::Frame;
 
@@ -38,7 +38,7 @@ impl Lab {
         let machine = vec![address("10.0.0.1")];
         let mut view = View { own: vec![Some(OWN)], machine, ..View::default() };
         for (text, is_stale) in known {
-            let entry = Entry { mac: MAC, is_stale: (*is_stale).into() };
+            let entry = NeighbourEntry { mac: MAC, is_stale: (*is_stale).into() };
             view.known.insert((0, address(text)), entry);
         }
         view.failed.extend(failed.iter().map(|(text, count)| ((0, address(text)), *count)));

@@ -17,7 +17,7 @@ pub(super) type Key = (u16, IpAddr);
 pub(super) struct View {
     /// By port, the Ethernet address of its interface.
     pub(super) own: Vec<Option<Mac>>,
-    pub(super) known: HashMap<Key, Entry>,
+    pub(super) known: HashMap<Key, NeighbourEntry>,
     /// Neighbours that did not answer, with the number of the failure.
     pub(super) failed: HashMap<Key, u64>,
     /// The machine's addresses, sorted.
@@ -27,7 +27,7 @@ pub(super) struct View {
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct NeighbourEntry {
     pub(super) mac: Mac,
     /// Whether the kernel should confirm it once it is used.
     pub(super) is_stale: AtomicBool,

@@ -28,7 +28,7 @@ impl core::fmt::Display for Wanted {
 }
 
 /// A source and the ports that it feeds.
-pub struct Feed {
+pub struct PortSource {
     source: Box<dyn Source>,
     /// Its name in messages.
     name: String,
@@ -36,7 +36,7 @@ pub struct Feed {
     ports: Vec<(Option<Wanted>, u16)>,
 }
 
-impl Feed {
+impl PortSource {
     /// All frames of `source`, called `name` in messages, come in at port `port`.
     pub fn whole(source: Box<dyn Source>, name: impl Into<String>, port: u16) -> Self {
         Self { source, name: name.into(), ports: vec![(None, port)] }
@@ -78,7 +78,7 @@ struct Leg {
     heads: Vec<Head>,
     /// Frames of interfaces that feed no port.
     skipped: u64,
-    state: State,
+    state: SourceState,
 }
 
 /// The interfaces of a source and the ports that they feed.
@@ -97,7 +97,7 @@ enum Known {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SourceState {
     Open,
     Idle(Duration),
     Ended,
@@ -119,7 +119,7 @@ const SKIPPED_BURSTS_MAX: usize = 64;
 
 impl Merged {
     /// The frames of `feeds`, whose interfaces are called as `names` has the ports.
-    pub fn new(feeds: Vec<Feed>, names: impl IntoIterator<Item = String>) -> Self {
+    pub fn new(feeds: Vec<PortSource>, names: impl IntoIterator<Item = String>) -> Self {
         let interfaces = InterfaceNames::default();
         names.into_iter().for_each(|name| interfaces.push(Some(name)));
         let mut legs: Vec<Leg> = feeds.into_iter().map(Leg::new).collect();
@@ -141,7 +141,7 @@ impl Merged {
                 let (of, error) = (leg.name.clone(), Box::new(error));
                 return Err(SourceError::Of { of, error });
             }
-            if let (State::Idle(own), true) = (leg.state, leg.heads.is_empty()) {
+            if let (SourceState::Idle(own), true) = (leg.state, leg.heads.is_empty()) {
                 wait = Some(wait.map_or(own, |wait: Duration| wait.min(own)));
             }
         }
@@ -159,7 +159,7 @@ fn earliest(legs: &[Leg], given: &[usize], is_live: bool) -> Option<usize> {
     let mut first: Option<(Instant, usize)> = None;
     for (number, (leg, &given)) in legs.iter().zip(given).enumerate() {
         match leg.heads.get(given) {
-            None if is_live || leg.state == State::Ended => {}
+            None if is_live || leg.state == SourceState::Ended => {}
             None => return None,
             Some(head) if first.is_none_or(|(earliest, _)| head.timestamp < earliest) => {
                 first = Some((head.timestamp, number));
@@ -275,9 +275,9 @@ impl Live for Merged {
 }
 
 impl Leg {
-    fn new(Feed { source, name, ports }: Feed) -> Self {
+    fn new(PortSource { source, name, ports }: PortSource) -> Self {
         let interfaces = Interfaces { ports, names: source.interfaces(), known: Vec::new() };
-        let (bytes, heads, skipped, state) = (Vec::new(), Vec::new(), 0, State::Open);
+        let (bytes, heads, skipped, state) = (Vec::new(), Vec::new(), 0, SourceState::Open);
         Self { source, name, interfaces, bytes, heads, skipped, state }
     }
 
@@ -298,19 +298,19 @@ impl Leg {
     /// Takes the source's next burst if none of its frames waits.
     fn fill(&mut self) -> Result<(), SourceError> {
         for _ in 0..SKIPPED_BURSTS_MAX {
-            if self.state == State::Ended || !self.heads.is_empty() {
+            if self.state == SourceState::Ended || !self.heads.is_empty() {
                 return Ok(());
             }
             let mut burst = Burst::new();
             match self.source.burst(&mut burst) {
-                Ok(Given::Frames) => self.state = State::Open,
+                Ok(Given::Frames) => self.state = SourceState::Open,
                 Ok(Given::Idle(wait)) => {
-                    self.state = State::Idle(wait);
+                    self.state = SourceState::Idle(wait);
                     return Ok(());
                 }
-                Ok(Given::End) => self.state = State::Ended,
+                Ok(Given::End) => self.state = SourceState::Ended,
                 Err(error) => {
-                    self.state = State::Ended;
+                    self.state = SourceState::Ended;
                     return Err(error);
                 }
             }
@@ -325,15 +325,15 @@ impl Leg {
                 self.heads.push(Head { start, len, timestamp, wire_len, link, port });
             }
         }
-        if self.heads.is_empty() && self.state == State::Open {
-            self.state = State::Idle(Duration::ZERO);
+        if self.heads.is_empty() && self.state == SourceState::Open {
+            self.state = SourceState::Idle(Duration::ZERO);
         }
         Ok(())
     }
 
     /// The interfaces that the source, which was read to its end, does not have.
     fn missing(&self) -> Vec<String> {
-        if self.state != State::Ended {
+        if self.state != SourceState::Ended {
             return Vec::new();
         }
         let missing = self.interfaces.missing();

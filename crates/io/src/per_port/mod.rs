@@ -9,5 +9,5 @@ mod sinks;
 #[cfg(test)]
 mod tests;
 
-pub use merged::{Feed, Merged, Wanted};
+pub use merged::{Merged, PortSource, Wanted};
 pub use sinks::PortSinks;

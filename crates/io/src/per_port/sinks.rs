@@ -77,6 +77,10 @@ impl Sink for PortSinks {
         self.sinks.iter().any(|sink| sink.wants_frames())
     }
 
+    fn may_wait(&self) -> bool {
+        self.sinks.iter().any(|sink| sink.may_wait())
+    }
+
     fn wants_frames_of(&self, port: u16) -> bool {
         self.sinks[self.at(port)].wants_frames()
     }
@@ -95,9 +99,13 @@ impl Sink for PortSinks {
     }
 
     fn unwritten(&self) -> Unwritten {
-        self.sinks.iter().map(|sink| sink.unwritten()).fold(Unwritten::default(), |sum, own| {
-            Unwritten { frames: sum.frames + own.frames, bytes: sum.bytes + own.bytes }
-        })
+        let mut all = Unwritten::default();
+        self.sinks.iter().for_each(|sink| all.merge(&sink.unwritten()));
+        all
+    }
+
+    fn events(&mut self, tell: &mut dyn FnMut(String)) {
+        self.sinks.iter_mut().for_each(|sink| sink.events(tell));
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {

@@ -105,7 +105,7 @@ proptest! {
                 script.push((9, at, bytes.clone()));
                 expected.push((port, at, bytes));
             }
-            feeds.push(Feed::whole(Box::new(Script::new(script)), format!("p{port}"), port));
+            feeds.push(PortSource::whole(Box::new(Script::new(script)), format!("p{port}"), port));
         }
         // The sort is stable, so ties keep the order of ports and of each port's frames.
         expected.sort_by_key(|&(port, at, _)| (at, port));
@@ -118,7 +118,10 @@ proptest! {
 fn frames_that_go_back_in_time_keep_their_order() {
     let script = Script::new([(0, 9, vec![1]), (0, 2, vec![2]), (0, 5, vec![3])]);
     let other = Script::new([(0, 4, vec![4]), (0, 9, vec![5])]);
-    let feeds = vec![Feed::whole(Box::new(script), "a", 0), Feed::whole(Box::new(other), "b", 1)];
+    let feeds = vec![
+        PortSource::whole(Box::new(script), "a", 0),
+        PortSource::whole(Box::new(other), "b", 1),
+    ];
     let all = drain(&mut Merged::new(feeds, ["a".into(), "b".into()]), true);
     let bytes: Vec<u8> = all.iter().map(|(.., bytes)| bytes[0]).collect();
     assert_eq!(bytes, [4, 1, 2, 3, 5]);
@@ -134,7 +137,7 @@ fn interfaces_of_one_capture_feed_ports() {
         (Wanted::Name("eth7".into()), 2),
         (Wanted::Number(4), 3),
     ];
-    let feed = Feed::by_interface(Box::new(script), "both.pcapng", wanted);
+    let feed = PortSource::by_interface(Box::new(script), "both.pcapng", wanted);
     let mut merged = Merged::new(vec![feed], ["lan".into(), "wan".into()]);
     let all = drain(&mut merged, true);
     let expected = (0..200_u16).filter(|n| n % 4 != 2).map(|n| match n % 4 {
@@ -187,8 +190,10 @@ impl Live for Quiet {
 #[test]
 fn a_quiet_interface_holds_no_others() {
     let script = Script::new([(0, 1, vec![1]), (0, 2, vec![2])]);
-    let feeds =
-        vec![Feed::whole(Box::new(Quiet), "lan", 4), Feed::whole(Box::new(script), "wan", 1)];
+    let feeds = vec![
+        PortSource::whole(Box::new(Quiet), "lan", 4),
+        PortSource::whole(Box::new(script), "wan", 1),
+    ];
     let mut merged = Merged::new(feeds, ["a".into(), "b".into()]);
     for by_burst in [false, true, true] {
         let mut burst = Burst::new();
@@ -222,8 +227,8 @@ fn a_quiet_interface_holds_no_others() {
 fn an_error_names_its_source() {
     let bad = Script { fails: true, ..Script::new([]) };
     let feeds = vec![
-        Feed::whole(Box::new(Script::new([(0, 1, vec![1])])), "a", 0),
-        Feed::whole(Box::new(bad), "b.pcap", 1),
+        PortSource::whole(Box::new(Script::new([(0, 1, vec![1])])), "a", 0),
+        PortSource::whole(Box::new(bad), "b.pcap", 1),
     ];
     let mut merged = Merged::new(feeds, ["a".into(), "b".into()]);
     assert_eq!(merged.next().unwrap_err().to_string(), "b.pcap: unplugged");

@@ -8,8 +8,8 @@ use std::os::fd::RawFd;
 const FDS_MAX: usize = 64;
 
 /// Waits until one of `fds` is readable or reports an error, or a signal arrives, at most `limit`.
-/// Only the first 64 descriptors count.
-pub fn wait_readable(fds: &[RawFd], limit: Duration) {
+/// Only the first 64 descriptors count. Returns whether one has an error.
+pub fn wait_readable(fds: &[RawFd], limit: Duration) -> bool {
     let none = libc::pollfd { fd: -1, events: 0, revents: 0 };
     let mut polled = [none; FDS_MAX];
     for (slot, fd) in polled.iter_mut().zip(fds) {
@@ -22,5 +22,6 @@ pub fn wait_readable(fds: &[RawFd], limit: Duration) {
     let count = fds.len().min(FDS_MAX) as libc::nfds_t;
     // SAFETY: `polled` has at least `count` entries that the system may write to, and `limit` is
     // whole. There is no mask of signals. Descriptors that are closed are reported, not used.
-    unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const limit, ptr::null()) };
+    let found = unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const limit, ptr::null()) };
+    found > 0 && polled.iter().any(|polled| polled.revents & !libc::POLLIN != 0)
 }

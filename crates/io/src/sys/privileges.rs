@@ -1,8 +1,12 @@
 //! The user and the capabilities of the process: setresuid(2), capabilities(7), prctl(2).
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString};
+use std::fs;
 use std::io;
 use std::ptr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use libc::{c_char, gid_t, uid_t};
 
@@ -57,7 +61,8 @@ pub fn is_root() -> bool {
 /// Capabilities that a thread keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// To open interfaces: CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, as far as it has them.
+    /// To open interfaces: CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK for the memory of
+    /// AF_XDP sockets, as far as it has them.
     OpenInterfaces,
     /// To make the kernel resolve neighbours: CAP_NET_ADMIN.
     ResolveNeighbours,
@@ -70,9 +75,10 @@ impl Rights {
     fn masks(self) -> [u32; 2] {
         const NET_ADMIN: u32 = 1 << 12;
         const NET_RAW: u32 = 1 << 13;
+        const IPC_LOCK: u32 = 1 << 14;
         const BPF: u32 = 1 << (39 - 32);
         match self {
-            Self::OpenInterfaces => [NET_ADMIN | NET_RAW, BPF],
+            Self::OpenInterfaces => [NET_ADMIN | NET_RAW | IPC_LOCK, BPF],
             Self::ResolveNeighbours => [NET_ADMIN, 0],
             Self::None => [0, 0],
         }
@@ -80,7 +86,7 @@ impl Rights {
 }
 
 /// Makes the process that of `user` and its groups. The calling thread may still open interfaces,
-/// if it could before; other threads keep no capability.
+/// if it could before. For other threads see [`give_up_in_other_threads`].
 ///
 /// # Errors
 /// The process may not do that: it needs root, or CAP_SETUID and CAP_SETGID.
@@ -121,6 +127,90 @@ pub fn keep(rights: Rights) -> io::Result<()> {
     });
     // SAFETY: the same.
     check(unsafe { libc::syscall(libc::SYS_capset, &header, &kept) } as i32)
+}
+
+/// How long all other threads may take to give up their capabilities.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Does for all other threads of the process as [`keep`] with [`Rights::None`] does for its own:
+/// drivers of devices start some early. Returns how many did not answer, since they block all
+/// signals.
+///
+/// # Errors
+/// The system's; `/proc` must be there.
+pub fn give_up_in_other_threads() -> io::Result<usize> {
+    // SAFETY: it only reads.
+    let own = unsafe { libc::gettid() };
+    let signal = catch_free_signal()?;
+    let (started, mut asked) = (Instant::now(), HashSet::new());
+    loop {
+        let left = with_rights(own)?;
+        if left.is_empty() || started.elapsed() > PATIENCE {
+            return Ok(left.len());
+        }
+        for thread in left {
+            if asked.insert(thread) {
+                // A thread may have ended.
+                // SAFETY: the signal has a handler, which only gives up rights.
+                let _ = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) };
+            }
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// The other threads that may gain rights, or have some without being root.
+fn with_rights(own: i32) -> io::Result<Vec<i32>> {
+    let is_root = is_root();
+    let mut left = Vec::new();
+    for task in fs::read_dir("/proc/self/task")? {
+        let task = task?;
+        let number = task.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(number) = number.filter(|number| *number != own) else { continue };
+        // A thread may have ended.
+        let Ok(status) = fs::read_to_string(task.path().join("status")) else { continue };
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let has_none = field("CapPrm:").is_some_and(|set| set.bytes().all(|digit| digit == b'0'));
+        if field("NoNewPrivs:") != Some("1") || !(is_root || has_none) {
+            left.push(number);
+        }
+    }
+    Ok(left)
+}
+
+/// Gives a signal that has no handler one that gives up the rights of the thread it interrupts. It
+/// stays, since a thread may be interrupted late.
+fn catch_free_signal() -> io::Result<i32> {
+    for signal in (libc::SIGRTMIN()..=libc::SIGRTMAX()).rev() {
+        // SAFETY: the structure is plain; all zero is a valid one.
+        let (mut was, mut new): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+        // SAFETY: it only reads the handler.
+        check(unsafe { libc::sigaction(signal, ptr::null(), &mut was) })?;
+        let handler: extern "C" fn(i32) = give_up;
+        if was.sa_sigaction != libc::SIG_DFL && was.sa_sigaction != handler as usize {
+            continue;
+        }
+        (new.sa_sigaction, new.sa_flags) = (handler as usize, libc::SA_RESTART | libc::SA_ONSTACK);
+        // SAFETY: the handler makes system calls only, and keeps the thread's error number.
+        unsafe {
+            libc::sigfillset(&mut new.sa_mask);
+            check(libc::sigaction(signal, &new, ptr::null_mut()))?;
+        }
+        return Ok(signal);
+    }
+    Err(io::Error::other("no signal is free"))
+}
+
+extern "C" fn give_up(_: i32) {
+    // SAFETY: each thread has an error number of its own.
+    let number = unsafe { libc::__errno_location() };
+    // SAFETY: the same.
+    let before = unsafe { *number };
+    // A thread that kept some is found by its status.
+    let _ = keep(Rights::None);
+    // SAFETY: the same.
+    unsafe { *number = before };
 }
 
 const CAPABILITIES_V3: u32 = 0x2008_0522;
@@ -166,15 +256,40 @@ mod tests {
         // A thread of its own: others of the test go on as they are.
         let of_thread = || {
             let dropped = keep(Rights::None);
-            let status = std::fs::read_to_string("/proc/thread-self/status").expect("a status");
+            let status = fs::read_to_string("/proc/thread-self/status").expect("a status");
             let field = |name: &str| {
                 let line = status.lines().find_map(|line| line.strip_prefix(name));
                 line.map(|value| value.trim().to_owned())
             };
             (dropped.is_ok(), field("NoNewPrivs:"), field("CapEff:"))
         };
-        let (dropped, no_new, effective) = std::thread::spawn(of_thread).join().expect("a thread");
+        let (dropped, no_new, effective) = thread::spawn(of_thread).join().expect("a thread");
         assert!(dropped && no_new.as_deref() == Some("1"));
         assert!(is_root() || effective.as_deref() == Some("0000000000000000"));
+    }
+
+    #[test]
+    fn other_threads_give_up_capabilities_wherever_they_wait() {
+        let own = "other_threads_give_up_capabilities_wherever_they_wait";
+        // All threads change: a process of its own keeps other tests as they are.
+        if std::env::var_os("OWN_PROCESS").is_none() {
+            let program = std::env::current_exe().expect("a program");
+            let mut test = std::process::Command::new(program);
+            let ended = test.args([own, "--test-threads=2"]).env("OWN_PROCESS", "1").output();
+            let ended = ended.expect("a process");
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+            return;
+        }
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let waits = thread::spawn(move || ends.recv().is_ok());
+        // SAFETY: it only reads.
+        let me = unsafe { libc::gettid() };
+        assert!(!with_rights(me).expect("threads").is_empty(), "it runs beside others");
+        assert_eq!(give_up_in_other_threads().expect("an answer"), 0);
+        assert_eq!(give_up_in_other_threads().expect("an answer"), 0, "also once more");
+        assert!(with_rights(me).expect("threads").is_empty());
+        assert!(!waits.is_finished(), "it waits as before");
+        drop(end);
+        assert!(!waits.join().expect("a thread"));
     }
 }

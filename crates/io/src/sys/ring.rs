@@ -93,6 +93,27 @@ impl Ring {
         }
     }
 
+    /// Gives `socket` a ring for longer frames instead of this one. Frames in this one, and those
+    /// that arrive meanwhile, are lost. If it fails, the ring has no slots.
+    pub(crate) fn remake(
+        &mut self,
+        socket: &PacketSocket,
+        frame_len: usize,
+        bytes: usize,
+    ) -> io::Result<()> {
+        // The system frees a ring that is not mapped.
+        *self = Self::without_slots();
+        let none =
+            tpacket_req { tp_block_size: 0, tp_block_nr: 0, tp_frame_size: 0, tp_frame_nr: 0 };
+        socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &none)?;
+        *self = Self::new(socket, frame_len, bytes)?;
+        Ok(())
+    }
+
+    const fn without_slots() -> Self {
+        Self { memory: NonNull::dangling(), len: 0, slot_len: 0, slots: 0, start: 0, held: 0 }
+    }
+
     /// Takes the next slot if the system has filled it. It stays ours until [`Ring::release`].
     pub(crate) fn take(&mut self) -> Option<Slot> {
         if self.held == self.slots {
@@ -158,8 +179,11 @@ impl Ring {
 
     /// A part of a slot, if the slot is ours and has it.
     fn part(&self, slot: &Slot, start: usize, len: usize) -> Option<(*mut u8, usize)> {
+        if slot.at >= self.slots {
+            return None;
+        }
         let ahead = (slot.at + self.slots - self.start) % self.slots;
-        let is_ours = slot.at < self.slots && ahead < self.held;
+        let is_ours = ahead < self.held;
         let fits = start.checked_add(len).is_some_and(|end| end <= self.slot_len);
         // SAFETY: the part ends in the slot.
         (is_ours && fits).then(|| (unsafe { self.place(slot.at).add(start) }, len))
@@ -180,6 +204,9 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        if self.len == 0 {
+            return;
+        }
         // SAFETY: it is the mapping of `new`; all references into it have ended.
         unsafe { libc::munmap(self.memory.as_ptr().cast::<c_void>(), self.len) };
     }

@@ -15,11 +15,11 @@ use super::mapping::Mapping;
 ///
 /// # Safety
 /// Any bytes are a value of it.
-pub(super) unsafe trait Entry: Copy {}
+pub(super) unsafe trait RingEntry: Copy {}
 // SAFETY: a number.
-unsafe impl Entry for u64 {}
+unsafe impl RingEntry for u64 {}
 // SAFETY: numbers.
-unsafe impl Entry for libc::xdp_desc {}
+unsafe impl RingEntry for libc::xdp_desc {}
 
 /// The memory of a ring.
 struct Shared<T> {
@@ -47,7 +47,7 @@ pub(super) struct Consumer<T> {
     written: u32,
 }
 
-impl<T: Entry> Shared<T> {
+impl<T: RingEntry> Shared<T> {
     /// Maps the ring of `fd` with `count` entries, a power of two.
     fn map(
         fd: RawFd,
@@ -84,7 +84,7 @@ impl<T: Entry> Shared<T> {
     }
 }
 
-impl<T: Entry> Producer<T> {
+impl<T: RingEntry> Producer<T> {
     pub(super) fn map(
         fd: RawFd,
         page: libc::off_t,
@@ -127,7 +127,7 @@ impl<T: Entry> Producer<T> {
     }
 }
 
-impl<T: Entry> Consumer<T> {
+impl<T: RingEntry> Consumer<T> {
     pub(super) fn map(
         fd: RawFd,
         page: libc::off_t,

@@ -150,6 +150,12 @@ impl XdpReceiver {
         self.socket.fd.as_raw_fd()
     }
 
+    /// Whether the socket has a pending error, which it then no longer has.
+    pub(crate) fn has_error(&self) -> bool {
+        get_at::<c_int>(&self.socket.fd, libc::SOL_SOCKET, libc::SO_ERROR)
+            .is_ok_and(|error| error != 0)
+    }
+
     /// Returns all frames to the system, and takes up to `most`.
     #[inline]
     pub(crate) fn take(&mut self, most: usize) -> usize {
@@ -297,12 +303,16 @@ fn set_at<T: Copy>(fd: &OwnedFd, level: c_int, option: c_int, value: &T) -> io::
 
 /// An option's value, a structure of numbers.
 fn get<T: Copy>(fd: &OwnedFd, option: c_int) -> io::Result<T> {
+    get_at(fd, libc::SOL_XDP, option)
+}
+
+fn get_at<T: Copy>(fd: &OwnedFd, level: c_int, option: c_int) -> io::Result<T> {
     // SAFETY: it is plain numbers; all zero is a value of each.
     let mut value: T = unsafe { mem::zeroed() };
     let mut len = size_of::<T>() as socklen_t;
     let to = (&raw mut value).cast::<c_void>();
     // SAFETY: the system writes at most `len` bytes.
-    match unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, to, &raw mut len) } {
+    match unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, to, &raw mut len) } {
         0 if len as usize == size_of::<T>() => Ok(value),
         0 => Err(io::Error::other("the kernel is too old for AF_XDP")),
         _ => Err(io::Error::last_os_error()),

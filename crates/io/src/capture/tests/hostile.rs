@@ -89,9 +89,9 @@ fn what_is_cut_is_named() {
 
 /// Keeps what a writer writes.
 #[derive(Clone, Default)]
-pub(super) struct Kept(pub(super) Arc<Mutex<Vec<u8>>>);
+pub(super) struct SharedBytes(pub(super) Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Kept {
+impl io::Write for SharedBytes {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -110,7 +110,7 @@ fn any_frame() -> impl Strategy<Value = (Vec<u8>, u64, u32)> {
 proptest! {
     #[test]
     fn there_and_back(frames in vec(any_frame(), 0..30), link in 0_u16..=300) {
-        let kept = Kept::default();
+        let kept = SharedBytes::default();
         let link = LinkType::from_file(link);
         let mut writer = PcapWriter::from_writer(Box::new(kept.clone())).with_link(link);
         let mut expected = Vec::new();

@@ -1,0 +1,26 @@
+//! Reports of a capture that cannot be written for a while.
+
+/// The last report about a capture.
+pub(super) struct Trouble {
+    name: String,
+    told: Option<String>,
+}
+
+impl Trouble {
+    /// That of the capture called `name`.
+    pub(super) fn of(name: String) -> Self {
+        Self { name, told: None }
+    }
+
+    /// Reports why packets are lost now, if they are, unless that was reported last.
+    pub(super) fn report(&mut self, why: Option<&str>, tell: &mut dyn FnMut(String)) {
+        if self.told.as_deref() == why {
+            return;
+        }
+        tell(match why {
+            Some(why) => format!("{} loses packets: {why}", self.name),
+            None => format!("{} is written again", self.name),
+        });
+        self.told = why.map(str::to_owned);
+    }
+}
