@@ -106,6 +106,11 @@ impl Backpressure {
         }
     }
 
+    /// Its time starts at `now_ns`; nothing has happened before.
+    pub fn handle_start(&mut self, now_ns: u64) {
+        self.started_ns = self.advance(now_ns);
+    }
+
     /// Holds `node` from the start on, until [`Backpressure::handle_operator`] releases it.
     pub fn start_paused(&mut self, node: NodeId) {
         self.handle_operator(node, true, self.started_ns);

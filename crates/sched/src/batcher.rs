@@ -62,6 +62,8 @@ pub use limits::LaunchLimits;
 #[derive(Debug)]
 pub struct Batcher {
     limits: LaunchLimits,
+    /// The limits by which launches are closed: `limits`, or a target below them.
+    closing: LaunchLimits,
     forming: Forming,
     /// Closed, waiting for a stream.
     closed: VecDeque<Launch>,
@@ -88,8 +90,16 @@ impl Batcher {
             closed_ever: 0,
             held_batches: 0,
             held_bytes: 0,
+            closing: limits,
             limits,
         }
+    }
+
+    /// Closes launches at so many bytes, and at a wait of `delay_ns` by their oldest packet. No
+    /// launch has more bytes than [`LaunchLimits::bytes_max`].
+    pub fn handle_target(&mut self, bytes: usize, delay_ns: u64) {
+        self.closing.bytes_max = bytes.clamp(1, self.limits.bytes_max);
+        self.closing.delay_max_ns = delay_ns;
     }
 
     /// Its bounds, as they are kept.
@@ -136,13 +146,13 @@ impl Batcher {
     /// Takes a batch; only when there is room.
     pub fn handle_batch(&mut self, load: &Load) {
         debug_assert!(self.has_room(), "room was asked for");
-        if !self.forming.fits(load, &self.limits) {
+        if !self.forming.fits(load, &self.closing) {
             self.close(Closed::Full);
         }
         self.forming.add(load);
         self.held_batches += 1;
         self.held_bytes = self.held_bytes.saturating_add(load.bytes);
-        if self.forming.is_full(&self.limits) {
+        if self.forming.is_full(&self.closing) {
             self.close(Closed::Full);
         }
     }
@@ -224,7 +234,7 @@ impl Batcher {
         match self.forming.batches {
             0 => None,
             _ if !self.has_room() => Some(Closed::NoRoom),
-            _ => (self.forming.due_ns(&self.limits) <= now_ns).then_some(Closed::Due),
+            _ => (self.forming.due_ns(&self.closing) <= now_ns).then_some(Closed::Due),
         }
     }
 
@@ -233,7 +243,7 @@ impl Batcher {
         if self.forming.batches > 0 && !self.has_room() {
             return 0;
         }
-        self.forming.due_ns(&self.limits)
+        self.forming.due_ns(&self.closing)
     }
 
     fn close(&mut self, why: Closed) {

@@ -39,8 +39,8 @@ pub use backpressure::{
 };
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
 pub use plan::{
-    Crossing, Dearer, Event, FieldCosts, Kept, Leftover, LinkCosts, Misfit, Mode, Plan,
-    PlannedFunction, Problem, RowBytes, Step, Touch, Way, WholeBytes, Widths,
+    Aim, CopyTimes, Crossing, Dearer, Event, FieldCosts, Leftover, LinkCosts, Misfit, Mode, Plan,
+    PlanStep, PlannedFunction, Problem, RowBytes, Touch, UncrossedField, Way, WholeBytes, Widths,
 };
 pub use profile::{FieldSpeeds, GatherSpeeds, LinkSpeeds, Profile};
 pub use remote_signals::{
@@ -48,8 +48,8 @@ pub use remote_signals::{
     Reception, SignalCounts, SignalRefusal, VERSION as SIGNAL_VERSION, body as signal_body,
 };
 pub use routes::{
-    Destination, Entry, From as RouteFrom, PATHS_MAX, Route, RouteError, RouteMistake, RouteTable,
-    RoutedFunction, Routes, To as RouteTo,
+    Destination, From as RouteFrom, PATHS_MAX, Route, RouteEntry, RouteError, RouteMistake,
+    RouteTable, RoutedFunction, Routes, To as RouteTo,
 };
 pub use stream_count::StreamCount;
 pub use vgpu_profile::{Admitted, Division, Gpu, ProfileError, VgpuProfile};

@@ -6,25 +6,43 @@
 //!   evidence. A paused or starved period measures the traffic, not the device, so it is ignored.
 //! - An overload that lasts two ticks leads to a placement that carries more at once.
 //! - Otherwise a placement stays for [`MonitorSettings::stay_ns`]. Another one must then be better
-//!   by [`MonitorSettings::gain`] at the highest rate in that time, for two ticks.
+//!   by [`MonitorSettings::gain`] at the highest rate in that time, or exceed fewer limits, for two
+//!   ticks.
 //! - If an overload soon undoes such a change, the next stay is twice as long, up to 16 times.
 //! - A new policy applies at the next tick.
+//! - Devices that refused a move are chosen again after the shortest stay, then after twice as long
+//!   each time, up to 16 times.
+//! - Launch sizes and deadlines follow the latest rates without a move ([`Monitor::launches`]).
 //!
 //! Placements are made for a load that is higher than the present one by a tenth.
+//! A search that finds no change is repeated after the shortest stay, or if a rate moves by 5 %.
 
 mod auto_batch;
+mod decision;
 mod demand;
+mod launches;
+mod load;
+mod refused;
+mod renewed;
+mod settings;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Ordering;
+
 pub use auto_batch::{AutoBatch, BatchDecision, LaunchSize, Wait};
+pub use decision::{Decision, Reason};
 pub use demand::{ChainObserved, Observed};
+pub use settings::{MonitorSettings, PlacementLimits};
 
 use crate::placement::{
-    ChainDemand, Placement, PlacementError, PlacementPolicy, PlacementProblem, Site,
+    ChainDemand, Missed, Placement, PlacementError, PlacementPolicy, PlacementProblem, Site,
 };
 use crate::work_profile::{Measurement, WorkProfile};
 use demand::Demand;
+use launches::{KnownLaunches, is_near};
+use load::KnownLoad;
+use refused::Refused;
 
 /// The load for which placements are made, as a factor of the present one.
 const HEADROOM: f64 = 1.1;
@@ -32,49 +50,10 @@ const HEADROOM: f64 = 1.1;
 const CONFIRMED: u32 = 2;
 /// A share of flows that moves by less is no reason to change anything.
 const SHARE_MOVED: f64 = 0.05;
+/// A rate that moves by less is no reason to search again.
+const RATE_MOVED: f64 = 0.05;
 /// The longest stay, as a factor of the shortest.
 const STAYS_MAX: u64 = 16;
-
-/// When the monitor decides.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MonitorSettings {
-    /// Time between ticks.
-    pub tick_ns: u64,
-    /// How long a placement stays, unless it is overloaded.
-    pub stay_ns: u64,
-    /// The part by which another placement must be better.
-    pub gain: f64,
-}
-
-impl Default for MonitorSettings {
-    fn default() -> Self {
-        Self { tick_ns: 1_000_000_000, stay_ns: 10_000_000_000, gain: 0.1 }
-    }
-}
-
-/// The limits of placements; see [`PlacementProblem`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PlacementLimits {
-    /// The longest delay of a packet.
-    pub delay_ns_max: Option<f64>,
-    /// The most power of all devices.
-    pub power_w_max: Option<f64>,
-    /// Lanes of the CPU.
-    pub lanes_max: usize,
-}
-
-/// Why the placement changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// There was none.
-    Start,
-    /// The policy changed.
-    Policy,
-    /// The last one did not carry the load.
-    Overload,
-    /// This one is better.
-    Better,
-}
 
 /// See the module. One [`handle_tick`](Self::handle_tick) every [`MonitorSettings::tick_ns`].
 #[derive(Debug)]
@@ -85,21 +64,40 @@ pub struct Monitor {
     demand: Demand,
     policy: PlacementPolicy,
     placed: Option<Placed>,
-    policy_changed: bool,
+    /// The placement before the last decision, until the next tick.
+    former: Option<Former>,
+    refused: Option<Refused>,
+    decision: Option<Decision>,
+    /// Why it decides at the next tick.
+    asked: Option<Reason>,
     overloaded_ticks: u32,
     better_ticks: u32,
     /// The present stay, as a factor of the shortest.
     stays: u64,
+    settled: Option<Settled>,
+    searches: u64,
+    known_load: Option<KnownLoad>,
+    known_launches: Option<KnownLaunches>,
     next_tick_ns: u64,
 }
 
 #[derive(Debug)]
 struct Placed {
     placement: Placement,
-    /// Packets a second of all chains for which it was made.
-    packets_per_s: f64,
     since_ns: u64,
     reason: Reason,
+}
+
+/// The placement before a decision, if there was one.
+#[derive(Debug)]
+struct Former(Option<Placed>);
+
+/// A search that found no change.
+#[derive(Debug)]
+struct Settled {
+    reason: Reason,
+    rates: Vec<f64>,
+    now_ns: u64,
 }
 
 impl Monitor {
@@ -119,10 +117,17 @@ impl Monitor {
             demand: Demand::new(chains, window),
             policy,
             placed: None,
-            policy_changed: false,
+            former: None,
+            refused: None,
+            decision: None,
+            asked: None,
             overloaded_ticks: 0,
             better_ticks: 0,
             stays: 1,
+            settled: None,
+            searches: 0,
+            known_load: None,
+            known_launches: None,
             next_tick_ns: 0,
         }
     }
@@ -137,15 +142,29 @@ impl Monitor {
         self.placed.as_ref().map(|placed| &placed.placement)
     }
 
+    /// How often it searched for a placement.
+    pub fn searches(&self) -> u64 {
+        self.searches
+    }
+
     /// When the next tick is due.
     pub fn poll_timeout(&self) -> u64 {
         self.next_tick_ns
     }
 
-    /// Another policy, from the next tick.
+    /// Decides by this policy at the next tick.
     pub fn handle_policy(&mut self, policy: PlacementPolicy) {
-        self.policy_changed |= policy != self.policy;
+        self.asked = Some(Reason::Policy);
+        self.refused = None;
+        self.known_launches = None;
         self.policy = policy;
+    }
+
+    /// The mean length of a chain's frames in the period that comes next, in bytes.
+    pub fn handle_packet_len(&mut self, chain: usize, bytes: u32) {
+        if bytes > 0 && self.demand.observe_len(chain, bytes) {
+            (self.known_load, self.known_launches, self.settled) = (None, None, None);
+        }
     }
 
     /// A period of all chains, and the figures of functions in it. Rates of figures are those at
@@ -161,59 +180,69 @@ impl Monitor {
         now_ns: u64,
     ) -> Result<Option<Reason>, PlacementError> {
         self.next_tick_ns = now_ns.saturating_add(self.settings.tick_ns);
+        self.observe(chains, figures);
+        self.accept();
+        let urgent = self.urgent(now_ns);
+        let rates = match urgent {
+            Some(_) => self.demand.latest(),
+            None => self.demand.peak(),
+        };
+        let reason = urgent.unwrap_or(Reason::Better);
+        let is_due = urgent.is_some() || self.has_stayed(now_ns);
+        if !is_due || self.is_settled(reason, &rates, now_ns) {
+            return Ok(None);
+        }
+        self.searches += 1;
+        self.known_load = None;
+        let next = match urgent {
+            Some(Reason::Overload) => self.relief(&rates)?,
+            Some(_) => Some(self.solve(None, &rates)?),
+            None => self.better(&rates)?,
+        };
+        let is_asked = self.asked.take().is_some();
+        let next = next.filter(|next| self.may_move(next, now_ns));
+        let Some(placement) = next else {
+            let is_undecided = self.better_ticks == 1 || is_asked;
+            self.settled = (!is_undecided).then_some(Settled { reason, rates, now_ns });
+            return Ok(None);
+        };
+        self.settled = None;
+        self.decision = Some(self.explain(reason, &placement, &rates));
+        (self.overloaded_ticks, self.better_ticks) = (0, 0);
+        self.back_off(reason, now_ns);
+        let placed = Placed { placement, since_ns: now_ns, reason };
+        self.former = Some(Former(self.placed.replace(placed)));
+        Ok(Some(reason))
+    }
+
+    /// Takes a period of all chains and learns from it, without a decision.
+    pub fn observe(&mut self, chains: &[ChainObserved], figures: &[Measurement]) {
         self.demand.observe(chains);
         for figure in figures {
             self.learn(figure, chains);
         }
-        let reason = self.urgent();
-        let (next, reason) = match reason {
-            Some(reason) => (Some(self.place(self.demand.latest())?), reason),
-            None => (self.better(now_ns)?, Reason::Better),
-        };
-        let Some((placement, packets_per_s)) = next else { return Ok(None) };
-        self.policy_changed = false;
-        if self.placement().is_some_and(|old| is_alike(&old.sites, &placement.sites)) {
-            return Ok(None);
-        }
-        (self.overloaded_ticks, self.better_ticks) = (0, 0);
-        self.back_off(reason, now_ns);
-        self.placed = Some(Placed { placement, packets_per_s, since_ns: now_ns, reason });
-        Ok(Some(reason))
-    }
-
-    /// Takes a figure of a function in a chain that ran all the time.
-    fn learn(&mut self, new: &Measurement, chains: &[ChainObserved]) {
-        let is_running = |(demand, chain): (&ChainDemand, &ChainObserved)| {
-            chain.observed == Observed::Running && demand.functions.contains(&new.pair.0)
-        };
-        if !self.demand.chains().iter().zip(chains).any(is_running) {
-            return;
-        }
-        let mut new = *new;
-        let old = self.profile.alone(new.pair, new.launch_packets, new.packet_len);
-        if let (Some(old), None) = (old, new.beside) {
-            let bounded = |new: f64, old: f64| new.clamp(old / 2.0, old * 2.0);
-            new.figures.bits_per_s = bounded(new.figures.bits_per_s, old.bits_per_s);
-            new.figures.latency_ns = bounded(new.figures.latency_ns, old.latency_ns);
-        }
-        // An unsound figure changes nothing.
-        let _ = self.profile.merge(&new);
     }
 
     /// Whether to decide now, regardless of how long the placement stayed.
-    fn urgent(&mut self) -> Option<Reason> {
-        let Some(placed) = &self.placed else { return Some(Reason::Start) };
-        let load = placed.placement.figures.load * self.demand.total() / placed.packets_per_s;
-        self.overloaded_ticks = if load > 1.0 { self.overloaded_ticks + 1 } else { 0 };
-        match (self.policy_changed, self.overloaded_ticks >= CONFIRMED) {
-            (true, _) => Some(Reason::Policy),
-            (_, true) => Some(Reason::Overload),
-            _ => None,
+    fn urgent(&mut self, now_ns: u64) -> Option<Reason> {
+        if self.placed.is_none() {
+            return Some(Reason::Start);
         }
+        let load = self.present_load();
+        self.overloaded_ticks = if load > 1.0 { self.overloaded_ticks + 1 } else { 0 };
+        let is_overloaded = self.overloaded_ticks >= CONFIRMED;
+        self.asked
+            .or_else(|| self.refused_request(now_ns))
+            .or(is_overloaded.then_some(Reason::Overload))
     }
 
     fn stay_ns(&self) -> u64 {
         self.settings.stay_ns.saturating_mul(self.stays)
+    }
+
+    fn has_stayed(&self, now_ns: u64) -> bool {
+        let since = self.placed.as_ref().map_or(now_ns, |placed| placed.since_ns);
+        now_ns.saturating_sub(since) >= self.stay_ns()
     }
 
     /// Stays longer after a change for the better that an overload undoes.
@@ -225,17 +254,41 @@ impl Monitor {
         }
     }
 
-    /// A placement that has been better for long enough.
-    fn better(&mut self, now_ns: u64) -> Result<Option<(Placement, f64)>, PlacementError> {
+    /// Whether the last search found no change, a short time ago at nearly the same rates.
+    fn is_settled(&self, reason: Reason, rates: &[f64], now_ns: u64) -> bool {
+        self.asked.is_none()
+            && self.settled.as_ref().is_some_and(|last| {
+                last.reason == reason
+                    && !self.is_retry_due(last.now_ns, now_ns)
+                    && now_ns.saturating_sub(last.now_ns) < self.settings.stay_ns
+                    && is_near(&last.rates, rates)
+            })
+    }
+
+    /// A placement that carries all packets at `rates`, or clearly more than the present one.
+    fn relief(&self, rates: &[f64]) -> Result<Option<Placement>, PlacementError> {
         let Some(placed) = &self.placed else { return Ok(None) };
-        let stayed_ns = now_ns.saturating_sub(placed.since_ns);
-        if stayed_ns < self.stay_ns() {
-            return Ok(None);
-        }
-        let other = self.place(self.demand.peak())?;
-        let own = self.fixed(&placed.placement, self.demand.peak())?;
-        let is_better = !is_alike(&placed.placement.sites, &other.0.sites)
-            && self.value(&other.0) < self.value(&own) * (1.0 - self.settings.gain);
+        let other = self.solve(None, rates)?;
+        let own = self.fixed(&placed.placement, rates)?.figures.load;
+        let load = other.figures.load;
+        Ok((load <= 1.0 || load < own * (1.0 - self.settings.gain)).then_some(other))
+    }
+
+    /// A placement that has been better at `rates` for long enough.
+    fn better(&mut self, rates: &[f64]) -> Result<Option<Placement>, PlacementError> {
+        let Some(placed) = &self.placed else { return Ok(None) };
+        let other = self.solve(None, rates)?;
+        let own = self.fixed(&placed.placement, rates)?;
+        let exceeded = |one: &Placement| {
+            let limits = one.missed.iter().filter(|missed| **missed != Missed::Load);
+            limits.count()
+        };
+        let gains = match exceeded(&other).cmp(&exceeded(&own)) {
+            Ordering::Less => true,
+            Ordering::Equal => self.value(&other) < self.value(&own) * (1.0 - self.settings.gain),
+            Ordering::Greater => false,
+        };
+        let is_better = gains && !is_alike(&placed.placement.sites, &other.sites);
         self.better_ticks = if is_better { self.better_ticks + 1 } else { 0 };
         Ok((self.better_ticks >= CONFIRMED).then_some(other))
     }
@@ -249,29 +302,24 @@ impl Monitor {
         }
     }
 
-    fn place(&self, rates: Vec<f64>) -> Result<(Placement, f64), PlacementError> {
-        self.solve(self.policy.clone(), rates)
-    }
-
-    /// The present devices at other rates.
-    fn fixed(&self, old: &Placement, rates: Vec<f64>) -> Result<Placement, PlacementError> {
-        let devices = |sites: &Vec<Site>| sites.iter().map(|site| site.device).collect();
-        let fixed = PlacementPolicy::Fixed(old.sites.iter().map(devices).collect());
-        Ok(self.solve(fixed, rates)?.0)
-    }
-
+    /// The best placement at `rates`, on these devices if they are given.
     fn solve(
         &self,
-        policy: PlacementPolicy,
-        rates: Vec<f64>,
-    ) -> Result<(Placement, f64), PlacementError> {
-        let chains = self.demand.at(&rates, HEADROOM);
+        devices: Option<Vec<Vec<usize>>>,
+        rates: &[f64],
+    ) -> Result<Placement, PlacementError> {
+        let chains = self.demand.at(rates, HEADROOM);
         let PlacementLimits { delay_ns_max, power_w_max, lanes_max } = self.limits;
-        let profile = &self.profile;
-        let chains = &chains;
-        let problem =
-            PlacementProblem { profile, chains, policy, delay_ns_max, power_w_max, lanes_max };
-        Ok((problem.place()?, rates.iter().sum::<f64>() * HEADROOM))
+        let problem = PlacementProblem {
+            profile: &self.profile,
+            chains: &chains,
+            policy: self.policy.clone(),
+            devices,
+            delay_ns_max,
+            power_w_max,
+            lanes_max,
+        };
+        problem.place()
     }
 }
 

@@ -3,15 +3,23 @@
 //!
 //! The work of functions comes from a [`WorkProfile`], with the slow-down beside the other
 //! functions on the device. Copies come from the synchronisation plan for these devices
-//! ([`Problem::plan`]). A function that was never measured on a device stays on the CPU.
+//! ([`Problem::plan`]). Once devices are chosen, the plan is chosen again by the aim that spares
+//! the resource with the highest load ([`crate::Aim`]). A function that was never measured on a
+//! device stays on the CPU.
 //!
 //! The *load* of a device is the share of its time that the chains need. A placement carries its
 //! chains while no load exceeds 1. Power is linear in the load. A device without functions counts
 //! as switched off, the CPU never does.
 //!
+//! Functions of one chain on the CPU take turns in a lane, so they do not lengthen each other's
+//! delay. On a device they do, since it has several launches at once, and so do other chains'.
+//!
 //! The search is exact for up to 20,000 combinations of devices and launch sizes on up to 256
 //! combinations of devices. Otherwise it improves the best of three starts step by step, with up to
 //! 10 plans, and [`Placement::gap`] bounds the distance from the best placement.
+//!
+//! Without `delay_ns_max` a launch waits for a millisecond at most. If fewer packets come in its
+//! wait than it holds, its figures are those of a launch of these packets.
 //!
 //! Limits that no placement keeps lead to the placement that exceeds them least, and
 //! [`Placement::missed`] names them.
@@ -69,7 +77,7 @@ impl PlacementPolicy {
 }
 
 /// A chain to place.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ChainDemand {
     /// Its functions, as the profile numbers them.
     pub functions: Vec<usize>,
@@ -82,6 +90,8 @@ pub struct ChainDemand {
     pub packets_per_s: f64,
     /// Bytes of a frame.
     pub packet_len: u32,
+    /// Lanes that divide its packets.
+    pub lanes: usize,
 }
 
 /// The input of a placement.
@@ -93,11 +103,13 @@ pub struct PlacementProblem<'a> {
     pub chains: &'a [ChainDemand],
     /// The aim.
     pub policy: PlacementPolicy,
+    /// The only device of each function, by chain and position. `None` leaves the choice.
+    pub devices: Option<Vec<Vec<usize>>>,
     /// The longest delay of a packet (`delay_us_max`).
     pub delay_ns_max: Option<f64>,
     /// The most power of all devices (`power_w_max`). Unknown power exceeds it.
     pub power_w_max: Option<f64>,
-    /// Lanes of the CPU.
+    /// Lanes of all chains that work at the same time.
     pub lanes_max: usize,
 }
 
@@ -137,6 +149,11 @@ impl fmt::Display for PlacementError {
 impl std::error::Error for PlacementError {}
 
 impl PlacementProblem<'_> {
+    /// Whether a function may be divided between the CPU and a device.
+    fn may_split(&self) -> bool {
+        self.devices.is_none() && self.policy.may_split()
+    }
+
     /// The best placement by the policy.
     ///
     /// # Errors

@@ -3,9 +3,9 @@
 //! they omit.
 //!
 //! The host's memory and each device's mirror hold a packet, and a field is *current* where its
-//! last value is. A function on a device makes one [`Step`]: the crossings to the device before its
-//! kernel, and those to the host after it. Functions on the host copy nothing, so each step brings
-//! the fields that the host needs until the next one.
+//! last value is. A function on a device makes one [`PlanStep`]: the crossings to the device before
+//! its kernel, and those to the host after it. Functions on the host copy nothing, so each step
+//! brings the fields that the host needs until the next one.
 //!
 //! To the device, where `needs` is what the kernel reads or writes in part:
 //!
@@ -32,14 +32,15 @@
 //! If a plan need not be *recoverable* ([`Problem::is_recoverable`]), fields stay current in a
 //! mirror alone until they are needed elsewhere. Any packet may have to be fetched from there,
 //! because a kernel left it to the host or flagged it. So two rules hold after every phase
-//! (`State::can_fetch`). At most one mirror has fields that the host lacks. That mirror also has
-//! every field that can't be gathered. Then the whole room comes from the mirror, and the host's
-//! newer fields are put back over it.
+//! (`CurrentFields::can_fetch`). At most one mirror has fields that the host lacks. That mirror
+//! also has every field that can't be gathered. Then the whole room comes from the mirror, and the
+//! host's newer fields are put back over it.
 //!
 //! [`Problem::plan`] gives the cheapest of these plans, or the plan of an older system ([`Mode`]).
 //! A plan is a shortest path: the sets of current places after a function are nodes, and the ways
-//! to cross are edges.
+//! to cross are edges. An edge takes time of the host and of links, and [`Aim`] weighs them.
 
+mod aim;
 mod baselines;
 mod cost;
 mod dearer;
@@ -54,9 +55,10 @@ mod tests;
 
 use warpline_packet::FieldSet;
 
+pub use aim::{Aim, CopyTimes};
 pub use cost::{FieldCosts, LinkCosts, Widths};
 pub use dearer::Dearer;
-pub use history::{Event, Kept};
+pub use history::{Event, UncrossedField};
 pub use leftover::Leftover;
 pub use problem::{Misfit, PlannedFunction, Problem, RowBytes, Touch, WholeBytes};
 
@@ -139,7 +141,7 @@ pub struct Crossing {
 
 /// The crossings for one function on a device with a memory of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
+pub struct PlanStep {
     /// The function's position in the chain.
     pub function: usize,
     /// Its device, as [`PlannedFunction::device`] names it.
@@ -162,7 +164,7 @@ pub struct Step {
     pub mirror_after: bool,
 }
 
-impl Step {
+impl PlanStep {
     /// Bytes a packet that cross to the device.
     pub fn to_device_bytes(&self) -> f64 {
         self.to_device.bytes + self.missing.bytes
@@ -178,7 +180,7 @@ impl Step {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// In the order of the chain.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     /// Its cost, in ns per packet.
     pub cost_ns: f64,
 }
@@ -186,25 +188,25 @@ pub struct Plan {
 impl Plan {
     /// Bytes a packet that cross to devices.
     pub fn to_device_bytes(&self) -> f64 {
-        self.steps.iter().map(Step::to_device_bytes).sum()
+        self.steps.iter().map(PlanStep::to_device_bytes).sum()
     }
 
     /// Bytes a packet that cross to the host.
     pub fn to_host_bytes(&self) -> f64 {
-        self.steps.iter().map(Step::to_host_bytes).sum()
+        self.steps.iter().map(PlanStep::to_host_bytes).sum()
     }
 
     /// The cost of bytes on links, in ns per packet. The rest is gathering, putting in place and
     /// waiting.
     pub fn link_ns(&self, problem: &Problem) -> f64 {
-        let of = |step: &Step| {
+        let of = |step: &PlanStep| {
             problem.links[step.device].link_ns(step.to_device_bytes(), step.to_host_bytes())
         };
         self.steps.iter().map(of).sum()
     }
 
     /// The step of function `position`, where it has one.
-    pub fn step(&self, position: usize) -> Option<&Step> {
+    pub fn step(&self, position: usize) -> Option<&PlanStep> {
         self.steps.iter().find(|step| step.function == position)
     }
 }

@@ -23,7 +23,7 @@ use graph::Graph;
 use paths::Paths;
 
 pub use error::{RouteError, RouteMistake};
-pub use table::{Destination, Entry, RouteTable};
+pub use table::{Destination, RouteEntry, RouteTable};
 
 /// Most paths of a chain.
 pub const PATHS_MAX: usize = 1 << 16;

@@ -38,6 +38,9 @@ pub enum Gpu {
 }
 
 impl Gpu {
+    /// All known GPUs.
+    pub const ALL: [Self; 2] = [Self::P100, Self::A100];
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -129,6 +132,24 @@ impl VgpuProfile {
     pub fn named(gpu: Gpu, name: &str) -> Result<&'static Self, ProfileError> {
         let unknown = || ProfileError::Unknown { gpu, name: name.to_owned() };
         Self::of(gpu).find(|profile| profile.name == name).ok_or_else(unknown)
+    }
+
+    /// The profile of `gpu` with the most tenants of `memory_bytes` each that share it in time.
+    /// With more tenants a device waits less for copies (vGPU study, section VI).
+    pub fn smallest(gpu: Gpu, memory_bytes: u64) -> Option<&'static Self> {
+        Self::smallest_of(memory_bytes, move |own| own.gpu == gpu && own.division == Division::Time)
+    }
+
+    /// The same of instances with cores and memory of their own.
+    pub fn smallest_instance(gpu: Gpu, memory_bytes: u64) -> Option<&'static Self> {
+        Self::smallest_of(memory_bytes, move |own| own.gpu == gpu && own.division != Division::Time)
+    }
+
+    fn smallest_of(memory_bytes: u64, is_meant: impl Fn(&Self) -> bool) -> Option<&'static Self> {
+        let all = Self::ALL.iter().filter(|own| is_meant(own));
+        let fitting = all.filter(|own| own.memory_bytes() >= memory_bytes);
+        // Of equal memory, the instance with fewer cores.
+        fitting.min_by_key(|own| (own.memory_gb, std::cmp::Reverse(own.slots_max)))
     }
 
     /// Memory of a slot.

@@ -8,7 +8,8 @@
 //!
 //! Between measured sizes, times are linear: a launch takes a fixed time and a time for each
 //! packet. Throughput then rises or falls evenly between two measurements. A smaller launch than
-//! any measured takes as long as the smallest, and a larger one has the throughput of the largest.
+//! any measured continues the line of the smallest two, down to the time in proportion to the
+//! smallest. A larger one has the throughput of the largest.
 //!
 //! ```
 //! use warpline_sched::work_profile::{Figures, Measurement, WorkProfile};

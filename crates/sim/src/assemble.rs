@@ -12,6 +12,7 @@ use crate::load::Load;
 use crate::model::{ChainModel, DeviceModel, DeviceSharing, LinkModel, Scenario};
 use crate::profile_file::WorkFile;
 use crate::traffic::{Arrivals, Traffic};
+use crate::ways::Ways;
 pub(crate) use place::Placed;
 
 /// A function of a chain.
@@ -46,6 +47,11 @@ pub struct AskedChain {
     pub lanes: usize,
     /// Packets of a batch.
     pub batch_packets: u64,
+    /// The least packets of a launch by which the queue before the first stage is measured. That
+    /// queue is between threads, so it is longer than others.
+    pub first_launch_packets: u64,
+    /// With routes, the functions that packets pass; without them, each passes all.
+    pub ways: Option<Ways>,
 }
 
 /// What to simulate.
@@ -176,6 +182,7 @@ impl Asked<'_> {
             full_drops: false,
             signal_ns: 0,
             source_waits: self.load.waits,
+            unrouted: chain.ways.as_ref().map_or(0.0, Ways::unrouted),
         })
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Chain<'a> {
     pub(crate) wakes_ns: u64,
     pub(crate) delay: Histogram,
     pub(crate) is_measured: bool,
+    /// The part of a packet without a route that is not counted yet.
+    unrouted: f64,
     packets_inside: u64,
     packet_ns: u128,
     counted_ns: u64,
@@ -48,6 +50,7 @@ impl<'a> Chain<'a> {
             wakes_ns: u64::MAX,
             delay: Histogram::default(),
             is_measured: false,
+            unrouted: 0.0,
             packets_inside: 0,
             packet_ns: 0,
             counted_ns: 0,
@@ -126,12 +129,23 @@ impl<'a> Chain<'a> {
     }
 
     fn send(&mut self, batch: Batch, now_ns: u64) {
+        self.leave(batch.packets, now_ns);
+        let batch = self.without_unrouted(batch);
         self.counts.sent += batch.packets;
         self.counts.sent_bytes += batch.bytes;
         if self.is_measured {
             self.add_delays(&batch, now_ns);
         }
-        self.leave(batch.packets, now_ns);
+    }
+
+    /// The packets of a batch that have a route to its end.
+    fn without_unrouted(&mut self, batch: Batch) -> Batch {
+        self.unrouted += batch.packets as f64 * self.model.unrouted;
+        let unrouted = (self.unrouted.floor() as u64).min(batch.packets);
+        self.unrouted -= unrouted as f64;
+        self.counts.unrouted += unrouted;
+        let packets = batch.packets - unrouted;
+        Batch { packets, bytes: batch.bytes * packets / batch.packets.max(1), ..batch }
     }
 
     /// Packets of a batch count as evenly spaced between its first and last, in up to four groups.

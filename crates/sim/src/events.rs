@@ -4,33 +4,33 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-struct Entry<E> {
+struct Scheduled<E> {
     at_ns: u64,
     sequence: u64,
     event: E,
 }
 
-impl<E> Entry<E> {
+impl<E> Scheduled<E> {
     fn key(&self) -> (u64, u64) {
         (self.at_ns, self.sequence)
     }
 }
 
-impl<E> PartialEq for Entry<E> {
+impl<E> PartialEq for Scheduled<E> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl<E> Eq for Entry<E> {}
+impl<E> Eq for Scheduled<E> {}
 
-impl<E> PartialOrd for Entry<E> {
+impl<E> PartialOrd for Scheduled<E> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<E> Ord for Entry<E> {
+impl<E> Ord for Scheduled<E> {
     /// The heap returns its greatest entry, so earlier is greater.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
@@ -39,7 +39,7 @@ impl<E> Ord for Entry<E> {
 
 /// See the module.
 pub(crate) struct Events<E> {
-    heap: BinaryHeap<Entry<E>>,
+    heap: BinaryHeap<Scheduled<E>>,
     added: u64,
 }
 
@@ -49,7 +49,7 @@ impl<E> Events<E> {
     }
 
     pub(crate) fn add(&mut self, at_ns: u64, event: E) {
-        self.heap.push(Entry { at_ns, sequence: self.added, event });
+        self.heap.push(Scheduled { at_ns, sequence: self.added, event });
         self.added += 1;
     }
 

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod assemble;
+mod batch_cost;
 mod chain;
 mod device;
 mod events;
@@ -24,15 +25,18 @@ mod result_json;
 mod run;
 mod trace;
 mod traffic;
+mod ways;
 
 pub use assemble::{Asked, AskedChain, AskedFunction, Assembled};
+pub use batch_cost::BatchCost;
 pub use histogram::Histogram;
 pub use load::Load;
 pub use model::{
-    ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, LinkModel, Place, Scenario,
-    ScenarioError, StageModel,
+    ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, LinkModel, Scenario,
+    ScenarioError, StageModel, StageSite,
 };
 pub use outcome::{ChainCounts, ChainOutcome, DeviceOutcome, Ended, Outcome, Span, StageCounts};
 pub use profile_file::{WorkFile, WorkFileError};
 pub use trace::trace;
 pub use traffic::{Arrivals, Size, Traffic};
+pub use ways::{HopShare, Misdivided, Ways};

@@ -31,7 +31,15 @@ const UNITS: [(&str, f64, bool); 5] = [
     ("gbps", 1e9, true),
 ];
 
+/// Before the colon.
+const KINDS: [&str; 4] = ["constant", "poisson", "onoff", "steps"];
+
 impl Load {
+    /// Whether a text begins as one does.
+    pub fn is_load(text: &str) -> bool {
+        text.split_once(':').is_some_and(|(kind, _)| KINDS.contains(&kind))
+    }
+
     /// Reads a text.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use warpline_sched::work_profile::Power;
 use warpline_sched::{LaunchLimits, PauseMode, Policy, Sharing};
 
+use crate::batch_cost::BatchCost;
 use crate::traffic::Traffic;
 
 /// A time in picoseconds: for a launch, for each of its packets, and for each of their bytes.
@@ -27,12 +28,16 @@ impl Cost {
 
     /// Nanoseconds for so many packets.
     pub(crate) fn ns(&self, packets: u64, bytes: u64) -> u64 {
-        let Self { launch_ps, packet_ps, byte_ps } = *self;
-        let ps = launch_ps + packet_ps * packets as f64 + byte_ps * bytes as f64;
-        (ps / 1e3).round() as u64
+        (self.ps(packets, bytes) / 1e3).round() as u64
     }
 
-    fn is_sound(&self) -> bool {
+    /// The same in picoseconds.
+    pub(crate) fn ps(&self, packets: u64, bytes: u64) -> f64 {
+        let Self { launch_ps, packet_ps, byte_ps } = *self;
+        launch_ps + packet_ps * packets as f64 + byte_ps * bytes as f64
+    }
+
+    pub(crate) fn is_sound(&self) -> bool {
         [self.launch_ps, self.packet_ps, self.byte_ps].iter().all(|one| COST_PS.contains(one))
     }
 }
@@ -75,13 +80,13 @@ impl Crossing {
 
 /// Where a stage works.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
+pub enum StageSite {
     /// On a lane of the CPU.
     Cpu {
         /// An index of [`Scenario::lanes`].
         lane: usize,
         /// For a batch.
-        cost: Cost,
+        cost: BatchCost,
         /// Whether times are exponential with this mean.
         is_exponential: bool,
     },
@@ -127,7 +132,7 @@ pub struct StageModel {
     /// Packets of a launch, as its queue counts them.
     pub launch_packets: u64,
     /// Where it works.
-    pub place: Place,
+    pub place: StageSite,
 }
 
 /// A chain. Several chains that share a device are tenants.
@@ -153,6 +158,8 @@ pub struct ChainModel {
     pub signal_ns: u64,
     /// Whether the source waits while it is paused or the first queue is full. Others lose packets.
     pub source_waits: bool,
+    /// The share of packets that are dropped after the last stage, as they have no route.
+    pub unrouted: f64,
 }
 
 /// How tenants share the kernels of a device.
@@ -296,6 +303,9 @@ impl Scenario {
         if !(1e-3..=1e12).contains(&rate) {
             return fail("packets a second must be 0.001 to 10^12");
         }
+        if !(0.0..=1.0).contains(&chain.unrouted) {
+            return fail("the share of packets without a route must be 0 to 1");
+        }
         for stage in &chain.stages {
             if let Some(why) = self.mistake_of(stage) {
                 return fail(&format!("stage {:?}: {why}", stage.name));
@@ -308,9 +318,9 @@ impl Scenario {
         if !(0.0..=1.0).contains(&stage.share) || stage.launch_packets == 0 {
             return Some("its share must be 0 to 1 and its launches have a packet");
         }
-        let (lane, costs) = match &stage.place {
-            Place::Cpu { lane, cost, .. } => (*lane, vec![*cost]),
-            Place::Device(work) => {
+        let (lane, is_sound) = match &stage.place {
+            StageSite::Cpu { lane, cost, .. } => (*lane, cost.is_sound()),
+            StageSite::Device(work) => {
                 let device = self.devices.get(work.device);
                 if device.is_none_or(|device| work.tenant >= device.tenants) {
                     return Some("its device or tenant does not exist");
@@ -318,13 +328,13 @@ impl Scenario {
                 if !work.to_device.is_sound() || !work.to_host.is_sound() {
                     return Some("bytes that cross must be 0 to 10^9 a packet");
                 }
-                (work.lane, vec![work.before, work.kernel, work.after])
+                let costs = [work.before, work.kernel, work.after];
+                (work.lane, costs.iter().all(Cost::is_sound))
             }
         };
         if lane >= self.lanes {
             return Some("its lane does not exist");
         }
-        let is_sound = costs.iter().all(Cost::is_sound);
         (!is_sound).then_some("a cost is negative, no number, or above 1000 s")
     }
 }

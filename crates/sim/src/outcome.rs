@@ -57,6 +57,8 @@ pub struct ChainCounts {
     pub sent_bytes: u64,
     /// Packets lost at the source because it was paused. No stage had worked on them.
     pub held_back: u64,
+    /// Packets that were dropped because they had no route.
+    pub unrouted: u64,
     /// By stage.
     pub stages: Vec<StageCounts>,
 }
@@ -69,7 +71,7 @@ impl ChainCounts {
 
     /// Packets that are neither sent nor dropped.
     pub fn in_flight(&self) -> u64 {
-        self.offered - self.sent - self.held_back - self.dropped()
+        self.offered - self.sent - self.held_back - self.unrouted - self.dropped()
     }
 
     pub(crate) fn since(&self, before: &Self) -> Self {
@@ -79,6 +81,7 @@ impl ChainCounts {
             sent: self.sent - before.sent,
             sent_bytes: self.sent_bytes - before.sent_bytes,
             held_back: self.held_back - before.held_back,
+            unrouted: self.unrouted - before.unrouted,
             stages: stages.map(|(own, before)| own.since(before)).collect(),
         }
     }

@@ -21,6 +21,8 @@ pub struct WorkFile {
     pub work: WorkProfile,
     /// By device: its link; `None` shares the host's memory.
     pub links: Vec<Option<LinkSpeeds>>,
+    /// By device: whether its kernels run on the CPU's own cores.
+    pub on_cpu: Vec<bool>,
     /// Its title.
     pub title: String,
     /// Whether its numbers are printed ones.
@@ -149,7 +151,7 @@ impl WorkFile {
         let mut work = WorkProfile::new(&slices(&functions), &slices(&device_names));
         let mut links = Vec::new();
         for (index, device) in devices.iter().enumerate() {
-            device.only(&["name", "idle_w", "busy_w", "link"])?;
+            device.only(&["name", "idle_w", "busy_w", "link", "runs_on_cpu"])?;
             work.set_power(index, power(device)?);
             links.push(link(device, index)?);
         }
@@ -165,6 +167,7 @@ impl WorkFile {
         Ok(Self {
             work,
             links,
+            on_cpu: devices.iter().map(|one| one.get("runs_on_cpu").value == true).collect(),
             title: all.get("title").text()?.to_owned(),
             is_paper: all.get("kind").text()? == "paper",
             assumed: assumed.iter().map(pair).collect::<Result<_>>()?,

@@ -11,7 +11,9 @@ impl Outcome {
         let total = &self.chains[chain].total;
         let source = std::iter::once(("source (paused)".to_owned(), total.held_back));
         let stages = scenario.chains[chain].stages.iter().zip(&total.stages);
-        source.chain(stages.map(|(stage, counts)| (stage.name.clone(), counts.drops))).collect()
+        let stages = stages.map(|(stage, counts)| (stage.name.clone(), counts.drops));
+        let unrouted = ("no-chain-route".to_owned(), total.unrouted);
+        source.chain(stages).chain([unrouted]).collect()
     }
 
     /// Watts of a device, or of the CPU with `None`, over the measured time.
@@ -81,6 +83,7 @@ impl Outcome {
             let edge = &pauses.edges[at];
             json!({
                 "name": model.name,
+                "share": model.share,
                 "processed": counts.processed,
                 "drops": counts.drops,
                 "wasted": counts.wasted,
@@ -99,6 +102,7 @@ impl Outcome {
                 "offered": total.offered,
                 "sent": total.sent,
                 "held_back": total.held_back,
+                "unrouted": total.unrouted,
                 "dropped": total.dropped(),
                 "in_flight": total.in_flight(),
             },
@@ -114,7 +118,18 @@ impl Outcome {
                 "p99": us(delay.quantile(0.99)),
                 "max": us(delay.max()),
             },
+            "source": {
+                "paused_seconds": pauses.nodes[0].paused_ns as f64 / 1e9,
+                "pauses": pauses.nodes[0].pauses,
+            },
             "stages": stages.collect::<Vec<_>>(),
+            "bottleneck": self.bottleneck(scenario, chain),
         })
+    }
+
+    /// The stage of a chain that paused others longest, if any did.
+    pub fn bottleneck<'a>(&self, scenario: &'a Scenario, chain: usize) -> Option<&'a str> {
+        let stage = self.chains[chain].pauses.bottleneck()?.0.checked_sub(1)?;
+        scenario.chains[chain].stages.get(stage).map(|stage| stage.name.as_str())
     }
 }

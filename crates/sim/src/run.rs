@@ -6,7 +6,7 @@ mod measure;
 use crate::chain::{Chain, Stage, Working};
 use crate::device::{Device, Kernel, Server, Ticket};
 use crate::events::Events;
-use crate::model::{Place, Scenario, ScenarioError};
+use crate::model::{Scenario, ScenarioError, StageSite};
 use crate::outcome::{Ended, Outcome, Spans};
 use crate::random::Random;
 use crate::traffic::Batch;
@@ -128,7 +128,7 @@ impl<'a> Run<'a> {
 
     /// The next batch of a source. Batches that a source kept for too long follow at once.
     fn next_batch(&mut self, chain: usize, now_ns: u64) {
-        match self.chains[chain].source.next() {
+        match self.chains[chain].source.next(now_ns) {
             Some((at_ns, batch)) => {
                 self.events.add(at_ns.max(now_ns), Event::Arrives { chain, batch });
             }
@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
         let own = &mut self.chains[chain];
         own.offer(&batch, now_ns);
         for stage in &own.model.stages {
-            if let Place::Device(work) = &stage.place {
+            if let StageSite::Device(work) = &stage.place {
                 let packets = (batch.packets as f64 * stage.share).round() as u64;
                 self.devices[work.device].arrive(work.tenant, packets, now_ns);
             }
@@ -242,7 +242,7 @@ impl<'a> Run<'a> {
         let Some(taken) = own.stages[stage].take() else { return false };
         own.counts.stages[stage].processed += taken.packets;
         let (lane, lasts_ns) = match &own.model.stages[stage].place {
-            Place::Cpu { lane, cost, is_exponential } => {
+            StageSite::Cpu { lane, cost, is_exponential } => {
                 let mean_ns = cost.ns(taken.packets, taken.bytes);
                 let lasts_ns = match is_exponential {
                     true => self.random.exponential(mean_ns as f64).round() as u64,
@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
                 own.counts.stages[stage].launches += 1;
                 (*lane, lasts_ns)
             }
-            Place::Device(work) => (work.lane, work.before.ns(taken.packets, taken.bytes)),
+            StageSite::Device(work) => (work.lane, work.before.ns(taken.packets, taken.bytes)),
         };
         own.stages[stage].working = Some(taken);
         self.report(chain, stage, now_ns);

@@ -124,18 +124,19 @@ impl Source {
         }
     }
 
-    /// The next batch and the time at which it is handed over.
-    pub(crate) fn next(&mut self) -> Option<(u64, Batch)> {
+    /// The next batch and the time at which it is handed over. It takes all packets that arrived
+    /// by `now_ns`, as far as it has room.
+    pub(crate) fn next(&mut self, now_ns: u64) -> Option<(u64, Batch)> {
         if let (&Arrivals::Constant(rate), Size::Fixed(bytes)) =
             (&self.traffic.arrivals, self.traffic.size)
         {
-            return self.constant(rate, bytes);
+            return self.constant(rate, bytes, now_ns);
         }
         let (oldest_ns, bytes) = self.peek()?;
         self.ahead = None;
         let mut batch =
             Batch { packets: 1, bytes: u64::from(bytes), oldest_ns, newest_ns: oldest_ns };
-        let due_ns = oldest_ns.saturating_add(self.delay_ns);
+        let due_ns = oldest_ns.saturating_add(self.delay_ns).max(now_ns);
         while batch.packets < self.batch_packets {
             match self.peek() {
                 Some((at_ns, bytes)) if at_ns <= due_ns => {
@@ -152,13 +153,13 @@ impl Source {
     }
 
     /// A batch of equal packets at equal distances, without a step for each of them.
-    fn constant(&mut self, rate: f64, bytes: u32) -> Option<(u64, Batch)> {
+    fn constant(&mut self, rate: f64, bytes: u32, now_ns: u64) -> Option<(u64, Batch)> {
         let at_ns = |number: u64| (number as f64 * 1e9 / rate) as u64;
         let (first, oldest_ns) = (self.number, at_ns(self.number));
         if oldest_ns >= self.ends_ns {
             return None;
         }
-        let due_ns = oldest_ns.saturating_add(self.delay_ns);
+        let due_ns = oldest_ns.saturating_add(self.delay_ns).max(now_ns);
         let until_ns = due_ns.min(self.ends_ns - 1);
         let within = (until_ns as f64 * rate / 1e9) as u64;
         let mut last = within.saturating_add(1).min(first + self.batch_packets - 1).max(first);
@@ -226,7 +227,7 @@ mod tests {
     fn batches(arrivals: Arrivals, batch: (u64, u64), ends_ns: u64) -> Vec<(u64, Batch)> {
         let traffic = Traffic { arrivals, size: Size::Fixed(100) };
         let mut source = Source::new(&traffic, batch, ends_ns, Random::new(1, 0));
-        std::iter::from_fn(|| source.next()).collect()
+        std::iter::from_fn(|| source.next(0)).collect()
     }
 
     #[test]
@@ -237,6 +238,17 @@ mod tests {
         let due = batches(Arrivals::Constant(1e6), (4, 1_500), 4_000);
         let times: Vec<_> = due.iter().map(|(at_ns, one)| (*at_ns, one.packets)).collect();
         assert_eq!(times, [(1_500, 2), (3_000, 2)]);
+    }
+
+    #[test]
+    fn a_source_that_waited_takes_all_that_arrived() {
+        for arrivals in [Arrivals::Constant(1e6), Arrivals::Steps(vec![(u64::MAX, 1e6)])] {
+            let traffic = Traffic { arrivals, size: Size::Fixed(100) };
+            let mut source = Source::new(&traffic, (64, 1_500), 100_000, Random::new(1, 0));
+            let mut next = |now_ns| source.next(now_ns).map(|(at_ns, one)| (at_ns, one.packets));
+            assert_eq!(next(20_000), Some((20_000, 21)));
+            assert_eq!(next(98_000), Some((84_000, 64)));
+        }
     }
 
     #[test]

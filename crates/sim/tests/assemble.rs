@@ -1,9 +1,17 @@
 //! Chains and a profile become a scenario, and the scenario gives the profile's rates.
 
+use std::sync::Arc;
+
 use warpline_packet::{Access, Field, FieldSet, ReadWrite};
 use warpline_sched::placement::PlacementPolicy;
-use warpline_sched::{Mode, PauseMode, Policy, Watermarks};
-use warpline_sim::{Asked, AskedChain, AskedFunction, Assembled, Load, Outcome, WorkFile, trace};
+use warpline_sched::{
+    Destination, Mode, PauseMode, Policy, Route, RouteFrom, RouteTo, RoutedFunction, Routes,
+    Watermarks,
+};
+use warpline_sim::{
+    Asked, AskedChain, AskedFunction, Assembled, HopShare, Load, Misdivided, Outcome, Ways,
+    WorkFile, trace,
+};
 
 /// On the CPU nat has 4 and nids 1 Gb/s; on the GPU they have 20 and 40 Gb/s.
 const PROFILE: &str = r#"{"schema": 1, "kind": "measured", "title": "test",
@@ -42,6 +50,8 @@ fn asked<'a>(file: &'a WorkFile, functions: Vec<AskedFunction>, load: &str) -> A
         queue: 6_000,
         lanes: 1,
         batch_packets: 256,
+        first_launch_packets: 1,
+        ways: None,
     };
     Asked {
         file,
@@ -99,6 +109,144 @@ fn small_launches_take_a_fixed_time_and_a_time_for_each_packet() {
 }
 
 #[test]
+fn small_batches_on_the_cpu_take_the_times_of_small_measured_ones() {
+    // By the larger two, a batch takes 2 us and 0.5 us for each packet. One packet takes 0.9 us.
+    let profile = |sizes: &[(u32, f64)]| {
+        let one = |&(packets, us): &(u32, f64)| {
+            let gbps = f64::from(packets) * 512.0 * 8.0 / us / 1e3;
+            format!(
+                "{{\"function\": \"nat\", \"device\": \"cpu\", \"launch_packets\": {packets}, \
+                 \"packet_len\": 512, \"gbps\": {gbps}}}"
+            )
+        };
+        let all: Vec<String> = sizes.iter().map(one).collect();
+        let text = format!(
+            "{{\"schema\": 1, \"kind\": \"measured\", \"title\": \"test\", \
+             \"functions\": [\"nat\"], \"devices\": [{{\"name\": \"cpu\"}}], \
+             \"measurements\": [{}]}}",
+            all.join(", ")
+        );
+        WorkFile::parse(&text).expect("sound")
+    };
+    let large = [(256, 130.0), (1024, 514.0)];
+    let of = |sizes: &[(u32, f64)], load: &str| {
+        let file = profile(sizes);
+        let (_, outcome) = run(&asked(&file, vec![function("nat", None)], load));
+        let stage = outcome.chains[0].measured.stages[0];
+        stage.work_ns as f64 / stage.processed as f64
+    };
+    let all = [&[(1, 0.9), (16, 9.9)][..], &large].concat();
+    let slow = "constant:pps=1000,size=512";
+    assert!((of(&large, slow) - 2_500.0).abs() < 1.0, "{}", of(&large, slow));
+    assert!((of(&all, slow) - 900.0).abs() < 1.0, "{}", of(&all, slow));
+    // Eight packets come in 20 us, which take 0.9 us and seven times 0.6.
+    let quick = of(&all, "constant:pps=400000,size=512");
+    assert!((570.0..700.0).contains(&quick), "{quick}");
+}
+
+#[test]
+fn the_first_queue_has_the_length_of_the_engine() {
+    let file = WorkFile::parse(PROFILE).expect("sound");
+    let peak = |least: u64| {
+        let functions = vec![function("nids", Some("cpu"))];
+        let mut one = asked(&file, functions, "constant:gbps=2,size=512");
+        one.chains[0].first_launch_packets = least;
+        let (assembled, outcome) = run(&one);
+        let stage = &assembled.scenario.chains[0].stages[0];
+        let launches = f64::from(outcome.chains[0].pauses.edges[0].peak) / 1e3;
+        launches * stage.launch_packets as f64
+    };
+    // The high mark is 2.8 launches, and one batch of 256 packets may come before the pause.
+    assert!((716.0..=1100.0).contains(&peak(1)), "{}", peak(1));
+    assert!((2048.0..=2400.0).contains(&peak(732)), "{}", peak(732));
+}
+
+/// Half of the packets pass nat, all but a tenth pass nids, and that tenth has no route after nat.
+fn ways() -> Ways {
+    let route = |from, destination: Option<&str>, to| Route {
+        from,
+        destination: destination.map(|text| text.parse().expect("a prefix")),
+        to,
+    };
+    let functions = ["nat", "nids"]
+        .map(|name| RoutedFunction { name: name.into(), ..RoutedFunction::default() });
+    let routes = [
+        route(RouteFrom::Ingress(None), None, RouteTo::Function(1)),
+        route(RouteFrom::Ingress(None), Some("10.0.0.0/8"), RouteTo::Function(0)),
+        route(RouteFrom::Function(0), Some("10.128.0.0/9"), RouteTo::Function(1)),
+        route(RouteFrom::Function(1), None, RouteTo::Egress),
+    ];
+    let routes = Routes::new(&functions, 0, &routes).expect("sound");
+    Ways::new(Arc::new(routes), 2)
+}
+
+#[test]
+fn stages_work_on_the_packets_that_are_routed_to_them() {
+    let file = WorkFile::parse(PROFILE).expect("sound");
+    let mut own = ways();
+    for packet in 0..10u32 {
+        let address = match packet {
+            0..5 => 0xc000_0200,
+            5 => 0x0a00_0001,
+            _ => 0x0aff_0001,
+        };
+        own.add(Destination::V4(address));
+    }
+    for device in ["cpu", "gpu"] {
+        let functions = vec![function("nat", Some(device)), function("nids", Some(device))];
+        let mut one = asked(&file, functions, "constant:gbps=0.5,size=512");
+        one.chains[0].ways = Some(own.clone());
+        let (assembled, outcome) = run(&one);
+        let stages = &assembled.scenario.chains[0].stages;
+        let counts = &outcome.chains[0].total;
+        let part = |packets: u64| packets as f64 / counts.offered as f64;
+        assert!((part(counts.unrouted) - 0.1).abs() < 0.001, "{counts:?}");
+        assert_eq!(counts.sent + counts.unrouted, counts.offered);
+        match device {
+            // A lane passes all functions of a stage: 0.5 / 4 + 0.9 / 1 for a bit.
+            "cpu" => {
+                assert_eq!((stages.len(), stages[0].share), (1, 1.0));
+                let busy = outcome.lane_busy_ns[0] as f64 / outcome.measured_ns as f64;
+                assert!((busy / (0.5 * (0.5 / 4.0 + 0.9)) - 1.0).abs() < 0.03, "{busy}");
+            }
+            // Launches of nids have packets that nat does not get.
+            _ => {
+                let shares: Vec<f64> = stages.iter().map(|stage| stage.share).collect();
+                assert_eq!(shares, [0.5, 0.9]);
+                let processed = [0, 1].map(|at| part(counts.stages[at].processed));
+                assert!((processed[0] - 0.5).abs() < 0.001, "{processed:?}");
+                assert!((processed[1] - 0.9).abs() < 0.001, "{processed:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn routes_without_destinations_get_equal_parts_or_stated_ones() {
+    let file = WorkFile::parse(PROFILE).expect("sound");
+    let hop = |from, to, part| HopShare { from, to, part };
+    let shares = |given: &[HopShare]| -> Vec<f64> {
+        let mut own = ways();
+        own.divide(given).expect("routes");
+        let functions = vec![function("nat", Some("gpu")), function("nids", Some("gpu"))];
+        let mut one = asked(&file, functions, "constant:gbps=0.5,size=512");
+        one.chains[0].ways = Some(own);
+        let (assembled, _) = run(&one);
+        assembled.scenario.chains[0].stages.iter().map(|stage| stage.share).collect()
+    };
+    assert_eq!(shares(&[]), [0.5, 1.0]);
+    let nat = |part| hop(None, RouteTo::Function(0), part);
+    assert_eq!(shares(&[nat(0.125)]), [0.125, 1.0]);
+    assert_eq!(shares(&[nat(0.5), nat(0.25)]), [0.25, 1.0], "the last one counts");
+    let nids = |part| hop(None, RouteTo::Function(1), part);
+    let divide = |given: &[HopShare]| ways().divide(given);
+    assert_eq!(divide(&[nat(0.5), nids(0.25)]), Err(Misdivided::Sum(None, 0.75)));
+    assert_eq!(divide(&[nat(1.5)]), Err(Misdivided::Sum(None, 1.5)));
+    let wrong = hop(Some(0), RouteTo::Egress, 0.5);
+    assert_eq!(divide(&[nat(0.5), wrong]), Err(Misdivided::NoRoute(1)));
+}
+
+#[test]
 fn traffic_with_an_end_is_simulated_whole() {
     let file = WorkFile::parse(PROFILE).expect("sound");
     let load = "steps:gbps=2@0.01/0@0.02/8@0.01,size=512";
@@ -152,6 +300,26 @@ fn functions_without_a_device_are_placed() {
     one.placement = PlacementPolicy::CpuOnly;
     let assembled = one.assemble().expect("sound");
     assert!(assembled.decisions[0].starts_with("chain/nids: cpu (chosen by cpu_only)"));
+}
+
+#[test]
+fn energy_is_spared_also_if_launches_are_not_full() {
+    let file = WorkFile::parse(PROFILE).expect("sound");
+    // 37 packets come in the millisecond of a launch. Full launches of 1024 would be 0.4 % of the
+    // GPU, and take less power than 15 % of the CPU.
+    let mut one = asked(&file, vec![function("nids", None)], "constant:gbps=0.15,size=512");
+    let mut of = |policy| {
+        one.placement = policy;
+        let (assembled, outcome) = run(&one);
+        let is_on_gpu = assembled.decisions[0].starts_with("chain/nids: gpu");
+        let gpu_w = outcome.watts(&assembled.scenario, Some(0)).expect("known");
+        let cpu_w = outcome.watts(&assembled.scenario, None).expect("known");
+        (is_on_gpu, cpu_w + if is_on_gpu { gpu_w } else { 0.0 })
+    };
+    let (on_gpu, gpu_w) = of(PlacementPolicy::DeviceOnly);
+    let (on_cpu, cpu_w) = of(PlacementPolicy::CpuOnly);
+    assert!(on_gpu && !on_cpu && cpu_w + 2.0 < gpu_w, "{cpu_w} {gpu_w}");
+    assert_eq!(of(PlacementPolicy::Energy), (false, cpu_w));
 }
 
 #[test]

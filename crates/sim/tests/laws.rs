@@ -5,7 +5,7 @@ mod common;
 use common::{Lcg, cpu_chain, device_chain, gpu, queue};
 use warpline_sched::{PauseMode, Policy, Sharing, Watermarks};
 use warpline_sim::{
-    Arrivals, Cost, Crossing, DeviceSharing, Ended, LinkModel, Outcome, Place, Scenario,
+    Arrivals, Cost, Crossing, DeviceSharing, Ended, LinkModel, Outcome, Scenario, StageSite,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -107,8 +107,12 @@ fn random_scenario(seed: u64) -> Scenario {
             stage.share = if random.below(4) == 0 { 0.6 } else { 1.0 };
             if random.below(4) == 0 {
                 let cost = Cost::of_packet(100.0);
-                stage.place = Place::Cpu { lane, cost, is_exponential: random.below(2) == 0 };
-            } else if let Place::Device(work) = &mut stage.place {
+                stage.place = StageSite::Cpu {
+                    lane,
+                    cost: cost.into(),
+                    is_exponential: random.below(2) == 0,
+                };
+            } else if let StageSite::Device(work) = &mut stage.place {
                 work.lane = lane;
                 work.before = Cost::of_packet(random.below(60) as f64);
                 work.after = Cost::of_packet(random.below(20) as f64);
@@ -174,7 +178,7 @@ fn a_queue_stays_below_its_mark_and_its_feeders_launches() {
         let mut scenario = Scenario::new(SECOND / 10, 1);
         scenario.devices = vec![gpu(1, DeviceSharing::InOrder); 2];
         let mut chain = device_chain(&[10.0, 500.0], 0, 256);
-        if let Place::Device(work) = &mut chain.stages[1].place {
+        if let StageSite::Device(work) = &mut chain.stages[1].place {
             work.device = 1;
         }
         chain.traffic.arrivals = Arrivals::Constant(1e7);
@@ -272,7 +276,7 @@ fn instances_have_their_part_of_cores_and_copies() {
     }
     // Frames of 1472 bytes at 1 and 3 GB/s.
     for chain in &mut scenario.chains {
-        if let Place::Device(work) = &mut chain.stages[0].place {
+        if let StageSite::Device(work) = &mut chain.stages[0].place {
             (work.to_device, work.kernel) = (Crossing::FRAMES, Cost::of_packet(1.0));
         }
     }
@@ -353,7 +357,7 @@ fn mistakes_of_scenarios_are_named() {
 
 fn on_device(scenario: &mut Scenario) -> &mut warpline_sim::DeviceWork {
     match &mut scenario.chains[0].stages[0].place {
-        Place::Device(work) => work,
-        Place::Cpu { .. } => unreachable!("it is on a device"),
+        StageSite::Device(work) => work,
+        StageSite::Cpu { .. } => unreachable!("it is on a device"),
     }
 }

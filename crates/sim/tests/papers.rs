@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use warpline_sim::papers::{self, PAPERS, Reproduced, State};
+use warpline_sim::papers::{self, PAPERS, Reproduced, ShapeVerdict};
 
 fn entry(id: &str) -> Reproduced {
     let found = papers::named(id);
@@ -34,11 +34,56 @@ fn every_table_and_figure_has_an_entry() {
     }
     for paper in PAPERS {
         assert!(paper.entries.iter().all(|entry| entry.paper == paper.name), "{}", paper.name);
-        let is_whole = |entry: &&papers::Entry| {
+        let is_whole = |entry: &&papers::PaperItem| {
             !entry.source.is_empty() && (!entry.ways().is_empty() || !entry.why_not.is_empty())
         };
         assert!(paper.entries.iter().all(|entry| is_whole(&entry)), "{}", paper.name);
         assert!(paper.assumed.iter().all(|one| !one.what.is_empty() && !one.why.is_empty()));
+    }
+}
+
+/// `3` as papers write it: `III`.
+fn roman(number: &str) -> &'static str {
+    match number {
+        "1" => "I",
+        "2" => "II",
+        "3" => "III",
+        "4" => "IV",
+        _ => "V",
+    }
+}
+
+#[test]
+fn printed_numbers_name_their_section_and_their_table_or_figure() {
+    for entry in papers::named("all") {
+        let (id, source) = (entry.id(), entry.source);
+        assert!(source.contains("section"), "{id}: {source}");
+        let names: Vec<String> = [("table", "table"), ("fig", "figure")]
+            .into_iter()
+            .filter_map(|(prefix, word)| Some((entry.item.strip_prefix(prefix)?, word)))
+            .flat_map(|(rest, word)| {
+                let number = rest.split(|one: char| !one.is_ascii_digit()).next().unwrap_or(rest);
+                [format!("{word} {number}"), format!("{word} {}", roman(number))]
+            })
+            .collect();
+        let ends = |rest: &str| !rest.starts_with(|one: char| one.is_ascii_alphanumeric());
+        let has = |name: &String| source.split(name.as_str()).skip(1).any(ends);
+        let is_named = names.iter().any(has);
+        assert!(is_named || names.is_empty(), "{id}: {source} has none of {names:?}");
+        // The only one with numbered lines.
+        assert_eq!(source.contains("lines"), entry.paper == "gpu-ids-framework", "{id}: {source}");
+    }
+    for text in [
+        include_str!("../../../examples/profiles/simmer-2022.json"),
+        include_str!("../../../examples/profiles/pythia-2020.json"),
+    ] {
+        let profile: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let all = profile["measurements"].as_array().expect("measurements");
+        assert!(!all.is_empty());
+        for one in all {
+            let source = one["source"].as_str().expect("a source");
+            assert!(source.contains("section ") && source.contains(", table "), "{source}");
+        }
     }
 }
 
@@ -58,9 +103,9 @@ fn verdicts_are_stable_and_each_difference_has_its_reason() {
         let one = entry.simulate().expect("a sound entry");
         let id = entry.id();
         let expected = match entry.simulation {
-            None => State::NotRun,
-            Some(_) if same.contains(id.as_str()) => State::SameShape,
-            Some(_) => State::Differs,
+            None => ShapeVerdict::NotRun,
+            Some(_) if same.contains(id.as_str()) => ShapeVerdict::SameShape,
+            Some(_) => ShapeVerdict::Differs,
         };
         assert_eq!(one.state, expected, "{id}: {}", one.why);
         for rule in one.found.rules.iter().filter(|rule| !rule.holds) {
@@ -68,7 +113,7 @@ fn verdicts_are_stable_and_each_difference_has_its_reason() {
         }
         let points = one.found.series.iter().flat_map(|series| &series.points);
         assert!(points.flat_map(|point| point.ours).all(f64::is_finite), "{id}");
-        assert_eq!(one.state == State::NotRun, one.found.series.is_empty(), "{id}");
+        assert_eq!(one.state == ShapeVerdict::NotRun, one.found.series.is_empty(), "{id}");
     }
 }
 
@@ -147,7 +192,7 @@ fn records_of_benches_are_read() {
     };
     assert_eq!((at(&six, 0, "vanilla"), at(&six, 0, "2.8")), (Some(0.453), Some(0.456)));
     assert_eq!((at(&six, 1, "2.8"), at(&six, 2, "2.8")), (Some(0.0), Some(0.8)));
-    assert_eq!(six.state, State::Differs);
+    assert_eq!(six.state, ShapeVerdict::Differs);
     let nine = read("simmer-2022/fig9", simmer);
     assert_eq!((at(&nine, 0, "256"), at(&nine, 1, "256")), (Some(1.8), Some(2.39)));
     let three = read("vgpu-nfv-2020/fig3", vgpu);
@@ -157,10 +202,15 @@ fn records_of_benches_are_read() {
     for id in
         ["simmer-2022/fig7", "simmer-2022/fig7-nf1", "simmer-2022/fig7-nf3", "simmer-2022/fig10"]
     {
-        assert_ne!(read(id, simmer).state, State::NotRun, "{id}");
+        assert_ne!(read(id, simmer).state, ShapeVerdict::NotRun, "{id}");
     }
     // Another bench's output measures nothing.
     for entry in papers::named("all") {
-        assert_eq!(entry.measured("figure 6\n 1 2 3\n").state, State::NotRun, "{}", entry.id());
+        assert_eq!(
+            entry.measured("figure 6\n 1 2 3\n").state,
+            ShapeVerdict::NotRun,
+            "{}",
+            entry.id()
+        );
     }
 }

@@ -3,7 +3,7 @@
 use super::{Grant, GrantId};
 
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct GrantInFlight {
     grant: Grant,
     since_ns: u64,
 }
@@ -11,7 +11,7 @@ struct Flight {
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Flights {
-    flights: Vec<Flight>,
+    flights: Vec<GrantInFlight>,
     in_flight_max: usize,
     granted_ever: u64,
     /// When the last launch ended.
@@ -49,13 +49,13 @@ impl Flights {
     pub(super) fn add(&mut self, tenant: usize, now_ns: u64) -> Grant {
         let grant = Grant { id: GrantId(self.granted_ever), tenant };
         self.granted_ever += 1;
-        self.flights.push(Flight { grant, since_ns: now_ns });
+        self.flights.push(GrantInFlight { grant, since_ns: now_ns });
         grant
     }
 
     pub(super) fn end(&mut self, id: GrantId, now_ns: u64) -> Option<Ended> {
         let place = self.flights.iter().position(|flight| flight.grant.id == id)?;
-        let Flight { grant, since_ns } = self.flights.swap_remove(place);
+        let GrantInFlight { grant, since_ns } = self.flights.swap_remove(place);
         let alone_ns = now_ns.saturating_sub(since_ns.max(self.ended_ns));
         self.ended_ns = now_ns;
         let granted_ns = now_ns.saturating_sub(since_ns);

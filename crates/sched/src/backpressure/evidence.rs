@@ -78,6 +78,14 @@ impl PauseEvidence {
         self.edges.iter_mut().zip(&other.edges).for_each(|(own, other)| own.add(other));
     }
 
+    /// Adds that of the same lane before it was divided into other stages: its time, and the pauses
+    /// of its source.
+    pub fn add_source(&mut self, other: &Self) {
+        self.elapsed_ns = self.elapsed_ns.saturating_add(other.elapsed_ns);
+        self.nodes.iter_mut().zip(&other.nodes).take(1).for_each(|(own, other)| own.add(other));
+        self.edges.iter_mut().zip(&other.edges).take(1).for_each(|(own, other)| own.add(other));
+    }
+
     /// The mean occupancy of `edge` over time, in thousandths of a launch.
     pub fn mean(&self, edge: EdgeId) -> u32 {
         let mean = self.edges[edge.0].area / u128::from(self.elapsed_ns.max(1));

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::RATE_MOVED;
 use crate::placement::ChainDemand;
 
 /// The state of a chain during a period.
@@ -38,8 +39,25 @@ impl Demand {
         Self { chains, recent, window }
     }
 
+    /// The same chains, described anew. Their rates stay.
+    pub(super) fn replace(&mut self, chains: Vec<ChainDemand>) {
+        self.chains = chains;
+    }
+
     pub(super) fn chains(&self) -> &[ChainDemand] {
         &self.chains
+    }
+
+    /// The mean length of a chain's frames. Returns whether it moved by a twentieth.
+    pub(super) fn observe_len(&mut self, chain: usize, bytes: u32) -> bool {
+        let Some(own) = self.chains.get_mut(chain).map(|chain| &mut chain.packet_len) else {
+            return false;
+        };
+        let has_moved = f64::from(bytes.abs_diff(*own)) > RATE_MOVED * f64::from(*own);
+        if has_moved {
+            *own = bytes;
+        }
+        has_moved
     }
 
     /// A paused chain needs at least as much as before. A missing one keeps its rate.
@@ -59,10 +77,6 @@ impl Demand {
 
     pub(super) fn latest(&self) -> Vec<f64> {
         self.recent.back().cloned().unwrap_or_default()
-    }
-
-    pub(super) fn total(&self) -> f64 {
-        self.latest().iter().sum()
     }
 
     /// The highest rate of each chain in the window.

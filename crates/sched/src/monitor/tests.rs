@@ -1,11 +1,14 @@
 //! The monitor in virtual time.
 
 mod figure_4;
+mod launches;
+mod mixed_trace;
+mod refused;
 mod table_3;
 
 use super::*;
 use crate::work_profile::{Figures, Power};
-use crate::{LinkCosts, PlannedFunction, Problem, Touch, Widths};
+use crate::{Aim, LinkCosts, PlannedFunction, Problem, Touch, Widths};
 use warpline_packet::FieldSet;
 
 pub(super) const LEN: u32 = 1500;
@@ -24,10 +27,12 @@ pub(super) fn chain(function: usize, devices: usize) -> ChainDemand {
             gathered: FieldSet::FRAME,
             is_recoverable: true,
             fetches_first: false,
+            aim: Aim::TIME,
         },
         links: vec![None; devices],
         packets_per_s: 1.0,
         packet_len: LEN,
+        lanes: 1,
     }
 }
 
@@ -42,8 +47,12 @@ pub(super) fn observed(gbps: f64) -> ChainObserved {
 
 /// A CPU of 10 Gb/s that needs little power, and a GPU of 40 that needs much.
 fn small(policy: PlacementPolicy) -> Monitor {
+    with_gpu(policy, 40.0)
+}
+
+fn with_gpu(policy: PlacementPolicy, gpu_gbps: f64) -> Monitor {
     let mut profile = WorkProfile::new(&["one"], &["cpu", "gpu"]);
-    for (device, gbps, watts) in [(0, 10.0, 50.0), (1, 40.0, 200.0)] {
+    for (device, gbps, watts) in [(0, 10.0, 50.0), (1, gpu_gbps, 200.0)] {
         let one = Measurement::alone((0, device), 1024, LEN, figures(gbps, 10.0));
         profile.merge(&one).expect("sound");
         profile.set_power(device, Power { idle_w: Some(watts / 5.0), busy_w: Some(watts) });
@@ -60,6 +69,35 @@ fn tick(monitor: &mut Monitor, second: u64, gbps: f64) -> Option<Reason> {
     monitor.handle_tick(&[observed(gbps)], &[], second * SECOND).expect("a placement")
 }
 
+/// Three equal chains with rates that vary at random, on two GPUs that carry them or do not. Which
+/// two share a GPU makes no difference.
+#[test]
+fn noise_under_overload_moves_little() {
+    for (mean, noise) in [(30.0, 0.02), (30.0, 0.05), (30.0, 0.1), (20.0, 0.05)] {
+        let mut profile = WorkProfile::new(&["one"], &["cpu", "gpu", "gpu2"]);
+        for (device, gbps) in [(0, 10.0), (1, 40.0), (2, 40.0)] {
+            let one = Measurement::alone((0, device), 1024, LEN, figures(gbps, 10.0));
+            profile.merge(&one).expect("sound");
+        }
+        let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+        let chains = vec![chain(0, 3); 3];
+        let (policy, settings) = (PlacementPolicy::Throughput, MonitorSettings::default());
+        let mut monitor = Monitor::new(settings, limits, policy, profile, chains);
+        let mut state = 1_u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 40) as f64 / f64::from(1 << 23) - 1.0
+        };
+        let moves = (0..600).filter(|&second| {
+            let rates = [0; 3].map(|_| observed(mean * (1.0 + noise * random())));
+            let reason = monitor.handle_tick(&rates, &[], second * SECOND).expect("a placement");
+            reason.is_some()
+        });
+        let moves = moves.count();
+        assert!(moves <= 10, "{mean} Gb/s within {noise}: {moves} moves");
+    }
+}
+
 #[test]
 fn an_overload_is_answered_at_its_second_tick() {
     let mut monitor = small(PlacementPolicy::Energy);
@@ -74,6 +112,47 @@ fn an_overload_is_answered_at_its_second_tick() {
 }
 
 #[test]
+fn a_decision_has_both_costs_and_the_measurement() {
+    let mut monitor = small(PlacementPolicy::Energy);
+    assert_eq!(monitor.decision(), None);
+    tick(&mut monitor, 0, 5.0);
+    let start = monitor.decision().expect("a decision");
+    assert_eq!((start.reason, &start.before, start.deciding), (Reason::Start, &None, None));
+    tick(&mut monitor, 1, 30.0);
+    tick(&mut monitor, 2, 30.0);
+    let own = monitor.decision().expect("a decision");
+    assert_eq!(own.reason, Reason::Overload);
+    assert!((own.packets_per_s / (30e9 / 8.0 / 1500.0) - 1.0).abs() < 1e-9);
+    // With a tenth of headroom, 33 Gb/s on a CPU of 10 and a GPU of 40.
+    let loads = (own.before.as_ref().expect("the CPU").load, own.after.load);
+    assert!((loads.0 - 3.3).abs() < 1e-6 && (loads.1 - 0.825).abs() < 1e-6, "{loads:?}");
+    let deciding = own.deciding.expect("the function that moved");
+    assert_eq!((deciding.chain, deciding.position), (0, 0));
+    assert!((deciding.chosen.bits_per_s - 40e9).abs() < 1.0);
+    assert!((deciding.other.bits_per_s - 10e9).abs() < 1.0);
+}
+
+#[test]
+fn a_placement_in_force_is_no_decision() {
+    let mut first = small(PlacementPolicy::Energy);
+    tick(&mut first, 0, 5.0);
+    let placement = first.placement().expect("placed").clone();
+    let mut chain = chain(0, 2);
+    chain.packets_per_s = 5.0e9 / 8.0 / f64::from(LEN);
+    let profile = first.profile().clone();
+    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    let (settings, policy) = (MonitorSettings::default(), PlacementPolicy::Energy);
+    let mut monitor = Monitor::new(settings, limits, policy, profile, vec![chain]);
+    monitor.handle_placement(placement, 0);
+    assert_eq!((tick(&mut monitor, 1, 5.0), device(&monitor)), (None, 0));
+    assert_eq!(
+        (tick(&mut monitor, 2, 30.0), tick(&mut monitor, 3, 30.0)),
+        (None, Some(Reason::Overload))
+    );
+    assert_eq!(device(&monitor), 1);
+}
+
+#[test]
 fn a_policy_applies_at_the_next_tick() {
     let mut monitor = small(PlacementPolicy::Throughput);
     tick(&mut monitor, 0, 5.0);
@@ -81,6 +160,28 @@ fn a_policy_applies_at_the_next_tick() {
     monitor.handle_policy(PlacementPolicy::Energy);
     assert_eq!(tick(&mut monitor, 1, 5.0), Some(Reason::Policy));
     assert_eq!(device(&monitor), 0);
+}
+
+#[test]
+fn a_new_profile_replaces_what_was_learned_and_applies_at_the_next_tick() {
+    let mut monitor = small(PlacementPolicy::Throughput);
+    tick(&mut monitor, 0, 9.0);
+    let slow = Measurement::alone((0, 1), 1024, LEN, figures(20.0, 60.0));
+    monitor.handle_tick(&[observed(9.0)], &[slow], SECOND).expect("a placement");
+    // The GPU is the slow device there, and has another number.
+    let mut profile = WorkProfile::new(&["one"], &["cpu", "none", "gpu"]);
+    for (device, gbps) in [(0, 12.0), (2, 10.5)] {
+        let one = Measurement::alone((0, device), 1024, LEN, figures(gbps, 10.0));
+        profile.merge(&one).expect("sound");
+    }
+    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    monitor.handle_profile(profile.clone(), limits, vec![chain(0, 3)]);
+    monitor.handle_devices(Some(&[vec![(2, 0.0)]]), 2 * SECOND);
+    assert_eq!((monitor.profile(), device(&monitor)), (&profile, 2));
+    assert_eq!(tick(&mut monitor, 2, 9.0), Some(Reason::Profile));
+    assert_eq!(device(&monitor), 0);
+    let before = monitor.decision().expect("a decision").before.as_ref().expect("the GPU").load;
+    assert!((before - 9.0 * 1.1 / 10.5).abs() < 1e-6, "{before}");
 }
 
 #[test]
@@ -102,6 +203,59 @@ fn paused_and_starved_periods_teach_nothing_and_others_little_at_a_time() {
 }
 
 #[test]
+fn a_function_that_slows_at_a_steady_rate_is_an_overload() {
+    // At once, or by less than 5 % each second.
+    for (gbps, weight, latest) in [(2.0, 10.0, 6), (4.0, 0.8, 9)] {
+        let mut monitor = small(PlacementPolicy::Energy);
+        tick(&mut monitor, 0, 9.0);
+        assert_eq!(device(&monitor), 0);
+        let slow = Measurement::alone((0, 0), 1024, LEN, figures(gbps, weight));
+        let change = |second: &u64| {
+            let changed = monitor.handle_tick(&[observed(9.0)], &[slow], second * SECOND);
+            changed.expect("a placement") == Some(Reason::Overload)
+        };
+        let second = (1..10).find(change).expect("an overload");
+        assert!(second <= latest && device(&monitor) == 1, "{gbps} Gb/s: {second}");
+    }
+}
+
+/// The same with four lanes of 2.5 Gb/s each.
+fn on_lanes(policy: PlacementPolicy) -> Monitor {
+    let mut profile = WorkProfile::new(&["one"], &["cpu", "gpu"]);
+    for (device, gbps, watts) in [(0, 2.5, 50.0), (1, 40.0, 200.0)] {
+        let one = Measurement::alone((0, device), 1024, LEN, figures(gbps, 10.0));
+        profile.merge(&one).expect("sound");
+        profile.set_power(device, Power { idle_w: Some(watts / 5.0), busy_w: Some(watts) });
+    }
+    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 4 };
+    let chain = ChainDemand { lanes: 4, ..chain(0, 2) };
+    Monitor::new(MonitorSettings::default(), limits, policy, profile, vec![chain])
+}
+
+#[test]
+fn a_divided_function_that_slows_is_divided_anew() {
+    let mut monitor = on_lanes(PlacementPolicy::Throughput);
+    // With headroom, 66 Gb/s. A lane on the CPU carries 2.5 of its 16.5, and the GPU 40 of the
+    // rest.
+    tick(&mut monitor, 0, 60.0);
+    let share = |monitor: &Monitor| monitor.placement().expect("placed").sites[0][0].cpu_share;
+    assert_eq!(share(&monitor), 0.25);
+    let load = monitor.placement().expect("placed").figures.load;
+    assert!((load - 66.0 / 42.5).abs() < 1e-6, "{load}");
+    assert!((1..9).all(|second| tick(&mut monitor, second, 60.0).is_none()));
+    // The GPU slows to a quarter of its speed, and carries 10 with one lane or two on the CPU.
+    let slow = Measurement::alone((0, 1), 1024, LEN, figures(10.0, 100.0));
+    let change = |second: &u64| {
+        let changed = monitor.handle_tick(&[observed(60.0)], &[slow], second * SECOND);
+        changed.expect("a placement") == Some(Reason::Overload)
+    };
+    let second = (9..30).find(change).expect("an overload");
+    assert!(second <= 20, "{second}");
+    let before = monitor.decision().expect("a decision").before.as_ref().expect("figures").load;
+    assert!(share(&monitor) > 0.25 && before > load, "{before}: {monitor:?}");
+}
+
+#[test]
 fn a_pause_does_not_look_like_less_load() {
     let mut monitor = small(PlacementPolicy::Energy);
     tick(&mut monitor, 0, 30.0);
@@ -110,6 +264,46 @@ fn a_pause_does_not_look_like_less_load() {
         monitor.handle_tick(&[chain], &[], second * SECOND).expect("a placement");
         assert_eq!(device(&monitor), 1);
     }
+}
+
+#[test]
+fn steady_rates_need_few_searches_and_a_change_one_at_once() {
+    let mut monitor = small(PlacementPolicy::Energy);
+    let wobble = |second: u64| 7.0 + 0.1 * (second % 3) as f64;
+    let changed = (0..600).filter(|&second| tick(&mut monitor, second, wobble(second)).is_some());
+    assert_eq!(changed.count(), 1);
+    // The first, and one each ten seconds after the first stay.
+    assert!((50..=61).contains(&monitor.searches()), "{}", monitor.searches());
+    tick(&mut monitor, 600, 7.2);
+    let before = monitor.searches();
+    assert_eq!((tick(&mut monitor, 601, 7.3), monitor.searches()), (None, before));
+    assert_eq!(tick(&mut monitor, 602, 8.0), None);
+    assert_eq!(monitor.searches(), before + 1, "the rate moved by more than 5 %");
+    // An overload that no placement ends is no reason to search each second, either.
+    let changes = (603..700).filter(|&second| tick(&mut monitor, second, 90.0).is_some()).count();
+    assert_eq!((changes, device(&monitor)), (1, 1));
+    let more = monitor.searches() - before;
+    assert!((8..=14).contains(&more), "{more}");
+}
+
+#[test]
+fn one_chain_that_grows_is_no_growth_of_all() {
+    let one = small(PlacementPolicy::Energy);
+    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    let settings = MonitorSettings::default();
+    let chains = vec![chain(0, 2), chain(0, 2)];
+    let mut monitor =
+        Monitor::new(settings, limits, PlacementPolicy::Energy, one.profile().clone(), chains);
+    let mut tick = |second: u64, gbps: [f64; 2]| {
+        let changed = monitor.handle_tick(&gbps.map(observed), &[], second * SECOND);
+        (changed.expect("a placement"), monitor.searches())
+    };
+    assert_eq!(tick(0, [5.0, 0.1]), (Some(Reason::Start), 1));
+    let steps = [[5.0, 0.1], [5.0, 0.9], [5.0, 0.9], [5.0, 4.5], [5.0, 4.5], [5.0, 5.9]];
+    for (second, gbps) in (1..).zip(steps) {
+        assert_eq!(tick(second, gbps), (None, 1), "{gbps:?} of 10 Gb/s");
+    }
+    assert_eq!(tick(7, [5.0, 5.9]), (Some(Reason::Overload), 2));
 }
 
 /// Changes in ten minutes at `gbps` with noise of up to that part.

@@ -52,7 +52,7 @@ fn least(item: &Item, figure: impl Fn(&Choice) -> f64) -> f64 {
 /// The least part of its time that a function can take beside others. A device may do two things
 /// at once better than one after the other.
 fn overlap(problem: &PlacementProblem<'_>, items: &[Item], item: &Item, choice: &Choice) -> f64 {
-    let sizes = (choice.launch, problem.chains[item.chain].packet_len);
+    let sizes = (choice.packets, problem.chains[item.chain].packet_len);
     let added = |other: &Item, count: u32| {
         let others = [Beside { function: other.function, count }];
         let pair = (item.function, choice.device);

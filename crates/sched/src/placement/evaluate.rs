@@ -3,17 +3,27 @@
 use std::collections::BTreeMap;
 
 use super::items::{Choice, Item};
-use super::{PlacementError, PlacementFigures, PlacementPolicy, PlacementProblem};
-use crate::Mode;
+use super::{ChainDemand, PlacementError, PlacementFigures, PlacementPolicy, PlacementProblem};
 use crate::work_profile::{Beside, CPU};
+use crate::{Aim, CopyTimes, Mode, Plan, Problem};
 
-/// Copies of a chain, in ns a packet.
+/// Copies of a chain by one of its plans.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Copies {
-    /// By device of the profile: on its link.
-    pub links: Vec<f64>,
-    /// All of the plan.
+    pub aim: Aim,
+    /// By device of the profile.
+    pub times: Vec<CopyTimes>,
+    /// All of the plan, in ns a packet.
     pub plan_ns: f64,
+}
+
+impl Copies {
+    /// `links`: by device of the profile, its link in the plan.
+    fn of(problem: &Problem, (aim, plan): &(Aim, Plan), links: &[Option<usize>]) -> Self {
+        let times = problem.copy_times(plan);
+        let of_device = |link: &Option<usize>| link.map_or(CopyTimes::default(), |at| times[at]);
+        Self { aim: *aim, times: links.iter().map(of_device).collect(), plan_ns: plan.cost_ns }
+    }
 }
 
 /// Evaluates placements. A placement is the index of a choice for each item.
@@ -24,6 +34,9 @@ pub(super) struct Evaluator<'a> {
     plans: BTreeMap<(usize, Vec<usize>), Copies>,
     factors: BTreeMap<(usize, usize, Vec<Beside>), f64>,
 }
+
+/// The longest wait for a launch if the delay has no limit.
+const WAIT_NS_MAX: f64 = 1e6;
 
 /// The order of placements; less is better.
 pub(super) type Score = [f64; 5];
@@ -62,21 +75,50 @@ impl<'a> Evaluator<'a> {
         if let Some(known) = self.plans.get(&(chain, devices.clone())) {
             return Ok(known.clone());
         }
-        let demand = &self.problem.chains[chain];
-        let mut problem = demand.plan.clone();
-        for (function, &device) in problem.functions.iter_mut().zip(&devices) {
-            function.device = demand.links[device];
-        }
+        let problem = self.planned(chain, &devices);
         let plan = problem.plan(Mode::Adaptive).map_err(PlacementError::Link)?;
-        let link_ns = |link: usize| -> f64 {
-            let steps = plan.steps.iter().filter(|step| step.device == link);
-            let costs = &problem.links[link];
-            steps.map(|step| costs.link_ns(step.to_device_bytes(), step.to_host_bytes())).sum()
-        };
-        let links = demand.links.iter().map(|link| link.map_or(0.0, link_ns)).collect();
-        let copies = Copies { links, plan_ns: plan.cost_ns };
+        let links = &self.problem.chains[chain].links;
+        let copies = Copies::of(&problem, &(Aim::TIME, plan), links);
         self.plans.insert((chain, devices), copies.clone());
         Ok(copies)
+    }
+
+    /// The plan's input of a chain with its functions on these devices.
+    fn planned(&self, chain: usize, devices: &[usize]) -> Problem {
+        let demand = &self.problem.chains[chain];
+        let mut problem = demand.plan.clone();
+        for (function, &device) in problem.functions.iter_mut().zip(devices) {
+            function.device = demand.links[device];
+        }
+        problem
+    }
+
+    /// The aims of the chains' plans with the best figures for these sites, and the figures.
+    pub(super) fn aims(
+        &mut self,
+        placed: &[usize],
+    ) -> Result<(Vec<Aim>, PlacementFigures), PlacementError> {
+        let chosen = self.chosen(placed);
+        let chains = 0..self.problem.chains.len();
+        let copies: Result<Vec<_>, _> = chains.map(|at| self.copies(at, &chosen)).collect();
+        let mut copies = copies?;
+        let mut best = self.figures(placed, &chosen, &copies);
+        for chain in 0..copies.len() {
+            let own = self.items.iter().zip(&chosen).filter(|(item, _)| item.chain == chain);
+            let devices: Vec<usize> = own.map(|(_, choice)| choice.device).collect();
+            let problem = self.planned(chain, &devices);
+            let plans = problem.candidates(Mode::Adaptive).map_err(PlacementError::Link)?;
+            for plan in &plans[1..] {
+                let other = Copies::of(&problem, plan, &self.problem.chains[chain].links);
+                let kept = std::mem::replace(&mut copies[chain], other);
+                let figures = self.figures(placed, &chosen, &copies);
+                match self.problem.score(&figures) < self.problem.score(&best) {
+                    true => best = figures,
+                    false => copies[chain] = kept,
+                }
+            }
+        }
+        Ok((copies.iter().map(|one| one.aim).collect(), best))
     }
 
     fn figures(
@@ -86,28 +128,42 @@ impl<'a> Evaluator<'a> {
         copies: &[Copies],
     ) -> PlacementFigures {
         let devices = self.problem.profile.devices().len();
-        let (mut loads, mut links) = (vec![0.0; devices], vec![0.0; devices]);
+        let (mut loads, mut links) = (vec![0.0; devices], vec![CopyTimes::default(); devices]);
         let mut delays: Vec<f64> = vec![0.0; self.problem.chains.len()];
         let mut functions = vec![0usize; devices];
+        // Of the lanes of each chain.
+        let mut own_lanes = vec![0.0; self.problem.chains.len()];
         for (at, choice) in chosen.iter().enumerate() {
             let (chain, rate) = self.chain_of(at);
-            let factor = self.factor(at, placed[at], chosen);
+            let factor = self.factor(at, placed[at], chosen, |_| true);
             let beside = chosen.iter().filter(|other| other.device == choice.device).count();
             let busy_ns = choice.packet_ns * factor / beside as f64;
             loads[choice.device] += rate * busy_ns * 1e-9 / self.width(choice.device);
-            delays[chain] += choice.figures.latency_ns * factor + self.fill_ns(at, chosen);
+            if choice.device == CPU {
+                own_lanes[chain] += rate * busy_ns * 1e-9 / self.problem.chains[chain].width();
+            }
+            let slower = match choice.device {
+                // A lane has the functions of its chain in turn.
+                CPU => self.factor(at, placed[at], chosen, |other| other.chain != chain),
+                _ => factor,
+            };
+            delays[chain] += choice.figures.latency_ns * slower + self.fill_ns(at, chosen);
             functions[choice.device] += 1;
         }
         for (chain, copy) in copies.iter().enumerate() {
             let rate = self.problem.chains[chain].packets_per_s;
-            let on_links: f64 = copy.links.iter().sum();
-            let host_ns = (copy.plan_ns - on_links).max(0.0);
+            let host_ns: f64 = copy.times.iter().map(|times| times.host_ns).sum();
             loads[CPU] += rate * host_ns * 1e-9 / self.width(CPU);
-            for (load, ns) in links.iter_mut().zip(&copy.links) {
-                *load += rate * ns * 1e-9;
+            own_lanes[chain] += rate * host_ns * 1e-9 / self.problem.chains[chain].width();
+            for (load, times) in links.iter_mut().zip(&copy.times) {
+                *load = *load + rate * 1e-9 * *times;
             }
             delays[chain] += copy.plan_ns * self.largest_launch(chain, chosen);
         }
+        loads[CPU] = own_lanes.into_iter().fold(loads[CPU], f64::max);
+        // Both directions of a link work at once.
+        let links: Vec<f64> =
+            links.iter().map(|load| load.to_device_ns.max(load.to_host_ns)).collect();
         self.total(&loads, &links, &delays, &functions)
     }
 
@@ -120,14 +176,12 @@ impl<'a> Evaluator<'a> {
     ) -> PlacementFigures {
         let max = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
         let is_on = |device: usize| device == CPU || functions[device] > 0;
-        let on = (0..loads.len()).filter(|&device| is_on(device));
-        let devices = self.problem.profile.devices();
-        let watts = on.clone().map(|device| devices[device].power.at(loads[device]));
+        let on: Vec<usize> = (0..loads.len()).filter(|&device| is_on(device)).collect();
         PlacementFigures {
             load: max(loads).max(max(links)),
             delay_ns: max(delays),
-            power_w: watts.sum(),
-            devices: on.count(),
+            power_w: self.problem.power_w(loads, &on),
+            devices: on.len(),
             loads: loads.to_vec(),
             link_loads: links.to_vec(),
         }
@@ -151,31 +205,55 @@ impl<'a> Evaluator<'a> {
         if own.device == CPU || continues || rate == 0.0 {
             return 0.0;
         }
-        f64::from(own.launch) / rate * 1e9
+        self.problem.wait_ns(self.problem.chains[chain].fill_ns(own.launch))
     }
 
+    /// Packets of a chain's largest launch.
     fn largest_launch(&self, chain: usize, chosen: &[Choice]) -> f64 {
         let own = self.items.iter().zip(chosen).filter(|(item, _)| item.chain == chain);
-        let launches = own.filter(|(_, one)| one.device != CPU).map(|(_, one)| one.launch);
+        let launches = own.filter(|(_, one)| one.device != CPU).map(|(_, one)| one.packets);
         f64::from(launches.max().unwrap_or(0))
     }
 
-    /// The slow-down of an item beside the others on its device.
-    fn factor(&mut self, at: usize, choice: usize, chosen: &[Choice]) -> f64 {
+    /// The slow-down of an item beside those others on its device that `is_beside` names.
+    fn factor(
+        &mut self,
+        at: usize,
+        choice: usize,
+        chosen: &[Choice],
+        is_beside: impl Fn(&Item) -> bool,
+    ) -> f64 {
         let mut others: BTreeMap<usize, u32> = BTreeMap::new();
         for (other, item) in self.items.iter().enumerate() {
-            if other != at && chosen[other].device == chosen[at].device {
+            if other != at && chosen[other].device == chosen[at].device && is_beside(item) {
                 *others.entry(item.function).or_default() += 1;
             }
         }
         let others: Vec<Beside> =
             others.into_iter().map(|(function, count)| Beside { function, count }).collect();
         let (item, own) = (&self.items[at], chosen[at]);
-        let sizes = (own.launch, self.problem.chains[item.chain].packet_len);
+        let sizes = (own.packets, self.problem.chains[item.chain].packet_len);
         let profile = self.problem.profile;
         let pair = (item.function, own.device);
         let compute = || profile.slow_down(pair, sizes, &others).factor;
         *self.factors.entry((at, choice, others.clone())).or_insert_with(compute)
+    }
+}
+
+impl ChainDemand {
+    /// Its lanes, each as fast as the measurements.
+    pub(super) fn width(&self) -> f64 {
+        self.lanes.max(1) as f64
+    }
+
+    /// Time to fill a launch of so many packets, as each lane has launches of its own.
+    pub(super) fn fill_ns(&self, launch: u32) -> f64 {
+        f64::from(launch) / (self.packets_per_s / self.width()).max(1e-9) * 1e9
+    }
+
+    /// Packets that come to a lane while the first of them waits.
+    pub(super) fn packets_within(&self, wait_ns: f64) -> u32 {
+        (1.0 + self.packets_per_s / self.width() * wait_ns * 1e-9) as u32
     }
 }
 
@@ -193,6 +271,25 @@ impl PlacementProblem<'_> {
             PlacementPolicy::Energy => [excess, overload, power, devices, delay],
             _ => [excess, figures.load - 1.0, figures.loads.iter().sum(), delay, power],
         }
+    }
+
+    /// The power of these devices.
+    pub(super) fn power_w(&self, loads: &[f64], on: &[usize]) -> Option<f64> {
+        let devices = self.profile.devices();
+        on.iter().map(|&device| devices[device].power.at(loads[device])).sum()
+    }
+
+    /// How long packets wait for a launch that so long a time fills.
+    pub(super) fn wait_ns(&self, fill_ns: f64) -> f64 {
+        let is_bounded = self.delay_ns_max.is_some();
+        if is_bounded { fill_ns } else { fill_ns.min(WAIT_NS_MAX) }
+    }
+
+    /// How long a launch waits for its packets: up to twice the time to fill it, so pauses of the
+    /// input do not close it early.
+    pub(super) fn deadline_ns(&self, demand: &ChainDemand, launch: u32, latency_ns: f64) -> f64 {
+        let budget_ns = self.delay_ns_max.map_or(f64::MAX, |max| max - latency_ns);
+        self.wait_ns(2.0 * demand.fill_ns(launch)).min(budget_ns).max(0.0)
     }
 
     pub(super) fn delay_excess(&self, figures: &PlacementFigures) -> f64 {

@@ -8,6 +8,11 @@ use crate::work_profile::{CPU, Figures};
 pub(super) struct Choice {
     pub device: usize,
     pub launch: u32,
+    /// How long the oldest packet of a launch waits; 0 on the CPU.
+    pub deadline_ns: f64,
+    /// Packets of a launch that come within the wait.
+    pub packets: u32,
+    /// Those of such a launch.
     pub figures: Figures,
     pub packet_ns: f64,
 }
@@ -31,7 +36,7 @@ impl Item {
 
     /// The choice with the largest launch on `device`.
     pub(super) fn largest_on(&self, device: usize) -> Option<usize> {
-        self.choices.iter().rposition(|one| one.device == device)
+        self.choices.iter().position(|one| one.device == device)
     }
 }
 
@@ -40,17 +45,25 @@ pub(super) fn of(problem: &PlacementProblem<'_>) -> Result<Vec<Item>, PlacementE
     let mut items = Vec::new();
     for (chain, demand) in problem.chains.iter().enumerate() {
         let count = demand.functions.len();
-        let fixed = match &problem.policy {
-            PlacementPolicy::Fixed(all) => all.get(chain).is_some_and(|fixed| fixed.len() == count),
+        let has_each =
+            |all: &Vec<Vec<usize>>| all.get(chain).is_some_and(|fixed| fixed.len() == count);
+        let is_fixed = match &problem.policy {
+            PlacementPolicy::Fixed(all) => has_each(all),
             _ => true,
         };
-        let is_fit = fixed && count == demand.plan.functions.len() && demand.links.len() == devices;
+        let is_fit = is_fixed
+            && problem.devices.as_ref().is_none_or(has_each)
+            && count == demand.plan.functions.len()
+            && demand.links.len() == devices;
         if !is_fit || !demand.packets_per_s.is_finite() || demand.packets_per_s < 0.0 {
             return Err(PlacementError::Shape { chain });
         }
         for (position, &function) in demand.functions.iter().enumerate() {
             let all = (0..devices).flat_map(|device| choices(problem, (chain, function), device));
-            let choices = allowed(&problem.policy, (chain, position), all.collect());
+            let mut choices = allowed(&problem.policy, (chain, position), all.collect());
+            if let Some(devices) = &problem.devices {
+                choices.retain(|one| one.device == devices[chain][position]);
+            }
             if choices.is_empty() {
                 return Err(PlacementError::Unmeasured { chain, position });
             }
@@ -60,22 +73,31 @@ pub(super) fn of(problem: &PlacementProblem<'_>) -> Result<Vec<Item>, PlacementE
     Ok(items)
 }
 
-/// Launch sizes up to the knee. The CPU needs no launches, so it has the best batch size alone.
+/// Launch sizes up to the knee, from the largest, so that it is chosen among equals. The CPU needs
+/// no launches, so it has the best batch size alone.
 fn choices(
     problem: &PlacementProblem<'_>,
     (chain, function): (usize, usize),
     device: usize,
 ) -> Vec<Choice> {
-    let (profile, len) = (problem.profile, problem.chains[chain].packet_len);
-    let Some(knee) = profile.launch_knee((function, device), len) else { return Vec::new() };
-    let sizes = profile.launch_sizes((function, device)).into_iter();
-    sizes
-        .filter(|&size| size == knee || device != CPU && size < knee)
-        .filter_map(|launch| {
-            let figures = profile.alone((function, device), launch, len)?;
-            Some(Choice { device, launch, figures, packet_ns: figures.packet_ns(len) })
-        })
-        .collect()
+    let (profile, demand, pair) = (problem.profile, &problem.chains[chain], (function, device));
+    let len = demand.packet_len;
+    let Some(knee) = profile.launch_knee(pair, len) else { return Vec::new() };
+    let sizes = profile.launch_sizes(pair).into_iter().rev();
+    let choice = |launch: u32| {
+        let full = profile.alone(pair, launch, len)?;
+        let (packets, deadline_ns) = match device {
+            CPU => (launch, 0.0),
+            _ => {
+                let deadline_ns = problem.deadline_ns(demand, launch, full.latency_ns);
+                (demand.packets_within(deadline_ns).min(launch), deadline_ns)
+            }
+        };
+        let figures = profile.alone(pair, packets, len)?;
+        let packet_ns = figures.packet_ns(len);
+        Some(Choice { device, launch, deadline_ns, packets, figures, packet_ns })
+    };
+    sizes.filter(|&size| size == knee || device != CPU && size < knee).filter_map(choice).collect()
 }
 
 fn allowed(

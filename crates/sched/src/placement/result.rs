@@ -1,8 +1,9 @@
 //! A placement with the reasons for it.
 
 use super::items::{Choice, Item};
-use super::search::{Candidate, Found};
+use super::search::{Candidate, SearchResult};
 use super::{PlacementPolicy, PlacementProblem, split};
+use crate::Aim;
 use crate::work_profile::{CPU, Figures};
 
 /// The figures of a placement.
@@ -18,7 +19,7 @@ pub struct PlacementFigures {
     pub devices: usize,
     /// The load by device.
     pub loads: Vec<f64>,
-    /// The load by device of its link.
+    /// The load by device of its link, in the direction with more.
     pub link_loads: Vec<f64>,
 }
 
@@ -34,6 +35,21 @@ pub struct Site {
     /// The share of flows that the CPU takes: 1 on the CPU, 0 on a device, between them if neither
     /// carries the load alone.
     pub cpu_share: f64,
+}
+
+impl Site {
+    /// Of so many lanes, those whose flows the device takes. Flows are divided by lanes.
+    pub fn device_lanes(&self, lanes: usize) -> usize {
+        if self.device == CPU {
+            return 0;
+        }
+        ((1.0 - self.cpu_share) * lanes as f64).round() as usize
+    }
+
+    /// The device with so many lanes; the CPU if it takes the flows of all of them.
+    pub fn device_with(&self, lanes: usize) -> usize {
+        if self.device_lanes(lanes) == 0 { CPU } else { self.device }
+    }
 }
 
 /// The figure by which the runner-up is worse.
@@ -95,11 +111,13 @@ pub enum Missed {
 pub struct Placement {
     /// By chain and position.
     pub sites: Vec<Vec<Site>>,
+    /// By chain, of the plan of its copies.
+    pub aims: Vec<Aim>,
     /// Lanes of the CPU.
     pub lanes: usize,
     /// Launches in flight by device; 0 for one without functions.
     pub streams: Vec<usize>,
-    /// Its figures. With a split, `load` is the highest load after it.
+    /// Its figures, with a split those after it.
     pub figures: PlacementFigures,
     /// The limits that it exceeds.
     pub missed: Vec<Missed>,
@@ -116,46 +134,41 @@ impl Placement {
     }
 }
 
-pub(super) fn placement(problem: &PlacementProblem<'_>, items: &[Item], found: Found) -> Placement {
+pub(super) fn placement(
+    problem: &PlacementProblem<'_>,
+    items: &[Item],
+    found: SearchResult,
+) -> Placement {
     let chosen = choices(items, &found.best);
     let mut sites = vec![Vec::new(); problem.chains.len()];
     for (at, item) in items.iter().enumerate() {
-        sites[item.chain].push(site(problem, item, &chosen[at]));
+        sites[item.chain].push(site(&chosen[at]));
     }
     let runner_up = found.second.map(|second| runner_up(problem, items, &found.best, &second));
     let mut figures = found.best.figures.clone();
     if let Some(split) = split::split(problem, items, &found.best) {
         let item = &items[split.item];
         let own = &mut sites[item.chain][item.position];
-        own.cpu_share = split.cpu_share;
-        if own.device == CPU
-            && let Some(device) = item.choices.iter().rfind(|one| one.device != CPU)
-        {
-            *own = Site { cpu_share: split.cpu_share, ..site(problem, item, device) };
-        }
-        figures.load = split.load;
+        *own = Site { cpu_share: split.cpu_share, ..site(&split.on_device) };
+        figures = split.figures;
     }
     let missed = missed(problem, &figures);
     let streams = streams(problem, items, &chosen);
     let lanes = lanes(problem, &figures);
-    Placement { sites, lanes, streams, figures, missed, gap: found.gap, runner_up }
+    let (aims, gap) = (found.aims, found.gap);
+    Placement { sites, aims, lanes, streams, figures, missed, gap, runner_up }
 }
 
 fn choices(items: &[Item], candidate: &Candidate) -> Vec<Choice> {
     items.iter().zip(&candidate.placed).map(|(item, &at)| item.choices[at]).collect()
 }
 
-/// A launch waits up to twice the time to fill it, so pauses of the input do not close it early.
-fn site(problem: &PlacementProblem<'_>, item: &Item, choice: &Choice) -> Site {
-    let rate = problem.chains[item.chain].packets_per_s;
-    let fill_ns = f64::from(choice.launch) / rate.max(1e-9) * 1e9;
-    let budget = problem.delay_ns_max.map_or(f64::MAX, |max| max - choice.figures.latency_ns);
-    let on_cpu = choice.device == CPU;
+fn site(choice: &Choice) -> Site {
     Site {
         device: choice.device,
         launch_packets: choice.launch,
-        deadline_ns: if on_cpu { 0.0 } else { (2.0 * fill_ns).min(budget).max(0.0) },
-        cpu_share: if on_cpu { 1.0 } else { 0.0 },
+        deadline_ns: choice.deadline_ns,
+        cpu_share: if choice.device == CPU { 1.0 } else { 0.0 },
     }
 }
 
@@ -175,7 +188,7 @@ fn streams(problem: &PlacementProblem<'_>, items: &[Item], chosen: &[Choice]) ->
     const STREAMS_MAX: f64 = 16.0;
     let mut in_flight = vec![0.0; problem.profile.devices().len()];
     for (item, choice) in items.iter().zip(chosen).filter(|(_, choice)| choice.device != CPU) {
-        let launches = problem.chains[item.chain].packets_per_s / f64::from(choice.launch);
+        let launches = problem.chains[item.chain].packets_per_s / f64::from(choice.packets);
         in_flight[choice.device] += launches * choice.figures.latency_ns * 1e-9;
     }
     let is_used = |device| chosen.iter().any(|one| one.device == device && device != CPU);

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use super::evaluate::{Evaluator, Score};
 use super::items::{Choice, Item};
 use super::{PlacementError, PlacementFigures, PlacementProblem, bound};
+use crate::Aim;
 
 /// Combinations of choices up to which all are tried.
 const EXACT_MAX: usize = 20_000;
@@ -24,8 +25,10 @@ pub(super) struct Candidate {
 }
 
 /// The result of a search.
-pub(super) struct Found {
+pub(super) struct SearchResult {
     pub best: Candidate,
+    /// By chain, of its plan.
+    pub aims: Vec<Aim>,
     pub second: Option<Candidate>,
     /// `None` if all were tried.
     pub gap: Option<f64>,
@@ -43,7 +46,7 @@ fn less(a: &Score, b: &Score) -> bool {
 pub(super) fn search(
     problem: &PlacementProblem<'_>,
     items: &[Item],
-) -> Result<Found, PlacementError> {
+) -> Result<SearchResult, PlacementError> {
     let mut search = Search { evaluator: Evaluator::new(problem, items), best: None, second: None };
     let product = |count: fn(&Item) -> usize| {
         items.iter().fold(1usize, |all, item| all.saturating_mul(count(item)))
@@ -55,9 +58,12 @@ pub(super) fn search(
     } else {
         search.steps(items)?
     };
-    let best = search.best.ok_or(PlacementError::Shape { chain: 0 })?;
+    let mut best = search.best.ok_or(PlacementError::Shape { chain: 0 })?;
+    let aims;
+    (aims, best.figures) = search.evaluator.aims(&best.placed)?;
+    best.score = problem.score(&best.figures);
     let gap = (!is_exact).then(|| bound::gap(problem, items, &best.figures));
-    Ok(Found { best, second: search.second, gap })
+    Ok(SearchResult { best, aims, second: search.second, gap })
 }
 
 struct Search<'a> {

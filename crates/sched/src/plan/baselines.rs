@@ -6,8 +6,8 @@ use warpline_packet::FieldSet;
 
 use super::outlook::Outlook;
 use super::problem::Problem;
-use super::state::{Down, State, UPS, Up};
-use super::{Plan, Step, Way};
+use super::state::{CurrentFields, Down, UPS, Up};
+use super::{Plan, PlanStep, Way};
 
 /// `G-NET`: every function for itself.
 pub(super) fn per_nf(problem: &Problem) -> Plan {
@@ -33,7 +33,7 @@ pub(super) fn share_all(problem: &Problem) -> Plan {
             }
             (true, false) => &[(up, Down::Last)],
         };
-        let brings_none = |(step, _): &(Step, State)| step.to_host.way == Way::Nothing;
+        let brings_none = |(step, _): &(PlanStep, CurrentFields)| step.to_host.way == Way::Nothing;
         let last = if is_last { at.take(up, Down::Last).filter(brings_none) } else { None };
         last.or_else(|| ways.iter().find_map(|&(up, down)| at.take(up, down)))
             .or_else(|| at.take_whole())
@@ -52,9 +52,9 @@ pub(super) fn local(problem: &Problem) -> Plan {
             _ => Down::Last,
         };
         let link = &problem.links[device?];
-        let cost = |step: &Step| {
-            link.there_ns(&problem.widths, &step.to_device)
-                + link.back_ns(&problem.widths, &step.first_to_host)
+        let cost = |step: &PlanStep| {
+            let there = link.there(&problem.widths, &step.to_device);
+            (there + link.back(&problem.widths, &step.first_to_host)).total()
         };
         let all = UPS.into_iter().filter_map(|up| at.take(up, down(up)));
         let least = all.min_by(|(one, _), (other, _)| cost(one).total_cmp(&cost(other)));
@@ -66,12 +66,12 @@ pub(super) fn local(problem: &Problem) -> Plan {
 struct At<'a> {
     problem: &'a Problem,
     outlook: &'a Outlook,
-    state: &'a State,
+    state: &'a CurrentFields,
     position: usize,
 }
 
 impl At<'_> {
-    fn take(&self, up: Up, down: Down) -> Option<(Step, State)> {
+    fn take(&self, up: Up, down: Down) -> Option<(PlanStep, CurrentFields)> {
         let mut state = self.state.clone();
         let step = state.step(self.problem, self.outlook, self.position, (up, down))?;
         let goes_on = can_go_on(self.problem, self.outlook, self.position + 1, state.clone());
@@ -81,7 +81,7 @@ impl At<'_> {
     /// The ways that give the mirror up, with a whole frame if necessary. They are needed if fields
     /// that can't cross alone prevent others, or are in a mirror from which the host must fetch
     /// them.
-    fn take_whole(&self) -> Option<(Step, State)> {
+    fn take_whole(&self) -> Option<(PlanStep, CurrentFields)> {
         WHOLE.into_iter().find_map(|(up, down)| self.take(up, down))
     }
 
@@ -108,7 +108,12 @@ const WHOLE: [(Up, Down); 7] = [
 
 /// Whether steps that give their mirrors up lead from `state`, before function `position`, to the
 /// end or to a state where the host has everything. From that state they always do.
-fn can_go_on(problem: &Problem, outlook: &Outlook, position: usize, mut state: State) -> bool {
+fn can_go_on(
+    problem: &Problem,
+    outlook: &Outlook,
+    position: usize,
+    mut state: CurrentFields,
+) -> bool {
     for position in position..problem.functions.len() {
         let live = problem.functions[position].before.needs | outlook.ahead(position);
         if state.lacks(live).is_empty() {
@@ -130,9 +135,9 @@ fn can_go_on(problem: &Problem, outlook: &Outlook, position: usize, mut state: S
 }
 
 /// Goes over the chain and has `choose` take each step.
-fn walk(problem: &Problem, choose: impl Fn(&At<'_>) -> Option<(Step, State)>) -> Plan {
+fn walk(problem: &Problem, choose: impl Fn(&At<'_>) -> Option<(PlanStep, CurrentFields)>) -> Plan {
     let outlook = Outlook::of(problem);
-    let mut state = State::start(problem);
+    let mut state = CurrentFields::start(problem);
     let mut plan = Plan::default();
     for (position, function) in problem.functions.iter().enumerate() {
         let is_sound = state.host_first(problem, &outlook, position);

@@ -1,9 +1,9 @@
 //! The sizes of fields and the cost of moving them (`AdaptChain`, section IV-A: C_P, C_H, C_D and
 //! the penalty α).
 
-use warpline_packet::{Binding, Field, FieldSet, Place};
+use warpline_packet::{Binding, Field, FieldPlace, FieldSet};
 
-use super::{Crossing, Way};
+use super::{CopyTimes, Crossing, Way};
 
 /// Bytes a packet, by field, and of its room.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,11 +26,11 @@ impl Widths {
             // There are none.
             Field::IpOptions | Field::TcpOptions | Field::Remainder | Field::VlanTci => 0.0,
             _ => match field.place() {
-                Place::Link(span) => span.len as f64,
-                Place::Ip { v4, .. } => v4.map_or(0.0, |span| span.len as f64),
-                Place::Transport { udp, .. } => udp.map_or(0.0, |span| span.len as f64),
-                Place::Column(len) => len as f64,
-                Place::Stretch => 0.0,
+                FieldPlace::Link(span) => span.len as f64,
+                FieldPlace::Ip { v4, .. } => v4.map_or(0.0, |span| span.len as f64),
+                FieldPlace::Transport { udp, .. } => udp.map_or(0.0, |span| span.len as f64),
+                FieldPlace::Column(len) => len as f64,
+                FieldPlace::Stretch => 0.0,
             },
         };
         Self {
@@ -154,20 +154,19 @@ impl LinkCosts {
         self.traffic * (there * self.to_device_ns_per_byte + back * self.to_host_ns_per_byte)
     }
 
-    /// ns a packet for what crosses to the device.
-    pub(super) fn there_ns(&self, widths: &Widths, crossing: &Crossing) -> f64 {
-        self.transfer(crossing)
-            + self.link_ns(crossing.bytes, 0.0)
-            + self.copies(widths, crossing, &self.gather)
+    /// The time of a crossing to the device.
+    pub(super) fn there(&self, widths: &Widths, crossing: &Crossing) -> CopyTimes {
+        let host_ns = self.transfer(crossing) + self.copies(widths, crossing, &self.gather);
+        let to_device_ns = self.link_ns(crossing.bytes, 0.0);
+        CopyTimes { host_ns, to_device_ns, to_host_ns: 0.0 }
     }
 
-    /// ns a packet for what crosses to the host.
-    pub(super) fn back_ns(&self, widths: &Widths, crossing: &Crossing) -> f64 {
+    /// The time of a crossing to the host.
+    pub(super) fn back(&self, widths: &Widths, crossing: &Crossing) -> CopyTimes {
         let whole = if crossing.way == Way::Frame { self.whole_back_ns } else { 0.0 };
-        whole
-            + self.transfer(crossing)
-            + self.link_ns(0.0, crossing.bytes)
-            + self.copies(widths, crossing, &self.put)
+        let host_ns = whole + self.transfer(crossing) + self.copies(widths, crossing, &self.put);
+        let to_host_ns = self.link_ns(0.0, crossing.bytes);
+        CopyTimes { host_ns, to_device_ns: 0.0, to_host_ns }
     }
 
     /// The columns of a launch's table and those of gathered fields are adjacent and cross in one

@@ -56,7 +56,7 @@ mod tests {
     use warpline_packet::{Field, FieldSet};
 
     use super::*;
-    use crate::{FieldCosts, LinkCosts, PlannedFunction, RowBytes, Touch, Widths};
+    use crate::{Aim, FieldCosts, LinkCosts, PlannedFunction, RowBytes, Touch, Widths};
 
     /// A function on a device that reads as many fields as it takes to make a whole frame cheaper.
     fn problem(field_ns: f64) -> Problem {
@@ -74,6 +74,7 @@ mod tests {
             gathered: fields,
             is_recoverable: true,
             fetches_first: false,
+            aim: Aim::TIME,
         }
     }
 

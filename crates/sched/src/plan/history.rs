@@ -51,7 +51,7 @@ pub enum Event {
 
 /// A field that a kernel needs and that did not have to cross, as the mirror has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct UncrossedField {
     /// The function that needs it.
     pub function: usize,
     /// The field.
@@ -73,7 +73,7 @@ impl Plan {
     }
 
     /// Copies that were avoided: what kernels needed of frames and found in their mirrors.
-    pub fn kept(&self, problem: &Problem) -> Vec<Kept> {
+    pub fn kept(&self, problem: &Problem) -> Vec<UncrossedField> {
         // By device and field: the function since which the mirror has it.
         let mut since = vec![vec![None; Field::ALL.len()]; problem.links.len()];
         let mut crossed = FieldSet::EMPTY;
@@ -87,7 +87,7 @@ impl Plan {
                 let stayed = fields & FieldSet::FRAME & !crossed;
                 let of = |field: Field| {
                     let since = since[device][field.bit() as usize].filter(|&at| at < function)?;
-                    Some(Kept { function, field, since })
+                    Some(UncrossedField { function, field, since })
                 };
                 kept.extend(stayed.iter().filter_map(of));
                 crossed = FieldSet::EMPTY;

@@ -5,8 +5,8 @@ use warpline_packet::FieldSet;
 
 use super::outlook::Outlook;
 use super::problem::Problem;
-use super::state::State;
-use super::{Plan, Step, Way};
+use super::state::CurrentFields;
+use super::{Plan, PlanStep, Way};
 
 /// The fields of the frame that only the mirror of a step's device has and that are needed later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Plan {
     /// For each step.
     pub fn leftovers(&self, problem: &Problem) -> Vec<Leftover> {
         let outlook = Outlook::of(problem);
-        let mut state = State::start(problem);
+        let mut state = CurrentFields::start(problem);
         let mut all = Vec::with_capacity(self.steps.len());
         for position in 0..problem.functions.len() {
             state.host_first(problem, &outlook, position);
@@ -36,9 +36,9 @@ impl Plan {
     }
 }
 
-impl State {
+impl CurrentFields {
     /// Takes a step of a plan.
-    fn follow(&mut self, problem: &Problem, outlook: &Outlook, step: &Step) -> Leftover {
+    fn follow(&mut self, problem: &Problem, outlook: &Outlook, step: &PlanStep) -> Leftover {
         let (position, device) = (step.function, step.device);
         let (function, live) = (&problem.functions[position], outlook.live(position));
         let before = self.lacks(outlook.ahead(position)) & self.mirror(device);

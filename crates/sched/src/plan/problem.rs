@@ -5,7 +5,7 @@ use std::fmt;
 
 use warpline_packet::{Access, Field, FieldSet, ReadWrite};
 
-use super::{LinkCosts, Widths};
+use super::{Aim, LinkCosts, Widths};
 
 /// The fields that a phase needs to be current where it runs, and those it leaves current only
 /// there.
@@ -62,7 +62,7 @@ pub struct WholeBytes {
 }
 
 /// A function of the chain.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PlannedFunction {
     /// The instance's name.
     pub name: String,
@@ -154,7 +154,7 @@ impl PlannedFunction {
 }
 
 /// The input of a plan.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     /// In the order of the chain.
     pub functions: Vec<PlannedFunction>,
@@ -173,6 +173,8 @@ pub struct Problem {
     /// Whether a step may first bring fields from mirrors to the host, to send the whole frame
     /// ([`super::Step::first_to_host`]).
     pub fetches_first: bool,
+    /// How much the time of each resource counts, for [`super::Mode::Adaptive`].
+    pub aim: Aim,
 }
 
 impl Problem {

@@ -4,24 +4,26 @@ use std::cmp::Ordering::Equal;
 
 use super::outlook::Outlook;
 use super::problem::Problem;
-use super::state::{DOWNS, State, UPS};
-use super::{Plan, Step};
+use super::state::{CurrentFields, DOWNS, UPS};
+use super::{Plan, PlanStep};
 
 /// A state after some function, and the cheapest way to it.
 struct Node {
-    state: State,
+    state: CurrentFields,
+    /// Weighed by the aim.
     cost: f64,
     bytes: f64,
     /// The node before the last function, in the previous layer.
     from: usize,
-    step: Option<Step>,
+    step: Option<PlanStep>,
 }
 
 /// The cheapest plan. Of two with the same cost it is the one that moves fewer bytes, then the one
 /// found first.
 pub(super) fn cheapest(problem: &Problem) -> Plan {
     let outlook = Outlook::of(problem);
-    let start = Node { state: State::start(problem), cost: 0.0, bytes: 0.0, from: 0, step: None };
+    let start =
+        Node { state: CurrentFields::start(problem), cost: 0.0, bytes: 0.0, from: 0, step: None };
     let mut layers = vec![vec![start]];
     for position in 0..problem.functions.len() {
         let mut next = Vec::new();
@@ -54,7 +56,7 @@ fn extend(
             let mut state = state.clone();
             let Some(step) = state.step(problem, outlook, position, (up, down)) else { continue };
             let bytes = step.to_device_bytes() + step.to_host_bytes();
-            let cost = node.cost + problem.cost(&step);
+            let cost = node.cost + problem.aim.of(&problem.times(&step));
             keep(next, Node { state, cost, bytes: node.bytes + bytes, from, step: Some(step) });
         }
     }
@@ -76,12 +78,13 @@ fn trace(layers: &[Vec<Node>], problem: &Problem) -> Plan {
         (one.cost, one.bytes).partial_cmp(&(other.cost, other.bytes)).unwrap_or(Equal)
     });
     // Bringing everything back after each function is always possible.
-    let Some((mut at, end)) = best else { return Plan::default() };
-    let mut plan = Plan { steps: Vec::new(), cost_ns: end.cost };
+    let Some((mut at, _)) = best else { return Plan::default() };
+    let mut plan = Plan::default();
     for layer in layers[1..].iter().rev() {
         plan.steps.extend(layer[at].step);
         at = layer[at].from;
     }
     plan.steps.reverse();
+    plan.cost_ns = plan.steps.iter().map(|step| problem.cost(step)).sum();
     plan
 }

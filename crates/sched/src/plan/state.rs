@@ -4,13 +4,13 @@ use warpline_packet::FieldSet;
 
 use super::outlook::Outlook;
 use super::problem::{PlannedFunction, Problem, Touch};
-use super::{Crossing, Step, Way};
+use super::{CopyTimes, Crossing, PlanStep, Way};
 
 /// The fields that are current on the host and, of the frame, in each mirror in use. The host has
 /// all metadata. Fields that are not needed any more count as current everywhere, so states that
 /// differ in them alone are equal.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct State {
+pub(super) struct CurrentFields {
     pub(super) host: FieldSet,
     pub(super) mirrors: Vec<Option<FieldSet>>,
 }
@@ -40,7 +40,7 @@ pub(super) enum Down {
 pub(super) const UPS: [Up; 4] = [Up::Needed, Up::Stale, Up::Frame, Up::Direct];
 pub(super) const DOWNS: [Down; 4] = [Down::Needed, Down::Last, Down::Frame, Down::LastFrame];
 
-impl State {
+impl CurrentFields {
     /// In front of the chain.
     pub(super) fn start(problem: &Problem) -> Self {
         Self { host: FieldSet::ALL, mirrors: vec![None; problem.links.len()] }
@@ -104,7 +104,7 @@ impl State {
         outlook: &Outlook,
         position: usize,
         (up, down): (Up, Down),
-    ) -> Option<Step> {
+    ) -> Option<PlanStep> {
         let function = &problem.functions[position];
         let device = function.device?;
         let mut first_to_host = Crossing::default();
@@ -133,7 +133,7 @@ impl State {
         let is_sound = self.can_fetch(problem, live)
             && self.on_host(function.after)
             && self.can_fetch(problem, outlook.behind(position));
-        is_sound.then_some(Step {
+        is_sound.then_some(PlanStep {
             function: position,
             device,
             first_to_host,
@@ -291,7 +291,12 @@ impl Problem {
     }
 
     /// The cost of a step, in ns per packet.
-    pub(super) fn cost(&self, step: &Step) -> f64 {
+    pub(super) fn cost(&self, step: &PlanStep) -> f64 {
+        self.times(step).total()
+    }
+
+    /// The time of a step's copies for a packet.
+    pub(super) fn times(&self, step: &PlanStep) -> CopyTimes {
         let (link, widths) = (&self.links[step.device], &self.widths);
         let share = self.functions[step.function].flagged_share;
         // Each flagged packet costs what a whole one does.
@@ -299,10 +304,10 @@ impl Problem {
             Way::Nothing => step.flagged,
             _ => Crossing { bytes: widths.room, ..step.flagged },
         };
-        link.back_ns(widths, &step.first_to_host)
-            + link.there_ns(widths, &step.to_device)
-            + link.there_ns(widths, &step.missing)
-            + link.back_ns(widths, &step.to_host)
-            + share * link.back_ns(widths, &sparse)
+        link.back(widths, &step.first_to_host)
+            + link.there(widths, &step.to_device)
+            + link.there(widths, &step.missing)
+            + link.back(widths, &step.to_host)
+            + share * link.back(widths, &sparse)
     }
 }

@@ -22,7 +22,7 @@ struct Left {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum SignalEvent {
     Tick,
     Jump,
     Toggle,
@@ -65,55 +65,55 @@ impl World {
         }
     }
 
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<SignalEvent> {
         let left = &self.left;
         let mut steps = Vec::new();
-        steps.extend((left.ticks > 0).then_some(Step::Tick));
-        steps.extend((left.jumps > 0).then_some(Step::Jump));
-        steps.extend((0..self.signals.len()).map(Step::Signal));
+        steps.extend((left.ticks > 0).then_some(SignalEvent::Tick));
+        steps.extend((left.jumps > 0).then_some(SignalEvent::Jump));
+        steps.extend((0..self.signals.len()).map(SignalEvent::Signal));
         match &self.sender {
             Some(sender) => {
-                steps.extend((left.toggles > 0).then_some(Step::Toggle));
+                steps.extend((left.toggles > 0).then_some(SignalEvent::Toggle));
                 let is_due = sender.poll_timeout() <= self.now;
-                steps.extend((is_due && left.signals > 0).then_some(Step::Send));
-                steps.extend((left.sender_restarts > 0).then_some(Step::SenderDies));
-                steps.extend((0..self.answers.len()).map(Step::Answer));
+                steps.extend((is_due && left.signals > 0).then_some(SignalEvent::Send));
+                steps.extend((left.sender_restarts > 0).then_some(SignalEvent::SenderDies));
+                steps.extend((0..self.answers.len()).map(SignalEvent::Answer));
             }
-            None => steps.extend([false, true].map(Step::SenderStarts)),
+            None => steps.extend([false, true].map(SignalEvent::SenderStarts)),
         }
-        steps.extend((left.receiver_restarts > 0).then_some(Step::ReceiverRestarts));
+        steps.extend((left.receiver_restarts > 0).then_some(SignalEvent::ReceiverRestarts));
         steps
     }
 
-    fn apply(&mut self, step: Step) {
+    fn apply(&mut self, step: SignalEvent) {
         match step {
-            Step::Tick => (self.left.ticks, self.now) = (self.left.ticks - 1, self.now + MS),
-            Step::Jump => {
+            SignalEvent::Tick => (self.left.ticks, self.now) = (self.left.ticks - 1, self.now + MS),
+            SignalEvent::Jump => {
                 (self.left.jumps, self.now) = (self.left.jumps - 1, self.now + 5 * LEASE.lease_ns);
             }
-            Step::Toggle => {
+            SignalEvent::Toggle => {
                 self.left.toggles -= 1;
                 let sender = self.sender.as_mut().unwrap();
                 sender.handle_pressure(!sender.is_paused(), self.now);
             }
-            Step::Send => {
+            SignalEvent::Send => {
                 self.left.signals -= 1;
                 let signal = self.sender.as_mut().unwrap().poll_signal(self.now).unwrap();
                 self.signals.push((signal, self.now));
             }
-            Step::Signal(at) => self.deliver(at),
-            Step::Answer(at) => {
+            SignalEvent::Signal(at) => self.deliver(at),
+            SignalEvent::Answer(at) => {
                 let _ = self.sender.as_mut().unwrap().handle_answer(&self.answers[at], self.now);
             }
-            Step::SenderDies => {
+            SignalEvent::SenderDies => {
                 (self.sender, self.left.sender_restarts) = (None, self.left.sender_restarts - 1);
             }
-            Step::SenderStarts(is_higher) => {
+            SignalEvent::SenderStarts(is_higher) => {
                 self.starts += 1;
                 let epoch = if is_higher { 100 + self.starts } else { 100 - self.starts };
                 self.sender = Some(PauseSender::new(LEASE, epoch, self.now));
             }
-            Step::ReceiverRestarts => {
+            SignalEvent::ReceiverRestarts => {
                 self.left.receiver_restarts -= 1;
                 self.starts += 1;
                 self.receiver = PauseReceiver::new(LEASE, self.starts, self.now);
@@ -188,7 +188,7 @@ fn explore(left: Left) -> usize {
         for step in world.steps() {
             let mut next = world.clone();
             next.apply(step);
-            let way: Vec<Step> = way.iter().copied().chain([step]).collect();
+            let way: Vec<SignalEvent> = way.iter().copied().chain([step]).collect();
             if let Some(wrong) = next.violation() {
                 panic!("{wrong} after {way:?}");
             }

@@ -7,13 +7,13 @@ use super::graph::Graph;
 use super::{From, PATHS_MAX, To};
 
 /// A place with hops: ingress, or a function.
-type Place = Option<u8>;
+type HopSource = Option<u8>;
 
 /// The paths from ingress to egress, and those from each function, numbered without gaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Paths {
     /// By place, the hops from there, with the number of the first path over each.
-    hops: BTreeMap<Place, Vec<(To, u32)>>,
+    hops: BTreeMap<HopSource, Vec<(To, u32)>>,
     /// By function, the number of the first path that begins there.
     starts: Vec<u32>,
     count: u32,
@@ -25,7 +25,7 @@ impl Paths {
     /// # Errors
     /// There are too many.
     pub(super) fn of(graph: &Graph<'_>) -> Result<Self, RouteMistake> {
-        let mut hops: BTreeMap<Place, Vec<(To, u32)>> = BTreeMap::new();
+        let mut hops: BTreeMap<HopSource, Vec<(To, u32)>> = BTreeMap::new();
         // Paths from each function to egress.
         let mut onward = vec![0u64; usize::from(graph.len())];
         for place in (0..graph.len()).rev().map(Some).chain([None]) {
@@ -61,12 +61,12 @@ impl Paths {
         self.count as usize
     }
 
-    pub(super) fn hops(&self) -> impl Iterator<Item = (Place, Vec<To>)> {
+    pub(super) fn hops(&self) -> impl Iterator<Item = (HopSource, Vec<To>)> {
         self.hops.iter().map(|(place, hops)| (*place, hops.iter().map(|(to, _)| *to).collect()))
     }
 
     /// The number that the hop from `place` to `to` adds.
-    pub(super) fn step(&self, place: Place, to: To) -> u32 {
+    pub(super) fn step(&self, place: HopSource, to: To) -> u32 {
         let hops = self.hops.get(&place).into_iter().flatten();
         hops.into_iter().find(|(own, _)| *own == to).map_or(0, |(_, first)| *first)
     }
@@ -97,7 +97,7 @@ impl Paths {
 
 impl Graph<'_> {
     /// The places that packets go to from `place`, each once, in ascending order.
-    fn successors(&self, place: Place) -> Vec<To> {
+    fn successors(&self, place: HopSource) -> Vec<To> {
         let is_from = |from: From| match (from, place) {
             (From::Ingress(_), None) => true,
             (From::Function(function), Some(own)) => function == own,

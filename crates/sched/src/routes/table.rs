@@ -19,14 +19,14 @@ pub enum Destination {
 
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct RouteEntry {
     /// The next place; `None` drops it.
     pub to: Option<To>,
     /// The number that this hop adds to the number of the packet's path.
     pub step: u32,
 }
 
-impl Entry {
+impl RouteEntry {
     const NONE: Self = Self { to: None, step: 0 };
 }
 
@@ -34,18 +34,22 @@ impl Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ranges<A> {
     starts: Vec<A>,
-    entries: Vec<Entry>,
+    entries: Vec<RouteEntry>,
 }
 
 impl<A: Copy + Ord + From<u8>> Ranges<A> {
     /// Of blocks with their first and last address that are nested or apart; `rest` is the entry of
     /// all other addresses.
-    fn new(mut blocks: Vec<(A, A, Entry)>, rest: Entry, after: impl Fn(A) -> Option<A>) -> Self {
+    fn new(
+        mut blocks: Vec<(A, A, RouteEntry)>,
+        rest: RouteEntry,
+        after: impl Fn(A) -> Option<A>,
+    ) -> Self {
         // An outer block comes before those in it.
         blocks.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-        let mut changes: Vec<(A, Entry)> = vec![(A::from(0), rest)];
-        let mut open: Vec<(A, Entry)> = Vec::new();
-        let close = |open: &mut Vec<(A, Entry)>, changes: &mut Vec<(A, Entry)>| {
+        let mut changes: Vec<(A, RouteEntry)> = vec![(A::from(0), rest)];
+        let mut open: Vec<(A, RouteEntry)> = Vec::new();
+        let close = |open: &mut Vec<(A, RouteEntry)>, changes: &mut Vec<(A, RouteEntry)>| {
             let ended = open.pop();
             let outer = open.last().map_or(rest, |(_, entry)| *entry);
             if let Some(start) = ended.and_then(|(last, _)| after(last)) {
@@ -62,7 +66,7 @@ impl<A: Copy + Ord + From<u8>> Ranges<A> {
         while !open.is_empty() {
             close(&mut open, &mut changes);
         }
-        let (mut starts, mut entries): (Vec<A>, Vec<Entry>) = (Vec::new(), Vec::new());
+        let (mut starts, mut entries): (Vec<A>, Vec<RouteEntry>) = (Vec::new(), Vec::new());
         for (start, entry) in changes {
             if starts.last() == Some(&start) {
                 starts.pop();
@@ -77,10 +81,10 @@ impl<A: Copy + Ord + From<u8>> Ranges<A> {
     }
 
     #[inline]
-    fn find(&self, address: A) -> Entry {
+    fn find(&self, address: A) -> RouteEntry {
         let after = self.starts.partition_point(|start| *start <= address);
         // The first range starts at 0.
-        self.entries.get(after.wrapping_sub(1)).copied().unwrap_or(Entry::NONE)
+        self.entries.get(after.wrapping_sub(1)).copied().unwrap_or(RouteEntry::NONE)
     }
 }
 
@@ -89,15 +93,15 @@ impl<A: Copy + Ord + From<u8>> Ranges<A> {
 pub struct RouteTable {
     v4: Ranges<u32>,
     v6: Ranges<u128>,
-    other: Entry,
+    other: RouteEntry,
 }
 
 impl RouteTable {
     /// Of routes with different prefixes; `step` gives the number that a hop adds to the path's.
     pub(super) fn new(routes: &[(Option<Prefix>, To)], step: impl Fn(To) -> u32) -> Self {
-        let entry = |to| Entry { to: Some(to), step: step(to) };
+        let entry = |to| RouteEntry { to: Some(to), step: step(to) };
         let every = routes.iter().find(|(prefix, _)| prefix.is_none());
-        let other = every.map_or(Entry::NONE, |(_, to)| entry(*to));
+        let other = every.map_or(RouteEntry::NONE, |(_, to)| entry(*to));
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for (prefix, to) in routes {
             let Some(prefix) = prefix else { continue };
@@ -116,7 +120,7 @@ impl RouteTable {
 
     /// The entry of the longest prefix that has `destination`.
     #[inline]
-    pub fn find(&self, destination: Destination) -> Entry {
+    pub fn find(&self, destination: Destination) -> RouteEntry {
         match destination {
             Destination::V4(address) => self.v4.find(address),
             Destination::V6(address) => self.v6.find(address),

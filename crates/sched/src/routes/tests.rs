@@ -291,7 +291,7 @@ proptest! {
                         From::Ingress(_) => built.ingress(0).find(destination),
                         From::Function(own) => match built.exit(own) {
                             Some(exit) => exit.find(destination),
-                            None => Entry { to: Some(next_of(own, count as u8)), step: 0 },
+                            None => RouteEntry { to: Some(next_of(own, count as u8)), step: 0 },
                         },
                     };
                     prop_assert_eq!(entry.to, expected);

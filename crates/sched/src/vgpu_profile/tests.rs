@@ -103,3 +103,21 @@ fn instances_mix_within_compute_and_memory_slices() {
     let error = VgpuProfile::admit_all(&small, 24 * GB).unwrap_err();
     assert_eq!(error, ProfileError::Memory { memory_bytes: 30 * GB, device_bytes: 24 * GB });
 }
+
+#[test]
+fn the_smallest_profile_with_enough_memory_has_the_most_tenants() {
+    let name = |own: Option<&VgpuProfile>| own.map(|own| own.name);
+    for (bytes, p100, a100, instance) in [
+        (0, Some("1q"), Some("A100-4C"), Some("A100-1-5C")),
+        (GB, Some("1q"), Some("A100-4C"), Some("A100-1-5C")),
+        (GB + 1, Some("2q"), Some("A100-4C"), Some("A100-1-5C")),
+        (9 * GB, Some("16q"), Some("A100-10C"), Some("A100-2-10C")),
+        (20 * GB, None, Some("A100-20C"), Some("A100-3-20C")),
+        (41 * GB, None, None, None),
+    ] {
+        assert_eq!(name(VgpuProfile::smallest(Gpu::P100, bytes)), p100, "{bytes}");
+        assert_eq!(name(VgpuProfile::smallest(Gpu::A100, bytes)), a100, "{bytes}");
+        assert_eq!(name(VgpuProfile::smallest_instance(Gpu::A100, bytes)), instance, "{bytes}");
+        assert_eq!(VgpuProfile::smallest_instance(Gpu::P100, bytes), None);
+    }
+}

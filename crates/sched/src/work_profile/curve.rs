@@ -22,10 +22,15 @@ pub(super) fn figures(sizes: &Sizes, launch_packets: u32, packet_len: u32) -> Op
             let (size, len) = (f64::from(launch), f64::from(len));
             point(size, size * len * 8e9 / figures.bits_per_s, figures)
         });
-        let at = between(&points.collect::<Vec<_>>(), launch);
+        let points: Vec<Point> = points.collect();
+        let at = between(&points, launch);
         let latency_ns =
             if at.size < launch { at.latency_ns * launch / at.size } else { at.latency_ns };
-        Point { size: f64::from(own), time_ns: scaled(&at, launch) / launch, latency_ns, ..at }
+        let time_ns = match launch < at.size {
+            true => smaller_ns(&points, launch),
+            false => scaled(&at, launch),
+        };
+        Point { size: f64::from(own), time_ns: time_ns / launch, latency_ns, ..at }
     };
     let points: Vec<Point> = lens.into_iter().map(over_launches).collect();
     (!points.is_empty()).then(|| {
@@ -47,6 +52,16 @@ fn point(size: f64, time_ns: f64, figures: &Figures) -> Point {
 /// The time at `size`. Beyond the largest measurement it grows with the size.
 fn scaled(at: &Point, size: f64) -> f64 {
     if at.size < size { at.time_ns * size / at.size } else { at.time_ns }
+}
+
+/// The time of a launch that is smaller than all of `points`: on the line of the smallest two, at
+/// least in proportion to the smallest, and no more than it.
+fn smaller_ns(points: &[Point], launch: f64) -> f64 {
+    let first = points[0];
+    let in_proportion = first.time_ns * launch / first.size;
+    let Some(second) = points.get(1) else { return in_proportion };
+    let slope = (second.time_ns - first.time_ns) / (second.size - first.size);
+    (first.time_ns - slope * (first.size - launch)).clamp(in_proportion, first.time_ns)
 }
 
 /// Linear between the neighbours of `size`; the nearest point outside the measured range, with its

@@ -129,8 +129,11 @@ proptest! {
             }
             (Some(last), None) => prop_assert!((gbps(launch) - last.3).abs() < slack),
             (None, _) => {
-                let expected = rates[0] * f64::from(launch) / 64.0;
-                prop_assert!((gbps(launch) - expected).abs() < slack);
+                let (launch_size, first, second) =
+                    (f64::from(launch), 64.0 / rates[0], 128.0 / rates[1]);
+                let line = first - (second - first) * (64.0 - launch_size) / 64.0;
+                let time = line.min(first).max(first * launch_size / 64.0);
+                prop_assert!((gbps(launch) * time / launch_size - 1.0).abs() < slack);
             }
         }
     }

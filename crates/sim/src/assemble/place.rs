@@ -1,8 +1,9 @@
 //! The device and launch size of each function: those of the chain file, or of a placement.
 
-use warpline_packet::{Binding, FieldSet};
+use warpline_packet::{Binding, Field, FieldSet};
 use warpline_sched::placement::{ChainDemand, PlacementPolicy, PlacementProblem, Site};
-use warpline_sched::{PlannedFunction, Problem, Profile, RowBytes, Widths};
+use warpline_sched::work_profile::WorkProfile;
+use warpline_sched::{Aim, PlannedFunction, Problem, Profile, RowBytes, Widths};
 
 use super::{Asked, AskedChain};
 use crate::traffic::Arrivals;
@@ -41,10 +42,10 @@ pub(super) fn place(asked: &Asked<'_>) -> Result<Vec<Placed>, String> {
         fixed.push(devices);
         demands.push(demand(asked, chain, functions));
     }
-    let sites = sites(asked, &demands, &fixed)?;
+    let (sites, aims) = sites(asked, &demands, &fixed)?;
     let links = links(asked);
-    let placed = demands.into_iter().zip(sites).map(|(demand, sites)| {
-        let mut problem = demand.plan;
+    let placed = demands.into_iter().zip(sites).zip(aims).map(|((demand, sites), aim)| {
+        let mut problem = Problem { aim, ..demand.plan };
         for (function, site) in problem.functions.iter_mut().zip(&sites) {
             function.device = links[site.device];
         }
@@ -94,9 +95,15 @@ fn demand(asked: &Asked<'_>, chain: &AskedChain, functions: Vec<usize>) -> Chain
     let with_links = asked.file.work.devices().iter().zip(&asked.file.links);
     let costs = with_links.filter(|(_, link)| link.is_some());
     let costs = costs.map(|(device, _)| profile.costs(&device.name, chain.lanes.max(1)));
-    let planned = chain.functions.iter().map(|one| PlannedFunction {
-        row: ROW,
-        ..PlannedFunction::new(&one.name, &one.access, None)
+    let planned = chain.functions.iter().enumerate().map(|(at, one)| {
+        let mut function =
+            PlannedFunction { row: ROW, ..PlannedFunction::new(&one.name, &one.access, None) };
+        function.parts = chain.ways.as_ref().is_some_and(|ways| ways.parts_after(at));
+        if function.parts {
+            // The lane looks the next function up.
+            function.after.needs = function.after.needs | FieldSet::of(&[Field::DstAddr]);
+        }
+        function
     });
     let gathered = Binding::stageable();
     ChainDemand {
@@ -109,32 +116,41 @@ fn demand(asked: &Asked<'_>, chain: &AskedChain, functions: Vec<usize>) -> Chain
             gathered: gathered & FieldSet::FRAME,
             is_recoverable: false,
             fetches_first: false,
+            aim: Aim::TIME,
         },
         functions,
         links: links(asked),
         packets_per_s: asked.packets_per_s().max(1.0),
         packet_len: len,
+        lanes: chain.lanes,
     }
 }
 
-/// The sites by the file, or by a placement of all functions if one is left to it.
+/// The sites by the file, or by a placement of all functions if one is left to it. The placement
+/// decides by which aim copies are planned, too.
 fn sites(
     asked: &Asked<'_>,
     demands: &[ChainDemand],
     fixed: &[Vec<Option<usize>>],
-) -> Result<Vec<Vec<Site>>, String> {
+) -> Result<(Vec<Vec<Site>>, Vec<Aim>), String> {
     let all: Option<Vec<Vec<usize>>> =
         fixed.iter().map(|devices| devices.iter().copied().collect()).collect();
+    let is_placed = all.is_none();
     let policy = all.map_or_else(|| asked.placement.clone(), PlacementPolicy::Fixed);
+    let is_free = matches!(policy, PlacementPolicy::DeviceOnly | PlacementPolicy::Fixed(_));
+    let reduced = (!is_free).then(|| without_cpu_devices(asked)).flatten();
     let problem = PlacementProblem {
-        profile: &asked.file.work,
+        profile: reduced.as_ref().unwrap_or(&asked.file.work),
         chains: demands,
         policy,
+        devices: None,
         delay_ns_max: None,
         power_w_max: None,
-        lanes_max: asked.chains.iter().map(|chain| chain.lanes).max().unwrap_or(1),
+        lanes_max: asked.chains.iter().map(|chain| chain.lanes.max(1)).sum(),
     };
-    let mut sites = problem.place().map_err(|why| why.to_string())?.sites;
+    let placement = problem.place().map_err(|why| why.to_string())?;
+    let aims = if is_placed { placement.aims } else { vec![Aim::TIME; demands.len()] };
+    let mut sites = placement.sites;
     for (own, devices) in sites.iter_mut().zip(fixed) {
         for (site, device) in own.iter_mut().zip(devices) {
             // As the engine's default.
@@ -154,7 +170,26 @@ fn sites(
             }
         }
     }
-    Ok(sites)
+    Ok((sites, aims))
+}
+
+/// The profile without devices on the CPU's own cores, which add nothing to it, if it has any.
+fn without_cpu_devices(asked: &Asked<'_>) -> Option<WorkProfile> {
+    let (work, on_cpu) = (&asked.file.work, &asked.file.on_cpu);
+    if !on_cpu.contains(&true) {
+        return None;
+    }
+    let functions: Vec<&str> = work.functions().iter().map(String::as_str).collect();
+    let names: Vec<&str> = work.devices().iter().map(|device| device.name.as_str()).collect();
+    let mut own = WorkProfile::new(&functions, &names);
+    for (number, device) in work.devices().iter().enumerate() {
+        own.set_power(number, device.power);
+    }
+    for one in work.measurements().filter(|one| !on_cpu[one.pair.1]) {
+        // Measurements of a profile are sound.
+        let _ = own.merge(&one);
+    }
+    Some(own)
 }
 
 /// A line for each function.

@@ -4,7 +4,8 @@
 use warpline_sched::{LaunchLimits, Mode, Plan};
 
 use super::{Asked, AskedChain, Placed};
-use crate::model::{Cost, Crossing, DeviceWork, Place, StageModel};
+use crate::batch_cost::{BatchCost, time_ps};
+use crate::model::{Cost, Crossing, DeviceWork, StageModel, StageSite};
 
 /// Launches in flight of a stage, as in the engine's default.
 const LAUNCHES_MAX: usize = 4;
@@ -24,30 +25,39 @@ pub(super) fn stages(
         let site = placed.sites[run.start];
         let (place, launch_packets) = match site.device {
             0 => {
-                let cost = cpu_cost(asked, placed, run);
-                (Place::Cpu { lane, cost, is_exponential: false }, chain.batch_packets)
+                let cost = cpu_cost(asked, chain, placed, run);
+                (StageSite::Cpu { lane, cost, is_exponential: false }, chain.batch_packets)
             }
             _ => {
                 let work = device_work(asked, placed, run, (lane, tenant), &plan);
                 let packets = work.limits.packets_max as u64;
-                (Place::Device(work), packets)
+                (StageSite::Device(work), packets)
             }
         };
         let name = names.join("+");
-        StageModel { name, share: 1.0, launch_packets: launch_packets.max(1), place }
+        let share = share(chain, run.clone());
+        let least = if run.start == 0 { chain.first_launch_packets.max(1) } else { 1 };
+        StageModel { name, share, launch_packets: launch_packets.max(least), place }
     };
     debug_assert!(Mode::ALL.contains(&mode), "a mode of `sched`");
     Ok(runs.iter().map(stage).collect())
 }
 
-/// Functions that share a stage.
+/// The part of the chain's packets that pass any of these functions.
+fn share(chain: &AskedChain, functions: std::ops::Range<usize>) -> f64 {
+    chain.ways.as_ref().map_or(1.0, |ways| ways.share(functions))
+}
+
+/// Functions that share a stage. Those of a launch get the same packets.
 fn cut(chain: &AskedChain, placed: &Placed) -> Vec<std::ops::Range<usize>> {
     let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
     for (at, one) in chain.functions.iter().enumerate() {
         let device = placed.sites[at].device;
         let joins = |run: &std::ops::Range<usize>| {
             let last = run.end - 1;
-            !one.own_stage
+            let is_straight = chain.ways.as_ref().is_none_or(|ways| ways.is_straight(last));
+            (device == 0 || is_straight)
+                && !one.own_stage
                 && !chain.functions[last].own_stage
                 && placed.sites[last].device == device
         };
@@ -85,9 +95,37 @@ fn sum(costs: impl Iterator<Item = (Cost, f64)>) -> (Cost, f64) {
     })
 }
 
-fn cpu_cost(asked: &Asked<'_>, placed: &Placed, run: &std::ops::Range<usize>) -> Cost {
-    let of = |at: usize| cost(asked, (placed.functions[at], 0), placed.sites[at].launch_packets);
-    sum(run.clone().map(of)).0
+/// The sum of all functions of a stage, each with its part of the packets. Small batches have the
+/// times of small measured ones.
+fn cpu_cost(
+    asked: &Asked<'_>,
+    chain: &AskedChain,
+    placed: &Placed,
+    run: &std::ops::Range<usize>,
+) -> BatchCost {
+    let (work, len) = (&asked.file.work, asked.packet_len());
+    let points = |function: usize| -> Vec<(f64, f64)> {
+        let of = |size: u32| {
+            let packet_ns = work.alone((function, 0), size, len)?.packet_ns(len);
+            Some((f64::from(size), f64::from(size) * packet_ns * 1e3))
+        };
+        work.launch_sizes((function, 0)).into_iter().filter_map(of).collect()
+    };
+    let whole = share(chain, run.clone()).max(f64::MIN_POSITIVE);
+    // By function, its part of the stage's packets and its measured batches.
+    let functions: Vec<(f64, Vec<(f64, f64)>)> = run
+        .clone()
+        .map(|at| (share(chain, at..at + 1) / whole, points(placed.functions[at])))
+        .filter(|(part, _)| *part > 0.0)
+        .collect();
+    let of_stage = |(part, own): &(f64, Vec<(f64, f64)>)| -> Vec<f64> {
+        own.iter().map(|point| point.0 / part).collect()
+    };
+    let mut sizes: Vec<f64> = functions.iter().flat_map(of_stage).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    let all = |packets: f64| functions.iter().map(|(part, own)| time_ps(own, packets * part)).sum();
+    BatchCost::Measured(sizes.into_iter().map(|packets| (packets, all(packets))).collect())
 }
 
 fn device_work(
@@ -103,8 +141,8 @@ fn device_work(
     let of = |at: usize| cost(asked, (placed.functions[at], site.device), launch);
     let (kernel, latency_ns) = sum(run.clone().map(of));
     let steps = || run.clone().filter_map(|at| plan.step(at));
-    let there: f64 = steps().map(warpline_sched::Step::to_device_bytes).sum();
-    let back: f64 = steps().map(warpline_sched::Step::to_host_bytes).sum();
+    let there: f64 = steps().map(warpline_sched::PlanStep::to_device_bytes).sum();
+    let back: f64 = steps().map(warpline_sched::PlanStep::to_host_bytes).sum();
     let launch_packets = launch as usize;
     DeviceWork {
         device: site.device - 1,

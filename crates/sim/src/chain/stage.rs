@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use warpline_sched::{Batcher, Launch, Load};
 
-use crate::model::{DeviceWork, Place, StageModel};
+use crate::model::{DeviceWork, StageModel, StageSite};
 use crate::traffic::Batch;
 
 /// A batch on the CPU.
@@ -48,8 +48,8 @@ pub(crate) struct OnDevice {
 impl Stage {
     pub(crate) fn new(model: &StageModel) -> Self {
         let device = match &model.place {
-            Place::Cpu { .. } => None,
-            Place::Device(work) => {
+            StageSite::Cpu { .. } => None,
+            StageSite::Device(work) => {
                 let batcher = Batcher::new(&work.limits);
                 let launches = vec![None; batcher.slots()];
                 let held = VecDeque::new();

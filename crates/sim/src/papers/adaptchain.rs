@@ -8,16 +8,16 @@ mod opportunities;
 mod stage_times;
 mod throughput;
 
-use super::{Assumed, Entry, Paper, Simulation};
+use super::{Assumed, Paper, PaperItem, Simulation};
 
 const fn entry(
     item: &'static str,
     title: &'static str,
     source: &'static str,
     simulation: Simulation,
-) -> Entry {
+) -> PaperItem {
     let (live, simulation) = (Some("tools/bench.sh chain_copies"), Some(simulation));
-    Entry {
+    PaperItem {
         paper: "adaptchain-2024",
         item,
         title,
@@ -147,7 +147,7 @@ pub(super) const PAPER: Paper = Paper {
             "section VI-E, figure 16",
             latency::figure_16,
         ),
-        Entry {
+        PaperItem {
             paper: "adaptchain-2024",
             item: "containers",
             title: "Functions in containers of their own",

@@ -5,7 +5,7 @@ mod figures;
 mod model;
 mod tables;
 
-use super::{Assumed, Entry, Paper, Simulation};
+use super::{Assumed, Paper, PaperItem, Simulation};
 
 const LIVE: &str = "tools/bench.sh nids_run, with a K20c and a link of 1 Gb/s";
 
@@ -14,9 +14,9 @@ const fn entry(
     title: &'static str,
     source: &'static str,
     simulation: Simulation,
-) -> Entry {
+) -> PaperItem {
     let (live, simulation) = (Some(LIVE), Some(simulation));
-    Entry {
+    PaperItem {
         paper: "gpu-ids-framework",
         item,
         title,
@@ -65,11 +65,11 @@ pub(super) const PAPER: Paper = Paper {
         },
     ],
     entries: &[
-        Entry {
+        PaperItem {
             paper: "gpu-ids-framework",
             item: "fig2",
             title: "Two tasks with one stream and with two",
-            source: "section 3.1, figure 2; a drawing",
+            source: "section 3.1, figure 2, lines 155 to 168 of the manuscript; a drawing",
             live: Some("tools/bench.sh device_run"),
             simulation: Some(figures::figure_2),
             measured: None,
@@ -78,23 +78,38 @@ pub(super) const PAPER: Paper = Paper {
         entry(
             "fig5",
             "Packet loss by traffic and buffer",
-            "section 5.2, figure 5",
+            "section 5.2, figure 5, lines 286 to 298 of the manuscript",
             figures::figure_5,
         ),
-        entry("fig6", "Throughput at 1 Gb/s by buffer", "section 5.2, figure 6", figures::figure_6),
+        entry(
+            "fig6",
+            "Throughput at 1 Gb/s by buffer",
+            "section 5.2, figure 6, lines 299 to 311 of the manuscript",
+            figures::figure_6,
+        ),
         entry(
             "fig7",
             "CPU usage by traffic and buffer",
-            "section 5.2, figure 7",
+            "section 5.2, figure 7, lines 312 to 319 of the manuscript",
             figures::figure_7,
         ),
         entry(
             "fig8",
             "GPU usage by traffic and buffer",
-            "section 5.2, figure 8",
+            "section 5.2, figure 8, lines 320 to 330 of the manuscript",
             figures::figure_8,
         ),
-        entry("table2", "Speed-up of the packet delay", "section 5.2, table 2", tables::table_2),
-        entry("table3", "Buffer by traffic and delay", "section 5.2, table 3", tables::table_3),
+        entry(
+            "table2",
+            "Speed-up of the packet delay",
+            "section 5.2, table 2, lines 331 to 342 of the manuscript",
+            tables::table_2,
+        ),
+        entry(
+            "table3",
+            "Buffer by traffic and delay",
+            "section 5.2, table 3, lines 343 to 356 of the manuscript",
+            tables::table_3,
+        ),
     ],
 };

@@ -1,8 +1,8 @@
 //! The tables and figures of five papers, as entries that can be run.
 //!
-//! An [`Entry`] names a table or figure. Its numbers are those of the paper, with the place where
-//! they are printed. [`Entry::simulate`] gives our numbers beside them, and the rules that the
-//! shape must follow. An entry without a simulation names the bench that measures it.
+//! A [`PaperItem`] names a table or figure. Its numbers are those of the paper, with the place
+//! where they are printed. [`PaperItem::simulate`] gives our numbers beside them, and the rules
+//! that the shape must follow. An entry without a simulation names the bench that measures it.
 //!
 //! Each paper has a module. Where its system has parameters that the paper does not state, the
 //! module lists them as [`Assumed`], each with the reason for its value.
@@ -64,16 +64,16 @@ impl Series {
 
 /// The result of an entry.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct ItemResult {
     /// The numbers.
     pub series: Vec<Series>,
     /// The rules about them.
     pub rules: Vec<Rule>,
 }
 
-impl Found {
+impl ItemResult {
     /// The verdict, and its reason if shapes differ.
-    pub fn verdict(&self) -> (State, String) {
+    pub fn verdict(&self) -> (ShapeVerdict, String) {
         let broken: Vec<String> = self
             .rules
             .iter()
@@ -84,15 +84,15 @@ impl Found {
             })
             .collect();
         match broken.is_empty() {
-            true => (State::SameShape, String::new()),
-            false => (State::Differs, broken.join(" ")),
+            true => (ShapeVerdict::SameShape, String::new()),
+            false => (ShapeVerdict::Differs, broken.join(" ")),
         }
     }
 }
 
 /// A verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ShapeVerdict {
     /// Our numbers follow the rules.
     SameShape,
     /// They break one.
@@ -101,7 +101,7 @@ pub enum State {
     NotRun,
 }
 
-impl State {
+impl ShapeVerdict {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -122,11 +122,11 @@ pub struct Assumed {
 }
 
 /// Runs an entry.
-pub type Simulation = fn() -> Result<Found, ScenarioError>;
+pub type Simulation = fn() -> Result<ItemResult, ScenarioError>;
 
 /// A table or figure.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct PaperItem {
     /// The paper.
     pub paper: &'static str,
     /// The table or figure: `fig6`.
@@ -140,12 +140,12 @@ pub struct Entry {
     /// The simulation.
     pub simulation: Option<Simulation>,
     /// Reads the output of the bench that measures it.
-    pub measured: Option<fn(&str) -> Option<Found>>,
+    pub measured: Option<fn(&str) -> Option<ItemResult>>,
     /// Why there is none.
     pub why_not: &'static str,
 }
 
-impl Entry {
+impl PaperItem {
     /// `PAPER/ITEM`.
     pub fn id(&self) -> String {
         format!("{}/{}", self.paper, self.item)
@@ -168,7 +168,7 @@ pub struct Paper {
     /// Parameters that it does not state.
     pub assumed: &'static [Assumed],
     /// Its tables and figures.
-    pub entries: &'static [Entry],
+    pub entries: &'static [PaperItem],
 }
 
 /// All papers.
@@ -176,7 +176,7 @@ pub const PAPERS: &[Paper] =
     &[simmer::PAPER, vgpu::PAPER, pythia::PAPER, gpu_ids::PAPER, adaptchain::PAPER];
 
 /// The entries that `name` means: `all`, a paper, or one entry.
-pub fn named(name: &str) -> Vec<&'static Entry> {
+pub fn named(name: &str) -> Vec<&'static PaperItem> {
     let all = PAPERS.iter().flat_map(|paper| paper.entries);
     all.filter(|entry| name == "all" || name == entry.paper || name == entry.id()).collect()
 }
@@ -185,16 +185,16 @@ pub fn named(name: &str) -> Vec<&'static Entry> {
 #[derive(Clone, Debug)]
 pub struct Reproduced {
     /// The entry.
-    pub entry: &'static Entry,
+    pub entry: &'static PaperItem,
     /// The verdict.
-    pub state: State,
+    pub state: ShapeVerdict,
     /// Its reason.
     pub why: String,
     /// The numbers and rules.
-    pub found: Found,
+    pub found: ItemResult,
 }
 
-impl Entry {
+impl PaperItem {
     /// Runs the simulation, if there is one.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl Entry {
         let live = self.live.map(|command| format!("live: {command}")).unwrap_or_default();
         let parts = [self.why_not.to_owned(), live];
         let why = parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>();
-        let (why, found) = (why.join("; "), Found::default());
-        Reproduced { entry: self, state: State::NotRun, why, found }
+        let (why, found) = (why.join("; "), ItemResult::default());
+        Reproduced { entry: self, state: ShapeVerdict::NotRun, why, found }
     }
 }

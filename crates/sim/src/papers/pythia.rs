@@ -4,7 +4,7 @@ mod alone;
 mod figure_4;
 mod tables;
 
-use super::{Assumed, Entry, Paper, Simulation};
+use super::{Assumed, Paper, PaperItem, Simulation};
 
 const PROFILE: &str = "warpline profile, on a machine with these three devices";
 
@@ -13,9 +13,9 @@ const fn entry(
     title: &'static str,
     source: &'static str,
     simulation: Simulation,
-) -> Entry {
+) -> PaperItem {
     let (live, simulation) = (Some(PROFILE), Some(simulation));
-    Entry {
+    PaperItem {
         paper: "pythia-2020",
         item,
         title,
@@ -56,7 +56,7 @@ pub(super) const PAPER: Paper = Paper {
         entry("table1", "DPI beside other functions", "section III, table I", tables::table_1),
         entry("table2", "AES beside other functions", "section III, table II", tables::table_2),
         entry("table3", "MD5 beside other functions", "section III, table III", tables::table_3),
-        Entry {
+        PaperItem {
             paper: "pythia-2020",
             item: "table4",
             title: "Comparison: devices and applications at once",

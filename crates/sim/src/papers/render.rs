@@ -7,7 +7,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::shape::shown;
-use super::{PAPERS, Point, Reproduced, Series, State};
+use super::{PAPERS, Point, Reproduced, Series, ShapeVerdict};
 
 pub use svg::svg;
 
@@ -87,7 +87,8 @@ pub fn table(all: &[Reproduced], is_full: bool) -> String {
         }
     }
     let count = |state| all.iter().filter(|one| one.state == state).count();
-    let [same, differs, not_run] = [State::SameShape, State::Differs, State::NotRun].map(count);
+    let [same, differs, not_run] =
+        [ShapeVerdict::SameShape, ShapeVerdict::Differs, ShapeVerdict::NotRun].map(count);
     let _ = write!(text, "{same} of the same shape, {differs} that differ, {not_run} not run");
     text
 }
@@ -116,7 +117,7 @@ fn numbers(text: &mut String, one: &Reproduced) {
             let _ = writeln!(text, "         {}", rule.reason);
         }
     }
-    if one.state == State::NotRun {
+    if one.state == ShapeVerdict::NotRun {
         let _ = writeln!(text, "  {}", one.why);
     }
 }

@@ -5,17 +5,17 @@ mod figures;
 mod measured;
 mod model;
 
-use super::{Assumed, Entry, Paper};
+use super::{Assumed, Paper, PaperItem};
 
 const fn entry(
     item: &'static str,
     title: &'static str,
     source: &'static str,
     simulation: super::Simulation,
-) -> Entry {
+) -> PaperItem {
     let live = Some("tools/bench.sh simmer");
     let simulation = Some(simulation);
-    Entry {
+    PaperItem {
         paper: "simmer-2022",
         item,
         title,
@@ -28,8 +28,8 @@ const fn entry(
 }
 
 /// The same, with a reader of the bench's output.
-const fn with(entry: Entry, measured: fn(&str) -> Option<super::Found>) -> Entry {
-    Entry { measured: Some(measured), ..entry }
+const fn with(entry: PaperItem, measured: fn(&str) -> Option<super::ItemResult>) -> PaperItem {
+    PaperItem { measured: Some(measured), ..entry }
 }
 
 /// See the module.
@@ -67,7 +67,7 @@ pub(super) const PAPER: Paper = Paper {
         },
     ],
     entries: &[
-        Entry {
+        PaperItem {
             paper: "simmer-2022",
             item: "table1",
             title: "Time for a packet of 1472 bytes by NF-1, NF-2 and NF-3",
@@ -107,11 +107,21 @@ pub(super) const PAPER: Paper = Paper {
             measured::figure_7,
         ),
         with(
-            entry("fig7-nf1", "The same, NF-1 three times", "section 4.2", figures::figure_7_nf1),
+            entry(
+                "fig7-nf1",
+                "The same, NF-1 three times",
+                "section 4.2, beside figure 7",
+                figures::figure_7_nf1,
+            ),
             measured::figure_7_nf1,
         ),
         with(
-            entry("fig7-nf3", "The same, NF-3 three times", "section 4.2", figures::figure_7_nf3),
+            entry(
+                "fig7-nf3",
+                "The same, NF-3 three times",
+                "section 4.2, beside figure 7",
+                figures::figure_7_nf3,
+            ),
             measured::figure_7_nf3,
         ),
         entry(
@@ -129,8 +139,18 @@ pub(super) const PAPER: Paper = Paper {
             ),
             measured::figure_9,
         ),
-        entry("fig9-nf1", "The same, NF-1 three times", "section 4.2", figures::figure_9_nf1),
-        entry("fig9-nf3", "The same, NF-3 three times", "section 4.2", figures::figure_9_nf3),
+        entry(
+            "fig9-nf1",
+            "The same, NF-1 three times",
+            "section 4.2, beside figure 9",
+            figures::figure_9_nf1,
+        ),
+        entry(
+            "fig9-nf3",
+            "The same, NF-3 three times",
+            "section 4.2, beside figure 9",
+            figures::figure_9_nf3,
+        ),
         with(
             entry(
                 "fig10",

@@ -5,16 +5,16 @@ mod figures;
 mod measured;
 mod model;
 
-use super::{Assumed, Entry, Paper, Simulation};
+use super::{Assumed, Paper, PaperItem, Simulation};
 
 const fn entry(
     item: &'static str,
     title: &'static str,
     source: &'static str,
     simulation: Simulation,
-) -> Entry {
+) -> PaperItem {
     let (live, simulation) = (Some("tools/bench.sh vgpu"), Some(simulation));
-    Entry {
+    PaperItem {
         paper: "vgpu-nfv-2020",
         item,
         title,
@@ -27,8 +27,8 @@ const fn entry(
 }
 
 /// The same, with a reader of the bench's output.
-const fn with(entry: Entry, measured: fn(&str) -> Option<super::Found>) -> Entry {
-    Entry { measured: Some(measured), ..entry }
+const fn with(entry: PaperItem, measured: fn(&str) -> Option<super::ItemResult>) -> PaperItem {
+    PaperItem { measured: Some(measured), ..entry }
 }
 
 /// See the module.
@@ -77,7 +77,7 @@ pub(super) const PAPER: Paper = Paper {
     ],
     entries: &[
         entry("table1", "vGPU profiles of a P100", "section III, table I", facts::table_1),
-        Entry {
+        PaperItem {
             paper: "vgpu-nfv-2020",
             item: "limits",
             title: "The five limits of virtual GPUs",

@@ -32,9 +32,12 @@ pub(super) fn converted(machine: &Value) -> Value {
     })
 }
 
-fn device(name: &str, power: &Value, link: Value) -> Value {
-    let (idle_w, busy_w) = (&power["idle_w"], &power["busy_w"]);
-    json!({ "name": name, "idle_w": idle_w, "busy_w": busy_w, "link": link })
+fn device(name: &str, about: &Value, link: Value) -> Value {
+    let (idle_w, busy_w) = (&about["idle_w"], &about["busy_w"]);
+    let on_cpu = &about["runs_on_cpu"];
+    json!({
+        "name": name, "idle_w": idle_w, "busy_w": busy_w, "link": link, "runs_on_cpu": on_cpu,
+    })
 }
 
 fn measurement(one: &Value) -> Value {
@@ -73,6 +76,7 @@ mod tests {
     const MACHINE: &str = r#"{"schema": 2, "cpu": "A CPU", "date": "2026-11-27T16:00:00Z",
         "host": null, "cpu_power": {"idle_w": 30.0, "busy_w": 90.0}, "devices": [
             {"id": "host", "name": "A CPU", "shares_host_memory": true, "uuid": null,
+             "runs_on_cpu": true,
              "to_device_bytes_per_s": 1e10, "to_host_bytes_per_s": 1e10, "each_copy_s": 1e-7},
             {"id": "cuda:0", "name": "A GPU", "shares_host_memory": false, "uuid": "x",
              "to_device_bytes_per_s": 2e10, "to_host_bytes_per_s": 2e10, "each_copy_s": 1e-6}],
@@ -90,6 +94,7 @@ mod tests {
         assert_eq!(file.title, "A CPU, 2026-11-27T16:00:00Z");
         assert_eq!(file.work.functions(), ["nat", "router"]);
         assert_eq!(file.work.devices()[0].power.busy_w, Some(90.0));
+        assert_eq!(file.on_cpu, [false, true, false]);
         assert!(file.links[1].is_none() && file.links[2].is_some() && !file.is_paper);
         let all: Vec<_> = file.work.measurements().collect();
         assert_eq!((all.len(), all[0].figures.bits_per_s), (2, 4e9));

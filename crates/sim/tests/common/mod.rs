@@ -5,8 +5,8 @@
 use warpline_sched::work_profile::Power;
 use warpline_sched::{LaunchLimits, PauseMode};
 use warpline_sim::{
-    Arrivals, ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, Place, Scenario,
-    Size, StageModel, Traffic,
+    Arrivals, ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, Scenario, Size,
+    StageModel, StageSite, Traffic,
 };
 
 pub(crate) const LEN: u32 = 1472;
@@ -40,12 +40,13 @@ fn chain(stages: Vec<StageModel>) -> ChainModel {
         full_drops: false,
         signal_ns: 0,
         source_waits: false,
+        unrouted: 0.0,
     }
 }
 
 /// One stage on the CPU with an endless queue.
 pub(crate) fn cpu_chain(packet_ns: f64, is_exponential: bool) -> ChainModel {
-    let place = Place::Cpu { lane: 0, cost: Cost::of_packet(packet_ns), is_exponential };
+    let place = StageSite::Cpu { lane: 0, cost: Cost::of_packet(packet_ns).into(), is_exponential };
     let stage = StageModel { name: "stage".into(), share: 1.0, launch_packets: 1, place };
     ChainModel { queue: u32::MAX, ..chain(vec![stage]) }
 }
@@ -65,7 +66,7 @@ pub(crate) fn device_chain(costs_ns: &[f64], tenant: usize, launch_packets: u64)
         name: format!("nf-{}", number + 1),
         share: 1.0,
         launch_packets,
-        place: Place::Device(DeviceWork {
+        place: StageSite::Device(DeviceWork {
             device: 0,
             tenant,
             limits: limits(launch_packets),

@@ -7,11 +7,11 @@ use std::fmt::Debug;
 pub(super) trait Model: Clone {
     /// Two states with the same key behave alike from then on.
     type Key: Ord + Clone;
-    type Step: Copy + Debug;
+    type Event: Copy + Debug;
 
     fn key(&self) -> Self::Key;
-    fn steps(&self) -> Vec<Self::Step>;
-    fn apply(&mut self, step: Self::Step);
+    fn steps(&self) -> Vec<Self::Event>;
+    fn apply(&mut self, step: Self::Event);
     /// Whether all work is done.
     fn is_end(&self) -> bool;
     /// The property that this state violates.
@@ -22,10 +22,10 @@ pub(super) trait Model: Clone {
 const STATES_MAX: usize = 150_000;
 
 /// All states, in the order of their distance from the first.
-struct Found<M: Model> {
+struct Reachable<M: Model> {
     ids: BTreeMap<M::Key, usize>,
     /// By state: how it was reached first.
-    reached_by: Vec<Option<(usize, M::Step)>>,
+    reached_by: Vec<Option<(usize, M::Event)>>,
     /// By state: the states one step before it.
     before: Vec<Vec<usize>>,
     ends: Vec<usize>,
@@ -37,7 +37,7 @@ struct Found<M: Model> {
 /// # Errors
 /// The steps to the first state that violates a property, or from which no end can be reached.
 pub(super) fn explore<M: Model>(first: M) -> Result<usize, String> {
-    let mut found: Found<M> = Found {
+    let mut found: Reachable<M> = Reachable {
         ids: BTreeMap::new(),
         reached_by: Vec::new(),
         before: Vec::new(),
@@ -58,8 +58,8 @@ pub(super) fn explore<M: Model>(first: M) -> Result<usize, String> {
     }
 }
 
-impl<M: Model> Found<M> {
-    fn visit(&mut self, model: M, by: Option<(usize, M::Step)>) -> Result<(), String> {
+impl<M: Model> Reachable<M> {
+    fn visit(&mut self, model: M, by: Option<(usize, M::Event)>) -> Result<(), String> {
         let key = model.key();
         let id = match self.ids.get(&key) {
             Some(&id) => id,
@@ -73,7 +73,7 @@ impl<M: Model> Found<M> {
         &mut self,
         key: M::Key,
         model: M,
-        by: Option<(usize, M::Step)>,
+        by: Option<(usize, M::Event)>,
     ) -> Result<usize, String> {
         let id = self.before.len();
         assert!(id < STATES_MAX, "too many states");

@@ -60,7 +60,7 @@ pub(super) struct Lane {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
+pub(super) enum LaneEvent {
     Push,
     Take(usize),
     Start(usize),
@@ -306,7 +306,7 @@ impl Lane {
 
 impl Model for Lane {
     type Key = Key;
-    type Step = Step;
+    type Event = LaneEvent;
 
     fn key(&self) -> Key {
         let age = |one: &Signal| {
@@ -326,55 +326,55 @@ impl Model for Lane {
         )
     }
 
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<LaneEvent> {
         let mut steps = Vec::new();
         if self.left > 0 && self.in_lane() < self.shape.pool && self.may_take(0) {
-            steps.push(Step::Push);
+            steps.push(LaneEvent::Push);
         }
         for node in 1..self.shape.launch.len() {
             let has_input = self.inputs(node).all(|edge| self.queues[edge] > 0);
             if has_input && self.held(node) < self.room(node) && self.may_take(node) {
-                steps.push(Step::Take(node));
+                steps.push(LaneEvent::Take(node));
             }
             if self.can_start(node) && (self.shape.has_deadline || self.is_last(node)) {
-                steps.push(Step::Start(node));
+                steps.push(LaneEvent::Start(node));
             }
             if !self.flying[node].is_empty() {
-                steps.push(Step::Complete(node));
+                steps.push(LaneEvent::Complete(node));
             }
         }
         match self.operator {
-            (_, Some(node)) => steps.push(Step::Release(node)),
+            (_, Some(node)) => steps.push(LaneEvent::Release(node)),
             (0, None) => {}
-            (_, None) => steps.extend((0..self.shape.launch.len()).map(Step::Hold)),
+            (_, None) => steps.extend((0..self.shape.launch.len()).map(LaneEvent::Hold)),
         }
-        steps.extend((0..self.network.len()).map(Step::Deliver));
+        steps.extend((0..self.network.len()).map(LaneEvent::Deliver));
         steps
     }
 
-    fn apply(&mut self, step: Step) {
+    fn apply(&mut self, step: LaneEvent) {
         match step {
-            Step::Push => {
+            LaneEvent::Push => {
                 self.count_late(0);
                 self.left -= 1;
                 self.pass_on(0, 1);
             }
-            Step::Take(node) => {
+            LaneEvent::Take(node) => {
                 self.count_late(node);
                 let inputs: Vec<usize> = self.inputs(node).collect();
                 inputs.into_iter().for_each(|edge| self.set_queue(edge, self.queues[edge] - 1));
                 self.forming[node] += 1;
                 self.start_full(node);
             }
-            Step::Start(node) => self.start(node),
-            Step::Complete(node) => {
+            LaneEvent::Start(node) => self.start(node),
+            LaneEvent::Complete(node) => {
                 let batches = self.flying[node].remove(0);
                 self.start_full(node);
                 self.pass_on(node, batches);
             }
-            Step::Hold(node) => self.operate(node, true),
-            Step::Release(node) => self.operate(node, false),
-            Step::Deliver(place) => self.deliver(place),
+            LaneEvent::Hold(node) => self.operate(node, true),
+            LaneEvent::Release(node) => self.operate(node, false),
+            LaneEvent::Deliver(place) => self.deliver(place),
         }
         self.drain();
     }

@@ -23,6 +23,10 @@ enum Event {
     },
     /// Until the batcher's timeout.
     Sleep,
+    Target {
+        bytes: usize,
+        delay_ns: u64,
+    },
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -33,6 +37,8 @@ fn event() -> impl Strategy<Value = Event> {
         4 => any::<Index>().prop_map(Event::Done),
         2 => (0..80_u64).prop_map(|ns| Event::Wait { ns }),
         2 => Just(Event::Sleep),
+        1 => (0..400_usize, 0..100_u64)
+            .prop_map(|(bytes, delay_ns)| Event::Target { bytes, delay_ns }),
     ]
 }
 
@@ -67,6 +73,8 @@ struct Given {
 struct World {
     batcher: Batcher,
     limits: LaunchLimits,
+    /// The size that is in force, by the number of batches that came before it.
+    targets: Vec<(usize, usize)>,
     now_ns: u64,
     loads: Vec<Load>,
     /// Batches that came before a flush: no launch crosses one.
@@ -81,6 +89,7 @@ impl World {
         Self {
             batcher: Batcher::new(&limits),
             limits,
+            targets: Vec::new(),
             now_ns: 1_000,
             loads: Vec::new(),
             flushes: Vec::new(),
@@ -108,6 +117,11 @@ impl World {
                 if !open.is_empty() {
                     self.complete(open[which.index(open.len())]);
                 }
+            }
+            Event::Target { bytes, delay_ns } => {
+                self.batcher.handle_target(*bytes, *delay_ns);
+                self.limits.delay_max_ns = *delay_ns;
+                self.targets.push((self.loads.len(), *bytes));
             }
             Event::Wait { ns } => self.now_ns += ns,
             Event::Sleep => {
@@ -160,7 +174,8 @@ impl World {
             (launch.packets, launch.bytes, Some(launch.oldest_ns)),
             (packets(own), bytes(own), own.iter().map(|load| load.oldest_ns).min())
         );
-        assert!(own.len() == 1 || self.within_limits(own), "over its limits: {launch:?}");
+        let fits = (range.start + 1..range.end).all(|at| self.fits(range.start, at));
+        assert!(fits, "over its limits: {launch:?}");
         let crossed = |&at: &usize| range.start < at && at < range.end;
         assert!(!self.flushes.iter().any(crossed), "a flush was overtaken");
         assert!(self.may_close(launch.closed, range), "closed without need: {launch:?}");
@@ -170,8 +185,8 @@ impl World {
         let own = &self.loads[range.clone()];
         match why {
             Closed::Full => {
-                let next = self.loads.get(range.start..=range.end);
-                self.at_limits(own) || next.is_some_and(|next| !self.within_limits(next))
+                let has_next = range.end < self.loads.len();
+                self.is_full(range.clone()) || has_next && !self.fits(range.start, range.end)
             }
             Closed::Flushed => self.flushes.contains(&range.end),
             Closed::Due => range.end == self.loads.len() && self.due_ns(own) <= self.now_ns,
@@ -197,7 +212,8 @@ impl World {
         if self.stream_is_free() {
             assert!(waiting.is_empty() || self.batcher.has_room(), "stuck");
             assert!(self.due_ns(waiting) > self.now_ns, "waits past its deadline");
-            assert!(waiting.is_empty() || !self.at_limits(waiting), "full and not given");
+            let range = self.launched..self.loads.len();
+            assert!(waiting.is_empty() || !self.is_full(range), "full and not given");
         }
         let until = self.batcher.poll_timeout();
         assert_eq!(until, self.next_ns());
@@ -226,16 +242,26 @@ impl World {
         oldest_ns.map_or(NEVER, |oldest| oldest.saturating_add(self.limits.delay_max_ns))
     }
 
-    fn within_limits(&self, loads: &[Load]) -> bool {
-        bytes(loads) <= self.limits.bytes_max
-            && packets(loads) <= self.limits.packets_max
-            && loads.len() <= self.limits.batches_max
+    /// The most bytes of a launch when the batch `at` came.
+    fn bytes_max(&self, at: usize) -> usize {
+        let set = self.targets.iter().rfind(|(before, _)| *before <= at);
+        set.map_or(self.limits.bytes_max, |&(_, bytes)| bytes.clamp(1, self.limits.bytes_max))
     }
 
-    fn at_limits(&self, loads: &[Load]) -> bool {
-        bytes(loads) >= self.limits.bytes_max
-            || packets(loads) >= self.limits.packets_max
-            || loads.len() >= self.limits.batches_max
+    /// Whether the batch `last` fitted the launch that began with `first`.
+    fn fits(&self, first: usize, last: usize) -> bool {
+        let own = &self.loads[first..=last];
+        bytes(own) <= self.bytes_max(last)
+            && packets(own) <= self.limits.packets_max
+            && own.len() <= self.limits.batches_max
+    }
+
+    /// Whether the last of these batches filled a launch.
+    fn is_full(&self, range: Range<usize>) -> bool {
+        let own = &self.loads[range.clone()];
+        bytes(own) >= self.bytes_max(range.end - 1)
+            || packets(own) >= self.limits.packets_max
+            || own.len() >= self.limits.batches_max
     }
 
     /// Flushes and completes what is left.

@@ -62,15 +62,48 @@ fn delay(world: &World, own: &Assignment) -> f64 {
     let mut delay = 0.0;
     let mut before = None;
     for (function, &(device, point)) in own.iter().enumerate() {
-        let (launch, _, ns) = world.curves[function][device][point];
-        let others = own.iter().filter(|one| one.0 == device).count() as f64 - 1.0;
-        delay += ns * (1.0 + others * (world.slow[function] - 1.0));
+        let (launch, ..) = world.curves[function][device][point];
+        let (_, ns) = work(world, function, (device, point));
+        // A lane has the functions of the chain in turn. A device has several launches at once.
+        let at_once =
+            if device == 0 { 1 } else { own.iter().filter(|one| one.0 == device).count() };
+        delay += ns * (1.0 + (at_once as f64 - 1.0) * (world.slow[function] - 1.0));
         if device > 0 && before != Some((device, launch)) {
-            delay += f64::from(launch) / world.rate * 1e9;
+            let fill = f64::from(launch) / world.rate * 1e9;
+            // Without a limit no packet waits for longer than a millisecond.
+            delay += if world.delay_ns_max.is_some() { fill } else { fill.min(1e6) };
         }
         before = Some((device, launch));
     }
     delay
+}
+
+/// Of a packet, and of the launch: nanoseconds. A launch on a device has the packets that come in
+/// its wait, which is twice the time to fill it, at most a millisecond or the rest of the limit.
+fn work(world: &World, function: usize, (device, point): (usize, usize)) -> (f64, f64) {
+    let curve = &world.curves[function][device];
+    let time = |at: usize| f64::from(curve[at].0) * f64::from(LEN) * 8.0 / curve[at].1;
+    let (launch, _, latency) = curve[point];
+    let full = f64::from(launch);
+    let wait = match world.delay_ns_max {
+        Some(limit) => (2.0 * full / world.rate * 1e9).min(limit - latency).max(0.0),
+        None => (2.0 * full / world.rate * 1e9).min(1e6),
+    };
+    let come = (1.0 + world.rate * wait * 1e-9).floor();
+    if device == 0 || come >= full {
+        return (time(point) / full, latency);
+    }
+    let size = |at: usize| f64::from(curve[at].0);
+    if curve.len() == 1 {
+        return (time(0) / size(0), latency);
+    }
+    // A curve has two points at most, and a random one may fall.
+    let part = (come - size(0)) / (size(1) - size(0));
+    let line = time(0) + (time(1) - time(0)) * part;
+    match come < size(0) {
+        true => (line.min(time(0)).max(time(0) * come / size(0)) / come, curve[0].2),
+        false => (line / come, curve[0].2 + (curve[1].2 - curve[0].2) * part),
+    }
 }
 
 fn power(world: &World, own: &Assignment, load: &[f64]) -> f64 {
@@ -87,10 +120,10 @@ fn power(world: &World, own: &Assignment, load: &[f64]) -> f64 {
 fn loads(world: &World, own: &Assignment) -> Vec<f64> {
     let mut load = vec![0.0; world.power.len()];
     for (function, &(device, point)) in own.iter().enumerate() {
-        let gbps = world.curves[function][device][point].1;
+        let (packet_ns, _) = work(world, function, (device, point));
         let here = own.iter().filter(|one| one.0 == device).count() as f64;
         let slower = 1.0 + (here - 1.0) * (world.slow[function] - 1.0);
-        load[device] += world.rate * f64::from(LEN) * 8.0 / (gbps * 1e9) * slower / here;
+        load[device] += world.rate * packet_ns * 1e-9 * slower / here;
     }
     load
 }
@@ -114,8 +147,14 @@ pub(super) fn least_load(world: &World) -> f64 {
     for curve in largest.curves.iter_mut().flatten() {
         *curve = curve.last().map(|&point| vec![point]).unwrap_or_default();
     }
-    let max = |one: &Assignment| loads(&largest, one).into_iter().fold(0.0, f64::max);
-    all(&largest).iter().map(max).fold(f64::INFINITY, f64::min)
+    let last = |(function, &(device, _)): (usize, &(usize, usize))| {
+        (device, world.curves[function][device].len() - 1)
+    };
+    let max = |one: Assignment| {
+        let one = one.iter().enumerate().map(last).collect();
+        loads(world, &one).into_iter().fold(0.0, f64::max)
+    };
+    all(&largest).into_iter().map(max).fold(f64::INFINITY, f64::min)
 }
 
 pub(super) fn is_close(own: &[f64], best: &[f64]) -> bool {

@@ -5,7 +5,7 @@ use warpline_packet::{Field, FieldSet};
 
 use super::super::*;
 use crate::work_profile::{Figures, Measurement, Power, WorkPair};
-use crate::{FieldCosts, LinkCosts, PlannedFunction, Touch, Widths};
+use crate::{Aim, FieldCosts, LinkCosts, PlannedFunction, Touch, Widths};
 
 pub(super) const LEN: u32 = 1000;
 
@@ -24,6 +24,10 @@ pub(super) struct World {
     pub power_w_max: Option<f64>,
     /// ns a byte on links; with 0 devices share the host's memory.
     pub link_ns: f64,
+    /// ns a packet to gather fields for a link.
+    pub gather_ns: f64,
+    /// Lanes of the CPU; a curve of it is that of one lane.
+    pub lanes: usize,
 }
 
 impl World {
@@ -36,6 +40,8 @@ impl World {
             delay_ns_max: None,
             power_w_max: None,
             link_ns: 0.0,
+            gather_ns: 0.0,
+            lanes: 1,
         }
     }
 
@@ -76,7 +82,7 @@ impl World {
             to_host_ns_per_byte: self.link_ns,
             host_copy_ns_per_byte: 0.0,
             device_copy_ns_per_byte: 0.0,
-            gather: FieldCosts::NONE,
+            gather: FieldCosts { packet_ns: self.gather_ns, field_ns: 0.0 },
             put: FieldCosts::NONE,
             transfer_ns: 0.0,
             whole_back_ns: 0.0,
@@ -84,7 +90,7 @@ impl World {
         }
     }
 
-    /// A chain of all functions, each of which reads payloads.
+    /// A chain of all functions, each of which reads payloads: half of a frame.
     pub(super) fn chain(&self, packets_per_s: f64) -> ChainDemand {
         let functions: Vec<usize> = (0..self.curves.len()).collect();
         let payload = FieldSet::of(&[Field::Payload]);
@@ -94,25 +100,31 @@ impl World {
         let plan = Problem {
             functions: functions.iter().map(planned).collect(),
             links: vec![self.link(); devices],
-            widths: Widths::new(&[(Field::Payload, f64::from(LEN))], f64::from(LEN)),
+            widths: Widths::new(&[(Field::Payload, f64::from(LEN / 2))], f64::from(LEN)),
             end_reads: Problem::sink_reads(),
             gathered: FieldSet::FRAME,
             is_recoverable: true,
             fetches_first: false,
+            aim: Aim::TIME,
         };
         let link = |device: usize| (device != 0 && self.link_ns > 0.0).then_some(device);
         let links = (0..devices).map(link).collect();
-        ChainDemand { functions, plan, links, packets_per_s, packet_len: LEN }
+        ChainDemand { functions, plan, links, packets_per_s, packet_len: LEN, lanes: self.lanes }
     }
 
     pub(super) fn place(&self, policy: PlacementPolicy, packets_per_s: f64) -> Placement {
+        self.place_all(&[self.chain(packets_per_s)], policy)
+    }
+
+    pub(super) fn place_all(&self, chains: &[ChainDemand], policy: PlacementPolicy) -> Placement {
         let problem = PlacementProblem {
             profile: &self.profile(),
-            chains: &[self.chain(packets_per_s)],
+            chains,
             policy,
+            devices: None,
             delay_ns_max: self.delay_ns_max,
             power_w_max: self.power_w_max,
-            lanes_max: 1,
+            lanes_max: self.lanes,
         };
         problem.place().expect("each function runs on the CPU")
     }
@@ -155,6 +167,8 @@ pub(super) fn world(functions: std::ops::Range<usize>) -> impl Strategy<Value = 
             delay_ns_max,
             power_w_max,
             link_ns: 0.0,
+            gather_ns: 0.0,
+            lanes: 1,
         })
     })
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use warpline_packet::{Field, FieldSet};
 
 use super::super::problem::{PlannedFunction, Problem, Touch, WholeBytes};
-use super::super::{Crossing, Step, Way};
+use super::super::{Crossing, PlanStep, Way};
 
 /// The memories with the last value of each field: the host is 0, device `d` is `d + 1`.
 #[derive(Clone)]
@@ -148,7 +148,7 @@ fn step(
     device: usize,
     at: &mut At,
     (to_device, to_host): (u8, u8),
-) -> Option<Step> {
+) -> Option<PlanStep> {
     let function = &problem.functions[position];
     let there = go_there(problem, position, device, at, to_device)?;
     let home = come_home(problem, position, device, at, (to_host, there.has_mirror))?;
@@ -159,7 +159,7 @@ fn step(
     };
     let [frame_there, frame_home] = whole(problem, position);
     let flagged = home.flagged.map(|lacks| of(Way::Frame, lacks, 0.0, 0.0));
-    Some(Step {
+    Some(PlanStep {
         function: position,
         device,
         first_to_host: of(Way::Fields, there.first, 0.0, 0.0),

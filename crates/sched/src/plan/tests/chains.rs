@@ -4,7 +4,7 @@
 use warpline_packet::{Field, FieldSet};
 
 use super::super::problem::{PlannedFunction, Problem, Touch};
-use super::super::{FieldCosts, LinkCosts, Widths};
+use super::super::{Aim, FieldCosts, LinkCosts, Widths};
 
 /// Addresses, ports and protocol.
 pub(super) const TUPLE: FieldSet = FieldSet::of(&[
@@ -52,5 +52,6 @@ pub(super) fn paper(names: &[&str], len: u32) -> Problem {
         gathered: FieldSet::FRAME,
         is_recoverable: false,
         fetches_first: true,
+        aim: Aim::TIME,
     }
 }

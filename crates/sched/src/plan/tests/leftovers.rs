@@ -4,7 +4,7 @@
 use warpline_packet::{Field, FieldSet};
 
 use super::super::problem::{PlannedFunction, Problem, RowBytes, Touch};
-use super::super::{LinkCosts, Mode, Plan, Step, Way, Widths};
+use super::super::{Aim, LinkCosts, Mode, Plan, PlanStep, Way, Widths};
 use super::versions::follow;
 
 const SRC: FieldSet = FieldSet::of(&[Field::SrcAddr]);
@@ -40,6 +40,7 @@ fn problem(functions: Vec<PlannedFunction>, is_recoverable: bool) -> Problem {
         gathered: FieldSet::FRAME & !PAYLOAD,
         is_recoverable,
         fetches_first: false,
+        aim: Aim::TIME,
     }
 }
 
@@ -51,7 +52,7 @@ fn plan(problem: &Problem, mode: Mode) -> Plan {
 
 /// How often a field comes back by itself.
 fn times_back(plan: &Plan, field: Field) -> usize {
-    let came = |step: &&Step| step.to_host.fields.contains(field);
+    let came = |step: &&PlanStep| step.to_host.fields.contains(field);
     plan.steps.iter().filter(came).count()
 }
 

@@ -87,7 +87,7 @@ fn c5_copies_before_the_firewall() {
         assert_eq!(there, [FRAME, NOTHING, NOTHING, NOTHING], "{len}");
         assert!(
             adaptive.to_host_bytes() <= f64::from(len),
-            "monitor reads what nobody wrote: {len}"
+            "monitor reads an unwritten field: {len}"
         );
     }
 }

@@ -5,8 +5,9 @@
 use proptest::prelude::*;
 use warpline_packet::FieldSet;
 
+use super::super::Aim;
 use super::super::problem::{PlannedFunction, Problem, Touch};
-use super::super::{Mode, Plan, Step, Way};
+use super::super::{Mode, Plan, PlanStep, Way};
 use super::random::problem;
 use super::versions::Memories;
 
@@ -55,7 +56,7 @@ fn follow(problem: &Problem, plan: &Plan, path: &[usize]) -> Result<(), String> 
 fn launch(
     problem: &Problem,
     at: &mut Memories,
-    (position, step): (usize, &Step),
+    (position, step): (usize, &PlanStep),
 ) -> Result<(), String> {
     let (function, device) = (&problem.functions[position], step.device);
     at.touch(None, function.before, "before")?;
@@ -73,7 +74,8 @@ fn launch(
 }
 
 /// A phase of a function needs all that it writes, as [`Touch::of`] says: a packet may keep what it
-/// had.
+/// had. The sink reads whole frames, as the engine's does: a plan may overwrite a field that
+/// nothing reads.
 fn declared(mut problem: Problem) -> Problem {
     let keeps = |touch: Touch| Touch { needs: touch.needs | touch.writes, ..touch };
     let of = |one: PlannedFunction| PlannedFunction {
@@ -85,6 +87,7 @@ fn declared(mut problem: Problem) -> Problem {
     };
     problem.functions = problem.functions.into_iter().map(of).collect();
     problem.fetches_first = false;
+    problem.end_reads = problem.end_reads | FieldSet::FRAME;
     problem
 }
 
@@ -117,6 +120,7 @@ fn paths_are_counted() {
         gathered: FieldSet::FRAME,
         is_recoverable: false,
         fetches_first: false,
+        aim: Aim::TIME,
     };
     let mut found = paths(&problem);
     found.sort();

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use warpline_packet::{Field, FieldSet};
 
 use super::super::problem::{PlannedFunction, Problem, RowBytes, Touch, WholeBytes};
-use super::super::{FieldCosts, LinkCosts, Mode, Widths};
+use super::super::{Aim, CopyTimes, FieldCosts, LinkCosts, Mode, Widths};
 use super::brute::least;
 use super::versions::follow;
 
@@ -135,6 +135,7 @@ pub(super) fn problem(most: usize, devices: usize) -> impl Strategy<Value = Prob
                 gathered,
                 is_recoverable,
                 fetches_first,
+                aim: Aim::TIME,
             }
         },
     )
@@ -173,6 +174,7 @@ fn crowded() -> impl Strategy<Value = Problem> {
             gathered: FieldSet::FRAME & !payload,
             is_recoverable: false,
             fetches_first,
+            aim: Aim::TIME,
         }
     })
 }
@@ -191,12 +193,53 @@ fn agrees(problem: &Problem) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// `problem` with costs so much higher that its cheapest plan is that of `aim`.
+fn dearer(problem: &Problem, aim: Aim) -> Problem {
+    let [host, there, back] = [aim.host, aim.to_device, aim.to_host].map(f64::from);
+    let scaled = |costs: FieldCosts| FieldCosts {
+        packet_ns: host * costs.packet_ns,
+        field_ns: host * costs.field_ns,
+    };
+    let link = |own: &LinkCosts| LinkCosts {
+        to_device_ns_per_byte: there * own.to_device_ns_per_byte,
+        to_host_ns_per_byte: back * own.to_host_ns_per_byte,
+        host_copy_ns_per_byte: host * own.host_copy_ns_per_byte,
+        device_copy_ns_per_byte: host * own.device_copy_ns_per_byte,
+        gather: scaled(own.gather),
+        put: scaled(own.put),
+        transfer_ns: host * own.transfer_ns,
+        whole_back_ns: host * own.whole_back_ns,
+        traffic: own.traffic,
+    };
+    Problem { links: problem.links.iter().map(link).collect(), ..problem.clone() }
+}
+
+fn candidates_agree(problem: &Problem) -> Result<(), TestCaseError> {
+    let all = problem.candidates(Mode::Adaptive).expect("links");
+    prop_assert_eq!(&all[0], &(Aim::TIME, problem.plan(Mode::Adaptive).expect("links")));
+    for (aim, plan) in &all {
+        prop_assert!(follow(problem, plan).is_ok(), "{}: {plan:#?}", aim.name);
+        let times = problem.copy_times(plan).into_iter().fold(CopyTimes::default(), |a, b| a + b);
+        prop_assert!((times.total() - plan.cost_ns).abs() < 1e-6, "{times:?} {plan:#?}");
+        let dearer = dearer(problem, *aim);
+        let cost: f64 = plan.steps.iter().map(|step| dearer.cost(step)).sum();
+        let least = least(&dearer);
+        prop_assert!((cost - least).abs() < 1e-6, "{}: {cost}, there is {least}", aim.name);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_cheapest_plan_is_found(problem in problem(6, 1)) {
         agrees(&problem)?;
+    }
+
+    #[test]
+    fn the_plan_of_each_aim_is_found(problem in problem(4, 2)) {
+        candidates_agree(&problem)?;
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use warpline_packet::{Field, FieldSet};
 
 use super::super::problem::{PlannedFunction, Problem, Touch};
-use super::super::{Crossing, Leftover, Plan, Step, Way};
+use super::super::{Crossing, Leftover, Plan, PlanStep, Way};
 
 const FIELDS: usize = Field::ALL.len();
 
@@ -228,13 +228,11 @@ pub(super) fn follow(problem: &Problem, plan: &Plan) -> Result<(), String> {
         };
         let step = plan.step(position).ok_or_else(|| format!("no step for {name}"))?;
         weigh(problem, function, step)?;
-        let told = leftovers.next().ok_or_else(|| format!("nothing is told of {name}"))?;
+        let told = leftovers.next().ok_or_else(|| format!("no leftover for {name}"))?;
         let before = at.alone(device, needed(problem, position, 1));
         let own = launch(problem, &mut at, (position, device), step)?;
         if told != (Leftover { before, ..own }) {
-            return Err(format!(
-                "{name} is told {told:?}, where {before:?} and {own:?} stay there"
-            ));
+            return Err(format!("{name} gets {told:?}; {before:?} and {own:?} stay on the device"));
         }
         at.parted(problem, position)?;
         if problem.is_recoverable {
@@ -251,7 +249,7 @@ fn launch(
     problem: &Problem,
     at: &mut Memories,
     (position, device): (usize, usize),
-    step: &Step,
+    step: &PlanStep,
 ) -> Result<Leftover, String> {
     let function = &problem.functions[position];
     let name = &function.name;
@@ -321,7 +319,7 @@ fn flagged(
     problem: &Problem,
     at: &mut Memories,
     position: usize,
-    step: &Step,
+    step: &PlanStep,
 ) -> Result<(), String> {
     let function = &problem.functions[position];
     let who = format!("after of {}, flagged", function.name);
@@ -351,7 +349,7 @@ fn flagged(
 }
 
 /// Whether bytes are those of the fields and the row, and fields cross by themselves that can.
-fn weigh(problem: &Problem, function: &PlannedFunction, step: &Step) -> Result<(), String> {
+fn weigh(problem: &Problem, function: &PlannedFunction, step: &PlanStep) -> Result<(), String> {
     let (share, none) = (function.flagged_share, 0.0);
     let room = problem.widths.room;
     let [there, back] = match &function.whole {

@@ -5,10 +5,10 @@ use warpline_sched::Mode;
 use super::chains::{C1, C4};
 use super::model::Case;
 use crate::papers::shape::{Rule, rises, within};
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 use crate::{Outcome, ScenarioError};
 
-type Result = std::result::Result<Found, ScenarioError>;
+type Result = std::result::Result<ItemResult, ScenarioError>;
 
 const UNITS: [u64; 5] = [4, 16, 64, 256, 1024];
 const LEN: u32 = 1024;
@@ -18,7 +18,7 @@ fn ms(outcome: &Outcome, quantile: f64) -> f64 {
 }
 
 pub(super) fn figure_15() -> Result {
-    let mut found = Found::default();
+    let mut found = ItemResult::default();
     for len in [64, LEN] {
         let mut rate = Series::new(format!("{len} bytes"), "packets of a unit", "Gb/s");
         for unit in UNITS {
@@ -61,7 +61,7 @@ pub(super) fn figure_16() -> Result {
     type Printed = [[f64; 2]; 2];
     const PRINTED: [(&str, &[&str], Printed); 2] =
         [("C1", C1, [[6.4, 4.5], [9.2, 5.6]]), ("C4", C4, [[10.2, 5.2], [13.2, 6.4]])];
-    let mut found = Found::default();
+    let mut found = ItemResult::default();
     let mut less = Vec::new();
     for (chain, names, printed) in PRINTED {
         for (row, quantile) in [0.5, 0.95].into_iter().enumerate() {

@@ -7,13 +7,13 @@ use warpline_sched::{Crossing, Mode, Plan, Way};
 use super::chains::{C1, C2, C3, C4, C5, LENS, POINTER, plan};
 use crate::ScenarioError;
 use crate::papers::shape::{Rule, within};
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 
-type Result = std::result::Result<Found, ScenarioError>;
+type Result = std::result::Result<ItemResult, ScenarioError>;
 
 /// How often plans of all chains, lengths and modes take each way in one direction.
 fn ways(
-    crossing: impl Fn(&warpline_sched::Step) -> Crossing,
+    crossing: impl Fn(&warpline_sched::PlanStep) -> Crossing,
 ) -> std::result::Result<BTreeMap<&'static str, usize>, ScenarioError> {
     let mut counts = BTreeMap::new();
     for names in [C1, C2, C3, C4, C5] {
@@ -28,7 +28,7 @@ fn ways(
     Ok(counts)
 }
 
-fn table(counts: &BTreeMap<&'static str, usize>) -> Found {
+fn table(counts: &BTreeMap<&'static str, usize>) -> ItemResult {
     let rows = [
         ("needed fields", Way::Fields),
         ("entire packet", Way::Frame),
@@ -45,7 +45,7 @@ fn table(counts: &BTreeMap<&'static str, usize>) -> Found {
         .keys()
         .all(|name| rows.iter().any(|row| row.1.name() == *name) || *name == Way::Nothing.name());
     rules.push(Rule::new("no plan takes another way", others));
-    Found { series: vec![series], rules }
+    ItemResult { series: vec![series], rules }
 }
 
 pub(super) fn table_1() -> Result {
@@ -87,7 +87,7 @@ pub(super) fn figure_4() -> Result {
         within("(a): bytes that NIDS copies to the host", copied[0], 0.0..=0.0),
         within("(b): bytes that the router copies to the GPU", copied[1], 0.0..=0.0),
     ];
-    Ok(Found { series: vec![series], rules })
+    Ok(ItemResult { series: vec![series], rules })
 }
 
 pub(super) fn figure_5() -> Result {
@@ -102,7 +102,7 @@ pub(super) fn figure_5() -> Result {
         within("(a): bytes", copied[0], f64::from(LEN)..=f64::from(LEN)),
         within("(b): percent saved, where the paper has more than 98,", saved, 98.0..=100.0),
     ];
-    Ok(Found { series: vec![series], rules })
+    Ok(ItemResult { series: vec![series], rules })
 }
 
 pub(super) fn figure_6() -> Result {
@@ -123,5 +123,5 @@ pub(super) fn figure_6() -> Result {
         within("(a): bytes of a 5-tuple saved", saved, 13.0..=13.0),
         within("(b): bytes of NAT, addresses and ports alone", copied[3], 12.0..=12.0),
     ];
-    Ok(Found { series: vec![series], rules })
+    Ok(ItemResult { series: vec![series], rules })
 }

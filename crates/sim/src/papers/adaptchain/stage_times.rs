@@ -5,10 +5,10 @@ use warpline_sched::Mode;
 use super::chains::{C3, LINK_NS_PER_BYTE};
 use super::model::{Case, gather_ns, kernel_ns, pointer_ns, run};
 use crate::papers::shape::{Rule, falls, rises, within};
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 use crate::{Outcome, ScenarioError};
 
-type Result = std::result::Result<Found, ScenarioError>;
+type Result = std::result::Result<ItemResult, ScenarioError>;
 
 const LEN: u32 = 1024;
 /// Bytes of headers that NIDS does not read.
@@ -42,7 +42,7 @@ fn on_host(name: &str) -> [f64; 3] {
 }
 
 pub(super) fn figure_1() -> Result {
-    let mut found = Found::default();
+    let mut found = ItemResult::default();
     for printed in &FIGURE_1 {
         let [copies, host, kernel] = on_host(printed.name);
         let all = copies + host + kernel;
@@ -96,7 +96,7 @@ pub(super) fn figure_3() -> Result {
         within("F-I, percent more,", percent[1], 20.0..=100.0),
         within("F-I-N, percent more,", percent[2], 40.0..=160.0),
     ];
-    Ok(Found { series: vec![time, more], rules })
+    Ok(ItemResult { series: vec![time, more], rules })
 }
 
 /// Nanoseconds of a packet in all of a chain's stages: host, copies, kernels.
@@ -149,5 +149,5 @@ pub(super) fn figure_11b() -> Result {
              bytes", &[parts[1].ours()[5], parts[4].ours()[5]], 0.0),
     ];
     parts.insert(0, less);
-    Ok(Found { series: parts, rules })
+    Ok(ItemResult { series: parts, rules })
 }

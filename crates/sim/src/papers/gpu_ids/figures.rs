@@ -5,13 +5,13 @@ use warpline_sched::{LaunchLimits, PauseMode};
 
 use super::model::{KIB, MBPS, Measured, grid};
 use crate::papers::shape::{Rule, does_not_fall, rises, within};
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 use crate::{
-    Arrivals, ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, LinkModel, Place,
-    Scenario, ScenarioError, Size, StageModel, Traffic,
+    Arrivals, ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, LinkModel,
+    Scenario, ScenarioError, Size, StageModel, StageSite, Traffic,
 };
 
-type Result = std::result::Result<Found, ScenarioError>;
+type Result = std::result::Result<ItemResult, ScenarioError>;
 
 /// Figure 5 and section 5.2: percent lost without a GPU.
 const CPU_LOST: [Option<f64>; 7] = [Some(0.0), Some(0.0), Some(40.0), None, None, None, Some(95.0)];
@@ -53,7 +53,7 @@ fn two_tasks(streams: usize) -> std::result::Result<f64, ScenarioError> {
         to_host: Crossing::NONE,
         after: Cost::NONE,
     };
-    let place = Place::Device(work);
+    let place = StageSite::Device(work);
     scenario.chains.push(ChainModel {
         name: "tasks".into(),
         traffic: Traffic { arrivals: Arrivals::Constant(1e9), size: Size::Fixed(64) },
@@ -65,6 +65,7 @@ fn two_tasks(streams: usize) -> std::result::Result<f64, ScenarioError> {
         full_drops: false,
         signal_ns: 0,
         source_waits: false,
+        unrouted: 0.0,
     });
     Ok(scenario.simulate()?.ends_ns as f64 / 1e6)
 }
@@ -79,7 +80,7 @@ pub(super) fn figure_2() -> Result {
         within("time with one stream, in copies and kernels,", times[0], 3.9..=4.1),
         within("time with two streams", times[1], 2.9..=3.1),
     ];
-    Ok(Found { series: vec![series], rules })
+    Ok(ItemResult { series: vec![series], rules })
 }
 
 fn name(column: usize) -> String {
@@ -127,7 +128,7 @@ pub(super) fn figure_5() -> Result {
     for one in &series[..5] {
         rules.push(does_not_fall(&format!("the loss with {}", one.name), &one.ours(), 0.0));
     }
-    Ok(Found { series, rules })
+    Ok(ItemResult { series, rules })
 }
 
 pub(super) fn figure_6() -> Result {
@@ -148,7 +149,7 @@ pub(super) fn figure_6() -> Result {
         within("Mb/s with 4 MB", rates[5], 850.0..=950.0),
         within("the gain by 4 MB, where the paper has 16,", rates[5] / rates[0], 12.0..=20.0),
     ];
-    Ok(Found { series: vec![series], rules })
+    Ok(ItemResult { series: vec![series], rules })
 }
 
 pub(super) fn figure_7() -> Result {
@@ -165,7 +166,7 @@ pub(super) fn figure_7() -> Result {
         ),
         Rule::new("the GPU lowers it at each traffic", (0..MBPS.len()).all(below)),
     ];
-    Ok(Found { series, rules })
+    Ok(ItemResult { series, rules })
 }
 
 pub(super) fn figure_8() -> Result {
@@ -183,5 +184,5 @@ pub(super) fn figure_8() -> Result {
     for one in &series[4..] {
         rules.push(does_not_fall(&format!("the use with {}", one.name), &one.ours(), 0.05));
     }
-    Ok(Found { series, rules })
+    Ok(ItemResult { series, rules })
 }

@@ -7,7 +7,7 @@ use warpline_sched::{LaunchLimits, PauseMode};
 
 use crate::{
     Arrivals, ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, LinkModel,
-    Outcome, Place, Scenario, ScenarioError, Size, StageModel, Traffic,
+    Outcome, Scenario, ScenarioError, Size, StageModel, StageSite, Traffic,
 };
 
 /// Table 1 of the paper: traffic in Mb/s, and buffers in KiB.
@@ -101,6 +101,7 @@ fn scenario(mbps: u32, buffer: Option<u64>) -> Scenario {
         full_drops: true,
         signal_ns: 0,
         source_waits: false,
+        unrouted: 0.0,
     });
     scenario
 }
@@ -121,9 +122,9 @@ fn stage(buffer: Option<u64>) -> StageModel {
     let place = match buffer {
         None => {
             let cost = Cost::of_packet(f64::from(LEN) * 8e3 / CPU_MBPS);
-            Place::Cpu { lane: 0, cost, is_exponential: false }
+            StageSite::Cpu { lane: 0, cost: cost.into(), is_exponential: false }
         }
-        Some(kib) => Place::Device(work(kib)),
+        Some(kib) => StageSite::Device(work(kib)),
     };
     StageModel { name: "ids".into(), share: 1.0, launch_packets: 1, place }
 }

@@ -5,9 +5,9 @@ use warpline_sched::monitor::{AutoBatch, LaunchSize, Wait};
 use super::model::{KIB, MBPS, grid};
 use crate::ScenarioError;
 use crate::papers::shape::{Rule, within};
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 
-type Result = std::result::Result<Found, ScenarioError>;
+type Result = std::result::Result<ItemResult, ScenarioError>;
 
 /// Table 2: speed-ups by buffer and traffic.
 pub(super) const TABLE_2: [[f64; 7]; 8] = [
@@ -36,7 +36,7 @@ const NO_DROP: f64 = 20.0;
 
 pub(super) fn table_2() -> Result {
     let grid = grid()?;
-    let mut found = Found::default();
+    let mut found = ItemResult::default();
     let mut speed_ups = vec![Vec::new(); KIB.len()];
     for (at, kib) in KIB.iter().enumerate() {
         let mut series = Series::new(format!("{kib} KiB"), "Mb/s", "speed-up");
@@ -90,7 +90,7 @@ fn sizes() -> Vec<LaunchSize> {
 /// The decision of `sched` for the rates that the buffers of table 2 carry.
 pub(super) fn table_3() -> Result {
     let sizes = sizes();
-    let mut found = Found::default();
+    let mut found = ItemResult::default();
     let mut differences = Vec::new();
     for (row, mbps) in TABLE_3.iter().zip(MBPS) {
         let mut series = Series::new(format!("{mbps} Mb/s"), "delay in ms", "KiB; 0 is the CPU");

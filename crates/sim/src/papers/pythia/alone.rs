@@ -5,13 +5,13 @@ use warpline_sched::{LaunchLimits, PauseMode};
 
 use super::tables::{DEVICES, FUNCTIONS, LAUNCHES, LEN, PORT_GBPS, profile};
 use crate::papers::shape::{Rule, falls, within};
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 use crate::{
-    Arrivals, ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, Outcome, Place,
-    Scenario, ScenarioError, Size, StageModel, Traffic,
+    Arrivals, ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, Outcome,
+    Scenario, ScenarioError, Size, StageModel, StageSite, Traffic,
 };
 
-type Result = std::result::Result<Found, ScenarioError>;
+type Result = std::result::Result<ItemResult, ScenarioError>;
 
 const LASTS_NS: u64 = 500_000_000;
 
@@ -49,7 +49,7 @@ fn run(
         name: "function".into(),
         share: 1.0,
         launch_packets: u64::from(launch),
-        place: Place::Device(work),
+        place: StageSite::Device(work),
     };
     let mut scenario = Scenario::new(LASTS_NS, 1);
     let (to_device, to_host, power) = (None, None, Power::default());
@@ -66,6 +66,7 @@ fn run(
         full_drops: true,
         signal_ns: 0,
         source_waits: false,
+        unrouted: 0.0,
     });
     scenario.simulate()
 }
@@ -116,7 +117,7 @@ pub(super) fn figure_1() -> Result {
             best(0) != best(1) || best(1) != best(2)
         }),
     ];
-    Ok(Found { series, rules })
+    Ok(ItemResult { series, rules })
 }
 
 pub(super) fn figure_2() -> Result {
@@ -141,5 +142,5 @@ pub(super) fn figure_2() -> Result {
             .because("As for DPI: the rates of CPU and UHD are within 2 %."),
         Rule::new("AES has its least latency on the discrete GPU", least(1) == 2),
     ];
-    Ok(Found { series, rules })
+    Ok(ItemResult { series, rules })
 }

@@ -4,13 +4,13 @@ use warpline_packet::FieldSet;
 use warpline_sched::monitor::{ChainObserved, Monitor, MonitorSettings, Observed, PlacementLimits};
 use warpline_sched::placement::{ChainDemand, PlacementPolicy};
 use warpline_sched::work_profile::{Figures, Measurement, Power, WorkProfile};
-use warpline_sched::{LinkCosts, PlannedFunction, Problem, Touch, Widths};
+use warpline_sched::{Aim, LinkCosts, PlannedFunction, Problem, Touch, Widths};
 
 use crate::ScenarioError;
 use crate::papers::shape::Rule;
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 
-type Result = std::result::Result<Found, ScenarioError>;
+type Result = std::result::Result<ItemResult, ScenarioError>;
 
 const SECOND: u64 = 1_000_000_000;
 const LEN: u32 = 1500;
@@ -62,10 +62,12 @@ fn chain(function: usize) -> ChainDemand {
             gathered: FieldSet::FRAME,
             is_recoverable: true,
             fetches_first: false,
+            aim: Aim::TIME,
         },
         links: vec![None; 3],
         packets_per_s: 1.0,
         packet_len: LEN,
+        lanes: 1,
     }
 }
 
@@ -148,7 +150,7 @@ fn follows_the_load(functions: &[usize], tries_at_20: bool) -> Result {
         32..40 => Some(true),
         _ => None,
     };
-    Ok(Found { series: series(&seconds, paper), rules })
+    Ok(ItemResult { series: series(&seconds, paper), rules })
 }
 
 pub(super) fn a() -> Result {
@@ -178,7 +180,7 @@ fn follows_the_policy(functions: &[usize], gbps: f64) -> Result {
         ),
         Rule::new(format!("that saves more than its idle power: {saved:.0} W"), saved > 55.0),
     ];
-    Ok(Found { series: series(&seconds, |second| Some(second < 15)), rules })
+    Ok(ItemResult { series: series(&seconds, |second| Some(second < 15)), rules })
 }
 
 /// How many devices a minute of these functions uses at most.

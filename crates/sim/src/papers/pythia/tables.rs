@@ -5,9 +5,9 @@ use warpline_sched::work_profile::{Beside, Figures, Measurement, WorkProfile};
 use super::figure_4;
 use crate::ScenarioError;
 use crate::papers::shape::{Rule, within};
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 
-type Result = std::result::Result<Found, ScenarioError>;
+type Result = std::result::Result<ItemResult, ScenarioError>;
 
 const DATA: &str = include_str!("tables.csv");
 pub(super) const FUNCTIONS: [&str; 3] = ["DPI", "AES", "MD5"];
@@ -103,7 +103,7 @@ fn table(function: usize) -> Result {
         within("the mean difference", off, 0.0..=0.1),
         Rule::new(format!("{} rows of 27 are readable", ratios.len()), ratios.len() >= 24),
     ];
-    Ok(Found { series, rules })
+    Ok(ItemResult { series, rules })
 }
 
 pub(super) fn table_1() -> Result {
@@ -129,7 +129,7 @@ pub(super) fn table_4() -> Result {
         within("devices at once with two applications", used[0], 2.0..=2.0),
         within("devices at once with three applications", used[1], 2.0..=2.0),
     ];
-    Ok(Found { series: vec![devices], rules })
+    Ok(ItemResult { series: vec![devices], rules })
 }
 
 #[cfg(test)]

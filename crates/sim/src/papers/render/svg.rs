@@ -10,8 +10,12 @@ const PLOT: (f64, f64) = (460.0, 200.0);
 const LEFT: f64 = 70.0;
 const TOP: f64 = 46.0;
 const PANEL: f64 = 300.0;
+/// A line of the legend.
+const LEGEND: f64 = 16.0;
 const COLORS: [&str; 8] =
     ["#1b6ca8", "#d1495b", "#3b8f5a", "#8a5fbf", "#c9822b", "#4a4e69", "#2a9d8f", "#9b2226"];
+/// Of lines, once all colours are used.
+const DASHES: [&str; 4] = ["none", "7 3", "2 3", "9 3 2 3"];
 
 /// One panel for the series of each unit.
 pub fn svg(one: &Reproduced) -> String {
@@ -23,7 +27,15 @@ pub fn svg(one: &Reproduced) -> String {
             None => panels.push(vec![series]),
         }
     }
-    let height = PANEL * panels.len().max(1) as f64 + 40.0;
+    let tops: Vec<f64> = panels
+        .iter()
+        .scan(10.0, |top, panel| {
+            let own = *top;
+            *top += height_of(panel);
+            Some(own)
+        })
+        .collect();
+    let height = panels.iter().map(|panel| height_of(panel)).sum::<f64>().max(PANEL) + 40.0;
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n\
@@ -31,12 +43,17 @@ pub fn svg(one: &Reproduced) -> String {
     );
     let title = format!("{}: {} ({})", one.entry.id(), one.entry.title, one.state.name());
     label(&mut text, (10.0, 22.0), "start", &title);
-    for (number, panel) in panels.iter().enumerate() {
-        let _ = writeln!(text, "<g transform=\"translate(0,{})\">", PANEL * number as f64 + 10.0);
+    for (panel, top) in panels.iter().zip(tops) {
+        let _ = writeln!(text, "<g transform=\"translate(0,{top})\">");
         draw(&mut text, panel);
         text += "</g>\n";
     }
     text + "</svg>\n"
+}
+
+/// A long legend makes a panel higher.
+fn height_of(panel: &[&Series]) -> f64 {
+    PANEL.max(TOP + LEGEND * (panel.len() + 1) as f64)
 }
 
 fn draw(text: &mut String, panel: &[&Series]) {
@@ -59,27 +76,23 @@ fn draw(text: &mut String, panel: &[&Series]) {
     let y = |value: f64| TOP + PLOT.1 * (1.0 - (value - least) / range);
     axes(text, panel[0], &places, [least, most].map(|value| (value, y(value))), &x);
     for (number, series) in panel.iter().enumerate() {
-        let color = COLORS[number % COLORS.len()];
+        let stroke = stroke(number);
         let ours = series.points.iter().filter_map(|point| Some((x(&point.at), y(point.ours?))));
         let line: Vec<String> = ours.clone().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let _ = writeln!(
-            text,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"1.5\"/>",
-            line.join(" ")
-        );
+        let _ = writeln!(text, "<polyline points=\"{}\" fill=\"none\" {stroke}/>", line.join(" "));
+        let fill = color(number);
         for (x, y) in ours {
             let _ =
-                writeln!(text, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"{color}\"/>");
+                writeln!(text, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"{fill}\"/>");
         }
         let paper = series.points.iter().filter_map(|point| Some((x(&point.at), y(point.paper?))));
         for (x, y) in paper {
             let _ = writeln!(
                 text,
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"none\" stroke=\"{color}\" \
-                 stroke-width=\"1.5\"/>"
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"none\" {stroke}/>"
             );
         }
-        legend(text, number, color, &series.name);
+        legend(text, number, &series.name);
     }
 }
 
@@ -108,22 +121,74 @@ fn axes(
     label(text, (LEFT + PLOT.0 / 2.0, bottom + 34.0), "middle", series.over);
 }
 
-fn legend(text: &mut String, number: usize, color: &str, name: &str) {
-    let (x, y) = (LEFT + PLOT.0 + 16.0, TOP + 16.0 * number as f64);
+fn color(number: usize) -> &'static str {
+    COLORS[number % COLORS.len()]
+}
+
+/// The line of a series: a colour, and dashes from the ninth series on.
+fn stroke(number: usize) -> String {
+    let dashes = DASHES[number / COLORS.len() % DASHES.len()];
+    let color = color(number);
+    format!("stroke=\"{color}\" stroke-width=\"1.5\" stroke-dasharray=\"{dashes}\"")
+}
+
+fn legend(text: &mut String, number: usize, name: &str) {
+    let (x, y) = (LEFT + PLOT.0 + 16.0, TOP + LEGEND * number as f64);
     if number == 0 {
         label(text, (x, y - 16.0), "start", "lines: ours; circles: paper");
     }
-    let _ = writeln!(
-        text,
-        "<rect x=\"{x}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{color}\"/>",
-        y - 4.0
-    );
-    let short: String = name.chars().take(34).collect();
-    label(text, (x + 16.0, y + 5.0), "start", &short);
+    let (end, stroke) = (x + 24.0, stroke(number));
+    let _ = writeln!(text, "<path class=\"key\" d=\"M{x},{y} H{end}\" {stroke}/>");
+    let short: String = name.chars().take(32).collect();
+    label(text, (x + 30.0, y + 4.0), "start", &short);
 }
 
 fn label(text: &mut String, (x, y): (f64, f64), anchor: &str, what: &str) {
     let escaped = what.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let _ =
         writeln!(text, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{escaped}</text>");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::papers::{ItemResult, named};
+
+    /// A drawing of `count` curves.
+    fn drawing(count: usize) -> String {
+        let one = |number: usize| {
+            let mut series = Series::new(format!("curve {number}"), "x", "y");
+            series.add(1, Some(1.0), number as f64);
+            series
+        };
+        let found = ItemResult { series: (0..count).map(one).collect(), rules: Vec::new() };
+        svg(&Reproduced { found, ..named("all")[0].not_run() })
+    }
+
+    #[test]
+    fn each_curve_of_a_panel_has_its_own_line() {
+        let drawn = drawing(32);
+        let keys: Vec<&str> = drawn.lines().filter(|line| line.contains("class=\"key\"")).collect();
+        let strokes = |line: &&str| line.split_once("stroke=").map(|(_, stroke)| stroke.to_owned());
+        let own: BTreeSet<String> = keys.iter().filter_map(strokes).collect();
+        assert_eq!((keys.len(), own.len()), (32, 32));
+        for stroke in own {
+            // In the legend, as its line, and as the paper's point.
+            assert_eq!(drawn.matches(&stroke).count(), 3, "{stroke}");
+        }
+    }
+
+    #[test]
+    fn a_long_legend_stays_inside_the_drawing() {
+        let drawn = drawing(32);
+        let height = drawn.split_once("height=\"").and_then(|(_, rest)| rest.split_once('"'));
+        let height: f64 = height.and_then(|(text, _)| text.parse().ok()).expect("a height");
+        let ends = drawn.lines().filter(|line| line.contains("class=\"key\"")).map(|line| {
+            let y = line.split_once(',').and_then(|(_, rest)| rest.split_once(' '));
+            y.and_then(|(text, _)| text.parse::<f64>().ok()).expect("a place")
+        });
+        assert!(ends.fold(0.0, f64::max) < height - 20.0, "{height}");
+    }
 }

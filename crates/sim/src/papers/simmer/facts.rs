@@ -5,7 +5,7 @@ use warpline_sched::{Division, Gpu, VgpuProfile};
 use super::model::TABLE_5;
 use crate::ScenarioError;
 use crate::papers::shape::Rule;
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 
 /// Name, gigabytes, instances.
 const TABLE_3: [(&str, f64, f64); 5] = [
@@ -25,15 +25,15 @@ const TABLE_4: [(&str, f64, f64); 6] = [
     ("A100-40C", 40.0, 1.0),
 ];
 
-pub(super) fn table_3() -> Result<Found, ScenarioError> {
+pub(super) fn table_3() -> Result<ItemResult, ScenarioError> {
     Ok(profiles(&TABLE_3, |profile| matches!(profile.division, Division::Instances { .. })))
 }
 
-pub(super) fn table_4() -> Result<Found, ScenarioError> {
+pub(super) fn table_4() -> Result<ItemResult, ScenarioError> {
     Ok(profiles(&TABLE_4, |profile| profile.division == Division::Time))
 }
 
-fn profiles(paper: &[(&str, f64, f64)], is_own: fn(&VgpuProfile) -> bool) -> Found {
+fn profiles(paper: &[(&str, f64, f64)], is_own: fn(&VgpuProfile) -> bool) -> ItemResult {
     let mut memory = Series::new("memory", "profile", "GB");
     let mut slots = Series::new("virtual GPUs", "profile", "");
     for profile in VgpuProfile::of(Gpu::A100).filter(|profile| is_own(profile)) {
@@ -49,10 +49,10 @@ fn profiles(paper: &[(&str, f64, f64)], is_own: fn(&VgpuProfile) -> bool) -> Fou
         "profiles, memory and counts are those of the table",
         is_equal(&memory) && is_equal(&slots),
     );
-    Found { series: vec![memory, slots], rules: vec![rule] }
+    ItemResult { series: vec![memory, slots], rules: vec![rule] }
 }
 
-pub(super) fn table_5() -> Result<Found, ScenarioError> {
+pub(super) fn table_5() -> Result<ItemResult, ScenarioError> {
     const PROFILES: [(&str, f64); 3] =
         [("A100-1-5C", 5.0), ("A100-3-20C", 20.0), ("A100-2-10C", 10.0)];
     let mut compute = Series::new("compute", "function", "sevenths");
@@ -73,5 +73,5 @@ pub(super) fn table_5() -> Result<Found, ScenarioError> {
         Rule::new("each function has the table's compute and memory", is_equal),
         Rule::new("an A100 of 40 GB admits the three instances", admitted.is_ok()),
     ];
-    Ok(Found { series: vec![compute, memory], rules })
+    Ok(ItemResult { series: vec![compute, memory], rules })
 }

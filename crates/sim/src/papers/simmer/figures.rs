@@ -2,10 +2,10 @@
 
 use super::model::{Case, Gpu, LEN, MARK, OFFERED, TABLE_5, offered_mpps};
 use crate::papers::shape::{Rule, falls, never_below, rises, within};
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 use crate::{Outcome, ScenarioError};
 
-type Result = std::result::Result<Found, ScenarioError>;
+type Result = std::result::Result<ItemResult, ScenarioError>;
 
 /// Table 2: bytes, drops of NF-1, NF-2 and NF-3 in thousands a second, and percent of NF-2.
 const TABLE_2: [(u32, [f64; 3], f64); 4] = [
@@ -72,7 +72,7 @@ pub(super) fn table_2() -> Result {
             .because(COSTS_EXPLAIN_LESS),
     ];
     all.push(share);
-    Ok(Found { series: all, rules })
+    Ok(ItemResult { series: all, rules })
 }
 
 pub(super) fn figure_2() -> Result {
@@ -95,7 +95,7 @@ pub(super) fn figure_2() -> Result {
         never_below("NF-3 loses nothing after NF-2", &third, &second, 0.02),
         within("the part of NF-1's rate that NF-2 loses at 1472 B", lost, 0.3..=0.9),
     ];
-    Ok(Found { series: all, rules })
+    Ok(ItemResult { series: all, rules })
 }
 
 /// One function with the device to itself.
@@ -113,7 +113,7 @@ pub(super) fn figure_5() -> Result {
         never_below("MIG is equal or better", &mig.ours(), &rates, 0.01),
         falls("the order NF-1, NF-3, NF-2", &[rates[0], rates[2], rates[1]], 0.0),
     ];
-    Ok(Found { series: vec![vgpu, mig], rules })
+    Ok(ItemResult { series: vec![vgpu, mig], rules })
 }
 
 /// Throughput and drops by threshold.
@@ -148,7 +148,7 @@ fn by_mark(chain: &Case, gain: Option<f64>, reason: &'static str) -> Result {
         let range = printed / 2.0..=printed * 1.5;
         rules.push(within("the gain at 2.8 launches, in percent,", found, range).because(reason));
     }
-    Ok(Found { series, rules })
+    Ok(ItemResult { series, rules })
 }
 
 /// Unlike functions drop inside at 4 launches. Equal ones drop at the first, before any work.
@@ -199,7 +199,7 @@ pub(super) fn figure_8() -> Result {
         never_below("the share of NF-2 with Simmer is not below vanilla's", &after, &before, 0.01),
         within("the part by which it rises at 1472 B", rises_at, 0.05..=2.0),
     ];
-    Ok(Found { series: vec![vanilla, simmer], rules })
+    Ok(ItemResult { series: vec![vanilla, simmer], rules })
 }
 
 /// Throughput by packet size without and with pauses, with the greatest gain.
@@ -232,9 +232,9 @@ fn by_len(
     Ok((vec![vanilla, simmer, gained], rules))
 }
 
-fn joined(parts: Vec<(Vec<Series>, Vec<Rule>)>) -> Found {
+fn joined(parts: Vec<(Vec<Series>, Vec<Rule>)>) -> ItemResult {
     let (series, rules): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-    Found { series: series.concat(), rules: rules.concat() }
+    ItemResult { series: series.concat(), rules: rules.concat() }
 }
 
 pub(super) fn figure_9() -> Result {
@@ -284,7 +284,7 @@ pub(super) fn figure_11() -> Result {
         ),
         never_below("vGPUs are above MIG", &shared, &divided, 0.0),
     ];
-    Ok(Found { series: vec![vgpu, mig], rules })
+    Ok(ItemResult { series: vec![vgpu, mig], rules })
 }
 
 #[cfg(test)]

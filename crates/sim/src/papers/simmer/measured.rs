@@ -2,13 +2,13 @@
 
 use crate::papers::measured::{Row, rows};
 use crate::papers::shape::{Rule, never_below, within};
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 
 const GAIN: &str =
     "See the simulated entry: the costs of table 1 explain 4 % at the load of table 2.";
 
 /// By threshold: mark, rate, gain and percent dropped at each function.
-fn by_mark(text: &str, title: &str, gain: f64) -> Option<Found> {
+fn by_mark(text: &str, title: &str, gain: f64) -> Option<ItemResult> {
     let all = rows(text, title);
     let mut rate = Series::new("throughput", "threshold", "Mpps");
     let mut inside = Series::new("dropped inside", "threshold", "%");
@@ -37,28 +37,28 @@ fn by_mark(text: &str, title: &str, gain: f64) -> Option<Found> {
         within("the gain at 2.8 launches, in percent,", gained?, gain / 2.0..=gain * 1.5)
             .because(GAIN),
     ];
-    Some(Found { series: vec![rate, inside, series], rules })
+    Some(ItemResult { series: vec![rate, inside, series], rules })
 }
 
-pub(super) fn figure_6(text: &str) -> Option<Found> {
+pub(super) fn figure_6(text: &str) -> Option<ItemResult> {
     by_mark(text, "figure 6: three kinds", 29.0)
 }
 
-pub(super) fn figure_7(text: &str) -> Option<Found> {
+pub(super) fn figure_7(text: &str) -> Option<ItemResult> {
     by_mark(text, "figure 7: NF-2", 13.0)
 }
 
-pub(super) fn figure_7_nf1(text: &str) -> Option<Found> {
+pub(super) fn figure_7_nf1(text: &str) -> Option<ItemResult> {
     by_mark(text, "section 4.2: NF-1", 13.0)
 }
 
-pub(super) fn figure_7_nf3(text: &str) -> Option<Found> {
+pub(super) fn figure_7_nf3(text: &str) -> Option<ItemResult> {
     by_mark(text, "section 4.2: NF-3", 13.0)
 }
 
 /// By size: bytes, offered, vanilla, with pauses, gain.
-fn by_len(text: &str, figure: &str, gains: [(&str, f64); 2]) -> Option<Found> {
-    let mut found = Found::default();
+fn by_len(text: &str, figure: &str, gains: [(&str, f64); 2]) -> Option<ItemResult> {
+    let mut found = ItemResult::default();
     for (name, gain) in gains {
         let all = rows(text, &format!("{figure}, {name}"));
         let mut vanilla = Series::new(format!("{name}, vanilla"), "bytes", "Mpps");
@@ -90,10 +90,10 @@ fn by_len(text: &str, figure: &str, gains: [(&str, f64); 2]) -> Option<Found> {
     Some(found)
 }
 
-pub(super) fn figure_9(text: &str) -> Option<Found> {
+pub(super) fn figure_9(text: &str) -> Option<ItemResult> {
     by_len(text, "figure 9", [("three kinds", 29.0), ("NF-2 three times", 13.0)])
 }
 
-pub(super) fn figure_10(text: &str) -> Option<Found> {
+pub(super) fn figure_10(text: &str) -> Option<ItemResult> {
     by_len(text, "figure 10", [("three kinds", 23.0), ("NF-2 three times", 13.0)])
 }

@@ -4,8 +4,8 @@ use warpline_sched::work_profile::Power;
 use warpline_sched::{LaunchLimits, PauseMode, Policy, Watermarks};
 
 use crate::{
-    Arrivals, ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, Outcome, Place,
-    Scenario, ScenarioError, Size, StageModel, Traffic,
+    Arrivals, ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, Outcome,
+    Scenario, ScenarioError, Size, StageModel, StageSite, Traffic,
 };
 
 /// Table 1: nanoseconds for a packet of [`LEN`] bytes by NF-1 (router), NF-2 (IPsec) and NF-3
@@ -122,6 +122,7 @@ impl Case {
             full_drops: true,
             signal_ns: self.signal_ns,
             source_waits: false,
+            unrouted: 0.0,
         }
     }
 
@@ -154,7 +155,7 @@ impl Case {
             name: format!("nf-{}", at + 1),
             share: self.shares[at],
             launch_packets: LAUNCH_PACKETS,
-            place: Place::Device(work),
+            place: StageSite::Device(work),
         }
     }
 }

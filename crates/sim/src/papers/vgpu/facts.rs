@@ -4,9 +4,9 @@ use warpline_sched::{Gpu, ProfileError, VgpuProfile};
 
 use crate::ScenarioError;
 use crate::papers::shape::Rule;
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 
-type Result = std::result::Result<Found, ScenarioError>;
+type Result = std::result::Result<ItemResult, ScenarioError>;
 
 /// Table I: profile, gigabytes, vGPUs.
 const TABLE_1: [(&str, f64, f64); 5] =
@@ -24,7 +24,7 @@ pub(super) fn table_1() -> Result {
     let is_equal =
         memory.points.len() == TABLE_1.len() && points.clone().all(|one| one.paper == one.ours);
     let rules = vec![Rule::new("profiles, memory and counts are those of the table", is_equal)];
-    Ok(Found { series: vec![memory, slots], rules })
+    Ok(ItemResult { series: vec![memory, slots], rules })
 }
 
 /// 1 where a limit also holds for tenants of Warpline.
@@ -52,5 +52,5 @@ pub(super) fn limits() -> Result {
         Rule::new("a fifth tenant of profile 4q is refused", too_many.is_err()),
         Rule::new("two profiles on one P100 are refused by name", is_named),
     ];
-    Ok(Found { series: vec![holds], rules })
+    Ok(ItemResult { series: vec![holds], rules })
 }

@@ -5,9 +5,9 @@ use warpline_sched::Policy;
 use super::model::{BOTH, Case, IPSEC, LEN, NIDS, Nf};
 use crate::ScenarioError;
 use crate::papers::shape::{Rule, constant, does_not_fall, falls, never_below, rises, within};
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 
-type Result = std::result::Result<Found, ScenarioError>;
+type Result = std::result::Result<ItemResult, ScenarioError>;
 
 const LENS: [u32; 5] = [64, 256, 512, 1024, LEN];
 /// Section VI, in Gb/s.
@@ -52,7 +52,7 @@ fn figure_2(is_virtual: bool) -> Result {
         never_below("streams help NIDS", &nids.ours(), &nids_alone.ours(), 0.0),
         never_below("IPsec is above NIDS at 64 bytes", &ipsec.ours()[..1], &nids.ours()[..1], 0.0),
     ];
-    Ok(Found { series: vec![ipsec_alone, ipsec, nids_alone, nids], rules })
+    Ok(ItemResult { series: vec![ipsec_alone, ipsec, nids_alone, nids], rules })
 }
 
 pub(super) fn figure_2a() -> Result {
@@ -71,7 +71,7 @@ pub(super) fn figure_2b() -> Result {
 }
 
 pub(super) fn figure_3() -> Result {
-    let mut found = Found::default();
+    let mut found = ItemResult::default();
     for nf in BOTH {
         let mut by_policy = Vec::new();
         // That of NIDS is assumed.
@@ -107,7 +107,7 @@ pub(super) fn figure_3() -> Result {
 }
 
 pub(super) fn figure_4() -> Result {
-    let mut found = Found::default();
+    let mut found = ItemResult::default();
     for nf in BOTH {
         let mut rate = Series::new(nf.name, "profile", "Gb/s");
         for (profile, slots) in [("16q", 1), ("8q", 2), ("4q", 4), ("2q", 8), ("1q", 16)] {
@@ -143,7 +143,7 @@ const IN_STEP: &str = "Without streams a launch waits for the kernels of all oth
      its times fall in step with theirs: simulated kernels of one kind all take equally long.";
 
 pub(super) fn figure_5() -> Result {
-    let mut found = Found::default();
+    let mut found = ItemResult::default();
     for nf in BOTH {
         for has_streams in [false, true] {
             let mut series = Series::new(name(nf, has_streams), "CNN machines", "Gb/s");
@@ -165,7 +165,7 @@ pub(super) fn figure_5() -> Result {
 }
 
 pub(super) fn figure_6() -> Result {
-    let mut found = Found::default();
+    let mut found = ItemResult::default();
     let mut last = Vec::new();
     for nf in BOTH {
         for has_streams in [false, true] {

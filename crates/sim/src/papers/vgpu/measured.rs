@@ -3,14 +3,14 @@
 use super::model::BOTH;
 use crate::papers::measured::rows;
 use crate::papers::shape::{does_not_fall, never_below, within};
-use crate::papers::{Found, Series};
+use crate::papers::{ItemResult, Series};
 
 const OWN_STREAMS: &str = "The record explains it: four streams of one tenant already overlap \
      copies with kernels here.";
 
 /// Of one to four tenants, with four streams: Gb/s, each followed by its percent of one.
-pub(super) fn figure_3(text: &str) -> Option<Found> {
-    let mut found = Found::default();
+pub(super) fn figure_3(text: &str) -> Option<ItemResult> {
+    let mut found = ItemResult::default();
     for nf in BOTH {
         let all = rows(text, &format!("{}, figure 3", nf.name));
         let mut by_policy = Vec::new();
@@ -38,8 +38,8 @@ pub(super) fn figure_3(text: &str) -> Option<Found> {
 }
 
 /// By profile: its name, tenants and Gb/s.
-pub(super) fn figure_4(text: &str) -> Option<Found> {
-    let mut found = Found::default();
+pub(super) fn figure_4(text: &str) -> Option<ItemResult> {
+    let mut found = ItemResult::default();
     for nf in BOTH {
         let mut series = Series::new(nf.name, "tenants", "Gb/s");
         for row in rows(text, &format!("{}, figure 4", nf.name)) {

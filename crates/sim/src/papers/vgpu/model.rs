@@ -5,7 +5,7 @@ use warpline_sched::{LaunchLimits, PauseMode, Policy};
 
 use crate::{
     Arrivals, ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, LinkModel,
-    Outcome, Place, Scenario, ScenarioError, Size, StageModel, Traffic,
+    Outcome, Scenario, ScenarioError, Size, StageModel, StageSite, Traffic,
 };
 
 /// Section V: bytes of the packets whose rates are printed.
@@ -145,7 +145,7 @@ impl Case {
             name: self.nf.name.into(),
             share: 1.0,
             launch_packets: launch,
-            place: Place::Device(work),
+            place: StageSite::Device(work),
         };
         // Packets are in memory, so there are always more (section V): 20 Gb/s for each machine.
         let rate = if launch == 1 { 1e4 } else { 20e9 / 8.0 / f64::from(self.len) };
@@ -161,6 +161,7 @@ impl Case {
             full_drops: false,
             signal_ns: 0,
             source_waits: false,
+            unrouted: 0.0,
         }
     }
 
