@@ -1,12 +1,13 @@
 //! State that threads outside a running chain can read, and requests they can make.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::build::Builder;
 use crate::peers::{PeerReport, PeerState};
 use crate::reload::Reloads;
 use crate::snapshots::{Answers, Snapshot, Snapshots};
-use crate::stats::{Packets, Part};
+use crate::stats::{Packets, ThreadStats};
 use crate::{Deployment, Report, Settings, Successor};
 
 /// Shared between a running chain and whoever watches it.
@@ -28,6 +29,8 @@ pub struct Control {
     pub(crate) snapshots: Snapshots,
     /// Its dimensions, once it runs.
     pub(crate) settings: OnceLock<Settings>,
+    /// Builds lanes while it runs.
+    builder: Mutex<Option<Arc<Builder>>>,
     news: Mutex<News>,
 }
 
@@ -95,13 +98,27 @@ impl Control {
         self.ended.load(Ordering::Relaxed)
     }
 
+    /// Its lanes are built and start.
+    pub(crate) fn start(&self, builder: Builder) -> Arc<Builder> {
+        let builder = Arc::new(builder);
+        *self.builder.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&builder));
+        builder
+    }
+
+    /// Builds lanes of the run; none before it starts and after it has ended.
+    pub(crate) fn builder(&self) -> Option<Arc<Builder>> {
+        self.builder.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The run is over.
     pub(crate) fn end(&self) {
+        *self.builder.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.ended.store(true, Ordering::Relaxed);
     }
 
     /// Replaces the running chain with `successor`, after everything read so far. Returns false
-    /// while another reload is in progress, and after the chain has ended.
+    /// while another one is in progress, and after the chain has ended. The caller keeps
+    /// `successor` while [`Control::is_reloading`] is true, so that no lane has to free memory.
     pub fn reload(&self, successor: &Successor) -> bool {
         self.reloads.ask(successor)
     }
@@ -141,7 +158,7 @@ impl Control {
     pub fn snapshot(&self, deployment: &Deployment) -> Snapshot {
         let functions = deployment.chain().instances.len();
         let Answers { sum: mut part, lanes: by_lane, late } =
-            self.snapshots.take(Part::new(functions));
+            self.snapshots.take(ThreadStats::new(functions));
         let packets = &mut part.packets;
         // Threads answer one after the other, so some packets may have ended that were not read.
         packets.read = packets.read.max(packets.ended().saturating_sub(packets.generated));
@@ -178,9 +195,9 @@ impl Control {
     }
 
     /// The counts so far of a chain whose threads don't come back after [`Control::abort`].
-    pub(crate) fn unfinished(&self, functions: usize) -> Part {
+    pub(crate) fn unfinished(&self, functions: usize) -> ThreadStats {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let mut part = Part::new(functions);
+        let mut part = ThreadStats::new(functions);
         part.packets = Packets {
             read: of(&self.read),
             sent: of(&self.settled.sent),
@@ -195,20 +212,20 @@ impl Control {
         part
     }
 
-    /// Publishes the outcomes of packets since `told`, which becomes `now`.
-    pub(crate) fn tell_settled(&self, now: &Packets, told: &mut Packets) {
+    /// Publishes the outcomes of packets since `reported`, which becomes `now`.
+    pub(crate) fn tell_settled(&self, now: &Packets, reported: &mut Packets) {
         let Settled { sent, absorbed, dropped, malformed, overload, unwritten } = &self.settled;
         for (count, more) in [
-            (sent, now.sent - told.sent),
-            (absorbed, now.absorbed - told.absorbed),
-            (dropped, now.dropped - told.dropped),
-            (malformed, now.malformed - told.malformed),
-            (overload, now.overload - told.overload),
-            (unwritten, now.unwritten - told.unwritten),
+            (sent, now.sent - reported.sent),
+            (absorbed, now.absorbed - reported.absorbed),
+            (dropped, now.dropped - reported.dropped),
+            (malformed, now.malformed - reported.malformed),
+            (overload, now.overload - reported.overload),
+            (unwritten, now.unwritten - reported.unwritten),
         ] {
             count.fetch_add(more, Ordering::Relaxed);
         }
-        told.clone_from(now);
+        reported.clone_from(now);
     }
 
     /// Whether a thread of the chain panicked or did not start: the others end too.

@@ -2,6 +2,7 @@
 //! loaded kernels and tables follow from the sites.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use warpline_device::{Device, Failure};
 use warpline_nf::{Kernels, field_copies, packed_rows, room_copies};
@@ -9,7 +10,7 @@ use warpline_packet::Binding;
 use warpline_sched::{Mode, Profile};
 
 use crate::cut::{StagePlan, cut};
-use crate::device::{self, Crossings, Loaded, OnDevice};
+use crate::device::{self, Crossings, LaunchTarget, Loaded, OnDevice};
 use crate::planned::crossings;
 use crate::{Chain, FramesBy, Instance, PlanOptions, StartError};
 
@@ -61,6 +62,8 @@ pub struct Deployment {
     carriers: Vec<OnceLock<Arc<Loaded>>>,
     /// By the first function of a stage, the kernel that writes launches' tables from packed rows.
     unpackers: Vec<OnceLock<Arc<Loaded>>>,
+    /// By the first function of a stage, how its launches are closed.
+    targets: Vec<Arc<LaunchTarget>>,
     /// Set once [`Deployment::load`] was called.
     was_loaded: OnceLock<()>,
 }
@@ -78,6 +81,7 @@ impl Deployment {
             copiers: slots(&sites),
             carriers: slots(&sites),
             unpackers: slots(&sites),
+            targets: slots(&sites),
             was_loaded: OnceLock::new(),
             stages: cut(&chain, &sites, false),
             shows_drops: false,
@@ -94,12 +98,70 @@ impl Deployment {
         let mut new = Self::new(chain, self.sites.clone());
         new.set_plan(self.plan);
         new.set_profile(self.profile.clone());
+        new.targets.clone_from(&self.targets);
         new
+    }
+
+    /// A deployment of the same chain on other sites; nothing is loaded. Functions whose device
+    /// stays keep the launches that are set.
+    #[must_use]
+    pub fn on_sites(&self, sites: Vec<Site>) -> Self {
+        let mut new = Self::new(Arc::clone(&self.chain), sites);
+        new.set_plan(self.plan);
+        new.set_profile(self.profile.clone());
+        for (position, target) in new.targets.iter_mut().enumerate() {
+            if self.sites[position].device_id() == new.sites[position].device_id() {
+                *target = Arc::clone(&self.targets[position]);
+            }
+        }
+        new
+    }
+
+    /// The launches of `old`, which has the same sites, keep the sizes and deadlines that were set.
+    pub fn keep_launches(&mut self, old: &Self) {
+        self.targets.clone_from(&old.targets);
+    }
+
+    /// A device is required by each function that moves there from `old`, and by each that runs
+    /// there already. A function that fell back to the CPU may stay there.
+    pub(crate) fn require_devices(&mut self, old: &Self) {
+        let moved = old.moved_to(self);
+        for (position, site) in self.sites.iter_mut().enumerate() {
+            let is_needed = moved.contains(&position) || old.loaded(position).is_some();
+            site.on_device.iter_mut().for_each(|on| on.is_required |= is_needed);
+        }
+        self.cut();
+    }
+
+    /// The positions of functions that `new` has on another device.
+    pub(crate) fn moved_to(&self, new: &Self) -> Vec<usize> {
+        let both = self.sites.iter().zip(&new.sites).enumerate();
+        let moved = both.filter(|(_, (own, new))| own.device_id() != new.device_id());
+        moved.map(|(position, _)| position).collect()
     }
 
     /// The same sites, of a chain with the same instances.
     pub(crate) fn with_chain(self, chain: Arc<Chain>) -> Self {
         Self { chain, ..self }
+    }
+
+    /// How a stage closes its launches.
+    pub(crate) fn launch_target(&self, stage: &StagePlan) -> &Arc<LaunchTarget> {
+        &self.targets[stage.first]
+    }
+
+    /// From now on the stage that begins with the function at `position` closes its launches at so
+    /// many bytes of frames, and at a wait of `delay`. A launch is never larger than
+    /// [`LaunchOptions::bytes`](crate::LaunchOptions::bytes).
+    pub fn set_launches(&self, position: usize, bytes: usize, delay: Duration) {
+        if let Some(target) = self.targets.get(position) {
+            target.set(bytes, delay);
+        }
+    }
+
+    /// The bytes and the delay of launches that were set for the stage that begins there.
+    pub fn launches_set(&self, position: usize) -> Option<(usize, Duration)> {
+        self.targets.get(position)?.get()
     }
 
     /// The chain.
@@ -231,7 +293,7 @@ impl Deployment {
     /// The instance, and the reason of its device.
     pub(crate) fn load(&self, old: Option<&Self>) -> Result<Vec<String>, (String, Failure)> {
         let _ = self.was_loaded.set(());
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let all = self.stages.iter().flat_map(|stage| stage.positions().map(move |at| (stage, at)));
         for (stage, position) in all {
             let (site, slot) = (&self.sites[position], &self.loaded[position]);
@@ -245,10 +307,10 @@ impl Deployment {
                     let _ = slot.set(Arc::new(loaded));
                 }
                 Err(why) if on.is_required => return Err((name.clone(), why)),
-                Err(why) => told.push(format!("{name} runs on the CPU: {why}")),
+                Err(why) => reported.push(format!("{name} runs on the CPU: {why}")),
             }
         }
-        Ok(told)
+        Ok(reported)
     }
 
     /// Compiles function `position` of `stage` and copies its tables. The first of a stage also

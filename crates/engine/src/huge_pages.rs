@@ -53,7 +53,7 @@ pub fn try_huge_pages(
         let chain = deployment.chain();
         let (shards, slots) = (chain.shards(lane, settings.lanes), settings.slots(chain));
         let stages = deployment.stages().iter();
-        let stages = stages.map(|plan| Stage::new(chain, plan, &shards, slots, Ok(None)));
+        let stages = stages.map(|plan| Stage::new(chain, plan, Some(&shards), slots, Ok(None)));
         Ok((memory, stages.collect()))
     };
     let lanes = (0..settings.lanes).map(lane).collect::<Result<Vec<(_, Vec<Stage>)>, _>>()?;

@@ -1,21 +1,25 @@
 //! A lane: one worker with its own stages, queues, shards and arena. [`Lane::breathe`] is its loop.
 
+mod moving;
+
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_packet::{Batch, Kind};
-use warpline_sched::{PauseMode, Watermarks};
+use warpline_packet::{Batch, BatchKind};
 
+use crate::build::StateOf;
 use crate::clock::Clock;
 use crate::device::Launches;
 use crate::memory::StageRoom;
+use crate::moves::NextLanes;
 use crate::pressure::{Pressure, Waiting};
 use crate::queue::Queue;
 use crate::reports::Ended;
 use crate::routing::Routing;
-use crate::stage::{Bench, Flight, Rooms, Stage};
-use crate::stats::Part;
-use crate::{Chain, Control, Deployment, Settings};
+use crate::stage::{BatchInFlight, Rooms, Stage, TurnScratch};
+use crate::stats::{Moves, ThreadStats, Transfers};
+use crate::{Chain, Control, Deployment, Followed, Settings, StagePlan};
 
 /// Batches that wait before a stage.
 struct StageQueue {
@@ -45,15 +49,8 @@ impl StageQueue {
 /// How often a lane that an instance downstream pauses looks whether it still does.
 const HELD_LOOK: Duration = Duration::from_micros(500);
 
-/// Packets of a launch of a lane's first stage at least, so that the high mark of its queue is
-/// [`Settings::queue_batches`].
-fn first_launch(settings: &Settings) -> usize {
-    let packets = settings.queue_batches * settings.batch_packets;
-    match settings.pressure.mode {
-        PauseMode::On(marks) => packets * 1_000 / marks.high().max(1) as usize,
-        PauseMode::Off => packets * 1_000 / Watermarks::default().high() as usize,
-    }
-}
+/// How often a lane that waits for room looks whether there is some.
+const ROOM_LOOK: Duration = Duration::from_millis(1);
 
 /// A lane's stages and the queues between them.
 pub(crate) struct Lane {
@@ -70,10 +67,10 @@ pub(crate) struct Lane {
     promised: usize,
     /// By stage: a tick or an end that waits for its turn alone.
     held: Vec<Option<Box<Batch>>>,
-    /// Idle benches: one for each batch of the largest launch, and for those that devices have.
-    #[expect(clippy::vec_box, reason = "it goes to and fro with every batch")]
-    benches: Vec<Box<Bench>>,
-    flights: Vec<Flight>,
+    /// Idle scratches: one for each batch of the largest launch, and for those that devices have.
+    #[expect(clippy::vec_box, reason = "it is swapped with every batch")]
+    scratches: Vec<Box<TurnScratch>>,
+    flights: Vec<BatchInFlight>,
     clock: Clock,
     pressure: Pressure,
     /// By stage, the packets of a launch if it is not on a device.
@@ -85,13 +82,35 @@ pub(crate) struct Lane {
     /// Packets that left, by the number of their path.
     paths: Vec<u64>,
     finished: bool,
+    number: usize,
+    plans: Vec<StagePlan>,
+    /// A move that waits until the lane is empty.
+    moving: Option<Moving>,
+    /// The counts of stages that functions moved from.
+    earlier: Earlier,
+}
+
+/// See [`Lane::moving`].
+struct Moving {
+    marker: Box<Batch>,
+    lanes: Arc<NextLanes>,
+    since: u64,
+}
+
+/// See [`Lane::earlier`].
+#[derive(Default)]
+struct Earlier {
+    transfers: Transfers,
+    moves: Moves,
+    warnings: Vec<String>,
+    followed: Followed,
 }
 
 impl Lane {
     pub(crate) fn new(
         deployment: &Deployment,
         settings: &Settings,
-        lane: usize,
+        (lane, state): (usize, StateOf),
         io: (Queue, Queue),
         (rooms, made): (Rooms, Vec<Batch>),
         launches: Vec<Result<Option<Launches>, u8>>,
@@ -100,14 +119,15 @@ impl Lane {
         let chain = deployment.chain();
         let shards = chain.shards(lane, settings.lanes);
         let slots = settings.slots(chain);
-        let stage = |(plan, launches)| Stage::new(chain, plan, &shards, slots, launches);
+        let shards = Some(&shards[..]).filter(|_| state == StateOf::Start);
+        let stage = |(plan, launches)| Stage::new(chain, plan, shards, slots, launches);
         let stages: Vec<Stage> = deployment.stages().iter().zip(launches).map(stage).collect();
         let keeps = rooms.kept.is_some();
         let routing = Routing::of(chain);
         let launch = |stage: &Stage| stage.launch_batches * settings.batch_packets;
         let mut launch_packets: Vec<usize> = stages.iter().map(launch).collect();
         if let Some(first) = launch_packets.first_mut() {
-            *first = (*first).max(first_launch(settings));
+            *first = (*first).max(settings.first_launch_packets());
         }
         let capacity = match settings.pressure.is_off() {
             true => settings.batches(deployment),
@@ -119,7 +139,10 @@ impl Lane {
             queue_batches: settings.queue_batches,
             flights: Vec::with_capacity(made.len()),
             held: stages.iter().map(|_| None).collect(),
-            benches: made.into_iter().map(|made| Box::new(Bench::new(made, keeps))).collect(),
+            scratches: made
+                .into_iter()
+                .map(|made| Box::new(TurnScratch::new(made, keeps)))
+                .collect(),
             stages,
             input: io.0,
             output: io.1,
@@ -133,6 +156,10 @@ impl Lane {
             routing,
             unrouted: 0,
             finished: false,
+            number: lane,
+            plans: deployment.stages().to_vec(),
+            moving: None,
+            earlier: Earlier::default(),
         }
     }
 
@@ -148,14 +175,14 @@ impl Lane {
         self.gauge(0);
         for stage in (0..self.stages.len()).rev() {
             worked |= self.advance(stage, control);
-            while self.may_take(stage) && self.take(stage) {
+            while self.may_take(stage) && self.take(stage, control) {
                 worked = true;
                 if self.is_for_device(stage) {
                     self.admit(stage);
                     self.gauge(stage);
                     continue;
                 }
-                if self.flights[0].batch.kind() == Kind::Reload {
+                if self.flights[0].batch.kind() == BatchKind::Reload {
                     self.stages[stage].reload(control);
                 }
                 self.stages[stage].work(&mut self.flights, &mut self.rooms, &self.clock);
@@ -168,15 +195,28 @@ impl Lane {
                 }
             }
         }
+        if self.moving.is_some() {
+            worked |= self.move_on(control);
+        }
         worked
+    }
+
+    /// Whether it polls a device.
+    pub(crate) fn polls(&self) -> bool {
+        self.stages.iter().any(|stage| stage.launches.is_some())
     }
 
     /// How long it may rest when it has found nothing to do.
     pub(crate) fn rest_at_most(&self) -> Duration {
         let launches = self.stages.iter().filter_map(|stage| stage.launches.as_ref());
         let now = self.clock.now();
-        // The end of a pause rings no bell.
-        let most = if self.pressure.is_held() { HELD_LOOK } else { Duration::MAX };
+        // Neither the end of a pause nor room rings a bell.
+        let is_waited_for = || (0..self.stages.len()).any(|stage| self.is_waited_for(stage));
+        let most = match () {
+            () if self.pressure.is_held() => HELD_LOOK,
+            () if self.moving.is_some() || is_waited_for() => ROOM_LOOK,
+            () => Duration::MAX,
+        };
         launches.map(|launches| launches.rest_at_most(now)).min().unwrap_or(most).min(most)
     }
 
@@ -210,7 +250,7 @@ impl Lane {
 
     /// Whether what was taken is for a device: packets are, ticks and ends are not.
     fn is_for_device(&self, stage: usize) -> bool {
-        self.stages[stage].launches.is_some() && self.flights[0].batch.kind() == Kind::Packets
+        self.stages[stage].launches.is_some() && self.flights[0].batch.kind() == BatchKind::Packets
     }
 
     fn admit(&mut self, stage: usize) {
@@ -233,7 +273,7 @@ impl Lane {
         if self.pressure.is_paused(stage) || !self.has_room_after(stage) {
             return false;
         }
-        if !self.benches.is_empty() && self.has_slabs(stage, 0) {
+        if !self.scratches.is_empty() && self.has_slabs(stage, 0) {
             return true;
         }
         if self.is_waited_for(stage) {
@@ -275,19 +315,26 @@ impl Lane {
     }
 
     /// Takes a launch for `stage`: batches of packets, or one tick or end.
-    fn take(&mut self, stage: usize) -> bool {
+    fn take(&mut self, stage: usize, control: &Control) -> bool {
         while self.flights.len() < self.stages[stage].launch_batches
-            && !self.benches.is_empty()
+            && !self.scratches.is_empty()
             && (self.flights.is_empty() || self.has_slabs(stage, self.flights.len()))
         {
             let Some(batch) = self.held[stage].take().or_else(|| self.pop(stage)) else { break };
-            let alone = batch.kind() != Kind::Packets;
+            let alone = batch.kind() != BatchKind::Packets;
+            if stage == 0
+                && batch.kind() == BatchKind::Reload
+                && let Some(lanes) = control.reloads.lanes()
+            {
+                self.moving = Some(Moving { marker: batch, lanes, since: self.clock.now() });
+                break;
+            }
             if alone && !self.is_drained(stage) {
                 self.held[stage] = Some(batch);
                 break;
             }
-            let Some(bench) = self.benches.pop() else { unreachable!("one is idle") };
-            self.flights.push(Flight { batch, bench });
+            let Some(scratch) = self.scratches.pop() else { unreachable!("one is idle") };
+            self.flights.push(BatchInFlight { batch, scratch });
             if alone {
                 break;
             }
@@ -309,6 +356,9 @@ impl Lane {
     fn pop(&mut self, stage: usize) -> Option<Box<Batch>> {
         match stage.checked_sub(1) {
             None => {
+                if self.moving.is_some() {
+                    return None;
+                }
                 let mut batch = self.input.pop()?;
                 self.rooms.versions.iter_mut().for_each(|versions| versions.arrive(&batch));
                 if let Some(routing) = &self.routing {
@@ -323,9 +373,12 @@ impl Lane {
     fn pass_on(&mut self, stage: usize) {
         let next = stage + 1;
         let mut flights = std::mem::take(&mut self.flights);
-        for Flight { mut batch, bench } in flights.drain(..) {
-            self.benches.push(bench);
-            if self.pressure.is_off() && batch.kind() == Kind::Packets && next < self.stages.len() {
+        for BatchInFlight { mut batch, scratch } in flights.drain(..) {
+            self.scratches.push(scratch);
+            if self.pressure.is_off()
+                && batch.kind() == BatchKind::Packets
+                && next < self.stages.len()
+            {
                 self.drop_if_full(next, &mut batch);
             }
             match self.queues.get_mut(stage) {
@@ -335,7 +388,7 @@ impl Lane {
                         batch.end_ways(|path| self.paths[path as usize] += 1);
                     }
                     self.rooms.versions.iter_mut().for_each(|versions| versions.leave(&batch));
-                    self.finished |= batch.kind() == Kind::Finish;
+                    self.finished |= batch.kind() == BatchKind::Finish;
                     let pushed = self.output.push(batch);
                     debug_assert!(pushed.is_ok(), "room was asked for");
                 }
@@ -384,12 +437,13 @@ impl Lane {
     }
 
     /// The counts of its functions so far.
-    pub(crate) fn counts(&self, chain: &Chain) -> Part {
-        let mut part = Part::new(chain.instances.len());
+    pub(crate) fn counts(&self, chain: &Chain) -> ThreadStats {
+        let mut part = ThreadStats::new(chain.instances.len());
         (part.unrouted, part.paths) = (self.unrouted, self.paths.clone());
+        (part.moves, part.transfers) = (self.earlier.moves, self.earlier.transfers);
         part.stages.clone_from(&self.pressure.counts);
         for (stage, counts) in self.stages.iter().zip(&mut part.stages) {
-            counts.device_ns = stage.device_ns();
+            counts.device_ns += stage.device_ns();
             let transfers = stage.launches.as_ref().map(Launches::transfers).unwrap_or_default();
             part.transfers.add(&transfers);
             counts.launches += transfers.launches;
@@ -405,17 +459,19 @@ impl Lane {
     /// The counts of its functions, and their state.
     pub(crate) fn finish(mut self, chain: &Chain) -> Ended {
         let mut ended = Ended::new(chain.instances.len());
-        if let Some(versions) = self.rooms.versions.take() {
-            ended.part.versions = versions.into_followed();
-        }
+        self.close_versions();
+        let Earlier { transfers, moves, warnings, followed } = self.earlier;
+        (ended.part.transfers, ended.part.moves) = (transfers, moves);
+        (ended.part.warnings, ended.part.versions) = (warnings, followed);
         (ended.part.unrouted, ended.part.paths) = (self.unrouted, std::mem::take(&mut self.paths));
         for (stage, counts) in self.stages.iter_mut().zip(&mut self.pressure.counts) {
-            counts.device_ns = stage.device_ns();
-            if let Some((transfers, failed)) = stage.launches.take().map(Launches::finish) {
+            counts.device_ns += stage.device_ns();
+            if let Some(launches) = stage.launches.take() {
+                let transfers = launches.transfers();
                 ended.part.transfers.add(&transfers);
                 counts.launches += transfers.launches;
-                ended.part.warnings.extend(failed);
-                stage.set_transfers(transfers);
+                ended.part.warnings.extend(launches.warnings());
+                stage.add_transfers(&transfers);
             }
         }
         ended.part.pressure = Some(self.pressure.evidence(self.clock.now()));

@@ -10,6 +10,7 @@
 extern crate self as warpline_engine;
 
 mod bell;
+mod build;
 mod chain;
 mod clock;
 mod comments;
@@ -32,6 +33,8 @@ mod ingress;
 mod lane;
 mod memory;
 mod merge;
+mod moves;
+mod one_thread;
 mod peers;
 mod planned;
 mod pressure;
@@ -48,6 +51,7 @@ mod stage;
 pub mod stats;
 pub mod sys;
 mod tenants;
+mod threads;
 mod versions;
 
 pub use chain::{

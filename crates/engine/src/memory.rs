@@ -186,8 +186,8 @@ pub struct LaneNeed {
     pub launches: usize,
     /// For frames as they were, where dropped packets are shown.
     pub shown: usize,
-    /// The arena's, which are some of these.
-    arena: usize,
+    /// The arena's: packets and the tables of batches. A mirror has the same size.
+    pub arena: usize,
     /// The part of all these that is touched while a lane's queues are full of long packets.
     pub in_use: usize,
 }

@@ -4,6 +4,8 @@
 //! number of a tick or of the end arrives once on every lane. So the merge always knows the next
 //! number and never waits for an idle lane.
 
+mod moved;
+mod rest;
 mod routed;
 
 use std::ops::Range;
@@ -11,7 +13,7 @@ use std::ops::Range;
 use warpline_io::neighbours::NeighbourTable;
 use warpline_io::{BURST_MAX, Burst, Frame, Sink, SinkError};
 use warpline_io_error::plain;
-use warpline_packet::{Batch, Flags, Kind, Packet, Verdict, prefetch};
+use warpline_packet::{Batch, BatchKind, Flags, Packet, Verdict, prefetch};
 
 use crate::clock::Clock;
 use crate::comments::Comments;
@@ -19,7 +21,7 @@ use crate::control::TELL_EVERY;
 use crate::egress::{Egress, WayOut};
 use crate::queue::Queue;
 use crate::reports::{Ended, Reports};
-use crate::stats::{EndedBy, Packets, Part};
+use crate::stats::{EndedBy, Packets, ThreadStats};
 use crate::{Chain, Control};
 use routed::Ways;
 
@@ -65,6 +67,8 @@ pub(crate) struct Merge {
     /// The neighbours of ports that forward by routes.
     neighbours: Option<NeighbourTable>,
     exits: Vec<Exit>,
+    /// The lane of the first of them.
+    first_lane: usize,
     /// The number that is sent next.
     next: u64,
     /// How many numbers before it were no packets'.
@@ -82,10 +86,10 @@ pub(crate) struct Merge {
     heads: Vec<Head>,
     turns: Vec<(u8, usize, usize)>,
     clock: Clock,
-    part: Part,
+    part: ThreadStats,
     /// Packets that ended and are not published yet, and the published counts.
-    untold: u64,
-    told: Packets,
+    unreported: u64,
+    reported: Packets,
 }
 
 impl Merge {
@@ -102,7 +106,7 @@ impl Merge {
         let exits =
             lanes.into_iter().map(|(queue, pool)| Exit { queue, pool, head: None }).collect();
         let wants_frames = sink.wants_frames();
-        let part = Part { has_no_output: !wants_frames, ..Part::new(functions) };
+        let part = ThreadStats { has_no_output: !wants_frames, ..ThreadStats::new(functions) };
         Self {
             sink,
             wants_frames,
@@ -110,14 +114,15 @@ impl Merge {
             egress: None,
             neighbours: None,
             exits,
+            first_lane: 0,
             next: 0,
             announced: 0,
             finished: false,
             reloaded: 0,
             sink_open: true,
             unflushed: false,
-            untold: 0,
-            told: Packets::default(),
+            unreported: 0,
+            reported: Packets::default(),
             unsuitable: Vec::new(),
             reports,
             heads: Vec::with_capacity(lanes_len),
@@ -141,9 +146,10 @@ impl Merge {
         while !self.finished && self.send_next(control) {
             worked = true;
         }
-        if self.untold >= TELL_EVERY || (self.untold > 0 && (self.finished || !worked)) {
-            self.untold = 0;
-            control.tell_settled(&self.part.packets, &mut self.told);
+        if self.unreported >= TELL_EVERY || (self.unreported > 0 && (self.finished || !worked)) {
+            self.unreported = 0;
+            control.tell_settled(&self.part.packets, &mut self.reported);
+            self.sink.events(&mut |event| control.tell_again(event));
         }
         worked
     }
@@ -158,19 +164,8 @@ impl Merge {
         !self.sink_open
     }
 
-    /// The input pauses: flushes the output, so that readers get what was sent.
-    pub(crate) fn rest(&mut self) {
-        self.reports.rest();
-        if std::mem::take(&mut self.unflushed)
-            && self.sink_open
-            && let Err(error) = self.sink.flush()
-        {
-            self.close_sink(&error);
-        }
-    }
-
     /// Its counts so far.
-    pub(crate) fn counts(&self) -> Part {
+    pub(crate) fn counts(&self) -> ThreadStats {
         let mut part = self.part.clone();
         self.reports.add_counters(&mut part);
         part
@@ -184,10 +179,14 @@ impl Merge {
         {
             self.close_sink(&error);
         }
-        let lost = self.sink.unwritten();
-        self.part.packets.sent -= lost.frames;
-        self.part.packets.unwritten += lost.frames;
-        self.part.bytes_sent -= lost.bytes;
+        for (port, lost) in self.sink.unwritten().by_port() {
+            self.part.packets.sent -= lost.frames;
+            self.part.packets.unwritten += lost.frames;
+            self.part.bytes_sent -= lost.bytes;
+            if self.egress.is_some() {
+                self.part.port(port).lose_sent(lost);
+            }
+        }
         Ended { part: self.part, states: Vec::new(), reports: Some(self.reports) }
     }
 
@@ -199,10 +198,10 @@ impl Merge {
             }
             let Some(head) = &exit.head else { continue };
             match head.batch.kind() {
-                Kind::Packets if self.send_run(lane) => return true,
-                Kind::Packets => {}
+                BatchKind::Packets if self.send_run(lane) => return true,
+                BatchKind::Packets => {}
                 // Its turn comes when all lanes have it and all before it was sent.
-                Kind::Tick { .. } | Kind::Reload | Kind::Finish => {}
+                BatchKind::Tick { .. } | BatchKind::Reload | BatchKind::Finish => {}
             }
         }
         self.send_announced(control)
@@ -252,7 +251,7 @@ impl Merge {
         let next = self.next;
         let due = |exit: &Exit| {
             exit.head.as_ref().is_some_and(|Head { batch, .. }| {
-                batch.kind() != Kind::Packets && batch.last_ingress() == next
+                batch.kind() != BatchKind::Packets && batch.last_ingress() == next
             })
         };
         if !self.exits.iter().all(due) {
@@ -263,15 +262,14 @@ impl Merge {
         for (lane, exit) in self.exits.iter().enumerate() {
             let Some(Head { batch, .. }) = &exit.head else { continue };
             turns.extend((0..batch.len()).map(|at| (batch.packet(at).shard(), lane, at)));
-            self.finished |= batch.kind() == Kind::Finish;
-            reloaded |= batch.kind() == Kind::Reload;
+            self.finished |= batch.kind() == BatchKind::Finish;
+            reloaded |= batch.kind() == BatchKind::Reload;
         }
-        if reloaded {
-            if let (Some(egress), Some(new)) = (&mut self.egress, control.reloads.deployment()) {
-                egress.follow(new.chain());
-                self.neighbours.iter().for_each(|own| own.claim(new.chain().own_addresses()));
-            }
-            self.reloaded = control.reloads.passed();
+        if reloaded
+            && let (Some(egress), Some(new)) = (&mut self.egress, control.reloads.deployment())
+        {
+            egress.follow(new.chain());
+            self.neighbours.iter().for_each(|own| own.claim(new.chain().own_addresses()));
         }
         if self.finished {
             control.reloads.leave(self.reloaded);
@@ -285,6 +283,9 @@ impl Merge {
             self.release(lane, head);
         }
         (self.turns, self.heads) = (turns, heads);
+        if reloaded {
+            self.follow(control);
+        }
         self.next += 1;
         self.announced += 1;
         true
@@ -463,7 +464,7 @@ impl Merge {
             let latency = now.saturating_sub(batch.opened()).max(1);
             self.part.latency.saturating_record_n(latency, count);
             self.part.touch(now);
-            self.untold += count;
+            self.unreported += count;
         }
         batch.clear();
         let returned = self.exits[lane].pool.push(batch);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use warpline_nf::Function;
 use warpline_packet::{Access, Binding, Columns, Field, FieldSet, PACKED_ROW_LEN, ReadWrite};
 
-use warpline_sched::{Mode, PlannedFunction, Problem, RowBytes, Widths};
+use warpline_sched::{Aim, Mode, PlannedFunction, Problem, RowBytes, Widths};
 
 use crate::device::Crossings;
 use crate::frames_on_way::FramesOnWay;
@@ -17,6 +17,8 @@ use crate::{Deployment, Instance, Site, StagePlan};
 pub struct PlanOptions {
     /// The rule.
     pub mode: Mode,
+    /// The resources that [`Mode::Adaptive`] spares.
+    pub aim: Aim,
     /// Bytes of the frames that the plan is made for.
     pub packet_len: u32,
     /// Whether the host has all needed fields after every launch, so that a lost device costs only
@@ -62,6 +64,7 @@ impl Default for PlanOptions {
         let frames_by = FramesBy::default();
         Self {
             mode: Mode::Adaptive,
+            aim: Aim::TIME,
             packet_len: Self::PACKET_LEN,
             recoverable: false,
             frames_by,
@@ -135,6 +138,7 @@ pub fn planned(deployment: &Deployment, options: PlanOptions) -> Planned {
         is_recoverable,
         // Launches take all that they send from the host.
         fetches_first: false,
+        aim: options.aim,
     };
     Planned { problem, positions, declared, devices }
 }

@@ -90,6 +90,8 @@ fn graph(stages: usize, downstream: usize) -> StageGraph {
 /// See the module.
 pub(crate) struct Pressure {
     machine: Backpressure,
+    /// Evidence of the stages before a move.
+    earlier: PauseEvidence,
     options: PressureOptions,
     /// By stage.
     pub(crate) counts: Vec<StageCounts>,
@@ -111,6 +113,7 @@ impl Pressure {
         (0..options.downstream).for_each(|one| machine.mark_remote(EdgeId(stages.max(1) + one)));
         Self {
             machine,
+            earlier: PauseEvidence::new(&graph),
             options,
             counts: vec![StageCounts::default(); stages],
             behind: vec![0; stages.max(1) + 1],
@@ -197,6 +200,18 @@ impl Pressure {
 
     /// Evidence of queues and pauses.
     pub(crate) fn evidence(&self, now: u64) -> PauseEvidence {
-        self.machine.evidence(now)
+        let mut all = self.machine.evidence(now);
+        all.add(&self.earlier);
+        all
+    }
+
+    /// Continues from `now` on with the evidence of `old`. Other stages than its own begin anew.
+    pub(crate) fn take_over(&mut self, old: &mut Self, has_same_stages: bool, now: u64) {
+        self.machine.handle_start(now);
+        old.machine.add_evidence(&mut old.earlier, now);
+        match has_same_stages {
+            true => self.earlier.add(&old.earlier),
+            false => self.earlier.add_source(&old.earlier),
+        }
     }
 }

@@ -9,13 +9,16 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Chain, Deployment, Steering};
+use crate::moves::NextLanes;
+use crate::{Chain, Deployment, PlanOptions, Steering};
 
 /// A deployment that can replace another while packets flow.
 #[derive(Clone)]
 pub struct Successor {
     deployment: Arc<Deployment>,
     changed: Vec<String>,
+    /// Lanes that continue the running ones, if functions move.
+    lanes: Option<Arc<NextLanes>>,
 }
 
 impl Successor {
@@ -31,6 +34,8 @@ impl Successor {
         if old.shows_drops() {
             new.show_drops();
         }
+        // The lanes stay as they are, and the plan is theirs.
+        new.set_plan(PlanOptions { lanes: old.plan().lanes, ..new.plan() });
         let mut refused = Vec::new();
         if (old.plan(), old.profile()) != (new.plan(), new.profile()) {
             refused.push("`[plan]` can't change while packets flow".into());
@@ -86,6 +91,7 @@ impl Successor {
         }
         let chain = Arc::new(is.keeping(was));
         new = new.with_chain(chain);
+        new.keep_launches(old);
         kept.into_iter().for_each(|position| new.keep_loaded(old, position));
         if old.was_loaded()
             && refused.is_empty()
@@ -94,9 +100,18 @@ impl Successor {
             refused.push(format!("[{name}]: {why}"));
         }
         match refused.is_empty() {
-            true => Ok(Self { deployment: Arc::new(new), changed }),
+            true => Ok(Self { deployment: Arc::new(new), changed, lanes: None }),
             false => Err(refused),
         }
+    }
+
+    /// `deployment`, which runs on `lanes`; functions of these names moved.
+    pub(crate) fn with_lanes(
+        deployment: Deployment,
+        changed: Vec<String>,
+        lanes: Arc<NextLanes>,
+    ) -> Self {
+        Self { deployment: Arc::new(deployment), changed, lanes: Some(lanes) }
     }
 
     /// The successor of `old` if functions follow something outside the chain that has changed
@@ -125,7 +140,13 @@ impl Successor {
         any.then(|| Self::new(old, old.beside(Arc::new(chain))))
     }
 
-    /// The tables of the instances that are not kept as they run.
+    /// Whether lanes have moved to the new sites; false for a reload, and if the chain ended
+    /// before. Once the move is over, lanes that did not move had ended before.
+    pub fn has_moved(&self) -> bool {
+        self.lanes.as_ref().is_some_and(|lanes| lanes.have_moved())
+    }
+
+    /// The tables of the instances that are not kept as they run, or the names of those that move.
     pub fn changed(&self) -> &[String] {
         &self.changed
     }
@@ -153,6 +174,7 @@ struct Course {
 
 struct Pending {
     deployment: Arc<Deployment>,
+    lanes: Option<Arc<NextLanes>>,
     /// Which of those asked for.
     number: u32,
     outputs_left: usize,
@@ -191,8 +213,8 @@ impl Reloads {
         }
         let number = self.asked.load(Ordering::Relaxed).wrapping_add(1);
         let outputs_left = course.outputs.unwrap_or(1);
-        let deployment = Arc::clone(&successor.deployment);
-        course.pending = Some(Pending { deployment, number, outputs_left });
+        let Successor { deployment, lanes, .. } = successor.clone();
+        course.pending = Some(Pending { deployment, lanes, number, outputs_left });
         self.asked.store(number, Ordering::Release);
         true
     }
@@ -211,6 +233,11 @@ impl Reloads {
     /// The deployment that lanes are to take next.
     pub(crate) fn deployment(&self) -> Option<Arc<Deployment>> {
         self.course().pending.as_ref().map(|pending| Arc::clone(&pending.deployment))
+    }
+
+    /// The lanes that continue the running ones, if functions move.
+    pub(crate) fn lanes(&self) -> Option<Arc<NextLanes>> {
+        self.course().pending.as_ref()?.lanes.clone()
     }
 
     /// It came to one of the outputs, after everything sent before it. Returns its number.
@@ -236,7 +263,7 @@ mod tests {
     use warpline_sched::Mode;
 
     use super::*;
-    use crate::{FramesBy, PlanOptions};
+    use crate::FramesBy;
 
     /// A chain without functions.
     fn empty() -> Deployment {
@@ -273,6 +300,10 @@ mod tests {
             let refused = Successor::new(&old, other).err();
             assert!(refused.is_some_and(|told| told.iter().any(|one| one.contains("[plan]"))));
         }
+        let mut of_more_lanes = planned(Mode::Local, copies);
+        of_more_lanes.set_plan(PlanOptions { lanes: 4, ..old.plan() });
+        let successor = Successor::new(&old, of_more_lanes).expect("lanes are no change");
+        assert_eq!(successor.deployment.plan(), old.plan());
     }
 
     #[test]

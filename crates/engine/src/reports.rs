@@ -2,9 +2,9 @@
 //! rest from the state of each shard.
 
 use warpline_nf::{Outputs, Report, State};
-use warpline_packet::{Batch, Kind, Note, Shard};
+use warpline_packet::{Batch, BatchKind, Note, Shard};
 
-use crate::stats::Part;
+use crate::stats::ThreadStats;
 use crate::{Chain, StartError};
 
 /// State of a function on one lane, shard by shard.
@@ -13,7 +13,7 @@ pub(crate) type States = Vec<(Shard, State)>;
 /// The results of a thread when it ends.
 pub(crate) struct Ended {
     /// Its counts.
-    pub(crate) part: Part,
+    pub(crate) part: ThreadStats,
     /// State by function of the chain, where the thread was a lane's.
     pub(crate) states: Vec<States>,
     /// The reports, where it was the one that sends.
@@ -24,7 +24,7 @@ impl Ended {
     /// Of a chain with `functions` functions, nothing left yet.
     pub(crate) fn new(functions: usize) -> Self {
         let states = (0..functions).map(|_| Vec::new()).collect();
-        Self { part: Part::new(functions), states, reports: None }
+        Self { part: ThreadStats::new(functions), states, reports: None }
     }
 
     /// Adds what another thread left; lanes in their order, so that shards are in theirs.
@@ -35,7 +35,7 @@ impl Ended {
     }
 
     /// Gives the reports what the state still holds, ends them, and collects the counters of both.
-    pub(crate) fn close(mut self, chain: &Chain) -> Part {
+    pub(crate) fn close(mut self, chain: &Chain) -> ThreadStats {
         let mut reports = self.reports.unwrap_or_default().by_function;
         reports.resize_with(chain.instances.len(), || None);
         for (position, (mut report, mut states)) in reports.into_iter().zip(self.states).enumerate()
@@ -91,7 +91,7 @@ impl Reports {
     /// below `end`. `announced` numbers before theirs were no packets'. Returns the index of the
     /// next note.
     pub(crate) fn take(&mut self, batch: &Batch, mut at: usize, end: u64, announced: u64) -> usize {
-        let own = u64::from(batch.kind() == Kind::Packets);
+        let own = u64::from(batch.kind() == BatchKind::Packets);
         while let Some(Note { ingress, function, bytes, .. }) =
             batch.notes().get(at).filter(|note| note.ingress < end)
         {
@@ -124,7 +124,7 @@ impl Reports {
     }
 
     /// Adds the counters of all reports so far.
-    pub(crate) fn add_counters(&self, part: &mut Part) {
+    pub(crate) fn add_counters(&self, part: &mut ThreadStats) {
         for (stats, report) in part.functions.iter_mut().zip(&self.by_function) {
             let counters = &mut stats.counters;
             let mut add = |name: &'static str, n: u64| *counters.entry(name).or_default() += n;

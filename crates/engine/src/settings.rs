@@ -5,7 +5,7 @@ use warpline_packet::{
     ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, FieldSet, Notes, SHARDS, SLAB_LEN, frame_start,
 };
 
-use warpline_sched::LaunchLimits;
+use warpline_sched::{LaunchLimits, PauseMode, Watermarks};
 
 use crate::device::Dimensions;
 use crate::memory::EMIT_SLABS_MAX;
@@ -28,7 +28,7 @@ pub struct Settings {
     /// Whether each lane reads and sends itself, so that hardly more than one batch is in use. Few
     /// are then used, and stay in the cache. Set by the engine.
     pub alone: bool,
-    /// Whether versions of fields are followed ([`crate::stats::Part::versions`]). A run then takes
+    /// Whether versions of fields are followed ([`crate::Followed`]). A run then takes
     /// many times as long.
     pub follows_versions: bool,
     /// Whether the report has the huge pages of the run ([`crate::Report::huge_pages`]). Linux
@@ -87,6 +87,16 @@ const SLOTS_MAX: usize = 4096;
 const BATCH_LEAST: usize = 16;
 
 impl Settings {
+    /// Packets of a launch of a lane's first stage at least, so that the high mark of its queue is
+    /// [`Settings::queue_batches`].
+    pub fn first_launch_packets(&self) -> usize {
+        let packets = self.queue_batches * self.batch_packets;
+        match self.pressure.mode {
+            PauseMode::On(marks) => packets * 1_000 / marks.high().max(1) as usize,
+            PauseMode::Off => packets * 1_000 / Watermarks::default().high() as usize,
+        }
+    }
+
     /// The same for `deployment`: no more lanes than it can use, the cores of those, queues that
     /// take its launches whole.
     #[must_use]
@@ -186,7 +196,7 @@ impl Settings {
         deployment: &Deployment,
         stage: &StagePlan,
     ) -> Option<LaunchLimits> {
-        let LaunchOptions { bytes, delay, streams, sync, timeout, graphs: _ } =
+        let LaunchOptions { bytes, delay, streams, sync, timeout, graphs: _, lanes: _ } =
             deployment.on_device(stage)?.launches;
         let streams = if sync { Streams::Count(1) } else { streams };
         // Without backpressure a stage has one launch in flight (Simmer, section 3.4).

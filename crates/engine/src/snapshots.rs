@@ -1,16 +1,18 @@
 //! The counts of a running chain. Each thread publishes its own when it is asked, between two
-//! rounds of its work, so no thread waits for a lock and no lane stops.
+//! rounds of its work. It has a cell of its own, and answers a round later if a reader holds it.
+//! So no lane stops.
 //!
-//! A reader raises an epoch. A thread that sees a new epoch clones its counts into its place. Those
-//! of a thread that does not answer in time are those of its last answer.
+//! A reader raises an epoch. A thread that sees a new epoch clones its counts into its cell. Those
+//! of a thread that does not answer in time are those of its last answer. Readers add them up and
+//! copy them outside the lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Report;
-use crate::stats::Part;
+use crate::stats::ThreadStats;
 
 /// How long a thread may take to answer: it looks between two rounds, or after it slept.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -20,14 +22,26 @@ const LOOK_EVERY: Duration = Duration::from_micros(200);
 #[derive(Default)]
 pub(crate) struct Snapshots {
     asked: AtomicU64,
-    answers: Mutex<Vec<Answer>>,
+    cells: Mutex<Vec<Arc<AnswerCell>>>,
+}
+
+/// Where a thread puts its answers.
+struct AnswerCell {
+    thread: Thread,
+    answer: Mutex<Answer>,
 }
 
 /// The last answer of a thread.
+#[derive(Clone, Default)]
 struct Answer {
-    thread: Thread,
     epoch: u64,
-    counts: Option<Part>,
+    counts: Option<Arc<ThreadStats>>,
+}
+
+impl AnswerCell {
+    fn answer(&self) -> Answer {
+        lock(&self.answer).clone()
+    }
 }
 
 /// A thread of a chain.
@@ -47,92 +61,106 @@ pub struct Snapshot {
     /// The sums over all threads.
     pub report: Report,
     /// Each lane's part of them, by its number.
-    pub lanes: Vec<(usize, Part)>,
+    pub lanes: Vec<(usize, ThreadStats)>,
     /// Threads that did not answer in time. Their counts are those of their last answer.
     pub late: Vec<Thread>,
 }
 
 /// The answers to one request.
 pub(crate) struct Answers {
-    pub(crate) sum: Part,
-    pub(crate) lanes: Vec<(usize, Part)>,
+    pub(crate) sum: ThreadStats,
+    pub(crate) lanes: Vec<(usize, ThreadStats)>,
     pub(crate) late: Vec<Thread>,
 }
 
-/// The place of one thread.
-pub(crate) struct Place {
-    number: usize,
+/// A thread's access to its cell.
+pub(crate) struct ThreadSlot {
+    cell: Arc<AnswerCell>,
     seen: u64,
 }
 
 impl Snapshots {
-    /// A place for one more thread.
-    pub(crate) fn join(&self, thread: Thread) -> Place {
-        let mut answers = self.answers();
-        answers.push(Answer { thread, epoch: 0, counts: None });
-        Place { number: answers.len() - 1, seen: 0 }
+    /// A cell for one more thread.
+    pub(crate) fn join(&self, thread: Thread) -> ThreadSlot {
+        let cell = Arc::new(AnswerCell { thread, answer: Mutex::default() });
+        lock(&self.cells).push(Arc::clone(&cell));
+        ThreadSlot { cell, seen: 0 }
     }
 
-    /// Publishes the counts of the thread at `place`, if they are asked for.
+    /// Publishes the counts of the thread of `slot`, if they are asked for.
     #[inline]
-    pub(crate) fn answer(&self, place: &mut Place, counts: impl FnOnce() -> Part) {
+    pub(crate) fn answer(&self, slot: &mut ThreadSlot, counts: impl FnOnce() -> ThreadStats) {
         let asked = self.asked.load(Ordering::Relaxed);
-        if asked != place.seen {
-            place.seen = asked;
-            self.publish(place, asked, counts());
+        if asked != slot.seen && slot.publish(asked, counts) {
+            slot.seen = asked;
         }
     }
 
-    /// Publishes the last counts of the thread at `place`, which ends.
-    pub(crate) fn leave(&self, place: &Place, counts: Part) {
-        self.publish(place, u64::MAX, counts);
-    }
-
-    fn publish(&self, place: &Place, epoch: u64, counts: Part) {
-        let answer = &mut self.answers()[place.number];
-        (answer.epoch, answer.counts) = (epoch, Some(counts));
+    /// Publishes the last counts of the thread of `slot`, which ends.
+    pub(crate) fn leave(&self, slot: &ThreadSlot, counts: ThreadStats) {
+        *lock(&slot.cell.answer) = Answer { epoch: u64::MAX, counts: Some(Arc::new(counts)) };
     }
 
     /// The counts of all threads, added to `sum`, and those of each lane.
-    pub(crate) fn take(&self, mut sum: Part) -> Answers {
+    pub(crate) fn take(&self, mut sum: ThreadStats) -> Answers {
         let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let started = Instant::now();
         let is_late = |answer: &Answer| answer.epoch < asked;
-        while started.elapsed() < PATIENCE && self.answers().iter().any(is_late) {
+        while started.elapsed() < PATIENCE && self.answers().any(|(_, answer)| is_late(&answer)) {
             thread::sleep(LOOK_EVERY);
         }
         let (mut lanes, mut late) = (Vec::new(), Vec::new());
-        for answer in self.answers().iter() {
-            late.extend(is_late(answer).then_some(answer.thread));
-            let Some(counts) = &answer.counts else { continue };
-            sum.add(counts.clone());
-            if let Thread::Lane(number) = answer.thread {
-                lanes.push((number, counts.clone()));
+        for (thread, answer) in self.answers() {
+            late.extend(is_late(&answer).then_some(thread));
+            let Some(counts) = answer.counts else { continue };
+            sum.add(ThreadStats::clone(&counts));
+            if let Thread::Lane(number) = thread {
+                lanes.push((number, ThreadStats::clone(&counts)));
             }
         }
         lanes.sort_by_key(|(number, _)| *number);
         Answers { sum, lanes, late }
     }
 
-    /// Whether a thread has a place.
+    /// Whether a thread has a cell.
     pub(crate) fn has_threads(&self) -> bool {
-        !self.answers().is_empty()
+        !lock(&self.cells).is_empty()
     }
 
     /// Whether all threads have answered, which asks them again. A thread without work looks
     /// several times a second.
     pub(crate) fn take_beat(&self) -> bool {
         let asked = self.asked.load(Ordering::Relaxed);
-        let all = self.answers().iter().all(|answer| answer.epoch >= asked);
+        let all = self.answers().all(|(_, answer)| answer.epoch >= asked);
         if all {
             self.asked.fetch_add(1, Ordering::Relaxed);
         }
         all
     }
 
-    fn answers(&self) -> MutexGuard<'_, Vec<Answer>> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The last answer of each thread.
+    fn answers(&self) -> impl Iterator<Item = (Thread, Answer)> {
+        let cells = lock(&self.cells).clone();
+        cells.into_iter().map(|cell| (cell.thread, cell.answer()))
     }
+}
+
+impl ThreadSlot {
+    /// Returns false if a reader holds the cell.
+    #[cold]
+    fn publish(&self, epoch: u64, counts: impl FnOnce() -> ThreadStats) -> bool {
+        let mut answer = match self.cell.answer.try_lock() {
+            Ok(answer) => answer,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        *answer = Answer { epoch, counts: Some(Arc::new(counts())) };
+        true
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -144,15 +172,33 @@ mod tests {
         let snapshots = Snapshots::default();
         assert!(!snapshots.has_threads());
         let mut places = [snapshots.join(Thread::Reader), snapshots.join(Thread::Sender)];
-        let round = |place: &mut Place| snapshots.answer(place, || Part::new(0));
+        let round = |place: &mut ThreadSlot| snapshots.answer(place, || ThreadStats::new(0));
         assert!(snapshots.has_threads() && snapshots.take_beat(), "none was asked before");
         assert!(!snapshots.take_beat());
         round(&mut places[0]);
         assert!(!snapshots.take_beat(), "the other one hangs");
         places.iter_mut().for_each(round);
         assert!(snapshots.take_beat() && !snapshots.take_beat());
-        snapshots.leave(&places[0], Part::new(0));
+        snapshots.leave(&places[0], ThreadStats::new(0));
         round(&mut places[1]);
         assert!(snapshots.take_beat(), "a thread that has ended hangs no more");
+    }
+
+    #[test]
+    fn a_thread_answers_a_round_later_if_a_reader_holds_its_cell() {
+        let snapshots = Snapshots::default();
+        let mut slots = [0, 1].map(|lane| snapshots.join(Thread::Lane(lane)));
+        assert!(snapshots.take_beat());
+        let [cell, other] = [0, 1].map(|lane| Arc::clone(&slots[lane].cell));
+        let mut round = || {
+            let each = |slot| snapshots.answer(slot, || ThreadStats::new(0));
+            slots.iter_mut().for_each(each);
+        };
+        let reading = lock(&cell.answer);
+        round();
+        assert_eq!((reading.epoch, lock(&other.answer).epoch), (0, 1));
+        drop(reading);
+        round();
+        assert_eq!(lock(&cell.answer).epoch, 1);
     }
 }

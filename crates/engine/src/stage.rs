@@ -4,7 +4,7 @@
 //! several batches through each phase together; `before` of the last then comes before `run` of the
 //! first.
 
-mod bench;
+mod scratch;
 mod slot;
 
 use warpline_packet::{Batch, FlowHasher, KeptFrames, Placer, Shard};
@@ -15,9 +15,9 @@ use crate::device::{DEVICE_LOST, Finished, How, Launches};
 use crate::reports::States;
 use crate::stats::{FunctionStats, Transfers};
 use crate::versions::Versions;
-use crate::{Chain, Control, StagePlan};
+use crate::{Chain, Control, StageCounts, StagePlan};
 
-pub(crate) use self::bench::Bench;
+pub(crate) use self::scratch::TurnScratch;
 
 /// Where a lane's functions place frames.
 pub(crate) struct Rooms {
@@ -31,9 +31,9 @@ pub(crate) struct Rooms {
 }
 
 /// A batch on its way through a stage.
-pub(crate) struct Flight {
+pub(crate) struct BatchInFlight {
     pub(crate) batch: Box<Batch>,
-    pub(crate) bench: Box<Bench>,
+    pub(crate) scratch: Box<TurnScratch>,
 }
 
 /// Functions between two queues.
@@ -45,14 +45,16 @@ pub(crate) struct Stage {
     pub(crate) launches: Option<Launches>,
     /// Where they were to be and are not, the bits of mirrors that have packets all the same.
     kept_mirrors: Option<u8>,
+    /// Nanoseconds that its functions worked before they moved here.
+    busy_before: u64,
 }
 
 impl Stage {
-    /// The functions of `plan`, with state for `shards`.
+    /// The functions of `plan`, with state for `shards`; or without functions, which move here.
     pub(crate) fn new(
         chain: &Chain,
         plan: &StagePlan,
-        shards: &[Shard],
+        shards: Option<&[Shard]>,
         slots: usize,
         on: Result<Option<Launches>, u8>,
     ) -> Self {
@@ -60,14 +62,51 @@ impl Stage {
             Ok(launches) => (launches, None),
             Err(kept) => (None, Some(kept)),
         };
+        let mut own = Vec::with_capacity(plan.count);
+        if let Some(shards) = shards {
+            own.extend(plan.positions().map(|position| Slot::new(chain, position, shards)));
+        }
         Self {
-            slots: plan.positions().map(|position| Slot::new(chain, position, shards)).collect(),
+            slots: own,
             // Launches for a device are collected batch by batch.
             launch_batches: if launches.is_some() { 1 } else { plan.launch_batches },
             order: Vec::with_capacity(slots),
             kept_mirrors,
+            busy_before: 0,
             launches,
         }
+    }
+
+    /// The next `count` functions of `slots` move here.
+    fn take(&mut self, slots: &mut impl Iterator<Item = Slot>, count: usize) {
+        self.slots.extend(slots.take(count));
+        self.busy_before = self.busy_ns();
+    }
+
+    /// All functions of `old` move to `new`, which has none yet. `counts` are those of `new`, by
+    /// stage, and those of `old` are added. Returns the bytes that crossed for `old`.
+    pub(crate) fn take_over(
+        new: &mut [Self],
+        old: &mut [Self],
+        (plans, counts): (&[StagePlan], &mut [StageCounts]),
+        earlier: &[StageCounts],
+    ) -> Transfers {
+        let mut all = Transfers::default();
+        for (stage, counted) in old.iter_mut().zip(earlier) {
+            let first = usize::from(stage.first());
+            let transfers = stage.launches.as_ref().map(Launches::transfers).unwrap_or_default();
+            let transfers = Transfers { streams: 0, ..transfers };
+            if let Some(at) = plans.iter().position(|plan| plan.positions().contains(&first)) {
+                counts[at].add(counted);
+                counts[at].device_ns += stage.device_ns();
+                counts[at].launches += transfers.launches;
+            }
+            stage.add_transfers(&transfers);
+            all.add(&transfers);
+        }
+        let mut slots = old.iter_mut().flat_map(|stage| stage.slots.drain(..));
+        new.iter_mut().zip(plans).for_each(|(stage, plan)| stage.take(&mut slots, plan.count));
+        all
     }
 
     /// Nanoseconds that its functions worked.
@@ -81,7 +120,7 @@ impl Stage {
     }
 
     /// Takes `flights` through every function: batches of packets, or one tick or end of input.
-    pub(crate) fn work(&mut self, flights: &mut [Flight], rooms: &mut Rooms, clock: &Clock) {
+    pub(crate) fn work(&mut self, flights: &mut [BatchInFlight], rooms: &mut Rooms, clock: &Clock) {
         let mut then = clock.now();
         if let Some(kept) = self.kept_mirrors {
             flights.iter_mut().for_each(|flight| flight.batch.keep_mirrors(kept));
@@ -95,7 +134,7 @@ impl Stage {
     }
 
     /// Takes a batch of packets through `before` and hands it to the launches.
-    pub(crate) fn admit(&mut self, mut flight: Flight, rooms: &mut Rooms, clock: &Clock) {
+    pub(crate) fn admit(&mut self, mut flight: BatchInFlight, rooms: &mut Rooms, clock: &Clock) {
         let (Some(launches), Some(slot)) = (&mut self.launches, self.slots.first_mut()) else {
             return;
         };
@@ -124,7 +163,7 @@ impl Stage {
                     }
                     _ => {
                         if launches.lose_mirrored(&mut flight.batch) {
-                            flight.bench.forget_dropped(&flight.batch);
+                            flight.scratch.forget_dropped(&flight.batch);
                         }
                         flight.batch.keep_mirrors(launches.kept_mirrors());
                     }
@@ -163,13 +202,14 @@ impl Stage {
     }
 
     /// Notes what crossed for its launches.
-    pub(crate) fn set_transfers(&mut self, transfers: Transfers) {
-        self.slots.iter_mut().take(1).for_each(|slot| slot.stats.transfers = transfers);
+    pub(crate) fn add_transfers(&mut self, transfers: &Transfers) {
+        self.slots.iter_mut().take(1).for_each(|slot| slot.stats.transfers.add(transfers));
     }
 
     /// Nanoseconds in which its device had a launch of it, or its functions worked on the CPU.
     pub(crate) fn device_ns(&self) -> u64 {
-        self.launches.as_ref().map_or_else(|| self.busy_ns(), Launches::busy_ns)
+        let on_cpu = || self.busy_ns() - self.busy_before;
+        self.launches.as_ref().map_or_else(on_cpu, Launches::busy_ns)
     }
 
     /// The counts of its functions so far, by their position in the chain. `transfers` are those of
@@ -183,7 +223,7 @@ impl Stage {
             let left = stats.dropped() + stats.rejected() + stats.absorbed;
             stats.packets_out = stats.packets_in.saturating_sub(left);
             if at == 0 {
-                stats.transfers = *transfers;
+                stats.transfers.add(transfers);
             }
             let mut add =
                 |name: &'static str, n: u64| *stats.counters.entry(name).or_default() += n;
@@ -207,18 +247,18 @@ impl Stage {
 }
 
 /// Drops the packets of a launch, whose content is unknown. No function's state sees them.
-fn lose(flight: &mut Flight, is_used: bool) {
+fn lose(flight: &mut BatchInFlight, is_used: bool) {
     flight.batch.lose(DEVICE_LOST);
     if is_used {
         // The device may still write to their rooms.
-        flight.bench.kept.clear();
+        flight.scratch.kept.clear();
         flight.batch.abandon();
     }
-    flight.bench.forget();
+    flight.scratch.forget();
 }
 
 /// Gives the packets of a launch other rooms. Returns whether there were enough.
-fn move_out(flight: &mut Flight, rooms: &mut Rooms) -> bool {
+fn move_out(flight: &mut BatchInFlight, rooms: &mut Rooms) -> bool {
     let from = rooms.versions.is_some().then(|| Versions::rooms(&flight.batch));
     let fits = flight.batch.move_out(&mut rooms.placer);
     if let (Some(versions), Some(from)) = (&mut rooms.versions, from) {

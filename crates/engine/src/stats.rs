@@ -6,6 +6,7 @@ mod transfers;
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use warpline_io::FrameCount;
 use warpline_nf::Table;
 use warpline_packet::{Batch, Malformed, REASONS_MAX, Verdict};
 
@@ -27,7 +28,7 @@ pub enum EndedBy {
     Stop,
     /// The reader of the output went away.
     Output,
-    /// Something failed, see [`Part::errors`].
+    /// Something failed, see [`ThreadStats::errors`].
     Error,
 }
 
@@ -113,6 +114,12 @@ impl PortStats {
     pub(crate) fn send(&mut self, len: usize) {
         self.sent += 1;
         self.bytes_sent += len as u64;
+    }
+
+    /// Counts packets as not sent that the output lost later.
+    pub(crate) fn lose_sent(&mut self, lost: FrameCount) {
+        self.sent = self.sent.saturating_sub(lost.frames);
+        self.bytes_sent = self.bytes_sent.saturating_sub(lost.bytes);
     }
 
     fn add(&mut self, other: &Self) {
@@ -219,6 +226,22 @@ impl FunctionStats {
     }
 }
 
+/// Moves of functions to other devices while packets flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Completed moves. A move of all lanes counts once.
+    pub count: u64,
+    /// The longest time that a lane took no packets for one, in nanoseconds.
+    pub stall_ns_max: u64,
+}
+
+impl Moves {
+    fn add(&mut self, other: &Self) {
+        self.count = self.count.max(other.count);
+        self.stall_ns_max = self.stall_ns_max.max(other.stall_ns_max);
+    }
+}
+
 /// Latencies in nanoseconds, from 1 ns to an hour, to three digits.
 pub(crate) fn latency_histogram() -> Histogram<u64> {
     let bounds = Histogram::new_with_bounds(1, 3_600_000_000_000, 3);
@@ -228,7 +251,7 @@ pub(crate) fn latency_histogram() -> Histogram<u64> {
 
 /// The counts of one thread of a chain; the threads' parts add up to the chain's.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct ThreadStats {
     /// Packets.
     pub packets: Packets,
     /// Bytes read, as captured.
@@ -255,6 +278,8 @@ pub struct Part {
     pub stages: Vec<StageCounts>,
     /// Bytes to devices and back.
     pub transfers: Transfers,
+    /// Moves of functions to other devices.
+    pub moves: Moves,
     /// From the ingress of a batch's first packet to the sink, once for each packet of the batch.
     pub latency: Histogram<u64>,
     /// Counts of times far from the clock.
@@ -274,7 +299,7 @@ pub struct Part {
     pub span_ns: Option<(u64, u64)>,
 }
 
-impl Part {
+impl ThreadStats {
     /// Of a chain with `functions` functions, nothing counted yet.
     pub fn new(functions: usize) -> Self {
         Self {
@@ -290,6 +315,7 @@ impl Part {
             pressure: None,
             stages: Vec::new(),
             transfers: Transfers::default(),
+            moves: Moves::default(),
             latency: latency_histogram(),
             time: TimeCounts::default(),
             warnings: Vec::new(),
@@ -319,12 +345,15 @@ impl Part {
             *self.overload.entry(queue).or_default() += n;
         }
         match (&mut self.pressure, other.pressure) {
-            (Some(own), Some(other)) => own.add(&other),
+            (Some(own), Some(other)) if own.nodes.len() == other.nodes.len() => own.add(&other),
+            // During a move, lanes have other stages.
+            (Some(own), Some(other)) => own.add_source(&other),
             (own, other) => *own = own.take().or(other),
         }
         self.stages.resize(self.stages.len().max(other.stages.len()), StageCounts::default());
         self.stages.iter_mut().zip(&other.stages).for_each(|(own, other)| own.add(other));
         self.transfers.add(&other.transfers);
+        self.moves.add(&other.moves);
         self.functions.iter_mut().zip(&other.functions).for_each(|(sum, f)| sum.add(f));
         // Both have the same bounds, so that adding can't fail.
         let _ = self.latency.add(&other.latency);

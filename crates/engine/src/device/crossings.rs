@@ -2,7 +2,7 @@
 //! device and back.
 
 use warpline_packet::{Binding, FieldSet, ReadWrite};
-use warpline_sched::{Crossing, Leftover, Problem, Step, Way};
+use warpline_sched::{Crossing, Leftover, PlanStep, Problem, Way};
 
 /// Of which packets rooms go to the mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Crossings {
     /// it. `is_mirrored`: the device's mirror is in use before it. Its kernels have the access
     /// `kernels`.
     pub(crate) fn of(
-        (step, left): (&Step, &Leftover),
+        (step, left): (&PlanStep, &Leftover),
         problem: &Problem,
         kernels: ReadWrite,
         is_mirrored: bool,

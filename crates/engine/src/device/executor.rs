@@ -36,12 +36,12 @@ use warpline_packet::{
 use streams::{Has, LaunchStream};
 
 use super::crossings::{Crossings, RoomsThere};
-use super::lot::{Dimensions, Lot, There};
+use super::launch_buffers::{Dimensions, LaunchBuffers, There};
 use super::mirror::{Mirror, reached};
 use super::prediction::{FrameBytes, Prediction};
 use super::{DEVICE_LOST, LaunchData, Loaded, OnDevice};
 use crate::frames_on_way::Lengthened;
-use crate::stage::Flight;
+use crate::stage::BatchInFlight;
 use crate::stats::Transfers;
 use crate::sys::lane_memory::{Extent, Lent, lend_rooms};
 use crate::versions::trace::Act;
@@ -80,7 +80,7 @@ pub(crate) struct Executor {
     mirror: Mirror,
     by: Dimensions,
     streams: Vec<LaunchStream>,
-    lots: Vec<Lot>,
+    slots: Vec<LaunchBuffers>,
     pub(crate) transfers: Transfers,
 }
 
@@ -105,7 +105,7 @@ impl Executor {
         // A kernel that carries rooms back finds in the host's table where they lie.
         let kept = if carrier.is_some() { Columns::of_rooms(false) } else { Columns::default() };
         let packs = unpacker.is_some().then_some(kept);
-        let lot = |_| Lot::new(&*on.device, &mirror, &by, (read, packs), follows);
+        let slot = |_| LaunchBuffers::new(&*on.device, &mirror, &by, (read, packs), follows);
         let reached = |carrier| Ok((carrier, reached(&mirror.region, &*on.device)?));
         let by_kernels = carrier.is_some();
         Ok(Self {
@@ -122,7 +122,7 @@ impl Executor {
             streams: (0..by.streams)
                 .map(|_| LaunchStream::open(on))
                 .collect::<Result<_, Failure>>()?,
-            lots: (0..by.lots).map(lot).collect::<Result<_, Failure>>()?,
+            slots: (0..by.slots).map(slot).collect::<Result<_, Failure>>()?,
             transfers: Transfers::default(),
             mirror,
             by,
@@ -131,7 +131,7 @@ impl Executor {
 
     /// Why copies between the host and the device take longer than they should, if they do.
     pub(crate) fn shortcoming(&self) -> Option<String> {
-        let tables = self.lots.iter().filter_map(|lot| lot.table.as_ref());
+        let tables = self.slots.iter().filter_map(|slot| slot.table.as_ref());
         let mut regions = tables.map(Piece::region).chain([&self.mirror.region]);
         regions.find_map(Region::shortcoming)
     }
@@ -207,12 +207,16 @@ impl Executor {
         &mut self.segment
     }
 
-    /// Starts the first work of a launch, with the memory of `lot`. The batches must not be
+    /// Starts the first work of a launch, with the memory of `slot`. The batches must not be
     /// accessed until it is done or given up. Returns whether there was anything to do.
     ///
     /// # Errors
     /// The device's; then nothing is in flight.
-    pub(crate) fn start(&mut self, lot: usize, flights: &[Flight]) -> Result<bool, Failure> {
+    pub(crate) fn start(
+        &mut self,
+        slot: usize,
+        flights: &[BatchInFlight],
+    ) -> Result<bool, Failure> {
         let on = self.idle()?;
         let none = || Failure::Refused("the launch before it has its memory".into());
         let (fields, there) = (&self.fields, self.crossings.there);
@@ -221,7 +225,7 @@ impl Executor {
                 batch.gather(fields, there, rows, to);
             }
         };
-        let own = &mut self.lots[lot];
+        let own = &mut self.slots[slot];
         let count = own.fill(flights, gather).ok_or_else(none)?;
         own.acts.iter_mut().for_each(|acts| acts.push(Act::Filled(there)));
         if count == 0 {
@@ -231,12 +235,12 @@ impl Executor {
         work.items = count as u64;
         work.pieces.extend(own.table.take().into_iter().chain(own.findings.take()));
         let frames = match self.mirror.copy {
-            Some(_) => self.add_copied(&mut work, lot, flights, count)?,
-            None => self.add_in_place(&mut work, lot, flights, count)?,
+            Some(_) => self.add_copied(&mut work, slot, flights, count)?,
+            None => self.add_in_place(&mut work, slot, flights, count)?,
         };
-        let predicted = self.prediction.of_launch(flights, &self.laid(lot), self.extent);
+        let predicted = self.prediction.of_launch(flights, &self.laid(slot), self.extent);
         let carried = if self.carrier.is_some() { frames.rooms_there } else { 0 };
-        self.submit(on, (lot, Has::All), work, [carried, 0])?;
+        self.submit(on, (slot, Has::All), work, [carried, 0])?;
         if !self.is_in_place() {
             predicted.count(&mut self.transfers, frames);
         }
@@ -249,12 +253,12 @@ impl Executor {
     fn add_copied(
         &self,
         work: &mut Work,
-        lot: usize,
-        flights: &[Flight],
+        slot: usize,
+        flights: &[BatchInFlight],
         count: usize,
     ) -> Result<FrameBytes, Failure> {
-        let on = self.data(lot, count)?;
-        let There::Copied { table, findings, .. } = &self.lots[lot].there else {
+        let on = self.data(slot, count)?;
+        let There::Copied { table, findings, .. } = &self.slots[slot].there else {
             return Err(no_buffers());
         };
         let Crossings { there, back, .. } = self.crossings;
@@ -268,9 +272,9 @@ impl Executor {
             from: Part { piece: TABLE, range: bytes.clone() },
             to: table.at(bytes),
         };
-        let columns = self.lots[lot].columns;
-        let fields_there = self.copy_table(work, (lot, flights), (columns, there), copy_in);
-        self.add_packed(work, lot, &on);
+        let columns = self.slots[slot].columns;
+        let fields_there = self.copy_table(work, (slot, flights), (columns, there), copy_in);
+        self.add_packed(work, slot, &on);
         let rooms_there = self.lend(work, flights)?;
         if rooms_there > 0 {
             self.add_carrying(work, &on, PULL);
@@ -282,7 +286,7 @@ impl Executor {
             from: table.at(bytes.clone()),
             to: Part { piece: TABLE, range: bytes },
         };
-        let fields_back = self.copy_table(work, (lot, flights), (self.written, back), copy_out);
+        let fields_back = self.copy_table(work, (slot, flights), (self.written, back), copy_out);
         if let Some(findings) = findings {
             let first = 0..first_found_len(count).min(found_len(room));
             work.steps.push(Step::CopyOut { from: findings.at(first.clone()), to: found(first) });
@@ -290,10 +294,10 @@ impl Executor {
         Ok(FrameBytes { fields_there, rooms_there, fields_back })
     }
 
-    /// The data that kernels get of the launch of `lot`, whose packets are copied.
-    fn data(&self, lot: usize, count: usize) -> Result<LaunchData, Failure> {
+    /// The data that kernels get of the launch of `slot`, whose packets are copied.
+    fn data(&self, slot: usize, count: usize) -> Result<LaunchData, Failure> {
         let (There::Copied { table, findings, .. }, Some(copy)) =
-            (&self.lots[lot].there, &self.mirror.copy)
+            (&self.slots[slot].there, &self.mirror.copy)
         else {
             return Err(no_buffers());
         };
@@ -302,7 +306,7 @@ impl Executor {
         Ok(LaunchData {
             arena: Argument::Writes(copy.whole()),
             host: self.carrier.as_ref().map(|(_, region)| Argument::Mapped(region.clone())),
-            packets: Argument::Writes(table.at(0..self.table_len(lot))),
+            packets: Argument::Writes(table.at(0..self.table_len(slot))),
             findings: findings.as_ref().map(|all| Argument::Writes(all.at(0..found_len(room)))),
             findings_room: room,
             count: count as u32,
@@ -314,13 +318,13 @@ impl Executor {
     fn add_in_place(
         &self,
         work: &mut Work,
-        lot: usize,
-        flights: &[Flight],
+        slot: usize,
+        flights: &[BatchInFlight],
         count: usize,
     ) -> Result<FrameBytes, Failure> {
         self.lend(work, flights)?;
         let room = self.by.findings_room(count);
-        let table = Part { piece: TABLE, range: 0..self.table_len(lot) };
+        let table = Part { piece: TABLE, range: 0..self.table_len(slot) };
         let on = LaunchData {
             arena: Argument::InPlace(self.mirror.region.clone()),
             host: None,
@@ -337,14 +341,14 @@ impl Executor {
         Ok(FrameBytes::default())
     }
 
-    /// Bytes of the table of the launch of `lot`.
-    fn table_len(&self, lot: usize) -> usize {
-        self.by.row_len() * self.lots[lot].rows.rows()
+    /// Bytes of the table of the launch of `slot`.
+    fn table_len(&self, slot: usize) -> usize {
+        self.by.row_len() * self.slots[slot].rows.rows()
     }
 
     /// Lends rooms of the packets to `work`: all of them for work in place, otherwise those that it
     /// copies to the mirror. Returns their bytes.
-    fn lend(&self, work: &mut Work, flights: &[Flight]) -> Result<u64, Failure> {
+    fn lend(&self, work: &mut Work, flights: &[BatchInFlight]) -> Result<u64, Failure> {
         let which = match self.crossings.rooms_there {
             _ if self.is_in_place() => (Lent::All, Extent::Rooms),
             RoomsThere::None => return Ok(0),
@@ -389,16 +393,16 @@ impl Executor {
         }
     }
 
-    /// The device's output for batch `index` of the launch of `lot`.
-    pub(crate) fn returned(&self, lot: usize, index: usize) -> Returned<'_> {
-        self.lots[lot].returned(index)
+    /// The device's output for batch `index` of the launch of `slot`.
+    pub(crate) fn returned(&self, slot: usize, index: usize) -> Returned<'_> {
+        self.slots[slot].returned(index)
     }
 
-    /// The findings of kernels in the packets of the launch of `lot`. A function with findings is
+    /// The findings of kernels in the packets of the launch of `slot`. A function with findings is
     /// alone in its segment.
-    pub(crate) fn found(&self, lot: usize) -> Option<FoundLists<'_>> {
+    pub(crate) fn found(&self, slot: usize) -> Option<FoundLists<'_>> {
         let word = self.segment.iter().find_map(|member| member.loaded.findings)?;
-        Some(FoundLists::new(self.lots[lot].findings.as_deref()?, word))
+        Some(FoundLists::new(self.slots[slot].findings.as_deref()?, word))
     }
 }
 

@@ -10,12 +10,14 @@ use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
 
 use super::OnDevice;
 use super::executor::{Executor, Member};
+use super::flying::{Finished, Flying, How, LaunchState};
+use super::launch_target::LaunchTarget;
 use super::mirror::Mirrors;
 use super::stage_load::StageLoad;
 use crate::clock::Clock;
 use crate::frames_on_way::Lengthened;
 use crate::planned::takes_out_of_mirrors;
-use crate::stage::Flight;
+use crate::stage::BatchInFlight;
 use crate::stats::Transfers;
 use crate::versions::Versions;
 use crate::{Deployment, Settings, StagePlan};
@@ -28,8 +30,9 @@ pub(crate) struct Launches {
     device: Arc<dyn Device>,
     executor: Executor,
     batcher: Batcher,
+    target: Arc<LaunchTarget>,
     /// Batches that are in no launch yet.
-    waiting: VecDeque<Flight>,
+    waiting: VecDeque<BatchInFlight>,
     /// Launches that were given out and not released, by the slot that the batcher gave them.
     flying: Vec<Flying>,
     /// Fields that the segment's functions write.
@@ -50,55 +53,6 @@ pub(crate) struct Launches {
     /// Packets skip functions, so how many a device lacks is not known ahead.
     is_routed: bool,
     load: StageLoad,
-}
-
-struct Flying {
-    id: LaunchId,
-    flights: Vec<Flight>,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Kernels are under way.
-    Running,
-    /// Findings are on their way back.
-    Fetching,
-    /// All frames are on their way back.
-    CopyingBack,
-    /// Frames of packets that kernels left to the CPU are.
-    FetchingLeft,
-    Over(How),
-}
-
-/// The outcome of a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// The device did it.
-    Done,
-    /// The CPU has to do it.
-    OnCpu {
-        /// The device may still read their memory.
-        is_used: bool,
-    },
-    /// The contents of its packets are unknown.
-    Lost {
-        /// The device may still write to their memory.
-        is_used: bool,
-    },
-}
-
-impl How {
-    /// Nothing was started.
-    const ON_CPU: Self = Self::OnCpu { is_used: false };
-}
-
-/// A launch that may continue now, in its order. [`Launches::recycle`] takes its `flights` again,
-/// empty.
-pub(crate) struct Finished {
-    pub(crate) flights: Vec<Flight>,
-    pub(crate) how: How,
-    slot: usize,
 }
 
 impl Launches {
@@ -147,7 +101,7 @@ impl Launches {
             (dimensions, settings.follows_versions),
         )?;
         let nothing =
-            || Flying { id: LaunchId(0), flights: Vec::new(), state: State::Over(How::Done) };
+            || Flying { id: LaunchId(0), flights: Vec::new(), state: LaunchState::Over(How::Done) };
         let names = deployment.stage_name(stage);
         let warn =
             |why| format!("{names} on {}: the host's memory: {why}", on.device.description().id);
@@ -159,6 +113,7 @@ impl Launches {
             waiting: VecDeque::with_capacity(limits.waiting_batches_max),
             flying: (0..batcher.slots()).map(|_| nothing()).collect(),
             batcher,
+            target: Arc::clone(deployment.launch_target(stage)),
             writes,
             sync: on.launches.sync,
             names,
@@ -192,7 +147,7 @@ impl Launches {
     }
 
     /// Takes a batch that has been through `before`.
-    pub(crate) fn push(&mut self, flight: Flight) {
+    pub(crate) fn push(&mut self, flight: BatchInFlight) {
         let batch = &flight.batch;
         // A launch has no row for packets that are dropped or routed past it.
         let (packets, bytes) = match batch.forward_count() {
@@ -201,6 +156,7 @@ impl Launches {
         };
         self.announce(packets as u64);
         let load = Load { packets, bytes, oldest_ns: batch.opened() };
+        self.target.apply(&mut self.batcher);
         self.batcher.handle_batch(&load);
         self.load.take(&load);
         self.waiting.push_back(flight);
@@ -214,15 +170,27 @@ impl Launches {
     /// Polls the launches under way and starts closed ones. Returns whether anything happened.
     pub(crate) fn advance(&mut self, clock: &Clock) -> bool {
         let mut happened = self.look(clock);
-        while let Some(launch) = self.batcher.poll_launch(clock.now()) {
+        self.wait(clock);
+        while !(self.sync && self.batcher.in_flight() > 0)
+            && let Some(launch) = self.batcher.poll_launch(clock.now())
+        {
             self.start(&launch, clock);
             happened = true;
-            while self.sync && self.batcher.in_flight() > 0 {
-                self.look(clock);
-                std::thread::yield_now();
-            }
+            self.wait(clock);
         }
         happened
+    }
+
+    /// If the lane waits for each launch, waits for the one in flight. Its turn on a shared device
+    /// may come after launches of the lane's other stages, so the lane does not wait for that.
+    fn wait(&mut self, clock: &Clock) {
+        while self.sync
+            && self.batcher.in_flight() > 0
+            && self.executor.waiting_slots().next().is_none()
+        {
+            self.look(clock);
+            std::thread::yield_now();
+        }
     }
 
     /// Takes completions, and gives up what takes too long.
@@ -233,7 +201,7 @@ impl Launches {
             happened = true;
         }
         // Time at the gate is none of the launch's.
-        for slot in self.executor.waiting_lots() {
+        for slot in self.executor.waiting_slots() {
             self.batcher.handle_next_work(self.flying[slot].id, clock.now());
         }
         while let Some(launch) = self.batcher.poll_expired(clock.now()) {
@@ -248,20 +216,20 @@ impl Launches {
         // A device that is lost may still use what it was given.
         let is_used = matches!(outcome, Err(Failure::Lost(_)));
         let next = match (outcome, state) {
-            (Ok(()), State::Running) => self.ran(slot),
-            (Ok(()), State::Fetching) => self.fetched(slot),
-            (Ok(()), State::FetchingLeft) => {
+            (Ok(()), LaunchState::Running) => self.ran(slot),
+            (Ok(()), LaunchState::Fetching) => self.fetched(slot),
+            (Ok(()), LaunchState::FetchingLeft) => {
                 self.executor.restore_newer(slot, &mut self.flying[slot].flights);
-                Ok(State::Over(How::Done))
+                Ok(LaunchState::Over(How::Done))
             }
-            (Ok(()), _) => Ok(State::Over(How::Done)),
-            (Err(why), State::CopyingBack | State::FetchingLeft) => {
+            (Ok(()), _) => Ok(LaunchState::Over(How::Done)),
+            (Err(why), LaunchState::CopyingBack | LaunchState::FetchingLeft) => {
                 return self.fail(slot, How::Lost { is_used }, &why, clock);
             }
             (Err(why), _) => return self.fail(slot, self.without_kernels(is_used), &why, clock),
         };
         match next {
-            Ok(State::Over(how)) => self.end(slot, how, clock),
+            Ok(LaunchState::Over(how)) => self.end(slot, how, clock),
             Ok(state) => {
                 self.flying[slot].state = state;
                 self.batcher.handle_next_work(self.flying[slot].id, clock.now());
@@ -282,20 +250,20 @@ impl Launches {
 
     /// The kernels of a launch are done: fetches the rest of their findings, or continues. On an
     /// error nothing was written on the host.
-    fn ran(&mut self, slot: usize) -> Result<State, Failure> {
+    fn ran(&mut self, slot: usize) -> Result<LaunchState, Failure> {
         match self.executor.fetch_found(slot)? {
-            true => Ok(State::Fetching),
+            true => Ok(LaunchState::Fetching),
             false => self.fetched(slot),
         }
     }
 
     /// All output except frames has arrived: checks it, and starts copying frames back. On an error
     /// nothing was written on the host, and packets with fields only in the mirror are lost.
-    fn fetched(&mut self, slot: usize) -> Result<State, Failure> {
+    fn fetched(&mut self, slot: usize) -> Result<LaunchState, Failure> {
         let flights = &self.flying[slot].flights;
         let broken = |broken: Broken| Failure::Work(format!("invalid kernel output: {broken}"));
         let found = self.executor.found(slot);
-        for (index, Flight { batch, .. }) in flights.iter().enumerate() {
+        for (index, BatchInFlight { batch, .. }) in flights.iter().enumerate() {
             let returned = self.executor.returned(slot, index);
             batch.check_returned(&returned, self.writes).map_err(broken)?;
             batch.check_left(&returned, self.executor.last_position()).map_err(broken)?;
@@ -305,20 +273,20 @@ impl Launches {
                 .map_err(broken)?;
         }
         if self.executor.copies_back() {
-            return self.executor.copy_back(slot, flights).map(|()| State::CopyingBack);
+            return self.executor.copy_back(slot, flights).map(|()| LaunchState::CopyingBack);
         }
         match self.executor.fetch_left(slot, flights)? {
-            true => Ok(State::FetchingLeft),
-            false => Ok(State::Over(How::Done)),
+            true => Ok(LaunchState::FetchingLeft),
+            false => Ok(LaunchState::Over(How::Done)),
         }
     }
 
     /// A launch takes too long: its stream is given up, and the device with it.
     fn expired(&mut self, slot: usize, clock: &Clock) {
         let how = match self.flying[slot].state {
-            State::Running | State::Fetching => self.without_kernels(true),
-            State::CopyingBack | State::FetchingLeft => How::Lost { is_used: true },
-            State::Over(_) => return,
+            LaunchState::Running | LaunchState::Fetching => self.without_kernels(true),
+            LaunchState::CopyingBack | LaunchState::FetchingLeft => How::Lost { is_used: true },
+            LaunchState::Over(_) => return,
         };
         self.executor.give_up(slot);
         let why = Failure::Work("it took longer than `launch_timeout_ms`".into());
@@ -328,7 +296,7 @@ impl Launches {
     fn start(&mut self, launch: &Launch, clock: &Clock) {
         let slot = launch.slot;
         let Flying { id, flights, state } = &mut self.flying[slot];
-        (*id, *state) = (launch.id, State::Running);
+        (*id, *state) = (launch.id, LaunchState::Running);
         flights.extend(self.waiting.drain(..launch.batches.min(self.waiting.len())));
         self.load.start(launch, clock.now());
         flights.iter_mut().for_each(|flight| flight.batch.leave_none());
@@ -367,7 +335,7 @@ impl Launches {
     }
 
     fn end(&mut self, slot: usize, how: How, clock: &Clock) {
-        self.flying[slot].state = State::Over(how);
+        self.flying[slot].state = LaunchState::Over(how);
         let now = clock.now();
         self.batcher.handle_done(self.flying[slot].id, now);
         if self.batcher.in_flight() == 0 {
@@ -389,7 +357,7 @@ impl Launches {
     pub(crate) fn take_finished(&mut self) -> Option<Finished> {
         let slot = self.batcher.poll_release()?.slot;
         let one = &mut self.flying[slot];
-        let State::Over(how) = one.state else { return None };
+        let LaunchState::Over(how) = one.state else { return None };
         Some(Finished { flights: std::mem::take(&mut one.flights), how, slot })
     }
 
@@ -454,12 +422,11 @@ impl Launches {
         if self.batcher.in_flight() > 0 { next.min(POLL_EVERY) } else { next }
     }
 
-    /// The bytes that were copied, and messages about the device: it failed at this stage, or other
-    /// bytes crossed than planned.
-    pub(crate) fn finish(self) -> (Transfers, impl Iterator<Item = String>) {
-        let transfers = self.transfers();
-        let told = if self.is_routed { None } else { transfers.deviation(&self.names) };
-        (transfers, self.warning.into_iter().chain(self.failed.or(told)))
+    /// Messages about the device: it failed at this stage, or other bytes crossed than planned.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let deviation = || self.transfers().deviation(&self.names).filter(|_| !self.is_routed);
+        let failed = self.failed.clone().or_else(deviation);
+        self.warning.clone().into_iter().chain(failed)
     }
 
     /// Later launches run the functions of `deployment`; no launch is under way. If one that shares

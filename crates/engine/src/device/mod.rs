@@ -18,9 +18,11 @@
 mod crossings;
 mod demand;
 mod executor;
+mod flying;
+mod launch_buffers;
+mod launch_target;
 mod launches;
 mod loaded;
-mod lot;
 mod mirror;
 mod prediction;
 mod stage_load;
@@ -35,9 +37,11 @@ pub(crate) use crossings::Crossings;
 #[cfg(test)]
 pub(crate) use crossings::RoomsThere;
 pub use demand::{Demand, demands};
-pub(crate) use launches::{Finished, How, Launches};
+pub(crate) use flying::{Finished, How};
+pub(crate) use launch_buffers::Dimensions;
+pub(crate) use launch_target::LaunchTarget;
+pub(crate) use launches::Launches;
 pub(crate) use loaded::{LaunchData, Loaded, can_follow, load};
-pub(crate) use lot::Dimensions;
 pub(crate) use mirror::{Mirrors, lane_memory, reach};
 
 /// Where a function runs that does not run on the CPU, and how its launches are made.
@@ -81,6 +85,8 @@ pub struct LaunchOptions {
     pub graphs: bool,
     /// A launch that takes longer is given up, and the device with it.
     pub timeout: Duration,
+    /// Lanes that use the device, from the first. The others do its work on the CPU.
+    pub lanes: usize,
 }
 
 /// How many streams a stage has on each lane.
@@ -115,6 +121,7 @@ impl Default for LaunchOptions {
             sync: false,
             graphs: false,
             timeout: Duration::from_secs(2),
+            lanes: usize::MAX,
         }
     }
 }

@@ -4,7 +4,7 @@ use warpline_packet::{Batch, Binding, FieldSet};
 
 use super::crossings::{Crossings, RoomsThere};
 use crate::frames_on_way::Lengthened;
-use crate::stage::Flight;
+use crate::stage::BatchInFlight;
 use crate::stats::Transfers;
 use crate::sys::lane_memory::Extent;
 
@@ -115,11 +115,16 @@ impl Prediction {
 
     /// For a launch whose table lies so. Fields of an IP version have columns where any packet is
     /// of it.
-    pub(super) fn of_launch(&self, flights: &[Flight], laid: &Laid, extent: Extent) -> Predicted {
+    pub(super) fn of_launch(
+        &self,
+        flights: &[BatchInFlight],
+        laid: &Laid,
+        extent: Extent,
+    ) -> Predicted {
         let mut is_there = [false; 3];
         let (mut rooms, mut frames) = (0, [0; 2]);
         let has_frames = self.there.has_rooms || self.missing_share > 0.0;
-        for Flight { batch, .. } in flights {
+        for BatchInFlight { batch, .. } in flights {
             let own = batch.versions_present(VERSIONS);
             is_there.iter_mut().zip(own).for_each(|(all, own)| *all |= own);
             rooms += if self.fetched_share > 0.0 { batch.rooms_len() as u64 } else { 0 };

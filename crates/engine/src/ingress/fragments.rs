@@ -14,7 +14,7 @@ use std::time::Duration;
 use warpline_io::{FRAME_LEN_MAX, Frame};
 use warpline_packet::{FragmentKey, Instant, LinkType};
 
-use super::kept::Kept;
+use super::held_frames::HeldFrames;
 
 /// How long a fragment waits for the first of its packet, in packet time (RFC 8200, 4.5).
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -56,7 +56,7 @@ pub(super) struct Fragments {
     of_packet: HashMap<FragmentKey, (usize, usize)>,
     of_source: HashMap<u128, usize>,
     /// Fragments that are sent on now, after the frames at hand.
-    ready: Kept,
+    ready: HeldFrames,
 }
 
 /// No slot.
@@ -107,7 +107,7 @@ impl Fragments {
             newest: NONE,
             of_packet: HashMap::with_capacity(2 * WAITING),
             of_source: HashMap::with_capacity(2 * WAITING),
-            ready: Kept::with_capacity(WAITING, FRAME_LEN_MAX),
+            ready: HeldFrames::with_capacity(WAITING, FRAME_LEN_MAX),
         }
     }
 
@@ -185,11 +185,21 @@ impl Fragments {
     /// Fragments that waited too long at `now` are ready without their first one. Returns whether
     /// there are any.
     pub(super) fn expire(&mut self, now: Instant) -> bool {
+        self.expire_after(now, now)
+    }
+
+    /// The same while the source has no packets, since one at `last`.
+    pub(super) fn expire_after(&mut self, last: Instant, now: Instant) -> bool {
         let any = self.has_expired(now);
         while self.has_expired(now) {
-            self.give_up_oldest(now);
+            self.give_up_oldest(last);
         }
         any
+    }
+
+    /// Whether no fragment waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.oldest == NONE
     }
 
     /// Whether a fragment waited too long at `now`.
@@ -244,7 +254,7 @@ impl Fragments {
     }
 
     /// Adds the fragments that are ready to those that are kept for the next turn.
-    pub(super) fn move_ready(&mut self, kept: &mut Kept) {
+    pub(super) fn move_ready(&mut self, kept: &mut HeldFrames) {
         if self.ready.is_empty() {
             return;
         }
@@ -273,7 +283,7 @@ mod tests {
     }
 
     fn ready(fragments: &mut Fragments) -> Vec<Vec<u8>> {
-        let mut kept = Kept::default();
+        let mut kept = HeldFrames::default();
         fragments.move_ready(&mut kept);
         kept.frames().map(|(frame, _)| frame.bytes.to_vec()).collect()
     }
@@ -297,6 +307,21 @@ mod tests {
         let late = NOW.after(KNOWN_MAX);
         assert_eq!(own.later(key(7, 2), &frame(b"2c"), late), Course::On(None), "given up");
         assert_eq!(own.later(key(7, 1), &frame(b"1e"), late), Course::Waits, "forgotten");
+    }
+
+    /// Later packets may have times soon after the last one.
+    #[test]
+    fn fragments_expire_in_silence_at_the_time_of_the_last_packet() {
+        let mut own = Fragments::new();
+        assert_eq!(own.later(key(7, 1), &frame(b"1b"), NOW), Course::Waits);
+        let last = NOW.after(Duration::from_secs(1));
+        assert!(!own.expire_after(last, NOW.after(WAIT_MAX - Duration::from_nanos(1))));
+        assert!(!own.is_empty());
+        assert!(own.expire_after(last, NOW.after(WAIT_MAX)));
+        assert!(own.is_empty());
+        let mut kept = HeldFrames::default();
+        own.move_ready(&mut kept);
+        assert_eq!(kept.frames().map(|(_, time)| time).collect::<Vec<_>>(), [last]);
     }
 
     #[test]

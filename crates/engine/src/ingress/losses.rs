@@ -29,6 +29,11 @@ impl Losses {
         Self { stages: all.collect(), ..Self::default() }
     }
 
+    /// Functions moved: its stages are those of `deployment`.
+    pub(super) fn follow(&mut self, deployment: &Deployment) {
+        (self.stages, self.stage) = (Self::of(deployment).stages, None);
+    }
+
     /// Whether packets were lost that no report has.
     #[inline]
     pub(super) fn has_more(&self, lost: u64) -> bool {

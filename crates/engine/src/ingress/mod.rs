@@ -7,13 +7,13 @@
 //! An interface loses frames before ingress sees them. Its losses count as read and as overload, so
 //! sums balance.
 
-mod desk;
-mod feed;
 mod fragments;
-mod kept;
+mod held_frames;
+mod lane_writer;
 mod losses;
 mod packet_clock;
 mod sampled;
+mod steerer;
 
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 
 use warpline_io::{Burst, Given, Source, wait_readable};
 
-use self::desk::Desk;
-pub(crate) use self::feed::Feed;
+pub(crate) use self::lane_writer::LaneWriter;
 use self::losses::Losses;
 pub use self::packet_clock::TimeCounts;
 pub(crate) use self::sampled::Sampled;
+use self::steerer::Steerer;
 use crate::clock::Clock;
 use crate::control::TELL_EVERY;
-use crate::stats::{EndedBy, Part};
+use crate::stats::{EndedBy, ThreadStats};
 use crate::{Chain, Control, Deployment, Settings};
 
 /// Bursts of the source taken before anything else gets its turn.
@@ -36,7 +36,7 @@ const BURSTS: usize = 8;
 
 /// The outcome of a call of [`Ingress::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum IngressStep {
     /// Something was done; call again.
     Worked,
     /// The source has no frame for at most this long.
@@ -50,41 +50,49 @@ pub(crate) enum Step {
 /// One source and the lanes it feeds.
 pub(crate) struct Ingress {
     source: Box<dyn Source>,
-    desk: Desk,
+    steerer: Steerer,
     /// Descriptors that become readable when frames arrive; none of a source that is not live.
     descriptors: Vec<RawFd>,
     /// Packets read that were published.
-    told: u64,
+    reported: u64,
+    /// Packets read at the last [`Self::take_frames`].
+    taken: u64,
     losses: Losses,
     /// Whether it found no room, and has not read all that waited since.
     is_full: bool,
     /// When it looked at the interfaces.
     looked: Instant,
+    /// When it asked them for losses, by the clock.
+    counted: u64,
 }
 
 /// How often a paused source looks whether it is resumed.
 const PAUSED_LOOK: Duration = Duration::from_millis(1);
 /// The longest wait for frames, after which requests to stop or reload are seen.
 const WAIT_MAX: Duration = Duration::from_millis(100);
+/// How often losses of interfaces are counted while frames come, in nanoseconds: it takes a system
+/// call for each.
+const COUNT_EVERY: u64 = 10_000_000;
 /// The queue that frames are lost at before an interface is read.
 const RING_QUEUE: &str = "ring";
 
 impl Ingress {
     pub(crate) fn new(
         mut source: Box<dyn Source>,
-        feeds: Vec<Feed>,
+        writers: Vec<LaneWriter>,
         own: Option<(usize, usize)>,
         chain: &Chain,
         settings: &Settings,
         clock: Clock,
     ) -> Self {
-        let desk = Desk::new(feeds, own, chain, settings, source.drops_when_full(), clock);
+        let steerer = Steerer::new(writers, own, chain, settings, source.drops_when_full(), clock);
         let mut descriptors = Vec::new();
         if let Some(live) = source.live() {
             live.descriptors(&mut descriptors);
         }
         let (losses, looked) = (Losses::default(), Instant::now());
-        Self { source, desk, descriptors, told: 0, losses, is_full: false, looked }
+        let (reported, taken, counted, is_full) = (0, 0, 0, false);
+        Self { source, steerer, descriptors, reported, taken, losses, is_full, looked, counted }
     }
 
     /// Reports of losses name the stages of `deployment`.
@@ -95,40 +103,45 @@ impl Ingress {
 
     /// Moves frames from the source to the lanes, as many as are available and find room, up to a
     /// burst.
-    pub(crate) fn step(&mut self, control: &Control) -> Step {
-        let read = self.desk.part.packets.read;
-        let number = self.desk.ingress;
+    pub(crate) fn step(&mut self, control: &Control) -> IngressStep {
+        let read = self.steerer.part.packets.read;
+        let number = self.steerer.ingress;
         let step = self.burst(control);
         self.note_room(step, control);
-        if self.desk.part.packets.read > read {
-            self.desk.part.touch(self.desk.clock.now());
+        if self.steerer.part.packets.read > read {
+            self.steerer.part.touch(self.steerer.clock.now());
         }
-        let untold = self.desk.part.packets.read - self.told;
-        if untold >= TELL_EVERY || (untold > 0 && step != Step::Worked) {
-            control.read.fetch_add(untold, Ordering::Relaxed);
+        let unreported = self.steerer.part.packets.read - self.reported;
+        if unreported >= TELL_EVERY || (unreported > 0 && step != IngressStep::Worked) {
+            control.read.fetch_add(unreported, Ordering::Relaxed);
             control.set_progress(self.source.progress());
-            self.told += untold;
-            self.take_losses();
+            self.reported += unreported;
+            if self.steerer.clock.now() - self.counted >= COUNT_EVERY {
+                self.take_losses();
+                self.look(control);
+            }
         }
-        if self.losses.has_more(self.desk.part.packets.overload) {
-            let stage = if control.is_paused() { None } else { self.desk.held_by() };
-            let news = self.losses.report(self.desk.lost(), stage, self.desk.clock.now());
+        if self.losses.has_more(self.steerer.part.packets.overload) {
+            let stage = if control.is_paused() { None } else { self.steerer.held_by() };
+            let news = self.losses.report(self.steerer.lost(), stage, self.steerer.clock.now());
             news.into_iter().for_each(|news| control.tell_again(news));
         }
         match step {
             // Whoever just had work looks again before it rests.
-            Step::Idle(_) | Step::Blocked(_) if self.desk.ingress > number => Step::Worked,
+            IngressStep::Idle(_) | IngressStep::Blocked(_) if self.steerer.ingress > number => {
+                IngressStep::Worked
+            }
             step => step,
         }
     }
 
     /// Notes that there is no room, until the source has nothing more.
     #[inline]
-    fn note_room(&mut self, step: Step, control: &Control) {
+    fn note_room(&mut self, step: IngressStep, control: &Control) {
         let is_full = match step {
-            Step::Worked => return,
-            Step::Blocked(_) => true,
-            Step::Idle(_) | Step::Finished => false,
+            IngressStep::Worked => return,
+            IngressStep::Blocked(_) => true,
+            IngressStep::Idle(_) | IngressStep::Finished => false,
         };
         if is_full != self.is_full {
             self.is_full = is_full;
@@ -143,11 +156,14 @@ impl Ingress {
 
     /// Waits for frames of interfaces, at most `limit`.
     pub(crate) fn wait(&mut self, limit: Duration, control: &Control) {
-        self.examine(control);
-        wait_readable(&self.descriptors, limit.min(WAIT_MAX));
+        self.look(control);
+        // With an error every wait ends at once.
+        if wait_readable(&self.descriptors, limit.min(WAIT_MAX)) {
+            self.examine(control);
+        }
     }
 
-    /// Looks at the interfaces now and then while it does not wait for them.
+    /// Looks at the interfaces now and then.
     pub(crate) fn look(&mut self, control: &Control) {
         if self.is_live() && self.looked.elapsed() >= WAIT_MAX {
             self.examine(control);
@@ -165,7 +181,8 @@ impl Ingress {
 
     /// Counts frames that interfaces lost.
     fn take_losses(&mut self) {
-        let (part, has_ports) = (&mut self.desk.part, self.desk.has_ports);
+        self.counted = self.steerer.clock.now();
+        let (part, has_ports) = (&mut self.steerer.part, self.steerer.has_ports);
         let Some(live) = self.source.live() else { return };
         live.losses(&mut |port, count| {
             part.packets.read += count;
@@ -176,76 +193,88 @@ impl Ingress {
         });
     }
 
+    /// Frames read since the last call.
+    pub(crate) fn take_frames(&mut self) -> u64 {
+        let read = self.steerer.part.packets.read;
+        read - std::mem::replace(&mut self.taken, read)
+    }
+
     /// Its counts so far.
-    pub(crate) fn counts(&self) -> Part {
-        let mut part = self.desk.part.clone();
-        part.time = self.desk.time.counts;
+    pub(crate) fn counts(&self) -> ThreadStats {
+        let mut part = self.steerer.part.clone();
+        part.time = self.steerer.time.counts;
         part
     }
 
     /// Its counts, with the source's final messages.
-    pub(crate) fn finish(mut self) -> Part {
+    pub(crate) fn finish(mut self) -> ThreadStats {
         self.take_losses();
-        self.desk.part.errors.extend(self.source.finish());
-        self.desk.part.warnings.extend(self.source.warnings());
-        self.desk.part.time = self.desk.time.counts;
-        self.desk.part
+        self.steerer.part.errors.extend(self.source.finish());
+        self.steerer.part.warnings.extend(self.source.warnings());
+        self.steerer.part.time = self.steerer.time.counts;
+        self.steerer.part
     }
 
-    fn burst(&mut self, control: &Control) -> Step {
-        let desk = &mut self.desk;
-        if !desk.announce() || !desk.take_kept() {
-            return desk.blocked();
+    fn burst(&mut self, control: &Control) -> IngressStep {
+        let steerer = &mut self.steerer;
+        if !steerer.announce() || !steerer.take_kept() {
+            return steerer.blocked();
         }
-        if desk.ended {
+        if steerer.ended {
             // The end itself may still wait for room in a lane's queue.
-            return if desk.flush() { Step::Finished } else { desk.blocked() };
+            return if steerer.flush() { IngressStep::Finished } else { steerer.blocked() };
         }
-        if !desk.ending && control.is_stopped() {
-            desk.part.ended_by = EndedBy::Stop;
-            desk.ending = true;
+        if !steerer.ending && control.is_stopped() {
+            steerer.part.ended_by = EndedBy::Stop;
+            steerer.ending = true;
         }
-        if desk.ending {
-            return desk.end();
+        if steerer.ending {
+            return steerer.end();
+        }
+        if steerer.reloads != control.reloads.asked() {
+            control.reloads.deployment().iter().for_each(|new| self.losses.follow(new));
+            if !steerer.announce_reload(control) {
+                return steerer.blocked();
+            }
         }
         if control.is_paused() {
-            return match desk.rest(PAUSED_LOOK) {
+            return match steerer.rest(PAUSED_LOOK) {
                 // Frames may be there: it is no wait for frames.
-                Step::Idle(limit) => Step::Blocked(limit),
+                IngressStep::Idle(limit) => IngressStep::Blocked(limit),
                 step => step,
             };
-        }
-        if desk.reloads != control.reloads.asked() && !desk.announce_reload(control) {
-            return desk.blocked();
         }
         for _ in 0..BURSTS {
             let mut burst = Burst::new();
             match self.source.burst(&mut burst) {
                 Ok(Given::Frames) => {
-                    if !desk.take_all(burst.frames()) {
-                        return desk.blocked();
+                    if !steerer.take_all(burst.frames()) {
+                        return steerer.blocked();
                     }
-                    if desk.has_kept() {
+                    if steerer.has_kept() {
                         break;
                     }
                 }
                 Ok(Given::Idle(wait)) => {
                     drop(burst);
                     if let Some(live) = self.source.live()
-                        && !desk.pass(live.now())
+                        && !steerer.pass(live.now())
                     {
-                        return desk.blocked();
+                        return steerer.blocked();
                     }
-                    return desk.rest(wait);
+                    if !steerer.expire_fragments() {
+                        return steerer.blocked();
+                    }
+                    return steerer.rest(wait);
                 }
-                Ok(Given::End) => return desk.end(),
+                Ok(Given::End) => return steerer.end(),
                 Err(error) => {
-                    desk.part.errors.push(format!("input: {error}"));
-                    return desk.end();
+                    steerer.part.errors.push(format!("input: {error}"));
+                    return steerer.end();
                 }
             }
         }
-        desk.flush_late();
-        Step::Worked
+        steerer.flush_late();
+        IngressStep::Worked
     }
 }

@@ -17,7 +17,7 @@ use warpline_io::{
 use warpline_nf::Sampler;
 use warpline_packet::Instant;
 
-use super::kept::Kept;
+use super::held_frames::HeldFrames;
 use crate::clock::Clock;
 
 /// Frames that wait at most, and their bytes.
@@ -31,10 +31,10 @@ pub(crate) struct Sampled {
     source: Box<dyn Source>,
     samplers: Vec<Box<dyn Sampler>>,
     /// Frames that wait, and those given last.
-    kept: Kept,
+    kept: HeldFrames,
     kept_bytes: usize,
     given: usize,
-    state: State,
+    state: SamplingState,
     /// How the source ended while frames waited.
     end: Option<Result<(), SourceError>>,
     pauses: Pauses,
@@ -60,7 +60,7 @@ impl Pauses {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SamplingState {
     /// Frames wait.
     Holding,
     /// Frames are sent on, and samplers ask for more.
@@ -88,10 +88,10 @@ impl Sampled {
         Self {
             source,
             samplers,
-            kept: Kept::default(),
+            kept: HeldFrames::default(),
             kept_bytes: 0,
             given: 0,
-            state: State::Holding,
+            state: SamplingState::Holding,
             end: None,
             pauses: Pauses::default(),
             clock,
@@ -113,19 +113,19 @@ impl Sampled {
                 let is_full = self.kept.len() >= HELD_FRAMES || self.kept_bytes >= HELD_BYTES;
                 self.pauses.this = None;
                 if !wants_more || is_full {
-                    self.release(State::Done);
+                    self.release(SamplingState::Done);
                 }
                 None
             }
             Ok(Given::Idle(wait)) if self.kept.is_empty() => Some(wait),
             Ok(Given::Idle(_)) if self.source.live().is_some() => {
-                self.release(State::Watching);
+                self.release(SamplingState::Watching);
                 None
             }
             Ok(Given::Idle(wait)) => {
                 let left = self.pauses.left(self.clock.now());
                 if left.is_zero() {
-                    self.release(State::Watching);
+                    self.release(SamplingState::Watching);
                     return None;
                 }
                 Some(wait.min(left))
@@ -137,11 +137,11 @@ impl Sampled {
 
     fn ended(&mut self, end: Result<(), SourceError>) -> Option<Duration> {
         self.end = Some(end);
-        self.release(State::Done);
+        self.release(SamplingState::Done);
         None
     }
 
-    fn release(&mut self, state: State) {
+    fn release(&mut self, state: SamplingState) {
         self.state = state;
         self.samplers.iter_mut().for_each(|sampler| sampler.decide());
     }
@@ -149,10 +149,10 @@ impl Sampled {
     /// Has frames wait as long as they have to; `Some` as with [`Self::hold`].
     fn settle(&mut self) -> Option<Duration> {
         self.kept.forget(std::mem::take(&mut self.given));
-        if self.kept.is_empty() && self.state != State::Holding && self.kept_bytes > 0 {
-            (self.kept, self.kept_bytes) = (Kept::default(), 0);
+        if self.kept.is_empty() && self.state != SamplingState::Holding && self.kept_bytes > 0 {
+            (self.kept, self.kept_bytes) = (HeldFrames::default(), 0);
         }
-        while self.state == State::Holding {
+        while self.state == SamplingState::Holding {
             let wait = self.hold();
             if wait.is_some() {
                 return wait;
@@ -216,10 +216,10 @@ impl Source for Sampled {
             return end.map(|()| Given::End);
         }
         let given = self.source.burst(burst);
-        if self.state == State::Watching {
+        if self.state == SamplingState::Watching {
             let wants_more = show(&mut self.samplers, burst.frames());
             self.samplers.iter_mut().for_each(|sampler| sampler.decide());
-            self.state = if wants_more { State::Watching } else { State::Done };
+            self.state = if wants_more { SamplingState::Watching } else { SamplingState::Done };
         }
         given
     }
@@ -412,7 +412,7 @@ mod tests {
         let samplers: Vec<Box<dyn Sampler>> = vec![Box::new(Counting(3, Arc::clone(&told)))];
         let mut source = Sampled::new(Box::new(script), samplers, Clock::start());
         assert_eq!(source.hold(), None);
-        source.release(State::Watching);
+        source.release(SamplingState::Watching);
         let mut burst = Burst::new();
         assert!(matches!(source.burst(&mut burst), Ok(Given::Frames)));
         assert_eq!(burst.frames().len(), 1);

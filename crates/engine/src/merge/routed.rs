@@ -60,6 +60,6 @@ impl Merge {
             Settled::Ready(frame) => self.send(&[*frame]),
             Settled::Lost => self.part.dropped_at_egress(NO_NEIGHBOUR),
         }
-        self.untold += 1;
+        self.unreported += 1;
     }
 }

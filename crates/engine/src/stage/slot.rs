@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use warpline_nf::{Before, Emit, Emits, Function, Passage};
 use warpline_packet::{
-    Access, Allowed, Field, FieldSet, FoundLists, Instant, Kind, Phase, Returned, Shard,
+    Access, Allowed, BatchKind, Field, FieldSet, FoundLists, Instant, Phase, Returned, Shard,
 };
 
-use super::{Flight, Rooms};
+use super::{BatchInFlight, Rooms};
 use crate::reports::States;
 use crate::routing::Routing;
 use crate::stats::FunctionStats;
@@ -76,7 +76,12 @@ impl Slot {
         }
     }
 
-    pub(super) fn work(&mut self, flights: &mut [Flight], rooms: &mut Rooms, order: &mut Vec<u16>) {
+    pub(super) fn work(
+        &mut self,
+        flights: &mut [BatchInFlight],
+        rooms: &mut Rooms,
+        order: &mut Vec<u16>,
+    ) {
         for flight in flights.iter_mut() {
             self.enter(flight);
             self.begin(flight, rooms);
@@ -90,7 +95,7 @@ impl Slot {
         }
     }
 
-    fn run(&self, flight: &mut Flight, rooms: &mut Rooms) {
+    fn run(&self, flight: &mut BatchInFlight, rooms: &mut Rooms) {
         if let Some(versions) = &mut rooms.versions {
             let rows: Vec<usize> = flight.batch.forward_rows().collect();
             versions.begin(&mut flight.batch, (self.position, Reader::Run), rows.into_iter());
@@ -101,9 +106,9 @@ impl Slot {
     }
 
     /// A phase of its state begins for the packets that were picked.
-    fn begin_phase(&self, reader: Reader, flight: &mut Flight, rooms: &mut Rooms) {
+    fn begin_phase(&self, reader: Reader, flight: &mut BatchInFlight, rooms: &mut Rooms) {
         if let Some(versions) = &mut rooms.versions {
-            let rows = flight.bench.picks.iter().map(|&pick| usize::from(pick));
+            let rows = flight.scratch.picks.iter().map(|&pick| usize::from(pick));
             versions.begin(&mut flight.batch, (self.position, reader), rows);
         }
         let phase = if reader == Reader::Before { Phase::Before } else { Phase::After };
@@ -114,9 +119,9 @@ impl Slot {
         self.access.of(phase, self.function.type_name())
     }
 
-    pub(super) fn enter(&self, flight: &mut Flight) {
+    pub(super) fn enter(&self, flight: &mut BatchInFlight) {
         flight.batch.enter(self.position);
-        flight.bench.made.enter(self.position);
+        flight.scratch.made.enter(self.position);
         flight.batch.take_settled();
         if self.takes_answers {
             flight.batch.resume_answers();
@@ -127,7 +132,7 @@ impl Slot {
     /// the rest, and all if there is no such copy.
     pub(super) fn finish(
         &mut self,
-        flight: &mut Flight,
+        flight: &mut BatchInFlight,
         left: Option<(&Returned<'_>, Option<&FoundLists<'_>>)>,
         rooms: &mut Rooms,
         order: &mut Vec<u16>,
@@ -149,13 +154,13 @@ impl Slot {
         }
         self.end(flight, rooms);
         // The CPU alone takes packets that are made here to the end of the stage.
-        flight.bench.made.leave_from(self.position + 1);
+        flight.scratch.made.leave_from(self.position + 1);
         self.account(flight, rooms, order);
     }
 
     /// Time, and `before`, where a device does the rest. Answers wait: they have no rows in
     /// launches.
-    pub(super) fn begin_apart(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
+    pub(super) fn begin_apart(&mut self, flight: &mut BatchInFlight, rooms: &mut Rooms) {
         self.begin(flight, rooms);
         if self.takes_answers {
             flight.batch.suspend_answers();
@@ -163,7 +168,7 @@ impl Slot {
     }
 
     /// Time, and `before`.
-    pub(super) fn begin(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
+    pub(super) fn begin(&mut self, flight: &mut BatchInFlight, rooms: &mut Rooms) {
         self.stats.packets_in += flight.batch.forward_count() as u64;
         if self.asks_for_frames {
             flight.batch.fetch_frames();
@@ -176,12 +181,12 @@ impl Slot {
             }
         }
         if self.has_before || self.has_after {
-            flight.bench.fill(&flight.batch, self.emits.per_packet > 0);
+            flight.scratch.fill(&flight.batch, self.emits.per_packet > 0);
         }
         if let Some(frames) = &mut rooms.kept {
-            flight.batch.keep_frames(frames, &mut flight.bench.kept);
+            flight.batch.keep_frames(frames, &mut flight.scratch.kept);
         }
-        if let Kind::Tick { now, .. } = flight.batch.kind()
+        if let BatchKind::Tick { now, .. } = flight.batch.kind()
             && self.is_tick_due(now)
         {
             self.tell_time(flight, rooms);
@@ -193,39 +198,40 @@ impl Slot {
         for fetch in [<dyn Before>::fetch, <dyn Before>::fetch_next] {
             for (shard, state) in &self.states {
                 if let Some(before) = &state.before
-                    && flight.bench.has(*shard)
+                    && flight.scratch.has(*shard)
                 {
-                    fetch(&**before, &flight.batch, flight.bench.picks(*shard));
+                    fetch(&**before, &flight.batch, flight.scratch.picks(*shard));
                 }
             }
         }
         for (shard, state) in &mut self.states {
             if let Some(before) = &mut state.before
-                && flight.bench.has(*shard)
+                && flight.scratch.has(*shard)
             {
-                let (picks, mut emit) = flight.bench.of(*shard, (self.emits, &self.passage), rooms);
+                let (picks, mut emit) =
+                    flight.scratch.of(*shard, (self.emits, &self.passage), rooms);
                 before.before(&mut flight.batch, picks, &mut emit);
             }
         }
         rooms.versions.iter_mut().for_each(|versions| versions.end(&mut flight.batch));
     }
 
-    fn end(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
+    fn end(&mut self, flight: &mut BatchInFlight, rooms: &mut Rooms) {
         if self.has_after {
             self.begin_phase(Reader::After, flight, rooms);
             for (shard, state) in &self.states {
                 if let Some(after) = &state.after
-                    && flight.bench.has(*shard)
+                    && flight.scratch.has(*shard)
                 {
-                    after.fetch(&flight.batch, flight.bench.picks(*shard));
+                    after.fetch(&flight.batch, flight.scratch.picks(*shard));
                 }
             }
             for (shard, state) in &mut self.states {
                 if let Some(after) = &mut state.after
-                    && flight.bench.has(*shard)
+                    && flight.scratch.has(*shard)
                 {
                     let (picks, mut emit) =
-                        flight.bench.of(*shard, (self.emits, &self.passage), rooms);
+                        flight.scratch.of(*shard, (self.emits, &self.passage), rooms);
                     after.after(&mut flight.batch, picks, &mut emit);
                 }
             }
@@ -233,7 +239,7 @@ impl Slot {
         }
         flight.batch.leave_phase();
         // The end comes after the last packets: those that functions before this one still made.
-        if flight.batch.kind() == Kind::Finish {
+        if flight.batch.kind() == BatchKind::Finish {
             self.tell_time(flight, rooms);
         }
     }
@@ -247,20 +253,20 @@ impl Slot {
         due.is_some()
     }
 
-    fn tell_time(&mut self, flight: &mut Flight, rooms: &mut Rooms) {
+    fn tell_time(&mut self, flight: &mut BatchInFlight, rooms: &mut Rooms) {
         let number = flight.batch.last_ingress();
         for (shard, state) in &mut self.states {
-            let made = &mut flight.bench.made;
+            let made = &mut flight.scratch.made;
             let Rooms { placer, hasher, .. } = rooms;
             let mut emit = Emit::at_tick(made, placer, hasher, self.emits, number, *shard);
             match flight.batch.kind() {
-                Kind::Packets | Kind::Reload => {}
-                Kind::Tick { now, captured } => {
+                BatchKind::Packets | BatchKind::Reload => {}
+                BatchKind::Tick { now, captured } => {
                     emit.set_captured(captured);
                     state.before.iter_mut().for_each(|half| half.handle_timeout(now, &mut emit));
                     state.after.iter_mut().for_each(|half| half.handle_timeout(now, &mut emit));
                 }
-                Kind::Finish => {
+                BatchKind::Finish => {
                     state.before.iter_mut().for_each(|half| half.finish(&mut emit));
                     state.after.iter_mut().for_each(|half| half.finish(&mut emit));
                 }
@@ -269,23 +275,23 @@ impl Slot {
     }
 
     /// Counts the packets that left the way, then puts each made packet after its cause.
-    fn account(&mut self, flight: &mut Flight, rooms: &mut Rooms, order: &mut Vec<u16>) {
+    fn account(&mut self, flight: &mut BatchInFlight, rooms: &mut Rooms, order: &mut Vec<u16>) {
         if flight.batch.take_settled() > 0 {
             if let Some(frames) = &rooms.kept {
-                flight.batch.restore_dropped(frames, &mut flight.bench.kept);
+                flight.batch.restore_dropped(frames, &mut flight.scratch.kept);
             }
             self.stats.tally(&flight.batch, self.position);
         }
-        if !flight.bench.made.is_empty() || !flight.bench.made.notes().is_empty() {
-            self.stats.generated += flight.bench.made.len() as u64;
+        if !flight.scratch.made.is_empty() || !flight.scratch.made.notes().is_empty() {
+            self.stats.generated += flight.scratch.made.len() as u64;
             if let Some(routing) = &self.routing {
-                flight.bench.made.start_paths(routing.start(self.position));
+                flight.scratch.made.start_paths(routing.start(self.position));
             }
-            rooms.versions.iter_mut().for_each(|versions| versions.made(&flight.bench.made));
-            let fits = flight.batch.merge(&mut flight.bench.made, order);
+            rooms.versions.iter_mut().for_each(|versions| versions.made(&flight.scratch.made));
+            let fits = flight.batch.merge(&mut flight.scratch.made, order);
             debug_assert!(fits, "a batch has slots for all that its chain may make of it");
         }
-        flight.bench.made.clear();
+        flight.scratch.made.clear();
         if self.takes_answers {
             flight.batch.suspend_answers();
         }

@@ -10,10 +10,10 @@ type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 /// See the module.
 pub(super) struct Gate {
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
 }
 
-struct State {
+struct GateState {
     arbiter: Arbiter,
     members: Vec<Member>,
 }
@@ -35,7 +35,7 @@ impl Gate {
         let arbiter = Arbiter::new(sharing, slots)?;
         let member = |quota| Member { streams: 0, quota, memory_peak: 0 };
         let members = quotas.map(member).collect();
-        Ok(Self { clock, state: Mutex::new(State { arbiter, members }) })
+        Ok(Self { clock, state: Mutex::new(GateState { arbiter, members }) })
     }
 
     /// The evidence, and the most memory of each tenant.
@@ -46,7 +46,7 @@ impl Gate {
     }
 
     /// The state, and the time.
-    fn state(&self) -> (MutexGuard<'_, State>, u64) {
+    fn state(&self) -> (MutexGuard<'_, GateState>, u64) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Time is read under the lock, so that the arbiter never sees it step back.
         let now = (self.clock)();

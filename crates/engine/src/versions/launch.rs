@@ -6,7 +6,7 @@ use core::ops::Range;
 use warpline_packet::{Batch, Field, FieldSet, ReadWrite, Returned};
 
 use super::phases::start_of;
-use super::record::{Place, Record};
+use super::record::{Holder, Record};
 use super::trace::Act;
 use super::{Key, Reader, Versions, key_of};
 
@@ -56,8 +56,8 @@ impl Versions {
     fn ran(&mut self, room: Key, position: u8, launch: &Launched<'_>) {
         let ReadWrite { reads, writes } = self.functions[usize::from(position)].kernels;
         let (frame, table) = match launch.mirror {
-            Some(number) => (Place::Mirror(number.into()), Place::TableThere),
-            None => (Place::Host, Place::Table),
+            Some(number) => (Holder::Mirror(number.into()), Holder::TableThere),
+            None => (Holder::Host, Holder::Table),
         };
         let in_frame = FieldSet::FRAME & !launch.staged;
         for (place, own) in [(frame, in_frame), (table, !in_frame)] {
@@ -93,17 +93,17 @@ impl Versions {
             // An earlier function let the packet pass on the host after the kernels ran. The
             // verdict of these is added to its own, which stays the newest.
             let has = |place| record.current(place).contains(Field::Verdict);
-            let was_passed = has(Place::Host) && !has(Place::Table);
+            let was_passed = has(Holder::Host) && !has(Holder::Table);
             let verdict = FieldSet::of(&[Field::Verdict]);
             let taken = if was_passed { fields & !verdict } else { fields | verdict };
-            record.copy(Place::Table, Place::Host, taken & !FieldSet::FRAME);
+            record.copy(Holder::Table, Holder::Host, taken & !FieldSet::FRAME);
         }
     }
 
     fn taken(&mut self, batch: &Batch, rows: impl Iterator<Item = usize>, fields: FieldSet) {
         for row in rows {
             if let Some(record) = self.records.get_mut(&key_of(batch, row)) {
-                record.copy(Place::Table, Place::Host, fields);
+                record.copy(Holder::Table, Holder::Host, fields);
             }
         }
     }
@@ -118,30 +118,30 @@ fn copied(
     (room, own, version): (&Range<usize>, &Range<usize>, u8),
     kept: &mut FieldSet,
 ) {
-    let Some(mirror) = launch.mirror.map(|number| Place::Mirror(number.into())) else {
+    let Some(mirror) = launch.mirror.map(|number| Holder::Mirror(number.into())) else {
         if let Act::Filled(fields) = act {
-            record.copy(Place::Host, Place::Table, *fields);
+            record.copy(Holder::Host, Holder::Table, *fields);
         }
         return;
     };
     let frame = FieldSet::FRAME;
     match act {
-        Act::Filled(fields) => record.copy(Place::Host, Place::Table, *fields),
-        Act::RoomsThere(bytes) if bytes.has(own) => record.copy(Place::Host, mirror, frame),
-        Act::RoomsBack(bytes) if bytes.touches(room) => record.copy(mirror, Place::Host, frame),
-        Act::Pulled(_) => record.copy(Place::Host, mirror, frame),
-        Act::Pushed => record.copy(mirror, Place::Host, frame),
+        Act::Filled(fields) => record.copy(Holder::Host, Holder::Table, *fields),
+        Act::RoomsThere(bytes) if bytes.has(own) => record.copy(Holder::Host, mirror, frame),
+        Act::RoomsBack(bytes) if bytes.touches(room) => record.copy(mirror, Holder::Host, frame),
+        Act::Pulled(_) => record.copy(Holder::Host, mirror, frame),
+        Act::Pushed => record.copy(mirror, Holder::Host, frame),
         Act::TableThere(fields) => {
-            record.copy(Place::Table, Place::TableThere, fields.of(version));
+            record.copy(Holder::Table, Holder::TableThere, fields.of(version));
         }
         Act::TableBack(fields) => {
-            record.copy(Place::TableThere, Place::Table, fields.of(version));
+            record.copy(Holder::TableThere, Holder::Table, fields.of(version));
         }
-        Act::Unpacked(fields) => record.copy(Place::Host, Place::TableThere, *fields),
-        Act::Put(fields) => record.copy(Place::TableThere, mirror, *fields),
-        Act::Took(fields) => record.copy(mirror, Place::TableThere, *fields),
-        Act::Kept(fields) => *kept = record.current(Place::Host) & *fields,
-        Act::Restored(fields) => record.set(Place::Host, *fields, *kept),
+        Act::Unpacked(fields) => record.copy(Holder::Host, Holder::TableThere, *fields),
+        Act::Put(fields) => record.copy(Holder::TableThere, mirror, *fields),
+        Act::Took(fields) => record.copy(mirror, Holder::TableThere, *fields),
+        Act::Kept(fields) => *kept = record.current(Holder::Host) & *fields,
+        Act::Restored(fields) => record.set(Holder::Host, *fields, *kept),
         Act::RoomsThere(_) | Act::RoomsBack(_) | Act::Ran(_) => {}
     }
 }

@@ -23,10 +23,10 @@ mod tests;
 use std::collections::HashMap;
 
 use warpline_nf::Function;
-use warpline_packet::{Access, Batch, Field, FieldSet, Kind, ReadWrite, Verdict};
+use warpline_packet::{Access, Batch, BatchKind, Field, FieldSet, ReadWrite, Verdict};
 
 use self::phases::Began;
-use self::record::{Place, Record};
+use self::record::{Holder, Record};
 use crate::Deployment;
 
 pub(crate) use self::launch::Launched;
@@ -115,7 +115,7 @@ impl Versions {
 
     /// The lane gets a batch from ingress.
     pub(crate) fn arrive(&mut self, batch: &Batch) {
-        if batch.kind() != Kind::Packets {
+        if batch.kind() != BatchKind::Packets {
             self.announced.push(batch.last_ingress());
         }
         self.add(batch, false);
@@ -138,7 +138,7 @@ impl Versions {
         for row in 0..batch.len() {
             let room = key_of(batch, row);
             if matches!(batch.packet(row).verdict(), Verdict::Forward | Verdict::Return) {
-                self.check(room, (self.functions.len(), Reader::Output), Place::Host, SENT);
+                self.check(room, (self.functions.len(), Reader::Output), Holder::Host, SENT);
             }
             self.records.remove(&room);
         }
@@ -148,7 +148,7 @@ impl Versions {
     pub(crate) fn read(&mut self, batch: &Batch, by: (u8, Reader), fields: FieldSet) {
         for row in batch.forward_rows() {
             let by = (usize::from(by.0), by.1);
-            self.check(key_of(batch, row), by, Place::Host, fields);
+            self.check(key_of(batch, row), by, Holder::Host, fields);
         }
     }
 
@@ -170,7 +170,7 @@ impl Versions {
     }
 
     /// Looks whether a place has the newest version of `fields`.
-    fn check(&mut self, room: Key, (at, phase): (usize, Reader), place: Place, fields: FieldSet) {
+    fn check(&mut self, room: Key, (at, phase): (usize, Reader), place: Holder, fields: FieldSet) {
         let Some(record) = self.records.get(&room) else { return };
         // An empty room has no byte that could be stale.
         let fields = if room.1.is_some() { fields & !FieldSet::FRAME } else { fields };
@@ -180,10 +180,10 @@ impl Versions {
         let function = self.functions.get(at);
         let device = function.map_or("", |own| own.device.as_str());
         let named = |place| match place {
-            Place::Host => "the host".into(),
-            Place::Mirror(number) => self.mirrors[number].clone(),
-            Place::Table => "the host, in the launch's table".into(),
-            Place::TableThere => format!("{device}, in the launch's table"),
+            Holder::Host => "the host".into(),
+            Holder::Mirror(number) => self.mirrors[number].clone(),
+            Holder::Table => "the host, in the launch's table".into(),
+            Holder::TableThere => format!("{device}, in the launch's table"),
         };
         let found = StaleRead {
             packet: record.ingress - earlier as u64,

@@ -3,7 +3,7 @@
 use warpline_packet::fields_at::fields_at;
 use warpline_packet::{Batch, Field, FieldSet, Headers, LinkType, ReadWrite};
 
-use super::record::{Place, Record};
+use super::record::{Holder, Record};
 use super::{Key, Reader, Versions, key_of};
 
 /// A packet as it was when a phase began.
@@ -34,7 +34,7 @@ impl Versions {
             let began = Began::new(batch, row, writes & !rare);
             // A written field may keep its value.
             let needs = reads | began.writes;
-            self.check(began.room, (position.into(), phase), Place::Host, needs);
+            self.check(began.room, (position.into(), phase), Holder::Host, needs);
             self.began.push(began);
         }
     }
@@ -47,7 +47,7 @@ impl Versions {
             if room == began.room {
                 let writes = began.writes | began.changed(batch);
                 if let Some(record) = self.records.get_mut(&room) {
-                    record.write(Place::Host, writes);
+                    record.write(Holder::Host, writes);
                 }
             } else if let Some(old) = self.records.remove(&began.room) {
                 let record = Record::new(old.ingress, old.is_made, self.mirrors.len());

@@ -4,7 +4,7 @@ use warpline_packet::{Field, FieldSet};
 
 /// A place that holds fields of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Holder {
     /// The batch, and the packet's room in the lane's memory.
     Host,
     /// The room in the mirror of this number.
@@ -47,38 +47,38 @@ impl Record {
     }
 
     /// The fields that are current in a place.
-    pub(super) fn current(&self, place: Place) -> FieldSet {
+    pub(super) fn current(&self, place: Holder) -> FieldSet {
         match place {
-            Place::Host => self.host,
-            Place::Table => self.table,
-            Place::TableThere => self.table_there,
-            Place::Mirror(number) => self.mirrors.get(number).copied().unwrap_or_default(),
+            Holder::Host => self.host,
+            Holder::Table => self.table,
+            Holder::TableThere => self.table_there,
+            Holder::Mirror(number) => self.mirrors.get(number).copied().unwrap_or_default(),
         }
     }
 
-    fn current_mut(&mut self, place: Place) -> Option<&mut FieldSet> {
+    fn current_mut(&mut self, place: Holder) -> Option<&mut FieldSet> {
         match place {
-            Place::Host => Some(&mut self.host),
-            Place::Table => Some(&mut self.table),
-            Place::TableThere => Some(&mut self.table_there),
-            Place::Mirror(number) => self.mirrors.get_mut(number),
+            Holder::Host => Some(&mut self.host),
+            Holder::Table => Some(&mut self.table),
+            Holder::TableThere => Some(&mut self.table_there),
+            Holder::Mirror(number) => self.mirrors.get_mut(number),
         }
     }
 
     /// `fields` were copied: a stale field is as stale where it was copied to.
-    pub(super) fn copy(&mut self, from: Place, to: Place, fields: FieldSet) {
+    pub(super) fn copy(&mut self, from: Holder, to: Holder, fields: FieldSet) {
         self.set(to, fields, self.current(from));
     }
 
     /// `fields` of a place were put aside when these of them were `current`.
-    pub(super) fn set(&mut self, place: Place, fields: FieldSet, current: FieldSet) {
+    pub(super) fn set(&mut self, place: Holder, fields: FieldSet, current: FieldSet) {
         if let Some(own) = self.current_mut(place) {
             *own = *own & !fields | current & fields;
         }
     }
 
     /// `fields` were written: every other place has an older version.
-    pub(super) fn write(&mut self, place: Place, fields: FieldSet) {
+    pub(super) fn write(&mut self, place: Holder, fields: FieldSet) {
         let tables = [&mut self.host, &mut self.table, &mut self.table_there];
         tables.into_iter().chain(&mut self.mirrors).for_each(|own| *own = *own & !fields);
         self.set(place, fields, fields);
@@ -90,12 +90,12 @@ impl Record {
     }
 
     /// The first of `fields` that is stale in a place, and where it is current.
-    pub(super) fn stale(&self, place: Place, fields: FieldSet) -> Option<(Field, Option<Place>)> {
+    pub(super) fn stale(&self, place: Holder, fields: FieldSet) -> Option<(Field, Option<Holder>)> {
         let field = (fields & !self.current(place)).iter().next()?;
-        let mirrors = (0..self.mirrors.len()).map(Place::Mirror);
-        let mut all = [Place::Host].into_iter().chain(mirrors).chain(TABLES);
+        let mirrors = (0..self.mirrors.len()).map(Holder::Mirror);
+        let mut all = [Holder::Host].into_iter().chain(mirrors).chain(TABLES);
         Some((field, all.find(|&place| self.current(place).contains(field))))
     }
 }
 
-const TABLES: [Place; 2] = [Place::TableThere, Place::Table];
+const TABLES: [Holder; 2] = [Holder::TableThere, Holder::Table];

@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 use warpline_device::{Wrapped, apart};
 use warpline_nf::{Before, Emit, Emits, Function, State, StateHalf};
 use warpline_packet::{Access, Batch, Field, FieldSet, ReadWrite, Shard};
-use warpline_sched::Mode;
+use warpline_sched::{Aim, Mode};
 
 use super::Reader;
 use crate::common::frames::Input;
-use crate::common::ports::{Frames, Kept};
+use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, run_ports};
 use crate::common::talk::Talk;
@@ -67,7 +67,7 @@ fn run(deployment: Deployment, settings: Settings, inputs: &[Input]) -> Outcome 
         deployment,
         settings,
         Frames::new(inputs),
-        Kept::default(),
+        SentFrames::default(),
         Arc::new(Control::default()),
     )
 }
@@ -83,6 +83,7 @@ struct Mutant {
 
 const ADAPTIVE: PlanOptions = PlanOptions {
     mode: Mode::Adaptive,
+    aim: Aim::TIME,
     packet_len: 1400,
     recoverable: false,
     frames_by: FramesBy::Copies,

@@ -132,17 +132,17 @@ impl Made {
 /// The half before: keeps a packet.
 #[derive(Default)]
 struct Keeper {
-    kept: Kept,
+    kept: KeptFrame,
     made: Made,
 }
 
-struct Kept {
+struct KeptFrame {
     bytes: [u8; KEPT_LEN_MAX],
     len: Option<usize>,
     since: Instant,
 }
 
-impl Default for Kept {
+impl Default for KeptFrame {
     fn default() -> Self {
         Self { bytes: [0; KEPT_LEN_MAX], len: None, since: Instant::ZERO }
     }

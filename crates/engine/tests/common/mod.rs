@@ -8,6 +8,7 @@ pub(crate) mod form_files;
 pub(crate) mod forms;
 pub(crate) mod frames;
 pub(crate) mod grow;
+pub(crate) mod moving;
 pub(crate) mod nat_like;
 pub(crate) mod noter;
 pub(crate) mod ports;

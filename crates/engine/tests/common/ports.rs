@@ -122,7 +122,7 @@ pub(crate) type Dropped = Arc<Mutex<Vec<(Sent, String)>>>;
 
 /// Keeps frames where a test can see them.
 #[derive(Clone, Default)]
-pub(crate) struct Kept {
+pub(crate) struct SentFrames {
     pub(crate) sent: Arc<Mutex<Vec<Sent>>>,
     /// Packets that were not sent, and why, if it asks for those.
     pub(crate) dropped: Option<Dropped>,
@@ -136,7 +136,7 @@ pub(crate) struct Kept {
     pub(crate) slow: Duration,
 }
 
-impl Sink for Kept {
+impl Sink for SentFrames {
     fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
         self.taken += 1;
         if !self.slow.is_zero() && self.taken.is_multiple_of(64) {

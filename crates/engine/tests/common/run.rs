@@ -5,10 +5,11 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use warpline_engine::{Control, Deployment, Ports, Report, Settings, run};
+use warpline_io::Source;
 use warpline_nf::Table;
 
 use super::frames::{Input, flow_of};
-use super::ports::{Frames, Kept, Sent};
+use super::ports::{Frames, Sent, SentFrames};
 use super::{Spec, deploy};
 
 /// A run that takes longer hangs; `SPINE_PATIENCE_S` overrides this.
@@ -102,12 +103,13 @@ pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 
 /// Runs a chain from `source` to `sink` and checks the balance.
 pub(crate) fn run_ports(
-    deployment: Deployment,
+    deployment: impl Into<Arc<Deployment>>,
     settings: Settings,
-    source: Frames,
-    sink: Kept,
+    source: impl Source + 'static,
+    sink: SentFrames,
     control: Arc<Control>,
 ) -> Outcome {
+    let deployment = deployment.into();
     let (sent, dropped) = (Arc::clone(&sink.sent), sink.dropped.clone().unwrap_or_default());
     let report = in_time(move || {
         let ports = Ports::Shared(Box::new(source), Box::new(sink));
@@ -128,8 +130,12 @@ pub(crate) fn run_specs(specs: &[Spec], settings: Settings, inputs: &[Input]) ->
 }
 
 /// Runs a chain over `inputs`, all of them.
-pub(crate) fn run_whole(deployment: Deployment, settings: Settings, inputs: &[Input]) -> Outcome {
-    run_into(deployment, settings, inputs, Kept::default())
+pub(crate) fn run_whole(
+    deployment: impl Into<Arc<Deployment>>,
+    settings: Settings,
+    inputs: &[Input],
+) -> Outcome {
+    run_into(deployment, settings, inputs, SentFrames::default())
 }
 
 /// The same, with a sink that is shown what is dropped.
@@ -139,14 +145,19 @@ pub(crate) fn run_showing_drops(
     inputs: &[Input],
 ) -> Outcome {
     deployment.show_drops();
-    let sink = Kept { dropped: Some(Arc::default()), ..Kept::default() };
+    let sink = SentFrames { dropped: Some(Arc::default()), ..SentFrames::default() };
     let outcome = run_into(deployment, settings, inputs, sink);
     let packets = &outcome.report.part.packets;
     assert_eq!(outcome.dropped.len() as u64, packets.dropped + packets.malformed);
     outcome
 }
 
-fn run_into(deployment: Deployment, settings: Settings, inputs: &[Input], sink: Kept) -> Outcome {
+fn run_into(
+    deployment: impl Into<Arc<Deployment>>,
+    settings: Settings,
+    inputs: &[Input],
+    sink: SentFrames,
+) -> Outcome {
     let control = Arc::new(Control::default());
     let watched = Arc::clone(&control);
     let outcome = run_ports(deployment, settings, Frames::new(inputs), sink, control);
@@ -203,7 +214,7 @@ pub(crate) fn check_functions(outcome: &Outcome, specs: &[Spec]) {
         assert_eq!(function.generated, made);
         assert_eq!(outcome.counter(place, "refused"), 0, "function {place} of {specs:?}");
         assert_eq!(outcome.counter(place, "mismatches"), 0, "function {place} of {specs:?}");
-        assert_eq!(outcome.counter(place, "kept"), 0, "the end was told to every shard");
+        assert_eq!(outcome.counter(place, "kept"), 0, "every shard was closed");
     }
 }
 

@@ -42,6 +42,7 @@ pub(crate) const LAUNCHES: LaunchOptions = LaunchOptions {
     sync: false,
     graphs: false,
     timeout: PATIENCE,
+    lanes: usize::MAX,
 };
 
 /// The chain's functions in turn on one device and another. Nothing is copied between those that

@@ -11,7 +11,7 @@ use warpline_engine::{
     Control, FramesBy, LaunchOptions, PlanOptions, Ports, Settings, StartError, run,
 };
 
-use crate::common::ports::{Frames, Kept};
+use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{forms, run_forms};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::crossings::{CHAINS, bare, deploy_names, input_for, plans, with_errors_again};
@@ -136,7 +136,7 @@ fn a_device_that_does_not_reach_the_host_is_told_at_the_start() {
         let Err(StartError::Device(name, why)) = &told else { panic!("{told:?}") };
         assert_eq!(name, "0-router-plain");
         assert!(why.to_string().contains("fake does not reach the host's memory"), "{why}");
-        let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
+        let ports = Ports::Shared(Box::new(Frames::default()), Box::new(SentFrames::default()));
         let refused = run(&deployment, &Settings::default(), ports, &Control::default());
         assert_eq!(refused.err(), told.err());
     }

@@ -9,7 +9,7 @@ use warpline_engine::{Chain, Control, Deployment, LaunchOptions, Ports, Settings
 use warpline_nf::{Function, Kernels};
 use warpline_packet::{Access, Batch};
 
-use crate::common::ports::{Frames, Kept};
+use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::forms;
 use crate::placed::{copies, deploy_on, devices};
 
@@ -87,7 +87,7 @@ fn tables_that_were_measured_are_not_built_again() {
     let deployment = Deployment::new(Arc::new(chain), first.sites().to_vec());
     let settings = Settings::default();
     assert_eq!(demands([(&deployment, &settings)]).len(), 1);
-    let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
+    let ports = Ports::Shared(Box::new(Frames::default()), Box::new(SentFrames::default()));
     run(&deployment, &settings, ports, &Control::default()).expect("a chain that starts");
     assert_eq!(built.load(Ordering::Relaxed), 1);
 }

@@ -16,7 +16,7 @@ use warpline_sched::Mode;
 
 use crate::common::forms::Form;
 use crate::common::frames::Input;
-use crate::common::ports::{Frames, Kept};
+use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{deploy_forms, forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
@@ -194,7 +194,7 @@ fn a_device_that_can_not_be_used_is_told_at_the_start() {
     let start_with = |device: Faulty, launches| {
         let device: Arc<dyn Device> = Arc::new(device);
         let deployment = deploy_on(&forms, &device, launches);
-        let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
+        let ports = Ports::Shared(Box::new(Frames::default()), Box::new(SentFrames::default()));
         run(&deployment, &settings(), ports, &Control::default()).expect_err("it can't start")
     };
     let start = |device| start_with(device, launches());

@@ -12,7 +12,7 @@ use crate::failures::loading;
 use crate::placed::{deploy_on, devices};
 
 #[derive(Default)]
-struct Kept {
+struct WorkLog {
     works: u64,
     copied: Vec<(Slice, Vec<u8>)>,
 }
@@ -22,7 +22,7 @@ struct KeepingStream {
     inner: Box<dyn Stream>,
     /// How many works are kept.
     first: u64,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<WorkLog>>,
 }
 
 impl Stream for KeepingStream {
@@ -64,7 +64,7 @@ fn read(device: &dyn Device, from: Slice) -> Vec<u8> {
 fn tables_are_zeroed_before_their_memory_is_given_back() {
     for inner in devices() {
         let forms = forms(&["seal", "router-plain"]);
-        let kept: Arc<Mutex<Kept>> = Arc::default();
+        let kept: Arc<Mutex<WorkLog>> = Arc::default();
         let (first, keeper) = (loading(&forms), Arc::clone(&kept));
         let device = Wrapped::new(&inner).with_streams(move |inner| {
             Box::new(KeepingStream { inner, first, kept: Arc::clone(&keeper) })

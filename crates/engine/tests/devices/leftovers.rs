@@ -86,6 +86,29 @@ fn packets_that_leave_the_way_are_fetched() {
     }
 }
 
+/// Where a lane has the last of these functions on its CPU, it leaves nothing on the device.
+#[test]
+fn lanes_apart_from_the_device_lose_nothing() {
+    for device in devices().iter().filter(|device| copies(device)) {
+        let mut left = 0;
+        for &(names, packet_len) in CHAINS {
+            let inputs = input_for(names, 300);
+            let reference = run_forms(&bare(names), Settings::default(), &inputs).summary();
+            let plan = plan(Mode::Adaptive, packet_len, false);
+            let deployment = deploy_names(names, device, default(), plan);
+            left += usize::from(leaves(&deployment));
+            let mut sites = deployment.sites().to_vec();
+            let last = sites.iter_mut().rev().find_map(|site| site.on_device.as_mut());
+            last.expect("a function on the device").launches.lanes = 1;
+            let settings = Settings { lanes: 3, slabs: 6, ..Settings::default() };
+            let outcome = run_whole(deployment.on_sites(sites), settings, &inputs);
+            let what = format!("{names:?} on {}", device.description().id);
+            assert_same(&reference, &outcome.summary(), &what);
+        }
+        assert!(left >= 2, "{left} plans leave fields");
+    }
+}
+
 /// Packets that were dropped as their device was lost, of all functions.
 fn lost(outcome: &Outcome) -> u64 {
     let functions = outcome.report.part.functions.iter();

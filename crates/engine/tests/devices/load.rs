@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use warpline_device::Device;
 use warpline_engine::{
-    Chain, Control, Deployment, Instance, LaunchOptions, OnDevice, Place, Ports, PressureOptions,
-    Settings, SharedDevice, Site, Streams, Tenant, run,
+    Chain, Control, Deployment, Instance, LaunchOptions, OnDevice, Place, PressureOptions,
+    Settings, SharedDevice, Site, Streams, Tenant,
 };
 use warpline_io::{Next, Source, SourceError};
 use warpline_packet::LinkType;
@@ -17,9 +17,9 @@ use warpline_sched::{PauseMode, Policy, Sharing, Watermarks};
 use warpline_testkit::busy::{BUSY, Busy, BusyDevice, Costs};
 
 use crate::common::frames::{Input, START_NANOS};
-use crate::common::ports::{Frames, Kept};
+use crate::common::ports::{Frames, SentFrames};
 use crate::common::random::config;
-use crate::common::run::{Outcome, check_balance, in_time};
+use crate::common::run::{Outcome, run_ports};
 use crate::routed::routes;
 use crate::same::PATIENCE;
 
@@ -140,17 +140,9 @@ fn run_case(case: &Case) -> Option<(Outcome, Vec<String>)> {
     let (lanes, batch_packets) = case.shape;
     let settings =
         Settings { lanes, batch_packets, slabs: 2, pressure: case.pressure, ..Settings::default() };
-    let sink = Kept::default();
-    let sent = Arc::clone(&sink.sent);
     let control = Arc::new(Control::default());
-    let own = Arc::clone(&control);
-    let report = in_time(move || {
-        let ports = Ports::Shared(Box::new(source), Box::new(sink));
-        run(&deployment, &settings, ports, &own).expect("a chain that starts")
-    });
-    let sent = std::mem::take(&mut *sent.lock().expect("sent"));
-    let outcome = Outcome { sent, dropped: Vec::new(), report };
-    check_balance(&outcome);
+    let outcome =
+        run_ports(deployment, settings, source, SentFrames::default(), Arc::clone(&control));
     Some((outcome, control.take_news()))
 }
 

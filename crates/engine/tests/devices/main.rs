@@ -14,8 +14,10 @@ mod failures;
 mod findings;
 mod keys;
 mod late;
+mod launch_sizes;
 mod leftovers;
 mod load;
+mod moves;
 mod placed;
 mod plans;
 mod predicted;
@@ -50,6 +52,7 @@ fn chains_are_the_same_over_stubs() {
             "drops::",
             "findings::findings",
             "two_places::",
+            "moves::a_chain",
         ],
         &alone,
     );

@@ -141,7 +141,7 @@ fn a_launch_has_a_row_and_a_fallback() {
     }
     assert!(router.fallback.contains(Field::Ttl) && FieldSet::FRAME.covers(router.fallback));
     assert!(digest.fallback.contains(Field::Payload));
-    assert!(router.before.needs.is_empty(), "it does nothing in front of its kernel");
+    assert!(router.before.needs.is_empty(), "`before` needs no field");
     assert!(monitor.fallback.is_empty() && monitor.row.there + monitor.row.back == 0.0);
 }
 

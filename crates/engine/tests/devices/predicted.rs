@@ -47,24 +47,24 @@ fn frames(ethertype: u16) -> Vec<Input> {
 }
 
 /// Of a plan's step: bytes that the plan has, and what was counted.
-struct Step {
+struct StepBytes {
     planned: [f64; 2],
     counted: Transfers,
 }
 
 /// The steps of a run, and how many packets they had. Each function is a stage's only one.
-fn steps(names: &[&str], mode: Mode, inputs: &[Input]) -> Option<Vec<Step>> {
+fn steps(names: &[&str], mode: Mode, inputs: &[Input]) -> Option<Vec<StepBytes>> {
     let plan = PlanOptions { mode, packet_len: LEN as u32, ..PlanOptions::default() };
     let deployment = deploy_names(names, &apart(&host()?), default(), plan);
     let planned = planned(&deployment, plan);
     let made = planned.problem.plan(mode).expect("a link");
     let outcome = run_whole(deployment, Settings::default(), inputs);
     let functions = &outcome.report.part.functions;
-    let of = |step: &warpline_sched::Step| {
+    let of = |step: &warpline_sched::PlanStep| {
         let position = planned.positions[step.function].start;
         assert_eq!(functions[position].packets_in, inputs.len() as u64, "{names:?}");
         let planned = [step.to_device.bytes, step.to_host.bytes];
-        Step { planned, counted: functions[position].transfers }
+        StepBytes { planned, counted: functions[position].transfers }
     };
     Some(made.steps.iter().map(of).collect())
 }
@@ -73,9 +73,9 @@ fn assert_near(one: f64, other: f64, what: &str) {
     assert!((one - other).abs() <= other / 100.0, "{what}: {one}, expected {other}");
 }
 
-fn check(names: &[&str], mode: Mode, inputs: &[Input]) -> Option<Vec<Step>> {
+fn check(names: &[&str], mode: Mode, inputs: &[Input]) -> Option<Vec<StepBytes>> {
     let steps = steps(names, mode, inputs)?;
-    for (at, Step { planned, counted }) in steps.iter().enumerate() {
+    for (at, StepBytes { planned, counted }) in steps.iter().enumerate() {
         let predicted = [counted.predicted_to_device_bytes, counted.predicted_to_host_bytes];
         for (predicted, planned) in predicted.into_iter().zip(planned) {
             let what = format!("{names:?}, {mode:?}, step {at}, {counted:?}");
@@ -99,7 +99,7 @@ fn the_plan_has_the_bytes_that_cross() {
     ] {
         for mode in Mode::ALL {
             let Some(steps) = check(names, mode, &inputs) else { return };
-            for Step { counted, .. } in steps {
+            for StepBytes { counted, .. } in steps {
                 assert!(counted.are_as_predicted(), "{names:?}, {mode:?}: {counted:?}");
             }
         }
@@ -111,7 +111,7 @@ fn the_plan_has_the_bytes_that_cross() {
 fn frames_that_stay_shorter_than_planned_change_no_prediction() {
     for names in [&["@seal"][..], &["@balancer-ipip"]] {
         let Some(steps) = check(names, Mode::ShareAll, &frames(NO_IP)) else { return };
-        for Step { counted, .. } in steps {
+        for StepBytes { counted, .. } in steps {
             let [there, back] = counted.on_the_way();
             assert_near(there as f64, counted.predicted_to_device_bytes as f64, names[0]);
             assert!(back < counted.predicted_to_host_bytes, "{names:?}: {counted:?}");

@@ -236,8 +236,14 @@ fn launches() -> impl Strategy<Value = LaunchOptions> {
             sync,
             graphs,
             timeout: PATIENCE,
+            lanes: usize::MAX,
         },
     )
+}
+
+/// Lanes that use the device of a function; all of them in half of the cases.
+pub(crate) fn device_lanes() -> impl Strategy<Value = usize> {
+    prop_oneof![Just(usize::MAX), 0usize..4]
 }
 
 proptest! {
@@ -252,6 +258,7 @@ proptest! {
         (seed, odd, count) in (any::<u64>(), 0usize..40, 0usize..800),
         (mode, packet_len) in (prop::sample::select(&Mode::ALL[..]), 42u32..2000),
         recoverable in prop::bool::weighted(0.3),
+        device_lanes in prop::collection::vec(device_lanes(), 6),
     ) {
         let devices = devices();
         let form = |at: usize| *FORMS.iter().chain(NARROW).nth(at).expect("a form");
@@ -259,7 +266,7 @@ proptest! {
         let on = |place: usize| {
             let device = Arc::clone(devices.get(picks[place].1)?);
             let graphs = launches.graphs && device.description().has_graphs;
-            let launches = LaunchOptions { graphs, ..launches };
+            let launches = LaunchOptions { graphs, lanes: device_lanes[place], ..launches };
             Some(OnDevice { device, launches, is_required: true })
         };
         let Ok(mut deployment) = try_deploy_on(&forms, &[], on) else { return Ok(()) };
@@ -269,7 +276,8 @@ proptest! {
         let reference = run_forms(&forms, Settings::default(), &inputs);
         let settings = Settings { lanes, batch_packets: batch, ..Settings::default() };
         let outcome = run_whole(deployment, settings, &inputs);
-        let what = format!("{picks:?} {launches:?} {mode:?} {packet_len} {recoverable}");
+        let what =
+            format!("{picks:?} {launches:?} {mode:?} {packet_len} {recoverable} {device_lanes:?}");
         prop_assert!(told(&outcome).is_empty(), "{what}");
         assert_same(&reference.summary(), &outcome.summary(), &what);
     }

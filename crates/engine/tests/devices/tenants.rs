@@ -1,7 +1,7 @@
 //! Chains of several tenants on one device, beside each other: each sends the packets that it sends
 //! alone, whatever the policy, and whatever happens to the others.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use warpline_sched::{Policy, Sharing};
 
 use crate::common::forms::Form;
 use crate::common::frames::Input;
-use crate::common::ports::{Frames, Kept};
+use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
@@ -36,6 +36,7 @@ const LAUNCHES: LaunchOptions = LaunchOptions {
     sync: false,
     graphs: false,
     timeout: PATIENCE,
+    lanes: usize::MAX,
 };
 
 fn shared(policy: Policy, memory: Option<u64>) -> SharedDevice {
@@ -123,6 +124,30 @@ fn a_tenant_whose_launch_hangs_stops_no_other() {
     }
 }
 
+/// Only one of two stages on a shared device makes the lane wait for its launches.
+#[test]
+fn a_stage_that_waits_lets_the_others_have_their_turn() {
+    let Some(host) = host() else { return };
+    let (forms, inputs) = input(2);
+    let reference = run_forms(&forms, settings(), &inputs).summary();
+    for (policy, waiting) in Policy::ALL.into_iter().flat_map(|one| [(one, 0), (one, 1)]) {
+        let device = shared(policy, None).seat(0, apart(&host));
+        let (done, ended) = mpsc::channel();
+        // A lane that waits for its own other stage never ends.
+        thread::spawn(move || {
+            let on = |position| {
+                let launches = LaunchOptions { sync: position == waiting, ..LAUNCHES };
+                Some(OnDevice { device: Arc::clone(&device), launches, is_required: true })
+            };
+            let (forms, inputs) = input(2);
+            let deployment = try_deploy_on(&forms, &[0, 1], on).expect("a deployment");
+            let _ = done.send(run_whole(deployment, settings(), &inputs).summary());
+        });
+        let outcome = ended.recv_timeout(Duration::from_secs(60)).expect("the run ends");
+        assert_same(&reference, &outcome, &format!("{policy:?}, {waiting}"));
+    }
+}
+
 #[test]
 fn a_chain_beyond_its_quota_can_not_start() {
     let Some(host) = host() else { return };
@@ -132,7 +157,7 @@ fn a_chain_beyond_its_quota_can_not_start() {
     let on =
         |_| Some(OnDevice { device: Arc::clone(&device), launches: LAUNCHES, is_required: true });
     let deployment = try_deploy_on(&forms, &[], on).expect("a chain");
-    let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
+    let ports = Ports::Shared(Box::new(Frames::default()), Box::new(SentFrames::default()));
     let refused = run(&deployment, &settings(), ports, &Control::default()).expect_err("a refusal");
     let StartError::Device(_, why) = refused else { panic!("{refused}") };
     assert!(why.to_string().contains("memory"), "{why}");

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_device::{Device, Failure};
-use warpline_engine::{Chain, Control, Deployment, Ports, Settings, Successor, run};
+use warpline_engine::{Chain, Control, Deployment, Settings, Successor};
 use warpline_io::{Next, Source, SourceError};
 
-use crate::common::ports::{Frames, Kept};
+use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{forms, run_forms, traffic};
-use crate::common::run::{Outcome, assert_same, check_balance, in_time};
+use crate::common::run::{assert_same, run_ports};
 use crate::common::talk::Talk;
 use crate::failures::{launches, loading};
 use crate::placed::{deploy_on, host};
@@ -70,15 +70,7 @@ fn a_device_that_failed_is_told_at_once_and_what_went_on_without_it_can_be_reloa
             next: Some(next),
             news: Arc::clone(&news),
         };
-        let sink = Kept::default();
-        let sent = Arc::clone(&sink.sent);
-        let report = in_time(move || {
-            let ports = Ports::Shared(Box::new(source), Box::new(sink));
-            run(&running, &settings, ports, &control).expect("a chain that starts")
-        });
-        let sent = std::mem::take(&mut *sent.lock().expect("sent"));
-        let outcome = Outcome { sent, dropped: Vec::new(), report };
-        check_balance(&outcome);
+        let outcome = run_ports(running, settings, source, SentFrames::default(), control);
         assert_same(&reference, &outcome.summary(), "on the CPU");
         let news = news.lock().expect("news");
         assert_eq!(

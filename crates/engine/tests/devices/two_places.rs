@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use warpline_device::Device;
 use warpline_device::faulty::{Fault, Faulty};
 use warpline_engine::{
-    Control, DEVICE_LOST, Deployment, LaunchOptions, OnDevice, PlanOptions, Ports, Settings,
-    Streams, Successor, run,
+    Control, DEVICE_LOST, Deployment, LaunchOptions, OnDevice, PlanOptions, Settings, Streams,
+    Successor,
 };
 use warpline_io::{Next, Source, SourceError};
 use warpline_packet::wire::checksum;
@@ -17,10 +17,10 @@ use warpline_sched::Mode;
 
 use crate::common::forms::{FORMS, Form, PAIRS};
 use crate::common::frames::Input;
-use crate::common::ports::{Frames, Kept};
+use crate::common::ports::{Frames, SentFrames};
 use crate::common::random::config;
 use crate::common::real::{check_chain, forms, run_forms, traffic, try_deploy_on};
-use crate::common::run::{Outcome, assert_same, check_balance, in_time, run_whole};
+use crate::common::run::{Outcome, assert_same, run_ports, run_whole};
 use crate::common::talk::Talk;
 use crate::failures::launches;
 use crate::placed::{devices, host, told};
@@ -154,7 +154,7 @@ fn a_device_lost_at_a_place_or_between_them_loses_what_it_had() {
 }
 
 /// Each packet of `reference` was sent once, in order, but for those that are lost with the device.
-fn check_lost(reference: &Outcome, outcome: &Outcome, what: &str) {
+pub(crate) fn check_lost(reference: &Outcome, outcome: &Outcome, what: &str) {
     let functions = outcome.report.part.functions.iter();
     let lost: u64 = functions.map(|one| one.drops[usize::from(DEVICE_LOST.0)]).sum();
     let mut expected = reference.sent.iter();
@@ -199,16 +199,7 @@ pub(crate) fn run_reloading(
     let control = Arc::new(Control::default());
     let (frames, control_of) = (Frames::new(inputs), Arc::clone(&control));
     let source = Reloading { frames, control: control_of, successor: Some((at, successor)) };
-    let sink = Kept::default();
-    let sent = Arc::clone(&sink.sent);
-    let report = in_time(move || {
-        let ports = Ports::Shared(Box::new(source), Box::new(sink));
-        run(&deployment, &settings, ports, &control).expect("a chain that starts")
-    });
-    let sent = std::mem::take(&mut *sent.lock().expect("sent"));
-    let outcome = Outcome { sent, dropped: Vec::new(), report };
-    check_balance(&outcome);
-    outcome
+    run_ports(deployment, settings, source, SentFrames::default(), control)
 }
 
 /// Between the places, a router gets other routes and a balancer other backends, while bindings and

@@ -1,10 +1,13 @@
 //! The bindings of the naive translator, and the remotes that each has sent to.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 
 use crate::function::Counters;
+use crate::nat_rules::NatRules;
 use crate::prefix::Prefix;
+use crate::wire::{TCP, UDP};
 use warpline_testkit::conntrack::{Answer, Mode, Seen, Tracked};
 
 /// The numbers of a segment are outside the windows, which is counted.
@@ -14,7 +17,7 @@ pub(crate) type Endpoint = (IpAddr, u16);
 
 /// Kinds of flows, each with ports of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum FlowKind {
     Tcp,
     Udp,
     Echo,
@@ -43,6 +46,8 @@ pub(crate) struct Config {
     /// other protocols.
     pub(crate) timeouts: [u64; 7],
     pub(crate) inbound_refresh: bool,
+    /// None unless a file has them.
+    pub(crate) rules: NatRules,
 }
 
 /// A remote that a binding has sent to.
@@ -69,15 +74,22 @@ pub(crate) struct Binding {
     answered: bool,
     /// Whether it sent to no port but well-known ones, without 443 and 500.
     short: bool,
+    /// Whether it is a connection to a forwarded port.
+    forwarded: bool,
 }
 
 /// The key of a binding for packets from inside.
-type Key = (Kind, Endpoint, Option<IpAddr>, Option<u16>);
+type Key = (FlowKind, Endpoint, Option<IpAddr>, Option<u16>);
+
+/// The ends of a connection: inside and remote.
+type Ends = (FlowKind, Endpoint, Endpoint);
 
 /// All bindings.
 pub(crate) struct Bindings {
     config: Config,
     all: BTreeMap<Key, Binding>,
+    /// Connections to forwarded ports, by the inside and the remote end.
+    forwarded: BTreeMap<Ends, Binding>,
     /// The outside address of each host.
     homes: BTreeMap<IpAddr, IpAddr>,
     created: u64,
@@ -86,25 +98,77 @@ pub(crate) struct Bindings {
 
 impl Bindings {
     pub(crate) fn new(config: Config) -> Self {
-        let (all, homes) = (BTreeMap::new(), BTreeMap::new());
-        Self { config, all, homes, created: 0, complaints: Vec::new() }
+        let (all, forwarded, homes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { config, all, forwarded, homes, created: 0, complaints: Vec::new() }
     }
 
     pub(crate) fn expire(&mut self, now: u64) {
         self.all.retain(|_, binding| binding.expires > now);
+        self.forwarded.retain(|_, binding| binding.expires > now);
     }
 
-    fn key(&self, kind: Kind, inside: Endpoint, remote: Endpoint) -> Key {
+    fn key(&self, kind: FlowKind, inside: Endpoint, remote: Endpoint) -> Key {
         match self.config.mapping {
-            _ if matches!(kind, Kind::Other(_)) => (kind, inside, Some(remote.0), None),
+            _ if matches!(kind, FlowKind::Other(_)) => (kind, inside, Some(remote.0), None),
             Dependence::Nothing => (kind, inside, None, None),
             Dependence::Address => (kind, inside, Some(remote.0), None),
             Dependence::AddressAndPort => (kind, inside, Some(remote.0), Some(remote.1)),
         }
     }
 
-    pub(crate) fn find(&self, kind: Kind, inside: Endpoint, remote: Endpoint) -> Option<&Binding> {
+    pub(crate) fn find(
+        &self,
+        kind: FlowKind,
+        inside: Endpoint,
+        remote: Endpoint,
+    ) -> Option<&Binding> {
         self.all.get(&self.key(kind, inside, remote))
+    }
+
+    /// The connection to a forwarded port with these ends.
+    pub(crate) fn connection(
+        &self,
+        kind: FlowKind,
+        inside: Endpoint,
+        remote: Endpoint,
+    ) -> Option<&Binding> {
+        self.forwarded.get(&(kind, inside, remote))
+    }
+
+    /// A packet from outside to the forwarded port `outside`: finds or makes its connection.
+    pub(crate) fn forward(
+        &mut self,
+        ends: Ends,
+        outside: Endpoint,
+        segment: Option<&Seen>,
+        now: u64,
+    ) -> Result<(), &'static str> {
+        // A SYN or an ACK begins a conversation.
+        let mode = Mode { loose: true, ..Mode::default() };
+        let opens = segment.is_none_or(|seen| Tracked::new(seen, mode).is_some());
+        let (kind, inside, remote) = ends;
+        let binding = match self.forwarded.entry(ends) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(_) if !opens => return Err("no-binding"),
+            Entry::Vacant(new) => {
+                self.created += 1;
+                new.insert(Binding { forwarded: true, ..Binding::new(inside, outside) })
+            }
+        };
+        binding.used(&self.config, (kind, remote), segment, false, now)
+    }
+
+    /// A packet from inside: gives the outside end if it answers one to a forwarded port.
+    pub(crate) fn answer(
+        &mut self,
+        ends: Ends,
+        segment: Option<&Seen>,
+        now: u64,
+    ) -> Option<Result<Endpoint, &'static str>> {
+        let binding = self.forwarded.get_mut(&ends)?;
+        binding.answered |= ends.0 != FlowKind::Tcp;
+        let used = binding.used(&self.config, (ends.0, ends.2), segment, true, now);
+        Some(used.map(|()| binding.outside))
     }
 
     /// A packet goes out: finds the binding, or makes it with the port that was chosen, and keeps
@@ -112,7 +176,7 @@ impl Bindings {
     #[expect(clippy::too_many_arguments, reason = "all of a packet that matters")]
     pub(crate) fn out(
         &mut self,
-        kind: Kind,
+        kind: FlowKind,
         inside: Endpoint,
         remote: Endpoint,
         segment: Option<&Seen>,
@@ -121,7 +185,7 @@ impl Bindings {
         choice: Option<Endpoint>,
     ) -> Result<Endpoint, &'static str> {
         // Of echoes only requests go out, and only they make bindings; so does TCP without RST.
-        if kind == Kind::Echo && !opens {
+        if kind == FlowKind::Echo && !opens {
             return Err("no-binding");
         }
         let key = self.key(kind, inside, remote);
@@ -139,11 +203,11 @@ impl Bindings {
 
     fn create(&mut self, key: Key, choice: Option<Endpoint>) -> Result<(), &'static str> {
         let inside = key.1;
-        if let Kind::Other(_) = key.0 {
+        if let FlowKind::Other(_) = key.0 {
             return self.create_portless(key, choice);
         }
         let is_own = |(key, binding): &(&Key, &Binding)| {
-            binding.inside.0 == inside.0 && !matches!(key.0, Kind::Other(_))
+            binding.inside.0 == inside.0 && !matches!(key.0, FlowKind::Other(_))
         };
         let own = self.all.iter().filter(is_own).count();
         if self.config.per_source_max > 0 && own >= self.config.per_source_max {
@@ -182,23 +246,14 @@ impl Bindings {
     }
 
     fn add(&mut self, key: Key, outside: Endpoint) {
-        let inside = key.1;
-        let binding = Binding {
-            inside,
-            outside,
-            expires: 0,
-            remotes: Vec::new(),
-            answered: false,
-            short: true,
-        };
-        self.all.insert(key, binding);
+        self.all.insert(key, Binding::new(key.1, outside));
         self.created += 1;
     }
 
     /// Checks the port of a new binding against the manual.
     fn check(
         &mut self,
-        kind: Kind,
+        kind: FlowKind,
         inside: Endpoint,
         remote: (Option<IpAddr>, Option<u16>),
         outside: Endpoint,
@@ -213,24 +268,34 @@ impl Bindings {
             (!self.config.outside.iter().any(|p| p.holds(outside.0)), "not an outside address"),
             (!(least..=most).contains(&outside.1), "not one of the ports"),
             (self.all.iter().any(taken), "another binding's"),
-            (kind == Kind::Udp && outside.1 % 2 != inside.1 % 2, "of another parity"),
+            (kind == FlowKind::Udp && outside.1 % 2 != inside.1 % 2, "of another parity"),
             (home != outside.0, "not the host's address"),
+            (self.is_forwarded(kind, outside), "a forwarded port"),
         ];
         for (_, what) in wrong.iter().filter(|(is_wrong, _)| *is_wrong) {
             self.complaints.push(format!("{kind:?} {inside:?} got {outside:?}, {what}"));
         }
     }
 
+    fn is_forwarded(&self, kind: FlowKind, outside: Endpoint) -> bool {
+        let protocol = match kind {
+            FlowKind::Tcp => TCP,
+            FlowKind::Udp => UDP,
+            _ => return false,
+        };
+        self.config.rules.forward(protocol, outside).is_some()
+    }
+
     /// The binding of an outside port, if `remote` may send to it.
     pub(crate) fn permitted(
         &mut self,
-        kind: Kind,
+        kind: FlowKind,
         outside: Endpoint,
         remote: Endpoint,
         now: u64,
     ) -> Result<&mut Binding, &'static str> {
         let filtering = self.config.filtering;
-        let is_portless = matches!(kind, Kind::Other(_));
+        let is_portless = matches!(kind, FlowKind::Other(_));
         let shares = self.config.mapping == Dependence::AddressAndPort;
         let is_for = |key: &Key| match (is_portless, shares) {
             (true, _) => key.2 == Some(remote.0),
@@ -256,7 +321,7 @@ impl Bindings {
     /// A packet comes in: gives where it goes.
     pub(crate) fn inward(
         &mut self,
-        kind: Kind,
+        kind: FlowKind,
         outside: Endpoint,
         remote: Endpoint,
         segment: Option<&Seen>,
@@ -264,10 +329,12 @@ impl Bindings {
     ) -> Result<Endpoint, &'static str> {
         let config = self.config.clone();
         let binding = self.permitted(kind, outside, remote, now)?;
-        if kind != Kind::Tcp {
+        // The first answer begins the longer timeout.
+        let begins = kind == FlowKind::Udp && !binding.answered && !binding.short;
+        if kind != FlowKind::Tcp {
             binding.answered = true;
         }
-        if kind == Kind::Tcp || config.inbound_refresh {
+        if kind == FlowKind::Tcp || begins || config.inbound_refresh {
             binding.used(&config, (kind, remote), segment, false, now)?;
         }
         binding.answered = true;
@@ -276,7 +343,8 @@ impl Bindings {
 
     /// Those that expired may be found out about a tick late.
     pub(crate) fn counters(&self, now: u64) -> Counters {
-        let live = self.all.values().filter(|binding| binding.expires > now).count() as u64;
+        let all = self.all.values().chain(self.forwarded.values());
+        let live = all.filter(|binding| binding.expires > now).count() as u64;
         let zero = [
             "evicted_closing",
             "evicted_half_open",
@@ -294,11 +362,16 @@ impl Bindings {
 }
 
 impl Binding {
+    fn new(inside: Endpoint, outside: Endpoint) -> Self {
+        let (remotes, short) = (Vec::new(), true);
+        Self { inside, outside, expires: 0, remotes, answered: false, short, forwarded: false }
+    }
+
     /// Keeps the binding for a packet to or from `remote`.
     fn used(
         &mut self,
         config: &Config,
-        (kind, remote): (Kind, Endpoint),
+        (kind, remote): (FlowKind, Endpoint),
         segment: Option<&Seen>,
         out: bool,
         now: u64,
@@ -309,10 +382,10 @@ impl Binding {
         let [udp, _, _, echo, unanswered, short, other] = ends(config, now);
         self.short &= remote.1 < 1024 && remote.1 != 443 && remote.1 != 500;
         self.expires = match (kind, self.short, self.answered) {
-            (Kind::Udp, true, _) => short,
-            (Kind::Udp, false, true) => udp,
-            (Kind::Udp, false, false) => unanswered,
-            (Kind::Other(_), ..) => other,
+            (FlowKind::Udp, true, _) => short,
+            (FlowKind::Udp, false, true) => udp,
+            (FlowKind::Udp, false, false) => unanswered,
+            (FlowKind::Other(_), ..) => other,
             _ => echo,
         };
         let port = if config.filtering == Dependence::AddressAndPort { remote.1 } else { 0 };
@@ -335,8 +408,9 @@ impl Binding {
         let [_, established, transitory, ..] = ends(config, now);
         let known = self.remote(remote, false, now).map(|own| own.clone());
         let is_tracked = known.as_ref().is_some_and(|own| own.tracked.is_some());
-        let opened =
-            || Remote::opened(remote, seen, Mode { one_sided: out, ..Mode::default() }, out);
+        let loose = self.forwarded && !out;
+        let mode = Mode { one_sided: out, loose, ..Mode::default() };
+        let opened = || Remote::opened(remote, seen, mode, out);
         let mut counts = true;
         let new = if is_tracked {
             let mut own = known.expect("it is tracked");
@@ -355,8 +429,8 @@ impl Binding {
             }
             own
         } else {
-            // Only the inside host begins a conversation.
-            match opened().filter(|_| out) {
+            // Only the inside host begins a conversation, except to a forwarded port.
+            match opened().filter(|_| out || self.forwarded) {
                 Some(own) => own,
                 None => return Ok(()),
             }

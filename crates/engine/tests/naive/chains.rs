@@ -17,6 +17,7 @@ use crate::function::Function;
 use crate::ipcomp::{self, Ipcomp};
 use crate::ipsec;
 use crate::nat::Nat;
+use crate::nat_rules::NatRules;
 use crate::nids::{self, Nids};
 use crate::prefix::Prefix;
 use crate::router::{self, Router, Target};
@@ -236,6 +237,7 @@ pub(crate) fn nat(draw: &mut Draw) -> Spec {
         per_source_max: draw.of(&[0, 0, 0, 2, 4]),
         timeouts: [0; 7].map(|_| 1 + draw.below(14) as u64),
         inbound_refresh: draw.percent(40),
+        rules: NatRules::default(),
     };
     let list = |all: &[Prefix]| all.iter().map(|p| format!("'{p}'")).collect::<Vec<_>>().join(", ");
     let [udp, established, transitory, echo, unanswered, short, other] = config.timeouts;

@@ -14,6 +14,7 @@ use crate::flows;
 use crate::function::{self, Fate, Hairpins, Outcome, Spied, Tally};
 use crate::ipsec;
 use crate::leaks::Hidden;
+use crate::nat_rules;
 use crate::prefix::Prefix;
 use crate::routes::Routes;
 use crate::traffic::{set_clock, traffic};
@@ -78,6 +79,28 @@ impl Case {
         self.routes = Routes::draw(&mut draw, self.specs.len());
         self.keep_whole(&["flow_monitor"]);
         self
+    }
+
+    /// The same case with files of rules in the place of the translators' keys, and packets to
+    /// forwarded ports.
+    pub(crate) fn ruled(mut self, seed: u64) -> Self {
+        let mut draw = Draw::new(seed ^ 0x0072_756c_6573);
+        nat_rules::put(&mut draw, &mut self.specs);
+        nat_rules::add(&mut draw, &mut self.frames, &self.specs);
+        for expire in [false, true] {
+            self.keep_whole(&["nids", "flow_monitor"]);
+            self.without_hairpins();
+            self.answer(&mut draw, expire);
+        }
+        self.keep_whole(&["nids", "flow_monitor"]);
+        self.without_hairpins();
+        self
+    }
+
+    /// Whether a translator has rules.
+    pub(crate) fn has_rules(&self) -> bool {
+        let is_nat = |spec: &Spec| matches!(spec.naive.whole(), Naive::Nat(_));
+        self.specs.iter().any(is_nat)
     }
 
     /// Whether there is such a chain.

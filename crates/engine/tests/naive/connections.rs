@@ -38,7 +38,7 @@ enum Stage {
     Answered,
 }
 
-struct Entry {
+struct TrackedFlow {
     stage: Stage,
     deadline: u64,
     tcp: Option<Tracked>,
@@ -47,7 +47,7 @@ struct Entry {
 /// The connections there are.
 pub(crate) struct Connections {
     config: Config,
-    entries: BTreeMap<Key, Entry>,
+    entries: BTreeMap<Key, TrackedFlow>,
     created: u64,
     /// Connections that gave way to a new one between the same ends.
     replaced: u64,
@@ -237,7 +237,7 @@ impl Connections {
     ) -> Standing {
         if policy.decide(frame, view, false) == Fate::Forward {
             let deadline = self.deadline(key.0, stage, frame.now);
-            self.entries.insert(key, Entry { stage, deadline, tcp });
+            self.entries.insert(key, TrackedFlow { stage, deadline, tcp });
             self.created += 1;
         }
         Standing::New

@@ -40,9 +40,9 @@ pub(crate) struct Run {
 }
 
 /// A folder of a run, for what functions keep on disk: tables call it `KEPT`.
-struct Kept(PathBuf);
+struct RunFolder(PathBuf);
 
-impl Kept {
+impl RunFolder {
     fn new() -> Self {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let (own, run) = (std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
@@ -52,7 +52,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for RunFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -65,7 +65,7 @@ pub(crate) fn run(
     settings: Settings,
     frames: &[Frame],
 ) -> Result<Run, String> {
-    let kept = Kept::new();
+    let kept = RunFolder::new();
     let port = |name: &&str| Port { name: (*name).into(), side: Side::Inside };
     let ports = if has_ports { PORTS.iter().map(port).collect() } else { Vec::new() };
     let ports = Ports::new(ports);
@@ -108,7 +108,7 @@ pub(crate) fn run(
     let chain = chain.map_err(|why| why.to_string())?.with_seed(SEED);
     let chain = chain.with_ports(ports, resources.presumes_crossing());
     let inputs: Vec<Input> = frames.iter().map(Input::from).collect();
-    let outcome = run_whole(chain.into(), settings, &inputs);
+    let outcome = run_whole(warpline_engine::Deployment::from(chain), settings, &inputs);
     let tallies = places.iter().zip(specs).map(|(&place, spec)| tally(&outcome, place, spec));
     let mut tallies: Vec<Tally> = tallies.collect();
     for (place, tally) in tallies.iter_mut().enumerate() {
@@ -165,7 +165,7 @@ impl From<&Frame> for Input {
 fn instance(
     place: usize,
     spec: &Spec,
-    kept: &Kept,
+    kept: &RunFolder,
     resources: &mut Resources,
 ) -> Result<Vec<Instance>, Diagnostics> {
     let definition = definition(spec.function).expect("a function of that name");

@@ -44,7 +44,7 @@ pub(crate) struct Ipcomp {
 }
 
 /// Where what is carried begins, its protocol, and the place of the byte that names that.
-type Place = (usize, u8, usize);
+type CarriedHeader = (usize, u8, usize);
 
 impl Ipcomp {
     pub(crate) fn new(end: End) -> Self {
@@ -69,7 +69,8 @@ impl Ipcomp {
         };
         let all = places(frame, view);
         let signed = all.iter().any(|&(_, protocol, _)| protocol == 51);
-        let stays = |&(at, protocol, _): &Place| view.version == 6 && stays(frame, at, protocol);
+        let stays =
+            |&(at, protocol, _): &CarriedHeader| view.version == 6 && stays(frame, at, protocol);
         let place = all.into_iter().find(|place| !stays(place));
         let place = place.filter(|&(at, protocol, _)| {
             // IPComp, ESP, nothing.
@@ -126,7 +127,7 @@ impl Ipcomp {
 }
 
 /// The body after each header of a whole IP packet; the last is the transport's.
-fn places(frame: &Frame, view: &View) -> Vec<Place> {
+fn places(frame: &Frame, view: &View) -> Vec<CarriedHeader> {
     if view.version == 0 || view.snapped || view.fragment {
         return Vec::new();
     }
@@ -180,7 +181,7 @@ fn inflated(stream: &[u8], len_max: usize) -> Result<Vec<u8>, &'static str> {
 }
 
 /// Replaces the packet's body with `new`, and removes padding.
-fn replace(frame: &mut Frame, view: &View, (at, protocol, named): Place, new: &[u8]) {
+fn replace(frame: &mut Frame, view: &View, (at, protocol, named): CarriedHeader, new: &[u8]) {
     let bytes = &mut frame.bytes;
     bytes.truncate(at);
     bytes.extend_from_slice(new);

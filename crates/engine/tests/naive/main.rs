@@ -34,6 +34,7 @@ mod ipcomp;
 mod ipsec;
 mod leaks;
 mod nat;
+mod nat_rules;
 mod nids;
 mod odd;
 mod prefix;
@@ -65,6 +66,10 @@ const CASES: u64 = 60;
 const SEED: u64 = 7_001_000;
 /// The first of cases with routes.
 const ROUTED_SEED: u64 = 7_003_000;
+/// Fewer cases than of others: each is run more often.
+const RULED_CASES: u64 = 24;
+/// The first of cases with files of rules.
+const RULED_SEED: u64 = 7_004_000;
 /// The first of cases with functions at two places.
 const PAIRED_SEED: u64 = 7_002_000;
 
@@ -104,6 +109,18 @@ fn routes_do_what_the_naive_chain_does() {
     assert!(is_one || 4 * built > all, "{built} of {all} cases have a chain");
 }
 
+/// With files of rules: who is translated, and forwarded ports.
+#[test]
+fn files_of_rules_do_what_the_naive_chain_does() {
+    for seed in seeds_of(RULED_SEED, RULED_CASES) {
+        for case in [Case::new(seed), Case::paired(seed)] {
+            if case.has_rules() {
+                check(case.ruled(seed), seed);
+            }
+        }
+    }
+}
+
 /// The cases have answers to packets from outside in which something is undone.
 #[test]
 fn answers_between_places_are_drawn() {
@@ -131,12 +148,16 @@ fn check(case: Case, seed: u64) {
 }
 
 fn seeds(first: u64) -> impl Iterator<Item = u64> {
+    seeds_of(first, CASES)
+}
+
+fn seeds_of(first: u64, cases: u64) -> impl Iterator<Item = u64> {
     let clock =
         || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     let is_new = std::env::var("NAIVE_SEED").is_ok_and(|asked| asked == "clock");
     let one = if is_new { None } else { asked("NAIVE_SEED") };
     let seed = if is_new { clock() } else { one.unwrap_or(first) };
-    let cases = asked("NAIVE_CASES").unwrap_or(if one.is_some() { 1 } else { CASES });
+    let cases = asked("NAIVE_CASES").unwrap_or(if one.is_some() { 1 } else { cases });
     (0..cases).map(move |case| seed.wrapping_add(case))
 }
 
@@ -147,8 +168,12 @@ fn what_once_disagreed_agrees() {
         assert_eq!(Case::new(seed).disagreement(), None, "NAIVE_SEED={seed}");
     }
     // An error about a packet with a routing header, before a translator; an error about a packet
-    // between inside hosts.
-    for seed in [7_001_048, 7_100_005] {
+    // between inside hosts; an error about an echo reply from an outside address to one.
+    for seed in [7_001_048, 7_100_005, 1_795_841_345_537_204_525] {
         assert_eq!(Case::paired(seed).disagreement(), None, "two places, NAIVE_SEED={seed}");
     }
+    // An error about a packet without ports from an outside address to an inside host.
+    let seed = 7_003_240;
+    let what = Case::paired(seed).routed(seed).disagreement();
+    assert_eq!(what, None, "two places and routes, NAIVE_SEED={seed}");
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::bindings::{Binding, Bindings, Config, Endpoint, Kind, OUTSIDE};
+use crate::bindings::{Binding, Bindings, Config, Endpoint, FlowKind, OUTSIDE};
 use crate::connections::seen;
 use crate::function::{Counters, Fate, Function};
 use crate::prefix::Prefix;
@@ -33,7 +33,7 @@ pub(crate) type Whole = (IpAddr, IpAddr, u32, u8);
 
 /// The content of a packet.
 enum Content {
-    Flow { kind: Kind, from: u16, to: u16, segment: Option<Seen>, opens: bool },
+    Flow { kind: FlowKind, from: u16, to: u16, segment: Option<Seen>, opens: bool },
     Error(Quoted),
 }
 
@@ -68,8 +68,12 @@ impl Nat {
             (true, _) if within(inside, dst) || stays_on_link(dst) => {}
             (true, true) => return Err("hairpin"),
             (true, false) if dst.is_multicast() => return Err("multicast"),
+            (true, false) if !self.is_translated(frame, view) => {}
             (true, false) => return self.outward(frame, view, left),
             (false, false) if self.is_about_binding(frame, view, dst) => {
+                return self.outward(frame, view, left);
+            }
+            (false, false) if view.later() && self.first(frame, view).is_some() => {
                 return self.outward(frame, view, left);
             }
             (false, false) => {}
@@ -83,10 +87,44 @@ impl Nat {
         let holds = |address| self.config.inside.iter().any(|prefix| prefix.holds(address));
         match content(frame, view) {
             Ok(Content::Error(quoted)) => {
-                holds(quoted.dst) && !holds(dst) && self.about(&quoted, dst).is_ok()
+                holds(quoted.dst)
+                    && !holds(dst)
+                    && self.about(&quoted, dst).is_ok()
+                    && self.is_quote_translated(&quoted)
             }
             _ => false,
         }
+    }
+
+    /// Whether rules translate a packet from inside, or it answers one to a forwarded port. An
+    /// error is like the packet that it quotes.
+    fn is_translated(&self, frame: &Frame, view: &View) -> bool {
+        let (src, dst) = view.addresses(&frame.bytes);
+        let by_rule = self.config.rules.translates(src, dst, view.protocol);
+        if view.later() {
+            return by_rule || self.first(frame, view).is_some();
+        }
+        let quoted = quoted(frame, view).filter(|_| is_error(frame, view));
+        let is_inside = |own: &Quoted| self.config.inside.iter().any(|p| p.holds(own.dst));
+        if let Some(quoted) = quoted.filter(is_inside) {
+            return quoted.src != dst || self.is_quote_translated(&quoted);
+        }
+        by_rule
+            || match content(frame, view) {
+                Ok(Content::Flow { kind, from, to, .. }) => {
+                    self.bindings.connection(kind, (src, from), (dst, to)).is_some()
+                }
+                _ => false,
+            }
+    }
+
+    /// The same of a packet that an error from inside quotes.
+    fn is_quote_translated(&self, quoted: &Quoted) -> bool {
+        let Quoted { src: remote, dst: host, protocol, .. } = *quoted;
+        self.config.rules.translates(host, remote, protocol)
+            || ends(quoted).is_some_and(|(kind, from, to)| {
+                self.bindings.connection(kind, (host, to), (remote, from)).is_some()
+            })
     }
 
     fn outward(&mut self, frame: &mut Frame, view: &View, left: Option<&[u8]>) -> Done {
@@ -108,17 +146,21 @@ impl Nat {
             Content::Flow { kind, from, to, segment, opens } => {
                 let remote = (dst, if has_ports(kind) { to } else { 0 });
                 let choice = left.and_then(|left| chosen(left, frame, view));
-                let outside = self.bindings.out(
-                    kind,
-                    (src, from),
-                    remote,
-                    segment.as_ref(),
-                    opens,
-                    frame.now,
-                    choice,
-                )?;
+                let answers = (kind, (src, from), (dst, to));
+                let outside = match self.bindings.answer(answers, segment.as_ref(), frame.now) {
+                    Some(answered) => answered?,
+                    None => self.bindings.out(
+                        kind,
+                        (src, from),
+                        remote,
+                        segment.as_ref(),
+                        opens,
+                        frame.now,
+                        choice,
+                    )?,
+                };
                 self.remember(frame, view, (src, dst), outside.0);
-                let port = Some(outside.1).filter(|_| !matches!(kind, Kind::Other(_)));
+                let port = Some(outside.1).filter(|_| !matches!(kind, FlowKind::Other(_)));
                 self.at.last(frame, Mark::Source(outside.0, port, src), None);
                 self.outbound += 1;
             }
@@ -147,7 +189,10 @@ impl Nat {
             return Err("bad-quote");
         }
         let remote = (quoted.src, if has_ports(kind) { from } else { 0 });
-        self.bindings.find(kind, (quoted.dst, to), remote).ok_or("no-binding")
+        let connection = self.bindings.connection(kind, (quoted.dst, to), (quoted.src, from));
+        connection
+            .or_else(|| self.bindings.find(kind, (quoted.dst, to), remote))
+            .ok_or("no-binding")
     }
 
     fn inward(&mut self, frame: &mut Frame, view: &View) -> Done {
@@ -162,11 +207,17 @@ impl Nat {
         match content(frame, view)? {
             Content::Error(quoted) => {
                 let (kind, from, to) = ends(&quoted).ok_or("bad-quote")?;
-                if quoted.src != dst || (kind == Kind::Echo && !is_request(&quoted)) {
+                if quoted.src != dst || (kind == FlowKind::Echo && !is_request(&quoted)) {
                     return Err("bad-quote");
                 }
                 let remote = (quoted.dst, if has_ports(kind) { to } else { 0 });
-                let inside = self.bindings.permitted(kind, (dst, from), remote, frame.now)?.inside;
+                let inside = match self.config.rules.forward(quoted.protocol, (dst, from)) {
+                    Some(inside) => {
+                        let known = self.bindings.connection(kind, inside, (quoted.dst, to));
+                        known.ok_or("no-binding")?.inside
+                    }
+                    None => self.bindings.permitted(kind, (dst, from), remote, frame.now)?.inside,
+                };
                 let to = (inside.0, Some(inside.1));
                 self.at.readdresses(frame, view);
                 rewrite_quoted(frame, view, &quoted, Side::Source, to);
@@ -174,14 +225,21 @@ impl Nat {
                 rewrite(frame, view, Side::Destination, (inside.0, None));
                 self.errors += 1;
             }
-            Content::Flow { kind: Kind::Echo, opens: true, .. } => return Err("no-binding"),
+            Content::Flow { kind: FlowKind::Echo, opens: true, .. } => return Err("no-binding"),
             Content::Flow { kind, from, to, segment, .. } => {
                 let remote = (src, if has_ports(kind) { from } else { 0 });
                 let segment = segment.as_ref();
-                let inside = self.bindings.inward(kind, (dst, to), remote, segment, frame.now)?;
+                let inside = match self.config.rules.forward(view.protocol, (dst, to)) {
+                    Some(inside) => {
+                        let ends = (kind, inside, (src, from));
+                        self.bindings.forward(ends, (dst, to), segment, frame.now)?;
+                        inside
+                    }
+                    None => self.bindings.inward(kind, (dst, to), remote, segment, frame.now)?,
+                };
                 self.remember(frame, view, (src, dst), inside.0);
                 self.at.readdresses(frame, view);
-                let port = Some(inside.1).filter(|_| !matches!(kind, Kind::Other(_)));
+                let port = Some(inside.1).filter(|_| !matches!(kind, FlowKind::Other(_)));
                 rewrite(frame, view, Side::Destination, (inside.0, port));
                 self.inbound += 1;
             }
@@ -238,7 +296,7 @@ fn content(frame: &Frame, view: &View) -> Result<Content, &'static str> {
     let own = |protocol| protocol == if view.version == 4 { ICMP } else { ICMPV6 };
     let hidden = view.version == 6 && [0, 43, 44, 51, 60].contains(&view.protocol) && view.snapped;
     if portless(view.version, view.protocol) {
-        let kind = Kind::Other(view.protocol);
+        let kind = FlowKind::Other(view.protocol);
         return Ok(Content::Flow { kind, from: 0, to: 0, segment: None, opens: true });
     }
     let known = [TCP, UDP].contains(&view.protocol) || own(view.protocol) || hidden;
@@ -252,8 +310,8 @@ fn content(frame: &Frame, view: &View) -> Result<Content, &'static str> {
         return message(frame, view);
     }
     let (from, to) = view.ports(&frame.bytes).expect("TCP and UDP have ports");
-    let kind = if view.protocol == TCP { Kind::Tcp } else { Kind::Udp };
-    let segment = (kind == Kind::Tcp).then(|| seen(frame, view));
+    let kind = if view.protocol == TCP { FlowKind::Tcp } else { FlowKind::Udp };
+    let segment = (kind == FlowKind::Tcp).then(|| seen(frame, view));
     let has_flags = |seen: &Seen| {
         [0x02, 0x22, 0x12, 0x11, 0x31, 0x10, 0x30, 0x04, 0x14].contains(&(seen.flags & 0x37))
     };
@@ -271,7 +329,7 @@ fn message(frame: &Frame, view: &View) -> Result<Content, &'static str> {
     match (view.version, kind) {
         (4, 8 | 0) | (6, 128 | 129) => {
             let opens = kind == 8 || kind == 128;
-            Ok(Content::Flow { kind: Kind::Echo, from: ident, to: ident, segment: None, opens })
+            Ok(Content::Flow { kind: FlowKind::Echo, from: ident, to: ident, segment: None, opens })
         }
         (4, 3 | 4 | 11 | 12) | (6, 0..128) => {
             let without = if view.snapped { "snapped" } else { "bad-quote" };
@@ -282,17 +340,26 @@ fn message(frame: &Frame, view: &View) -> Result<Content, &'static str> {
     }
 }
 
+/// Whether a packet is an ICMP error, however much of it there is.
+fn is_error(frame: &Frame, view: &View) -> bool {
+    match (view.version, view.message(&frame.bytes)) {
+        (4, Some((kind, _))) => view.protocol == ICMP && [3, 4, 11, 12].contains(&kind),
+        (6, Some((kind, _))) => view.protocol == ICMPV6 && kind < 128,
+        _ => false,
+    }
+}
+
 /// The ports of a quoted packet, and what has them.
-pub(crate) fn ends(quoted: &Quoted) -> Option<(Kind, u16, u16)> {
+pub(crate) fn ends(quoted: &Quoted) -> Option<(FlowKind, u16, u16)> {
     let version = if quoted.src.is_ipv4() { 4 } else { 6 };
     if portless(version, quoted.protocol) && !quoted.later && !quoted.extended {
-        return Some((Kind::Other(quoted.protocol), 0, 0));
+        return Some((FlowKind::Other(quoted.protocol), 0, 0));
     }
     let (from, to) = quoted.ends()?;
     let kind = match quoted.protocol {
-        TCP => Kind::Tcp,
-        UDP => Kind::Udp,
-        _ => Kind::Echo,
+        TCP => FlowKind::Tcp,
+        UDP => FlowKind::Udp,
+        _ => FlowKind::Echo,
     };
     Some((kind, from, to))
 }
@@ -304,8 +371,8 @@ pub(crate) fn portless(version: u8, protocol: u8) -> bool {
     !(known || covered || version == 4 && protocol == 0)
 }
 
-fn has_ports(kind: Kind) -> bool {
-    matches!(kind, Kind::Tcp | Kind::Udp)
+fn has_ports(kind: FlowKind) -> bool {
+    matches!(kind, FlowKind::Tcp | FlowKind::Udp)
 }
 
 fn is_request(quoted: &Quoted) -> bool {
@@ -325,7 +392,7 @@ pub(crate) fn fragment_key(frame: &Frame, view: &View) -> Whole {
 /// Destinations that stay on the link: link-local addresses, all of the link, its groups.
 fn stays_on_link(dst: IpAddr) -> bool {
     match dst {
-        IpAddr::V4(a) => a.is_link_local() || a.is_broadcast() || a.octets()[..3] == [224, 0, 0],
+        IpAddr::V4(a) => a.is_broadcast() || a.octets()[..3] == [224, 0, 0],
         IpAddr::V6(a) => {
             let first = a.segments()[0];
             first & 0xffc0 == 0xfe80 || (first >> 8 == 0xff && first & 15 <= 2)

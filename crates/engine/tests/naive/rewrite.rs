@@ -19,7 +19,7 @@ pub(crate) enum Side {
 pub(crate) type To = (IpAddr, Option<u16>);
 
 /// Where the headers of a packet are, whole or quoted.
-struct Place {
+struct HeaderOffsets {
     l3: usize,
     l4: usize,
     version: u8,
@@ -30,14 +30,14 @@ struct Place {
 /// Rewrites one end of a packet.
 pub(crate) fn rewrite(frame: &mut Frame, view: &View, side: Side, to: To) {
     let &View { l3, l4, version, protocol, transport, .. } = view;
-    write(&mut frame.bytes, &Place { l3, l4, version, protocol, transport }, side, to);
+    write(&mut frame.bytes, &HeaderOffsets { l3, l4, version, protocol, transport }, side, to);
 }
 
 /// Rewrites one end of the packet that an ICMP error quotes, as far as it is quoted, and the
 /// error's checksum.
 pub(crate) fn rewrite_quoted(frame: &mut Frame, view: &View, quoted: &Quoted, side: Side, to: To) {
     let before = frame.bytes[view.payload..view.end].to_vec();
-    let place = Place {
+    let place = HeaderOffsets {
         l3: quoted.l3 - view.payload,
         l4: quoted.l4 - view.payload,
         version: view.version,
@@ -50,7 +50,7 @@ pub(crate) fn rewrite_quoted(frame: &mut Frame, view: &View, quoted: &Quoted, si
     mend(&mut frame.bytes, view.l4 + 2, &before, &quote);
 }
 
-fn write(bytes: &mut [u8], place: &Place, side: Side, (address, port): To) {
+fn write(bytes: &mut [u8], place: &HeaderOffsets, side: Side, (address, port): To) {
     let (len, at) = if place.version == 4 { (4, place.l3 + 12) } else { (16, place.l3 + 8) };
     let at = if side == Side::Source { at } else { at + len };
     let (mut old, mut new) = (bytes[at..at + len].to_vec(), octets(address));

@@ -12,7 +12,7 @@ use warpline_packet::{
 
 use crate::common::DEFINITION;
 use crate::common::frames::{Input, Traffic};
-use crate::common::ports::{Frames, Kept};
+use crate::common::ports::{Frames, SentFrames};
 use crate::common::run::{Outcome, run_ports};
 
 /// Asks for the time this often, and tries to make more than it may.
@@ -167,7 +167,7 @@ pub(super) fn greedy(functions: &[(u64, Emits)], apart: bool) -> Deployment {
 
 fn run_deployed(deployment: Deployment, settings: Settings, inputs: &[Input]) -> Outcome {
     let (source, control) = (Frames::new(inputs), Arc::new(Control::default()));
-    let sink = Kept { slow: Duration::from_micros(100), ..Kept::default() };
+    let sink = SentFrames { slow: Duration::from_micros(100), ..SentFrames::default() };
     run_ports(deployment, settings, source, sink, control)
 }
 

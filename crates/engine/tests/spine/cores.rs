@@ -15,7 +15,7 @@ use warpline_nf::Function;
 use warpline_packet::{Access, Batch, ReadWrite};
 
 use crate::common::frames::Traffic;
-use crate::common::ports::{Frames, Kept};
+use crate::common::ports::{Frames, SentFrames};
 use crate::common::run::in_time;
 use crate::common::{DEFINITION, deploy};
 
@@ -46,7 +46,7 @@ impl Source for Watched<Frames> {
     }
 }
 
-impl Sink for Watched<Kept> {
+impl Sink for Watched<SentFrames> {
     fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
         self.1.note();
         self.0.send(frame)
@@ -86,7 +86,7 @@ fn places(cores: &str, lanes: usize, per_lane: bool) -> BTreeMap<String, BTreeSe
     let inputs = Traffic::new(67, 200, 0, 200).take(if per_lane { 0 } else { 4000 });
     let port = |_| -> (Box<dyn Source>, Box<dyn Sink>) {
         let source = Watched(Frames::new(&inputs), places.clone());
-        (Box::new(source), Box::new(Watched(Kept::default(), places.clone())))
+        (Box::new(source), Box::new(Watched(SentFrames::default(), places.clone())))
     };
     let ports = if per_lane {
         Ports::PerLane((0..lanes).map(port).collect())
@@ -132,7 +132,7 @@ fn a_core_that_is_not_there_is_a_reason_not_to_start() {
             cores: cores.parse().expect("a list"),
             ..Settings::default()
         };
-        let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
+        let ports = Ports::Shared(Box::new(Frames::default()), Box::new(SentFrames::default()));
         let run = in_time(move || run(&deploy(&[]), &settings, ports, &Control::default()));
         let Err(told) = run else { panic!("it started") };
         assert_eq!(try_cores(&deploy(&[]), &settings), Err(told.clone()));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use warpline_engine::{Control, Settings};
 
 use crate::common::frames::{Input, Traffic};
-use crate::common::ports::{Frames, Kept};
+use crate::common::ports::{Frames, SentFrames};
 use crate::common::run::{assert_same, check_functions, lost_at_ingress, run_ports, run_specs};
 use crate::common::{Spec, all_four, deploy, nat_like, replace};
 
@@ -96,7 +96,7 @@ fn hurried(inputs: &[Input], settings: Settings, idle_every: usize) -> (u64, u64
     let mut source = Frames::new(inputs);
     (source.drops_when_full, source.idle_every) = (true, idle_every);
     let slow = Duration::from_millis(3);
-    let sink = Kept { slow, ..Kept::default() };
+    let sink = SentFrames { slow, ..SentFrames::default() };
     let outcome = run_ports(deploy(&specs), settings, source, sink, Arc::new(Control::default()));
     let packets = &outcome.report.part.packets;
     assert_eq!(packets.read, inputs.len() as u64);

@@ -103,16 +103,17 @@ silent_half!(SilentAfter, After, after);
 
 /// A declaration: of `before`, `run`, `after`, or of `after` for flagged packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum Declaration {
     Before,
     Run,
     After,
     AfterFlagged,
 }
 
-const PARTS: [Part; 4] = [Part::Before, Part::Run, Part::After, Part::AfterFlagged];
+const PARTS: [Declaration; 4] =
+    [Declaration::Before, Declaration::Run, Declaration::After, Declaration::AfterFlagged];
 
-impl Part {
+impl Declaration {
     fn of(self, access: &mut Access) -> &mut ReadWrite {
         match self {
             Self::Before => &mut access.before,
@@ -132,7 +133,7 @@ impl Part {
 }
 
 /// A declaration of one field.
-type Unit = (Part, Field, bool);
+type Unit = (Declaration, Field, bool);
 
 /// Fields that a look can't change without changing the nature of a batch: geometry, verdicts and
 /// flags (see `README.md`).
@@ -157,7 +158,7 @@ fn without(access: &Access, (part, field, is_written): Unit) -> Access {
     let set = if is_written { &mut own.writes } else { &mut own.reads };
     *set = *set & others;
     // A declaration for all packets holds for flagged ones, too.
-    if part == Part::After {
+    if part == Declaration::After {
         let flagged = &mut access.after_flagged;
         let set = if is_written { &mut flagged.writes } else { &mut flagged.reads };
         *set = *set & others;
@@ -262,19 +263,24 @@ fn outcomes_of(form: &Form, inputs: &[warpline_verify::Input]) -> Vec<Outcome> {
 }
 
 /// Declarations whose absence no packet can show, by function.
-const UNSEEN: &[(&str, Part, FieldSet, bool)] = &[
+const UNSEEN: &[(&str, Declaration, FieldSet, bool)] = &[
     // The phase reads the next hops that it wrote itself.
-    ("router", Part::Run, FieldSet::of(&[Field::NextHop]), false),
+    ("router", Declaration::Run, FieldSet::of(&[Field::NextHop]), false),
     // The link header moves to the front unchanged.
-    ("ipsec", Part::Run, FieldSet::of(&[Field::EthDst, Field::EthSrc, Field::VlanTci]), false),
+    (
+        "ipsec",
+        Declaration::Run,
+        FieldSet::of(&[Field::EthDst, Field::EthSrc, Field::VlanTci]),
+        false,
+    ),
     // Parsing the new headers ends at the tunnel's own, before these fields.
-    ("load_balancer", Part::Run, FieldSet::of(&[Field::TcpFlags, Field::UdpLen]), false),
+    ("load_balancer", Declaration::Run, FieldSet::of(&[Field::TcpFlags, Field::UdpLen]), false),
     // Windows and their scale decide once an inside host acknowledges an answer. These packets end
     // with the answers.
-    ("nat", Part::Before, FieldSet::of(&[Field::TcpWindow, Field::TcpOptions]), false),
+    ("nat", Declaration::Before, FieldSet::of(&[Field::TcpWindow, Field::TcpOptions]), false),
     // The hash is a hint for the lookup. A word that names no list makes `after` search again,
     // with the same result.
-    ("nids", Part::After, FieldSet::of(&[Field::FlowHash, Field::Scratch0]), false),
+    ("nids", Declaration::After, FieldSet::of(&[Field::FlowHash, Field::Scratch0]), false),
 ];
 
 fn may_be_unseen(function: &str, (part, field, is_written): Unit) -> bool {

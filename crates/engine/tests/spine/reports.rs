@@ -12,7 +12,7 @@ use warpline_nf::{Output, Outputs, Registry};
 
 use crate::common::frames::{Input, Traffic};
 use crate::common::noter::{Note, Noter, Notes};
-use crate::common::ports::{Frames, Kept, Sent};
+use crate::common::ports::{Frames, Sent, SentFrames};
 use crate::common::real::{deploy_forms, forms, traffic};
 use crate::common::run::in_time;
 use crate::common::talk::Talk;
@@ -53,7 +53,8 @@ fn note(inputs: &[Input], settings: Settings, keep: bool) -> (Vec<Note>, Report)
     let notes = Arc::clone(&noter.notes);
     let (deployment, source) = (noting(noter, 0), Frames::new(inputs));
     let report = in_time(move || {
-        let sink: Box<dyn Sink> = if keep { Box::new(Kept::default()) } else { Box::new(NullSink) };
+        let sink: Box<dyn Sink> =
+            if keep { Box::new(SentFrames::default()) } else { Box::new(NullSink) };
         let ports = Ports::Shared(Box::new(source), sink);
         run(&deployment, &settings, ports, &Control::default()).expect("a chain that starts")
     });
@@ -140,7 +141,7 @@ fn alerts(inputs: &[Input], settings: Settings) -> String {
     let alerts = Output::new("paper", Box::new(paper.clone()));
     let outputs = Outputs::of_run(Some(Arc::new(alerts)), Registry::default());
     in_time(move || {
-        let ports = Ports::Shared(Box::new(source), Box::<Kept>::default());
+        let ports = Ports::Shared(Box::new(source), Box::<SentFrames>::default());
         run_to(&deployment, &settings, ports, &outputs, &Control::default()).expect("a start")
     });
     String::from_utf8(std::mem::take(&mut *paper.0.lock().expect("paper"))).expect("text")
@@ -210,7 +211,7 @@ fn reload(inputs: &[Input], settings: Settings) -> Outcome {
     assert_eq!(successors[0].1.changed(), ["noter"]);
     let source =
         Reloading { frames: Frames::new(inputs), control: Arc::clone(&control), successors };
-    let (sink, watched) = (Kept::default(), Arc::clone(&control));
+    let (sink, watched) = (SentFrames::default(), Arc::clone(&control));
     let sent: Arc<Mutex<Vec<Sent>>> = Arc::clone(&sink.sent);
     let report = in_time(move || {
         let ports = Ports::Shared(Box::new(source), Box::new(sink));

@@ -12,7 +12,7 @@ use warpline_nf::{Function, Outputs};
 use warpline_packet::{Access, Batch, ReadWrite};
 
 use crate::common::frames::{Input, Traffic};
-use crate::common::ports::{Failure, Frames, Kept, LAST_WORDS};
+use crate::common::ports::{Failure, Frames, LAST_WORDS, SentFrames};
 use crate::common::run::run_specs;
 use crate::common::run::{Outcome, assert_same, check_flows, check_functions, in_time, run_ports};
 use crate::common::{DEFINITION, all_four, deploy};
@@ -25,7 +25,7 @@ fn settings(lanes: usize) -> Settings {
     Settings { lanes, batch_packets: 32, queue_batches: 2, slabs: 4, ..Settings::default() }
 }
 
-fn with(lanes: usize, source: Frames, sink: Kept) -> Outcome {
+fn with(lanes: usize, source: Frames, sink: SentFrames) -> Outcome {
     run_ports(deploy(&all_four(2)), settings(lanes), source, sink, Arc::new(Control::default()))
 }
 
@@ -44,7 +44,7 @@ fn a_stop_drains_and_balances() {
                 control.stop();
             })
         };
-        let sink = Kept::default();
+        let sink = SentFrames::default();
         let closed = Arc::clone(&sink.closed);
         let outcome = run_ports(deploy(&all_four(2)), settings(lanes), source, sink, control);
         stopper.join().expect("the stopper");
@@ -58,7 +58,7 @@ fn a_stop_drains_and_balances() {
 fn a_stop_before_the_start_reads_nothing_and_closes_the_sink() {
     let control = Arc::new(Control::default());
     control.stop();
-    let sink = Kept::default();
+    let sink = SentFrames::default();
     let closed = Arc::clone(&sink.closed);
     let outcome =
         run_ports(deploy(&all_four(1)), settings(2), Frames::new(&inputs()), sink, control);
@@ -81,7 +81,7 @@ fn what_came_before_a_source_failed_is_sent() {
     let inputs = inputs();
     let whole = run_specs(&all_four(2), settings(2), &inputs[..1234]);
     let source = Frames { fails_at: Some(1234), ..Frames::new(&inputs) };
-    let outcome = with(2, source, Kept::default());
+    let outcome = with(2, source, SentFrames::default());
     assert_eq!(outcome.report.part.errors, ["input: the disk is gone"]);
     assert_same(&whole.summary(), &outcome.summary(), "the packets before the error");
 }
@@ -90,8 +90,11 @@ fn what_came_before_a_source_failed_is_sent() {
 fn a_closed_pipe_ends_the_run_cleanly() {
     for lanes in [1, 2] {
         let source = Frames { endless: true, ..Frames::new(&inputs()) };
-        let outcome =
-            with(lanes, source, Kept { fails: Some((700, Failure::Closed)), ..Kept::default() });
+        let outcome = with(
+            lanes,
+            source,
+            SentFrames { fails: Some((700, Failure::Closed)), ..SentFrames::default() },
+        );
         let part = &outcome.report.part;
         assert_eq!(part.packets.sent, 700);
         assert!(part.errors.is_empty());
@@ -103,17 +106,19 @@ fn a_closed_pipe_ends_the_run_cleanly() {
 #[test]
 fn a_full_disk_ends_the_run_with_an_error() {
     let source = Frames { endless: true, ..Frames::new(&inputs()) };
-    let outcome = with(2, source, Kept { fails: Some((700, Failure::Io)), ..Kept::default() });
+    let outcome =
+        with(2, source, SentFrames { fails: Some((700, Failure::Io)), ..SentFrames::default() });
     assert_eq!(outcome.report.part.errors, ["output: no space left"]);
     let packets = &outcome.report.part.packets;
     assert!(packets.unwritten > 0 && packets.overload == 0, "{packets:?}");
-    let outcome = with(1, Frames::new(&inputs()), Kept { close_fails: true, ..Kept::default() });
+    let outcome =
+        with(1, Frames::new(&inputs()), SentFrames { close_fails: true, ..SentFrames::default() });
     assert_eq!(outcome.report.part.errors, ["output: no space left"]);
 }
 
 #[test]
 fn frames_that_do_not_suit_the_sink_are_counted_and_the_rest_is_sent() {
-    let unsuitable = Kept { fails: Some((0, Failure::Unsuitable)), ..Kept::default() };
+    let unsuitable = SentFrames { fails: Some((0, Failure::Unsuitable)), ..SentFrames::default() };
     let outcome = with(2, Frames::new(&inputs()), unsuitable);
     let part = &outcome.report.part;
     assert_eq!(part.packets.unwritten, (part.packets.sent + part.packets.unwritten) / 2);
@@ -139,7 +144,7 @@ impl warpline_io::Source for Waits {
 #[test]
 fn what_was_sent_is_handed_on_while_nothing_comes() {
     for per_lane in [false, true] {
-        let sink = Kept::default();
+        let sink = SentFrames::default();
         let source = Waits(Frames::new(&inputs()[..100]), Arc::clone(&sink.flushed));
         let report = in_time(move || {
             let (source, sink) = (Box::new(source), Box::new(sink));
@@ -179,7 +184,7 @@ fn panicking(batches: usize) -> Deployment {
     Chain::new("test", vec![instance], 0).expect("a chain").into()
 }
 
-fn panic_of(deployment: Deployment, source: Frames, sink: Kept, per_lane: bool) -> String {
+fn panic_of(deployment: Deployment, source: Frames, sink: SentFrames, per_lane: bool) -> String {
     let panic = in_time(move || {
         let control = Control::default();
         let ports: (Box<dyn warpline_io::Source>, Box<dyn warpline_io::Sink>) =
@@ -198,12 +203,12 @@ fn panic_of(deployment: Deployment, source: Frames, sink: Kept, per_lane: bool) 
 fn a_panic_gets_out_wherever_it_happens() {
     let endless = || Frames { endless: true, ..Frames::new(&inputs()) };
     for per_lane in [false, true] {
-        let text = panic_of(panicking(20), endless(), Kept::default(), per_lane);
+        let text = panic_of(panicking(20), endless(), SentFrames::default(), per_lane);
         assert_eq!(text, "the function panics");
-        let sink = Kept { fails: Some((50, Failure::Panic)), ..Kept::default() };
+        let sink = SentFrames { fails: Some((50, Failure::Panic)), ..SentFrames::default() };
         assert_eq!(panic_of(deploy(&all_four(1)), endless(), sink, per_lane), "the sink panics");
         let source = Frames { panics_at: Some(3000), ..Frames::new(&inputs()) };
-        let text = panic_of(deploy(&all_four(1)), source, Kept::default(), per_lane);
+        let text = panic_of(deploy(&all_four(1)), source, SentFrames::default(), per_lane);
         assert_eq!(text, "the source panics");
     }
 }
@@ -214,7 +219,7 @@ fn a_chain_that_cannot_start_says_why() {
     let start = |settings: Settings, ports| run(&deploy(&[]), &settings, ports, &control);
     let none = Ports::PerLane(Vec::new());
     assert_eq!(start(settings(1), none).expect_err("no port"), StartError::Ports);
-    let ports = Ports::Shared(Box::new(Frames::default()), Box::new(Kept::default()));
+    let ports = Ports::Shared(Box::new(Frames::default()), Box::new(SentFrames::default()));
     let huge = Settings { slabs: 1 << 40, ..settings(1) };
     start(huge, ports).expect_err("an arena of an exabyte");
 }
@@ -222,7 +227,8 @@ fn a_chain_that_cannot_start_says_why() {
 #[test]
 fn a_chain_that_fails_stops_no_other_beside_it() {
     let controls: [Control; 4] = Default::default();
-    let shared = || Ports::Shared(Box::new(Frames::new(&inputs())), Box::new(Kept::default()));
+    let shared =
+        || Ports::Shared(Box::new(Frames::new(&inputs())), Box::new(SentFrames::default()));
     let jobs = [
         (deploy(&all_four(1)), shared()),
         (panicking(3), shared()),

@@ -17,7 +17,7 @@ use crate::common::{DEFINITION, fnv};
 /// A function of a chain. Numbers name pairs, and the byte of a frame that each of them marks,
 /// counted from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum TestFunction {
     Only(usize),
     First(usize),
     Second(usize),
@@ -27,7 +27,7 @@ enum Part {
     Counts,
 }
 
-use Part::{Counts, First, Makes, Only, Second};
+use TestFunction::{Counts, First, Makes, Only, Second};
 
 /// Bytes at the end of a frame for marks.
 const MARKS: usize = 4;
@@ -53,7 +53,7 @@ fn mark(frame: &mut [u8], number: usize, mark: u8) {
 
 /// A translator: writes its action in its word, and marks at its last place.
 struct Translator {
-    part: Part,
+    part: TestFunction,
     word: [ScratchWord; 1],
     access: Access,
 }
@@ -172,7 +172,7 @@ impl Function for Counter {
     fn run(&self, _: &mut Batch) {}
 }
 
-fn function(part: Part) -> Arc<dyn Function> {
+fn function(part: TestFunction) -> Arc<dyn Function> {
     let all = ReadWrite::new(FieldSet::ALL, FieldSet::ALL);
     let access = Access { before: all, run: all, ..Access::default() };
     match part {
@@ -186,7 +186,7 @@ fn function(part: Part) -> Arc<dyn Function> {
 }
 
 /// A chain, in stages of its own where `launch_batches` is not 0.
-fn deploy(parts: &[Part], launch_batches: usize) -> Deployment {
+fn deploy(parts: &[TestFunction], launch_batches: usize) -> Deployment {
     let instances = parts.iter().enumerate().map(|(at, &part)| Instance {
         name: format!("{at}"),
         definition: &DEFINITION,
@@ -221,7 +221,7 @@ struct Expected {
     withheld: u64,
 }
 
-fn expected(parts: &[Part], inputs: &[Input]) -> Expected {
+fn expected(parts: &[TestFunction], inputs: &[Input]) -> Expected {
     let mut all = Expected { packets_in: vec![0; parts.len()], ..Expected::default() };
     for input in inputs {
         let first = Modelled { frame: input.bytes.clone(), ..Modelled::default() };
@@ -243,7 +243,12 @@ fn expected(parts: &[Part], inputs: &[Input]) -> Expected {
 }
 
 /// Whether a packet is still there after a function.
-fn pass(part: Part, packet: &mut Modelled, made: &mut Vec<Modelled>, withheld: &mut u64) -> bool {
+fn pass(
+    part: TestFunction,
+    packet: &mut Modelled,
+    made: &mut Vec<Modelled>,
+    withheld: &mut u64,
+) -> bool {
     match part {
         First(number) => packet.words[number] = change(&packet.frame),
         Only(number) | Second(number) => {
@@ -276,7 +281,7 @@ fn pass(part: Part, packet: &mut Modelled, made: &mut Vec<Modelled>, withheld: &
 }
 
 /// Chains, and how many packets one packet may become in each.
-const CHAINS: &[(&[Part], usize)] = &[
+const CHAINS: &[(&[TestFunction], usize)] = &[
     (&[First(0), Makes, Second(0)], 3),
     // Only the second place gets answers.
     (&[First(0), Makes, Counts, Only(1), Counts, Second(0), Counts], 3),
@@ -312,7 +317,7 @@ fn sorted(sent: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
     sent
 }
 
-fn check(parts: &[Part], outcome: &Outcome, expected: &Expected, what: &str) {
+fn check(parts: &[TestFunction], outcome: &Outcome, expected: &Expected, what: &str) {
     let functions = &outcome.report.part.functions;
     let packets_in: Vec<u64> = functions.iter().map(|one| one.packets_in).collect();
     assert_eq!(packets_in, expected.packets_in, "{what}");
@@ -365,7 +370,7 @@ fn the_chains_show_answers_pieces_and_withheld_answers() {
 /// One packet may become 16 at most, answers at second places among them.
 #[test]
 fn a_chain_that_multiplies_answers_too_often_is_refused() {
-    let build = |parts: &[Part]| {
+    let build = |parts: &[TestFunction]| {
         let deployment = std::panic::catch_unwind(|| deploy(parts, 0));
         deployment.map(|one| one.chain().multiply()).ok()
     };

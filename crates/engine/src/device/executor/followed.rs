@@ -3,26 +3,26 @@
 use warpline_device::{Kernel, Step};
 use warpline_packet::{FieldSet, mirror_bit};
 
-use super::super::lot::There;
+use super::super::launch_buffers::There;
 use super::{Executor, PULL, PUSH, PUT, RoomsThere, TAKE};
 use crate::versions::Launched;
 use crate::versions::trace::{Act, Known};
 
 impl Executor {
-    /// Records the effect on fields of `steps`, which a stream gets for the launch of `lot`, if
+    /// Records the effect on fields of `steps`, which a stream gets for the launch of `slot`, if
     /// versions are followed.
-    pub(super) fn follow(&mut self, lot: usize, steps: &[Step]) {
-        if self.lots[lot].acts.is_some() {
-            let read = self.known(lot).read(steps);
-            self.lots[lot].acts.iter_mut().for_each(|acts| acts.extend(read.iter().cloned()));
+    pub(super) fn follow(&mut self, slot: usize, steps: &[Step]) {
+        if self.slots[slot].acts.is_some() {
+            let read = self.known(slot).read(steps);
+            self.slots[slot].acts.iter_mut().for_each(|acts| acts.extend(read.iter().cloned()));
         }
     }
 
-    /// All that was done to fields for the launch of `lot`, where that is followed.
-    pub(crate) fn launched(&self, lot: usize) -> Option<Launched<'_>> {
+    /// All that was done to fields for the launch of `slot`, where that is followed.
+    pub(crate) fn launched(&self, slot: usize) -> Option<Launched<'_>> {
         let columns = self.fields.columns().iter().map(|column| column.field);
         Some(Launched {
-            acts: self.lots[lot].acts.as_deref()?,
+            acts: self.slots[slot].acts.as_deref()?,
             mirror: (!self.is_in_place()).then_some(self.mirror.number),
             staged: match self.crossings.is_direct() {
                 true => columns.collect(),
@@ -31,8 +31,8 @@ impl Executor {
         })
     }
 
-    fn known(&self, lot: usize) -> Known<'_> {
-        let own = &self.lots[lot];
+    fn known(&self, slot: usize) -> Known<'_> {
+        let own = &self.slots[slot];
         let (table, packed) = match &own.there {
             There::Copied { table, packed, .. } => (Some(table), Some(packed)),
             There::InPlace => (None, None),
@@ -46,13 +46,13 @@ impl Executor {
             packed,
             rows: own.rows.rows(),
             binding: &self.fields,
-            helpers: self.helpers(lot),
+            helpers: self.helpers(slot),
             functions: functions.collect(),
         }
     }
 
     /// Kernels of no function, each with its effect on fields.
-    fn helpers(&self, lot: usize) -> Vec<(&Kernel, Act)> {
+    fn helpers(&self, slot: usize) -> Vec<(&Kernel, Act)> {
         let is_missing = self.crossings.rooms_there == RoomsThere::Missing;
         let without = if is_missing { mirror_bit(self.mirror.number) } else { 0 };
         let carrier = self.carrier.as_ref().map(|(carrier, _)| &**carrier);
@@ -62,7 +62,7 @@ impl Executor {
             (copier, TAKE, Act::Took(self.crossings.back)),
             (carrier, PULL, Act::Pulled(without)),
             (carrier, PUSH, Act::Pushed),
-            (unpacker, 0, Act::Unpacked(self.lots[lot].packed_fields())),
+            (unpacker, 0, Act::Unpacked(self.slots[slot].packed_fields())),
         ];
         all.into_iter()
             .filter_map(|(loaded, at, act)| Some((&loaded?.kernels.get(at)?.kernel, act)))

@@ -9,7 +9,7 @@ use crate::device::OnDevice;
 pub(super) struct LaunchStream {
     /// Gone when it was given up.
     stream: Option<Box<dyn Stream>>,
-    /// The lot whose work it does, and what of that lot's is in the work.
+    /// The slot whose work it does, and what of that slot's is in the work.
     busy_with: Option<(usize, Has)>,
     /// Used again for the next work.
     pub(super) spare: Work,
@@ -25,7 +25,7 @@ impl LaunchStream {
     }
 }
 
-/// The pieces of a lot that a work takes, as its first pieces.
+/// The pieces of a slot that a work takes, as its first pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Has {
     /// The table, and findings where there are some.
@@ -78,15 +78,15 @@ impl Executor {
         Ok([there, here])
     }
 
-    /// A work that is over, the lot that it was done with, and what came of it.
+    /// A work that is over, the slot that it was done with, and what came of it.
     pub(crate) fn poll(&mut self) -> Option<(usize, Result<(), Failure>)> {
         for on in 0..self.streams.len() {
             let own = &mut self.streams[on];
-            if let Some((lot, _)) = own.busy_with
+            if let Some((slot, _)) = own.busy_with
                 && let Some(done) = own.stream.as_mut().and_then(|stream| stream.poll())
             {
                 self.take_back(on, done.work);
-                return Some((lot, done.outcome));
+                return Some((slot, done.outcome));
             }
         }
         None
@@ -99,13 +99,13 @@ impl Executor {
         work.steps.clear();
         work.items = 0;
         let mut pieces = work.pieces.drain(..);
-        if let Some((lot, has)) = own.busy_with.take() {
-            let lot = &mut self.lots[lot];
+        if let Some((slot, has)) = own.busy_with.take() {
+            let slot = &mut self.slots[slot];
             if has == Has::All {
-                lot.table = pieces.next();
+                slot.table = pieces.next();
             }
             if has != Has::Nothing && self.by.has_findings() {
-                lot.findings = pieces.next();
+                slot.findings = pieces.next();
             }
         }
         drop(pieces);
@@ -113,16 +113,16 @@ impl Executor {
     }
 
     /// Launches whose kernels wait for their turn on a shared device.
-    pub(crate) fn waiting_lots(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn waiting_slots(&self) -> impl Iterator<Item = usize> {
         let waits = |own: &&LaunchStream| own.stream.as_ref().is_some_and(|one| one.is_waiting());
-        self.streams.iter().filter(waits).filter_map(|own| own.busy_with.map(|(lot, _)| lot))
+        self.streams.iter().filter(waits).filter_map(|own| own.busy_with.map(|(slot, _)| slot))
     }
 
-    /// Gives up the stream with the work of `lot`, and everything it holds: the work may never be
+    /// Gives up the stream with the work of `slot`, and everything it holds: the work may never be
     /// done.
-    pub(crate) fn give_up(&mut self, lot: usize) {
+    pub(crate) fn give_up(&mut self, slot: usize) {
         for own in &mut self.streams {
-            if own.busy_with.is_some_and(|(own, _)| own == lot) {
+            if own.busy_with.is_some_and(|(own, _)| own == slot) {
                 (own.stream, own.busy_with) = (None, None);
             }
         }

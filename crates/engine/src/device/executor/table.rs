@@ -5,15 +5,15 @@ use std::ops::Range;
 use warpline_device::{Argument, Part, Step, Work};
 use warpline_packet::{Columns, FieldSet, FoundLists};
 
-use super::super::lot::There;
+use super::super::launch_buffers::There;
 use super::super::prediction::Laid;
 use super::{Executor, LaunchData, TABLE, first_found_len, found_len};
-use crate::stage::Flight;
+use crate::stage::BatchInFlight;
 
 impl Executor {
-    /// How the table of the launch of `lot` lies.
-    pub(super) fn laid(&self, lot: usize) -> Laid {
-        let own = &self.lots[lot];
+    /// How the table of the launch of `slot` lies.
+    pub(super) fn laid(&self, slot: usize) -> Laid {
+        let own = &self.slots[slot];
         let (packets, rows) = (own.rows.count(), own.rows.rows());
         let packed = own.packed.as_ref().map_or(0, Range::len);
         let [head, first] = match self.by.has_findings() {
@@ -28,10 +28,10 @@ impl Executor {
         Laid { packets, rows, columns: [there, back] }
     }
 
-    /// Adds the packed rows of the launch of `lot`, if any, and the kernel that writes its table
+    /// Adds the packed rows of the launch of `slot`, if any, and the kernel that writes its table
     /// from them.
-    pub(super) fn add_packed(&self, work: &mut Work, lot: usize, on: &LaunchData) {
-        let own = &self.lots[lot];
+    pub(super) fn add_packed(&self, work: &mut Work, slot: usize, on: &LaunchData) {
+        let own = &self.slots[slot];
         let (There::Copied { packed, .. }, Some(unpacker)) = (&own.there, &self.unpacker) else {
             return;
         };
@@ -47,17 +47,19 @@ impl Executor {
     pub(super) fn copy_table(
         &self,
         work: &mut Work,
-        (lot, flights): (usize, &[Flight]),
+        (slot, flights): (usize, &[BatchInFlight]),
         (columns, fields): (Columns, FieldSet),
         step: impl Fn(Range<usize>) -> Step,
     ) -> u64 {
-        let rows = self.lots[lot].rows.rows();
+        let rows = self.slots[slot].rows.rows();
         columns.stretches(rows, |bytes| work.steps.push(step(bytes)));
         if fields.is_empty() {
             return 0;
         }
         let met = |version| {
-            flights.iter().any(|Flight { batch, .. }| batch.versions_present([version]) == [true])
+            flights
+                .iter()
+                .any(|BatchInFlight { batch, .. }| batch.versions_present([version]) == [true])
         };
         let mut field_bytes = 0;
         self.fields.stretches(fields, rows, met, |bytes| {

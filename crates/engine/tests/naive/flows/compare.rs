@@ -86,7 +86,7 @@ fn order(engine: &[Told], naive: &[Told]) -> Option<String> {
     let forced = engine.iter().position(|told| told.end == End::Forced)?;
     let early = |told: &&Told| matches!(told.end, End::Active | End::LackOfResources);
     let late = engine[forced..].iter().find(early)?;
-    Some(format!("a record comes behind the end of the run: {late:?}"))
+    Some(format!("a record after the end of the run: {late:?}"))
 }
 
 /// The same packets, bytes, flags and times by direction.

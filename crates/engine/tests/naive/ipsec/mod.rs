@@ -38,7 +38,7 @@ pub(crate) struct Config {
 pub(crate) struct Gateway {
     config: Config,
     /// By the place of its SA.
-    states: Vec<State>,
+    states: Vec<NaiveSa>,
     bypassed: u64,
     keepalives: u64,
     dummies: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Gateway {
 }
 
 /// State of an SA.
-struct State {
+struct NaiveSa {
     /// The last number that was used.
     sequence: u64,
     window: Window,
@@ -70,7 +70,7 @@ enum Esp {
 
 impl Gateway {
     pub(crate) fn new(config: Config) -> Self {
-        let state = |sa: &Sa| State {
+        let state = |sa: &Sa| NaiveSa {
             sequence: sa.sequence,
             window: Window::new(sa),
             failures: 0,
@@ -263,7 +263,7 @@ impl Gateway {
     }
 }
 
-impl State {
+impl NaiveSa {
     /// The numbers that a packet is tried as after many that did not authenticate (RFC 4303, A3):
     /// of every 16 in a row the last one, with the next two upper halves, 64 in turn.
     fn later(&self, sa: &Sa, number: u64) -> Vec<u64> {
@@ -323,7 +323,7 @@ impl Function for Gateway {
     }
 
     fn counters(&self, _: u64) -> Counters {
-        let sum = |is_out: bool, of: fn(&State) -> u64| -> u64 {
+        let sum = |is_out: bool, of: fn(&NaiveSa) -> u64| -> u64 {
             let all = self.config.sas.iter().zip(&self.states);
             all.filter(|(sa, _)| sa.is_out == is_out).map(|(_, state)| of(state)).sum()
         };

@@ -17,21 +17,21 @@ const AH: u8 = 51;
 
 /// Where a header names what follows it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct NextHeader {
     pub(crate) next_at: usize,
     pub(crate) body: usize,
     pub(crate) protocol: u8,
 }
 
 /// The place and protocol that each header of a well-formed packet names, from the IP header on.
-pub(crate) fn headers(frame: &Frame, view: &View) -> Vec<Place> {
+pub(crate) fn headers(frame: &Frame, view: &View) -> Vec<NextHeader> {
     let (bytes, l3) = (&frame.bytes, view.l3);
     if view.version == 4 {
         let next_at = l3 + 9;
-        return vec![Place { next_at, body: view.l4, protocol: bytes[next_at] }];
+        return vec![NextHeader { next_at, body: view.l4, protocol: bytes[next_at] }];
     }
-    let mut all = vec![Place { next_at: l3 + 6, body: l3 + 40, protocol: bytes[l3 + 6] }];
-    while let Some(&Place { body, protocol, .. }) = all.last()
+    let mut all = vec![NextHeader { next_at: l3 + 6, body: l3 + 40, protocol: bytes[l3 + 6] }];
+    while let Some(&NextHeader { body, protocol, .. }) = all.last()
         && [HOP_BY_HOP, ROUTING, FRAGMENT, AH, 60].contains(&protocol)
         && body + 8 <= view.end
     {
@@ -40,7 +40,7 @@ pub(crate) fn headers(frame: &Frame, view: &View) -> Vec<Place> {
             AH => (usize::from(bytes[body + 1]) + 2) * 4,
             _ => (usize::from(bytes[body + 1]) + 1) * 8,
         };
-        all.push(Place { next_at: body, body: body + len, protocol: bytes[body] });
+        all.push(NextHeader { next_at: body, body: body + len, protocol: bytes[body] });
     }
     all
 }
@@ -48,7 +48,7 @@ pub(crate) fn headers(frame: &Frame, view: &View) -> Vec<Place> {
 /// The place of ESP in transport mode: after hop-by-hop and routing headers; `None` if there is AH
 /// or a fragment header. Options for the destination stay before it only if a routing header
 /// follows.
-fn transport_place(frame: &Frame, view: &View) -> Option<Place> {
+fn transport_place(frame: &Frame, view: &View) -> Option<NextHeader> {
     let all = headers(frame, view);
     if view.version == 6 && all.iter().any(|place| [AH, FRAGMENT].contains(&place.protocol)) {
         return None;
@@ -210,7 +210,7 @@ fn ipv6(sa: &Sa, class: u8, protocol: u8, body: usize) -> Vec<u8> {
     [&head[..], &octets(sa.src), &octets(sa.dst)].concat()
 }
 
-fn in_transport(sa: &Sa, sequence: u64, frame: &Frame, view: &View, place: Place) -> Vec<u8> {
+fn in_transport(sa: &Sa, sequence: u64, frame: &Frame, view: &View, place: NextHeader) -> Vec<u8> {
     let text = esp::text(sa, &frame.bytes[place.body..view.end], place.protocol);
     in_transport_with(sa, sequence, frame, view, place, &text)
 }
@@ -221,7 +221,7 @@ pub(crate) fn in_transport_with(
     sequence: u64,
     frame: &Frame,
     view: &View,
-    place: Place,
+    place: NextHeader,
     text: &[u8],
 ) -> Vec<u8> {
     let esp = esp::sealed(sa, sequence, text);
@@ -232,7 +232,7 @@ pub(crate) fn in_transport_with(
 }
 
 /// Sets the protocol, length and checksum in the headers before `place`.
-pub(crate) fn carry(bytes: &mut [u8], view: &View, place: Place, protocol: u8) {
+pub(crate) fn carry(bytes: &mut [u8], view: &View, place: NextHeader, protocol: u8) {
     let (l3, len) = (view.l3, bytes.len() - view.l3);
     bytes[place.next_at] = protocol;
     if view.version == 6 {

@@ -2,19 +2,22 @@
 
 use warpline_io::Frame;
 use warpline_packet::{
-    Arrival, Batch, FlowHasher, Headers, Instant, Kind, Placer, Steered, Steering,
+    Arrival, Batch, BatchKind, FlowHasher, Headers, Instant, Placer, Steered, Steering,
 };
 
+use std::sync::Arc;
+
 use crate::clock::Clock;
+use crate::moves::NextLanes;
 use crate::queue::Queue;
 
 /// A lane as ingress sees it.
-pub(crate) struct Feed {
+pub(crate) struct LaneWriter {
     placer: Placer,
     pool: Queue,
     /// Batches that came back from the pool. The last is used first, so that few are in use while
     /// few are needed.
-    #[expect(clippy::vec_box, reason = "it goes to and fro with every batch")]
+    #[expect(clippy::vec_box, reason = "it is swapped with every batch")]
     idle: Vec<Box<Batch>>,
     queue: Queue,
     pub(super) open: Option<Box<Batch>>,
@@ -23,12 +26,28 @@ pub(crate) struct Feed {
     /// The number of its first packet.
     pub(super) first: u64,
     batch_packets: usize,
+    /// Its successor after an announced reload, if functions move.
+    next: Option<Next>,
 }
 
-impl Feed {
+/// The entrance of a lane after a move.
+struct Next {
+    writer: Box<LaneWriter>,
+    lane: usize,
+    lanes: Arc<NextLanes>,
+}
+
+impl LaneWriter {
     pub(crate) fn new(placer: Placer, pool: Queue, queue: Queue, batch_packets: usize) -> Self {
         let idle = Vec::with_capacity(pool.len());
-        Self { placer, pool, idle, queue, open: None, room: 0, first: 0, batch_packets }
+        Self { placer, pool, idle, queue, open: None, room: 0, first: 0, batch_packets, next: None }
+    }
+
+    /// The reload that is announced next moves functions: `lanes` has the entrance of `lane` for
+    /// all later packets.
+    pub(super) fn prepare_move(&mut self, lane: usize, lanes: &Arc<NextLanes>) {
+        let next = |writer| Next { writer, lane, lanes: Arc::clone(lanes) };
+        self.next = lanes.take_writer(lane).map(next);
     }
 
     /// The stage for which its lane takes nothing.
@@ -41,15 +60,32 @@ impl Feed {
     pub(super) fn flush(&mut self) -> bool {
         let Some(batch) = &mut self.open else { return true };
         batch.compare();
-        if batch.kind() == Kind::Packets && batch.is_empty() {
+        if batch.kind() == BatchKind::Packets && batch.is_empty() {
             return true;
         }
         if self.queue.room() > 0 {
+            if batch.kind() == BatchKind::Reload && self.next.is_some() {
+                return self.switch();
+            }
             self.open = self.open.take().and_then(|batch| self.queue.push(batch).err());
         }
-        let open = self.open.as_ref().filter(|batch| batch.kind() == Kind::Packets);
+        let open = self.open.as_ref().filter(|batch| batch.kind() == BatchKind::Packets);
         self.room = open.map_or(0, |batch| self.batch_packets - batch.len());
         self.open.is_none()
+    }
+
+    /// Hands over an announced move, and continues with the new memory.
+    #[cold]
+    fn switch(&mut self) -> bool {
+        let (Some(marker), Some(next)) = (self.open.take(), self.next.take()) else { return true };
+        let (Next { mut writer, lane, lanes }, queue) = (next, Arc::clone(&self.queue));
+        std::mem::swap(self, &mut writer);
+        lanes.leave_writer(lane, writer);
+        // The caller of the move frees it, once this is on its way.
+        drop(lanes);
+        let pushed = queue.push(marker);
+        debug_assert!(pushed.is_ok(), "room was asked for");
+        true
     }
 
     /// Puts frames in open batches, and hands over those that are full. Each frame comes with its
@@ -58,7 +94,7 @@ impl Feed {
     pub(super) fn place(
         &mut self,
         frames: &[Frame<'_>],
-        (found, times): (&[Found], &[Instant]),
+        (found, times): (&[SteeredFrame], &[Instant]),
         next: &mut u64,
         clock: &Clock,
     ) -> usize {
@@ -110,7 +146,7 @@ impl Feed {
 
     /// Hands over a batch of `kind`, after everything the lane got so far; returns whether there
     /// was room.
-    pub(super) fn announce(&mut self, kind: Kind, ingress: u64, clock: &Clock) -> bool {
+    pub(super) fn announce(&mut self, kind: BatchKind, ingress: u64, clock: &Clock) -> bool {
         if !self.flush() {
             return false;
         }
@@ -126,7 +162,7 @@ impl Feed {
 
 /// The results of parsing and steering a frame, before it is placed.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Found {
+pub(super) struct SteeredFrame {
     pub(super) headers: Headers,
     pub(super) steered: Steered,
     /// The lane that holds its shard.
@@ -135,7 +171,7 @@ pub(super) struct Found {
     pub(super) waits: bool,
 }
 
-impl Found {
+impl SteeredFrame {
     /// Where the frame's headers lie and where it goes.
     #[inline(always)]
     pub(super) fn read(&mut self, frame: &Frame<'_>, steering: &Steering, hasher: &FlowHasher) {

@@ -1,21 +1,23 @@
 //! Numbers frames, gives them times, and hands them to the lanes that have their state.
 
 mod live;
+mod reload;
 
 use std::ops::Range;
 use std::time::Duration;
 
 use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame};
-use warpline_packet::{Flags, FlowHasher, FragmentKey, Instant, Kind, Steering};
+use warpline_packet::{BatchKind, Flags, FlowHasher, FragmentKey, Instant, Steering};
 
-use super::Step;
-use super::feed::{Feed, Found};
+use super::IngressStep;
 use super::fragments::{Course, Fragments};
-use super::kept::Kept;
+use super::held_frames::HeldFrames;
+use super::lane_writer::{LaneWriter, SteeredFrame};
 use super::packet_clock::PacketClock;
 use crate::clock::Clock;
-use crate::stats::Part;
-use crate::{Chain, Control, Settings, lane_of};
+use crate::stats::ThreadStats;
+use crate::{Chain, Settings, lane_of};
+use live::Silence;
 
 /// The queue that frames are lost at which a source could not hold back.
 const OVERLOAD_QUEUE: &str = "ingress";
@@ -26,14 +28,14 @@ const HELD_MAX: Duration = Duration::from_secs(1);
 
 /// An announcement to every lane, at the same place of the input.
 struct Announcement {
-    kind: Kind,
+    kind: BatchKind,
     ingress: u64,
     next_lane: usize,
 }
 
 /// Where frames are numbered, timed and handed out.
-pub(super) struct Desk {
-    feeds: Vec<Feed>,
+pub(super) struct Steerer {
+    writers: Vec<LaneWriter>,
     steering: Steering,
     hasher: FlowHasher,
     batch_packets: usize,
@@ -44,7 +46,7 @@ pub(super) struct Desk {
     own: Option<(usize, usize)>,
     tick: Option<Duration>,
     next_tick: Instant,
-    /// The time of the frame that was looked at last.
+    /// The time of the frame that was looked at last, or of a live source since.
     last_time: Instant,
     /// The clock of packets' timestamps.
     pub(super) time: PacketClock,
@@ -52,18 +54,19 @@ pub(super) struct Desk {
     pub(super) ingress: u64,
     announcement: Option<Announcement>,
     /// The headers, shards and lanes of a burst's frames.
-    found: Box<[Found; BURST_MAX]>,
+    found: Box<[SteeredFrame; BURST_MAX]>,
     /// The times that functions go by, with them.
     times: Box<[Instant; BURST_MAX]>,
-    kept: Kept,
+    kept: HeldFrames,
     /// Room for frames that are kept while those before are taken.
-    spare: Kept,
+    spare: HeldFrames,
     /// Where functions need the first fragment of a packet before the others.
     fragments: Option<Fragments>,
+    silence: Silence,
     /// Whether a frame of the burst at hand waits.
     has_waiting: bool,
     /// Frames whose time is not decided: they come after those that are kept.
-    held: Kept,
+    held: HeldFrames,
     /// When the source had none for the first time since there are such.
     held_since: Option<u64>,
     /// There are no more frames, but those that are held may not be on their way.
@@ -72,12 +75,12 @@ pub(super) struct Desk {
     /// Reloads announced so far.
     pub(super) reloads: u32,
     pub(super) clock: Clock,
-    pub(super) part: Part,
+    pub(super) part: ThreadStats,
 }
 
-impl Desk {
+impl Steerer {
     pub(super) fn new(
-        feeds: Vec<Feed>,
+        writers: Vec<LaneWriter>,
         own: Option<(usize, usize)>,
         chain: &Chain,
         settings: &Settings,
@@ -85,7 +88,7 @@ impl Desk {
         clock: Clock,
     ) -> Self {
         Self {
-            feeds,
+            writers,
             steering: chain.steering.clone(),
             hasher: FlowHasher::new(chain.seed()),
             batch_packets: settings.batch_packets,
@@ -98,66 +101,68 @@ impl Desk {
             time: PacketClock::default(),
             ingress: 0,
             announcement: None,
-            found: Box::new([Found::default(); BURST_MAX]),
+            found: Box::new([SteeredFrame::default(); BURST_MAX]),
             times: Box::new([Instant::ZERO; BURST_MAX]),
-            kept: Kept::new(),
-            spare: Kept::new(),
+            kept: HeldFrames::new(),
+            spare: HeldFrames::new(),
             fragments: chain.orders_fragments().then(Fragments::new),
+            silence: Silence::default(),
             has_waiting: false,
-            held: Kept::default(),
+            held: HeldFrames::default(),
             held_since: None,
             ending: false,
             ended: false,
             reloads: 0,
             clock,
-            part: Part::new(chain.instances.len()),
+            part: ThreadStats::new(chain.instances.len()),
         }
     }
 
     /// No room: what is open goes ahead, so that no lane waits for a number that lies here.
-    pub(super) fn blocked(&mut self) -> Step {
+    pub(super) fn blocked(&mut self) -> IngressStep {
         self.flush();
-        Step::Blocked(Duration::from_millis(1))
+        IngressStep::Blocked(Duration::from_millis(1))
     }
 
     /// Hands over every open batch; returns whether there was room for all.
     pub(super) fn flush(&mut self) -> bool {
         let mut all = true;
-        for feed in &mut self.feeds {
-            all &= feed.flush();
+        for writer in &mut self.writers {
+            all &= writer.flush();
         }
         all
     }
 
     /// Hands over batches that fill so slowly that the other lanes would have to wait for them.
     pub(super) fn flush_late(&mut self) {
-        let lag = (2 * self.batch_packets * self.feeds.len()) as u64;
-        for feed in &mut self.feeds {
-            if feed.open.is_some() && feed.first + lag < self.ingress {
-                feed.flush();
+        let lag = (2 * self.batch_packets * self.writers.len()) as u64;
+        for writer in &mut self.writers {
+            if writer.open.is_some() && writer.first + lag < self.ingress {
+                writer.flush();
             }
         }
     }
 
     /// The source has nothing for `wait`: what is open goes ahead, and in time what is held.
-    pub(super) fn rest(&mut self, wait: Duration) -> Step {
+    pub(super) fn rest(&mut self, wait: Duration) -> IngressStep {
         self.flush();
         if self.held.is_empty() {
-            return Step::Idle(wait);
+            return IngressStep::Idle(wait);
         }
         let now = self.clock.now();
         let waited = Duration::from_nanos(now - *self.held_since.get_or_insert(now));
         match HELD_MAX.checked_sub(waited).filter(|left| !left.is_zero()) {
-            Some(left) => Step::Idle(wait.min(left)),
-            None if self.take_held(true) => Step::Worked,
+            Some(left) => IngressStep::Idle(wait.min(left)),
+            None if self.take_held(true) => IngressStep::Worked,
             None => self.blocked(),
         }
     }
 
     /// No more frames come.
-    pub(super) fn end(&mut self) -> Step {
+    pub(super) fn end(&mut self) -> IngressStep {
         self.ending = true;
-        if !self.take_held(true) {
+        // Frames that are kept may be fragments that have yet to wait.
+        if !self.take_held(true) || !self.take_kept() {
             return self.blocked();
         }
         if let Some(fragments) = &mut self.fragments {
@@ -168,8 +173,8 @@ impl Desk {
             return self.blocked();
         }
         self.ended = true;
-        self.start_announcement(Kind::Finish);
-        Step::Worked
+        self.start_announcement(BatchKind::Finish);
+        IngressStep::Worked
     }
 
     /// Takes frames in. Returns whether there was room for all; frames without room are kept.
@@ -179,6 +184,7 @@ impl Desk {
             frames.iter().for_each(|one| self.part.port(one.interface).read(one.bytes.len()));
         }
         self.held_since = None;
+        self.silence = Silence::default();
         if !self.held.is_empty() {
             self.hold(frames);
             return self.take_held(false);
@@ -230,7 +236,7 @@ impl Desk {
         }
         let any_expires = fragments.has_expired(self.last_time);
         let found = &self.found[..frames.len()];
-        let is_fragment = |found: &Found| found.headers.flags.has(Flags::FRAGMENT);
+        let is_fragment = |found: &SteeredFrame| found.headers.flags.has(Flags::FRAGMENT);
         self.has_waiting = false;
         // Without an early end the loop is shorter for bursts that have none.
         match found.iter().fold(any_expires, |any, found| any | is_fragment(found)) {
@@ -243,7 +249,7 @@ impl Desk {
     #[inline(never)]
     fn order_all_fragments(&mut self, frames: &[Frame<'_>]) -> usize {
         let Some(fragments) = &mut self.fragments else { return frames.len() };
-        let lanes = self.feeds.len();
+        let lanes = self.writers.len();
         let all = frames.iter().zip(&mut *self.found).zip(&*self.times).enumerate();
         for (at, ((frame, found), &now)) in all {
             if fragments.expire(now) {
@@ -351,7 +357,7 @@ impl Desk {
         true
     }
 
-    /// Takes in frames that [`Desk::find`] has seen, and returns their number: those that follow
+    /// Takes in frames that [`Steerer::find`] has seen, and returns their number: those that follow
     /// found no room and have to wait. If the source can't wait, they are counted as lost instead.
     fn take(&mut self, frames: &[Frame<'_>]) -> usize {
         let mut at = 0;
@@ -375,9 +381,9 @@ impl Desk {
                 }
                 continue;
             }
-            let told = (&self.found[at..end], &self.times[at..end]);
-            let feed = &mut self.feeds[usize::from(lane)];
-            let placed = feed.place(&frames[at..end], told, &mut self.ingress, &self.clock);
+            let known = (&self.found[at..end], &self.times[at..end]);
+            let writer = &mut self.writers[usize::from(lane)];
+            let placed = writer.place(&frames[at..end], known, &mut self.ingress, &self.clock);
             at += placed;
             if at < end {
                 if !self.drops_when_full {
@@ -407,9 +413,9 @@ impl Desk {
             Steering::AddressPair => find(&Steering::AddressPair),
             other => find(other),
         };
-        if self.feeds.len() > 1 {
+        if self.writers.len() > 1 {
             for found in &mut self.found[..frames.len()] {
-                found.lane = lane_of(found.steered.shard, self.feeds.len()) as u8;
+                found.lane = lane_of(found.steered.shard, self.writers.len()) as u8;
             }
         }
         bytes
@@ -423,8 +429,8 @@ impl Desk {
             let waits = self.found[at..end].iter().position(|found| found.waits);
             end = waits.map_or(end, |count| at + count);
         }
-        if self.feeds.len() > 1 || self.own.is_some_and(|(_, lanes)| lanes > 1) {
-            let same = |found: &Found| {
+        if self.writers.len() > 1 || self.own.is_some_and(|(_, lanes)| lanes > 1) {
+            let same = |found: &SteeredFrame| {
                 let first = &self.found[at];
                 found.lane == first.lane && self.is_own(found)
             };
@@ -439,7 +445,7 @@ impl Desk {
         }
         match self.times[at..end].iter().position(|now| *now >= self.next_tick) {
             Some(0) => {
-                self.start_announcement(Kind::Tick { now, captured: frames[at].timestamp });
+                self.start_announcement(BatchKind::Tick { now, captured: frames[at].timestamp });
                 self.set_next_tick(now);
                 at
             }
@@ -448,7 +454,7 @@ impl Desk {
         }
     }
 
-    fn is_own(&self, found: &Found) -> bool {
+    fn is_own(&self, found: &SteeredFrame) -> bool {
         self.own.is_none_or(|(own, lanes)| lane_of(found.steered.shard, lanes) == own)
     }
 
@@ -466,8 +472,8 @@ impl Desk {
     /// all have it.
     pub(super) fn announce(&mut self) -> bool {
         let Some(announcement) = &mut self.announcement else { return true };
-        while let Some(feed) = self.feeds.get_mut(announcement.next_lane) {
-            if !feed.announce(announcement.kind, announcement.ingress, &self.clock) {
+        while let Some(writer) = self.writers.get_mut(announcement.next_lane) {
+            if !writer.announce(announcement.kind, announcement.ingress, &self.clock) {
                 return false;
             }
             announcement.next_lane += 1;
@@ -476,19 +482,8 @@ impl Desk {
         true
     }
 
-    /// Announces to the lanes that functions were built anew. Returns whether all lanes have it.
-    #[cold]
-    pub(super) fn announce_reload(&mut self, control: &Control) -> bool {
-        self.reloads = control.reloads.asked();
-        if let Some(deployment) = control.reloads.deployment() {
-            self.steering = deployment.chain().steering.clone();
-            self.start_announcement(Kind::Reload);
-        }
-        self.announce()
-    }
-
     /// Begins to announce `kind` to every lane. It takes the next number of the input.
-    fn start_announcement(&mut self, kind: Kind) {
+    fn start_announcement(&mut self, kind: BatchKind) {
         self.announcement = Some(Announcement { kind, ingress: self.ingress, next_lane: 0 });
         self.ingress += 1;
     }

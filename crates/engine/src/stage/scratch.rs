@@ -8,7 +8,7 @@ use warpline_packet::{Batch, KeptRows, SHARDS, Shard};
 use super::Rooms;
 
 /// Memory that a function's turn needs besides the batch; used again for the next.
-pub(crate) struct Bench {
+pub(crate) struct TurnScratch {
     /// Packets made, put in their order when the turn is over.
     pub(super) made: Batch,
     /// Packets that were `Forward` when the turn began, grouped by shard.
@@ -20,7 +20,7 @@ pub(crate) struct Bench {
     pub(super) kept: KeptRows,
 }
 
-impl Bench {
+impl TurnScratch {
     /// For packets made in `made`; with `keeps` dropped packets are shown as they were.
     pub(crate) fn new(made: Batch, keeps: bool) -> Self {
         let slots = made.slots();

@@ -10,7 +10,7 @@ use warpline_packet::{
 use warpline_sched::{Batcher, LaunchLimits};
 
 use super::mirror::Mirror;
-use crate::stage::Flight;
+use crate::stage::BatchInFlight;
 use crate::versions::trace::{Act, fields_of};
 
 /// How many launches there are, and how large.
@@ -18,7 +18,7 @@ use crate::versions::trace::{Act, fields_of};
 pub(crate) struct Dimensions {
     pub(super) streams: usize,
     /// Launches that are under way or wait for their turn to continue.
-    pub(super) lots: usize,
+    pub(super) slots: usize,
     /// Batches of a launch at most, and packets.
     batches: usize,
     packets: usize,
@@ -47,7 +47,7 @@ impl Dimensions {
         };
         Self {
             streams: limits.launches_max,
-            lots: Batcher::new(limits).slots(),
+            slots: Batcher::new(limits).slots(),
             batches: limits.batches_max,
             packets,
             row_len: layout.row_len() + columns,
@@ -84,12 +84,12 @@ impl Dimensions {
 
     /// Bytes that its launches need besides their packets' rooms.
     pub(crate) fn launches_len(&self) -> usize {
-        self.lots * (self.table_len() + self.packed_len() + self.findings_len)
+        self.slots * (self.table_len() + self.packed_len() + self.findings_len)
     }
 }
 
 /// See the module.
-pub(super) struct Lot {
+pub(super) struct LaunchBuffers {
     /// The table: as it was when the launch began, then as the device left it. A stream that was
     /// given up may use it while the batches' own tables are in use. `None` while a stream has it.
     pub(super) table: Option<Piece>,
@@ -126,7 +126,7 @@ pub(super) enum There {
     InPlace,
 }
 
-impl Lot {
+impl LaunchBuffers {
     /// On `device`, where `mirror` is.
     ///
     /// # Errors
@@ -138,49 +138,34 @@ impl Lot {
         (read, packs): (Columns, Option<Columns>),
         follows: bool,
     ) -> Result<Self, Failure> {
-        let acts = follows.then(Vec::new);
-        let packer = packs.map(|kept| (Box::new(RowPacker::new(read)), kept));
-        let has_findings = by.has_findings();
-        let rows = LaunchRows::with_capacity(by.batches, by.packets);
-        let kept = Vec::with_capacity(by.packets * by.kept);
-        if mirror.copy.is_some() {
+        let findings_len = by.has_findings().then_some(by.findings_len);
+        let (table, findings, there) = if mirror.copy.is_some() {
             let host = |len| device.host_memory(len);
             // Rows that no packet has come back, too, and cells that kernels leave.
             let there = |len| device.allocate_zeroed(len);
-            let found = has_findings.then(|| there(by.findings_len)).transpose()?;
-            return Ok(Self {
-                // Packed rows follow it.
-                table: Some(host(by.table_len() + by.packed_len())?),
-                findings: has_findings.then(|| host(by.findings_len)).transpose()?,
-                there: There::Copied {
-                    table: there(by.table_len())?,
-                    packed: there(by.packed_len())?,
-                    findings: found,
-                },
-                rows,
-                row_len: by.row_len,
-                read,
-                columns: read,
-                packer,
-                packed: None,
-                kept,
-                acts,
-            });
-        }
-        let none = || Failure::OutOfMemory { wanted: by.launches_len(), free: None };
-        let spare = |len| mirror.memory.spare(&mirror.region, len).ok_or_else(none);
+            // Packed rows follow the table.
+            let table = host(by.table_len() + by.packed_len())?;
+            let (packed, found) = (there(by.packed_len())?, findings_len.map(there).transpose()?);
+            let copied = There::Copied { table: there(by.table_len())?, packed, findings: found };
+            (table, findings_len.map(host).transpose()?, copied)
+        } else {
+            let none = || Failure::OutOfMemory { wanted: by.launches_len(), free: None };
+            let spare = |len| mirror.memory.spare(&mirror.region, len).ok_or_else(none);
+            let table = spare(by.table_len())?;
+            (table, findings_len.map(spare).transpose()?, There::InPlace)
+        };
         Ok(Self {
-            table: Some(spare(by.table_len())?),
-            findings: has_findings.then(|| spare(by.findings_len)).transpose()?,
-            there: There::InPlace,
-            rows,
+            table: Some(table),
+            findings,
+            there,
+            rows: LaunchRows::with_capacity(by.batches, by.packets),
             row_len: by.row_len,
             read,
             columns: read,
-            packer,
+            packer: packs.map(|kept| (Box::new(RowPacker::new(read)), kept)),
             packed: None,
-            kept,
-            acts,
+            kept: Vec::with_capacity(by.packets * by.kept),
+            acts: follows.then(Vec::new),
         })
     }
 
@@ -189,12 +174,12 @@ impl Lot {
     /// packets; `None` while a stream has the memory.
     pub(super) fn fill(
         &mut self,
-        flights: &[Flight],
+        flights: &[BatchInFlight],
         gather: impl Fn(&Batch, BatchRows<'_>, &mut [u8]),
     ) -> Option<usize> {
         self.rows.clear();
         self.acts.iter_mut().for_each(Vec::clear);
-        flights.iter().for_each(|Flight { batch, .. }| self.rows.add(batch));
+        flights.iter().for_each(|BatchInFlight { batch, .. }| self.rows.add(batch));
         self.packed = self.pack(flights);
         self.columns = match self.packed {
             Some(_) => self.read.beside_packed(),
@@ -208,7 +193,7 @@ impl Lot {
         if let Some(findings) = &mut self.findings {
             findings[..FoundLists::HEAD_LEN].fill(0);
         }
-        for (index, Flight { batch, .. }) in flights.iter().enumerate() {
+        for (index, BatchInFlight { batch, .. }) in flights.iter().enumerate() {
             let rows = self.rows.of(index);
             batch.copy_columns(self.columns.union(kept), rows, table);
             gather(batch, rows, table);
@@ -221,7 +206,7 @@ impl Lot {
 
     /// Packs the rows after the table, if that is allowed, they fit, and they take fewer bytes than
     /// their columns.
-    fn pack(&mut self, flights: &[Flight]) -> Option<Range<usize>> {
+    fn pack(&mut self, flights: &[BatchInFlight]) -> Option<Range<usize>> {
         let ((packer, _), table) = (self.packer.as_mut()?, self.table.as_mut()?);
         let rows = self.rows.rows();
         let first = rows * self.row_len;
