@@ -9,14 +9,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use warpline_io::interface::Interface;
+use warpline_nf::{LINKS_MAX, STDIN, STDOUT, descriptor_of, link_target};
 
 use crate::ports::{Input, Output, PortInput};
-
-/// Standard input and output, by their descriptors.
-pub(crate) const STDIN: u8 = 0;
-pub(crate) const STDOUT: u8 = 1;
-/// As many links as Linux follows.
-const LINKS_MAX: usize = 40;
 
 /// Files and streams that a run reads and writes.
 #[derive(Default)]
@@ -45,7 +40,7 @@ enum Thing {
     /// A pipe: each byte gets to one reader only.
     Pipe(u64, u64),
     /// A standard stream that is a terminal, a socket or another device.
-    Stream(u8),
+    Stream(u32),
     /// A network interface, and whether frames leave by it.
     Interface(String, bool),
     /// Not there yet.
@@ -108,7 +103,8 @@ impl Claims {
 
     /// Notes a file; refuses one that is written and also something else.
     pub(crate) fn claim(&mut self, what: &str, path: &Path, writes: bool) -> Result<(), Refusal> {
-        let thing = stream_of(path).map_or_else(|| Thing::at(path), Thing::of_stream);
+        let stream = descriptor_of(path).filter(|&number| number <= STDOUT);
+        let thing = stream.map_or_else(|| Thing::at(path), Thing::of_stream);
         self.add(
             what,
             &path.display().to_string(),
@@ -118,7 +114,7 @@ impl Claims {
     }
 
     /// The same for standard input, which is read, or standard output, which is written.
-    pub(crate) fn claim_stream(&mut self, what: &str, stream: u8) -> Result<(), Refusal> {
+    pub(crate) fn claim_stream(&mut self, what: &str, stream: u32) -> Result<(), Refusal> {
         let (name, writes) = match stream {
             STDIN => ("standard input", false),
             _ => ("standard output", true),
@@ -159,7 +155,7 @@ impl Thing {
         }
     }
 
-    fn of_stream(stream: u8) -> Self {
+    fn of_stream(stream: u32) -> Self {
         let meta = fs::metadata(format!("/dev/fd/{stream}"));
         meta.ok().and_then(|meta| Self::of(&meta)).unwrap_or(Self::Stream(stream))
     }
@@ -176,32 +172,11 @@ impl Thing {
     }
 }
 
-/// The standard stream that `path` names, by whatever links.
-fn stream_of(path: &Path) -> Option<u8> {
-    let own = fs::canonicalize("/proc/self").ok()?;
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
-        if folder.is_some_and(|folder| folder.starts_with(&own) && folder.ends_with("fd")) {
-            let number = path.file_name()?.to_str()?.parse().ok()?;
-            return (number <= STDOUT).then_some(number);
-        }
-        path = target(&path)?;
-    }
-    None
-}
-
-/// Where the link at `path` leads.
-fn target(path: &Path) -> Option<PathBuf> {
-    let target = fs::read_link(path).ok()?;
-    Some(path.parent().unwrap_or(Path::new(".")).join(target))
-}
-
 /// The path with all links followed, for a file that need not be there.
 fn absolute(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
-        let Some(target) = target(&path) else { break };
+        let Some(target) = link_target(&path) else { break };
         path = target;
     }
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -212,26 +187,6 @@ fn absolute(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn streams_have_many_names() {
-        for (name, stream) in [
-            ("/dev/stdin", Some(STDIN)),
-            ("/dev/stdout", Some(STDOUT)),
-            ("/dev/fd/0", Some(STDIN)),
-            ("/proc/self/fd/1", Some(STDOUT)),
-            ("/proc/thread-self/fd/1", Some(STDOUT)),
-            ("/dev/../proc/self/../self/fd/1", Some(STDOUT)),
-            (&format!("/proc/{}/fd/1", std::process::id()), Some(STDOUT)),
-            ("/dev/fd/7", None),
-            ("/dev/null", None),
-            ("fd/1", None),
-            ("1", None),
-            ("", None),
-        ] {
-            assert_eq!(stream_of(Path::new(name)), stream, "{name}");
-        }
-    }
 
     #[test]
     fn devices_may_be_many_things() {

@@ -1,12 +1,16 @@
 //! The command line.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::chain_file::Setting;
 use crate::ctl::Request;
+use crate::offered;
 
 /// Service chains of network functions on CPUs and GPUs.
 #[derive(Parser)]
@@ -42,7 +46,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "SRC", requires = "strict")]
         input: Option<String>,
         /// Check for `run --device NAME`
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = offered::DEVICES, hide_possible_values = true)]
         device: Option<String>,
         /// Set a key of a table
         #[arg(long, value_name = "TABLE.KEY=VALUE")]
@@ -50,6 +54,9 @@ pub(crate) enum Command {
     },
     /// Show which fields are copied to devices and back, and the cost; run nothing
     Plan(PlanArguments),
+    /// Recommend devices and launches by rate and delay, and how to divide a GPU between virtual
+    /// machines, by a profile; run nothing
+    Advise(AdviseArguments),
     /// Simulate a chain in virtual time, by the costs of a profile; run nothing
     Simulate(Box<SimulateArguments>),
     /// Show the tables and figures of five papers beside simulated or measured numbers
@@ -58,6 +65,7 @@ pub(crate) enum Command {
     /// reasons
     Functions {
         /// The function whose manual to show
+        #[arg(value_parser = offered::NAMES, hide_possible_values = true)]
         name: Option<String>,
     },
     /// List this machine's devices: memory, units, driver, power, self-test, and why others are
@@ -94,6 +102,9 @@ pub(crate) enum Command {
         /// The request
         #[arg(value_enum)]
         request: Request,
+        /// The values of `place` (FUNCTION DEVICE) and `policy` (POLICY)
+        #[arg(value_name = "VALUE", value_parser = offered::VALUES, hide_possible_values = true)]
+        values: Vec<String>,
         /// The socket; default: warpline.sock in $XDG_RUNTIME_DIR, or in /run
         #[arg(long, value_name = "PATH")]
         socket: Option<PathBuf>,
@@ -132,14 +143,18 @@ pub(crate) struct PlanArguments {
     /// The chain file
     pub(crate) chain: PathBuf,
     /// Copy rule: adaptive, local, share_all or per_nf; default: the chain file's
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = offered::MODES, hide_possible_values = true)]
     pub(crate) mode: Option<String>,
     /// Bytes of a frame, 42 to 65535; default: the chain file's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(42..=65_535))]
+    #[arg(long, value_name = "N", value_parser = number::<u32>(42..=65_535))]
     pub(crate) packet_len: Option<u32>,
     /// Gb/s of frames for the share of a link that each step takes, 1 to 10000
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = number::<u32>(1..=10_000))]
     pub(crate) gbps: u32,
+    /// Longest delay of a packet, for the bytes in flight: 50ms, 200us; default: the chain file's
+    /// `delay_us_max`, or 1ms
+    #[arg(long, value_name = "D")]
+    pub(crate) delay: Option<String>,
     /// Write JSON: the plans of all modes
     #[arg(long, conflicts_with_all = ["mode", "explain"])]
     pub(crate) json: bool,
@@ -150,8 +165,31 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "FIELD")]
     pub(crate) explain: Option<String>,
     /// Plan for `run --device NAME`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = offered::DEVICES, hide_possible_values = true)]
     pub(crate) device: Option<String>,
+    /// Set a key of a table
+    #[arg(long, value_name = "TABLE.KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// The arguments of `warpline advise`.
+#[derive(Args)]
+pub(crate) struct AdviseArguments {
+    /// The chain file; each of its functions may be placed
+    pub(crate) chain: PathBuf,
+    /// Measurements by `warpline profile --out FILE`; default: the profile that the chain file's
+    /// table `placement` names
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Rate of each chain: 400mbps, 10gbps; default: a table of rates
+    #[arg(long, value_name = "R")]
+    pub(crate) rate: Option<String>,
+    /// Longest delay of a packet: 50ms, 200us; default: a table of delays
+    #[arg(long, value_name = "D")]
+    pub(crate) delay: Option<String>,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Set a key of a table
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -169,25 +207,34 @@ pub(crate) struct SimulateArguments {
     /// or FILE.pcap
     #[arg(long, value_name = "SPEC")]
     pub(crate) load: String,
+    /// Part of the packets at a place that take a route there; default: equal parts of the rest
+    #[arg(long, value_name = "FROM/TO=PART")]
+    pub(crate) share: Vec<String>,
     /// Seconds of simulated time, up to 3600; default: those of a capture or of steps, or 1
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = any_number::<f64>)]
     pub(crate) seconds: Option<f64>,
     /// Tenants that each run the chains on the same devices, 1 to 64
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = tenants())]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(1..=64))]
     pub(crate) tenants: u64,
     /// How tenants and chains share a device: best_effort, equal_share, fixed_share or
     /// rate_proportional; default: launches in their order
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = offered::SHARING, hide_possible_values = true)]
     pub(crate) policy: Option<String>,
     /// How functions without a device are placed: throughput, latency, energy, cpu_only or
     /// device_only
-    #[arg(long, value_name = "NAME", default_value = "throughput")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "throughput",
+        value_parser = offered::PLACEMENTS,
+        hide_possible_values = true
+    )]
     pub(crate) placement: String,
     /// Seed of random traffic
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = any_number::<u64>)]
     pub(crate) seed: u64,
     /// Events after which the simulation stops
-    #[arg(long, value_name = "N", default_value_t = 50_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 50_000_000, value_parser = any_number::<u64>)]
     pub(crate) events: u64,
     /// Write JSON
     #[arg(long)]
@@ -200,8 +247,20 @@ pub(crate) struct SimulateArguments {
     pub(crate) set: Vec<String>,
 }
 
-fn tenants() -> clap::builder::RangedU64ValueParser {
-    clap::value_parser!(u64).range(1..=64)
+/// A parser of numbers in `range`.
+fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + Display + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("not a number from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// A parser of numbers.
+fn any_number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "not a number".into())
 }
 
 /// The arguments of `warpline reproduce`.
@@ -231,16 +290,16 @@ pub(crate) struct ReproduceArguments {
 pub(crate) struct RunArguments {
     /// The chain file
     pub(crate) chain: Option<PathBuf>,
-    /// Source of packets: FILE.pcap[,pace=1.0], FILE.pcapng, either as .gz or .zst, - or
-    /// generate:KEY=VALUE,...
+    /// Source of packets: FILE.pcap[,pace=1.0], FILE.pcapng, either as .gz or .zst, -,
+    /// af_packet:IF, af_xdp:IF or generate:KEY=VALUE,...
     #[arg(short = 'r', long, value_name = "SRC")]
     pub(crate) input: Option<String>,
     /// Destination of packets: FILE.pcap, FILE.pcapng, either with .gz or .zst, and with
-    /// ,size_mib=N,every_s=N,keep=N for several files; - (a pcap) or none
+    /// ,size_mib=N,every_s=N,keep=N for several files; - (a pcap), af_packet:IF, af_xdp:IF or none
     #[arg(short = 'w', long, value_name = "DST")]
     pub(crate) output: Option<String>,
     /// Stop after N packets of the input
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = any_number::<u64>)]
     pub(crate) count: Option<u64>,
     /// Show counters and tables of functions in the summary
     #[arg(short, long)]
@@ -248,7 +307,7 @@ pub(crate) struct RunArguments {
     /// Show rates, drops, queues and latency on the terminal while it runs; q leaves the view
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) live: bool,
-    /// Show errors only: no summary and no progress
+    /// Show warnings and errors only: no summary and no progress
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Also write dropped packets, each with its reason as a comment; the output must be pcapng
@@ -272,14 +331,14 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
     /// Worker threads, 1 to 64
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = number::<u64>(1..=64))]
     pub(crate) lanes: Option<u64>,
     /// Processor cores of the lanes, one each, in this order: 2-5,8. Without --lanes, as many lanes
     /// as cores
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<String>,
-    /// Run every function on this device
-    #[arg(long, value_name = "NAME")]
+    /// Run every function with kernels on this device
+    #[arg(long, value_name = "NAME", value_parser = offered::DEVICES, hide_possible_values = true)]
     pub(crate) device: Option<String>,
     /// Set a key of a table
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
@@ -291,13 +350,15 @@ impl RunArguments {
     pub(crate) fn settings(&self) -> Vec<Setting> {
         let mut settings = Setting::of_set(&self.set);
         let lanes = self.lanes.map(|lanes| lanes.to_string());
+        let text = |text: Option<&str>| text.map(|own| serde_json::Value::from(own).to_string());
         // A list of one is a string, too.
-        let cores = self.cores.as_deref().map(|cores| serde_json::Value::from(cores).to_string());
-        let user = self.user.as_deref().map(|user| serde_json::Value::from(user).to_string());
+        let cores = text(self.cores.as_deref());
+        let (user, metrics) = (text(self.user.as_deref()), text(self.metrics.as_deref()));
         for (option, key, value) in [
             ("--lanes", "chain.lanes", lanes),
             ("--cores", "chain.cores", cores),
             ("--user", "process.user", user),
+            ("--metrics", "process.metrics", metrics),
         ] {
             let text = value.map(|value| format!("{key}={value}"));
             settings.extend(text.map(|text| Setting { option, text }));

@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use warpline_device::{Description, Device, Found, Missing, apart, find};
+use warpline_device::{Description, Device, FoundDevices, Missing, apart, find};
 use warpline_engine::{Deployment, LaunchOptions, OnDevice, Streams};
 use warpline_nf::Section;
 
@@ -15,8 +15,8 @@ const LAUNCH_KEYS: [&str; 7] =
     ["launch_kib", "launch_delay_us", "launch_timeout_ms", "streams", "sync", "graphs", "in_place"];
 
 /// The devices of this machine, looked for once.
-fn found() -> &'static Found {
-    static FOUND: OnceLock<Found> = OnceLock::new();
+fn found() -> &'static FoundDevices {
+    static FOUND: OnceLock<FoundDevices> = OnceLock::new();
     FOUND.get_or_init(find)
 }
 
@@ -145,5 +145,6 @@ fn read_launches(section: &mut Section<'_>) -> LaunchOptions {
         sync: section.boolean("sync", default.sync),
         graphs: section.boolean("graphs", default.graphs),
         timeout: Duration::from_millis(timeout),
+        lanes: default.lanes,
     }
 }

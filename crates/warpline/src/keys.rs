@@ -217,12 +217,26 @@ pub(crate) const BACKPRESSURE: &[Key] = &[
 ];
 
 /// Keys of `[process]`.
-pub(crate) const PROCESS: &[Key] = &[key(
-    "user",
-    "a user's name",
-    "the user that starts it",
-    "the user that the process becomes once its interfaces are open",
-)];
+pub(crate) const PROCESS: &[Key] = &[
+    key(
+        "user",
+        "a user's name",
+        "the user that starts it",
+        "the user that the process becomes once its interfaces are open",
+    ),
+    key(
+        "metrics",
+        "ADDRESS:PORT, on loopback or with ,insecure",
+        "none",
+        "where metrics are served, as with --metrics",
+    ),
+    key(
+        "system_call_filter",
+        "true | false",
+        "true",
+        "whether a process that gave up rights refuses calls such as mount and ptrace",
+    ),
+];
 
 /// Keys of `[arbiter]`.
 pub(crate) const ARBITER: &[Key] = &[
@@ -286,9 +300,9 @@ mod tests {
         ),
         key(
             "rate_gbps",
-            "0.000001 to 10000",
+            "0.000001 to 10000, or up to 64 RATE@SECONDS joined by |",
             "none: as fast as possible",
-            "gigabits of frames per second of real time",
+            "gigabits of frames per second of real time; several rates take turns",
         ),
         key("arrivals", "constant | poisson | onoff", "constant", "gaps between packets"),
         key("seed", "a whole number", "1", "the seed of the random numbers"),

@@ -23,11 +23,15 @@ mod core_keys;
 mod ctl;
 mod demo;
 mod device_keys;
+mod fixed_keys;
 #[doc(hidden)]
 pub mod fuzzing;
 mod keys;
 mod machine_profile;
+mod messages;
 mod metrics;
+mod moves;
+mod offered;
 mod outputs_shown;
 mod peer_keys;
 mod peers_shown;
@@ -130,17 +134,20 @@ pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
     };
     let outcome = match arguments.command {
         cli::Command::Run(arguments) => {
-            commands::run::run(functions, &arguments, &Signals::catch())
+            let signals = Signals::catch();
+            messages::start(&signals.stops);
+            commands::run::run(functions, &arguments, &signals)
         }
         cli::Command::Check { chain, json, verbose, strict, input, device, set } => {
             let set = chain_file::Setting::of_set(&set);
             let options =
-                LoadOptions { functions, set: &set, device: device.as_deref(), is_live: false };
+                LoadOptions { set: &set, device: device.as_deref(), ..LoadOptions::of(functions) };
             let form = commands::check::Form { is_json: json, is_verbose: verbose };
             let more = Some(input.as_deref()).filter(|_| strict);
             commands::check::check(&chain, &options, form, more)
         }
         cli::Command::Plan(arguments) => commands::plan::plan(functions, &arguments),
+        cli::Command::Advise(arguments) => commands::advise::advise(functions, &arguments),
         cli::Command::Simulate(arguments) => commands::simulate::simulate(functions, &arguments),
         cli::Command::Reproduce(arguments) => commands::reproduce::reproduce(&arguments),
         cli::Command::Functions { name } => {
@@ -153,14 +160,17 @@ pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
         cli::Command::Profile { quick, out, json } => {
             commands::profile::profile(functions, quick, &out, json)
         }
-        cli::Command::Ctl { request, socket, chain, json } => {
-            ctl::ctl(request, socket.as_deref(), chain.as_deref(), json)
+        cli::Command::Ctl { request, values, socket, chain, json } => {
+            let asked = ctl::Asked { request, values: &values, chain: chain.as_deref() };
+            ctl::ctl(&asked, socket.as_deref(), json, functions)
         }
         cli::Command::Completions { shell } => commands::pages::completions(shell),
         cli::Command::Man => commands::pages::man(),
         cli::Command::Demo { folder } => commands::demo::demo(&folder),
     };
-    ExitCode::from(exit_status(outcome))
+    let status = exit_status(outcome);
+    messages::settle();
+    ExitCode::from(status)
 }
 
 /// The exit status of the program. Prints the reason for a failure.
@@ -201,8 +211,7 @@ fn missing_instructions() -> Option<&'static str> {
 }
 
 fn fail(status: u8, why: &str) -> u8 {
-    // Nobody may be there to read it.
     let why = bounded::bounded(why);
-    let _ = writeln!(std::io::stderr().lock(), "error: {}", shown::shown(&why));
+    messages::write(&format!("error: {}\n", shown::shown(&why)));
     status
 }

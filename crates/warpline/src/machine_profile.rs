@@ -142,6 +142,12 @@ impl MachineProfile {
         about.is_none_or(|about| about["shares_host_memory"] == true)
     }
 
+    /// Whether the kernels of a device run on the CPU's own cores, by the file.
+    pub(crate) fn runs_on_cpu(&self, device: usize) -> bool {
+        let id = &self.work.devices()[device].name;
+        device_of(&self.machine, id).is_some_and(|about| about["runs_on_cpu"] == true)
+    }
+
     /// The link to a device with a memory of its own.
     pub(crate) fn link(&self, device: usize) -> Option<&LinkSpeeds> {
         let id = &self.work.devices()[device].name;
@@ -200,7 +206,9 @@ impl MachineProfile {
 
     /// Takes over the power that a user declared.
     fn keep_power(&mut self, old: &Self) {
-        self.machine["cpu_power"] = old.machine["cpu_power"].clone();
+        for name in ["cpu_power", "busy_together_w"] {
+            self.machine[name] = old.machine[name].clone();
+        }
         for device in self.machine["devices"].as_array_mut().into_iter().flatten() {
             let id = device["id"].as_str().unwrap_or_default().to_owned();
             let known = device_of(&old.machine, &id);
@@ -214,6 +222,32 @@ impl MachineProfile {
         self.read_power(&json);
     }
 
+    /// Sets the measured power of a device.
+    pub(crate) fn set_power(&mut self, device: usize, power: Power) {
+        let Power { idle_w, busy_w } = power;
+        let id = self.work.devices()[device].name.clone();
+        if id == CPU_NAME {
+            self.machine["cpu_power"] = json!({ "idle_w": idle_w, "busy_w": busy_w });
+        } else {
+            let devices = self.machine["devices"].as_array_mut().into_iter().flatten();
+            for about in devices.filter(|about| about["id"] == *id) {
+                (about["idle_w"], about["busy_w"]) = (json!(idle_w), json!(busy_w));
+            }
+        }
+        self.work.set_power(device, power);
+    }
+
+    /// Sets the measured power of a domain of the CPU's packages.
+    pub(crate) fn set_domain(&mut self, name: &str, power: Power) {
+        let Power { idle_w, busy_w } = power;
+        self.machine["cpu_power"]["domains"][name] = json!({ "idle_w": idle_w, "busy_w": busy_w });
+    }
+
+    /// Sets the power of all devices with a meter while all are busy.
+    pub(crate) fn set_busy_together(&mut self, watts: Option<f64>) {
+        self.machine["busy_together_w"] = json!(watts);
+    }
+
     /// The profile as JSON.
     pub(crate) fn to_value(&self) -> Value {
         let mut all = Map::new();
@@ -221,7 +255,7 @@ impl MachineProfile {
         let program = format!("warpline {}", env!("CARGO_PKG_VERSION"));
         all.insert("program".into(), program.into());
         all.insert("date".into(), self.date.clone().into());
-        for name in ["cpu", "cpu_power", "host", "devices"] {
+        for name in ["cpu", "cpu_power", "busy_together_w", "host", "devices"] {
             all.insert(name.into(), self.machine[name].clone());
         }
         if let Some(Unfinished { plan, done }) = &self.unfinished {

@@ -1,12 +1,13 @@
 //! The keys of a `[chain]` table for input and output: read as what it means, every mistake noted
 //! at its key.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
-use warpline_io::middleware::ImpairConfig;
+use warpline_io::middleware::{ImpairConfig, ParseProblem};
 use warpline_io_error::plain;
 use warpline_nf::Section;
-use warpline_nf::config::Folder;
+use warpline_nf::config::{Folder, did_you_mean};
 
 use crate::port_tables::{self, PortTable};
 use crate::ports::{CaptureOutput, Input, Output};
@@ -48,8 +49,8 @@ impl PortKeys {
             read_port(section, "output", Output::parse(text, folder).map_err(|why| vec![why]))
         });
         let impair = section.string("impair").and_then(|text| {
-            let told = |problems: Vec<_>| problems.iter().map(ToString::to_string).collect();
-            read_port(section, "impair", ImpairConfig::parse(text).map_err(told))
+            let texts = |problems: Vec<_>| problems.iter().map(problem_text).collect();
+            read_port(section, "impair", ImpairConfig::parse(text).map_err(texts))
         });
         let tap = section.string("tap").and_then(|name| {
             let file = match name {
@@ -81,8 +82,24 @@ pub(crate) fn refusal(input: &Input) -> Option<String> {
     match input.path()?.metadata() {
         Ok(meta) if meta.is_dir() => Some("it is a folder".into()),
         Ok(_) => None,
-        Err(error) => Some(plain(&error)),
+        Err(error) => Some(format!("{}{}", plain(&error), interface_hint(input))),
     }
+}
+
+/// The way to name an interface, if that is what a missing file is.
+fn interface_hint(input: &Input) -> String {
+    let name = input.path().and_then(Path::file_name).and_then(OsStr::to_str).unwrap_or_default();
+    match !name.is_empty() && Path::new("/sys/class/net").join(name).exists() {
+        true => format!("; the interface is \"af_packet:{name}\""),
+        false => String::new(),
+    }
+}
+
+/// A problem of a source or of `impair`, with the setting that was perhaps meant.
+pub(crate) fn problem_text(problem: &ParseProblem) -> String {
+    let ParseProblem { column, key, what, allowed } = problem;
+    let meant = did_you_mean(key, allowed.split(", "));
+    format!("column {column}: `{key}` {what}; {meant}allowed: {allowed}")
 }
 
 /// The port in a key's value. Its mistakes are noted in `section`.

@@ -7,12 +7,15 @@ use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::interface::{self, Interface};
 use warpline_io::middleware::{Impair, ImpairConfig, Tap};
 use warpline_io::neighbours::LocalAddresses;
-use warpline_io::per_port::{Feed, Merged, Wanted};
+use warpline_io::per_port::{Merged, PortSource, Wanted};
 use warpline_io::{
-    BadPace, CaptureFile, CaptureFormat, CaptureReader, InterfaceNames, NullSink, Paced,
-    PcapWriter, Roll, Rolling, Sink, Source, SourceError,
+    BadPace, CaptureFile, CaptureFormat, CaptureReader, Destination, InterfaceNames, NullSink,
+    Paced, PcapWriter, Queued, Roll, Rolling, Sink, Source, SourceError,
 };
 use warpline_io_error::plain;
+use warpline_nf::descriptor_of;
+
+use crate::port_keys::problem_text;
 
 /// Where packets come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,13 +70,24 @@ pub(crate) enum Output {
     None,
 }
 
+/// Whether a chain may wait for the readers of its outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    /// It reads captures, and waits.
+    Captures,
+    /// It reads interfaces, and waits for the reader of standard output only.
+    Reads,
+    /// It also sends by interfaces: it waits for no reader.
+    Forwards,
+}
+
 /// A capture file in the format of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CaptureOutput {
     pub(crate) path: PathBuf,
     how: CaptureFile,
     /// When it continues in a new file.
-    roll: Option<Roll>,
+    pub(crate) roll: Option<Roll>,
 }
 
 impl CaptureOutput {
@@ -82,24 +96,53 @@ impl CaptureOutput {
         let (name, roll) = Roll::split(text)?;
         let path = folder.join(name);
         let how = CaptureFile::of_name(&path).map_err(|why| why.to_string())?;
+        if roll.is_some() && descriptor_of(&path).is_some() {
+            return Err(format!("{name:?} is a stream of the process, and no new file can follow"));
+        }
         Ok(Self { path, how, roll })
     }
 
-    /// Writes to `file`, which is at its path. A live chain continues when writing fails.
+    /// Writes to `file`, which is at its path; none is a pipe without a reader. A live chain
+    /// continues when writing fails, and does not wait for the reader of a pipe.
     pub(crate) fn sink(
         &self,
-        file: File,
+        file: Option<File>,
         (names, annotate): (InterfaceNames, bool),
         is_live: bool,
-    ) -> Box<dyn Sink> {
-        let is_file = file.metadata().is_ok_and(|about| about.is_file());
-        match self.roll.or_else(|| is_live.then(Roll::default)).filter(|_| is_file) {
-            None => self.how.writer(file, names, annotate),
-            Some(roll) => {
+    ) -> Result<Box<dyn Sink>, String> {
+        let is_regular = |file: &File| file.metadata().is_ok_and(|about| about.is_file());
+        let is_stream = descriptor_of(&self.path).is_some();
+        let roll = self.roll.or_else(|| (is_live && !is_stream).then(Roll::default));
+        Ok(match file {
+            Some(file) if is_regular(&file) && roll.is_some() => {
                 let (at, form) = ((&*self.path, file), (names, annotate));
-                Box::new(Rolling::new(at, self.how, form, roll, is_live))
+                let roll = roll.unwrap_or_default();
+                let rolling = Rolling::new(at, self.how, form, roll, is_live);
+                Box::new(
+                    rolling.map_err(|why| format!("{}: {}", self.path.display(), plain(&why)))?,
+                )
             }
-        }
+            Some(file) if !is_live => self.how.writer(file, names, annotate),
+            file => {
+                let (name, at) = (self.path.display().to_string(), self.path.clone());
+                let destination = Destination::Path(at, file);
+                let annotates = annotate && self.how.format == CaptureFormat::Pcapng;
+                queued(name, destination, self.how, (names, annotates))?
+            }
+        })
+    }
+}
+
+/// A capture that a thread of its own writes.
+fn queued(
+    name: String,
+    destination: Destination,
+    how: CaptureFile,
+    form: (InterfaceNames, bool),
+) -> Result<Box<dyn Sink>, String> {
+    match Queued::start(name, destination, how, form) {
+        Ok(queued) => Ok(Box::new(queued)),
+        Err(why) => Err(format!("cannot spawn thread: {}", plain(&why))),
     }
 }
 
@@ -110,7 +153,7 @@ impl Input {
             let settings = if text == "generate" { "" } else { text };
             return match GeneratorConfig::parse(settings) {
                 Ok(config) => Ok(Self::Generate(Box::new(config))),
-                Err(problems) => Err(problems.iter().map(ToString::to_string).collect()),
+                Err(problems) => Err(problems.iter().map(problem_text).collect()),
             };
         }
         if Interface::is_named(text) {
@@ -123,6 +166,9 @@ impl Input {
         match name {
             "" => Err(vec!["the input has no name".into()]),
             "-" => Ok(Self::Stdin(pace)),
+            name if CaptureFile::has_setting(name) => Err(vec![format!(
+                "{name:?} has a setting that captures do not have; theirs is pace=FACTOR"
+            )]),
             name => Ok(Self::File(folder.join(name), pace)),
         }
     }
@@ -179,6 +225,14 @@ impl Input {
         }
     }
 
+    /// The interface that it is, if it is one.
+    pub(crate) fn interface(&self) -> Option<&Interface> {
+        match self {
+            Self::Interface(interface) => Some(interface),
+            _ => None,
+        }
+    }
+
     /// The file that it is, if it is one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
@@ -219,7 +273,7 @@ fn merged(
         let label = input.path().map_or_else(|| name.clone(), |path| path.display().to_string());
         let Some(interface) = interface else {
             let local = local.filter(|_| *forwards);
-            feeds.push(Feed::whole(input.open_beside(local)?, label, *number));
+            feeds.push(PortSource::whole(input.open_beside(local)?, label, *number));
             continue;
         };
         let is_same = |other: &&PortInput| other.input.path() == input.path();
@@ -229,7 +283,7 @@ fn merged(
         let others = ports[at + 1..].iter().filter(is_same);
         let others = others.filter_map(|other| Some((other.interface.clone()?, other.number)));
         let all: Vec<_> = std::iter::once((interface.clone(), *number)).chain(others).collect();
-        feeds.push(Feed::by_interface(input.open()?, label, all));
+        feeds.push(PortSource::by_interface(input.open()?, label, all));
     }
     Ok(Box::new(Merged::new(feeds, names.iter().cloned())))
 }
@@ -290,6 +344,11 @@ impl Output {
         matches!(self, Self::File(file) if file.how.format == CaptureFormat::Pcapng)
     }
 
+    /// Whether it is a capture in several files.
+    pub(crate) fn rolls(&self) -> bool {
+        matches!(self, Self::File(file) if file.roll.is_some())
+    }
+
     /// Opens the interface that it is, if it is one.
     pub(crate) fn open_interface(&self) -> Result<Option<Box<dyn Sink>>, String> {
         let Self::Interface(interface) = self else { return Ok(None) };
@@ -304,13 +363,25 @@ impl Output {
         file: Option<File>,
         interface: Option<Box<dyn Sink>>,
         form: (InterfaceNames, bool),
-        is_live: bool,
-    ) -> Box<dyn Sink> {
-        match (self, file, interface) {
-            (Self::Stdout, ..) => Box::new(PcapWriter::stdout()),
-            (Self::File(output), Some(file), _) => output.sink(file, form, is_live),
-            (_, _, Some(interface)) => interface,
-            _ => Box::new(NullSink),
+        how: Liveness,
+    ) -> Result<Box<dyn Sink>, String> {
+        match (self, interface) {
+            (Self::Stdout, _) if how == Liveness::Forwards => {
+                let pcap = CaptureFile { format: CaptureFormat::Pcap, compression: None };
+                queued("standard output".into(), Destination::Stdout, pcap, (form.0, false))
+            }
+            (Self::Stdout, _) => Ok(Box::new(PcapWriter::stdout())),
+            (Self::File(output), _) => output.sink(file, form, how != Liveness::Captures),
+            (_, Some(interface)) => Ok(interface),
+            _ => Ok(Box::new(NullSink)),
+        }
+    }
+
+    /// The interface that it is, if it is one.
+    pub(crate) fn interface(&self) -> Option<&Interface> {
+        match self {
+            Self::Interface(interface) => Some(interface),
+            _ => None,
         }
     }
 

@@ -28,6 +28,7 @@ pub(crate) fn to_value(devices: &[(&Description, Speeds)], gather: Option<Gather
             "uuid": about.uuid,
             "driver": about.driver,
             "shares_host_memory": about.shares_host_memory,
+            "runs_on_cpu": about.runs_on_cpu,
             "to_device_bytes_per_s": speeds.both_in,
             "to_host_bytes_per_s": speeds.both_out,
             "each_copy_s": speeds.each_copy,

@@ -35,14 +35,25 @@ pub(crate) fn follow(chain: &Chain) -> Result<Option<Follower>, NotOpened> {
 /// Warnings for the operator before packets flow.
 pub(crate) fn warnings(follower: &Follower) -> Vec<String> {
     let warning = |address: IpAddr| {
-        let tables = if address.is_ipv4() { "iptables" } else { "ip6tables" };
+        let rules = advised_rules(address);
         format!(
-            "warning: {address} is an address of the chain and of this machine; unless a rule drops \
-             its packets, the kernel answers them, too: `{tables} -t raw -A PREROUTING -d {address} \
-             -j DROP`\n"
+            "warning: {address} is an address of the chain and of this machine; unless a rule \
+             drops its packets, the kernel answers them, too: `{rules}`\n"
         )
     };
     follower.shared_addresses().into_iter().map(warning).collect()
+}
+
+/// Commands that make the kernel drop packets to `address`, but not neighbour discovery: it answers
+/// that for the chain.
+fn advised_rules(address: IpAddr) -> String {
+    if address.is_ipv4() {
+        return format!("iptables -t raw -A PREROUTING -d {address} -j DROP");
+    }
+    let rule = format!("ip6tables -t raw -A PREROUTING -d {address}");
+    let accept = |kind: &str| format!("{rule} -p icmpv6 --icmpv6-type {kind} -j ACCEPT");
+    let [asks, answers] = ["neighbour-solicitation", "neighbour-advertisement"].map(accept);
+    format!("{asks}; {answers}; {rule} -j DROP")
 }
 
 /// A kernel that forwards as well would send each packet a second time.
@@ -65,4 +76,20 @@ fn refuse_forwarding(interface: &str) -> Result<(), NotOpened> {
 fn at(interface: &str, why: &str) -> NotOpened {
     let name = format!("{}{interface}", AfPacketConfig::PREFIX);
     NotOpened { why: format!("{name}: {why}"), path: Some(PathBuf::from(name)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advised_rules_leave_neighbour_discovery_to_the_kernel() {
+        let of = |address: &str| advised_rules(address.parse().expect("an address"));
+        assert_eq!(of("192.0.2.1"), "iptables -t raw -A PREROUTING -d 192.0.2.1 -j DROP");
+        let rules = of("2001:db8::1");
+        let rules: Vec<&str> = rules.split("; ").collect();
+        assert!(rules[0].contains("neighbour-solicitation -j ACCEPT"), "{rules:?}");
+        assert!(rules[1].contains("neighbour-advertisement -j ACCEPT"), "{rules:?}");
+        assert_eq!(rules[2], "ip6tables -t raw -A PREROUTING -d 2001:db8::1 -j DROP");
+    }
 }

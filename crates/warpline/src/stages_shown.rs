@@ -2,9 +2,9 @@
 //! the work that was wasted on packets dropped later.
 
 use serde_json::{Value, json};
-use warpline_engine::stats::Part;
+use warpline_engine::stats::ThreadStats;
 use warpline_engine::{Deployment, Report, StageCounts, StagePlan};
-use warpline_sched::{EdgeId, NodeId, PauseEvidence, PauseMode};
+use warpline_sched::{EdgeId, NodeId, PauseEvidence, PauseMode, StageGraph};
 
 use crate::peers_shown;
 
@@ -12,15 +12,21 @@ use crate::peers_shown;
 struct Stages<'a> {
     deployment: &'a Deployment,
     report: &'a Report,
-    evidence: &'a PauseEvidence,
+    evidence: PauseEvidence,
 }
 
 impl<'a> Stages<'a> {
     fn of(deployment: &'a Deployment, report: &'a Report) -> Option<Self> {
-        Some(Self { deployment, report, evidence: report.part.pressure.as_ref()? })
+        let all = report.part.pressure.as_ref()?;
+        let stages = deployment.stages().len().max(1);
+        let evidence = match all.nodes.len() == stages + 1 + report.pressure.downstream {
+            true => all.clone(),
+            false => source_only(all, stages)?,
+        };
+        Some(Self { deployment, report, evidence })
     }
 
-    fn part(&self) -> &Part {
+    fn part(&self) -> &ThreadStats {
         &self.report.part
     }
 
@@ -58,6 +64,18 @@ impl<'a> Stages<'a> {
         self.evidence.bottleneck()?.0.checked_sub(1)
     }
 
+    /// The largest launch and the longest wait for it as they are now, and the lanes that use the
+    /// device; null on the CPU.
+    fn launch_json(&self, stage: &StagePlan) -> Value {
+        let site = self.deployment.sites().get(stage.first);
+        let Some(on) = site.and_then(|site| site.on_device.as_ref()) else { return Value::Null };
+        let set = self.deployment.launches_set(stage.first);
+        let (bytes, delay) = set.unwrap_or((on.launches.bytes, on.launches.delay));
+        let kib = bytes.min(on.launches.bytes) as f64 / 1024.0;
+        let lanes = on.launches.lanes.min(self.report.lanes);
+        json!({ "kib": kib, "delay_us": delay.as_nanos() as f64 / 1e3, "lanes": lanes })
+    }
+
     fn stage_json(&self, number: usize, stage: &StagePlan) -> Value {
         let (node, edge, counts) = (NodeId(number + 1), EdgeId(number), self.counts(number));
         let launches: u64 = self.part().stages.iter().map(|counts| counts.launches).sum();
@@ -72,6 +90,7 @@ impl<'a> Stages<'a> {
             "name": self.name(stage),
             "functions": members.map(|one| one.name.as_str()).collect::<Vec<_>>(),
             "device": site.map_or("cpu", |site| site.device_id()),
+            "launch": self.launch_json(stage),
             "queue": {
                 "capacity": in_launches(pressure.queue),
                 "high": marks.map(|marks| in_launches(marks.high())),
@@ -91,6 +110,13 @@ impl<'a> Stages<'a> {
             },
         })
     }
+}
+
+/// The evidence for a chain of so many stages while lanes move and have others.
+fn source_only(other: &PauseEvidence, stages: usize) -> Option<PauseEvidence> {
+    let mut evidence = PauseEvidence::new(&StageGraph::list(stages).ok()?);
+    evidence.add_source(other);
+    Some(evidence)
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -142,4 +168,67 @@ pub(crate) fn bottleneck_line(deployment: &Deployment, report: &Report) -> Optio
     let mean = in_launches(all.evidence.mean(EdgeId(number)));
     let name = all.name(deployment.stages().get(number)?);
     Some(format!("{name}: {mean:.1} launches waited for it, others were paused {held:.2} s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use warpline_engine::{Chain, Cores, Instance, Place, PressureOptions, Site};
+    use warpline_nf::Function;
+    use warpline_packet::{Access, Batch, ReadWrite};
+    use warpline_sched::{Backpressure, Watermarks};
+
+    use super::*;
+
+    struct Empty(Access);
+
+    impl Function for Empty {
+        fn access(&self) -> &Access {
+            &self.0
+        }
+
+        fn run(&self, _: &mut Batch) {}
+    }
+
+    fn instance(name: &str) -> Instance {
+        Instance {
+            name: name.into(),
+            definition: warpline_functions::FUNCTIONS[0],
+            function: Arc::new(Empty(Access::run_only(ReadWrite::NONE))),
+            fingerprint: 0,
+            place: Place::Only,
+        }
+    }
+
+    /// The queue of the last of so many stages was full for 40 of 50 ns.
+    fn report(stages: usize) -> Report {
+        let graph = StageGraph::list(stages).expect("a list");
+        let mut machine = Backpressure::new(&graph, PauseMode::On(Watermarks::default()), 0);
+        machine.handle_occupancy(EdgeId(stages - 1), 3_000, 10);
+        Report {
+            part: ThreadStats { pressure: Some(machine.evidence(50)), ..ThreadStats::new(2) },
+            lanes: 1,
+            cores: Cores::ANY,
+            pressure: PressureOptions::default(),
+            peers: Vec::new(),
+            huge_pages: None,
+            is_running: true,
+        }
+    }
+
+    #[test]
+    fn lanes_with_other_stages_show_the_pauses_of_the_source() {
+        let chain = Chain::new("test", ["a", "b"].map(instance).into(), 0).expect("a chain");
+        let own = Site { own_stage: true, ..Site::default() };
+        let deployment = Deployment::new(Arc::new(chain), vec![own; 2]);
+        for (stages, bottleneck, source_ns) in [(1, Some("a"), 40), (2, Some("b"), 0), (3, None, 0)]
+        {
+            let report = report(stages);
+            assert_eq!(super::bottleneck(&deployment, &report).as_deref(), bottleneck);
+            assert_eq!(json(&deployment, &report).len(), 2, "{stages} stages");
+            let source = source_json(&deployment, &report);
+            assert_eq!(source["paused_seconds"], seconds(source_ns), "{stages} stages");
+        }
+    }
 }

@@ -1,13 +1,14 @@
 //! The statistics of a run, for programs: the file that `--stats` writes.
 
 use serde_json::{Map, Value, json};
-use warpline_engine::stats::{EndedBy, FunctionStats, Part, PortStats, Transfers};
+use warpline_engine::stats::{EndedBy, FunctionStats, PortStats, ThreadStats, Transfers};
 use warpline_engine::{
     Asked, Chain, Deployment, HugePages, Instance, NO_CHAIN_ROUTE_NAME, Report, Site,
 };
 use warpline_nf::{Cell, Counts, Port, Table};
 use warpline_packet::Malformed;
 
+use crate::placement::Proposals;
 use crate::summary::duration;
 use crate::tenants::Tenancy;
 use crate::{outputs_shown, peers_shown, routes_shown, stages_shown, tenants_shown};
@@ -20,6 +21,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) tenancy: &'a Tenancy,
     /// The outputs of their reports.
     pub(crate) outputs: &'a [Counts],
+    /// Of the monitor that all have.
+    pub(crate) proposals: &'a Proposals,
 }
 
 /// The statistics of all chains of a process that took `seconds`, and of `shared`.
@@ -31,6 +34,7 @@ pub(crate) fn stats(chains: &[(&Deployment, &Report)], shared: &Shared<'_>, seco
         "chains": chains,
         "shared_devices": tenants_shown::json(shared.tenancy),
         "outputs": outputs_shown::json(shared.outputs),
+        "placement": shared.proposals.json(),
     })
 }
 
@@ -70,6 +74,10 @@ pub(crate) fn of_chain(deployment: &Deployment, report: &Report) -> Value {
         "peers": peers_shown::json(report),
         "bottleneck": stages_shown::bottleneck(deployment, report),
         "transfers": transfers(&part.transfers),
+        "moves": {
+            "count": part.moves.count,
+            "stall_us_max": part.moves.stall_ns_max as f64 / 1e3,
+        },
         "warnings": part.warnings,
         "errors": part.errors,
     })
@@ -84,13 +92,13 @@ fn overload(deployment: &Deployment, report: &Report) -> Map<String, Value> {
 }
 
 /// In a chain with routes, the packets that left it by each path.
-fn paths(chain: &Chain, part: &Part) -> Vec<Value> {
+fn paths(chain: &Chain, part: &ThreadStats) -> Vec<Value> {
     let path = |(functions, packets)| json!({ "functions": functions, "packets": packets });
     routes_shown::paths(chain, &part.paths).into_iter().map(path).collect()
 }
 
 /// The counts of each port.
-fn ports(chain: &Chain, part: &Part) -> Vec<Value> {
+fn ports(chain: &Chain, part: &ThreadStats) -> Vec<Value> {
     let none = PortStats::default();
     let of = |(number, port): (usize, &Port)| {
         let PortStats { read, bytes_read, sent, bytes_sent, overload } =
@@ -141,7 +149,7 @@ fn counts<'a>(counts: impl IntoIterator<Item = (&'a str, u64)>) -> Map<String, V
     counts.into_iter().map(|(name, n)| (name.to_owned(), json!(n))).collect()
 }
 
-fn packets(part: &Part) -> Value {
+fn packets(part: &ThreadStats) -> Value {
     let p = &part.packets;
     json!({
         "read": p.read,
@@ -157,7 +165,7 @@ fn packets(part: &Part) -> Value {
     })
 }
 
-fn rate(part: &Part) -> Value {
+fn rate(part: &ThreadStats) -> Value {
     let seconds = duration(part);
     let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
     json!({
@@ -166,7 +174,7 @@ fn rate(part: &Part) -> Value {
     })
 }
 
-fn latency(part: &Part) -> Value {
+fn latency(part: &ThreadStats) -> Value {
     let at = |quantile| part.latency.value_at_quantile(quantile) as f64 / 1e3;
     json!({
         "p50": at(0.50),

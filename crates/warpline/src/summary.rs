@@ -3,7 +3,7 @@
 
 use core::cmp::Reverse;
 
-use warpline_engine::stats::{EndedBy, Part, PortStats, Transfers};
+use warpline_engine::stats::{EndedBy, PortStats, ThreadStats, Transfers};
 use warpline_engine::{Chain, Deployment, NO_CHAIN_ROUTE_NAME, Report};
 use warpline_nf::{About, Cell, Table};
 use warpline_packet::{Malformed, Seed};
@@ -88,23 +88,28 @@ const NUMBER: usize = 12;
 /// takes.
 fn counted(name: &str, count: u64, parts: &[String]) -> String {
     let mut text = format!("  {name:<LABEL$}{:>NUMBER$}", grouped(count));
-    let indent = " ".repeat(2 + LABEL + NUMBER + 2);
-    let mut column = text.len();
-    for (at, part) in parts.iter().enumerate() {
-        if at == 0 {
-            text += "  ";
-            column += 2;
-        } else if column + part.len() + 2 > LINE {
-            text += &format!(",\n{indent}");
-            column = indent.len();
-        } else {
-            text += ", ";
-            column += 2;
-        }
-        text += part;
-        column += part.len();
+    if !parts.is_empty() {
+        text += "  ";
+        add_parts(&mut text, parts);
     }
     text + "\n"
+}
+
+/// Adds `parts` to a line, in as many lines as that takes.
+fn add_parts(text: &mut String, parts: &[String]) {
+    let mut column = text.chars().count();
+    let indent = " ".repeat(column);
+    for (at, part) in parts.iter().enumerate() {
+        if at > 0 && column + part.len() + 2 > LINE {
+            *text += &format!(",\n{indent}");
+            column = indent.len();
+        } else if at > 0 {
+            *text += ", ";
+            column += 2;
+        }
+        *text += part;
+        column += part.len();
+    }
 }
 
 fn packets(deployment: &Deployment, report: &Report) -> String {
@@ -157,7 +162,7 @@ fn packets(deployment: &Deployment, report: &Report) -> String {
 }
 
 /// Packets that left by each path, in a chain with routes.
-fn paths(chain: &Chain, part: &Part) -> String {
+fn paths(chain: &Chain, part: &ThreadStats) -> String {
     let line = |(functions, packets): (Vec<&str>, u64)| {
         let way = if functions.is_empty() { "no function".into() } else { functions.join(" -> ") };
         counted("path", packets, &[way])
@@ -166,7 +171,7 @@ fn paths(chain: &Chain, part: &Part) -> String {
 }
 
 /// The counts of each port.
-fn ports(chain: &Chain, part: &Part) -> String {
+fn ports(chain: &Chain, part: &ThreadStats) -> String {
     let width = chain.ports().iter().map(|port| port.name.len()).max().unwrap_or(0).max(8);
     let has_overload = part.ports.iter().any(|port| port.overload > 0);
     let mut text = String::new();
@@ -195,7 +200,7 @@ fn named<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> Vec<String> {
 }
 
 /// Packets whose times lie far from the others'; empty if there are none.
-fn times(part: &Part) -> String {
+fn times(part: &ThreadStats) -> String {
     let mut text = String::new();
     for (name, count, meaning) in [
         ("time-stray", part.time.strays, "timestamps that the clock ignored"),
@@ -208,7 +213,7 @@ fn times(part: &Part) -> String {
     text
 }
 
-fn functions(chain: &Chain, part: &Part, is_verbose: bool) -> String {
+fn functions(chain: &Chain, part: &ThreadStats, is_verbose: bool) -> String {
     let width = chain.instances.iter().map(|i| i.name.len()).max().unwrap_or(0).max(8);
     let busy: u64 = part.functions.iter().map(|f| f.busy_ns).sum();
     let mut text = format!(
@@ -217,9 +222,12 @@ fn functions(chain: &Chain, part: &Part, is_verbose: bool) -> String {
     );
     for (instance, stats) in chain.instances.iter().zip(&part.functions) {
         let share = 100.0 * stats.busy_ns as f64 / busy.max(1) as f64;
-        let each = stats.busy_ns as f64 / stats.packets_in.max(1) as f64;
+        let each = match stats.packets_in {
+            0 => "-".into(),
+            packets => format!("{:.1}", stats.busy_ns as f64 / packets as f64),
+        };
         text += &format!(
-            "  {:<width$} {:>13} {:>13} {share:>5.1} % {each:>10.1}\n",
+            "  {:<width$} {:>13} {:>13} {share:>5.1} % {each:>10}\n",
             instance.name,
             grouped(stats.packets_in),
             grouped(stats.packets_out),
@@ -248,7 +256,7 @@ fn moved(transfers: &Transfers) -> String {
     }
     let planned = [transfers.predicted_to_device_bytes, transfers.predicted_to_host_bytes];
     format!(
-        "    {:<10} {} to the device, {} back; planned {} and {}\n",
+        "    {:<10} {} to the device, {} to the host; planned {} and {}\n",
         "copied",
         bytes(to_device_bytes),
         bytes(to_host_bytes),
@@ -268,7 +276,7 @@ fn table_of(table: &Table) -> String {
         return String::new();
     }
     let head: Vec<(String, bool)> =
-        table.columns.iter().map(|name| (name.replace('_', " "), false)).collect();
+        table.columns.iter().map(|name| ((*name).to_owned(), false)).collect();
     let cell = |(cell, name): (&Cell, &&str)| match cell {
         // A port is a name and no amount.
         Cell::Number(number) if name.ends_with("port") => (number.to_string(), true),
@@ -283,7 +291,7 @@ fn table_of(table: &Table) -> String {
         cells.map(|(text, _)| text.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let mut text = format!("    {}\n", table.name.replace('_', " "));
+    let mut text = format!("    {}\n", table.name);
     for row in [&head].into_iter().chain(&rows) {
         let mut line = String::from("     ");
         for (place, ((cell, _), width)) in row.iter().zip(&widths).enumerate() {
@@ -320,16 +328,19 @@ fn busiest(table: &Table) -> Vec<&Vec<Cell>> {
     places.into_iter().map(|place| &table.rows[place]).collect()
 }
 
-/// A line of counts that are not zero; nothing where all are.
+/// Counts that are not zero; nothing where all are.
 fn listed<'a>(what: &str, counts: impl IntoIterator<Item = (&'a str, u64)>) -> String {
-    let counts = counts.into_iter().filter(|(_, n)| *n > 0);
-    let told: Vec<String> =
-        counts.map(|(name, n)| format!("{} {}", name.replace('_', " "), grouped(n))).collect();
-    if told.is_empty() { String::new() } else { format!("    {what:<10} {}\n", told.join(", ")) }
+    let parts = named(counts.into_iter());
+    if parts.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("    {what:<10} ");
+    add_parts(&mut text, &parts);
+    text + "\n"
 }
 
 /// Seconds from the first packet in to the last out.
-pub(crate) fn duration(part: &Part) -> f64 {
+pub(crate) fn duration(part: &ThreadStats) -> f64 {
     part.span_ns.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9)
 }
 
@@ -369,11 +380,11 @@ mod tests {
         let rows = vec![row("10.0.0.1", 1234), row("10.0.0.20", 5)];
         let table = Table { name: "top_hosts", columns: vec!["host", "bytes"], rows };
         let told =
-            "    top hosts\n      host      bytes\n      10.0.0.1  1,234\n      10.0.0.20     5\n";
+            "    top_hosts\n      host      bytes\n      10.0.0.1  1,234\n      10.0.0.20     5\n";
         assert_eq!(table_of(&table), told);
         let rows = vec![vec![Cell::Number(8080), Cell::Number(8080)]];
         let table = Table { name: "ports", columns: vec!["src_port", "bytes"], rows };
-        assert_eq!(table_of(&table), "    ports\n      src port bytes\n          8080 8,080\n");
+        assert_eq!(table_of(&table), "    ports\n      src_port bytes\n          8080 8,080\n");
     }
 
     #[test]

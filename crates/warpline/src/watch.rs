@@ -1,7 +1,7 @@
 //! Watching a run from outside: signals that end it in order, the progress bar, and news of its
 //! devices.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -15,6 +15,8 @@ use warpline_engine::Control;
 use warpline_nf::Registry;
 
 use crate::ctl::LiveChain;
+use crate::messages;
+use crate::placement::Proposals;
 use crate::service::Service;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -78,9 +80,8 @@ impl Signals {
                 let since = (came > 0).then(|| *first.get_or_insert_with(Instant::now));
                 if since.is_some_and(|since| came > 1 || since.elapsed() > PATIENCE) {
                     let number = stops.first().unwrap_or(0);
-                    let _ = std::io::stderr()
-                        .lock()
-                        .write_all(b"a signal ended it before a packet was read\n");
+                    messages::write("a signal ended it before a packet was read\n");
+                    messages::settle();
                     std::process::exit(128 + i32::from(number));
                 }
                 thread::park_timeout(LOOK_EVERY);
@@ -149,6 +150,7 @@ impl Stops {
 pub(crate) struct Watched<'a> {
     pub(crate) chains: &'a [Arc<LiveChain>],
     pub(crate) outputs: &'a Registry,
+    pub(crate) proposals: &'a Proposals,
     pub(crate) signals: &'a Signals,
 }
 
@@ -162,7 +164,7 @@ pub(crate) fn watch(
     give_up: impl Fn(u8),
     shows_progress: bool,
 ) {
-    let Watched { chains, outputs, signals } = watched;
+    let Watched { chains, outputs, signals, .. } = watched;
     let Signals { stops, toggle, reopen, .. } = signals;
     let bar = (shows_progress && std::io::stderr().is_terminal()).then(bar);
     let controls: Vec<&Control> = chains.iter().map(|chain| &chain.control).collect();
@@ -186,8 +188,8 @@ pub(crate) fn watch(
         if reopen.swap(false, Ordering::Relaxed) {
             outputs.reopen();
         }
-        for news in news_of(watched) {
-            let tell = || tell(&format!("warning: {news}\n"));
+        for news in news_of(watched, shows_progress) {
+            let tell = || tell(&format!("{news}\n"));
             bar.as_ref().map_or_else(tell, |bar| bar.suspend(tell));
         }
         if let Some(bar) = &bar {
@@ -198,17 +200,22 @@ pub(crate) fn watch(
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
+    // Of the end itself.
+    outputs.take_warnings().iter().for_each(|warning| tell(&format!("warning: {warning}\n")));
 }
 
-/// Messages about chains and outputs since the last call.
-fn news_of(watched: &Watched<'_>) -> Vec<String> {
+/// Messages about chains and outputs since the last call, and proposals if they are `shown`.
+fn news_of(watched: &Watched<'_>, shown: bool) -> Vec<String> {
     let of_chain = |chain: &Arc<LiveChain>| {
         let name = &chain.name;
         let news = chain.control.take_news().into_iter();
         news.map(|news| format!("chain {name:?}: {news}")).collect::<Vec<_>>()
     };
     let of_chains = watched.chains.iter().flat_map(of_chain);
-    of_chains.chain(watched.outputs.take_news()).collect()
+    let warnings = of_chains.chain(watched.outputs.take_news());
+    let warnings = warnings.map(|news| format!("warning: {news}"));
+    let proposals = watched.proposals.take_news().into_iter().filter(|_| shown);
+    warnings.chain(proposals.map(|news| format!("placement: {news}"))).collect()
 }
 
 /// Resumes chains if one is paused, or pauses all. Returns a message about it.

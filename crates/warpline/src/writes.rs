@@ -2,64 +2,106 @@
 //! can't start has touched nothing.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use warpline_io::open_pipe;
 use warpline_io_error::plain;
+use warpline_nf::continued;
 
 /// Files that are opened for writing and still hold what they held.
 #[derive(Default)]
 pub(crate) struct Writes {
-    files: Vec<File>,
+    files: Vec<(Option<File>, Earlier)>,
     /// Files that did not exist before.
     new: Vec<PathBuf>,
 }
 
+/// What becomes of a file's earlier content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    Removed,
+    Kept,
+}
+
 /// A file's place among [`Writes`].
 #[derive(Clone, Copy)]
-pub(crate) struct Place(usize);
+pub(crate) struct FileSlot(usize);
 
 /// Files that a run may write to, each to be taken once.
 pub(crate) struct Emptied(Vec<Option<File>>);
 
 impl Writes {
-    /// Opens the file at `path`, and creates it if it is missing.
-    pub(crate) fn open(&mut self, path: &Path) -> Result<Place, String> {
+    /// Opens the file at `path`, and creates it if it is missing. A descriptor of the process keeps
+    /// its file as it is.
+    pub(crate) fn open(&mut self, path: &Path, earlier: Earlier) -> Result<FileSlot, String> {
         let is_new = fs::symlink_metadata(path).is_err();
-        let opened = OpenOptions::new().append(true).create(true).open(path);
-        self.files.push(opened.map_err(|error| format!("{}: {}", path.display(), plain(&error)))?);
+        let own = continued(path);
+        let earlier = if own.is_some() { Earlier::Kept } else { earlier };
+        let append = || OpenOptions::new().append(true).create(true).open(path);
+        let opened = own.unwrap_or_else(append);
+        let opened = opened.map_err(|error| format!("{}: {}", path.display(), plain(&error)))?;
         if is_new {
             self.new.push(path.into());
         }
-        Ok(Place(self.files.len() - 1))
+        Ok(self.add(Some(opened), earlier))
     }
 
-    /// The same for a file that a function will open again. Checks that it can be opened, and
-    /// empties it with the others. Pipes and other special files are left to the function: their
-    /// reader must not see an end before the run began.
-    pub(crate) fn open_for_other(&mut self, path: &Path) -> Result<(), String> {
+    /// The same, without waiting for the reader of a pipe. One without a reader has a place, and no
+    /// file is taken from there.
+    pub(crate) fn open_at_once(
+        &mut self,
+        path: &Path,
+        earlier: Earlier,
+    ) -> Result<FileSlot, String> {
+        if !fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
+            return self.open(path, earlier);
+        }
+        let opened = open_pipe(path).map_err(|why| format!("{}: {}", path.display(), plain(&why)));
+        opened.map(|file| self.add(file, earlier))
+    }
+
+    fn add(&mut self, file: Option<File>, earlier: Earlier) -> FileSlot {
+        self.files.push((file, earlier));
+        FileSlot(self.files.len() - 1)
+    }
+
+    /// The same for a file that a function will open again. Checks that it can be opened. Pipes and
+    /// other special files are left to the function: their reader must not see an end before the
+    /// run began.
+    pub(crate) fn open_for_other(&mut self, path: &Path, earlier: Earlier) -> Result<(), String> {
         let is_special = |found: fs::Metadata| !found.is_file() && !found.is_dir();
         if fs::metadata(path).is_ok_and(is_special) {
             return Ok(());
         }
-        self.open(path).map(|_| ())
+        self.open(path, earlier).map(|_| ())
     }
 
-    /// Empties all of them: the run begins.
+    /// Empties those that don't keep their content: the run begins.
     pub(crate) fn empty(mut self) -> Emptied {
         self.new.clear();
         let files = std::mem::take(&mut self.files);
-        for file in &files {
+        for (file, _) in files.iter().filter(|(_, earlier)| *earlier == Earlier::Removed) {
             // Pipes and terminals can't be emptied, and return an error.
-            let _ = file.set_len(0);
+            let _ = file.as_ref().map(|file| file.set_len(0));
         }
-        Emptied(files.into_iter().map(Some).collect())
+        Emptied(files.into_iter().map(|(file, _)| file).collect())
     }
+}
+
+/// Writes a file that a command makes.
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), String> {
+    let create = || OpenOptions::new().write(true).create(true).truncate(true).open(path);
+    let file = continued(path).unwrap_or_else(create);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| format!("{}: {}", path.display(), plain(&error)))
 }
 
 impl Emptied {
     /// The file at `place`, the first time that it is asked for.
-    pub(crate) fn take(&mut self, place: Option<Place>) -> Option<File> {
-        place.and_then(|Place(at)| self.0.get_mut(at)?.take())
+    pub(crate) fn take(&mut self, place: Option<FileSlot>) -> Option<File> {
+        place.and_then(|FileSlot(at)| self.0.get_mut(at)?.take())
     }
 }
 

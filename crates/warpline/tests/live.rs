@@ -8,10 +8,12 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/live.py");
+const RECEIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/receive.py");
 const ROUTE_TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/route.py");
 const SERVICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/service.py");
 const XDP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/xdp.py");
 const OPERATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/operation.py");
+const SOAK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/soak.py");
 const LINKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/live_ports/linked.py");
 
 fn runs(program: &str, arguments: &[&str]) -> bool {
@@ -87,6 +89,12 @@ fn links_may_go_and_come() {
 }
 
 #[test]
+fn interfaces_that_return_are_read_and_written() {
+    check("af_packet:returns");
+    check("af_xdp:returns");
+}
+
+#[test]
 fn a_sum_covers_all_losses() {
     check("af_packet:overload");
     check("af_xdp:overload");
@@ -108,6 +116,7 @@ fn an_idle_chain_of_xdp_sockets_rests_and_wakes_at_once() {
 fn interfaces_that_xdp_sockets_cannot_have_are_refused() {
     check_with(XDP, "af_xdp:programs");
     check_with(XDP, "af_xdp:killed");
+    check_with(XDP, "af_xdp:user");
 }
 
 #[test]
@@ -124,8 +133,35 @@ fn flows_on_idle_links_are_exported() {
 
 #[test]
 fn tags_arrive() {
-    check("af_packet:tags");
-    check("af_xdp:tags");
+    check_with(RECEIVE, "af_packet:tags");
+    check_with(RECEIVE, "af_xdp:tags");
+}
+
+#[test]
+fn a_ring_follows_the_mtu() {
+    check_with(RECEIVE, "mtu");
+}
+
+#[test]
+fn ports_follow_the_name_of_their_interface() {
+    check_with(RECEIVE, "replaced");
+}
+
+#[test]
+fn all_queues_of_an_interface_are_read() {
+    check_with(RECEIVE, "af_packet:queues");
+    check_with(RECEIVE, "af_xdp:queues");
+}
+
+/// Under traffic, reloads and rotation.
+#[test]
+fn memory_stays_flat() {
+    check_with(SOAK, "36");
+}
+
+#[test]
+fn functions_move_between_devices_under_traffic() {
+    check("moves");
 }
 
 #[test]
@@ -149,6 +185,11 @@ fn a_routed_gateway_translates_for_two_networks() {
 }
 
 #[test]
+fn neighbours_may_probe_addresses_of_a_gateway() {
+    check_with(ROUTE_TOOL, "discovery");
+}
+
+#[test]
 fn many_connections_pass_a_firewall_and_a_nids() {
     check_with(ROUTE_TOOL, "many");
 }
@@ -162,6 +203,12 @@ fn a_router_beside_a_kernel_that_forwards_is_refused() {
 fn a_reader_that_stalls_stops_no_traffic() {
     check_operation("stalled");
     check_operation("absent");
+}
+
+#[test]
+fn a_reader_of_a_capture_stops_no_traffic() {
+    check_operation("pipes");
+    check_operation("output");
 }
 
 #[test]

@@ -14,12 +14,13 @@ use warpline_nf::{Diagnostics, Resources, Section};
 use warpline_sched::Profile;
 
 use super::{
-    FUNCTIONS_MAX, File, Given, Loaded, NAME_LEN_MAX, NO_ROUTER, NO_ROUTER_HELP, NO_ROUTES,
-    NO_ROUTES_HELP,
+    FUNCTIONS_MAX, File, Given, LeftOut, Loaded, NAME_LEN_MAX, NO_ROUTER, NO_ROUTER_HELP,
+    NO_ROUTES, NO_ROUTES_HELP,
 };
 use crate::placement::PlacementTable;
 use crate::port_keys::PortKeys;
 use crate::port_tables::PortTable;
+use crate::process_keys::ProcessTable;
 use crate::tenants::TenantTable;
 use crate::{core_keys, keys, plan_keys, port_tables, pressure_keys, route_tables};
 
@@ -33,7 +34,7 @@ impl<'a> File<'a> {
         used: &mut Vec<String>,
         mistakes: &mut Diagnostics,
     ) -> Option<Loaded> {
-        let Given { span, plan, placement, pressure, .. } = given;
+        let Given { span, plan, placement, fixed, pressure, .. } = given;
         let Given { ports: chosen, routes, tenants, .. } = given;
         let layers = self.layers("chain", table, span.clone());
         let mut section = Section::new(layers, "chain", self.folder, mistakes);
@@ -49,11 +50,20 @@ impl<'a> File<'a> {
         let is_live =
             self.options.is_live || ports.input.as_ref().is_some_and(|input| input.is_live());
         let seed = core_keys::seed(&mut section, is_live);
+        let mut fixed = fixed.clone();
+        fixed.note("seed", &seed.number());
+        fixed.note_settings(&settings);
+        fixed.note_ports(&ports);
+        tables.iter().for_each(|table| fixed.note_port(table));
+        let seed = self.options.seed_of(&name).unwrap_or(seed);
         let own_ports = port_tables::ports(&mut section, &tables, self.source);
         used.extend(own_names(table));
         let resources = Resources::with_seed(seed).with_ports(own_ports.clone());
         let (instances, seats, mut resources) =
             self.instances(&names, table, resources, (used, placement.may_place()), mistakes);
+        for (instance, (site, auto)) in instances.iter().zip(&seats) {
+            fixed.note_seat(instance.table(), site, auto.as_ref());
+        }
         let (sites, autos) = seats.into_iter().unzip();
         let has_router = resources.hop_ports().is_some() || !mistakes.is_empty();
         let needs_router = own_ports.len() > 2 && !own_ports.are_wires();
@@ -85,13 +95,18 @@ impl<'a> File<'a> {
                     links,
                     steps: names.iter().map(|name| self.step(table, name)).collect(),
                     files: self.files(&names),
-                    left_out: resources.notices().clone(),
+                    left_out: LeftOut {
+                        listed: resources.notices().clone(),
+                        counts: resources.skipped(),
+                    },
                     remarks: resources.remarks().clone(),
                     autos,
                     chosen: None,
+                    table: Arc::clone(placement),
                     lacks_profile: placement.lacks_profile(),
                     tenant,
-                    user: None,
+                    process: ProcessTable::default(),
+                    fixed,
                     tenancy: Arc::default(),
                 })
             }

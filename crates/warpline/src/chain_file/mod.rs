@@ -12,19 +12,20 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpline_engine::{Chain, Deployment, PeerLink, PlanOptions, Settings};
-use warpline_io::rights::User;
-use warpline_nf::config::Folder;
-use warpline_nf::{Definition, Diagnostic, Diagnostics, LISTED_MAX, SourceText};
+use warpline_nf::config::{Folder, did_you_mean};
+use warpline_nf::{Definition, Diagnostic, Diagnostics, LISTED_MAX, Skipped, SourceText};
 
+use warpline_packet::Seed;
 use warpline_sched::Profile;
 
+use crate::fixed_keys::FixedKeys;
 use crate::peer_keys::PeerKeys;
 use crate::placement::{self, Auto, Chosen, PlacementTable};
 use crate::plan_keys;
 use crate::port_keys::PortKeys;
 use crate::port_tables::{self, ChosenPorts};
 use crate::pressure_keys::{self, PressureTable};
-use crate::process_keys;
+use crate::process_keys::{self, ProcessTable};
 use crate::route_tables::{self, ChosenRoutes};
 use crate::tenants::{self, Tenancy, TenantTable};
 
@@ -44,22 +45,35 @@ pub(crate) struct Loaded {
     pub(crate) steps: Vec<String>,
     /// Files that its functions' tables name, each with the table's name.
     pub(crate) files: Vec<(String, PathBuf)>,
-    /// Lines that functions left out of their files, as they were asked to.
-    pub(crate) left_out: Diagnostics,
+    /// Rules and lines that functions left out of their files.
+    pub(crate) left_out: LeftOut,
     /// Their remarks about other lines.
     pub(crate) remarks: Diagnostics,
     /// By position, the functions with `device = "auto"`.
     pub(crate) autos: Vec<Option<Auto>>,
     /// The choice of devices for these, if there is a profile.
     pub(crate) chosen: Option<Chosen>,
+    /// The table by which they are chosen.
+    pub(crate) table: Arc<PlacementTable>,
     /// Whether a profile would be needed to choose.
     pub(crate) lacks_profile: bool,
     /// The tenant that it names.
     pub(crate) tenant: Option<String>,
-    /// The user that the process becomes.
-    pub(crate) user: Option<User>,
+    /// The table `[process]` of the file.
+    pub(crate) process: ProcessTable,
+    /// Keys that a reload cannot change.
+    pub(crate) fixed: FixedKeys,
     /// The shared devices of the file.
     pub(crate) tenancy: Arc<Tenancy>,
+}
+
+/// Rules and lines that functions left out of their files.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Those with messages.
+    pub(crate) listed: Diagnostics,
+    /// Numbers of all.
+    pub(crate) counts: Skipped,
 }
 
 impl Loaded {
@@ -100,7 +114,9 @@ struct Given<'a> {
     /// The place of the chain's table.
     span: Range<usize>,
     plan: &'a (PlanOptions, Profile),
-    placement: &'a PlacementTable,
+    placement: &'a Arc<PlacementTable>,
+    /// Keys of all chains that a reload cannot change.
+    fixed: &'a FixedKeys,
     pressure: &'a PressureTable,
     ports: &'a mut ChosenPorts,
     routes: &'a mut ChosenRoutes,
@@ -118,6 +134,20 @@ pub(crate) struct LoadOptions<'a> {
     pub(crate) device: Option<&'a str>,
     /// Whether the command line names an interface as the input.
     pub(crate) is_live: bool,
+    /// The seeds of chains that run, by name: a reload keeps them.
+    pub(crate) seeds: &'a [(String, Seed)],
+}
+
+impl<'a> LoadOptions<'a> {
+    /// With `functions`, and nothing set on top of the file.
+    pub(crate) fn of(functions: &'a [&'static Definition]) -> Self {
+        Self { functions, set: &[], device: None, is_live: false, seeds: &[] }
+    }
+
+    /// The seed that the chain called `name` runs with.
+    fn seed_of(&self, name: &str) -> Option<Seed> {
+        self.seeds.iter().find(|(own, _)| own == name).map(|(_, seed)| *seed)
+    }
 }
 
 /// Builds every chain of `source`. The file that `input` names must be there if `needs_input`.
@@ -139,11 +169,22 @@ pub(crate) fn load(
     let parsed: Vec<(&Override, Spanned<DeTable<'_>>)> =
         overrides.iter().filter_map(|o| Some((o, DeTable::parse(&o.source.text).ok()?))).collect();
     if !mistakes.is_empty() {
+        if !source.text.lines().any(is_chain_header) {
+            mistakes.push(tables::no_chain(source));
+        }
+        mistakes.sort();
         return Err(mistakes);
     }
     let file = File { source, table: &table, folder, overrides: &parsed, needs_input, options };
     let chains = file.build(&mut mistakes);
+    mistakes.sort();
     if mistakes.is_empty() { Ok(chains) } else { Err(mistakes) }
+}
+
+/// Whether a line begins a chain's table.
+pub(crate) fn is_chain_header(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("[chain") || line.starts_with("[[chain")
 }
 
 struct File<'a> {
@@ -160,13 +201,16 @@ impl<'a> File<'a> {
         let chains = self.chain_tables(mistakes);
         let plan = plan_keys::read(&mut self.section(plan_keys::TABLE, &DeTable::new(), mistakes));
         let empty = DeTable::new();
+        let mut fixed = FixedKeys::default();
         let placement = &mut self.section(placement::TABLE, &empty, mistakes);
-        let placement = PlacementTable::read(placement);
+        let placement = Arc::new(PlacementTable::read(placement));
         let mut peers = PeerKeys::default();
         let mut section = self.section(pressure_keys::TABLE, &empty, mistakes);
         let pressure = pressure_keys::read(&mut section, chains.len(), &mut peers);
-        let user =
+        let process =
             process_keys::read(&mut self.section(process_keys::TABLE, &DeTable::new(), mistakes));
+        fixed.note_process(&process);
+        fixed.note_pressure(&pressure.options, pressure.starts_paused);
         let ports = self.ports(&mut peers, mistakes);
         let routes = self.routes(mistakes);
         let arbiter = self.arbiter(mistakes);
@@ -183,6 +227,7 @@ impl<'a> File<'a> {
                 span: span.clone(),
                 plan: &plan,
                 placement: &placement,
+                fixed: &fixed,
                 pressure: &pressure,
                 ports: &mut ports,
                 routes: &mut routes,
@@ -208,7 +253,7 @@ impl<'a> File<'a> {
             let tenancy = Tenancy::share(tables, is_forced, &mut all, self.source, mistakes);
             let tenancy = Arc::new(tenancy);
             loaded.iter_mut().for_each(|chain| chain.tenancy = Arc::clone(&tenancy));
-            loaded.iter_mut().for_each(|chain| chain.user = user.clone());
+            loaded.iter_mut().for_each(|chain| chain.process = process.clone());
         }
         ports.refuse_left(self.source, mistakes);
         routes.refuse_left(self.source, mistakes);
@@ -229,12 +274,15 @@ impl<'a> File<'a> {
                 false => format!("`{name}` is in no table"),
             };
             let mistake = self.source.mistake(key.span(), text);
-            mistakes.push(mistake.help(TABLES));
+            let known = RESERVED.iter().copied().chain(used.iter().map(String::as_str));
+            mistakes.push(mistake.help(format!("{}{TABLES}", did_you_mean(name, known))));
         }
         for (set, _) in self.overrides {
             if set.table != "chain" && !used.contains(&set.table) {
                 let text = format!("--set: [{}] is in no chain", set.table);
-                mistakes.push(Diagnostic::bare(text));
+                let known = RESERVED.iter().copied().chain(used.iter().map(String::as_str));
+                let help = format!("{}{TABLES}", did_you_mean(&set.table, known));
+                mistakes.push(Diagnostic::bare(text).help(help));
             }
         }
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use warpline_nf::config::Layer;
+use warpline_nf::config::{Diagnostic, Layer, SourceText};
 use warpline_nf::{Diagnostics, PORTS_MAX, Section};
 use warpline_sched::Sharing;
 
@@ -95,8 +95,7 @@ impl<'a> File<'a> {
         mistakes: &mut Diagnostics,
     ) -> Vec<(&'a DeTable<'a>, Range<usize>)> {
         let Some(value) = self.table.get_ref().get("chain") else {
-            let mistake = self.source.whole("[chain] is missing");
-            mistakes.push(mistake.help("a chain file begins with [chain] and `functions = [...]`"));
+            mistakes.push(no_chain(self.source));
             return Vec::new();
         };
         let items: Vec<&Spanned<DeValue<'a>>> = match value.get_ref() {
@@ -128,4 +127,10 @@ impl<'a> File<'a> {
             set.map(|(o, table)| Layer { source: &o.source, table: table.get_ref(), span: 0..0 });
         std::iter::once(Layer { source: self.source, table, span }).chain(set).collect()
     }
+}
+
+/// The mistake of a file without `[chain]`.
+pub(super) fn no_chain(source: &SourceText) -> Diagnostic {
+    let help = "a chain file begins with [chain] and `functions = [...]`, and names files of rules";
+    source.whole("[chain] is missing").help(help)
 }

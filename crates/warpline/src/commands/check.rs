@@ -53,15 +53,18 @@ fn check_all(
     let needs_input = !matches!(strict, Some(Some(_)));
     let chains = super::load_file(path, options, needs_input)?;
     check_machine(chains.iter())?;
+    let warnings = places::missing_interfaces(path, &chains);
     let chains = places::check_ports(path, chains, strict.flatten())?;
     let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.deployment));
     unused.iter().for_each(|told| super::run::tell(told));
     if form.is_json {
         let chains = chains.iter().map(|loaded| to_json(loaded, form));
         let chains = chains.collect::<Result<Vec<Value>, _>>()?;
-        let all = json!({ "schema": SCHEMA, "chains": chains });
+        let warnings = listed(&warnings);
+        let all = json!({ "schema": SCHEMA, "chains": chains, "warnings": warnings });
         return say_json(&format!("{all:#}"));
     }
+    warnings.iter().for_each(|warning| super::run::tell(&format!("warning: {warning}\n")));
     for loaded in &chains {
         let text = describe(&loaded.deployment, &loaded.settings, form.is_verbose);
         let text = text + "\n" + &placement::lines(loaded);
@@ -69,7 +72,7 @@ fn check_all(
         if form.is_verbose {
             say(&pages_line(try_pages(loaded)?))?;
         }
-        for (told, what) in [(&loaded.left_out, "skipped"), (&loaded.remarks, "remarks")] {
+        for (told, what) in [(&loaded.left_out.listed, "skipped"), (&loaded.remarks, "remarks")] {
             if !told.is_empty() {
                 say(&format!("  {what}, {} in all:\n{told}", told.count()))?;
             }
@@ -173,7 +176,7 @@ fn to_json(loaded: &Loaded, form: Form) -> Result<Value, Failure> {
         "memory": memory(&loaded.settings.fit(deployment).memory(deployment)),
         "huge_pages": pages.map(stats_json::huge_pages),
         "functions": functions,
-        "left_out": listed(&loaded.left_out),
+        "left_out": listed(&loaded.left_out.listed),
         "remarks": listed(&loaded.remarks),
     }))
 }

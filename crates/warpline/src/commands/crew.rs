@@ -16,15 +16,18 @@ use signal_hook::consts::SIGINT;
 use signal_hook::low_level::raise;
 use warpline_engine::{Deployment, Job, Ports, Report, run_all};
 use warpline_io_error::plain;
-use warpline_nf::{Diagnostics, Outputs, Registry};
+use warpline_nf::{Outputs, Registry};
 
 use super::run::{Ready, tell};
+use crate::chain_file::LeftOut;
 use crate::ctl::{Live, LiveChain, Socket};
 use crate::metrics::Metrics;
+use crate::moves::{Placed, autos};
+use crate::placement::{LiveMonitor, Proposals};
 use crate::reload::{self, Origin, Running};
 use crate::top::{self, Leave};
 use crate::watch::{self, Signals, Watched};
-use crate::{Failure, exit_status};
+use crate::{Failure, exit_status, messages};
 
 /// For how long a thread that waits for the system is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -33,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// A chain that ran: as it was last, what was left out of its files then, and what it did.
 pub(super) struct Ran {
     pub(super) deployment: Arc<Deployment>,
-    pub(super) left_out: Diagnostics,
+    pub(super) left_out: LeftOut,
     pub(super) report: Report,
 }
 
@@ -63,6 +66,8 @@ pub(super) struct Around<'a> {
     pub(super) metrics: Option<Metrics>,
     /// The outputs of reports.
     pub(super) registry: Registry,
+    pub(super) monitor: Option<LiveMonitor>,
+    pub(super) proposals: Arc<Proposals>,
 }
 
 /// Runs all chains side by side. `finish` reports their outcome and returns the program's result.
@@ -73,13 +78,14 @@ pub(super) fn run(
     shows: Shows,
     finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
-    let Around { origin, signals, socket, metrics, registry } = around;
-    let live = Arc::new(live_of(&ready, signals, registry.clone()));
+    let Around { origin, signals, socket, metrics, registry, monitor, proposals } = around;
+    let told = (registry.clone(), Arc::clone(&proposals));
+    let live = Arc::new(live_of(&ready, signals, told));
     let serve = |socket: Socket| socket.serve(Arc::clone(&live));
     let _server = socket.map(serve).transpose().map_err(Failure::Run)?;
     let serve = |metrics: Metrics| metrics.serve(Arc::clone(&live));
     let _metrics = metrics.map(serve).transpose().map_err(Failure::Run)?;
-    let Signals { stops, hangup, .. } = signals;
+    let stops = &signals.stops;
     for ((loaded, ..), chain) in ready.iter().zip(live.chains()) {
         if loaded.starts_paused {
             chain.control.pause();
@@ -94,8 +100,11 @@ pub(super) fn run(
     let running = |((loaded, ..), live): (&Ready, &Arc<LiveChain>)| Running {
         live: Arc::clone(live),
         left_out: loaded.left_out.clone(),
-        pressure: loaded.settings.pressure,
+        fixed: loaded.fixed.clone(),
         links: loaded.links.clone(),
+        placed: Placed::of(&loaded.deployment),
+        speeds: loaded.deployment.profile().clone(),
+        autos: autos(loaded),
     };
     let running: Vec<Running> = ready.iter().zip(live.chains()).map(running).collect();
     let peers = ready.iter_mut().map(|(.., peers)| take(peers)).zip(live.chains());
@@ -112,19 +121,23 @@ pub(super) fn run(
             leave_with(finish(unfinished(chains, signal)))
         };
         let shows_progress = shows == Shows::Progress;
-        let watched = Watched { chains, outputs: &registry, signals };
+        let watched = Watched { chains, outputs: &registry, proposals: &proposals, signals };
         let watch = move || watch::watch(&watched, flag, tell, give_up, shows_progress);
         start(scope, "watcher", watch)?;
         for (peers, chain) in peers {
             start(scope, "signals", move || peers.serve(&chain.control, flag))?;
         }
-        let serve = move || reload::serve(origin, running, (hangup, live), flag, tell);
+        let serve = move || reload::serve(origin, running, live, flag, tell);
         let reloader = start(scope, "reloader", serve)?;
+        monitor.iter().for_each(|monitor| live.start_monitor(monitor.terms().clone()));
+        let decide = monitor.map(|monitor| || monitor.serve(live, &proposals, flag));
+        let monitor = decide.map(|decide| start(scope, "placement", decide)).transpose()?;
         let show = (shows == Shows::View).then_some(move || show(live, flag));
         let view = show.map(|show| start(scope, "view", show)).transpose()?;
         let (mut chains, mut failures) = run_chains(ready, live.chains(), outputs);
         done.set();
         view.map(joined_soon);
+        monitor.map(joined_soon);
         let signal = stops.first();
         let Some(last) = joined_soon(reloader) else {
             // It waits for a file that it reads, perhaps indefinitely.
@@ -152,11 +165,11 @@ fn show(live: &Live, done: &AtomicBool) {
 }
 
 /// The chains that start, as `ctl` sees them.
-fn live_of(ready: &[Ready], signals: &Signals, registry: Registry) -> Live {
+fn live_of(ready: &[Ready], signals: &Signals, told: (Registry, Arc<Proposals>)) -> Live {
     let tenancy = ready.first().map(|(loaded, ..)| Arc::clone(&loaded.tenancy));
     let deployments = ready.iter().map(|(loaded, ..)| Arc::clone(&loaded.deployment));
     let hangup = Arc::clone(&signals.hangup);
-    Live::new(deployments, tenancy.unwrap_or_default(), registry, hangup)
+    Live::new(deployments, tenancy.unwrap_or_default(), told, hangup)
 }
 
 /// Reports are of the chains that ran last.
@@ -239,7 +252,7 @@ fn unfinished(chains: &[Arc<LiveChain>], signal: u8) -> Outcome {
     let ran = |chain: &Arc<LiveChain>| {
         let deployment = chain.deployment();
         let report = Report::unfinished(&deployment, &chain.control);
-        Ran { deployment, left_out: Diagnostics::default(), report }
+        Ran { deployment, left_out: LeftOut::default(), report }
     };
     let chains = chains.iter().map(ran).collect();
     Outcome { chains, failures: Vec::new(), signal: Some(signal) }
@@ -247,5 +260,7 @@ fn unfinished(chains: &[Arc<LiveChain>], signal: u8) -> Outcome {
 
 /// Ends the program, whatever its threads wait for.
 fn leave_with(finished: Result<(), Failure>) -> ! {
-    process::exit(exit_status(finished).into())
+    let status = exit_status(finished);
+    messages::settle();
+    process::exit(status.into())
 }

@@ -1,6 +1,5 @@
 //! `warpline devices`: what this machine has to run kernels on, and why it has not more.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -10,9 +9,9 @@ use warpline_device::{
 };
 
 use warpline_engine::gather_speeds;
-use warpline_io_error::plain;
 
 use super::{say, say_json};
+use crate::writes::write_file;
 use crate::{Failure, profile_file};
 
 /// Version of the JSON form; it grows when a meaning changes, not when something is added.
@@ -53,8 +52,7 @@ fn store(looked: &[Looked], file: &Path) -> Result<(), Failure> {
     let measured = looked.iter().filter_map(|one| Some((&one.description, speeds(one)?)));
     let measured: Vec<(&Description, Speeds)> = measured.collect();
     let text = profile_file::to_json(&measured, gather_speeds());
-    fs::write(file, text)
-        .map_err(|why| Failure::Run(format!("{}: {}", file.display(), plain(&why))))
+    write_file(file, &text).map_err(Failure::Run)
 }
 
 /// A device, looked at.

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod advise;
 pub(crate) mod check;
 mod crew;
 pub(crate) mod demo;
@@ -25,7 +26,7 @@ use warpline_nf::config::{Folder, read_text};
 
 use crate::Failure;
 use crate::bounded::bounded;
-use crate::chain_file::{LoadOptions, Loaded, load};
+use crate::chain_file::{LoadOptions, Loaded, is_chain_header, load};
 use crate::shown::shown;
 
 /// Writes `text` and a line's end to standard output. A reader that went away has had enough.
@@ -61,9 +62,7 @@ pub(crate) fn load_file(
         .map_err(|why| Failure::Usage(format!("can't read {name}: {why}")))?;
     let source = SourceText::new(name.as_str(), text);
     let folder = Folder::Disk(folder_of(path));
-    let has_chain = source.text.lines().any(|line| {
-        line.trim_start().starts_with("[chain") || line.trim_start().starts_with("[[chain")
-    });
+    let has_chain = source.text.lines().any(is_chain_header);
     // A chain file names files of keys and has none itself.
     let has_keys = |file: &str| match file == name {
         true => !has_chain && Folder::Disk(Path::new("")).has_keys(file),
@@ -71,7 +70,7 @@ pub(crate) fn load_file(
     };
     let loaded = load(&source, folder, options, needs_input).map(|mut chains| {
         for loaded in &mut chains {
-            loaded.left_out.hide(has_keys);
+            loaded.left_out.listed.hide(has_keys);
             loaded.remarks.hide(has_keys);
         }
         chains

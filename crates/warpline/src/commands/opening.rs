@@ -6,10 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warpline_engine::{PeerLink, Peers};
+use warpline_io::interface::Interface;
 use warpline_io::middleware::Limit;
 use warpline_io::neighbours::{Follower, NeighbourTable};
 use warpline_io::per_port::PortSinks;
-use warpline_io::rights::{Rights, User, become_user, is_root, keep};
+use warpline_io::rights::{
+    Rights, User, become_user, give_up_in_other_threads, is_root, keep, refuse_calls,
+};
 use warpline_io::{Sink, Source};
 use warpline_io_error::plain;
 use warpline_nf::{Destination, Format, Output as RecordOutput, Outputs, Registry};
@@ -20,9 +23,9 @@ use crate::Failure;
 use crate::claims::Refusal;
 use crate::cli::RunArguments;
 use crate::ctl::Socket;
-use crate::ports::{NotOpened, Output, wrap};
+use crate::ports::{Input, Liveness, NotOpened, Output, wrap};
 use crate::route_mode;
-use crate::writes::{Emptied, Place, Writes};
+use crate::writes::{Earlier, Emptied, FileSlot, Writes};
 
 /// All that a run reads and writes.
 pub(super) struct Opened {
@@ -54,9 +57,9 @@ struct Ends {
 
 /// The places of a chain's files.
 struct Places {
-    tap: Option<Place>,
+    tap: Option<FileSlot>,
     /// Of the chain's output, then of each port's.
-    outputs: Vec<Option<Place>>,
+    outputs: Vec<Option<FileSlot>>,
 }
 
 /// Opens every input, then every output, so that nothing is emptied for a run that can't start.
@@ -69,15 +72,21 @@ pub(super) fn open(
         let path = path.unwrap_or(Path::new("")).into();
         located(arguments.chain.as_deref(), &Refusal { why, path })
     };
-    let user = planned.first().and_then(|chain| chain.loaded.user.as_ref());
+    let user = planned.first().and_then(|chain| chain.loaded.process.user.as_ref());
     let socket = open_socket(arguments, user).map_err(Failure::Usage)?;
     user.map_or(Ok(()), change_user).map_err(Failure::Usage)?;
+    let gives_up = user.is_some() || planned.iter().any(|chain| chain.input.is_live());
+    if gives_up {
+        // Devices have threads already, and interfaces need none of them.
+        give_up_elsewhere();
+    }
     let mut ends: Vec<Ends> =
         planned.iter().map(|c| open_ends(c, &refuse)).collect::<Result<_, _>>()?;
     let followers = ends.iter_mut().filter_map(|ends| ends.follower.take()).collect();
-    if user.is_some() || planned.iter().any(|chain| chain.input.is_live()) {
+    if gives_up {
         let kept = keep(Rights::None);
         kept.map_err(|why| Failure::Run(format!("capabilities: {}", plain(&why))))?;
+        filter_calls(&planned);
     }
     if user.is_some() {
         warn_of_reloads(arguments, &planned);
@@ -85,17 +94,21 @@ pub(super) fn open(
     let mut writes = Writes::default();
     let places: Vec<Places> =
         planned.iter().map(|c| open_files(c, &mut writes, &refuse)).collect::<Result<_, _>>()?;
+    let earlier = match reports.registry.continues_files() {
+        true => Earlier::Kept,
+        false => Earlier::Removed,
+    };
     for (table, path) in planned.iter().flat_map(|chain| written_files(&chain.loaded)) {
-        let opened = writes.open_for_other(&path);
+        let opened = writes.open_for_other(&path, earlier);
         opened.map_err(|why| refuse(Some(&path), format!("[{table}]: {why}")))?;
     }
-    let mut other = |what: &str, path: Option<&Path>| {
-        let opened = path.map(|path| writes.open(path)).transpose();
+    let mut other = |what: &str, path: Option<&Path>, earlier| {
+        let opened = path.map(|path| writes.open(path, earlier)).transpose();
         opened.map_err(|why| Failure::Usage(format!("{what}: {why}")))
     };
     let own = reports.alerts.as_ref().filter(|alerts| !reports.registry.opens_later(alerts));
-    let alerts_file = other("alerts", own.and_then(Destination::path))?;
-    let stats = other("statistics", arguments.stats.as_deref())?;
+    let alerts_file = other("alerts", own.and_then(Destination::path), earlier)?;
+    let stats = other("statistics", arguments.stats.as_deref(), Earlier::Removed)?;
     let mut files = writes.empty();
     let mut ready = Vec::with_capacity(planned.len());
     for ((chain, ends), places) in planned.into_iter().zip(ends).zip(places) {
@@ -145,11 +158,22 @@ fn open_files(
     writes: &mut Writes,
     refuse: &Refuse<'_>,
 ) -> Result<Places, Failure> {
-    let tap = chain.loaded.ports.tap.as_ref().map(|tap| &*tap.path);
-    let opened = tap.map(|path| writes.open(path)).transpose();
+    let is_live = chain.input.is_live();
+    let mut open_at = |(path, rolls): (&Path, bool)| {
+        let earlier = if rolls { Earlier::Kept } else { Earlier::Removed };
+        match is_live {
+            true => writes.open_at_once(path, earlier),
+            false => writes.open(path, earlier),
+        }
+    };
+    let tap = chain.loaded.ports.tap.as_ref();
+    let opened = tap.map(|tap| open_at((&tap.path, tap.roll.is_some()))).transpose();
+    let tap = tap.map(|tap| &*tap.path);
     let opened = opened.map_err(|why| refuse(tap, format!("tap: {why}")))?;
     let mut open = |output: Option<&Output>| {
-        let opened = output.and_then(Output::path).map(|path| writes.open(path)).transpose();
+        let rolls = output.is_some_and(Output::rolls);
+        let path = output.and_then(Output::path);
+        let opened = path.map(|path| open_at((path, rolls))).transpose();
         let name = output.and_then(Output::named);
         opened.map_err(|why| refuse(name.as_deref(), format!("output {why}")))
     };
@@ -172,9 +196,15 @@ fn make_ready(
 ) -> Result<Ready, Failure> {
     let Ends { source, peers, interfaces, neighbours, .. } = ends;
     let names = source.interfaces();
-    let tap = chain.loaded.ports.tap.as_ref().zip(files.take(places.tap));
-    let is_live = chain.input.is_live();
-    let tap = tap.map(|(tap, file)| tap.sink(file, (names.clone(), false), is_live));
+    let tap = chain.loaded.ports.tap.as_ref();
+    let how = match chain.input.is_live() {
+        true if interfaces.iter().any(Option::is_some) => Liveness::Forwards,
+        true => Liveness::Reads,
+        false => Liveness::Captures,
+    };
+    let (tap_file, form) = (files.take(places.tap), (names.clone(), false));
+    let tap = tap.map(|tap| tap.sink(tap_file, form, how != Liveness::Captures)).transpose();
+    let tap = tap.map_err(|why| refuse(None, format!("tap: {why}")))?;
     let (impair, pace) = (chain.loaded.ports.impair.as_ref(), chain.input.pace());
     let source: Box<dyn Source> = match arguments.count {
         Some(count) => Box::new(Limit::new(source, count)),
@@ -186,9 +216,10 @@ fn make_ready(
     let sinks = outputs(&chain).zip(open).map(|(output, (place, interface))| {
         let file = files.take(place);
         let form = (names.clone(), arguments.annotate);
-        output.map(|output| output.sink(file, interface, form, is_live))
+        output.map(|output| output.sink(file, interface, form, how)).transpose()
     });
-    let mut sinks: Vec<Option<Box<dyn Sink>>> = sinks.collect();
+    let sinks: Result<Vec<Option<Box<dyn Sink>>>, String> = sinks.collect();
+    let mut sinks = sinks.map_err(|why| refuse(None, format!("output: {why}")))?;
     let own = sinks.split_off(1);
     let sink = sinks.pop().flatten().unwrap_or_else(|| Box::new(warpline_io::NullSink));
     let sink = match own.is_empty() {
@@ -225,6 +256,29 @@ fn change_user(user: &User) -> Result<(), String> {
     let name = user.name().to_string_lossy();
     let needs = "changing the user needs root, or CAP_SETUID and CAP_SETGID";
     become_user(user).map_err(|why| format!("user {name:?}: {}: {needs}", plain(&why)))
+}
+
+/// Refuses system calls that no chain makes, unless the chain file forbids it.
+fn filter_calls(planned: &[Planned]) {
+    if !planned.first().is_some_and(|chain| chain.loaded.process.refuses_calls) {
+        return;
+    }
+    // Only root opens the sockets of an interface again that was made anew.
+    let is_xdp = |input: &Input| matches!(input.interface(), Some(Interface::AfXdp(_)));
+    let needs_bpf = is_root() && planned.iter().any(|chain| chain.input.parts().any(is_xdp));
+    if let Err(why) = refuse_calls(needs_bpf) {
+        tell(&format!("warning: no system call filter: {}\n", plain(&why)));
+    }
+}
+
+/// Has threads that run already give up all capabilities.
+fn give_up_elsewhere() {
+    let why = match give_up_in_other_threads() {
+        Ok(0) => return,
+        Ok(count) => format!("{count} block all signals"),
+        Err(error) => plain(&error),
+    };
+    tell(&format!("warning: threads of devices may keep capabilities: {why}\n"));
 }
 
 /// Warns if a reload will fail, because the user can't read the files that it reads.

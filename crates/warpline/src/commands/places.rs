@@ -9,12 +9,12 @@ use toml::de::{DeTable, DeValue};
 use warpline_engine::Instance;
 use warpline_io_error::plain;
 use warpline_nf::config::read_text;
-use warpline_nf::{Diagnostic, SourceText};
+use warpline_nf::{Diagnostic, Diagnostics, STDOUT, SourceText};
 
 use super::{CHAIN_FILE_LEN_MAX, folder_of};
 use crate::Failure;
 use crate::chain_file::Loaded;
-use crate::claims::{Claims, Refusal, STDOUT};
+use crate::claims::{Claims, Refusal};
 use crate::ports::{Input, Output};
 
 /// A chain with its ports named.
@@ -53,7 +53,8 @@ pub(super) struct Others<'a> {
     pub(super) alerts: Option<&'a Path>,
     pub(super) alerts_to_stdout: bool,
     pub(super) stats: Option<&'a Path>,
-    pub(super) drawing: Option<&'a Path>,
+    /// A file of the command itself, and its name in messages.
+    pub(super) result: Option<(&'static str, &'a Path)>,
 }
 
 /// Refuses what `run` would of the files that these chains name, with `input` in place of theirs
@@ -116,8 +117,33 @@ fn could_write(path: &Path) -> Result<(), String> {
     }
 }
 
+/// Warnings about the interfaces that this machine lacks now, each once.
+pub(super) fn missing_interfaces(chain: &Path, chains: &[Loaded]) -> Diagnostics {
+    let mut names: Vec<(String, String)> = Vec::new();
+    for ports in chains.iter().map(|loaded| &loaded.ports) {
+        let inputs = ports.input.iter().flat_map(Input::parts).filter_map(Input::interface);
+        let outputs = ports.output.iter().chain(ports.outputs.iter().flatten());
+        for interface in inputs.chain(outputs.filter_map(Output::interface)) {
+            let name = (interface.to_string(), interface.name().to_owned());
+            if !interface.exists() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    let mut all = Diagnostics::default();
+    for (path, name) in names {
+        let why = format!("there is no interface {name:?} now; `run` refuses it until it exists");
+        all.push(diagnostic(Some(chain), &Refusal { why, path: path.into() }));
+    }
+    all
+}
+
 /// The message of a refusal, at the last place where the chain file names the file, if it does.
 pub(super) fn located(chain: Option<&Path>, refused: &Refusal) -> Failure {
+    Failure::mistake(diagnostic(chain, refused))
+}
+
+fn diagnostic(chain: Option<&Path>, refused: &Refusal) -> Diagnostic {
     let Refusal { why, path } = refused;
     // A pipe gives its text only once.
     let found = chain.filter(|chain| chain.is_file()).and_then(|chain| {
@@ -134,7 +160,7 @@ pub(super) fn located(chain: Option<&Path>, refused: &Refusal) -> Failure {
         let last = places.max_by_key(|span| span.start);
         Some(source.mistake(last?, why.clone()))
     });
-    Failure::mistake(found.unwrap_or_else(|| Diagnostic::bare(why.clone())))
+    found.unwrap_or_else(|| Diagnostic::bare(why.clone()))
 }
 
 /// All strings in a value, each with its place.
@@ -173,14 +199,14 @@ pub(super) fn check_files(others: &Others<'_>, planned: &[Planned]) -> Result<()
     claim_all(others, &used).map_err(|refused| located(others.chain, &refused))
 }
 
-/// The same for a drawing of these chains, which go to the file `drawing`.
-pub(super) fn check_drawing(
+/// The same for a file that is made of these chains, and its name in messages.
+pub(super) fn check_written(
     chain: &Path,
     chains: &[Loaded],
-    drawing: &Path,
+    result: (&'static str, &Path),
 ) -> Result<(), Failure> {
     let used: Vec<Used<'_>> = chains.iter().map(Used::of_file).collect();
-    let others = Others { chain: Some(chain), drawing: Some(drawing), ..Others::default() };
+    let others = Others { chain: Some(chain), result: Some(result), ..Others::default() };
     claim_all(&others, &used).map_err(|refused| located(Some(chain), &refused))
 }
 
@@ -216,9 +242,10 @@ fn claim_all(others: &Others<'_>, chains: &[Used<'_>]) -> Result<(), Refusal> {
     if others.alerts_to_stdout {
         claims.claim_stream("alerts", STDOUT)?;
     }
-    let Others { alerts, stats, drawing, .. } = others;
-    for (what, path) in [("alerts", alerts), ("statistics", stats), ("drawing", drawing)] {
-        path.map_or(Ok(()), |path| claims.claim(what, path, true))?;
+    let named =
+        [others.alerts.map(|path| ("alerts", path)), others.stats.map(|path| ("statistics", path))];
+    for (name, path) in named.into_iter().chain([others.result]).flatten() {
+        claims.claim(name, path, true)?;
     }
     Ok(())
 }

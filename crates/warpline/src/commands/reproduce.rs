@@ -5,7 +5,7 @@ use std::path::Path;
 
 use warpline_io_error::plain;
 use warpline_nf::config::read_text;
-use warpline_sim::papers::{self, Entry, PAPERS, Reproduced};
+use warpline_sim::papers::{self, PAPERS, PaperItem, Reproduced};
 
 use super::{say, say_json};
 use crate::Failure;
@@ -22,7 +22,7 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         return Err(Failure::Usage(unknown(name.unwrap_or_default())));
     }
     let record = arguments.record.as_deref().map(record).transpose()?;
-    let run = |entry: &'static Entry| match (arguments.live, &record) {
+    let run = |entry: &'static PaperItem| match (arguments.live, &record) {
         (true, Some(text)) => Ok(entry.measured(text)),
         (true, None) => Ok(entry.not_run()),
         (false, _) => entry.simulate(),

@@ -12,23 +12,24 @@ use warpline_io::interface::Interface;
 use warpline_io::{Sink, Source};
 use warpline_io_error::plain;
 use warpline_nf::config::Folder;
-use warpline_nf::{Definition, Destination, Registry, SourceText};
+use warpline_nf::{Definition, Destination, Registry, Skipped, SourceText};
 
 use super::crew::{self, Around, Outcome, Ran, Shows};
 use super::opening::{Opened, Reports, open};
 use super::places::{self, Others, Planned};
 use crate::bounded::bounded;
 use crate::chain_file::{LoadOptions, Loaded, load};
+use crate::claims::Refusal;
 use crate::cli::RunArguments;
 use crate::device_keys::{self, check_name};
-use crate::metrics::Metrics;
-use crate::placement;
+use crate::metrics::{Metrics, MetricsAddress};
+use crate::placement::{self, Proposals};
 use crate::ports::{Input, Output};
 use crate::reload::Origin;
 use crate::shown::shown;
 use crate::stats_json::Shared;
 use crate::watch::Signals;
-use crate::{Failure, demo, outputs_shown, stats_json, summary, tenants_shown};
+use crate::{Failure, demo, messages, outputs_shown, stats_json, summary, tenants_shown};
 
 /// How long the reports of live chains may take to be written at the end.
 const OUTPUTS_PATIENCE: Duration = Duration::from_secs(1);
@@ -53,7 +54,7 @@ pub(crate) fn run(
     let set = arguments.settings();
     let is_live = arguments.input.as_deref().is_some_and(Interface::is_named);
     let device = arguments.device.as_deref();
-    let options = LoadOptions { functions, set: &set, device, is_live };
+    let options = LoadOptions { set: &set, device, is_live, ..LoadOptions::of(functions) };
     let planned = plan(arguments, &options)?;
     if arguments.annotate {
         check_annotate(&planned)?;
@@ -76,27 +77,42 @@ pub(crate) fn run(
         arguments.alerts.is_some() && !planned.iter().any(|one| has_alerts(one.loaded.chain()));
     let tenancy = planned.first().map(|chain| Arc::clone(&chain.loaded.tenancy));
     let tenancy = tenancy.unwrap_or_default();
-    let metrics = arguments.metrics.as_deref().map(Metrics::open);
-    let metrics = metrics.transpose().map_err(Failure::Usage)?;
+    let metrics = open_metrics(arguments, &planned)?;
     let is_live = planned.iter().any(|chain| chain.input.is_live());
     let registry = if is_live { Registry::queued() } else { Registry::default() };
     let reports = Reports { registry: &registry, alerts };
+    let all: Vec<&Loaded> = planned.iter().map(|chain| &chain.loaded).collect();
+    let (monitor, proposals) = (placement::monitor(&all), Arc::new(Proposals::default()));
+    monitor.iter().for_each(|monitor| proposals.start(monitor.policy()));
     let opened = open(arguments, planned, reports)?;
     let Opened { ready, outputs, stats, socket, followers: _followers } = opened;
     let no_background = |(name, why)| Failure::Run(format!("tenant {name:?}: {why}"));
     let _background = tenancy.start_background().map_err(no_background)?;
-    let origin = Origin { path: arguments.chain.as_deref(), options };
+    let given = [("input", arguments.input.is_some()), ("output", arguments.output.is_some())];
+    let given = given.into_iter().filter_map(|(key, is_given)| is_given.then_some(key)).collect();
+    let origin = Origin { path: arguments.chain.as_deref(), options, given };
     let stats = Mutex::new(stats);
     drop(beginning);
+    messages::may_lose(true);
     let shows = match (arguments.live, arguments.quiet) {
         (true, _) => Shows::View,
         (false, true) => Shows::Nothing,
         (false, false) => Shows::Progress,
     };
-    let around = Around { origin: &origin, signals, socket, metrics, registry: registry.clone() };
+    let around = Around {
+        origin: &origin,
+        signals,
+        socket,
+        metrics,
+        registry: registry.clone(),
+        monitor,
+        proposals: Arc::clone(&proposals),
+    };
     crew::run(ready, &outputs, around, shows, |outcome| {
+        messages::may_lose(false);
         registry.close(OUTPUTS_PATIENCE);
-        let shared = Shared { tenancy: &tenancy, outputs: &registry.counts() };
+        let outputs = &registry.counts();
+        let shared = Shared { tenancy: &tenancy, outputs, proposals: &proposals };
         let finished = finish(&outcome, &shared, lock(&stats).take(), started, arguments);
         if in_vain {
             tell("warning: --alerts has no effect: no function in this chain raises alerts\n");
@@ -163,6 +179,17 @@ fn plan_one(
     Ok(Planned { input, output, loaded })
 }
 
+/// Listens for scrapes, if the chain file or the command line names an address.
+fn open_metrics(arguments: &RunArguments, planned: &[Planned]) -> Result<Option<Metrics>, Failure> {
+    let address = planned.first().and_then(|chain| chain.loaded.process.metrics.as_ref());
+    let open = |at: &MetricsAddress| {
+        let refused = |why| Refusal { why, path: at.text().into() };
+        let at_key = |why| places::located(arguments.chain.as_deref(), &refused(why));
+        Metrics::open(at).map_err(at_key)
+    };
+    address.map(open).transpose()
+}
+
 /// Only pcapng has room for comments.
 fn check_annotate(planned: &[Planned]) -> Result<(), Failure> {
     match planned.iter().find(|chain| !chain.outputs().all(Output::takes_comments)) {
@@ -210,12 +237,15 @@ fn finish(
     let mut failures = failures.clone();
     for Ran { deployment, left_out, report } in chains {
         if arguments.quiet {
+            let name = &deployment.chain().name;
+            for warning in &report.part.warnings {
+                tell(&format!("warning: chain {name:?}: {warning}\n"));
+            }
             continue;
         }
         tell_summary(&summary::summary(deployment, report, *signal, arguments.verbose));
-        let left_out = left_out.count();
-        if left_out > 0 {
-            tell(&format!("  skipped {left_out} unsupported lines; `warpline check` lists them\n"));
+        if let Some(line) = skipped_line(left_out.counts) {
+            tell(&line);
         }
     }
     if !arguments.quiet {
@@ -243,12 +273,21 @@ fn finish(
     }
 }
 
+/// The numbers of invalid and of unsupported lines that were skipped.
+fn skipped_line(Skipped { invalid, unsupported }: Skipped) -> Option<String> {
+    let parts = [(invalid, "invalid"), (unsupported, "unsupported")];
+    let parts: Vec<_> = parts.into_iter().filter(|(count, _)| *count > 0).collect();
+    let word = if parts.last()?.0 == 1 { "line" } else { "lines" };
+    let parts: Vec<_> = parts.iter().map(|(count, kind)| format!("{count} {kind}")).collect();
+    Some(format!("  skipped {} {word}; `warpline check` names the reasons\n", parts.join(" and ")))
+}
+
 /// Writes a summary to standard error; on a terminal the names of lost packets stand out.
 fn tell_summary(text: &str) {
     let text = shown(&bounded(text)).into_owned();
     let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let text = if io::stderr().is_terminal() && !is_plain { painted(&text) } else { text };
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    messages::write(&text);
 }
 
 /// The headline in bold and lost packets in yellow, by escape sequences of ECMA-48.
@@ -268,9 +307,9 @@ fn painted(text: &str) -> String {
     painted
 }
 
-/// Writes to standard error, which may be closed.
+/// Writes a message to standard error, which may be closed.
 pub(super) fn tell(text: &str) {
-    let _ = io::stderr().lock().write_all(shown(&bounded(text)).as_bytes());
+    messages::write(&shown(&bounded(text)));
 }
 
 fn write_json(mut file: File, value: &serde_json::Value) -> io::Result<()> {
@@ -289,5 +328,20 @@ mod tests {
         let text = "demo: 3 packets\n  read     3\n  dropped  1  nat: fragment 1\n";
         let expected = "\u{1b}[1mdemo: 3 packets\u{1b}[0m\n  read     3\n\u{1b}[33m  dropped  1  nat: fragment 1\u{1b}[0m\n";
         assert_eq!(painted(text), expected);
+    }
+
+    #[test]
+    fn skipped_lines_are_counted_by_kind() {
+        for (invalid, unsupported, expected) in [
+            (0, 0, None),
+            (1, 0, Some("1 invalid line")),
+            (0, 2, Some("2 unsupported lines")),
+            (3, 1, Some("3 invalid and 1 unsupported line")),
+        ] {
+            let line = skipped_line(Skipped { invalid, unsupported });
+            let end = "; `warpline check` names the reasons\n";
+            let expected = expected.map(|counts| format!("  skipped {counts}{end}"));
+            assert_eq!(line, expected);
+        }
     }
 }

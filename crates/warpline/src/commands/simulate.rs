@@ -2,22 +2,25 @@
 
 mod capture;
 mod shown;
+mod ways;
 
 use std::fs;
 use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
-use warpline_io_error::plain;
 use warpline_nf::Definition;
 use warpline_nf::config::read_text;
 use warpline_sched::Policy;
 use warpline_sched::placement::PlacementPolicy;
-use warpline_sim::{Asked, AskedChain, AskedFunction, Assembled, Ended, Load, Outcome, WorkFile};
+use warpline_sim::{
+    Asked, AskedChain, AskedFunction, Assembled, Ended, Load, Outcome, Ways, WorkFile,
+};
 
 use super::{CHAIN_FILE_LEN_MAX, places, say, say_json};
 use crate::Failure;
 use crate::chain_file::{LoadOptions, Loaded, Setting};
 use crate::cli::SimulateArguments;
+use crate::writes::write_file;
 
 /// Bytes of a profile.
 const PROFILE_LEN_MAX: u64 = 16 << 20;
@@ -32,7 +35,7 @@ pub(crate) fn simulate(
 ) -> Result<(), Failure> {
     let set = Setting::of_set(&arguments.set);
     // The devices of the chain file are those of the profile.
-    let options = LoadOptions { functions, set: &set, device: Some("cpu"), is_live: false };
+    let options = LoadOptions { set: &set, device: Some("cpu"), ..LoadOptions::of(functions) };
     let chains = super::load_file(&arguments.chain, &options, false)?;
     let file = profile(&arguments.profile)?;
     let asked = asked(arguments, &chains, &file)?;
@@ -81,14 +84,25 @@ fn asked<'a>(
         return Err(Failure::Usage(text));
     }
     let devices = Devices::read(&arguments.chain, &arguments.set)?;
+    let mut ways = ways::of_chains(chains);
     let load = match Path::new(&arguments.load) {
-        path if capture::is_capture(path) => capture::load(path)?,
-        _ => Load::parse(&arguments.load)
-            .map_err(|why| Failure::Usage(format!("--load {}: {why}", arguments.load)))?,
+        path if !Load::is_load(&arguments.load) && capture::is_capture(path) => {
+            if !arguments.share.is_empty() {
+                let text = "--share: packets of a capture take routes by their destinations";
+                return Err(Failure::Usage(text.into()));
+            }
+            capture::load(path, &mut ways)?
+        }
+        _ => {
+            ways::divide(chains, &mut ways, &arguments.share)?;
+            Load::parse(&arguments.load)
+                .map_err(|why| Failure::Usage(format!("--load {}: {why}", arguments.load)))?
+        }
     };
+    let chains = chains.iter().zip(ways);
     Ok(Asked {
         file,
-        chains: chains.iter().map(|loaded| devices.chain(loaded)).collect(),
+        chains: chains.map(|(loaded, ways)| devices.chain(loaded, ways)).collect(),
         load,
         tenants: tenants as usize,
         policy: arguments.policy.as_deref().map(policy).transpose()?,
@@ -147,7 +161,7 @@ impl Devices {
         own.map(|(_, device)| device.clone())
     }
 
-    fn chain(&self, loaded: &Loaded) -> AskedChain {
+    fn chain(&self, loaded: &Loaded, ways: Option<Ways>) -> AskedChain {
         let deployment = &loaded.deployment;
         let functions = deployment.instances().map(|(instance, site)| AskedFunction {
             name: instance.name.clone(),
@@ -164,6 +178,8 @@ impl Devices {
             queue: loaded.settings.pressure.queue,
             lanes: deployment.plan().lanes,
             batch_packets: loaded.settings.batch_packets as u64,
+            first_launch_packets: loaded.settings.first_launch_packets() as u64,
+            ways,
         }
     }
 }
@@ -174,7 +190,7 @@ fn check_trace(
     chains: &[Loaded],
     trace: &Path,
 ) -> Result<(), Failure> {
-    places::check_drawing(&arguments.chain, chains, trace)?;
+    places::check_written(&arguments.chain, chains, ("trace", trace))?;
     let same = |other: &Path| match (fs::canonicalize(other), fs::canonicalize(trace)) {
         (Ok(one), Ok(other)) => one == other,
         _ => false,
@@ -186,6 +202,5 @@ fn check_trace(
 
 fn save_trace(path: &Path, assembled: &Assembled, outcome: &Outcome) -> Result<(), Failure> {
     let text = warpline_sim::trace(&assembled.scenario, outcome).to_string();
-    fs::write(path, text)
-        .map_err(|why| Failure::Run(format!("{}: {}", path.display(), plain(&why))))
+    write_file(path, &text).map_err(Failure::Run)
 }

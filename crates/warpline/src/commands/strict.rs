@@ -286,7 +286,7 @@ mod tests {
         );
         let source = SourceText::new("chain.toml", text);
         let functions = warpline_functions::FUNCTIONS;
-        let options = LoadOptions { functions, set: &[], device: Some(device), is_live: false };
+        let options = LoadOptions { device: Some(device), ..LoadOptions::of(functions) };
         let loaded = load(&source, Folder::Bundled(FILES), &options, false);
         loaded.unwrap_or_else(|why| panic!("{why}")).remove(0)
     }

@@ -14,11 +14,15 @@ use tokio::net::UnixStream;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 use warpline_io_error::plain;
+use warpline_nf::{CounterKind, Definition};
 
 use super::default_socket;
 use crate::Failure;
 use crate::summary::grouped;
 use crate::top::view;
+
+/// Counters of a function in the text for people.
+const COUNTERS_SHOWN: usize = 6;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,6 +42,10 @@ pub(crate) enum Request {
     Ports,
     /// Read rules, routes, SAs and policies again
     Reload,
+    /// Move FUNCTION to DEVICE
+    Place,
+    /// Place functions with device = "auto" by POLICY
+    Policy,
     /// Read no more, drain, and end
     Stop,
     /// Read no packets
@@ -47,6 +55,32 @@ pub(crate) enum Request {
 }
 
 impl Request {
+    /// The names of its values.
+    fn values(self) -> &'static [&'static str] {
+        match self {
+            Self::Place => &["function", "device"],
+            Self::Policy => &["policy"],
+            _ => &[],
+        }
+    }
+
+    /// The query of a request with `values`.
+    fn keys(self, values: &[String], chain: Option<&str>) -> Result<String, Failure> {
+        let names = self.values();
+        if names.len() != values.len() {
+            let wanted = match names {
+                [] => "no value".to_owned(),
+                names => names.join(" and ").to_uppercase().replace(" AND ", " and "),
+            };
+            return Err(Failure::Usage(format!("ctl: this request takes {wanted}")));
+        }
+        let values = names.iter().copied().zip(values.iter().map(String::as_str));
+        let all = values.chain(chain.map(|name| ("chain", name)));
+        let all: Vec<String> =
+            all.map(|(key, value)| format!("{key}={}", escaped(value))).collect();
+        Ok(if all.is_empty() { String::new() } else { format!("?{}", all.join("&")) })
+    }
+
     fn path(self, is_json: bool) -> (Method, &'static str) {
         match self {
             Self::Status => (Method::GET, "status"),
@@ -56,6 +90,8 @@ impl Request {
             Self::Functions => (Method::GET, "functions"),
             Self::Ports => (Method::GET, "ports"),
             Self::Reload => (Method::POST, "reload"),
+            Self::Place => (Method::POST, "place"),
+            Self::Policy => (Method::POST, "policy"),
             Self::Stop => (Method::POST, "stop"),
             Self::Pause => (Method::POST, "pause"),
             Self::Resume => (Method::POST, "resume"),
@@ -63,18 +99,25 @@ impl Request {
     }
 }
 
-/// Sends `request` and prints the answer.
+/// A request with its values, of one chain or of all.
+pub(crate) struct Asked<'a> {
+    pub(crate) request: Request,
+    pub(crate) values: &'a [String],
+    pub(crate) chain: Option<&'a str>,
+}
+
+/// Sends the request and prints the answer. `functions` order the counters that it has.
 ///
 /// # Errors
 /// Nobody serves the socket, or the request is refused.
 pub(crate) fn ctl(
-    request: Request,
+    &Asked { request, values, chain }: &Asked<'_>,
     socket: Option<&Path>,
-    chain: Option<&str>,
     is_json: bool,
+    functions: &[&Definition],
 ) -> Result<(), Failure> {
     let socket = socket.map_or_else(default_socket, PathBuf::from);
-    let keys = chain.map_or_else(String::new, |name| format!("?chain={}", escaped(name)));
+    let keys = request.keys(values, chain)?;
     let (method, path) = request.path(is_json);
     if request == Request::Top {
         return top(&socket, &keys, is_json);
@@ -82,7 +125,7 @@ pub(crate) fn ctl(
     let text = ask(&socket, method, &format!("/v1/{path}{keys}")).map_err(Failure::Run)?;
     let shown = match serde_json::from_str::<Value>(&text) {
         Ok(value) if is_json => format!("{value:#}\n"),
-        Ok(value) => table(request, &value),
+        Ok(value) => table(request, &value, functions),
         Err(_) => text,
     };
     // Nobody may be there to read it.
@@ -161,14 +204,21 @@ fn escaped(name: &str) -> String {
 }
 
 /// An answer for people.
-fn table(request: Request, value: &Value) -> String {
+fn table(request: Request, value: &Value, functions: &[&Definition]) -> String {
     match request {
-        Request::Status => list(&value["chains"]).map(status_line).collect(),
-        Request::Functions => lines_of(value, "functions", function_line),
+        Request::Status => {
+            let chains: String = list(&value["chains"]).map(status_line).collect();
+            chains + &placement_lines(&value["placement"])
+        }
+        Request::Functions => {
+            lines_of(value, "functions", |own| function_line(own) + &counters(own, functions))
+        }
         Request::Ports => lines_of(value, "ports", port_line),
         Request::Stats
         | Request::Top
         | Request::Reload
+        | Request::Place
+        | Request::Policy
         | Request::Stop
         | Request::Pause
         | Request::Resume => text(&value["result"]).to_owned() + "\n",
@@ -211,6 +261,38 @@ fn status_line(chain: &Value) -> String {
     )
 }
 
+/// The last decision of the monitor of placements.
+fn placement_lines(placement: &Value) -> String {
+    if placement.is_null() {
+        return String::new();
+    }
+    let head = format!("{:<16} by {}", "placement", text(&placement["policy"]));
+    let Some(last) = list(&placement["proposals"]).last() else {
+        return format!("{head}, no move\n");
+    };
+    let seconds = last["seconds"].as_f64().unwrap_or_default();
+    let moves: String = list(&last["moves"]).map(move_line).collect();
+    let at = match last["refused"].as_str() {
+        Some(why) => {
+            let retry = seconds + last["retry_seconds"].as_f64().unwrap_or_default();
+            format!("{head}, refused after {seconds:.0} s, {why}; next attempt after {retry:.0} s")
+        }
+        None if moves.is_empty() => format!("{head}, no move after {seconds:.0} s"),
+        None => format!("{head}, moved after {seconds:.0} s"),
+    };
+    let load =
+        |cost: &Value| cost["load"].as_f64().map_or("unknown".into(), |load| format!("{load:.3}"));
+    let (after, before) = (load(&last["cost"]), load(&last["cost_before"]));
+    let reason = text(&last["reason"]);
+    format!("{at} ({reason}): load {after}, before {before}\n{moves}")
+}
+
+fn move_line(one: &Value) -> String {
+    let [chain, function] = ["chain", "function"].map(|key| text(&one[key]));
+    let [from, to] = ["from", "to"].map(|key| text(&one[key]));
+    format!("  {function} of {chain:?} from {from} to {to}\n")
+}
+
 /// An instance that is linked to a chain.
 fn peer_line(peer: &Value) -> String {
     let refused = list_values(&peer["refused"]);
@@ -245,6 +327,18 @@ fn function_line(function: &Value) -> String {
     )
 }
 
+/// A line with the first counters of a function that have counted, in the order of its manual.
+fn counters(function: &Value, functions: &[&Definition]) -> String {
+    let definition = functions.iter().find(|own| own.name == text(&function["function"]));
+    let known = definition.into_iter().flat_map(|own| own.counters);
+    let known = known.filter(|own| own.kind != CounterKind::Peak).map(|own| own.name);
+    let counted = known.filter(|name| function["counters"][*name].as_u64() > Some(0));
+    let shown = counted.take(COUNTERS_SHOWN);
+    let shown: Vec<String> =
+        shown.map(|name| format!("{name} {}", count(&function["counters"][name]))).collect();
+    if shown.is_empty() { String::new() } else { format!("\n{:19}{}", "", shown.join(", ")) }
+}
+
 fn port_line(port: &Value) -> String {
     format!(
         "{:<16} {:<8} read {}, sent {}",
@@ -253,4 +347,52 @@ fn port_line(port: &Value) -> String {
         count(&port["packets"]["read"]),
         count(&port["packets"]["sent"]),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn functions_show_their_first_counters() {
+        let definition = warpline_functions::definition("nat").expect("a function");
+        let names: Vec<&str> = definition.counters.iter().map(|own| own.name).collect();
+        let mut own: serde_json::Map<String, Value> =
+            names.iter().map(|name| ((*name).to_owned(), json!(1_000))).collect();
+        own["created"] = json!(0);
+        let function = json!({ "function": "nat", "counters": own });
+        let line = counters(&function, &[definition]);
+        assert!(line.starts_with("\n                   bindings 1,000, expired 1,000, "), "{line}");
+        assert_eq!(line.matches(", ").count(), 5);
+        assert_eq!(counters(&json!({ "function": "none" }), &[definition]), "");
+    }
+
+    #[test]
+    fn a_decision_moves_functions_or_none() {
+        let one = json!({ "chain": "edge", "function": "nat", "from": "cpu", "to": "cuda:0" });
+        let lines = |moves: &[&Value], refused: Value| {
+            placement_lines(&json!({
+                "policy": "energy",
+                "proposals": [{
+                    "seconds": 7.2,
+                    "reason": "better",
+                    "moves": moves,
+                    "refused": refused,
+                    "retry_seconds": 20.0,
+                    "cost": { "load": 0.25 },
+                    "cost_before": { "load": 0.5 },
+                }],
+            }))
+        };
+        let head = "placement        by energy,";
+        let rest = "(better): load 0.250, before 0.500\n";
+        let moved = "  nat of \"edge\" from cpu to cuda:0\n";
+        assert_eq!(lines(&[&one], Value::Null), format!("{head} moved after 7 s {rest}{moved}"));
+        assert_eq!(lines(&[], Value::Null), format!("{head} no move after 7 s {rest}"));
+        let refused = "refused after 7 s, no memory; next attempt after 27 s";
+        let refused = format!("{head} {refused} {rest}{moved}");
+        assert_eq!(lines(&[&one], json!("no memory")), refused);
+    }
 }

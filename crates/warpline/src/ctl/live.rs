@@ -8,8 +8,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use warpline_engine::{Control, Deployment, Report};
 use warpline_nf::Registry;
+use warpline_sched::placement::PlacementPolicy;
 
 use super::SCHEMA;
+use crate::moves::{Asked, Move};
+use crate::placement::{Proposals, Terms};
+use crate::reload::Reloaded;
 use crate::stats_json::Shared;
 use crate::tenants::Tenancy;
 use crate::{outputs_shown, stats_json, summary, tenants_shown};
@@ -87,12 +91,35 @@ pub(crate) struct Live {
     chains: Vec<Arc<LiveChain>>,
     tenancy: Arc<Tenancy>,
     outputs: Registry,
+    proposals: Arc<Proposals>,
     started: Instant,
     /// Set to ask for a reload.
     hangup: Arc<AtomicBool>,
     reloads: Reloads,
-    /// Requests that wait for the result of a reload.
-    waiting: Mutex<Vec<Sender<Result<String, String>>>>,
+    /// Requests of reloads that have not begun.
+    waiting: Mutex<Vec<Sender<Result<Reloaded, String>>>>,
+    /// Moves that were asked for.
+    moves: Mutex<Vec<Asked>>,
+    /// Another policy for the monitor.
+    policy: Mutex<Option<PlacementPolicy>>,
+    /// Whether functions stay where a client placed them.
+    is_by_hand: AtomicBool,
+    /// Whether a move failed after some chains had moved.
+    has_moved_in_part: AtomicBool,
+    /// Those of the monitor; none without one.
+    terms: Mutex<Option<FileTerms>>,
+}
+
+/// The requests that get the result of a reload; none if a signal asked for it.
+pub(crate) struct AskedReload(Vec<Sender<Result<Reloaded, String>>>);
+
+/// The basis of the monitor's decisions as the chain file has it; none if it leaves no choice.
+pub(crate) struct Renewed(pub(crate) Option<Terms>);
+
+struct FileTerms {
+    own: Option<Terms>,
+    /// Whether the monitor has yet to take them.
+    is_new: bool,
 }
 
 impl Live {
@@ -100,13 +127,27 @@ impl Live {
     pub(crate) fn new(
         chains: impl Iterator<Item = Arc<Deployment>>,
         tenancy: Arc<Tenancy>,
-        outputs: Registry,
+        (outputs, proposals): (Registry, Arc<Proposals>),
         hangup: Arc<AtomicBool>,
     ) -> Self {
         let chains = chains.map(|deployment| Arc::new(LiveChain::new(deployment))).collect();
-        let (started, waiting) = (Instant::now(), Mutex::default());
-        let reloads = Reloads::default();
-        Self { chains, tenancy, outputs, started, hangup, reloads, waiting }
+        let (started, waiting, moves) = (Instant::now(), Mutex::default(), Mutex::default());
+        let (reloads, policy, is_by_hand) = (Reloads::default(), Mutex::default(), false.into());
+        Self {
+            chains,
+            tenancy,
+            outputs,
+            proposals,
+            started,
+            hangup,
+            reloads,
+            waiting,
+            moves,
+            policy,
+            is_by_hand,
+            has_moved_in_part: AtomicBool::default(),
+            terms: Mutex::default(),
+        }
     }
 
     /// The chains.
@@ -137,6 +178,7 @@ impl Live {
             "pid": std::process::id(),
             "seconds": self.started.elapsed().as_secs_f64(),
             "chains": chains,
+            "placement": self.proposals.json(),
         }))
     }
 
@@ -145,7 +187,8 @@ impl Live {
         let reports: Vec<_> = self.named(name)?.iter().map(|chain| chain.report()).collect();
         let reports: Vec<(&Deployment, &Report)> =
             reports.iter().map(|(deployment, report)| (&**deployment, report)).collect();
-        let shared = Shared { tenancy: &self.tenancy, outputs: &self.outputs.counts() };
+        let (tenancy, proposals) = (&*self.tenancy, &*self.proposals);
+        let shared = Shared { tenancy, outputs: &self.outputs.counts(), proposals };
         Ok(stats_json::stats(&reports, &shared, self.started.elapsed().as_secs_f64()))
     }
 
@@ -171,17 +214,90 @@ impl Live {
         Ok(json!({ "schema": SCHEMA, "chains": chains }))
     }
 
+    /// The decisions of the monitor.
+    pub(crate) fn proposals(&self) -> &Proposals {
+        &self.proposals
+    }
+
     /// How chains share devices.
     pub(crate) fn tenancy(&self) -> &Arc<Tenancy> {
         &self.tenancy
     }
 
     /// Asks for a reload; its result comes later.
-    pub(super) fn ask_reload(&self) -> Receiver<Result<String, String>> {
+    pub(super) fn ask_reload(&self) -> Receiver<Result<Reloaded, String>> {
         let (send, receive) = channel();
-        lock(&self.waiting).push(send);
+        let mut waiting = lock(&self.waiting);
+        waiting.push(send);
         self.hangup.store(true, Ordering::Relaxed);
         receive
+    }
+
+    /// Begins the reload that was asked for, if one was. A later request takes another: this one
+    /// may have read the files before they changed.
+    pub(crate) fn take_reload(&self) -> Option<AskedReload> {
+        let mut waiting = lock(&self.waiting);
+        let is_asked = self.hangup.swap(false, Ordering::Relaxed);
+        is_asked.then(|| AskedReload(std::mem::take(&mut *waiting)))
+    }
+
+    /// Asks for a move; its result comes later.
+    pub(crate) fn ask_move(&self, asked: Move) -> Receiver<Result<String, String>> {
+        let (send, receive) = channel();
+        lock(&self.moves).push((asked, send));
+        receive
+    }
+
+    /// The moves that were asked for.
+    pub(crate) fn take_moves(&self) -> Vec<Asked> {
+        std::mem::take(&mut *lock(&self.moves))
+    }
+
+    /// A client placed functions: by `policy` from now on, or where it wanted them.
+    pub(crate) fn placed_by(&self, policy: Option<PlacementPolicy>) {
+        self.is_by_hand.store(policy.is_none(), Ordering::Relaxed);
+        *lock(&self.policy) = policy;
+    }
+
+    /// Whether functions stay where a client placed them.
+    pub(crate) fn is_by_hand(&self) -> bool {
+        self.is_by_hand.load(Ordering::Relaxed)
+    }
+
+    /// A move failed after some chains had moved.
+    pub(crate) fn moved_in_part(&self) {
+        self.has_moved_in_part.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a move failed after some chains had moved; once.
+    pub(crate) fn take_moved_in_part(&self) -> bool {
+        self.has_moved_in_part.swap(false, Ordering::Relaxed)
+    }
+
+    /// Another policy for the monitor; once.
+    pub(crate) fn take_policy(&self) -> Option<PlacementPolicy> {
+        lock(&self.policy).take()
+    }
+
+    /// There is a monitor, which decides by `terms`.
+    pub(crate) fn start_monitor(&self, terms: Terms) {
+        *lock(&self.terms) = Some(FileTerms { own: Some(terms), is_new: false });
+    }
+
+    /// The chain file was read again. Returns whether the monitor gets other terms.
+    pub(crate) fn renew_terms(&self, new: Option<Terms>) -> bool {
+        let mut terms = lock(&self.terms);
+        let Some(terms) = terms.as_mut().filter(|terms| terms.own != new) else { return false };
+        *terms = FileTerms { own: new, is_new: true };
+        true
+    }
+
+    /// Other terms for the monitor; once.
+    pub(crate) fn take_terms(&self) -> Option<Renewed> {
+        let mut terms = lock(&self.terms);
+        let terms = terms.as_mut().filter(|terms| terms.is_new)?;
+        terms.is_new = false;
+        Some(Renewed(terms.own.clone()))
     }
 
     /// When the chains started.
@@ -197,13 +313,13 @@ impl Live {
     }
 
     /// Counts a reload, and passes its result to the requests that wait for it.
-    pub(crate) fn answer_reload(&self, result: &Result<String, String>) {
+    pub(crate) fn answer_reload(&self, asked: AskedReload, result: &Result<Reloaded, String>) {
         let Reloads { done, refused, last } = &self.reloads;
         let count = if result.is_ok() { done } else { refused };
         count.fetch_add(1, Ordering::Relaxed);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         last.store(now.as_secs(), Ordering::Relaxed);
-        for waiting in lock(&self.waiting).drain(..) {
+        for waiting in asked.0 {
             // It may have given up.
             let _ = waiting.send(result.clone());
         }
@@ -212,4 +328,27 @@ impl Live {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_gets_the_result_of_a_reload_that_began_later() {
+        let none = std::iter::empty();
+        let live = Live::new(none, Arc::default(), Default::default(), Arc::default());
+        let [first, also] = [live.ask_reload(), live.ask_reload()];
+        let slow = live.take_reload().expect("a reload");
+        assert!(live.take_reload().is_none(), "one reload is for both");
+        let later = live.ask_reload();
+        let done = Reloaded { text: "nothing changed".into(), restart: Vec::new() };
+        live.answer_reload(slow, &Ok(done));
+        assert!([first, also].iter().all(|one| matches!(one.try_recv(), Ok(Ok(_)))));
+        assert!(later.try_recv().is_err(), "its own reload has yet to begin");
+        let broken = live.take_reload().expect("a reload");
+        live.answer_reload(broken, &Err("1 mistake".into()));
+        assert_eq!(later.try_recv().expect("a result").expect_err("a refusal"), "1 mistake");
+        assert_eq!(live.reloads().0, [1, 1]);
+    }
 }

@@ -6,13 +6,15 @@
 mod client;
 mod limited;
 mod live;
+mod once;
 mod server;
 
 use std::path::PathBuf;
 
-pub(crate) use client::{Request, ctl};
+pub(crate) use client::{Asked, Request, ctl};
 pub(crate) use limited::Limited;
-pub(crate) use live::{Live, LiveChain};
+pub(crate) use live::{Live, LiveChain, Renewed};
+pub(crate) use once::answers;
 pub(crate) use server::Socket;
 
 /// The version of paths and forms; it grows when a meaning changes, not when something is added.

@@ -7,12 +7,13 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::TryRecvError;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
-use axum::extract::{Query, State};
+use axum::extract::{FromRequestParts, Query, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use axum::{Router, serve};
@@ -25,9 +26,11 @@ use warpline_io_error::plain;
 
 use super::limited::Limited;
 use super::live::{Live, LiveChain};
+use crate::moves::Move;
+use crate::reload::Reloaded;
 
-/// How long a request waits for the result of a reload.
-const RELOAD_PATIENCE: Duration = Duration::from_secs(50);
+/// How long a request waits for the result of a reload or a move.
+const PATIENCE: Duration = Duration::from_secs(50);
 
 /// A socket, whose file is removed when this is dropped.
 pub(crate) struct Socket {
@@ -132,9 +135,18 @@ fn bind_in(folder: &Path, path: &Path) -> io::Result<StdListener> {
 }
 
 /// The keys of a request: `?chain=NAME`.
-type Keys = Query<BTreeMap<String, String>>;
+struct Keys(BTreeMap<String, String>);
 
-fn router(live: Arc<Live>) -> Router {
+impl<S: Sync> FromRequestParts<S> for Keys {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
+        let keys = Query::try_from_uri(&parts.uri).map(|Query(keys)| Self(keys));
+        keys.map_err(|why| problem(StatusCode::BAD_REQUEST, &why.body_text()))
+    }
+}
+
+pub(super) fn router(live: Arc<Live>) -> Router {
     Router::new()
         .route("/v1/status", get(|live: State<Arc<Live>>, keys: Keys| async move {
             answer(live.status(chain(&keys)))
@@ -160,13 +172,28 @@ fn router(live: Arc<Live>) -> Router {
         .route("/v1/resume", post(|live: State<Arc<Live>>, keys: Keys| async move {
             each(&live, &keys, "resumed", |chain| chain.control.resume())
         }))
-        .route("/v1/reload", post(|live: State<Arc<Live>>| async move { reload(&live).await }))
+        .route("/v1/reload", post(|live: State<Arc<Live>>| async move {
+            let of = |Reloaded { text, restart }| json!({ "result": text, "restart": restart });
+            result(live.ask_reload(), "the reload", of).await
+        }))
+        .route("/v1/place", post(|live: State<Arc<Live>>, keys: Keys| async move {
+            place(&live, keys).await
+        }))
+        .route("/v1/policy", post(|live: State<Arc<Live>>, keys: Keys| async move {
+            match key(&keys, "policy") {
+                Ok(policy) => result(live.ask_move(Move::Policy(policy)), "the move", moved).await,
+                Err(why) => problem(StatusCode::BAD_REQUEST, &why),
+            }
+        }))
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is no such path") })
+        .method_not_allowed_fallback(|| async {
+            problem(StatusCode::METHOD_NOT_ALLOWED, "this path takes another method")
+        })
         .with_state(live)
 }
 
 fn chain(keys: &Keys) -> Option<&str> {
-    keys.get("chain").map(String::as_str)
+    keys.0.get("chain").map(String::as_str)
 }
 
 fn answer(result: Result<Value, String>) -> Response {
@@ -190,19 +217,47 @@ fn each(live: &Live, keys: &Keys, done: &str, act: impl Fn(&LiveChain)) -> Respo
     }))
 }
 
-/// Waits for a reload without keeping others waiting.
-async fn reload(live: &Live) -> Response {
-    let result = live.ask_reload();
+/// The value of a key that a request must have.
+fn key(keys: &Keys, name: &str) -> Result<String, String> {
+    let value = keys.0.get(name).filter(|value| !value.is_empty()).cloned();
+    value.ok_or_else(|| format!("it requires `{name}`"))
+}
+
+/// Moves a function.
+async fn place(live: &Live, keys: Keys) -> Response {
+    let chain = chain(&keys).map(str::to_owned);
+    if let Err(why) = live.named(chain.as_deref()) {
+        return not_found(why);
+    }
+    match (key(&keys, "function"), key(&keys, "device")) {
+        (Ok(function), Ok(device)) => {
+            let asked = Move::Place { function, device, chain };
+            result(live.ask_move(asked), "the move", moved).await
+        }
+        (Err(why), _) | (_, Err(why)) => problem(StatusCode::BAD_REQUEST, &why),
+    }
+}
+
+fn moved(text: String) -> Value {
+    json!({ "result": text })
+}
+
+/// Waits for the result of a reload or a move without keeping others waiting.
+async fn result<T>(
+    result: Receiver<Result<T, String>>,
+    what: &str,
+    json: impl Fn(T) -> Value,
+) -> Response {
     let started = tokio::time::Instant::now();
     loop {
         match result.try_recv() {
-            Ok(Ok(text)) => return Json(json!({ "result": text })).into_response(),
+            Ok(Ok(done)) => return Json(json(done)).into_response(),
             Ok(Err(why)) => return problem(StatusCode::CONFLICT, &why),
             Err(TryRecvError::Disconnected) => {
                 return problem(StatusCode::CONFLICT, "the chains have ended");
             }
-            Err(TryRecvError::Empty) if started.elapsed() > RELOAD_PATIENCE => {
-                return problem(StatusCode::GATEWAY_TIMEOUT, "the reload takes longer");
+            Err(TryRecvError::Empty) if started.elapsed() > PATIENCE => {
+                return problem(StatusCode::GATEWAY_TIMEOUT, &format!("{what} takes longer"));
             }
             Err(TryRecvError::Empty) => sleep(Duration::from_millis(5)).await,
         }

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use prometheus_client::registry::Unit;
-use warpline_engine::stats::Part;
+use serde_json::Value as Json;
+use warpline_engine::stats::ThreadStats;
 use warpline_engine::{Deployment, NO_CHAIN_ROUTE_NAME, Snapshot};
 
-use super::family::{Families, Kind, Labels, Value};
+use super::family::{Families, FamilyKind, Labels, Value};
 use crate::ctl::LiveChain;
 use crate::stages_shown;
 
@@ -38,7 +39,8 @@ pub(super) fn add(all: &mut Families, chain: &LiveChain) {
     let deployment = chain.deployment();
     let snapshot = chain.control.snapshot(&deployment);
     let of = Of { chain: &chain.name, deployment: &deployment, snapshot: &snapshot };
-    let state = all.family(("warpline_chain_state", None), Kind::Gauge, "1 for the chain's state");
+    let state =
+        all.family(("warpline_chain_state", None), FamilyKind::Gauge, "1 for the chain's state");
     for name in LiveChain::STATES {
         let is_now = name == chain.state();
         state.add(of.labels([("state", name)]), Value::Count(is_now.into()));
@@ -49,6 +51,7 @@ pub(super) fn add(all: &mut Families, chain: &LiveChain) {
     of.ports(all);
     of.latency(all);
     of.stages(all);
+    of.moves(all);
     let functions = deployment.instances().enumerate();
     functions.for_each(|(position, function)| of.function(all, position, function));
 }
@@ -61,7 +64,7 @@ pub(super) struct Of<'a> {
 }
 
 impl Of<'_> {
-    pub(super) fn part(&self) -> &Part {
+    pub(super) fn part(&self) -> &ThreadStats {
         &self.snapshot.report.part
     }
 
@@ -87,13 +90,13 @@ impl Of<'_> {
             packets.add(self.labels([("outcome", outcome)]), Value::Count(count));
         }
         let name = ("warpline_packets_in_flight", None);
-        let in_flight = all.family(name, Kind::Gauge, "Packets read and not yet ended");
+        let in_flight = all.family(name, FamilyKind::Gauge, "Packets read and not yet ended");
         in_flight.add(self.labels([]), Value::Count(p.in_flight));
     }
 
     fn bytes(&self, all: &mut Families) {
         let name = ("warpline_traffic", Some(Unit::Bytes));
-        let bytes = all.family(name, Kind::Counter, "Bytes of packets read and sent");
+        let bytes = all.family(name, FamilyKind::Counter, "Bytes of packets read and sent");
         for (direction, count) in
             [("read", self.part().bytes_read), ("sent", self.part().bytes_sent)]
         {
@@ -126,7 +129,8 @@ impl Of<'_> {
                 packets.add(labels, Value::Count(count));
             }
             let name = ("warpline_port_traffic", Some(Unit::Bytes));
-            let bytes = all.family(name, Kind::Counter, "Bytes of packets read and sent, by port");
+            let bytes =
+                all.family(name, FamilyKind::Counter, "Bytes of packets read and sent, by port");
             for (direction, count) in [("read", counts.bytes_read), ("sent", counts.bytes_sent)] {
                 let labels = self.labels([("port", &port.name), ("direction", direction)]);
                 bytes.add(labels, Value::Count(count));
@@ -150,7 +154,7 @@ impl Of<'_> {
         let help = "Time of a packet from ingress to the sink";
         let name = ("warpline_latency", Some(Unit::Seconds));
         let value = Value::Histogram(sum, latency.len(), buckets);
-        all.family(name, Kind::Histogram, help).add(self.labels([]), value);
+        all.family(name, FamilyKind::Histogram, help).add(self.labels([]), value);
     }
 
     fn stages(&self, all: &mut Families) {
@@ -158,10 +162,10 @@ impl Of<'_> {
             let text = |key: &str| stage[key].as_str().unwrap_or_default().to_owned();
             let (name, device) = (text("name"), text("device"));
             let labels = || self.labels([("stage", &name), ("device", &device)]);
-            let number = |value: &serde_json::Value| value.as_f64().unwrap_or_default();
+            let number = |value: &Json| value.as_f64().unwrap_or_default();
             for (key, kind, help) in [
-                ("launches", Kind::Counter, "Times that a stage took work"),
-                ("drops", Kind::Counter, "Packets that the full queue of a stage dropped"),
+                ("launches", FamilyKind::Counter, "Times that a stage took work"),
+                ("drops", FamilyKind::Counter, "Packets that the full queue of a stage dropped"),
             ] {
                 let name = format!("warpline_stage_{key}");
                 let count = Value::Count(stage[key].as_u64().unwrap_or_default());
@@ -171,28 +175,60 @@ impl Of<'_> {
                 ("paused_seconds", "warpline_stage_paused", "Time that a stage was paused"),
                 ("device_seconds", "warpline_stage_device", "Time that a stage used its device"),
             ] {
-                let family = all.family((name, Some(Unit::Seconds)), Kind::Counter, help);
+                let family = all.family((name, Some(Unit::Seconds)), FamilyKind::Counter, help);
                 family.add(labels(), Value::Number(number(&stage[key])));
             }
             for (key, name, help) in [
                 ("mean", "warpline_stage_queue_mean_launches", "Mean fill of a stage's queue"),
                 ("peak", "warpline_stage_queue_peak_launches", "Highest fill of a stage's queue"),
             ] {
-                let family = all.family((name, None), Kind::Gauge, help);
+                let family = all.family((name, None), FamilyKind::Gauge, help);
                 family.add(labels(), Value::Number(number(&stage["queue"][key])));
             }
+            launches(all, &stage["launch"], labels);
         }
+    }
+
+    fn moves(&self, all: &mut Families) {
+        let moves = &self.part().moves;
+        let count = all.counter("warpline_moves", "Moves of functions to other devices");
+        count.add(self.labels([]), Value::Count(moves.count));
+        let name = ("warpline_move_stall_max", Some(Unit::Seconds));
+        let stall = all.family(name, FamilyKind::Gauge, "The longest stall of a lane for a move");
+        stall.add(self.labels([]), Value::Number(moves.stall_ns_max as f64 / 1e9));
+    }
+}
+
+/// The families have samples for stages on devices only.
+fn launches(all: &mut Families, launch: &Json, labels: impl Fn() -> Labels) {
+    for (key, scale, (name, unit), help) in [
+        (
+            "kib",
+            1024.0,
+            ("warpline_stage_launch", Unit::Bytes),
+            "The largest launch of a stage on a device, as it is now",
+        ),
+        (
+            "delay_us",
+            1e-6,
+            ("warpline_stage_launch_deadline", Unit::Seconds),
+            "The longest wait of a packet for its launch, as it is now",
+        ),
+    ] {
+        let family = all.family((name, Some(unit)), FamilyKind::Gauge, help);
+        let number = launch[key].as_f64();
+        number.into_iter().for_each(|own| family.add(labels(), Value::Number(own * scale)));
     }
 }
 
 /// Adds what is about the process.
 pub(super) fn add_process(all: &mut Families, started: Instant, reloads: [u64; 2], last: u64) {
     let help = "The program that runs";
-    let info = all.family(("warpline_build", None), Kind::Info, help);
+    let info = all.family(("warpline_build", None), FamilyKind::Info, help);
     let version = env!("CARGO_PKG_VERSION").to_owned();
     info.add(vec![("version", version)], Value::Count(1));
     let name = ("warpline_uptime", Some(Unit::Seconds));
-    let uptime = all.family(name, Kind::Gauge, "Time since the chains started");
+    let uptime = all.family(name, FamilyKind::Gauge, "Time since the chains started");
     uptime.add(Vec::new(), Value::Number(started.elapsed().as_secs_f64()));
     let family = all.counter("warpline_reloads", "Reloads, by result");
     for (result, count) in ["done", "refused"].into_iter().zip(reloads) {
@@ -200,5 +236,5 @@ pub(super) fn add_process(all: &mut Families, started: Instant, reloads: [u64; 2
     }
     let name = ("warpline_last_reload_timestamp", Some(Unit::Seconds));
     let help = "Unix time of the last reload; 0 before the first";
-    all.family(name, Kind::Gauge, help).add(Vec::new(), Value::Count(last));
+    all.family(name, FamilyKind::Gauge, help).add(Vec::new(), Value::Count(last));
 }

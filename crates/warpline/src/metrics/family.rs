@@ -21,7 +21,7 @@ pub(super) enum Value {
 
 /// The kind of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FamilyKind {
     Counter,
     Gauge,
     Histogram,
@@ -35,7 +35,7 @@ pub(super) struct Family {
     pub(super) name: Cow<'static, str>,
     pub(super) help: &'static str,
     pub(super) unit: Option<Unit>,
-    pub(super) kind: Kind,
+    pub(super) kind: FamilyKind,
     pub(super) samples: Vec<(Labels, Value)>,
 }
 
@@ -48,7 +48,7 @@ impl Families {
     pub(super) fn family(
         &mut self,
         (name, unit): (impl Into<Cow<'static, str>>, Option<Unit>),
-        kind: Kind,
+        kind: FamilyKind,
         help: &'static str,
     ) -> &mut Family {
         let name = name.into();
@@ -61,7 +61,7 @@ impl Families {
 
     /// A family of counters without a unit.
     pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> &mut Family {
-        self.family((name, None), Kind::Counter, help)
+        self.family((name, None), FamilyKind::Counter, help)
     }
 
     pub(super) fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -76,15 +76,15 @@ impl Family {
 
     fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let kind = match self.kind {
-            Kind::Counter => MetricType::Counter,
-            Kind::Gauge => MetricType::Gauge,
-            Kind::Histogram => MetricType::Histogram,
-            Kind::Info => MetricType::Info,
+            FamilyKind::Counter => MetricType::Counter,
+            FamilyKind::Gauge => MetricType::Gauge,
+            FamilyKind::Histogram => MetricType::Histogram,
+            FamilyKind::Info => MetricType::Info,
         };
         let mut metric =
             encoder.encode_descriptor(&self.name, self.help, self.unit.as_ref(), kind)?;
         self.samples.iter().try_for_each(|(labels, value)| {
-            if self.kind == Kind::Info {
+            if self.kind == FamilyKind::Info {
                 return metric.encode_info(labels);
             }
             encode(metric.encode_family(labels)?, self.kind, value)
@@ -92,12 +92,16 @@ impl Family {
     }
 }
 
-fn encode(mut metric: MetricEncoder<'_>, kind: Kind, value: &Value) -> Result<(), fmt::Error> {
+fn encode(
+    mut metric: MetricEncoder<'_>,
+    kind: FamilyKind,
+    value: &Value,
+) -> Result<(), fmt::Error> {
     match value {
-        Value::Count(count) if kind == Kind::Counter => {
+        Value::Count(count) if kind == FamilyKind::Counter => {
             metric.encode_counter::<NoLabelSet, _, u64>(count, None)
         }
-        Value::Number(number) if kind == Kind::Counter => {
+        Value::Number(number) if kind == FamilyKind::Counter => {
             metric.encode_counter::<NoLabelSet, _, f64>(number, None)
         }
         Value::Count(count) => metric.encode_gauge(count),

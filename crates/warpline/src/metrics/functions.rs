@@ -7,7 +7,7 @@ use warpline_nf::{Counter, CounterKind};
 use warpline_packet::Malformed;
 
 use super::chains::Of;
-use super::family::{Families, Kind, Labels, Value};
+use super::family::{Families, FamilyKind, Labels, Value};
 
 impl Of<'_> {
     /// Adds the families of the function at `position`.
@@ -22,7 +22,7 @@ impl Of<'_> {
         self.packets_of(all, stats, own);
         let device = ("device", site.device_id());
         let name = ("warpline_function_busy", Some(Unit::Seconds));
-        let busy = all.family(name, Kind::Counter, "Time that a function worked");
+        let busy = all.family(name, FamilyKind::Counter, "Time that a function worked");
         busy.add(self.labels([function, device]), Value::Number(stats.busy_ns as f64 / 1e9));
         let labels = |direction: &str| self.labels([function, device, ("direction", direction)]);
         transfers(all, stats, labels);
@@ -68,7 +68,8 @@ impl Of<'_> {
             let packets = all.counter("warpline_lane_packets", help);
             packets.add(labels(), Value::Count(stats.packets_in));
             let name = ("warpline_lane_busy", Some(Unit::Seconds));
-            let busy = all.family(name, Kind::Counter, "Time that a function worked, by lane");
+            let busy =
+                all.family(name, FamilyKind::Counter, "Time that a function worked, by lane");
             busy.add(labels(), Value::Number(stats.busy_ns as f64 / 1e9));
         }
     }
@@ -88,7 +89,7 @@ fn transfers(all: &mut Families, stats: &FunctionStats, labels: impl Fn(&str) ->
             [of.predicted_to_device_bytes, of.predicted_to_host_bytes],
         ),
     ] {
-        let family = all.family((name, Some(Unit::Bytes)), Kind::Counter, help);
+        let family = all.family((name, Some(Unit::Bytes)), FamilyKind::Counter, help);
         for (direction, count) in ["to_device", "to_host"].into_iter().zip(counts) {
             family.add(labels(direction), Value::Count(count));
         }
@@ -105,9 +106,9 @@ fn name_of(function: &str, counter: &Counter) -> (String, Option<Unit>) {
     (format!("warpline_{function}_{name}").chars().map(allowed).collect(), unit)
 }
 
-fn kind_of(counter: &Counter) -> Kind {
+fn kind_of(counter: &Counter) -> FamilyKind {
     match counter.kind {
-        CounterKind::Total => Kind::Counter,
-        CounterKind::Gauge | CounterKind::Peak => Kind::Gauge,
+        CounterKind::Total => FamilyKind::Counter,
+        CounterKind::Gauge | CounterKind::Peak => FamilyKind::Gauge,
     }
 }

@@ -4,9 +4,10 @@
 //! chain.
 
 mod chains;
+mod decisions;
 mod family;
 mod functions;
 mod health;
 mod server;
 
-pub(crate) use server::Metrics;
+pub(crate) use server::{Metrics, MetricsAddress};

@@ -1,7 +1,9 @@
 //! The server of `--metrics`.
 
 use std::fmt::{self, Debug, Formatter};
+use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -19,9 +21,9 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use warpline_io_error::plain;
 
-use super::chains;
 use super::family::Families;
 use super::health::Health;
+use super::{chains, decisions};
 use crate::ctl::{Limited, Live};
 
 /// The content type of an answer.
@@ -37,31 +39,54 @@ pub(crate) struct Server {
     _stop: oneshot::Sender<()>,
 }
 
-impl Metrics {
-    /// Listens on `text`, `ADDRESS:PORT`, with `,insecure` after it if others can reach it.
-    ///
+/// The address of a listener: `ADDRESS:PORT`, with `,insecure` after it if others can reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MetricsAddress {
+    text: String,
+    address: SocketAddr,
+}
+
+impl FromStr for MetricsAddress {
+    type Err = String;
+
     /// # Errors
-    /// The address is wrong, off loopback without `insecure`, or in use.
-    pub(crate) fn open(text: &str) -> Result<Self, String> {
-        let named = |why: &str| format!("--metrics {text}: {why}");
+    /// The address is wrong, or off loopback without `insecure`.
+    fn from_str(text: &str) -> Result<Self, String> {
         let (address, is_insecure) = match text.split_once(',') {
             None => (text, false),
             Some((address, "insecure")) => (address, true),
-            Some(_) => return Err(named("the only option is `insecure`: 0.0.0.0:9464,insecure")),
+            Some(_) => return Err("the only option is `insecure`: 0.0.0.0:9464,insecure".into()),
         };
         let address: SocketAddr = address
             .parse()
-            .map_err(|_| named("must be an IP address and a port: 127.0.0.1:9464 or [::1]:9464"))?;
+            .map_err(|_| "must be an IP address and a port: 127.0.0.1:9464 or [::1]:9464")?;
         if !address.ip().is_loopback() && !is_insecure {
-            let remedy = format!(
+            return Err(format!(
                 "other hosts can reach this address, and metrics have no access control; use \
                  127.0.0.1:{port}, or {address},insecure",
                 port = address.port()
-            );
-            return Err(named(&remedy));
+            ));
         }
-        let listener = StdListener::bind(address).map_err(|why| named(&plain(&why)))?;
-        listener.set_nonblocking(true).map_err(|why| named(&plain(&why)))?;
+        Ok(Self { text: text.into(), address })
+    }
+}
+
+impl MetricsAddress {
+    /// The address as it was written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Metrics {
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// It is in use, or not one of this machine.
+    pub(crate) fn open(at: &MetricsAddress) -> Result<Self, String> {
+        let named = |why: io::Error| format!("metrics {}: {}", at.text, plain(&why));
+        let listener = StdListener::bind(at.address).map_err(named)?;
+        listener.set_nonblocking(true).map_err(named)?;
         Ok(Self { listener })
     }
 
@@ -142,6 +167,7 @@ impl Collector for Scraped {
         let mut all = Families::default();
         let (reloads, last) = self.0.reloads();
         chains::add_process(&mut all, self.0.started(), reloads, last);
+        decisions::add(&mut all, self.0.proposals());
         self.0.chains().iter().for_each(|chain| chains::add(&mut all, chain));
         all.encode(encoder)
     }
@@ -151,14 +177,18 @@ impl Collector for Scraped {
 mod tests {
     use super::*;
 
+    fn open(text: &str) -> Result<(), String> {
+        Metrics::open(&text.parse()?).map(drop)
+    }
+
     fn refusal(text: &str) -> String {
-        Metrics::open(text).err().unwrap_or_default()
+        open(text).err().unwrap_or_default()
     }
 
     #[test]
     fn addresses_off_loopback_need_insecure() {
-        assert!(Metrics::open("127.0.0.1:0").is_ok());
-        assert!(Metrics::open("0.0.0.0:0,insecure").is_ok());
+        assert_eq!(open("127.0.0.1:0"), Ok(()));
+        assert_eq!(open("0.0.0.0:0,insecure"), Ok(()));
         let why = refusal("0.0.0.0:9464");
         assert!(why.contains("use 127.0.0.1:9464, or 0.0.0.0:9464,insecure"), "{why}");
         assert!(refusal("127.0.0.1:0,secure").contains("the only option is `insecure`"));

@@ -13,7 +13,18 @@ use crate::machine_profile::MachineProfile;
 const UNMEASURED_BITS_PER_S: f64 = 1e15;
 
 /// A function by its name, and the device that it must stay on.
-type Kind = (String, Option<usize>);
+type FixedFunction = (String, Option<usize>);
+
+/// The loads and devices of a choice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scope {
+    /// Of each chain.
+    pub(super) load_gbps: f64,
+    /// Whether devices that run on the CPU's own cores may be chosen.
+    pub(super) cpu_devices: bool,
+    /// Whether devices of the profile may be chosen that are not here.
+    pub(super) absent_devices: bool,
+}
 
 /// See the module.
 pub(super) struct Demands {
@@ -25,23 +36,28 @@ pub(super) struct Demands {
 }
 
 impl Demands {
-    pub(super) fn of(
-        profile: &MachineProfile,
-        chains: &[Loaded],
-        (load_gbps, cpu_devices): (f64, bool),
-    ) -> Self {
-        let kinds_of = |chain: &Loaded| kinds(profile, chain);
-        let of_chains: Vec<Vec<Kind>> = chains.iter().map(kinds_of).collect();
-        let mut kinds: Vec<Kind> = of_chains.iter().flatten().cloned().collect();
+    pub(super) fn of(profile: &MachineProfile, chains: &[&Loaded], scope: Scope) -> Self {
+        let kinds_of = |chain: &&Loaded| kinds(profile, chain);
+        let of_chains: Vec<Vec<FixedFunction>> = chains.iter().map(kinds_of).collect();
+        let mut kinds: Vec<FixedFunction> = of_chains.iter().flatten().cloned().collect();
         kinds.sort();
         kinds.dedup();
-        let (work, unmeasured) = work(profile, &kinds, cpu_devices);
-        let number = |kind: &Kind| kinds.binary_search(kind).unwrap_or_default();
-        let demand = |(chain, own): (&Loaded, &Vec<Kind>)| {
-            demand(profile, chain, own.iter().map(number).collect(), load_gbps)
+        let (work, unmeasured) = work(profile, &kinds, scope);
+        let number = |kind: &FixedFunction| kinds.binary_search(kind).unwrap_or_default();
+        let demand = |(chain, own): (&&Loaded, &Vec<FixedFunction>)| {
+            demand(profile, chain, own.iter().map(number).collect(), scope.load_gbps)
         };
         let chains = chains.iter().zip(&of_chains).map(demand).collect();
         Self { work, chains, unmeasured }
+    }
+
+    /// The chains, each with `load_gbps`.
+    pub(super) fn at(&self, load_gbps: f64) -> Vec<ChainDemand> {
+        let with = |chain: &ChainDemand| ChainDemand {
+            packets_per_s: packets_per_s(load_gbps, chain.packet_len),
+            ..chain.clone()
+        };
+        self.chains.iter().map(with).collect()
     }
 
     /// Devices by number.
@@ -51,7 +67,7 @@ impl Demands {
 }
 
 /// The functions of a chain. Without kernels, or without a choice, one must stay where it is.
-fn kinds(profile: &MachineProfile, chain: &Loaded) -> Vec<Kind> {
+fn kinds(profile: &MachineProfile, chain: &Loaded) -> Vec<FixedFunction> {
     let all = chain.deployment.instances().zip(&chain.autos);
     let kind = |((instance, site), auto): ((&Instance, &Site), &Option<Auto>)| {
         let stays = match auto {
@@ -63,9 +79,13 @@ fn kinds(profile: &MachineProfile, chain: &Loaded) -> Vec<Kind> {
     all.map(kind).collect()
 }
 
-/// The measurements of `kinds` on devices that are here. Unless `cpu_devices`, those whose kernels
-/// run on the CPU are left to functions that the file puts there.
-fn work(profile: &MachineProfile, kinds: &[Kind], cpu_devices: bool) -> (WorkProfile, Vec<String>) {
+/// The measurements of `kinds` on devices in `scope`. Devices whose kernels run on the CPU are left
+/// to functions that the file puts there, if they may not be chosen.
+fn work(
+    profile: &MachineProfile,
+    kinds: &[FixedFunction],
+    scope: Scope,
+) -> (WorkProfile, Vec<String>) {
     let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).collect();
     let devices = profile.work.devices();
     let ids: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
@@ -73,11 +93,14 @@ fn work(profile: &MachineProfile, kinds: &[Kind], cpu_devices: bool) -> (WorkPro
     for (number, device) in devices.iter().enumerate() {
         work.set_power(number, device.power);
     }
+    let Scope { cpu_devices, absent_devices, .. } = scope;
     let about = |device: usize| device_keys::description(ids[device]);
-    let is_here = |device: usize| device == 0 || about(device).is_some();
-    let is_free = |device: usize| {
-        device == 0 || about(device).is_some_and(|about| cpu_devices || !about.runs_on_cpu)
+    let is_here = |device: usize| device == 0 || absent_devices || about(device).is_some();
+    let runs_on_cpu = |device: usize| match absent_devices {
+        true => profile.runs_on_cpu(device),
+        false => about(device).is_none_or(|about| about.runs_on_cpu),
     };
+    let is_free = |device: usize| device == 0 || cpu_devices || !runs_on_cpu(device);
     let of = |function: usize| {
         let name = &profile.work.functions()[function];
         kinds.iter().enumerate().filter(move |(_, kind)| kind.0 == *name)
@@ -105,7 +128,7 @@ fn work(profile: &MachineProfile, kinds: &[Kind], cpu_devices: bool) -> (WorkPro
 }
 
 /// Gives functions without measurements a place to stay.
-fn fill(work: &mut WorkProfile, kinds: &[Kind]) -> Vec<String> {
+fn fill(work: &mut WorkProfile, kinds: &[FixedFunction]) -> Vec<String> {
     let mut unmeasured = Vec::new();
     for (function, (name, stays)) in kinds.iter().enumerate() {
         let devices = 0..work.devices().len();
@@ -145,11 +168,15 @@ fn demand(
         links.push(link);
     }
     let packet_len = options.packet_len;
-    let packets_per_s = load_gbps * 1e9 / 8.0 / f64::from(packet_len);
-    ChainDemand { functions, plan, links, packets_per_s, packet_len }
+    let packets_per_s = packets_per_s(load_gbps, packet_len);
+    ChainDemand { functions, plan, links, packets_per_s, packet_len, lanes: options.lanes }
+}
+
+fn packets_per_s(load_gbps: f64, packet_len: u32) -> f64 {
+    load_gbps * 1e9 / 8.0 / f64::from(packet_len)
 }
 
 /// The chain on the CPU, where each function is one of the plan.
 fn on_cpu(chain: &Loaded) -> Deployment {
-    super::moved(&chain.deployment, Vec::new())
+    chain.deployment.on_sites(Vec::new())
 }

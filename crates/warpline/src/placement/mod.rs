@@ -4,21 +4,31 @@
 //! Functions with another `device` stay there, and those without measurements stay on the CPU. The
 //! choice considers both.
 
+mod choice;
 mod demands;
+mod figures;
+mod launches;
+mod live;
+mod proposals;
 mod shown;
+mod terms;
 
-pub(crate) use shown::{NO_PROFILE, json, lines, should_say};
+pub(crate) use choice::{Basis, Choice, Devices};
+pub(crate) use launches::Launches;
+pub(crate) use live::{LiveMonitor, monitor};
+pub(crate) use proposals::{Move, Proposal, Proposals};
+pub(crate) use shown::{NO_PROFILE, choice_json, cost, decided, json, lines, missed, should_say};
+pub(crate) use terms::{Terms, terms};
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_device::apart;
-use warpline_engine::{Deployment, LaunchOptions, OnDevice, PlanOptions, Site};
+use warpline_device::{Device, apart};
+use warpline_engine::{LaunchOptions, OnDevice, PlanOptions};
 use warpline_nf::Section;
 use warpline_sched::Profile;
-use warpline_sched::placement::{Placement, PlacementPolicy, PlacementProblem};
+use warpline_sched::placement::PlacementPolicy;
 
-use self::demands::Demands;
 use crate::chain_file::Loaded;
 use crate::machine_profile::MachineProfile;
 use crate::{device_keys, keys};
@@ -50,6 +60,8 @@ enum Policy {
 pub(crate) struct PlacementTable {
     policy: Policy,
     profile: Option<MachineProfile>,
+    /// Whether the profile may be of another machine.
+    is_foreign: bool,
     delay_us_max: Option<f64>,
     power_w_max: Option<f64>,
     load_gbps: f64,
@@ -58,7 +70,7 @@ pub(crate) struct PlacementTable {
 }
 
 /// A function with `device = "auto"`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Auto {
     pub(crate) launches: LaunchOptions,
     /// Whether the chain file sets the size and the deadline of launches.
@@ -69,24 +81,46 @@ pub(crate) struct Auto {
     pub(crate) is_named: bool,
 }
 
+impl Auto {
+    /// The function on `device`, with the launches that are decided, as far as the file leaves them
+    /// open. There is room for the largest launch that may be chosen later.
+    pub(crate) fn on_device(
+        &self,
+        device: &Arc<dyn Device>,
+        decided: Option<Launches<'_>>,
+        packet_len: u32,
+    ) -> OnDevice {
+        let mut launches = self.launches;
+        if let Some(decided) = decided {
+            if !self.has_size {
+                launches.bytes = decided.packets_max as usize * packet_len as usize;
+            }
+            if !self.has_delay {
+                launches.delay = decided.delay;
+            }
+            launches.lanes = decided.lanes;
+        }
+        launches.graphs &= device.description().has_graphs;
+        let device = if self.in_place { Arc::clone(device) } else { apart(device) };
+        OnDevice { device, launches, is_required: false }
+    }
+
+    /// Bytes and deadline of the launches that are decided, as far as the file leaves them open.
+    fn target(&self, decided: &Launches<'_>, packet_len: u32) -> (usize, Duration) {
+        let bytes = match self.has_size {
+            true => self.launches.bytes,
+            false => decided.packets as usize * packet_len as usize,
+        };
+        (bytes, if self.has_delay { self.launches.delay } else { decided.delay })
+    }
+}
+
 /// The choice for a chain.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
-    policy: &'static str,
     /// The number of the chain in the placement.
     chain: usize,
-    load_gbps: f64,
     all: Arc<Choice>,
-}
-
-/// The choice for all chains of a file.
-#[derive(Debug)]
-struct Choice {
-    placement: Placement,
-    /// Devices by number.
-    devices: Vec<String>,
-    /// Functions that were never measured.
-    unmeasured: Vec<String>,
 }
 
 impl PlacementTable {
@@ -107,12 +141,17 @@ impl PlacementTable {
         let (delay_us_max, power_w_max) = (limit("delay_us_max"), limit("power_w_max"));
         let load_gbps = limit("load_gbps").unwrap_or(LOAD_GBPS);
         let profile = profile(section, is_foreign);
-        Self { policy, profile, delay_us_max, power_w_max, load_gbps, cpu_devices }
+        Self { policy, profile, is_foreign, delay_us_max, power_w_max, load_gbps, cpu_devices }
     }
 
     /// Whether functions with `device = "auto"` may run on devices.
     pub(crate) fn may_place(&self) -> bool {
         self.profile.is_some() && self.policy != Policy::Fixed
+    }
+
+    /// The longest delay of a packet, if it is limited.
+    pub(crate) fn delay_us_max(&self) -> Option<f64> {
+        self.delay_us_max
     }
 
     /// Whether there should be a profile and is none.
@@ -131,35 +170,37 @@ impl PlacementTable {
     /// # Errors
     /// The chains do not fit the profile.
     pub(crate) fn place(&self, chains: &mut [Loaded]) -> Result<(), String> {
-        let Some(profile) = self.profile.as_ref().filter(|_| self.may_place()) else {
-            return Ok(());
-        };
-        let Policy::Of(policy) = &self.policy else { return Ok(()) };
-        if !chains.iter().any(|chain| chain.autos.iter().any(Option::is_some)) {
+        if !self.may_place() || !chains.iter().any(|chain| chain.autos.iter().any(Option::is_some))
+        {
             return Ok(());
         }
-        let demands = Demands::of(profile, chains, (self.load_gbps, self.cpu_devices));
-        let placement = PlacementProblem {
-            profile: &demands.work,
-            chains: &demands.chains,
-            policy: policy.clone(),
-            delay_ns_max: self.delay_us_max.map(|us| us * 1e3),
-            power_w_max: self.power_w_max,
-            lanes_max: chains.iter().map(|chain| chain.settings.lanes).max().unwrap_or(1),
-        };
-        let placement = placement.place().map_err(|why| why.to_string())?;
-        let choice = Arc::new(Choice {
-            placement,
-            devices: demands.devices(),
-            unmeasured: demands.unmeasured,
-        });
+        let all: Vec<&Loaded> = chains.iter().collect();
+        let Some(basis) = self.basis(&all, Devices::Here) else { return Ok(()) };
+        let choice = Arc::new(basis.choose(self.load_gbps, basis.delay_us_max())?);
         for (number, chain) in chains.iter_mut().enumerate() {
             apply(chain, &choice, number);
-            let (policy, load_gbps) = (policy.name(), self.load_gbps);
-            chain.chosen = Some(Chosen { policy, chain: number, load_gbps, all: choice.clone() });
+            chain.chosen = Some(Chosen { chain: number, all: Arc::clone(&choice) });
         }
         Ok(())
     }
+}
+
+/// The policy of that name if the monitor decides by it.
+pub(crate) fn monitored(name: &str) -> Option<PlacementPolicy> {
+    use PlacementPolicy::{Energy, Latency, Throughput};
+    [Throughput, Latency, Energy].into_iter().find(|policy| policy.name() == name)
+}
+
+/// Whether there is such a policy.
+///
+/// # Errors
+/// There is none; with the names of all.
+pub(crate) fn check_policy(name: &str) -> Result<(), String> {
+    let names = POLICIES.map(|(own, _)| own);
+    if names.contains(&name) {
+        return Ok(());
+    }
+    Err(format!("there is no policy {name:?}; policies: {}", names.join(", ")))
 }
 
 /// The profile that the table names.
@@ -177,43 +218,21 @@ fn profile(section: &mut Section<'_>, is_foreign: bool) -> Option<MachineProfile
 
 /// Moves the functions of a chain to their chosen devices.
 fn apply(chain: &mut Loaded, choice: &Choice, number: usize) {
-    let PlanOptions { packet_len, .. } = chain.deployment.plan();
+    let plan = PlanOptions { aim: choice.placement.aims[number], ..chain.deployment.plan() };
     let mut sites = chain.deployment.sites().to_vec();
+    let mut targets = Vec::new();
     for (position, (site, auto)) in sites.iter_mut().zip(&chain.autos).enumerate() {
         if let Some(auto) = auto {
-            site.on_device = on_device(choice, (number, position), auto, packet_len);
+            let own = choice.launches((number, position));
+            let device = own.and_then(|own| device_keys::open(own.device).ok());
+            site.on_device = device.map(|device| auto.on_device(&device, own, plan.packet_len));
+            targets.extend(own.map(|own| (position, auto.target(&own, plan.packet_len))));
         }
     }
-    chain.deployment = Arc::new(moved(&chain.deployment, sites));
-}
-
-fn on_device(
-    choice: &Choice,
-    (chain, position): (usize, usize),
-    auto: &Auto,
-    packet_len: u32,
-) -> Option<OnDevice> {
-    let own = choice.placement.sites[chain][position];
-    // The engine gives a function to one device, so the larger share of flows decides.
-    if own.cpu_share > 0.5 {
-        return None;
+    let mut deployment = chain.deployment.on_sites(sites);
+    deployment.set_plan(plan);
+    for (position, (bytes, delay)) in targets {
+        deployment.set_launches(position, bytes, delay);
     }
-    let device = device_keys::open(&choice.devices[own.device]).ok()?;
-    let mut launches = auto.launches;
-    if !auto.has_size {
-        launches.bytes = own.launch_packets as usize * packet_len as usize;
-    }
-    if !auto.has_delay {
-        launches.delay = Duration::from_nanos(own.deadline_ns.clamp(0.0, 1e10) as u64);
-    }
-    launches.graphs &= device.description().has_graphs;
-    let device = if auto.in_place { device } else { apart(&device) };
-    Some(OnDevice { device, launches, is_required: false })
-}
-
-fn moved(old: &Deployment, sites: Vec<Site>) -> Deployment {
-    let mut deployment = Deployment::new(Arc::clone(old.chain()), sites);
-    deployment.set_plan(old.plan());
-    deployment.set_profile(old.profile().clone());
-    deployment
+    chain.deployment = Arc::new(deployment);
 }

@@ -1,9 +1,11 @@
 //! A placement in words and as JSON.
 
 use serde_json::{Value, json};
-use warpline_sched::placement::{Decided, Missed, PlacementFigures, Site};
+use warpline_engine::Instance;
+use warpline_sched::Aim;
+use warpline_sched::placement::{Decided, Deciding, Missed, PlacementFigures, RunnerUp, Site};
 
-use super::Chosen;
+use super::{Choice, Chosen};
 use crate::chain_file::Loaded;
 
 /// The line about functions on the CPU that have no profile to go by.
@@ -27,8 +29,8 @@ pub(crate) fn lines(loaded: &Loaded) -> String {
     let placement = &chosen.all.placement;
     let mut text = format!(
         "  placement by {}, for {} Gb/s of {} B frames: {}\n",
-        chosen.policy,
-        chosen.load_gbps,
+        chosen.all.policy,
+        chosen.all.load_gbps,
         loaded.deployment.plan().packet_len,
         cost(&placement.figures)
     );
@@ -47,47 +49,54 @@ pub(crate) fn lines(loaded: &Loaded) -> String {
         text += &format!("    {:<14} on {device}{launches}{stays}\n", instance.name);
         if own.cpu_share > 0.0 && own.cpu_share < 1.0 {
             let share = 100.0 * own.cpu_share;
-            text += &format!("      the CPU should take {share:.0} % of its flows; no split yet\n");
+            let lanes = loaded.deployment.plan().lanes;
+            let on_cpu = lanes - own.device_lanes(lanes);
+            text += &format!("      the CPU should take {share:.0} % of its flows: ");
+            text += &format!("{on_cpu} of {lanes} lanes use the CPU\n");
         }
     }
-    text + &against(chosen) + &remarks(chosen)
+    let aim = placement.aims[chosen.chain];
+    if aim != Aim::TIME {
+        text += &format!("    copies spare {}\n", aim.name.replace('_', " "));
+    }
+    text + &against(&chosen.all, chosen.chain, loaded) + &remarks(&chosen.all)
 }
 
-/// Load and delay.
-fn cost(figures: &PlacementFigures) -> String {
+/// Load, delay and power.
+pub(crate) fn cost(figures: &PlacementFigures) -> String {
     let power = figures.power_w.map_or("power unknown".into(), |watts| format!("{watts:.0} W"));
     format!("load {:.3}, delay {:.0} us, {power}", figures.load, figures.delay_ns / 1e3)
 }
 
-/// The second best placement, and the measurement that differs most.
-fn against(chosen: &Chosen) -> String {
-    let all = &chosen.all;
-    let Some(second) = &all.placement.runner_up else {
+/// The second best placement of a chain, and the measurement that differs most.
+fn against(choice: &Choice, chain: usize, loaded: &Loaded) -> String {
+    let Some(second) = &choice.placement.runner_up else {
         return "    no other placement is possible\n".into();
     };
-    let devices = |devices: &[usize]| {
-        let names = devices.iter().map(|&device| all.devices[device].as_str());
-        names.collect::<Vec<_>>().join(", ")
-    };
+    let names = second.devices[chain].iter().map(|&device| choice.devices[device].as_str());
     let mut text = format!(
         "    the next best is {}: {}, worse by its {}\n",
-        devices(&second.devices[chosen.chain]),
+        names.collect::<Vec<_>>().join(", "),
         cost(&second.figures),
         decided(second.decided)
     );
     if let Some(deciding) = &second.deciding {
         let gbps = [deciding.chosen, deciding.other].map(|own| own.bits_per_s / 1e9);
+        // The choice is one of all chains, of which this one has its own names.
+        let own = loaded.chain().instances.get(deciding.position);
+        let name = own.filter(|_| deciding.chain == chain).map(|instance| instance.name.clone());
+        let name = name.unwrap_or_else(|| {
+            format!("function {} of chain {}", deciding.position + 1, deciding.chain + 1)
+        });
         text += &format!(
-            "    measured for function {}: {:.2} Gb/s as placed, {:.2} Gb/s otherwise\n",
-            deciding.position + 1,
-            gbps[0],
-            gbps[1]
+            "    measured for {}: {:.2} Gb/s as placed, {:.2} Gb/s otherwise\n",
+            name, gbps[0], gbps[1]
         );
     }
     text
 }
 
-const fn decided(by: Decided) -> &'static str {
+pub(crate) const fn decided(by: Decided) -> &'static str {
     match by {
         Decided::Limits => "excess over the limits",
         Decided::Load => "load",
@@ -98,7 +107,7 @@ const fn decided(by: Decided) -> &'static str {
     }
 }
 
-const fn missed(limit: Missed) -> &'static str {
+pub(crate) const fn missed(limit: Missed) -> &'static str {
     match limit {
         Missed::Delay => "delay_us_max",
         Missed::Power => "power_w_max",
@@ -107,13 +116,13 @@ const fn missed(limit: Missed) -> &'static str {
 }
 
 /// Limits that are exceeded, and functions that were not considered.
-fn remarks(chosen: &Chosen) -> String {
+fn remarks(choice: &Choice) -> String {
     let mut text = String::new();
-    for &limit in &chosen.all.placement.missed {
+    for &limit in &choice.placement.missed {
         let name = missed(limit);
         text += &format!("    no placement keeps `{name}`: this one comes nearest\n");
     }
-    for name in &chosen.all.unmeasured {
+    for name in &choice.unmeasured {
         text += &format!("    {name} was never measured: it stays, and its work is not counted\n");
     }
     text
@@ -121,34 +130,55 @@ fn remarks(chosen: &Chosen) -> String {
 
 /// The choice as JSON; null without one.
 pub(crate) fn json(loaded: &Loaded) -> Value {
-    let Some(chosen) = &loaded.chosen else { return Value::Null };
-    let (all, placement) = (&chosen.all, &chosen.all.placement);
-    let figures = |of: &PlacementFigures| json!({ "load": of.load, "delay_us": of.delay_ns / 1e3, "power_w": of.power_w });
-    let sites = placement.sites[chosen.chain].iter();
-    let site = |site: &Site| {
+    let Some(Chosen { chain, all }) = &loaded.chosen else { return Value::Null };
+    choice_json(all, *chain, &loaded.chain().instances)
+}
+
+/// The choice for a chain of these functions.
+pub(crate) fn choice_json(choice: &Choice, chain: usize, functions: &[Instance]) -> Value {
+    let placement = &choice.placement;
+    let site = |(own, site): (&Instance, &Site)| {
         json!({
-            "device": all.devices[site.device],
+            "name": own.name,
+            "device": choice.devices[site.device],
             "launch_packets": site.launch_packets,
             "deadline_us": site.deadline_ns / 1e3,
             "cpu_share": site.cpu_share,
         })
     };
-    let next = placement.runner_up.as_ref().map(|second| {
-        let devices = second.devices[chosen.chain].iter().map(|&device| &all.devices[device]);
-        json!({
-            "devices": devices.collect::<Vec<_>>(),
-            "cost": figures(&second.figures),
-            "worse_by": decided(second.decided),
-        })
-    });
+    let sites = functions.iter().zip(&placement.sites[chain]).map(site);
+    let next = placement.runner_up.as_ref().map(|second| next_json(choice, chain, second));
     json!({
-        "policy": chosen.policy,
-        "load_gbps": chosen.load_gbps,
+        "policy": choice.policy,
+        "load_gbps": choice.load_gbps,
         "cost": figures(&placement.figures),
-        "functions": sites.map(site).collect::<Vec<_>>(),
+        "functions": sites.collect::<Vec<_>>(),
+        "aim": placement.aims[chain].name,
         "missed": placement.missed.iter().map(|&limit| missed(limit)).collect::<Vec<_>>(),
-        "unmeasured": all.unmeasured,
+        "unmeasured": choice.unmeasured,
         "gap": placement.gap,
         "next": next,
+    })
+}
+
+pub(super) fn figures(of: &PlacementFigures) -> Value {
+    json!({ "load": of.load, "delay_us": of.delay_ns / 1e3, "power_w": of.power_w })
+}
+
+fn next_json(choice: &Choice, chain: usize, second: &RunnerUp) -> Value {
+    let devices = second.devices[chain].iter().map(|&device| &choice.devices[device]);
+    let deciding = |own: &Deciding| {
+        json!({
+            "chain": own.chain,
+            "function": own.position,
+            "gbps": own.chosen.bits_per_s / 1e9,
+            "next_gbps": own.other.bits_per_s / 1e9,
+        })
+    };
+    json!({
+        "devices": devices.collect::<Vec<_>>(),
+        "cost": figures(&second.figures),
+        "worse_by": decided(second.decided),
+        "deciding": second.deciding.as_ref().map(deciding),
     })
 }

@@ -33,7 +33,28 @@ pub(super) fn lines(before: &Value, now: &Value, status: &Value) -> Vec<Line<'st
         }
         lines
     });
-    all.collect()
+    decision(&now["placement"]).into_iter().chain(all).collect()
+}
+
+/// The last decision of the monitor of placements, if there was one.
+fn decision(placement: &Value) -> Option<Line<'static>> {
+    let last = list(placement, "/proposals").last()?;
+    let load = |pointer| {
+        let load = last.pointer(pointer).and_then(Value::as_f64);
+        load.map_or("none".to_owned(), |load| format!("{load:.2}"))
+    };
+    let moves = list(last, "/moves").iter();
+    let moves = moves.map(|own| format!("{} to {}", text(own, "/function"), text(own, "/to")));
+    let moves = match moves.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "no move".to_owned(),
+        moves if last["refused"].is_null() => moves,
+        moves => format!("refused: {moves}"),
+    };
+    let (before, after) = (load("/cost_before/load"), load("/cost/load"));
+    let at = format!("{:.0} s", number(last, "/seconds"));
+    let reason = text(last, "/reason");
+    let line = format!("placement  {at}  {reason}  load {before} to {after}  {moves}");
+    Some(cut(&line, 80).into())
 }
 
 /// A chain at two times.
@@ -51,10 +72,13 @@ impl Chain<'_> {
     fn lines(&self, state: &str) -> Vec<Line<'static>> {
         let now = self.now;
         let head = format!(
-            "{}  {state}  {:.1} s  {} lanes  bottleneck {}",
+            "{}  {state}  {:.1} s  {}  bottleneck {}",
             text(now, "/name"),
             number(now, "/duration"),
-            number(now, "/lanes"),
+            match number(now, "/lanes") as u64 {
+                1 => "1 lane".into(),
+                lanes => format!("{lanes} lanes"),
+            },
             now["bottleneck"].as_str().unwrap_or("none"),
         );
         let bits = |pointer| short(self.rate(pointer) * 8.0);
@@ -239,6 +263,36 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:?}");
+    }
+
+    #[test]
+    fn the_last_decision_of_the_monitor_comes_first() {
+        let shown = |moves: &[(&str, &str)], before: Value, refused: Value| {
+            let moves =
+                moves.iter().map(|(function, to)| json!({ "function": function, "to": to }));
+            let last = json!({ "seconds": 7.4, "reason": "overload", "refused": refused,
+                "moves": moves.collect::<Vec<_>>(), "cost": { "load": 0.8254 },
+                "cost_before": { "load": before } });
+            let mut now = stats(2.0, 10);
+            now["placement"] = json!({ "proposals": [{ "seconds": 1 }, last] });
+            let shown = shown(&stats(1.0, 0), &now);
+            assert!(shown[1].starts_with("edge"), "{shown:?}");
+            shown[0].clone()
+        };
+        let head = "placement  7 s  overload  load 3.30 to 0.83";
+        let one = [("nat", "cuda:0"), ("router", "cpu")];
+        let line = shown(&one, json!(3.3), Value::Null);
+        assert_eq!(line, format!("{head}  nat to cuda:0, router to cpu"));
+        let line = shown(&one[..1], json!(3.3), json!("no memory"));
+        assert_eq!(line, format!("{head}  refused: nat to cuda:0"));
+        let line = shown(&[], Value::Null, Value::Null);
+        assert_eq!(line, "placement  7 s  overload  load none to 0.83  no move");
+        let line = shown(&[one[0]; 9], json!(3.3), Value::Null);
+        assert!(line.chars().count() == 80 && line.ends_with('~'), "{line}");
+        assert!(shown(&[], json!(1.0), Value::Null).starts_with("placement"));
+        let now = stats(2.0, 10);
+        let without = lines(&now, &now, &Value::Null)[0].to_string();
+        assert!(without.starts_with("edge"), "{without}");
     }
 
     #[test]

@@ -102,3 +102,37 @@ fn other_commands_overwrite_nothing_that_the_chain_names() {
     assert!(told.contains("is both the input and the file that [nids] writes"), "{told}");
     assert_eq!(names.map(|name| demo.read(name)), before);
 }
+
+/// A shell that continues a file keeps what it has, whichever name standard output goes by.
+#[test]
+fn standard_output_is_continued() {
+    let demo = named_twice();
+    let shell = |text: &str| {
+        let text = text.replace("warpline", env!("CARGO_BIN_EXE_warpline"));
+        output_of(Command::new("sh").args(["-ec", &text]).current_dir(demo.path(".")))
+    };
+    for (command, name, begins) in [
+        ("run chain.toml --output", "/dev/stdout", &b"\x4d\x3c\xb2\xa1"[..]),
+        ("run chain.toml --output", "out.link.link", b"\x4d\x3c\xb2\xa1"),
+        ("run chain.toml --alerts", "/dev/stdout", b"{\"timestamp"),
+        ("run chain.toml --set", "nids.fast_log=/dev/fd/1", b"01/05/2026"),
+        ("run chain.toml --set", "flow_monitor.csv=/proc/self/fd/1", b""),
+        ("run chain.toml --stats", "out.link", b"{\n"),
+        ("plan chain.toml --svg", "/dev/stdout", b"<svg"),
+    ] {
+        let line = format!("warpline {command} {name}");
+        shell(&format!("echo before > to; {line} 2> /dev/null >> to; echo after >> to"));
+        let appended = demo.read("to");
+        shell(&format!("{{ echo before; {line} 2> /dev/null; echo after; }} > to"));
+        let shared = demo.read("to");
+        for whole in [&appended, &shared] {
+            let made = whole.strip_prefix(b"before\n").and_then(|to| to.strip_suffix(b"after\n"));
+            let made = made.unwrap_or_else(|| panic!("{line}: {:?}", &whole[..20]));
+            assert!(made.starts_with(begins) && made.len() > 10, "{line}: {} bytes", made.len());
+        }
+    }
+    shell("echo before > to; warpline run chain.toml --alerts /dev/fd/5 2> /dev/null 5>> to");
+    assert!(demo.read("to").starts_with(b"before\n{"));
+    let told = demo.warpline("run chain.toml --output /dev/stdout,size_mib=1").expect(2).stderr;
+    assert!(told.contains("no new file can follow"), "{told}");
+}

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 use warpline_functions::FUNCTIONS;
+use warpline_packet::Malformed;
 
 use crate::harness::Demo;
 use crate::ipsec::{CBC, policies, sa};
@@ -81,4 +82,34 @@ fn manuals_list_the_counters() {
     let (_, counters) = manual.split_once("\nCounters\n").unwrap();
     assert!(counters.contains("  bindings_peak "), "{counters}");
     assert!(counters.contains("peak, bindings\n"), "{counters}");
+}
+
+/// Whether a name has words of lower-case letters and digits, between single separators.
+fn is_of_words(name: &str, separator: char) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
+    name.split(separator).all(is_word)
+}
+
+#[test]
+fn keys_and_counters_are_snake_case_and_reasons_kebab_case() {
+    let demo = Demo::new();
+    for definition in FUNCTIONS {
+        let shown = demo.warpline(&format!("functions {}", definition.name)).expect(0).stdout;
+        let shown = String::from_utf8(shown).unwrap();
+        let keys = definition.keys.iter().map(|key| (key.name, '_'));
+        let counters = definition.counters.iter().map(|counter| (counter.name, '_'));
+        let reasons = definition.drops.iter().map(|reason| (*reason, '-'));
+        for (name, separator) in keys.chain(counters).chain(reasons) {
+            assert!(is_of_words(name, separator), "{}: {name}", definition.name);
+            assert!(shown.contains(name), "{}: {name} is not in the manual", definition.name);
+        }
+    }
+    let malformed = Malformed::ALL.iter().map(|what| what.name());
+    assert!(
+        malformed.clone().all(|name| is_of_words(name, '-')),
+        "{:?}",
+        malformed.collect::<Vec<_>>()
+    );
 }

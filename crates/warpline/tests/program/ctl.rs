@@ -4,12 +4,15 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::devices::has_host;
 use crate::ends::signal;
 use crate::harness::{Child, Demo, LIMIT, wait};
+use crate::stats;
 
 const CHAIN: &str = "[chain]\nname = \"edge\"\nfunctions = [\"firewall\", \"digest\"]\n\
     [firewall]\nrules = \"rules\"\n";
@@ -22,7 +25,9 @@ fn ctl(demo: &Demo, request: &str) -> String {
 }
 
 fn json(demo: &Demo, request: &str) -> Value {
-    serde_json::from_str(&ctl(demo, &format!("{request} --json"))).expect("JSON")
+    let answer = serde_json::from_str(&ctl(demo, &format!("{request} --json"))).expect("JSON");
+    stats::check_answer(request.split(' ').next().expect("a word"), &answer);
+    answer
 }
 
 /// A running chain that accepts all packets.
@@ -35,6 +40,10 @@ fn started() -> (Demo, Child) {
     while demo.warpline("ctl --socket c.sock status").status != Some(0) {
         assert!(begun.elapsed() < LIMIT, "it serves its socket");
         std::thread::sleep(Duration::from_millis(20));
+    }
+    // It does so before its first packet.
+    while packets(&demo)[0] == 0 {
+        assert!(begun.elapsed() < LIMIT, "it reads packets");
     }
     (demo, child)
 }
@@ -64,12 +73,29 @@ fn counts_grow_while_packets_flow_and_balance() {
         assert!(chain["functions"][0]["packets_in"].as_u64() <= Some(read));
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(ctl(&demo, "functions").contains("firewall"));
+    let shown = ctl(&demo, "functions");
+    assert!(
+        shown.contains("firewall") && shown.contains("\n                   not_digested "),
+        "{shown}"
+    );
     assert!(ctl(&demo, "stats").starts_with("edge: "));
     assert!(ctl(&demo, "status").starts_with("edge             running"));
     assert_eq!(ctl(&demo, "stop"), "stopping\n");
     wait(child).expect(0);
     assert!(!demo.path("c.sock").exists(), "its file is removed");
+}
+
+#[test]
+fn answers_have_their_documented_form() {
+    let (demo, child) = started();
+    for request in ["status", "stats", "functions", "ports", "pause", "resume", "reload"] {
+        json(&demo, request);
+    }
+    json(&demo, "place digest cpu");
+    json(&demo, "policy cpu_only");
+    let answer = json(&demo, "stop --chain edge");
+    assert_eq!(answer, serde_json::json!({ "result": "stopping", "chains": ["edge"] }));
+    wait(child).expect(0);
 }
 
 #[test]
@@ -108,6 +134,213 @@ fn a_reload_answers_with_its_result() {
     wait(child).expect(0);
 }
 
+/// The reader of a paused chain reads no packets, and still sees a reload.
+#[test]
+fn a_paused_chain_reloads_at_once() {
+    let (demo, child) = started();
+    ctl(&demo, "pause");
+    for rules in ["drop from any to any\n", "accept from any to any\n"] {
+        demo.write("rules", rules);
+        let asked = Instant::now();
+        assert_eq!(ctl(&demo, "reload"), "[firewall] in place\n");
+        assert!(asked.elapsed() < LIMIT / 6, "{:?}", asked.elapsed());
+        assert_eq!(json(&demo, "status")["chains"][0]["state"], "paused");
+    }
+    let [read, _] = packets(&demo);
+    ctl(&demo, "resume");
+    let begun = Instant::now();
+    while packets(&demo)[0] == read {
+        assert!(begun.elapsed() < LIMIT, "it goes on");
+    }
+    ctl(&demo, "stop");
+    wait(child).expect(0);
+}
+
+/// The rest of the reload applies. Options of the command line hide keys of the file.
+#[test]
+fn a_reload_names_the_keys_that_need_a_restart() {
+    let (demo, child) = started();
+    let chain = "[chain]\n\
+        batch_packets = 128\nqueue_batches = 4\narena_mib = 32\nlanes = 2\nbusy = true\nseed = 7\n\
+        input = \"capture.pcap\"\noutput = \"other.pcap\"\ntap = \"tap.pcap\"\n\
+        impair = \"drop=0.5\"\n";
+    let user = String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap();
+    let more = format!(
+        "[process]\nuser = \"{}\"\nmetrics = \"127.0.0.1:9464\"\n[backpressure]\nqueue = 9\n\
+         [digest]\nstage = \"own\"\nlaunch_batches = 2\n",
+        user.trim()
+    );
+    demo.write("c.toml", CHAIN.replace("[chain]\n", chain) + &more);
+    demo.write("rules", "drop from any to any\n");
+    let names = [
+        "[backpressure] queue",
+        "[digest] launch_batches",
+        "[digest] stage",
+        "[process] metrics",
+        "[process] user",
+        "arena_mib",
+        "batch_packets",
+        "busy",
+        "impair",
+        "lanes",
+        "output",
+        "queue_batches",
+        "seed",
+        "tap",
+    ];
+    let line = format!("reload: unchanged until a restart: {}", names.join(", "));
+    assert_eq!(ctl(&demo, "reload"), format!("[firewall] in place\n{line}\n"));
+    let answer = json(&demo, "reload");
+    assert_eq!(answer["result"], format!("nothing changed\n{line}"));
+    assert_eq!(answer["restart"], serde_json::json!(names));
+    // Values that are the defaults, and those of the start, are no change.
+    let same = CHAIN.replace("[chain]\n", "[chain]\nbatch_packets = 256\nbusy = false\n");
+    demo.write("c.toml", same + "[digest]\nstage = \"fused\"\n");
+    let answer = json(&demo, "reload");
+    assert_eq!(answer, serde_json::json!({ "result": "nothing changed", "restart": [] }));
+    let chain = &json(&demo, "stats")["chains"][0];
+    assert_eq!(chain["stages"].as_array().map(Vec::len), Some(1), "{chain}");
+    ctl(&demo, "stop");
+    wait(child).expect(0);
+}
+
+#[test]
+fn a_reload_keeps_launches() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    demo.write("rules", "accept from any to any\n");
+    let file = |kib: u16| format!("{CHAIN}[digest]\ndevice = \"host\"\nlaunch_kib = {kib}\n");
+    demo.write("c.toml", file(64));
+    let child = demo.start(ENDLESS);
+    reads(&demo, 0);
+    demo.write("c.toml", file(128));
+    demo.write("rules", "accept from any to any\n# reloaded\n");
+    let answer = json(&demo, "reload");
+    assert_eq!(answer["restart"], serde_json::json!(["[digest] launch_kib"]));
+    assert!(answer["result"].as_str().is_some_and(|text| text.starts_with("[firewall] in place")));
+    let launch = json(&demo, "stats")["chains"][0]["stages"][1]["launch"].clone();
+    assert_eq!(launch["kib"], 64.0, "{launch}");
+    ctl(&demo, "stop");
+    wait(child).expect(0);
+}
+
+#[test]
+fn a_reload_names_the_keys_of_ports_and_of_each_chain() {
+    let demo = Demo::new();
+    let file = |lanes: u8, output: &str| {
+        format!(
+            "[[chain]]\nname = \"a\"\nfunctions = []\nports = [\"lan\", \"wan\"]\n\
+             [[chain]]\nname = \"b\"\nfunctions = []\nlanes = {lanes}\n\
+             input = \"generate:packets=1000000000000,size=100\"\n\
+             [[port]]\nname = \"lan\"\nside = \"inside\"\n\
+             device = \"generate:packets=1000000000000\"\n\
+             [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"none\"\noutput = \"{output}\"\n"
+        )
+    };
+    demo.write("c.toml", file(1, "/dev/null"));
+    let child = demo.start("run c.toml --quiet --socket c.sock");
+    reads(&demo, 0);
+    reads(&demo, 1);
+    demo.write("c.toml", file(2, "none"));
+    let expected = serde_json::json!(["[[port]] wan output", "lanes of chain \"b\""]);
+    assert_eq!(json(&demo, "reload")["restart"], expected);
+    ctl(&demo, "stop");
+    wait(child).expect(0);
+}
+
+#[test]
+fn functions_move_while_packets_flow() {
+    let (demo, child) = started();
+    let device = |number: usize| {
+        let function = json(&demo, "functions")["chains"][0]["functions"][number].clone();
+        function["device"].as_str().expect("a device").to_owned()
+    };
+    let refused = |request: &str, why: &str| {
+        let told = demo.warpline(&format!("ctl --socket c.sock {request}")).expect(1).stderr;
+        assert!(told.contains(why), "{request}: {told}");
+    };
+    refused("place nat cpu", "there is no function \"nat\"");
+    refused("place digest abacus", "also: cpu");
+    refused("place digest cpu --chain wan", "there is no chain \"wan\"");
+    refused("policy fast", "there is no policy \"fast\"; policies: throughput, latency");
+    refused("policy latency", "no profile, so functions");
+    demo.warpline("ctl --socket c.sock place digest").expect(2);
+    demo.warpline("ctl --socket c.sock status digest").expect(2);
+    assert_eq!(ctl(&demo, "place digest cpu"), "digest runs on cpu already\n");
+    assert!(ctl(&demo, "policy cpu_only").contains("edge moves nothing"));
+    if has_host(&demo) {
+        assert!(ctl(&demo, "place digest host").starts_with("digest runs on host; a lane stalled"));
+        assert_eq!([device(0), device(1)], ["cpu", "host"]);
+        assert_eq!(ctl(&demo, "reload"), "nothing changed\n");
+        demo.write("rules", "accept from any to any\naccept from any to any\n");
+        assert_eq!(ctl(&demo, "reload"), "[firewall] in place\n");
+        assert_eq!([device(0), device(1)], ["cpu", "host"]);
+        assert!(ctl(&demo, "place firewall host").starts_with("firewall runs on host;"));
+        assert_eq!(ctl(&demo, "pause"), "paused\n");
+        refused("place digest cpu", "chain \"edge\" is paused");
+        ctl(&demo, "resume");
+        let told = ctl(&demo, "policy cpu_only");
+        assert!(told.contains("firewall runs on cpu, digest runs on cpu"), "{told}");
+        assert_eq!(json(&demo, "stats")["chains"][0]["moves"]["count"], 3);
+    }
+    ctl(&demo, "stop");
+    wait(child).expect(0);
+    let stats = stats::read(&demo, "s.json");
+    assert_eq!(stats["chains"][0]["packets"]["balanced"], true);
+}
+
+/// Waits until chain `number` has read packets.
+fn reads(demo: &Demo, number: usize) {
+    let begun = Instant::now();
+    let request = "ctl --socket c.sock status --json";
+    loop {
+        let status: Value =
+            serde_json::from_slice(&demo.warpline(request).stdout).unwrap_or_default();
+        if status["chains"][number]["packets"]["read"].as_u64() > Some(0) {
+            break;
+        }
+        assert!(begun.elapsed() < LIMIT, "chain {number} reads packets");
+    }
+}
+
+#[test]
+fn a_policy_that_one_chain_refuses_moves_no_chain() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    let chain = |name: &str| {
+        format!(
+            "[[chain]]\nname = \"{name}\"\nfunctions = [\"digest\"]\n\
+             input = \"generate:packets=1000000000000,size=100\"\n"
+        )
+    };
+    demo.write("c.toml", chain("a") + &chain("b"));
+    let child = demo.start("run c.toml --quiet --socket c.sock");
+    reads(&demo, 0);
+    reads(&demo, 1);
+    let devices = || {
+        let functions = json(&demo, "functions");
+        [0, 1].map(|chain| functions["chains"][chain]["functions"][0]["device"].clone())
+    };
+    for chain in ["a", "b"] {
+        ctl(&demo, &format!("place digest host --chain {chain}"));
+    }
+    assert_eq!(devices(), ["host", "host"]);
+    ctl(&demo, "pause --chain b");
+    let refused = demo.warpline("ctl --socket c.sock policy cpu_only").expect(1).stderr;
+    assert!(refused.contains("chain \"b\" is paused"), "{refused}");
+    assert_eq!(devices(), ["host", "host"]);
+    ctl(&demo, "resume --chain b");
+    let told = ctl(&demo, "policy cpu_only");
+    assert_eq!(told.matches("digest runs on cpu").count(), 2, "{told}");
+    assert_eq!(devices(), ["cpu", "cpu"]);
+    ctl(&demo, "stop");
+    wait(child).expect(0);
+}
+
 #[test]
 fn requests_that_can_not_be_are_refused() {
     let (demo, child) = started();
@@ -119,6 +352,24 @@ fn requests_that_can_not_be_are_refused() {
     let told = demo.warpline("run c.toml --input generate:packets=1 --socket file").expect(2);
     assert!(told.stderr.contains("there is a file that is no socket"), "{}", told.stderr);
     demo.warpline("run c.toml --input generate:packets=1 --socket missing/c.sock").expect(2);
+    let (long, fields) = ("a".repeat(70_000), "a: b\r\n".repeat(200));
+    for (request, status) in [
+        ("GET /v1/status HTTP/1.1\r\nno field\r\n\r\n", 400),
+        ("GET /v1/nothing HTTP/1.1\r\nconnection: close\r\n\r\n", 404),
+        ("POST /v1/status HTTP/1.1\r\nconnection: close\r\n\r\n", 405),
+        (&format!("GET /{long} HTTP/1.1\r\n\r\n"), 414),
+        (&format!("GET /v1/status HTTP/1.1\r\n{fields}\r\n"), 431),
+    ] {
+        let mut socket = UnixStream::connect(demo.path("c.sock")).expect("a connection");
+        socket.write_all(request.as_bytes()).expect("a request");
+        let mut answer = String::new();
+        // The server closes the connection before it has read all of a long request.
+        let _ = socket.read_to_string(&mut answer);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        let body = answer.split_once("\r\n\r\n").expect("a body").1;
+        let body: Value = serde_json::from_str(body).expect("JSON");
+        stats::check_answer("error", &body);
+    }
     let told = demo.warpline("ctl --socket unserved.sock status").expect(1).stderr;
     assert!(told.contains("unserved.sock: no such file or directory"), "{told}");
     ctl(&demo, "stop");

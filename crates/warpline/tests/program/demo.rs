@@ -19,7 +19,7 @@ fn works(function: &str) -> &'static [&'static str] {
         "nids" => &["matches", "alerts", "alerts_suppressed", "candidates", "datagrams"],
         "router" => &["icmp_sent"],
         other => {
-            panic!("the demo has nothing for {other}: give it traffic, and say what it counts")
+            panic!("the demo has nothing for {other}: give it traffic and a counter")
         }
     }
 }

@@ -3,10 +3,13 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::harness::{Child, Demo, wait};
+use crate::ends::{signal, wait_until_running};
+use crate::harness::{Child, Demo, output_of, wait};
 use crate::stats::{self, whole};
 
 /// Whether there is a reference device.
@@ -16,6 +19,45 @@ pub(crate) fn has_host(demo: &Demo) -> bool {
     let required = std::env::var("WARPLINE_REQUIRE_DEVICES").unwrap_or_default();
     assert!(is_there || !required.contains("host"), "{listed}");
     is_there
+}
+
+/// Devices start threads before interfaces are open.
+#[test]
+fn no_thread_keeps_a_capability() {
+    let demo = Demo::new();
+    let is_root = output_of(Command::new("id").arg("-u")).trim() == "0";
+    if !is_root || !has_host(&demo) {
+        return;
+    }
+    output_of(Command::new("chmod").args(["-R", "a+rwX"]).arg(demo.path(".")));
+    let rights = "--reuid=39999 --clear-groups --inh-caps=+net_raw --ambient-caps=+net_raw";
+    let run = "run chain.toml --device host --input af_packet:lo --output none --stats s.json -q";
+    let child = Command::new("setpriv")
+        .args(rights.split(' '))
+        .arg(env!("CARGO_BIN_EXE_warpline"))
+        .args(run.split(' '))
+        .current_dir(demo.path("."))
+        .env("HOME", demo.path("."))
+        .stderr(Stdio::piped())
+        .spawn();
+    let child = Child::of(child.unwrap());
+    wait_until_running(&demo, &child, 1);
+    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let tasks: Vec<_> = tasks.map(|task| task.unwrap().path()).collect();
+    let rights = |task: &PathBuf| {
+        let status = fs::read_to_string(task.join("status")).unwrap();
+        let is_shown = |line: &&str| {
+            ["Name:", "CapPrm:", "CapAmb:", "NoNewPrivs:"].iter().any(|key| line.starts_with(key))
+        };
+        status.lines().filter(is_shown).collect::<Vec<_>>().join(" ")
+    };
+    for task in tasks.iter().map(rights) {
+        let has_none = "CapPrm:\t0000000000000000 CapAmb:\t0000000000000000 NoNewPrivs:\t1";
+        assert!(task.ends_with(has_none), "{task}");
+    }
+    signal(&child, "TERM");
+    let told = wait(child).expect(143).stderr;
+    assert!(!told.contains("capabilities"), "{told}");
 }
 
 #[test]

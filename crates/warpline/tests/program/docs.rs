@@ -64,7 +64,10 @@ fn shown_commands_work() {
         fs::create_dir(&programs).expect("a folder");
         symlink(env!("CARGO_BIN_EXE_warpline"), programs.join("warpline")).expect("a link");
         let path = std::env::var("PATH").unwrap_or_default();
-        let script = format!("set -e\nexport PATH={}:{path}\n{commands}", programs.display());
+        let programs = programs.display();
+        // Programs in the background would hold the output open after a command that fails.
+        let ends = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT";
+        let script = format!("set -e\n{ends}\nexport PATH={programs}:{path}\n{commands}");
         let mut shell = Command::new("timeout");
         shell.arg("120");
         if commands.contains("sudo ") {
@@ -72,9 +75,9 @@ fn shown_commands_work() {
             if !has_namespaces() {
                 continue;
             }
-            fs::write(programs.join("sudo"), "#!/bin/sh\nexec \"$@\"\n").expect("a program");
-            let mode = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(programs.join("sudo"), mode).expect("its mode");
+            let sudo = folder.path().join("programs/sudo");
+            fs::write(&sudo, "#!/bin/sh\nexec \"$@\"\n").expect("a program");
+            fs::set_permissions(&sudo, fs::Permissions::from_mode(0o755)).expect("its mode");
             shell.args(["unshare", "--net"]);
         }
         shell.args(["bash", "-c", &script]).current_dir(folder.path());

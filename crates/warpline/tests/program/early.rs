@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::ends::signal;
-use crate::harness::{Child, Demo, output_of, wait};
+use crate::harness::{Child, Demo, LIMIT, output_of, wait};
 use crate::stats;
 use crate::stats::whole;
 
@@ -30,6 +30,21 @@ fn being_built(demo: &Demo, more: &str) -> (Child, File) {
     // This waits for the reader.
     let rules = File::options().write(true).open(demo.path("rules")).unwrap();
     (child, rules)
+}
+
+/// Waits until the program handles SIGTERM itself.
+fn wait_until_caught(child: &Child) {
+    let status = format!("/proc/{}/status", child.id());
+    let (began, bit) = (Instant::now(), 1 << (15 - 1));
+    let is_caught = || {
+        let text = fs::read_to_string(&status).unwrap();
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() & bit != 0
+    };
+    while !is_caught() {
+        assert!(began.elapsed() < LIMIT, "it catches no signals");
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 #[test]
@@ -100,7 +115,7 @@ fn a_pipe_is_read_while_it_has_a_writer() {
     }
     // A pipe as input is live: it may get its writer later, and a signal ends the wait.
     let child = demo.start("run chain.toml --input unfed --output none");
-    thread::sleep(Duration::from_millis(300));
+    wait_until_caught(&child);
     signal(&child, "TERM");
     wait(child).expect(143);
     // However slowly a program writes.

@@ -34,9 +34,9 @@ pub(crate) fn wait_until_running(demo: &Demo, child: &Child, more: usize) {
     sleep(Duration::from_millis(200));
 }
 
-/// The main thread, one that watches, one that reloads, one that reads, one that works, one that
-/// sends.
-const ONE_LANE: usize = 6;
+/// The main thread, one that writes messages, one that watches, one that reloads, one that reads,
+/// one that works, one that sends.
+const ONE_LANE: usize = 7;
 
 /// A run that would not end by itself.
 const ENDLESS: &str =
@@ -141,6 +141,39 @@ fn threads_that_are_not_there_end_the_run_with_a_message() {
             assert!(told.contains("cannot spawn thread"), "{limit}: {told}");
         }
     }
+}
+
+/// Standard error is a full pipe. Messages are lost, and a signal still ends the run.
+#[test]
+fn a_standard_error_that_nobody_reads_holds_up_no_signal() {
+    let demo = Demo::new();
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let fill = Command::new("cat").arg("/dev/zero").stdout(writer.try_clone().unwrap()).spawn();
+    let mut fill = fill.expect("a process");
+    sleep(Duration::from_millis(200));
+    fill.kill().unwrap();
+    fill.wait().unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_warpline"))
+        .args(ENDLESS.split(' '))
+        .args(["--output", "none"])
+        .current_dir(demo.path("."))
+        .stderr(writer)
+        .spawn();
+    let mut run = Child::of(run.unwrap());
+    wait_until_running(&demo, &run, 0);
+    for name in ["USR2", "USR2", "HUP"] {
+        signal(&run, name);
+        sleep(Duration::from_millis(200));
+    }
+    signal(&run, "TERM");
+    let asked = Instant::now();
+    while run.try_wait().unwrap().is_none() {
+        assert!(asked.elapsed() < LIMIT / 6, "it does not end");
+        sleep(Duration::from_millis(5));
+    }
+    assert_eq!(run.wait().unwrap().code(), Some(143));
+    assert!(whole(&stats::read(&demo, "s.json")["chains"][0]["packets"]["read"]) > 0);
+    drop(reader);
 }
 
 /// A socket's name can't be written to. That chain can't start, and the other one's work is

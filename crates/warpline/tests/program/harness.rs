@@ -86,6 +86,12 @@ impl Demo {
 /// A started program, which does not outlive the test that has it.
 pub(crate) struct Child(std::process::Child);
 
+impl Child {
+    pub(crate) fn of(child: std::process::Child) -> Self {
+        Self(child)
+    }
+}
+
 impl Deref for Child {
     type Target = std::process::Child;
 

@@ -54,7 +54,7 @@ fn every_packet_ends_where_the_manuals_say() {
         ("options to the brim", plain(options(40)), ["sent", ""]),
         ("no time left", set(8, &[1]), ["router", "ttl-exceeded"]),
         ("no time at all", set(8, &[0]), ["router", "ttl-exceeded"]),
-        ("to nobody known", set(16, &[203, 0, 113, 30]), ["firewall", "default"]),
+        ("to an unknown host", set(16, &[203, 0, 113, 30]), ["firewall", "default"]),
         ("a UDP checksum made by hardware", set(26, &[0x12, 0x34]), ["sent", ""]),
         // Fragments: all but the first have no ports, and without that one no rule accepts them.
         ("first fragment", set(6, &[0x20, 0]), ["sent", ""]),
@@ -226,4 +226,16 @@ fn noise_never_hurts() {
         assert!(matches!(ended.status, Some(0 | 1)), "round {round}: {}", ended.stderr);
         stats::read(&demo, "s.json");
     }
+}
+
+#[test]
+fn quiet_runs_warn() {
+    let demo = Demo::new();
+    let whole = demo.read("capture.pcap");
+    demo.write("cut.pcap", &whole[..whole.len() - 10]);
+    demo.write("e.toml", "[chain]\nfunctions = []\n");
+    let ended = demo.warpline("run e.toml --quiet --input cut.pcap").expect(0);
+    let start = "warning: chain \"chain\": capture cut short";
+    assert!(ended.stderr.starts_with(start), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
 }

@@ -227,7 +227,7 @@ fn all_mistakes_in_files_of_keys_are_told_and_no_key() {
         "out.sas:42:1: [sa] has no key `key`",
         "out.sas:43:12: `auth_key` must be 0x and",
         "policies:11:1: [policy] needs `src`: a prefix",
-        "policies:12:10: `action` must be \"protect\" or",
+        "policies:12:10: `action` must be \"protect\", \"bypass\" or",
     ] {
         assert!(run.stderr.contains(place), "{place}: {}", run.stderr);
     }
@@ -316,7 +316,7 @@ fn ten_thousand_sas_are_told_in_short() {
     assert_eq!(packets, 100_000);
     let told: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(" sa-")).collect();
     assert_eq!(told.len(), 20, "{}", ended.stderr);
-    assert!(told.iter().any(|line| line.contains("sa-00077")), "the busiest is told");
+    assert!(told.iter().any(|line| line.contains("sa-00077")), "the busiest is listed");
     assert!(ended.stderr.contains(" more\n"), "{}", ended.stderr);
     assert!(ended.stderr.lines().count() < 50, "{}", ended.stderr);
 }

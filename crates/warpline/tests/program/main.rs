@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod advise;
 mod claims;
 mod commands;
 mod cores;
@@ -31,6 +32,7 @@ mod places;
 mod plan;
 mod ports;
 mod pressure;
+mod profile;
 mod refusals;
 mod reload;
 mod routes;

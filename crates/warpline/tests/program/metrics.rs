@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::devices::has_host;
 use crate::ends::signal;
 use crate::harness::{Child, Demo, LIMIT, wait};
 
@@ -17,7 +18,7 @@ const CHAIN: &str = "[chain]\nname = \"edge\"\nfunctions = [\"firewall\", \"nat\
     [firewall]\nrules = \"rules\"\n[nat]\ninside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.1\"]\n";
 
 /// A port that was free a moment ago.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -33,12 +34,12 @@ fn get(port: u16, path: &str) -> Option<(String, String)> {
     Some((head.to_owned(), body.to_owned()))
 }
 
-fn scrape(port: u16) -> String {
+pub(crate) fn scrape(port: u16) -> String {
     get(port, "/metrics").expect("an answer").1
 }
 
 /// The value of the sample that begins with `name`, labels included.
-fn sample(text: &str, name: &str) -> u64 {
+pub(crate) fn sample(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     value.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
 }
@@ -159,6 +160,61 @@ fn a_blocked_output_is_a_stall() {
 }
 
 #[test]
+fn moves_and_launches_have_samples() {
+    let (demo, _child, port) = started();
+    if !has_host(&demo) {
+        return;
+    }
+    let moved = |text: &str| sample(text, "warpline_moves_total{chain=\"edge\"}");
+    let text = scrape(port);
+    assert_eq!(moved(&text), 0);
+    assert!(!text.contains("warpline_stage_launch_bytes{"), "the CPU has no launches");
+    ctl(&demo, "place nat host");
+    let text = scrape(port);
+    let chain = ctl(&demo, "stats")["chains"][0].clone();
+    assert_eq!((moved(&text), &chain["moves"]["count"]), (1, &1.into()));
+    let number = |name: &str| {
+        let labels = "{chain=\"edge\",stage=\"nat\",device=\"host\"} ";
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(labels));
+        line.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse::<f64>().unwrap()
+    };
+    let is = |number: f64, expected: f64| (number - expected).abs() < 1e-9;
+    let launch = &chain["stages"][1]["launch"];
+    let expected = launch["kib"].as_f64().unwrap() * 1024.0;
+    assert!(is(number("warpline_stage_launch_bytes"), expected), "{launch}");
+    let expected = launch["delay_us"].as_f64().unwrap() / 1e6;
+    assert!(is(number("warpline_stage_launch_deadline_seconds"), expected), "{launch}");
+    let stall = "warpline_move_stall_max_seconds{chain=\"edge\"} ";
+    let stall = text.lines().find_map(|line| line.strip_prefix(stall)).expect("a stall");
+    let expected = chain["moves"]["stall_us_max"].as_f64().unwrap() / 1e6;
+    assert!(expected > 0.0 && is(stall.parse().unwrap(), expected), "{stall}, {expected}");
+}
+
+/// The output is a pipe that is not read, so the chain cannot drain.
+#[test]
+fn a_chain_that_stops_drains() {
+    let demo = Demo::new();
+    demo.write("c.toml", CHAIN);
+    demo.write("rules", "accept from any to any\n");
+    let port = free_port();
+    let _child = demo.start(&format!(
+        "run c.toml --input generate:packets=1000000000000 --output - --quiet --socket c.sock \
+         --metrics 127.0.0.1:{port}"
+    ));
+    let begun = Instant::now();
+    while !get(port, "/healthz").is_some_and(|(head, _)| head.starts_with("HTTP/1.1 200"))
+        || ctl(&demo, "status")["chains"][0]["packets"]["in_flight"] == 0
+    {
+        assert!(begun.elapsed() < LIMIT, "packets wait for the output");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(ctl(&demo, "stop")["result"], "stopping");
+    let (head, body) = get(port, "/healthz").unwrap();
+    assert!(head.starts_with("HTTP/1.1 503"), "{head}");
+    assert_eq!(body, "draining: chain \"edge\" is stopping\n");
+}
+
+#[test]
 fn wrong_addresses_are_mistakes() {
     let demo = Demo::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -173,6 +229,36 @@ fn wrong_addresses_are_mistakes() {
     let why = run(&taken.to_string());
     assert!(why.contains("in use"), "{why}");
     assert!(!demo.path("s.json").exists(), "nothing is opened");
+    let key = |address: &str| {
+        demo.write("p.toml", format!("{CHAIN}[process]\nmetrics = \"{address}\"\n"));
+        demo.warpline("run p.toml --input generate:packets=1").expect(2).stderr
+    };
+    demo.write("rules", "accept from any to any\n");
+    let why = key("0.0.0.0:9464");
+    assert!(why.contains("p.toml:10:11:"), "{why}");
+    assert!(why.contains("use 127.0.0.1:9464, or 0.0.0.0:9464,insecure"), "{why}");
+    demo.warpline("check p.toml").expect(2);
+    let why = key(&taken.to_string());
+    assert!(why.contains("p.toml:10:11:") && why.contains("in use"), "{why}");
+}
+
+#[test]
+fn the_chain_file_names_an_address() {
+    let demo = Demo::new();
+    demo.write("rules", "accept from any to any\n");
+    let ports = [free_port(), free_port()];
+    demo.write("c.toml", format!("{CHAIN}[process]\nmetrics = \"127.0.0.1:{}\"\n", ports[0]));
+    let run = "run c.toml --input generate:packets=1000000000000 --quiet";
+    for (options, port) in
+        [("", ports[0]), (&format!("--metrics 127.0.0.1:{}", ports[1]), ports[1])]
+    {
+        let _child = demo.start(&format!("{run} {options}"));
+        let begun = Instant::now();
+        while !get(port, "/healthz").is_some_and(|(head, _)| head.starts_with("HTTP/1.1 200")) {
+            assert!(begun.elapsed() < LIMIT, "it serves metrics");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 /// The expressions of the dashboard.
@@ -197,10 +283,9 @@ fn the_dashboard_uses_names_that_exist() {
         .filter_map(|line| line.split(['{', ' ']).next())
         .collect();
     // A family without samples has a type only.
-    let types: BTreeSet<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE "))
-        .filter_map(|line| Some(format!("{}_total", line.strip_suffix(" counter")?)))
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let types: BTreeSet<String> = types
+        .map(|(name, kind)| if kind == "counter" { format!("{name}_total") } else { name.into() })
         .collect();
     for expression in expressions() {
         let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');

@@ -86,6 +86,14 @@ fn all_mistakes_are_told_at_once() {
         assert!(told.contains(place), "{place:?} is missing from\n{told}");
     }
     assert!(told.starts_with("error: bad.toml: "), "{told}");
+    let places: Vec<(u32, u32)> = told
+        .lines()
+        .filter_map(|line| {
+            let mut numbers = line.strip_prefix("bad.toml:")?.split(':').map(str::parse);
+            Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+        })
+        .collect();
+    assert!(places.len() > 15 && places.is_sorted(), "{places:?}");
 }
 
 /// Files with one mistake each, and the expected message.
@@ -291,5 +299,27 @@ fn orders_that_can_not_work_say_what_to_write() {
     ] {
         demo.write("good.toml", chain_of(functions));
         demo.warpline("check good.toml").expect(0);
+    }
+}
+
+/// It has no form for programs, so the message names the command that has one.
+#[test]
+fn rules_of_nft_without_json_are_named() {
+    let demo = Demo::new();
+    let warning = "# Warning: table ip nat is managed by iptables-nft, do not touch!\n";
+    demo.write("rules", format!("{warning}table ip nat {{\n\tchain POSTROUTING {{\n\t}}\n}}\n"));
+    for (function, format) in [("firewall", ""), ("firewall", "nft"), ("nat", ""), ("nat", "nft")] {
+        let key = if format.is_empty() { "" } else { "format = \"nft\"\n" };
+        demo.write(
+            "c.toml",
+            format!(
+                "[chain]\nfunctions = [\"{function}\"]\n[{function}]\nrules = \"rules\"\n{key}"
+            ),
+        );
+        let told = demo.warpline("check c.toml").expect(2).stderr;
+        let expected =
+            "rules:2:1: is the output of `nft list ruleset`; write that of `nft -j list ruleset`";
+        assert!(told.contains(expected), "{function} {format}: {told}");
+        assert!(told.contains("c.toml: 1 mistake\n"), "{told}");
     }
 }

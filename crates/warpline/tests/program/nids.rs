@@ -87,7 +87,9 @@ fn what_becomes_of_rules_is_told_as_text_and_as_json() {
     }
     let ended = demo.warpline("run ids.toml -v --stats s.json --alerts a.json").expect(0);
     assert!(ended.stderr.contains(&format!("    rules      {line}\n")), "{}", ended.stderr);
-    assert!(ended.stderr.contains("skipped 2 unsupported lines"), "{}", ended.stderr);
+    let skipped =
+        "  skipped 2 invalid and 2 unsupported lines; `warpline check` names the reasons\n";
+    assert!(ended.stderr.contains(skipped), "{}", ended.stderr);
     assert!(!eve(&demo.read("a.json")).is_empty(), "the rest runs");
 
     let ended = demo.warpline("check ids.toml --json").expect(0);
@@ -130,7 +132,7 @@ fn mistakes_in_the_table_are_told_with_their_place() {
     for (table, told) in [
         (
             "matcher = \"fast\"\n",
-            "`matcher` must be \"auto\" or \"hyperscan\" or \"dense\" or \"compact\"",
+            "`matcher` must be \"auto\", \"hyperscan\", \"dense\" or \"compact\"",
         ),
         ("threshold = \"nowhere\"\n", "can't read \"nowhere\""),
         ("snort_rules = [\"rules\", \"gone.rules\"]\n", "can't read \"gone.rules\""),
@@ -164,7 +166,7 @@ fn every_matcher_gives_the_same_alerts() {
     let ended = run("hyperscan");
     match ended.status {
         Some(0) => assert_eq!(ended.stdout, alerts),
-        _ => assert!(ended.expect(2).stderr.contains("libhs.so"), "it says what is missing"),
+        _ => assert!(ended.expect(2).stderr.contains("libhs.so"), "names the missing library"),
     }
 }
 
@@ -181,7 +183,7 @@ fn files_that_are_no_rules_are_refused() {
         (&noise, "", "is not a file of rules: no line is a rule"),
         (&[&[0xff, 0xfe][..], &wide].concat(), "", "is not a file of rules: it is text in UTF-16"),
         (&wide, "", "is not a file of rules: it is full of zero bytes"),
-        (&[0x1f, 0x8b, 8, 0, 9], "", "is not a file of rules: it is compressed; `gunzip` it"),
+        (&[0x1f, 0x8b, 8, 0, 9], "", "can't be unpacked: unexpected end of file"),
         (b"", "", "these files contain no rules"),
         (b"# alert\n", "", "these files contain no rules"),
         (b"hello\n", "", "`hello` is not an action"),
@@ -311,4 +313,43 @@ fn rules_change_while_packets_flow() {
         (100, 0),
         "{counters}"
     );
+}
+
+/// A rule decides once about a flow, so there are always new ones.
+#[test]
+fn rules_that_reject_come_and_go_while_packets_flow() {
+    let reject = |action: &str| format!("{action} udp any any -> any any (msg:\"udp\"; sid:3;)\n");
+    let demo = with(&reject("alert"), "flows = 1000\nstream_memory_mib = 1\n");
+    let run = "run ids.toml -q --lanes 2 --output none --stats s.json --socket c.sock \
+         --input generate:packets=1000000000000,size=100,flows=1000000";
+    let mut child = demo.start(run);
+    let lines = lines_of(child.stderr.take().unwrap());
+    wait_until_running(&demo, &child, 1);
+    let sent = || {
+        let stats = demo.warpline("ctl stats --socket c.sock --json").expect(0).stdout;
+        let stats: Value = serde_json::from_slice(&stats).unwrap();
+        let counters = &stats["chains"][0]["functions"][0]["counters"];
+        counters["reject_unreachables"].as_u64().unwrap_or_default()
+    };
+    for (action, rejects) in [("reject", true), ("alert", false), ("rejectboth", true)] {
+        demo.write("rules", reject(action));
+        signal(&child, "HUP");
+        assert_eq!(lines.recv_timeout(LIMIT).unwrap(), "reload: [nids] in place", "{action}");
+        let begun = std::time::Instant::now();
+        let mut last = sent();
+        loop {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let now = sent();
+            if (now > last) == rejects {
+                break;
+            }
+            assert!(begun.elapsed() < LIMIT, "{action}: {now} answers after {last}");
+            last = now;
+        }
+    }
+    signal(&child, "INT");
+    wait(child).expect(130);
+    let chain = &stats::read(&demo, "s.json")["chains"][0];
+    assert_eq!(whole(&chain["packets"]["overload"]), 0);
+    assert_eq!(chain["packets"]["balanced"], true);
 }

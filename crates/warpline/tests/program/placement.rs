@@ -1,9 +1,17 @@
 //! `[placement]`: devices by a profile.
 
+use std::fs::File;
+use std::io::Read;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::devices::has_host;
-use crate::harness::Demo;
+use crate::harness::{Demo, LIMIT, output_of, wait};
 use crate::stats;
 
 /// A profile in which the router has these Gb/s on the CPU and on the reference device.
@@ -26,6 +34,7 @@ fn profile(cpu_gbps: f64, host_gbps: f64) -> Value {
     })
 }
 
+const LIMITS: &str = "excess over the limits";
 const PLACED: &str = "--set placement.profile=p.json --set placement.foreign_profile=true \
     --set placement.cpu_devices=true";
 
@@ -100,4 +109,317 @@ fn without_a_profile_the_command_for_one_is_named() {
     };
     assert!(warned("--device auto") && warned("--set router.device=auto"));
     assert!(!warned("") && !warned("--device cpu"));
+}
+
+#[test]
+fn check_and_plan_have_the_choice_as_json() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    demo.write("p.json", profile(1.0, 20.0).to_string());
+    for command in ["check", "plan"] {
+        let of = |more: &str| {
+            let command = format!("{command} chain.toml --json {more}");
+            let ended = demo.warpline(&command).expect(0);
+            let all: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+            all["chains"][0]["placement"].clone()
+        };
+        assert_eq!(of(""), Value::Null, "{command}: there is no profile");
+        let own =
+            of(&format!("{PLACED} --set placement.load_gbps=0.5 --set placement.delay_us_max=1"));
+        assert_eq!((&own["policy"], &own["load_gbps"]), (&json!("throughput"), &json!(0.5)));
+        let functions = own["functions"].as_array().expect("functions");
+        let router = functions.iter().find(|one| one["name"] == "router").expect("a router");
+        assert_eq!((functions.len(), &router["launch_packets"]), (10, &json!(256)), "{own:#}");
+        // Its CPU takes 20 us, and a launch of 256 packets fills in 2097 us and takes 20.
+        assert_eq!((&router["device"], &router["cpu_share"]), (&json!("cpu"), &json!(1.0)));
+        assert_eq!(own["missed"], json!(["delay_us_max"]), "{own:#}");
+        assert!(own["unmeasured"].as_array().unwrap().contains(&json!("nids")), "{own:#}");
+        let next = &own["next"];
+        assert_eq!((&next["devices"][6], &next["worse_by"]), (&json!("host"), &json!(LIMITS)));
+        let delay_us = next["cost"]["delay_us"].as_f64().expect("a delay");
+        assert!((delay_us - 2117.2).abs() < 0.1, "256 * 512 * 8 / 500 + 20: {next:#}");
+        let deciding = &next["deciding"];
+        assert_eq!((&deciding["function"], &deciding["chain"]), (&json!(6), &json!(0)));
+        assert_eq!((&deciding["gbps"], &deciding["next_gbps"]), (&json!(1.0), &json!(20.0)));
+        assert_eq!(own["gap"], Value::Null, "all were tried");
+    }
+}
+
+/// A router of 1 Mb/s on the CPU that gets 50, with a device that is much faster.
+#[test]
+fn an_overload_is_answered_by_a_move() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    demo.write("p.json", profile(0.001, 20.0).to_string());
+    let run = demo.start(&format!(
+        "run chain.toml {PLACED} --set chain.functions=[\"router\"] --socket s --stats s.json \
+         --set placement.policy=latency --set placement.load_gbps=0.0005 --output none \
+         --input generate:packets=10000000,size=512,rate_gbps=0.05"
+    ));
+    let started = Instant::now();
+    let status = loop {
+        let ended = demo.warpline("ctl status --json --socket s");
+        let status: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
+        if status["placement"]["total"].as_u64() > Some(0) {
+            break status;
+        }
+        assert!(started.elapsed() < LIMIT, "no proposal: {status:#}");
+        thread::sleep(Duration::from_millis(50));
+    };
+    let text = String::from_utf8(demo.warpline("ctl status --socket s").expect(0).stdout).unwrap();
+    assert!(text.contains(" s (overload): load ") && text.contains(", moved after "), "{text}");
+    assert!(text.contains("  router of \"demo\" from cpu to host\n"), "{text}");
+    let device = || {
+        let functions = demo.warpline("ctl functions --json --socket s").expect(0).stdout;
+        let functions: Value = serde_json::from_slice(&functions).expect("JSON");
+        functions["chains"][0]["functions"][0]["device"].clone()
+    };
+    assert_eq!(device(), "host");
+    // Now the monitor moves nothing until a policy takes over. That would choose the CPU for the
+    // load of the file, and the monitor sees the live one.
+    demo.warpline("ctl place router cpu --socket s").expect(0);
+    thread::sleep(Duration::from_secs(3));
+    assert_eq!(device(), "cpu");
+    demo.warpline("ctl policy latency --socket s").expect(0);
+    let started = Instant::now();
+    while device() != "host" {
+        assert!(started.elapsed() < LIMIT, "the monitor does not take over");
+        thread::sleep(Duration::from_millis(50));
+    }
+    demo.warpline("ctl stop --socket s").expect(0);
+    let ended = wait(run).expect(0);
+    let line = "placement: moved router of \"demo\" from cpu to host (overload, 0.0";
+    assert!(ended.stderr.contains(line), "{}", ended.stderr);
+    let placement = &stats::read(&demo, "s.json")["placement"];
+    assert_eq!(placement["proposals"][0], status["placement"]["proposals"][0]);
+    let own = &placement["proposals"][0];
+    assert_eq!((&placement["policy"], &own["refused"]), (&json!("latency"), &Value::Null));
+    assert_eq!(stats::read(&demo, "s.json")["chains"][0]["moves"]["count"], 3);
+    assert_eq!(placement["proposals"][1]["reason"], "policy");
+    let number = |of: &Value| of.as_f64().expect("a number");
+    // 12.2 kpps are 50 Mb/s; the first second may have fewer.
+    let mpps = number(&own["mpps"]);
+    assert!((0.006..0.02).contains(&mpps), "{own:#}");
+    // With a tenth of headroom.
+    let load = |gbps: f64| mpps * 1.1 * 512.0 * 8.0 / 1e3 / gbps;
+    let lanes = number(&stats::read(&demo, "s.json")["chains"][0]["lanes"]);
+    let (after, before) = (number(&own["cost"]["load"]), number(&own["cost_before"]["load"]));
+    assert!((after / load(20.0) - 1.0).abs() < 1e-6, "{own:#}");
+    assert!((before / load(0.001) * lanes - 1.0).abs() < 1e-6, "{own:#}");
+    assert_eq!(
+        (&own["deciding"]["function"], &own["moves"][0]["to"]),
+        (&json!("router"), &json!("host"))
+    );
+    assert_eq!(
+        (&own["deciding"]["gbps"], &own["deciding"]["before_gbps"]),
+        (&json!(20.0), &json!(0.001))
+    );
+}
+
+/// The monitor follows another profile at once, and leaves functions that a client placed.
+#[test]
+fn a_reload_takes_another_profile() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    demo.write("p.json", profile(20.0, 1.0).to_string());
+    let port = crate::metrics::free_port();
+    let run = demo.start(&format!(
+        "run chain.toml {PLACED} --set chain.functions=[\"router\"] --socket s --stats s.json \
+         --output none --input generate:packets=10000000,size=512,rate_gbps=0.05 \
+         --metrics 127.0.0.1:{port}"
+    ));
+    let started = Instant::now();
+    let text = |command: &str| {
+        let ended = demo.warpline(&format!("ctl {command} --socket s"));
+        String::from_utf8(ended.stdout).expect("text")
+    };
+    let json = |command: &str| {
+        let text = text(&format!("{command} --json"));
+        serde_json::from_str::<Value>(&text).unwrap_or_default()
+    };
+    let device = || json("functions")["chains"][0]["functions"][0]["device"].clone();
+    let wait_for = |expected: &str| {
+        while device() != expected {
+            assert!(started.elapsed() < LIMIT, "not on {expected}: {:#}", json("status"));
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    wait_for("cpu");
+    assert_eq!(text("reload"), "nothing changed\n");
+    let mut other = profile(0.02, 20.0);
+    other["devices"][0]["to_device_bytes_per_s"] = json!(2e10);
+    demo.write("p.json", other.to_string());
+    assert_eq!(text("reload"), "[placement] in place\n");
+    wait_for("host");
+    let scraped = crate::metrics::scrape(port);
+    let count = "warpline_placement_decisions_total{reason=\"profile\",result=\"done\"}";
+    assert_eq!(crate::metrics::sample(&scraped, count), 1);
+    assert!(scraped.contains("warpline_placement_load_ratio{placement=\"before\"} "), "{scraped}");
+    let own = json("status")["placement"]["proposals"][0].clone();
+    assert_eq!((&own["reason"], &own["moves"][0]["to"]), (&json!("profile"), &json!("host")));
+    assert_eq!(own["deciding"]["before_gbps"], 0.02, "{own:#}");
+    // A client placed it, so the next profile moves nothing. Neither does one that is broken.
+    text("place router cpu");
+    demo.write("p.json", profile(0.01, 20.0).to_string());
+    assert_eq!(text("reload"), "[placement] in place\n");
+    demo.write("p.json", "{");
+    demo.warpline("ctl reload --socket s").expect(1);
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!((device(), &json("status")["placement"]["total"]), (json!("cpu"), &json!(1)));
+    // The policy takes over, by the last profile.
+    demo.write("p.json", profile(20.0, 0.01).to_string());
+    text("policy throughput");
+    wait_for("host");
+    text("stop");
+    wait(run).expect(0);
+    let all = stats::read(&demo, "s.json")["placement"]["proposals"].clone();
+    assert_eq!((&all[1]["reason"], &all[2]), (&json!("policy"), &Value::Null), "{all:#}");
+    assert_eq!(all[1]["deciding"]["before_gbps"], 0.01, "{all:#}");
+}
+
+/// A policy moves one chain, and the other is paused meanwhile. The monitor decides from the
+/// devices in force.
+#[test]
+fn a_move_of_some_chains_is_seen_by_the_monitor() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    let profile =
+        |cpu_gbps, host_gbps| profile(cpu_gbps, host_gbps).to_string().replace("router", "digest");
+    let chain = |name: &str, output: &str| {
+        format!(
+            "[[chain]]\nname = \"{name}\"\nfunctions = [\"digest\"]\noutput = \"{output}\"\n\
+             input = \"generate:packets=100000000,size=512,rate_gbps=0.05\"\n"
+        )
+    };
+    let placement = "[placement]\nprofile = \"p.json\"\nforeign_profile = true\n\
+        cpu_devices = true\nload_gbps = 0.05\n";
+    demo.write("c.toml", chain("a", "pipe") + &chain("b", "none") + placement);
+    demo.write("p.json", profile(20.0, 0.02));
+    output_of(Command::new("mkfifo").arg(demo.path("pipe")));
+    let reads = Arc::new(AtomicBool::new(true));
+    let reader = thread::spawn({
+        let (path, reads) = (demo.path("pipe"), Arc::clone(&reads));
+        move || {
+            let (mut pipe, mut bytes) = (File::open(path).expect("a pipe"), vec![0; 1 << 16]);
+            while !reads.load(Ordering::Relaxed) || pipe.read(&mut bytes).expect("bytes") > 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    let run = demo.start("run c.toml --socket s --stats s.json");
+    let started = Instant::now();
+    let wait_for = |device: &str| {
+        loop {
+            let ended = demo.warpline("ctl functions --json --socket s");
+            let all: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
+            if all["chains"][0]["functions"][0]["device"] == device {
+                return;
+            }
+            assert!(started.elapsed() < LIMIT, "not on {device}: {all:#}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    wait_for("cpu");
+    demo.write("p.json", profile(0.001, 20.0));
+    // Chain "a" can't move while nothing reads its output. Chain "b" must be ready by its pause.
+    let is_half = (0..4).any(|round| {
+        reads.store(false, Ordering::Relaxed);
+        // The pipe fills.
+        thread::sleep(Duration::from_millis(500));
+        let policy = demo.start("ctl policy throughput --socket s");
+        thread::sleep(Duration::from_secs(1 << round));
+        demo.warpline("ctl pause --chain b --socket s").expect(0);
+        reads.store(true, Ordering::Relaxed);
+        let told = wait(policy).expect(1).stderr;
+        demo.warpline("ctl resume --chain b --socket s").expect(0);
+        told.contains("chain \"b\" is paused; moved before: \"a\"")
+    });
+    assert!(is_half, "no move failed halfway");
+    wait_for("host");
+    // By the profile that the monitor has, the device is too slow.
+    wait_for("cpu");
+    demo.warpline("ctl stop --socket s").expect(0);
+    wait(run).expect(0);
+    reader.join().expect("no panic");
+    let own = stats::read(&demo, "s.json")["placement"]["proposals"][0].clone();
+    let moved = (&own["reason"], &own["moves"][0]["from"], &own["moves"][1]);
+    assert_eq!(moved, (&json!("overload"), &json!("host"), &Value::Null), "{own:#}");
+}
+
+/// Launches of 64, 1,024 and 4,096 packets, within 40 ms: at 50 Mb/s only the smallest fill.
+#[test]
+fn launches_follow_the_rate_within_the_delay() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    let mut profile = profile(0.001, 20.0);
+    let host = profile["measurements"][1].clone();
+    profile["measurements"].as_array_mut().unwrap().pop();
+    for (packets, gbps) in [(64, 10.0), (1024, 20.0), (4096, 40.0)] {
+        let mut own = host.clone();
+        (own["launch_packets"], own["gbps"]) = (json!(packets), json!(gbps));
+        profile["measurements"].as_array_mut().unwrap().push(own);
+    }
+    demo.write("p.json", profile.to_string());
+    let run = demo.start(&format!(
+        "run chain.toml {PLACED} --set chain.functions=[\"router\"] --socket s --output none \
+         --set placement.delay_us_max=40000 --set placement.load_gbps=1 \
+         --input generate:packets=100000000,size=512,rate_gbps=0.05@3|0.5@100"
+    ));
+    let started = Instant::now();
+    let mut seen = Vec::new();
+    // The first may be those of the load in the file.
+    while seen.iter().rev().nth(1) != Some(&32.0) {
+        let ended = demo.warpline("ctl stats --json --socket s");
+        let stats: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
+        let kib = stats["chains"][0]["stages"][0]["launch"]["kib"].as_f64();
+        seen.extend(kib.filter(|kib| seen.last() != Some(kib)));
+        assert!(started.elapsed() < LIMIT, "{seen:?}, {stats:#}");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(seen.len() <= 3 && seen.last() >= Some(&512.0), "{seen:?}");
+    demo.warpline("ctl stop --socket s").expect(0);
+    let part = wait(run).expect(0);
+    assert!(!part.stderr.contains("moved"), "{}", part.stderr);
+}
+
+/// Two lanes of 20 Mb/s each, and a device of 30, for 100 Mb/s: a lane and the device carry 50.
+#[test]
+fn flows_are_divided_between_the_cpu_and_a_device() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    demo.write("p.json", profile(0.02, 0.03).to_string());
+    let load =
+        "--set chain.lanes=2 --set placement.load_gbps=0.1 --set chain.functions=[\"router\"]";
+    let text = check(&demo, load);
+    assert!(
+        text.contains("the CPU should take 50 % of its flows: 1 of 2 lanes use the CPU"),
+        "{text}"
+    );
+    let run = |more: &str| {
+        let command = format!("run chain.toml {load} {more} --output o.pcap --stats s.json");
+        demo.warpline(&command).expect(0);
+        (demo.read("o.pcap"), stats::read(&demo, "s.json")["chains"][0].clone())
+    };
+    let (on_cpu, _) = run("--set router.device=cpu");
+    let (divided, chain) = run(PLACED);
+    assert_eq!(divided, on_cpu);
+    assert_eq!(chain["stages"][0]["launch"]["lanes"], 1);
+    assert!(chain["transfers"]["launches"].as_u64() > Some(0), "{chain:#}");
+    let one = check(
+        &demo,
+        "--set chain.lanes=1 --set placement.load_gbps=0.1 --set chain.functions=[\"router\"]",
+    );
+    assert!(!one.contains("of its flows"), "{one}");
 }

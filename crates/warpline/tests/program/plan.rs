@@ -273,7 +273,7 @@ fn a_plan_is_told_in_words() {
     for (asked, why) in [
         ("plan chain.toml --mode best", "adaptive, local, share_all, per_nf"),
         ("plan chain.toml --explain colour", "no such field; eth-dst"),
-        ("plan chain.toml --packet-len 20", "20 is not in 42..=65535"),
+        ("plan chain.toml --packet-len 20", "not a number from 42 to 65535"),
         ("plan nowhere.toml", "nowhere.toml"),
         ("check chain.toml --set router.in_place=false", "requires a `device` other than \"cpu\""),
     ] {
@@ -285,7 +285,10 @@ fn a_plan_is_told_in_words() {
         assert!(say(copies).contains("(what `run` does)"));
         assert_eq!(say(&format!("{copies} --svg plan.svg")), "");
         let drawn = String::from_utf8(demo.read("plan.svg")).unwrap();
-        assert!(drawn.starts_with("<svg") && drawn.contains("router (host-apart)"), "{drawn}");
+        assert!(drawn.starts_with("<svg") && drawn.contains("runs on host-apart"), "{drawn}");
+        for shown in ["memory of host-apart", "router, to host-apart: ", "ttl", "legend"] {
+            assert!(drawn.contains(shown), "{shown}: {drawn}");
+        }
         let ttl = say(&format!("{copies} --explain ttl --mode per_nf"));
         for line in ["crosses to host-apart (direct)", "crosses to the host", "the sink reads it"] {
             assert!(ttl.contains(line), "{ttl}");
@@ -300,6 +303,39 @@ fn a_plan_is_told_in_words() {
 
 /// The profile describes this machine, plans use it and report that, and the profile of another
 /// machine is refused.
+#[test]
+fn a_plan_shows_the_bytes_in_flight_beside_the_arena() {
+    let demo = Demo::new();
+    let out = |asked: &str| {
+        String::from_utf8(demo.warpline(&format!("plan {asked}")).expect(0).stdout).unwrap()
+    };
+    let json = |asked: &str| -> Value {
+        let all: Value = serde_json::from_str(&out(&format!("{asked} --json"))).expect("JSON");
+        all["chains"][0]["in_flight"].clone()
+    };
+    // The paper's own example.
+    let own = json("chain.toml");
+    assert_eq!((&own["bytes"], &own["gbps"]), (&12_500_000.0.into(), &100.0.into()));
+    assert_eq!((&own["delay_us"], &own["lanes"]), (&1000.0.into(), &1.into()));
+    // An arena has slabs of 1 MiB for packets and tables.
+    let checked = demo.warpline("check chain.toml --json").expect(0).stdout;
+    let checked: Value = serde_json::from_slice(&checked).expect("JSON");
+    let memory = &checked["chains"][0]["memory"];
+    let [arena, packets] = [&own["arena_lane_bytes"], &memory["packets"]].map(Value::as_u64);
+    assert!(arena > packets && packets > Some(0) && arena.is_some_and(|one| one % (1 << 20) == 0));
+    let text = out("chain.toml");
+    assert!(
+        text.contains("  in flight 12.500 MB at 100 Gb/s for 1 ms; the arena of each"),
+        "{text}"
+    );
+    // A limit of the file, and the command line before it.
+    let limited = "chain.toml --gbps 10 --set placement.delay_us_max=250";
+    assert_eq!(json(limited)["bytes"], 312_500.0);
+    assert_eq!(json(&format!("{limited} --delay 2ms"))["bytes"], 2_500_000.0);
+    let ended = demo.warpline("plan chain.toml --delay soon").expect(2);
+    assert!(ended.stderr.contains("write a number and ns, us, ms or s"), "{}", ended.stderr);
+}
+
 #[test]
 fn plans_go_by_what_was_measured() {
     let demo = Demo::new();
@@ -319,7 +355,7 @@ fn plans_go_by_what_was_measured() {
     };
     assert!(say("").contains("(defaults, not measured)"));
     let told = say("--set plan.profile=p.json");
-    let speeds = format!("link to host-apart: {:.1} GB/s there", rate / 1e9);
+    let speeds = format!("link to host-apart: {:.1} GB/s to the device", rate / 1e9);
     assert!(told.contains(&speeds) && told.contains("(measured)"), "{told}");
     let told: Value =
         serde_json::from_str(&say("--json --gbps 10 --set plan.profile=p.json")).expect("JSON");
@@ -450,7 +486,7 @@ fn mistakes_in_a_plan_table_are_told() {
     let demo = Demo::new();
     let chain = String::from_utf8(demo.read("chain.toml")).unwrap();
     for (text, why) in [
-        ("[plan]\nmode = \"best\"\n", "\"adaptive\" or \"local\" or \"share_all\" or \"per_nf\""),
+        ("[plan]\nmode = \"best\"\n", "\"adaptive\", \"local\", \"share_all\" or \"per_nf\""),
         ("[plan]\nframes_by = \"mail\"\n", "\"copies\" or \"kernels\""),
         ("[plan]\nspeed = 1\n", "[plan] has no key `speed`"),
         ("[plan]\npacket_len = 41\n", "packet_len"),

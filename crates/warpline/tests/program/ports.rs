@@ -538,3 +538,26 @@ fn reloaded_routes_name_other_ports() {
     let sent = |at: usize| stats::whole(&ports[at]["packets"]["sent"]);
     assert!(sent(0) == 0 && sent(1) > 0 && sent(2) > 0, "{ports}");
 }
+
+/// It may be made before the run, which refuses it otherwise.
+#[test]
+fn an_interface_that_is_missing_is_a_warning_of_check() {
+    let demo = demo();
+    let chain = "[chain]\nfunctions = []\n";
+    let ports = port("lan", "inside", "af_packet:lo", "")
+        + &port("wan", "outside", "af_packet:not-there,promiscuous=false", "");
+    demo.write("c.toml", format!("{chain}{ports}"));
+    let told = demo.warpline("check c.toml").expect(0).stderr;
+    let why = "there is no interface \"not-there\" now; `run` refuses it until it exists";
+    assert!(told.starts_with(&format!("warning: c.toml:10:10: {why}\n")), "{told}");
+    assert_eq!(told.matches("warning").count(), 1, "{told}");
+    let checked = demo.warpline("check c.toml --json").expect(0);
+    assert_eq!(checked.stderr, "");
+    let checked: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let warnings = &checked["warnings"];
+    assert_eq!(warnings["count"], 1);
+    let listed = &warnings["listed"][0];
+    assert_eq!((&listed["line"], &listed["column"]), (&10.into(), &10.into()), "{listed}");
+    assert_eq!(listed["message"], why);
+    demo.warpline("run c.toml").expect(2);
+}

@@ -93,18 +93,20 @@ fn an_address_in_use_is_refused() {
     assert_eq!((peer["side"].as_str(), peer["sent"].as_u64()), (Some("downstream"), Some(0)));
 }
 
-/// A reload keeps the links of the instance.
 #[test]
-fn a_reload_that_changes_links_is_refused() {
+fn a_reload_keeps_the_marks() {
     let demo = Demo::new();
     demo.write("c.toml", format!("{CHAIN}[backpressure]\nstart = \"paused\"\n"));
     let mut child = demo.start("run c.toml");
     let lines = lines_of(child.stderr.take().expect("stderr"));
     let line = || lines.recv_timeout(LIMIT).expect("a message");
     assert!(line().ends_with("SIGUSR2 resumes it"));
-    demo.write("c.toml", format!("{CHAIN}[backpressure]\nhigh = 2\n"));
+    demo.write("c.toml", format!("{CHAIN}[backpressure]\nhigh = 1.5\n"));
     signal(&child, "HUP");
-    assert_eq!(line(), "reload: `[backpressure]` and links can't change while packets flow");
+    assert_eq!(line(), "reload: nothing changed");
+    let expected = "reload: unchanged until a restart: [backpressure] high, [backpressure] low, \
+         [backpressure] start";
+    assert_eq!(line(), expected);
     signal(&child, "INT");
     wait(child).expect(130);
 }

@@ -155,8 +155,8 @@ fn a_refused_run_touches_nothing() {
     let all = "run chain.toml --set chain.tap=tap.pcap --set flow_monitor.csv=f.csv --stats s.json --alerts a.jsonl";
     for (options, told) in [
         // The command line.
-        ("--lanes 0", "0 is not in 1..=64"),
-        ("--lanes 65", "65 is not in 1..=64"),
+        ("--lanes 0", "not a number from 1 to 64"),
+        ("--lanes four", "not a number from 1 to 64"),
         ("--lanes=-1", "invalid value '-1'"),
         ("--lanes two", "invalid value 'two'"),
         ("--cores", "a value is required for '--cores"),

@@ -62,6 +62,18 @@ fn no_mistake_shows_a_key() {
     assert!(text.contains("named:2:") && !text.contains("zonk"), "{text}");
 }
 
+/// Rules of nftables with something unsupported. Names of fields are called `key` in them.
+const NFT: &str = r#"{"nftables": [{"table": {"family": "inet", "name": "t", "handle": 1}},
+ {"chain": {"family": "inet", "table": "t", "name": "forward", "handle": 1, "type": "filter",
+  "hook": "forward", "prio": 0, "policy": "drop"}},
+ {"rule": {"family": "inet", "table": "t", "chain": "forward", "handle": 2, "expr": [
+  {"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": "tcp"}},
+  {"accept": null}]}},
+ {"rule": {"family": "inet", "table": "t", "chain": "forward", "handle": 3, "expr": [
+  {"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "ttl"}}, "right": 5}},
+  {"accept": null}]}}]}
+"#;
+
 /// Digits that could be a key are no secret in a file of rules, even where only its owner may read
 /// that.
 #[test]
@@ -90,6 +102,11 @@ fn mistakes_in_rules_show_their_text() {
             assert!(shown.contains(line), "{named:?}: {line} in {shown}");
             assert!(!shown.contains("***") && !shown.contains("not shown"), "{named:?}: {shown}");
         }
+    }
+    for mode in [0o600, 0o644] {
+        let shown = printed(&demo, NAMED[5], NFT, mode);
+        assert!(shown.contains("`inet t forward` rule handle 3") && !shown.contains("***"));
+        assert!(shown.contains("unsupported = \"skip\""), "{shown}");
     }
     demo.write(
         "wrong.toml",

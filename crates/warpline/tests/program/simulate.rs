@@ -31,7 +31,8 @@ fn json(bytes: &[u8]) -> Value {
 #[test]
 fn a_chain_is_simulated_with_devices_that_are_not_here() {
     let demo = demo();
-    let run = "simulate own.toml --profile own.json --load constant:gbps=8,size=500 --seconds 0.2";
+    let run =
+        "simulate own.toml --profile own.json --load constant:gbps=8.0,size=500 --seconds 0.2";
     let one = demo.warpline(&format!("{run} --json --trace trace.json")).expect(0);
     let other = demo.warpline(&format!("{run} --json")).expect(0);
     assert_eq!(one.stdout, other.stdout, "equal seeds give equal bytes");
@@ -43,19 +44,73 @@ fn a_chain_is_simulated_with_devices_that_are_not_here() {
     assert_eq!(chain["packets"]["in_flight"], 0);
     assert_eq!(chain["packets"]["dropped"], 0);
     assert!(chain["packets"]["held_back"].as_u64() > Some(0));
+    // It loses three quarters of the time, often for a moment.
+    let source = &chain["source"];
+    assert!(source["pauses"].as_u64() > Some(20), "{source}");
+    let paused = source["paused_seconds"].as_f64().expect("seconds") / 0.2;
+    assert!((0.6..0.9).contains(&paused), "{source}");
+    assert_eq!(chain["bottleneck"], "flow_monitor");
     assert_eq!(out["placement"][0].as_str().map(|text| text.contains("gpu-7")), Some(true));
     assert_eq!(out["cpu"]["watts"].as_f64().map(f64::round), Some(20.0));
     let trace = json(&demo.read("trace.json"));
     assert!(trace["traceEvents"].as_array().expect("events").len() > 100);
 
     let text = String::from_utf8(demo.warpline(run).expect(0).stdout).expect("text");
-    for part in ["profile: made up (printed numbers)", "assumed: all of it. a test", "p50"] {
+    for part in [
+        "profile: made up (printed numbers)",
+        "assumed: all of it. a test",
+        "p50",
+        "  paused by flow_monitor",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let capture = "simulate own.toml --profile own.json --load capture.pcap --json";
     let replayed = json(&demo.warpline(capture).expect(0).stdout);
     assert_eq!(replayed["chains"][0]["packets"]["sent"], 12_703, "{replayed}");
     assert!(replayed["seconds"].as_f64() > Some(18.0), "{replayed}");
+}
+
+/// The capture's packets to two networks pass both functions, the others flow_monitor only.
+const ROUTES: &str = "\n[[route]]\nfrom = \"ingress\"\nto = \"flow_monitor\"\n\
+    [[route]]\nfrom = \"ingress\"\nto = \"digest\"\n\
+    destination = [\"203.0.113.0/24\", \"198.51.100.0/24\"]\n\
+    [[route]]\nfrom = \"digest\"\nto = \"flow_monitor\"\n\
+    [[route]]\nfrom = \"flow_monitor\"\nto = \"egress\"\n";
+
+#[test]
+fn simulated_packets_take_routes_as_in_a_run() {
+    let demo = demo();
+    demo.write("routed.toml", CHAIN.replace("min_payload = 64\n", "") + ROUTES);
+    let run = "run routed.toml --device cpu --set digest.device=\"cpu\" --input capture.pcap";
+    demo.warpline(&format!("{run} --stats stats.json")).expect(0);
+    let stats = json(&demo.read("stats.json"));
+    let real = stats["chains"][0]["functions"][0]["packets_in"].as_u64().expect("a count");
+    let all = stats["chains"][0]["packets"]["read"].as_u64().expect("a count");
+    assert!(real > 0 && real < all, "{stats}");
+    let simulate = "simulate routed.toml --profile own.json --json";
+    let out = json(&demo.warpline(&format!("{simulate} --load capture.pcap")).expect(0).stdout);
+    let stages = &out["chains"][0]["stages"];
+    let share = stages[0]["share"].as_f64().expect("a share");
+    assert!((share - real as f64 / all as f64).abs() < 1e-9, "{share}, not {real} of {all}");
+    assert_eq!(stages[1]["share"], 1.0);
+
+    let share = |more: &str| {
+        let load = "--load constant:gbps=0.5,size=500 --seconds 0.05";
+        let out = json(&demo.warpline(&format!("{simulate} {load} {more}")).expect(0).stdout);
+        out["chains"][0]["stages"][0]["share"].as_f64().expect("a share")
+    };
+    assert_eq!((share(""), share("--share ingress/digest=0.2")), (0.5, 0.2));
+    for (arguments, why) in [
+        ("capture.pcap --share ingress/digest=0.2", "by their destinations"),
+        ("constant:gbps=1 --share ingress/digest", "write FROM/TO=PART"),
+        ("constant:gbps=1 --share ingress/digest=2", "write FROM/TO=PART"),
+        ("constant:gbps=1 --share ingress/nat=0.2", "no chain has routes between such places"),
+        ("constant:gbps=1 --share digest/egress=0.2", "the chain has no such route"),
+        ("constant:gbps=1 --share digest/flow_monitor=0.2", "from \"digest\" add up to 0.2"),
+    ] {
+        let ended = demo.warpline(&format!("{simulate} --load {arguments}")).expect(2);
+        assert!(ended.stderr.contains(why), "{arguments}: {}", ended.stderr);
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@ use crate::harness::Demo;
 
 /// The documented form of the file.
 const SCHEMA: &str = include_str!("../../../../docs/src/reference/statistics.schema.json");
+/// The documented form of answers of `ctl`.
+const CONTROL_SCHEMA: &str = include_str!("../../../../docs/src/reference/control.schema.json");
 
 /// Reads a file of statistics: its form must be the documented one and its sums must balance.
 #[track_caller]
@@ -18,6 +20,18 @@ pub(crate) fn read(demo: &Demo, name: &str) -> Value {
     stats
 }
 
+/// Checks an answer of `ctl` against its documented form.
+#[track_caller]
+pub(crate) fn check_answer(request: &str, answer: &Value) {
+    let schema: Value = serde_json::from_str(CONTROL_SCHEMA).unwrap();
+    let form = match request {
+        "stop" | "pause" | "resume" => "done",
+        "place" | "policy" => "move",
+        other => other,
+    };
+    assert_eq!(mismatch(&schema, &schema["$defs"][form], answer, ""), None, "{request}");
+}
+
 /// The first difference of `value` from `schema`, if any. Only the keywords of our schema are
 /// supported.
 fn mismatch(root: &Value, schema: &Value, value: &Value, path: &str) -> Option<String> {
@@ -25,7 +39,13 @@ fn mismatch(root: &Value, schema: &Value, value: &Value, path: &str) -> Option<S
     schema.as_object().unwrap().iter().find_map(|(keyword, rule)| match keyword.as_str() {
         "$schema" | "$defs" | "title" | "description" => None,
         "$ref" => {
-            let place = rule.as_str().unwrap().strip_prefix('#').unwrap();
+            let (file, place) = rule.as_str().unwrap().split_once('#').unwrap();
+            let other: Option<Value> = match file {
+                "" => None,
+                "statistics.schema.json" => Some(serde_json::from_str(SCHEMA).unwrap()),
+                other => panic!("no file {other}"),
+            };
+            let root = other.as_ref().unwrap_or(root);
             mismatch(root, root.pointer(place).unwrap(), value, path)
         }
         "const" => {

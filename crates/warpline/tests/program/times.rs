@@ -150,7 +150,7 @@ fn real_gaps_age_what_is_kept_and_clocks_set_back_do_not_stop_it() {
         [talk(START), talk(START + 100 * SECOND), talk(START), talk(START + 100 * SECOND)].concat(),
     );
     let told = run(&demo, &records, "");
-    assert_eq!(told.alerts.1, 4, "the clock goes on behind the step back");
+    assert_eq!(told.alerts.1, 4, "the clock continues after the step back");
     assert_eq!(whole(&told.chain["time"]["steps_back"]), 1);
     assert!(told.stderr.contains("time-back"), "{}", told.stderr);
     let spans: Vec<(&str, u64)> = told.records.iter().map(|r| (r.0.as_str(), r.3)).collect();

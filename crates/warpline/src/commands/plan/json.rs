@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 use warpline_engine::{Deployment, Planned};
 use warpline_packet::{Field, FieldSet, ReadWrite};
-use warpline_sched::{Crossing, FieldCosts, LinkCosts, Mode, Plan, Step};
+use warpline_sched::{Crossing, FieldCosts, LinkCosts, Mode, Plan, PlanStep};
 
 use super::link::Traffic;
+use super::memory::InFlight;
 use super::{device_of, made, problem_of};
 use crate::Failure;
 use crate::chain_file::Loaded;
@@ -65,6 +66,7 @@ fn to_json(loaded: &Loaded, traffic: Traffic) -> Result<Value, Failure> {
         "placement": placement::json(loaded),
         "packet_len": packet_len,
         "gbps": traffic.gbps,
+        "in_flight": InFlight::of(loaded, traffic).json(),
         "links": links(deployment, &own),
         "widths": widths,
         "end_reads": names(own.problem.end_reads),
@@ -124,7 +126,7 @@ fn with_table(of_step: &Crossing) -> Value {
 }
 
 fn plan_json(deployment: &Deployment, own: &Planned, plan: &Plan, traffic: Traffic) -> Value {
-    let step = |step: &Step| {
+    let step = |step: &PlanStep| {
         let [there, back] = traffic.shares(own, step);
         json!({
             "function": own.problem.functions[step.function].name,

@@ -1,7 +1,7 @@
 //! How much of a link a plan takes, at some rate of traffic, and what links were taken to cost.
 
 use warpline_engine::{Deployment, Planned};
-use warpline_sched::{FieldCosts, LinkCosts, Plan, Step};
+use warpline_sched::{FieldCosts, LinkCosts, Plan, PlanStep};
 
 /// Traffic of equal frames.
 #[derive(Clone, Copy, Debug)]
@@ -10,12 +10,14 @@ pub(super) struct Traffic {
     pub(super) packet_len: u32,
     /// Bits of frames a second, in 10^9.
     pub(super) gbps: f64,
+    /// The longest delay of a frame; `None` is the chain's limit.
+    pub(super) delay_us: Option<f64>,
 }
 
 impl Traffic {
     /// Shares of a link's two directions, there and back, that a step takes. Above 1 the link is
     /// too slow.
-    pub(super) fn shares(&self, own: &Planned, step: &Step) -> [f64; 2] {
+    pub(super) fn shares(&self, own: &Planned, step: &PlanStep) -> [f64; 2] {
         let link = &own.problem.links[step.device];
         [
             self.share(step.to_device_bytes(), link.to_device_ns_per_byte),
@@ -40,13 +42,13 @@ impl Traffic {
                 own.problem.links[number];
             let from = origin(deployment.profile().link(id).is_some());
             let mut text = format!(
-                "  link to {id}: {:.1} GB/s there and {:.1} back ({from}), taken to be {traffic:.1} times as slow by other copies",
+                "  link to {id}: {:.1} GB/s to the device and {:.1} to the host ({from}), assumed {traffic:.1} times slower beside other copies",
                 1.0 / to_device_ns_per_byte,
                 1.0 / to_host_ns_per_byte,
             );
             if there.max(back) > 0.0 {
                 let full = self.gbps / there.max(back);
-                text += &format!("; {full:.0} Gb/s of such frames fill it");
+                text += &format!("; full at {full:.0} Gb/s of such frames");
             }
             text + "\n"
         };
@@ -67,11 +69,11 @@ fn host(deployment: &Deployment, own: &Planned) -> String {
     };
     let from = origin(deployment.profile().gather.is_some());
     let of = |costs: &FieldCosts| {
-        format!("{:.2} ns and {:.2} for each", costs.packet_ns, costs.field_ns)
+        format!("{:.2} ns a packet and {:.2} a field", costs.packet_ns, costs.field_ns)
     };
     format!(
-        "  host: to gather fields {} of a packet's, to put them back {}, and {host_copy_ns_per_byte:.2} for each byte ({from})\n  \
-         a device's own copies and the price of frames that come back whole are defaults\n",
+        "  host: gathering fields takes {}; storing them {}, and {host_copy_ns_per_byte:.2} a byte ({from})\n  \
+         copies within a device, and whole frames to the host, have default costs\n",
         of(gather),
         of(put)
     )

@@ -1,20 +1,21 @@
-//! `warpline plan`: which fields of packets have to cross to devices and back, by the four rules
-//! there are, and what it costs.
+//! `warpline plan`: the fields of packets that are copied to devices and to the host, by four
+//! rules, and their costs.
 
 mod json;
 mod link;
+mod memory;
 mod svg;
 
-use std::fs;
 use std::path::Path;
 
 use warpline_engine::{Deployment, PlanOptions, Planned, planned};
-use warpline_io_error::plain;
 use warpline_nf::Definition;
 use warpline_packet::{Field, FieldSet};
-use warpline_sched::{Crossing, Dearer, Event, Mode, Plan, Step, Way};
+use warpline_sched::{Crossing, Dearer, Event, Mode, Plan, PlanStep, Way};
 
 use self::link::Traffic;
+use self::memory::InFlight;
+use super::advise::units;
 use super::{places, say, say_json};
 use crate::Failure;
 use crate::chain_file::{LoadOptions, Loaded, Setting};
@@ -22,6 +23,7 @@ use crate::cli::PlanArguments;
 use crate::device_keys::check_name;
 use crate::placement;
 use crate::routes_shown;
+use crate::writes::write_file;
 
 /// Lengths of frames that the tables show.
 const LENS: [u32; 3] = [64, 512, 1518];
@@ -35,22 +37,22 @@ pub(crate) fn plan(
     device.map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     let path: &Path = &arguments.chain;
     let set = Setting::of_set(&arguments.set);
-    let options = LoadOptions { functions, set: &set, device, is_live: false };
+    let options = LoadOptions { set: &set, device, ..LoadOptions::of(functions) };
     let chains = super::load_file(path, &options, false)?;
     // The same for all chains of a file.
     let own = chains.first().map(|loaded| loaded.deployment.plan()).unwrap_or_default();
     let mode = arguments.mode.as_deref().map_or(Ok(own.mode), named_mode)?;
     let packet_len = arguments.packet_len.unwrap_or(own.packet_len);
-    let traffic = Traffic { packet_len, gbps: f64::from(arguments.gbps) };
+    let delay_us = arguments.delay.as_deref().map(named_delay).transpose()?;
+    let traffic = Traffic { packet_len, gbps: f64::from(arguments.gbps), delay_us };
     let field = arguments.explain.as_deref().map(named_field).transpose()?;
     if arguments.json {
         return say_json(&json::all(&chains, traffic)?);
     }
     if let Some(file) = &arguments.svg {
-        places::check_drawing(path, &chains, file)?;
+        places::check_written(path, &chains, ("drawing", file))?;
         let drawn = svg::draw(&chains, packet_len, mode)?;
-        return fs::write(file, drawn)
-            .map_err(|why| Failure::Run(format!("{}: {}", file.display(), plain(&why))));
+        return write_file(file, &drawn).map_err(Failure::Run);
     }
     for loaded in &chains {
         let text = match field {
@@ -60,6 +62,10 @@ pub(crate) fn plan(
         say(&text)?;
     }
     Ok(())
+}
+
+fn named_delay(text: &str) -> Result<f64, Failure> {
+    units::delay_us(text).map_err(|why| Failure::Usage(format!("--delay {text}: {why}")))
 }
 
 fn named_mode(name: &str) -> Result<Mode, Failure> {
@@ -97,13 +103,14 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
     let own = at(packet_len);
     let plan = made(&own, mode)?;
     let mut text = format!(
-        "chain {:?}, {} plan, frames of {packet_len} bytes (UDP in IPv4) in rooms of {}\n",
+        "chain {:?}, {} plan, frames of {packet_len} bytes (UDP in IPv4), {} bytes of memory each\n",
         deployment.chain().name,
         mode.name(),
         own.problem.widths.room
     );
     text += &routes_shown::lines(deployment.chain());
     text += &placement::lines(loaded);
+    text += &InFlight::of(loaded, traffic).line();
     let functions = &own.problem.functions;
     for (position, function) in functions.iter().enumerate() {
         let (name, device) = (&function.name, device_of(deployment, &own, position));
@@ -113,7 +120,7 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
             let [there, back] = traffic.shares(&own, step).map(|share| 100.0 * share);
             let at = traffic.gbps;
             text += &format!(
-                "    {:<10} {there:.1} % there and {back:.1} % back, at {at:.0} Gb/s\n",
+                "    {:<13} {there:>7.1} % to the device and {back:.1} % to the host, at {at:.0} Gb/s\n",
                 "of the link"
             );
         }
@@ -130,7 +137,7 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
             let fields: FieldSet = of.map(|kept| kept.field).collect();
             if !fields.is_empty() {
                 text += &format!(
-                    "  {} needs {fields}: still in the mirror since {}\n",
+                    "  {} needs {fields}: on the device since {}\n",
                     functions[position].name, functions[since].name
                 );
             }
@@ -142,8 +149,16 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
     Ok(text)
 }
 
-/// The fields and bytes copied in one direction: of the frame, then of the launch's table.
-fn line(what: &str, crossing: &Crossing) -> String {
+/// The copies of a step to the device, and those to the host, by name.
+fn copies(step: &PlanStep) -> [Vec<(&'static str, &Crossing)>; 2] {
+    [
+        vec![("", &step.to_device), ("missing", &step.missing)],
+        vec![("first", &step.first_to_host), ("", &step.to_host), ("flagged", &step.flagged)],
+    ]
+}
+
+/// The fields and bytes of a copy: of the frame, then of the launch's table.
+fn parts(crossing: &Crossing) -> Option<String> {
     let (frame, metadata) = (crossing.fields & FieldSet::FRAME, crossing.fields & !FieldSet::FRAME);
     let mut parts = Vec::new();
     match crossing.way {
@@ -155,21 +170,24 @@ fn line(what: &str, crossing: &Crossing) -> String {
         let names = if metadata.is_empty() { String::new() } else { format!(" with {metadata}") };
         parts.push(format!("{:.1} B of the table{names}", crossing.row_bytes));
     }
-    match parts.is_empty() {
-        true => String::new(),
-        false => format!("    {what:<10} {:>7.1} B  {}\n", crossing.bytes, parts.join("; ")),
-    }
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-fn step_lines(step: &Step) -> String {
-    let mirror = if step.mirror_after { "    mirror     in use from here on\n" } else { "" };
+fn line(what: &str, crossing: &Crossing) -> String {
+    let text = |parts| format!("    {what:<13} {:>7.1} B  {parts}\n", crossing.bytes);
+    parts(crossing).map(text).unwrap_or_default()
+}
+
+fn step_lines(step: &PlanStep) -> String {
+    let stays =
+        if step.mirror_after { "    later         the device keeps the packet\n" } else { "" };
     [
-        line("first back", &step.first_to_host),
-        line("there", &step.to_device),
+        line("first to host", &step.first_to_host),
+        line("to device", &step.to_device),
         line("missing", &step.missing),
-        line("back", &step.to_host),
+        line("to host", &step.to_host),
         line("flagged", &step.flagged),
-        mirror.to_owned(),
+        stays.to_owned(),
     ]
     .concat()
 }
@@ -179,7 +197,7 @@ fn dearer(own: &Planned, plan: &Plan) -> Result<String, Failure> {
     let found = own.problem.dearer(plan).map_err(|why| Failure::Usage(why.to_string()))?;
     let line = |Dearer { mode, fewer_bytes, link_ns, host_ns }: Dearer| {
         format!(
-            "  {} moves {fewer_bytes:.1} B fewer, which saves {link_ns:.1} ns on the link; to gather and place its fields costs {host_ns:.1} ns more\n",
+            "  {} moves {fewer_bytes:.1} B fewer, which saves {link_ns:.1} ns on the link; gathering and storing its fields costs {host_ns:.1} ns more\n",
             mode.name(),
         )
     };
@@ -188,18 +206,19 @@ fn dearer(own: &Planned, plan: &Plan) -> Result<String, Failure> {
 
 /// Bytes a packet and costs of every mode, at some lengths; `run_does` is the one that runs.
 fn totals(at: &dyn Fn(u32) -> Planned, run_does: Mode) -> Result<String, Failure> {
-    let mut text = format!("\n  {:<10}", "B a packet");
+    let mut text = "\n  bytes of a packet that are copied to devices and to the host\n".to_owned();
+    text += &format!("  {:<10}", "by mode");
     for len in LENS {
-        text += &format!(" {:>22}", format!("{len} B: there, back"));
+        text += &format!(" {:>18}", format!("{len} B frames"));
     }
-    text += "   cost at the last, ns\n";
+    text += &format!("   cost at {} B, ns\n", LENS[2]);
     for mode in Mode::ALL {
         text += &format!("  {:<10}", mode.name());
         let mut cost = 0.0;
         for len in LENS {
             let plan = made(&at(len), mode)?;
             let both = format!("{:.1}, {:.1}", plan.to_device_bytes(), plan.to_host_bytes());
-            text += &format!(" {both:>22}");
+            text += &format!(" {both:>18}");
             cost = plan.cost_ns;
         }
         let note = if mode == run_does { "  (what `run` does)" } else { "" };

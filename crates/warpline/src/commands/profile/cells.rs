@@ -19,6 +19,8 @@ pub(super) struct Cell {
 pub(super) struct Extent {
     pub(super) name: &'static str,
     pub(super) launches: &'static [u32],
+    /// Packets of small batches of the CPU.
+    pub(super) batches: &'static [u32],
     pub(super) lens: &'static [u32],
     /// Numbers of co-runners.
     pub(super) beside: &'static [u32],
@@ -38,6 +40,7 @@ const BATCH_MAX: u32 = 1024;
 pub(super) const QUICK: Extent = Extent {
     name: "quick",
     launches: &[256, 1024],
+    batches: &[],
     lens: &[64, 1024],
     beside: &[],
     rounds: 3,
@@ -47,6 +50,7 @@ pub(super) const QUICK: Extent = Extent {
 pub(super) const FULL: Extent = Extent {
     name: "full",
     launches: &[256, 1024, 4096, 64],
+    batches: &[16, 1],
     lens: &[64, 256, 1024, 1500],
     beside: &[1, 3],
     rounds: 5,
@@ -59,9 +63,13 @@ impl Extent {
     /// others, then beside each other, so the part that a run has made serves all functions.
     pub(super) fn cells(&self, functions: usize, runs: &[(usize, usize)]) -> Vec<Cell> {
         let mut cells = Vec::new();
-        for &launch_packets in self.launches {
+        for &launch_packets in self.launches.iter().chain(self.batches) {
+            let is_small = self.batches.contains(&launch_packets);
             for &packet_len in self.lens {
-                let fits = |pair: &&(usize, usize)| pair.1 != 0 || launch_packets <= BATCH_MAX;
+                let fits = |pair: &&(usize, usize)| match pair.1 {
+                    0 => launch_packets <= BATCH_MAX,
+                    _ => !is_small,
+                };
                 for &pair in runs.iter().filter(fits) {
                     cells.push(Cell { pair, launch_packets, packet_len, beside: None });
                 }
@@ -122,8 +130,12 @@ mod tests {
         assert_eq!(QUICK.cells(2, &runs).len(), 2 * 2 * 3);
         let cells = FULL.cells(2, &runs);
         let alone = cells.iter().filter(|cell| cell.beside.is_none());
-        // The CPU has batches of up to 1024 packets.
-        assert_eq!(alone.count(), 4 * (3 * 2 + 4));
+        // The CPU has batches of 1 to 1024 packets.
+        assert_eq!(alone.clone().count(), 4 * (5 * 2 + 4));
+        let small = alone.filter(|cell| cell.launch_packets < 64);
+        assert!(
+            small.clone().count() == 4 * 2 * 2 && small.into_iter().all(|cell| cell.pair.1 == 0)
+        );
         let beside = |device| {
             let own = cells.iter().filter(move |cell| cell.pair.1 == device);
             own.filter_map(|cell| Some((cell.pair.0, cell.beside?))).collect::<Vec<_>>()

@@ -20,7 +20,10 @@ const STREAMS: u32 = 4;
 const START_MAX: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_micros(500);
 
-/// The mean of the rounds, and their relative spread.
+/// Called at the beginning and at the end of a measurement.
+pub(super) type Mark<'a> = &'a mut (dyn FnMut() + Send);
+
+/// The median of the rounds, and their relative spread.
 pub(super) struct Measured {
     pub(super) figures: Figures,
     pub(super) spread: f64,
@@ -49,21 +52,21 @@ pub(super) fn measure(
 ) -> Result<Measured, String> {
     let device = devices[cell.pair.1];
     let chains = build(functions, device, cell, STREAMS)?;
-    once(&chains, cell, length / 2)?;
+    once(&chains, cell, length / 2, &mut || {})?;
     let mut all = Vec::new();
     for _ in 0..rounds {
-        all.push(once(&chains, cell, length)?);
+        all.push(once(&chains, cell, length, &mut || {})?);
     }
-    all.sort_by(|a, b| a.packet_ns.total_cmp(&b.packet_ns));
-    let (mut median, range) = (all[rounds / 2], all[rounds - 1].packet_ns - all[0].packet_ns);
-    if cell.beside.is_some() && cell.pair.1 == 0 {
-        let alone = once(&chains[..1], cell, length)?;
+    let shares_core = cell.beside.is_some() && cell.pair.1 == 0;
+    let (mut median, spread) = median(&mut all, shares_core);
+    if shares_core {
+        let alone = once(&chains[..1], cell, length, &mut || {})?;
         median = in_turns(&alone, median.packets);
     }
     // A launch that has the device alone shows its latency.
     let latency_ns = match cell.pair.1 == 0 {
         true => median.launch_ns,
-        false => once(&build(functions, device, cell, 1)?, cell, length)?.launch_ns,
+        false => once(&build(functions, device, cell, 1)?, cell, length, &mut || {})?.launch_ns,
     };
     let figures = Figures {
         bits_per_s: f64::from(cell.packet_len) * 8e9 / median.packet_ns,
@@ -71,7 +74,34 @@ pub(super) fn measure(
         share: (median.device_ns / median.packet_ns).clamp(0.0, 1.0),
         weight: all.iter().map(|round| round.seconds).sum(),
     };
-    Ok(Measured { figures, spread: range / median.packet_ns })
+    Ok(Measured { figures, spread })
+}
+
+/// Runs the chains of `cell` for `length`, each on any core. Calls `mark` when all read packets,
+/// and before they stop.
+///
+/// # Errors
+/// As [`measure`].
+pub(super) fn run_for(
+    functions: &[&'static Definition],
+    devices: &[&str],
+    cell: &Cell,
+    length: Duration,
+    mark: Mark<'_>,
+) -> Result<(), String> {
+    let mut chains = build(functions, devices[cell.pair.1], cell, STREAMS)?;
+    chains.iter_mut().for_each(|chain| chain.settings.cores = Cores::ANY);
+    once(&chains, cell, length, mark).map(drop)
+}
+
+/// The median round, and the relative spread. The packets of chains that share a core decide, as
+/// [`in_turns`] explains.
+fn median(all: &mut [Round], shares_core: bool) -> (Round, f64) {
+    let value = |round: &Round| if shares_core { round.packets } else { round.packet_ns };
+    all.sort_by(|a, b| value(a).total_cmp(&value(b)));
+    let median = all[all.len() / 2];
+    let range = value(&all[all.len() - 1]) - value(&all[0]);
+    (median, range / value(&median))
 }
 
 /// The figures of a chain that shares a core. It works in turns of some milliseconds, so the times
@@ -108,8 +138,9 @@ fn build(
     Ok(chains)
 }
 
-/// Runs the chains side by side for `length`; the figures are of the first.
-fn once(chains: &[Loaded], cell: &Cell, length: Duration) -> Result<Round, String> {
+/// Runs the chains side by side for `length`; the figures are of the first. Calls `mark` as
+/// [`run_for`].
+fn once(chains: &[Loaded], cell: &Cell, length: Duration, mark: Mark<'_>) -> Result<Round, String> {
     let controls: Vec<Control> = chains.iter().map(|_| Control::default()).collect();
     let traffic = traffic(cell.packet_len);
     let job = |(chain, control): (&Loaded, _)| {
@@ -126,7 +157,7 @@ fn once(chains: &[Loaded], cell: &Cell, length: Duration) -> Result<Round, Strin
         chains.iter().zip(&controls).map(job).collect::<Result<_, String>>()?;
     let over = AtomicBool::new(false);
     let reports = thread::scope(|scope| {
-        scope.spawn(|| stop_after(&controls, length, &over));
+        scope.spawn(|| stop_after(&controls, length, &over, mark));
         let reports = run_all(jobs, &Outputs::default());
         over.store(true, Ordering::Relaxed);
         reports
@@ -142,16 +173,21 @@ fn once(chains: &[Loaded], cell: &Cell, length: Duration) -> Result<Round, Strin
     round(&first.ok_or("no chain ran")?, cell.pair.1 == 0)
 }
 
-/// Stops the chains `length` after all have begun to read.
-fn stop_after(controls: &[Control], length: Duration, over: &AtomicBool) {
+/// Stops the chains `length` after all have begun to read. Calls `mark` at both ends of this time.
+fn stop_after(controls: &[Control], length: Duration, over: &AtomicBool, mark: Mark<'_>) {
     let wait = |until: &dyn Fn() -> bool, most: Duration| {
         let started = Instant::now();
         while !until() && !over.load(Ordering::Relaxed) && started.elapsed() < most {
             thread::sleep(LOOK_EVERY);
         }
     };
-    wait(&|| controls.iter().all(|control| control.read() > 0), START_MAX);
-    wait(&|| false, length);
+    let all_read = || controls.iter().all(|control| control.read() > 0);
+    wait(&all_read, START_MAX);
+    if all_read() {
+        mark();
+        wait(&|| false, length);
+        mark();
+    }
     controls.iter().for_each(Control::stop);
 }
 
@@ -187,6 +223,33 @@ fn first_core() -> Cores {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_of_chains_that_share_a_core_are_compared_by_packets() {
+        let round = |packets, packet_ns| Round {
+            packets,
+            packet_ns,
+            device_ns: packet_ns,
+            launch_ns: packet_ns,
+            seconds: 1.0,
+        };
+        let all = [round(1000.0, 10.0), round(4000.0, 12.0), round(2000.0, 15.0)];
+        let (by_time, spread) = median(&mut all.clone(), false);
+        assert_eq!((by_time.packets, spread), (4000.0, 5.0 / 12.0));
+        let (by_packets, spread) = median(&mut all.clone(), true);
+        assert_eq!((by_packets.packets, spread), (2000.0, 1.5));
+    }
+
+    #[test]
+    fn marks_are_made_while_chains_read() {
+        let functions = [warpline_functions::definition("router").unwrap()];
+        let cell = Cell { pair: (0, 0), launch_packets: 256, packet_len: 64, beside: None };
+        let (mut marks, length) = (Vec::new(), Duration::from_millis(20));
+        let mark: Mark<'_> = &mut || marks.push(Instant::now());
+        run_for(&functions, &["cpu"], &cell, length, mark).unwrap();
+        let [first, last] = marks[..] else { panic!("two marks: {marks:?}") };
+        assert!(last - first >= length, "{:?}", last - first);
+    }
 
     #[test]
     fn a_chain_that_shares_a_core_is_slower_by_its_packets() {

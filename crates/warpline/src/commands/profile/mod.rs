@@ -4,13 +4,16 @@
 //! one of the same kind. Its measurements are merged with those of earlier runs.
 
 mod cells;
+mod energy;
 mod measure;
+mod power;
 mod report;
 mod work;
 
 use std::fs;
 use std::io::{ErrorKind, IsTerminal};
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -23,6 +26,7 @@ use warpline_nf::config::read_text;
 use warpline_sched::work_profile::Measurement;
 
 use self::cells::{Cell, Extent, FULL, QUICK, pairs};
+use self::power::Meters;
 use super::run::tell;
 use super::{say, say_json};
 use crate::machine_profile::{CPU_NAME, LEN_MAX, MachineProfile, Unfinished};
@@ -49,13 +53,24 @@ pub(crate) fn profile(
     let (runs, skipped) = pairs(functions, &devices);
     let cells = extent.cells(names.len(), &runs);
     let plan = extent.plan(&names, &devices, &cells);
-    let left = work(&mut profile, &Run { functions, devices, cells, plan, extent, file, started })?;
+    let mut meters = Meters::open(&devices);
+    let left = work(
+        &mut profile,
+        &Run { functions, devices: devices.clone(), cells, plan, extent, file, started },
+    )?;
+    let power = meters.read(&mut profile, functions, &devices);
+    profile.write(file).map_err(Failure::Run)?;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
     if json {
         let mut all = profile.to_value();
         all["break_even"] = report::break_evens_json(&profile);
+        all["energy"] = energy::in_json(&profile.work, &report::lens(&profile.work), cores);
         return say_json(&format!("{all:#}"));
     }
     say(&report::text(&profile))?;
+    say("\npower")?;
+    let energy = energy::lines(&profile.work, &report::lens(&profile.work), cores);
+    power.iter().chain(&energy).try_for_each(|line| say(&format!("  {line}")))?;
     skipped.iter().try_for_each(|why| say(&format!("  {why}")))?;
     say(&format!("written to {}", file.display()))?;
     match left {

@@ -25,7 +25,7 @@ pub(super) fn text(profile: &MachineProfile) -> String {
 }
 
 /// The packet lengths that were measured.
-fn lens(work: &WorkProfile) -> Vec<u32> {
+pub(super) fn lens(work: &WorkProfile) -> Vec<u32> {
     let mut lens: Vec<u32> = work.measurements().map(|one| one.packet_len).collect();
     lens.sort_unstable();
     lens.dedup();

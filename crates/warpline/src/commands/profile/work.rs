@@ -57,7 +57,7 @@ pub(super) fn chain(
     files.extend([("measured.rules", &*rules), ("measured.routes", ROUTES)]);
     files.push(("measured.toml", POLICIES));
     let set = Setting::of_set(&settings(name, at));
-    let options = LoadOptions { functions, set: &set, device: Some(at.device), is_live: false };
+    let options = LoadOptions { set: &set, device: Some(at.device), ..LoadOptions::of(functions) };
     let loaded = load(&source, Folder::Bundled(&files), &options, false);
     let mut chains = loaded.map_err(|mistakes| mistakes.to_string())?;
     chains.pop().ok_or_else(|| "it has no chain".into())

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warpline_io::{CaptureFile, CaptureReader, Next, Source};
-use warpline_sim::{Arrivals, Load, Size, Traffic};
+use warpline_sim::{Arrivals, Load, Size, Traffic, Ways};
 
+use super::ways::destination;
 use crate::Failure;
 
 /// Packets that a load may have.
@@ -16,8 +17,9 @@ pub(super) fn is_capture(path: &Path) -> bool {
     path.extension().is_some() && CaptureFile::of_name(path).is_ok()
 }
 
-/// Reads a capture. The first packet is at time 0, and none is before an earlier one.
-pub(super) fn load(path: &Path) -> Result<Load, Failure> {
+/// Reads a capture. The first packet is at time 0, and none is before an earlier one. Packets are
+/// added to the ways of each chain.
+pub(super) fn load(path: &Path, ways: &mut [Option<Ways>]) -> Result<Load, Failure> {
     let failed =
         |why: &dyn std::fmt::Display| Failure::Usage(format!("--load {}: {why}", path.display()));
     let mut reader = CaptureReader::open(path).map_err(|why| failed(&why))?;
@@ -31,6 +33,8 @@ pub(super) fn load(path: &Path) -> Result<Load, Failure> {
                 let last_ns = all.last().map_or(0, |(at_ns, _)| *at_ns);
                 let at_ns = at_ns.saturating_sub(first_ns).max(last_ns);
                 all.push((at_ns, frame.wire_len.max(1)));
+                let destination = destination(frame.bytes, frame.link, frame.wire_len as usize);
+                ways.iter_mut().flatten().for_each(|own| own.add(destination));
             }
             Next::Idle(_) => {}
             Next::End => break,

@@ -25,7 +25,7 @@ pub(super) fn text(file: &WorkFile, assembled: &Assembled, outcome: &Outcome) ->
     let kind = if file.is_paper { "printed numbers" } else { "measured" };
     let mut text = format!(
         "simulated {:.3} s, the last {:.3} s measured; profile: {} ({kind})\n",
-        assembled.scenario.lasts_ns as f64 / 1e9,
+        outcome.ends_ns.min(assembled.scenario.lasts_ns) as f64 / 1e9,
         outcome.measured_ns as f64 / 1e9,
         file.title
     );
@@ -43,15 +43,23 @@ pub(super) fn text(file: &WorkFile, assembled: &Assembled, outcome: &Outcome) ->
     text
 }
 
+fn packets_per_s(rate: f64) -> String {
+    match rate {
+        1e5.. => format!("{:.4} Mpps", rate / 1e6),
+        1e2.. => format!("{:.4} kpps", rate / 1e3),
+        _ => format!("{rate:.4} pps"),
+    }
+}
+
 fn chain_text(text: &mut String, assembled: &Assembled, outcome: &Outcome, chain: usize) {
     let own = &outcome.chains[chain];
     let name = &assembled.scenario.chains[chain].name;
     let _ = writeln!(text, "chain {name:?}, tenant {}", assembled.origins[chain].1);
     let _ = writeln!(
         text,
-        "  offered {:.4} Mpps; sent {:.4} Mpps, {:.3} Gb/s",
-        outcome.per_second(own.measured.offered) / 1e6,
-        outcome.sent_pps(chain) / 1e6,
+        "  offered {}; sent {}, {:.3} Gb/s",
+        packets_per_s(outcome.per_second(own.measured.offered)),
+        packets_per_s(outcome.sent_pps(chain)),
         outcome.sent_bps(chain) / 1e9
     );
     let drops = outcome.drops(&assembled.scenario, chain);
@@ -59,6 +67,15 @@ fn chain_text(text: &mut String, assembled: &Assembled, outcome: &Outcome, chain
     let lost: Vec<String> = lost.map(|(name, count)| format!("{count} at {name}")).collect();
     let lost = if lost.is_empty() { "none".into() } else { lost.join(", ") };
     let _ = writeln!(text, "  packets lost: {lost}");
+    if let Some(stage) = outcome.bottleneck(&assembled.scenario, chain) {
+        let source = &own.pauses.nodes[0];
+        let paused = source.paused_ns as f64 / 1e9;
+        let _ = writeln!(
+            text,
+            "  paused by {stage}: the source {} times, {paused:.3} s in all",
+            source.pauses
+        );
+    }
     let us = |quantile| own.delay.quantile(quantile) as f64 / 1e3;
     let _ = writeln!(
         text,

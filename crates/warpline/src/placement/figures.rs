@@ -1,0 +1,132 @@
+//! Live counts of a chain, and the figures of functions that follow from them.
+
+use warpline_engine::stats::ThreadStats;
+use warpline_sched::monitor::{ChainObserved, Observed};
+use warpline_sched::work_profile::{CPU, Figures, Measurement, WorkProfile};
+
+/// The part of a period from which a pause counts.
+const PAUSED: f64 = 0.05;
+/// The part of the lanes' time from which a chain had input all the time.
+const BUSY: f64 = 0.9;
+/// How far the mean length of frames may be from that of a measurement, as a part of it.
+const LEN_APART: f64 = 0.25;
+
+/// Counts of a chain since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) read: u64,
+    pub(super) bytes: u64,
+    pub(super) elapsed_ns: u64,
+    pub(super) paused_ns: u64,
+    /// By position, nanoseconds of work and packets.
+    pub(super) functions: Vec<(u64, u64)>,
+}
+
+impl Seen {
+    pub(super) fn of(part: &ThreadStats) -> Self {
+        let pressure = part.pressure.as_ref();
+        let source = pressure.and_then(|pressure| pressure.nodes.first());
+        Self {
+            read: part.packets.read,
+            bytes: part.bytes_read,
+            elapsed_ns: pressure.map_or(0, |pressure| pressure.elapsed_ns),
+            paused_ns: source.map_or(0, |source| source.paused_ns),
+            functions: part.functions.iter().map(|one| (one.busy_ns, one.packets_in)).collect(),
+        }
+    }
+
+    /// The counts since `before`.
+    pub(super) fn since(&self, before: &Self) -> Self {
+        let functions = self.functions.iter().enumerate().map(|(at, now)| {
+            let old = before.functions.get(at).copied().unwrap_or_default();
+            (now.0.saturating_sub(old.0), now.1.saturating_sub(old.1))
+        });
+        Self {
+            read: self.read.saturating_sub(before.read),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            elapsed_ns: self.elapsed_ns.saturating_sub(before.elapsed_ns),
+            paused_ns: self.paused_ns.saturating_sub(before.paused_ns),
+            functions: functions.collect(),
+        }
+    }
+
+    /// The rate and the state of a period of `seconds` on so many lanes.
+    pub(super) fn observed(&self, seconds: f64, lanes: usize, is_paused: bool) -> ChainObserved {
+        let paused = self.paused_ns as f64 / self.elapsed_ns.max(1) as f64;
+        let busy_ns: u64 = self.functions.iter().map(|one| one.0).sum();
+        let busy = busy_ns as f64 / 1e9 / (seconds * lanes.max(1) as f64);
+        let observed = match () {
+            () if is_paused || paused > PAUSED => Observed::Paused,
+            () if busy >= BUSY => Observed::Running,
+            () => Observed::Starved,
+        };
+        ChainObserved { packets_per_s: self.read as f64 / seconds, observed }
+    }
+}
+
+/// The measurement of a function on the CPU that is nearest to frames of `len` bytes in batches of
+/// `batch` packets, with the time that a packet took.
+pub(super) fn learned(
+    profile: &WorkProfile,
+    function: usize,
+    (batch, len): (u32, f64),
+    (busy_ns, packets): (u64, u64),
+) -> Option<Measurement> {
+    let own =
+        profile.measurements().filter(|one| one.pair == (function, CPU) && one.beside.is_none());
+    let apart = |one: &Measurement| {
+        let len_apart = (f64::from(one.packet_len) - len).abs();
+        (len_apart as u64, one.launch_packets.abs_diff(batch))
+    };
+    let nearest = own.min_by_key(apart)?;
+    let near = f64::from(nearest.packet_len);
+    if packets == 0 || busy_ns == 0 || (near - len).abs() > LEN_APART * near {
+        return None;
+    }
+    let bits_per_s = near * 8e9 * packets as f64 / busy_ns as f64;
+    let figures = Figures { bits_per_s, weight: busy_ns as f64 / 1e9, ..nearest.figures };
+    Some(Measurement { figures, ..nearest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(read: u64, paused_ns: u64, busy_ns: u64) -> Seen {
+        let functions = vec![(busy_ns, read)];
+        Seen { read, bytes: read * 100, elapsed_ns: 1_000_000_000, paused_ns, functions }
+    }
+
+    #[test]
+    fn a_period_has_a_rate_and_a_state() {
+        let period = |paused_ns, busy_ns| seen(500, paused_ns, busy_ns).observed(0.5, 2, false);
+        assert_eq!(period(0, 950_000_000).observed, Observed::Running);
+        assert_eq!(period(0, 800_000_000).observed, Observed::Starved);
+        assert_eq!(period(60_000_000, 950_000_000).observed, Observed::Paused);
+        assert_eq!(period(0, 0).packets_per_s, 1000.0);
+        assert_eq!(seen(1, 0, 0).observed(1.0, 1, true).observed, Observed::Paused);
+        let before = Seen { functions: Vec::new(), ..seen(400, 10, 0) };
+        let since = seen(500, 60, 70).since(&before);
+        assert_eq!((since.read, since.bytes, since.paused_ns), (100, 10_000, 50));
+        assert_eq!(since.functions, [(70, 500)]);
+    }
+
+    #[test]
+    fn live_figures_are_those_of_the_nearest_measurement() {
+        let mut profile = WorkProfile::new(&["router"], &["cpu", "host"]);
+        let figures = Figures { bits_per_s: 1e9, latency_ns: 7.0, share: 0.5, weight: 1.0 };
+        for (device, launch, len) in [(0, 64, 100), (0, 256, 100), (0, 256, 1000), (1, 256, 500)] {
+            let one = Measurement::alone((0, device), launch, len, figures);
+            profile.merge(&one).expect("sound");
+        }
+        let of = |len: f64, work| learned(&profile, 0, (200, len), work);
+        // 40 ns a packet of 100 bytes.
+        let one = of(110.0, (4_000, 100)).expect("near 100 bytes");
+        assert_eq!((one.pair, one.launch_packets, one.packet_len), ((0, 0), 256, 100));
+        assert!((one.figures.bits_per_s - 20e9).abs() < 1.0, "{one:?}");
+        assert_eq!((one.figures.latency_ns, one.figures.weight), (7.0, 4e-6));
+        assert_eq!(of(500.0, (4_000, 100)), None, "far from both");
+        assert_eq!((of(100.0, (0, 100)), of(100.0, (100, 0))), (None, None));
+        assert_eq!(learned(&profile, 1, (256, 100.0), (1, 1)), None, "never measured");
+    }
+}
