@@ -21,6 +21,10 @@ test() {
     local devices=host
     ! ldconfig -p 2>/dev/null | grep 'libpocl' >/dev/null || devices=host,opencl
     [ ! -e target/nvrtc/libnvrtc.so.13 ] || export WARPLINE_REQUIRE_NVRTC=1
+    # The same random cases each time, so that only a change makes a test fail. `make test-long` draws new ones.
+    export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1} WARPLINE_SEED=${WARPLINE_SEED:-1}
+    # Many tests wait for timers, devices and programs, so more of them run than there are cores.
+    export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
     WARPLINE_REQUIRE_PEERS=1 WARPLINE_REQUIRE_DEVICES=$devices cargo test --workspace --locked
 }
 

@@ -2,7 +2,7 @@
 # Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, iptables, tmux, Prometheus,
 # scapy, NVRTC), `races` (Oclgrind).
 # What tests can do without, libraries that are loaded at run time, is installed where it can be.
-# On other systems, or without the rights to install, it says what to install.
+# On other systems, or without the rights to install, it prints the packages to install.
 set -euo pipefail
 
 RUST_MIN=1.95
@@ -28,6 +28,7 @@ for group in "$@"; do
         need nfcapd nfdump
         need iptables iptables
         need ip iproute2
+        need ethtool ethtool
         need tmux tmux
         need prometheus prometheus
         # The tests look for scapy at the first python3 and at the system's.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The kernels on Oclgrind, a simulator of an OpenCL device that looks at every access: races between items, words that nobody
-# wrote, addresses outside of memory, barriers that not all items reach, wrong calls. Packets come out as the CPU's, too.
+# The kernels on Oclgrind, a simulator of an OpenCL device that looks at every access: races between items, unwritten words,
+# addresses outside of memory, barriers that not all items reach, wrong calls. Packets come out as the CPU's, too.
 #
 #   kernel_races.sh [TEST...]   those tests of `--test kernels`; without names, those that end in a minute there
 #

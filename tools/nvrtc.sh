@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs NVRTC, which compiles kernels for NVIDIA's GPUs and needs none itself, into target/nvrtc, where
 # .cargo/config.toml names it to tests. It is NVIDIA's wheel from PyPI: 90 MB to fetch, 114 MB kept, six seconds on a fast line.
-# Does nothing where the system has one. Without it the tests that need it are left out, and say so.
+# Does nothing where the system has one. Without it the tests that need it are skipped with a message.
 #
-# The version is that of the oldest driver's that Warpline's tests have met (580, for CUDA 13.0): a newer compiler's
+# The version is that of the oldest driver's that Warpline's tests ran with (580, for CUDA 13.0): a newer compiler's
 # cubins and PTX may be too new for a driver.
 set -euo pipefail
 cd "$(dirname "$0")/.."

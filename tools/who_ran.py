@@ -32,8 +32,8 @@ def switches(path):
 
 
 def taken(path, name):
-    """Times in which others had the core of a thread that was ready, each with who had it for how long."""
-    waiting, times = {}, []  # By thread: its core, who has that, since when, and who had it before for how long.
+    """Times in which other threads ran on the core of a ready thread, with their names and durations."""
+    waiting, times = {}, []  # By thread: its core, the thread on it and since when, and the times of earlier ones.
     for core, second, left, left_id, state, came, came_id in switches(path):
         for own_core, now in waiting.values():
             if own_core == core:

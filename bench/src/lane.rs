@@ -30,7 +30,7 @@ pub struct Lane {
 }
 
 /// A part of the turn of one half of a state.
-enum Part<'e, 'm> {
+enum TurnPart<'e, 'm> {
     Fetch,
     FetchNext,
     Work(&'e mut Emit<'m>),
@@ -118,8 +118,8 @@ impl Lane {
             self.begin(at);
             self.function.run(&mut self.batches[at]);
             self.half(at, |state, batch, picks, part| match (&mut state.after, part) {
-                (Some(half), Part::Work(emit)) => half.after(batch, picks, emit),
-                (Some(half), Part::Fetch) => half.fetch(batch, picks),
+                (Some(half), TurnPart::Work(emit)) => half.after(batch, picks, emit),
+                (Some(half), TurnPart::Fetch) => half.fetch(batch, picks),
                 _ => {}
             });
         }
@@ -138,9 +138,9 @@ impl Lane {
     fn begin(&mut self, at: usize) {
         self.ask_for_frames(at);
         self.half(at, |state, batch, picks, part| match (&mut state.before, part) {
-            (Some(half), Part::Work(emit)) => half.before(batch, picks, emit),
-            (Some(half), Part::Fetch) => half.fetch(batch, picks),
-            (Some(half), Part::FetchNext) => half.fetch_next(batch, picks),
+            (Some(half), TurnPart::Work(emit)) => half.before(batch, picks, emit),
+            (Some(half), TurnPart::Fetch) => half.fetch(batch, picks),
+            (Some(half), TurnPart::FetchNext) => half.fetch_next(batch, picks),
             _ => {}
         });
     }
@@ -165,12 +165,12 @@ impl Lane {
 
     /// Has one half of the state of each shard that has packets in batch `at` fetch what it will
     /// read, then work on them.
-    fn half(&mut self, at: usize, work: impl Fn(&mut State, &mut Batch, &[u16], Part<'_, '_>)) {
+    fn half(&mut self, at: usize, work: impl Fn(&mut State, &mut Batch, &[u16], TurnPart<'_, '_>)) {
         let batch = &mut self.batches[at];
         let starts = std::iter::once(0).chain(self.ends);
         let ranges = starts.zip(self.ends).map(|(from, to)| usize::from(from)..usize::from(to));
         let ranges = ranges.enumerate().filter(|(_, range)| !range.is_empty());
-        for fetch in [|| Part::Fetch, || Part::FetchNext] {
+        for fetch in [|| TurnPart::Fetch, || TurnPart::FetchNext] {
             for (shard, range) in ranges.clone() {
                 work(&mut self.states[shard], batch, &self.order[range], fetch());
             }
@@ -186,7 +186,7 @@ impl Lane {
                 Shard::new(shard),
                 &mut [],
             );
-            work(&mut self.states[shard], batch, &self.order[range], Part::Work(emit));
+            work(&mut self.states[shard], batch, &self.order[range], TurnPart::Work(emit));
         }
     }
 

@@ -13,10 +13,15 @@ pub mod chains;
 pub mod devices;
 pub mod lane;
 pub mod memory;
+pub mod mixed_trace;
 pub mod offered;
 pub mod payloads;
+pub mod placement_search;
+pub mod program;
 pub mod random_chains;
 mod sys;
+pub mod twin;
+pub mod twin_pauses;
 
 use std::time::Instant;
 

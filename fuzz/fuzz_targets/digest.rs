@@ -3,12 +3,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use warpline_fuzz::functions::Bench;
+use warpline_fuzz::functions::FunctionHarness;
 
 const TABLE: &str = "on_duplicate = \"tag\"\nmin_len = 1\nentries = 64\n";
 
 thread_local! {
-    static BENCH: Bench = const { Bench::new(&warpline_digest::DEFINITION, TABLE, &[]) };
+    static BENCH: FunctionHarness = const { FunctionHarness::new(&warpline_digest::DEFINITION, TABLE, &[]) };
 }
 
 fuzz_target!(|data: &[u8]| BENCH.with(|bench| bench.run(data)));

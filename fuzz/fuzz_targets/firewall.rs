@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use warpline_fuzz::functions::Bench;
+use warpline_fuzz::functions::FunctionHarness;
 
 const TABLE: &str = "rules = \"rules\"\nestablished = true\nconnections = 256\ntcp_loose = true\n\
     non_ip = \"accept\"\n";
@@ -13,8 +13,8 @@ const RULES: &str = "accept established\naccept tcp flags syn/syn,ack to any por
     drop tcp from any port 1-1023\naccept tcp\n";
 
 thread_local! {
-    static BENCH: Bench =
-        const { Bench::new(&warpline_firewall::DEFINITION, TABLE, &[("rules", RULES)]) };
+    static BENCH: FunctionHarness =
+        const { FunctionHarness::new(&warpline_firewall::DEFINITION, TABLE, &[("rules", RULES)]) };
 }
 
 fuzz_target!(|data: &[u8]| BENCH.with(|bench| bench.run(data)));

@@ -13,7 +13,7 @@ fuzz_target!(|text: &str| {
     let impair = checked(worse, ImpairConfig::parse(worse));
     let Some(config) = config else { return };
     // A table of many flows takes long to make; waiting in real time takes longer.
-    if config.flows() > 4096 || config.rate_gbps().is_some() {
+    if config.flows() > 4096 || config.has_rates() {
         return;
     }
     let longest = config.frame_len_max();

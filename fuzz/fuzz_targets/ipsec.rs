@@ -62,7 +62,7 @@ fn send(waiting: &mut Vec<Input>, changes: &mut Vec<Vec<u8>>) {
         for change in &changes {
             let forged: Vec<Input> = sealed.iter().filter_map(|one| changed(one, change)).collect();
             for (input, out) in forged.iter().zip(process(there, &forged)) {
-                assert!(!is_opened(input, &out), "opened what nobody sealed");
+                assert!(!is_opened(input, &out), "opened an unsealed packet");
             }
         }
         for ((input, _), back) in pairs.iter().zip(process(there, &sealed)) {
@@ -73,7 +73,7 @@ fn send(waiting: &mut Vec<Input>, changes: &mut Vec<Vec<u8>>) {
             assert!(!is_opened(input, &out), "opened twice");
         }
         for (input, out) in inputs.iter().zip(process(there, &inputs)) {
-            assert!(!is_opened(input, &out), "opened what nobody sealed");
+            assert!(!is_opened(input, &out), "opened an unsealed packet");
         }
     });
 }
@@ -96,7 +96,7 @@ fn process(end: &mut Harness, inputs: &[Input]) -> Vec<Outcome> {
                 out.bytes == input.bytes || headers(&out.bytes, input.link).malformed().is_none()
             ),
             Verdict::Absorbed => {}
-            verdict => panic!("nobody said {verdict:?}"),
+            verdict => panic!("unexpected verdict {verdict:?}"),
         }
     }
     for out in &made {

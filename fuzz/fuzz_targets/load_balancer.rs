@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use warpline_fuzz::functions::Bench;
+use warpline_fuzz::functions::FunctionHarness;
 use warpline_load_balancer::DEFINITION;
 
 const DNAT: &str = "services = \"dnat\"\nconnections = 128\ntable_size = 13\n";
@@ -34,11 +34,11 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 thread_local! {
-    static BENCHES: [Bench; 3] = const {
+    static BENCHES: [FunctionHarness; 3] = const {
         [
-            Bench::new(&DEFINITION, DNAT, FILES),
-            Bench::new(&DEFINITION, IPIP, FILES),
-            Bench::new(&DEFINITION, MAC, FILES),
+            FunctionHarness::new(&DEFINITION, DNAT, FILES),
+            FunctionHarness::new(&DEFINITION, IPIP, FILES),
+            FunctionHarness::new(&DEFINITION, MAC, FILES),
         ]
     };
 }

@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::frames::{self, STEPS};
 use warpline_packet::wire::{ip_protocol, ipv4, tcp};
 use warpline_packet::{Headers, Instant, LinkType};
-use warpline_streams::flows::{Direction, FlowPacket, Flows, Limits, Overlap, Place, Stream};
+use warpline_streams::flows::{Direction, FlowPacket, Flows, Limits, Overlap, FlowSlot, Stream};
 
 const OVERLAPS: [&str; 6] = ["first", "last", "bsd", "linux", "old-linux", "solaris"];
 const MEMORY: [usize; 4] = [0, 3 << 9, 16 << 10, 1 << 20];
@@ -108,11 +108,11 @@ impl Listener {
         }
     }
 
-    fn end(&self, place: Place, direction: Direction) -> u64 {
+    fn end(&self, place: FlowSlot, direction: Direction) -> u64 {
         self.flows.facts(place).stream_len[direction as usize]
     }
 
-    fn check(&mut self, place: Place, direction: Direction) {
+    fn check(&mut self, place: FlowSlot, direction: Direction) {
         let (end, facts) = (self.end(place, direction), self.flows.facts(place));
         let id = self.flows.id(place);
         let window = self.flows.window(place, direction);

@@ -47,7 +47,7 @@ fn check_refused(text: &str, dialect: Dialect) {
     let key = if dialect == Dialect::Snort { "snort_rules" } else { "rules" };
     let table = format!("{key} = 'r'\nflows = 64\nstream_memory_mib = 1\ndatagrams = 64\n");
     match try_build(&DEFINITION, &table, &[("r", text)]).expect("TOML") {
-        Ok(_) => panic!("no line is a rule, and nobody says so"),
+        Ok(_) => panic!("no line is a rule, yet no error"),
         Err(mistakes) => check_told(mistakes.iter(), text),
     }
 }

@@ -13,9 +13,9 @@ use warpline_io::{Compression, Frame, InterfaceNames, PcapngWriter, Sink};
 use warpline_packet::{Instant, LinkType};
 
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
+struct SharedBytes(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Kept {
+impl Write for SharedBytes {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().expect("no thread panics").extend_from_slice(bytes);
         Ok(bytes.len())
@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((&how, mut rest)) = data.split_first() else { return };
     let compression =
         [None, Some(Compression::Gzip), Some(Compression::Zstd)][usize::from(how) % 3];
-    let (kept, names) = (Kept::default(), InterfaceNames::default());
+    let (kept, names) = (SharedBytes::default(), InterfaceNames::default());
     let writer = PcapngWriter::from_writer(Box::new(kept.clone())).compressed(compression);
     let mut writer = writer.annotated(how & 0x80 == 0).with_names(names.clone());
     let mut expected = Vec::new();

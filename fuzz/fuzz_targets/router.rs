@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use warpline_fuzz::functions::Bench;
+use warpline_fuzz::functions::FunctionHarness;
 
 const TABLE: &str = r#"
 routes = "routes"
@@ -21,7 +21,7 @@ const NEIGHBOURS: &str = "192.0.2.1 02:00:00:00:00:01\n192.0.2.9 02:00:00:00:00:
 const FILES: &[(&str, &str)] = &[("routes", ROUTES), ("neighbours", NEIGHBOURS)];
 
 thread_local! {
-    static BENCH: Bench = const { Bench::new(&warpline_router::DEFINITION, TABLE, FILES) };
+    static BENCH: FunctionHarness = const { FunctionHarness::new(&warpline_router::DEFINITION, TABLE, FILES) };
 }
 
 fuzz_target!(|data: &[u8]| BENCH.with(|bench| bench.run(data)));

@@ -104,7 +104,7 @@ pub fn read(input: Pieces) -> Told {
 
 fn text(error: &SourceError, total: u64) -> String {
     if let SourceError::Format { offset, what } = error {
-        let is_inside = what.contains("decompresses to");
+        let is_inside = what.contains("decompressed");
         assert!(*offset <= total || is_inside, "a mistake is in the file");
     }
     error.to_string()

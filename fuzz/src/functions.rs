@@ -37,7 +37,7 @@ pub fn try_build(
 }
 
 /// One function that every input of a target goes through.
-pub struct Bench {
+pub struct FunctionHarness {
     definition: &'static Definition,
     table: &'static str,
     files: &'static [(&'static str, &'static str)],
@@ -57,7 +57,7 @@ struct Running {
 /// Between the packets of two inputs: longer than any timeout, so that state doesn't carry over.
 const PAUSE: u64 = 10_000 * 1_000_000_000;
 
-impl Bench {
+impl FunctionHarness {
     /// Of a function with this table; the files that it names are given.
     pub const fn new(
         definition: &'static Definition,
@@ -176,7 +176,7 @@ fn check_sums(input: &Input, outcome: &Outcome) {
     let headers = Headers::parse(&input.bytes, input.link, input.wire_len as usize);
     let (l3, l4, end) = (headers.l3 as usize, headers.l4 as usize, headers.end as usize);
     if headers.malformed().is_some() || headers.version == 0 {
-        assert_eq!(outcome.bytes[l3..], input.bytes[l3..], "not IP as far as can be told");
+        assert_eq!(outcome.bytes[l3..], input.bytes[l3..], "apparently not IP");
         return;
     }
     let fixed = if headers.version == 4 {

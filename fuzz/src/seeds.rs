@@ -342,6 +342,15 @@ fn of_captures(seeds: &mut Vec<Seed>) {
     }
 }
 
+/// Dumps of a kernel.
+const DUMPS: [(&str, &[u8]); 5] = [
+    ("links", include_bytes!("../../crates/netlink/src/dumps/links.bin")),
+    ("addresses", include_bytes!("../../crates/netlink/src/dumps/addresses.bin")),
+    ("neighbours", include_bytes!("../../crates/netlink/src/dumps/neighbours.bin")),
+    ("routes4", include_bytes!("../../crates/netlink/src/dumps/routes4.bin")),
+    ("routes6", include_bytes!("../../crates/netlink/src/dumps/routes6.bin")),
+];
+
 /// Datagrams in two and three fragments, each order, and an overlap.
 fn of_reassembly(seeds: &mut Vec<Seed>) {
     let body = segment(4000, 80, tcp::flags::ACK, &[]);
@@ -630,6 +639,7 @@ pub fn all() -> Vec<Seed> {
     of_reassembly(&mut seeds);
     of_flows(&mut seeds);
     of_other_files(&mut seeds);
+    seeds.extend(DUMPS.map(|(name, dump)| ("netlink", name.into(), dump.to_vec())));
     let dump = to_mrt(&full_table(1, 5, 5), 2);
     seeds.push(("mrt", "dump".into(), dump));
     for (target, texts) in TEXTS {

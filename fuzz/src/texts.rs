@@ -13,6 +13,8 @@ pub const TEXTS: &[(&str, &[&str])] = &[
     ("ipsec_sas", SAS),
     ("ipsec_policies", POLICIES),
     ("chain_file", CHAINS),
+    ("port_tables", PORTS),
+    ("ctl_requests", REQUESTS),
     ("config", TABLES),
     ("prefix", &["10.0.0.0/8", "::/0", "192.0.2.1", "1024-65535", "1 - 64", "02:00:00:00:00:01"]),
 ];
@@ -25,6 +27,36 @@ pub const STRANGE: &[&str] = &[
     "\u{feff}a\0c\0c\0e\0p\0t\0\n\0",
     "\u{1f}\u{fffd}\u{8}\0\u{3}\u{fffd}\u{1}\u{fffd}Z\u{10}",
     "[chain]\nname = \"a\\nb\"\nfunctions = [\"a\\nb\", \"\\u001b[2J\"]\n[\"a\\nb\"]\n",
+];
+
+/// `[[port]]` tables, which come after a chain with a router.
+const PORTS: &[&str] = &[
+    "[[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \"af_packet:eth0,promiscuous=false\"\n\
+     [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"af_xdp:eth1\"\nmode = \"auto\"\nqueue = 3\n",
+    "[[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \"af_packet:eth0\"\nforward = \"route\"\n\
+     [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"af_packet:eth1\"\nforward = \"route\"\n",
+    "[[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \"lan.pcap\"\ninterface = 0\npeer = \"wan\"\n\
+     [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"lan.pcap,pace=2\"\ninterface = \"b\"\n\
+     output = \"out.pcapng.zst,size_mib=1,every_s=60,keep=3\"\n",
+    "[[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \"generate:packets=9\"\noutput = \"none\"\n\
+     listen = \"udp://127.0.0.1:7410\"\nupstream = \"udp://[::1]:7411\"\nkey = \"key\"\n\
+     [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"none\"\n",
+    "af_packet:eth0,promiscuous=false\naf_xdp:eth0,queue=3,mode=zerocopy\nout.pcap,keep=2\n-\n",
+];
+
+/// What clients send to the control socket.
+const REQUESTS: &[&str] = &[
+    "GET /v1/status HTTP/1.1\r\nhost: warpline\r\n\r\n",
+    "GET /v1/stats?chain=edge HTTP/1.1\r\nhost: x\r\n\r\nGET /v1/ports HTTP/1.1\r\nhost: x\r\n\r\n",
+    "GET /v1/functions?chain=lab%20%26%20co HTTP/1.0\r\n\r\n",
+    "GET /v1/summary HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+    "POST /v1/reload HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc",
+    "POST /v1/place?function=digest&device=cpu&chain=edge HTTP/1.1\r\nhost: x\r\n\r\n",
+    "POST /v1/policy?policy=latency HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "POST /v1/pause HTTP/1.1\r\nhost: x\r\n\r\nPOST /v1/resume HTTP/1.1\r\nhost: x\r\n\r\n",
+    "POST /v1/stop?chain=%ff%00&chain=edge HTTP/1.1\r\nhost: x\r\n\r\n",
+    "HEAD /v1/status HTTP/1.1\r\nhost: x\r\n\r\n",
+    "no request\r\n\r\n",
 ];
 
 /// The generator's settings and, after a zero byte, those of `impair`.

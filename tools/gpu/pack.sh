@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# What is carried around should be small.
+# The package should be small.
 LIMIT_MIB=64
 FOLDER=target/gpu
 

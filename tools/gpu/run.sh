@@ -3,7 +3,7 @@
 # the driver with NVRTC (or WARPLINE_NVRTC) and a C compiler.
 #
 #   run.sh check         whether the device is there; fails with a line that says why not
-#   run.sh test          every test of kernels and devices; fails if the device is not there or anything was skipped
+#   run.sh test          every test of kernels and devices; fails if the device is missing or a test was skipped
 #   run.sh bench [NAME]  the measurements of `device_run`, each into out/NAME.csv, and the tables of `chain_copies`, into
 #                        out/chains.md; or the one named
 #   run.sh probe         what the GPU and the bus can do, into out/probe.csv; needs nvcc
@@ -65,7 +65,7 @@ run_tests() { # program, further arguments
     else
         grep -E '^test result' "$said"
     fi
-    # Kinds that nobody asked for may be missing; nothing else.
+    # Only kinds that were not asked for may be missing.
     if grep -o 'skipped: .*' "$said" | grep -vE '^skipped: (cuda|opencl)(:[0-9]+)?: ' | sort | uniq -c; then
         echo "run.sh: $1: the above was skipped" >&2
         status=1

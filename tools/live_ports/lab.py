@@ -8,6 +8,7 @@ The namespaces end with their keeper processes, and these with the lab.
 import array
 import contextlib
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -69,7 +70,12 @@ class Namespace:
             for command in (ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO):
                 value = array.array("B", struct.pack("II", command, 0))
                 request = struct.pack("16sP", interface.encode(), value.buffer_info()[0])
-                fcntl.ioctl(asked, SIOCETHTOOL, request.ljust(40, b"\0"))
+                try:
+                    fcntl.ioctl(asked, SIOCETHTOOL, request.ljust(40, b"\0"))
+                except OSError as why:
+                    # The other end of a veth pair has none once an XDP program is attached.
+                    if why.errno != errno.EOPNOTSUPP:
+                        raise
 
     def close(self):
         self.keeper.stdin.close()
@@ -128,12 +134,16 @@ class Lab:
             space.close()
         self.folder.cleanup()
 
-    def link(self, name):
-        """The cable between a host's interface `eth0` and the machine's `name`."""
+    def link(self, name, index=0, queues=1):
+        """The cable between a host's interface `eth0` and the machine's `name`, with this number
+        if it is given."""
         host, machine = self.spaces[name], self.spaces["machine"]
-        host.run(
-            f"ip link add eth0 address {MACS[name]} type veth peer name {name}"
-            f" netns {machine.keeper.pid} address {MACS['machine']}"
+        number = f"index {index}" if index else ""
+        several = f"numrxqueues {queues} numtxqueues {queues}" if queues > 1 else ""
+        machine.run(
+            f"ip link add {name} {number} address {MACS['machine']} {several}"
+            f" type veth peer name eth0 {several}"
+            f" netns {host.keeper.pid} address {MACS[name]}"
         )
         machine.run(f"ip link set {name} up")
         host.run("ip link set eth0 up")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Three instances of Warpline, linked by their ports, each in a network namespace.
 
-    generator [one] --- [two] --- [three] a pipe that is read slowly
+    generator [one] --- [two] --- [three] standard output that is read slowly
 
     linked.py WARPLINE [three]
 """
@@ -34,7 +34,7 @@ def chain(name):
         "one": f'input = "generate:packets=100000000,size={FRAME},'
         f'rate_gbps={FAST * FRAME * 8 / 1e9}"\noutput = "af_packet:next"\n',
         "two": 'input = "af_packet:last"\noutput = "af_packet:next"\n',
-        "three": 'input = "af_packet:last"\noutput = "out.pcap"\n',
+        "three": 'input = "af_packet:last"\noutput = "-"\n',
     }
     text = f'[chain]\nname = "{name}"\nfunctions = ["digest"]\n{ends[name]}\n'
     text += '[backpressure]\nkey = "key"\n'
@@ -48,13 +48,13 @@ def chain(name):
 class Reader:
     """Reads a pipe at a packet rate until its writer closes it."""
 
-    def __init__(self, path):
-        self.path, self.bytes = path, 0
+    def __init__(self, pipe):
+        self.pipe, self.bytes = pipe, 0
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
 
     def read(self):
-        with open(self.path, "rb") as pipe:
+        with open(self.pipe, "rb") as pipe:
             # A frame has 16 bytes of header in a pcap.
             rate, since = SLOW * (FRAME + 16), time.monotonic()
             while data := pipe.read1(1 << 14):
@@ -83,7 +83,6 @@ class Linked:
         self.write("key", os.urandom(32), 0o600)
         for name in NAMES:
             self.write(f"{name}.toml", chain(name).encode())
-        os.mkfifo(self.path("out.pcap"))
         return self
 
     def __exit__(self, *_):
@@ -110,13 +109,17 @@ class Linked:
             f.write(data)
 
     def start(self, name):
+        output = None
         if name == "three":
-            self.reader = Reader(self.path("out.pcap"))
+            end, output = os.pipe()
+            self.reader = Reader(end)
         command = [*self.spaces[name].enter(), self.program, "run", f"{name}.toml"]
         command += ["--socket", f"{name}.sock", "--stats", f"{name}.json", "--quiet"]
         self.children[name] = subprocess.Popen(
-            command, cwd=self.folder.name, stderr=subprocess.PIPE, text=True
+            command, cwd=self.folder.name, stdout=output, stderr=subprocess.PIPE, text=True
         )
+        if output:
+            os.close(output)
         soon(lambda: (self.status(name) or {}).get("peers"), f"{name} starts")
 
     def kill(self, name):

@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 from lab import MACS, Lab, Sniffer
@@ -94,9 +95,12 @@ def frames_of(path):
     return frames
 
 
+TAPPED = WIRE.replace("[firewall]", 'tap = "tap.pcapng"\nseed = 7\n\n[firewall]', 1)
+
+
 def case_wire(lab):
     """Hosts talk through a firewall; a replay of the input gives the same packets."""
-    wire(lab, WIRE.replace("[firewall]", 'tap = "tap.pcapng"\nseed = 7\n\n[firewall]', 1))
+    wire(lab, TAPPED)
     lan, wan = lab.spaces["lan"], lab.spaces["wan"]
     child = lab.start("wire.toml", *STATS)
     sniffers = {name: Sniffer(lab.spaces[name], "eth0") for name in ("lan", "wan")}
@@ -111,6 +115,11 @@ def case_wire(lab):
     chain, _ = lab.stop(child)
     assert chain["functions"][0]["drops"], chain
     assert chain["packets"]["read"] > 4_000, chain["packets"]
+    replay(lab, chain, seen)
+
+
+def replay(lab, chain, seen):
+    """Whether the hosts saw all packets that were sent, and a replay of the tap gives the same."""
     assert chain["packets"]["sent"] == sum(map(len, seen.values())), chain["packets"]
     replayed = lab.path("wire.toml")
     with open(replayed, encoding="utf-8") as file:
@@ -141,21 +150,27 @@ def is_whole(frame):
     return total == 0xFFFF
 
 
-def case_gateway(lab):
-    """The NAT gateway, in both directions."""
+def gateway(lab):
+    """A NAT gateway between 10.1.0.9 and 203.0.113.9."""
     lab.write("gateway.toml", GATEWAY)
     lab.write("gateway.v4", GATEWAY_RULES)
     lab.write("routes.txt", "10.1.0.0/16 dev lan\n203.0.113.0/24 dev wan\n")
     lab.write("neighbours.txt", f"10.1.0.9 {MACS['lan']}\n203.0.113.9 {MACS['wan']}\n")
-    lan, wan, gateway = lab.spaces["lan"], lab.spaces["wan"], MACS["machine"]
+    lan, wan, machine = lab.spaces["lan"], lab.spaces["wan"], MACS["machine"]
     lan.run(
         "ip addr add 10.1.0.9/16 dev eth0; ip route add default via 10.1.0.1;"
-        f" ip neigh replace 10.1.0.1 lladdr {gateway} dev eth0 nud permanent"
+        f" ip neigh replace 10.1.0.1 lladdr {machine} dev eth0 nud permanent"
     )
     wan.run(
         "ip addr add 203.0.113.9/24 dev eth0;"
-        f" ip neigh replace 203.0.113.1 lladdr {gateway} dev eth0 nud permanent"
+        f" ip neigh replace 203.0.113.1 lladdr {machine} dev eth0 nud permanent"
     )
+
+
+def case_gateway(lab):
+    """The NAT gateway, in both directions."""
+    gateway(lab)
+    lan, wan = lab.spaces["lan"], lab.spaces["wan"]
     child = lab.start("gateway.toml", *STATS)
     server = Server(wan)
     assert ping(lan, "203.0.113.9"), "ping"
@@ -201,6 +216,57 @@ def case_links(lab):
     _, errors = lab.stop(child, signal.SIGINT)
     for event in ("wan is down", "wan is up", "wan was removed", "wan went down twice"):
         assert event in errors, (event, errors)
+
+
+def case_returns(lab):
+    """An interface that returns is read and written at once: with its number, and after another
+    had its name."""
+    wire(lab)
+    lan, wan, machine = lab.spaces["lan"], lab.spaces["wan"], lab.spaces["machine"]
+    child = lab.start("wire.toml", *STATS)
+    server = Server(wan)
+    reaches = lambda: query(lan, "10.9.0.2", 0.3)
+    assert soon(reaches), "before"
+    for pause in (0, 0.3):
+        [link] = json.loads(machine.run("ip -j link show lan"))
+        machine.run("ip link del lan")
+        time.sleep(pause)
+        lab.link("lan", link["ifindex"])
+        wire(lab)
+        assert soon(reaches), f"lan with its number after {pause} s"
+    machine.run(f"ip link set lan netns {wan.keeper.pid}")
+    wan.run(f"ip link set lan netns {machine.keeper.pid}")
+    machine.run("ip link set lan up")
+    assert soon(reaches), "lan was in another namespace"
+    machine.run(
+        "ip link set lan down; ip link set lan name away; ip link set away up;"
+        " ip link add lan type veth peer name other; ip link set lan up"
+    )
+    time.sleep(0.5)
+    machine.run(
+        "ip link del lan; ip link set away down; ip link set away name lan; ip link set lan up"
+    )
+    assert soon(reaches), "another interface was called lan"
+    machine.run("ip link set lan name away")
+    time.sleep(0.5)
+    machine.run("ip link set away name lan")
+    time.sleep(0.5)
+    assert soon(reaches), "lan had another name"
+    machine.run("ip link set wan down")
+    time.sleep(0.3)
+    machine.run("ip link set wan up")
+    time.sleep(0.5)
+    assert reaches(), "the first packet after wan was down"
+    machine.run("ip link del wan")
+    time.sleep(0.3)
+    server.close()
+    lab.link("wan")
+    wire(lab)
+    server = Server(wan)
+    time.sleep(0.5)
+    assert reaches(), "the first packet after wan was removed"
+    server.close()
+    lab.stop(child, signal.SIGINT)
 
 
 def dropped(space, interface):
@@ -308,24 +374,6 @@ def case_busy(lab):
         assert event in errors, (event, errors)
 
 
-def case_tags(lab):
-    """VLAN tags arrive, though the kernel removes them from frames. Frames of the machine don't."""
-    ends = 'input = "af_packet:lan"\noutput = "out.pcap"\n'
-    lab.write("tags.toml", f"[chain]\nfunctions = []\n{ends}")
-    child = lab.start("tags.toml", *STATS, sockets=1)
-    addresses = bytes.fromhex("02000000000f020000000010")
-    tags = [b"", b"\x81\x00\x60\x07", b"\x88\xa8\x00\x08\x81\x00\x00\x09"]
-    sent = [addresses + tag + b"\x88\xb5" + os.urandom(60) for tag in tags]
-    for space, interface, frames in (("machine", "lan", sent[:1]), ("lan", "eth0", sent)):
-        with lab.spaces[space].socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
-            raw.bind((interface, 0))
-            for frame in frames:
-                raw.send(frame)
-    time.sleep(0.3)
-    lab.stop(child)
-    assert frames_of(lab.path("out.pcap")) == sent
-
-
 def case_export(lab):
     """Flows on an idle link end, and their records are exported while the chain runs."""
     monitor = '[flow_monitor]\ncsv = "flows.csv"\nidle_s = 1\n'
@@ -342,6 +390,43 @@ def case_export(lab):
 
     assert records() <= 0, "the flow has not ended"
     assert soon(lambda: records() == 1), "its record comes without another packet"
+    lab.stop(child)
+
+
+def case_moves(lab):
+    """Functions of a gateway move to a device and back under traffic, and it rests afterwards."""
+    gateway(lab)
+    lan = lab.spaces["lan"]
+    child = lab.start("gateway.toml", *STATS, "--socket", "ctl.sock")
+    server = Server(lab.spaces["wan"])
+    done = []
+
+    def place(function, device):
+        command = [lab.program, "ctl", "place", function, device, "--socket", "ctl.sock"]
+        told = subprocess.run(command, cwd=lab.folder.name, capture_output=True, text=True)
+        assert told.returncode == 0, told.stderr
+        done.append(function)
+
+    def move():
+        for function, device in (("router", "host"), ("nat", "host"), ("nat", "cpu")):
+            place(function, device)
+        place("router", "cpu")
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    transfers = 0
+    while mover.is_alive():
+        assert transfer(lan, "203.0.113.9", 1_000_000), "TCP"
+        assert query(lan, "203.0.113.9"), "UDP"
+        transfers += 1
+    mover.join()
+    assert len(done) == 4 and transfers > 0, (done, transfers)
+    time.sleep(1)
+    before, since = cpu_seconds(child.pid), time.monotonic()
+    time.sleep(3)
+    share = (cpu_seconds(child.pid) - before) / (time.monotonic() - since)
+    assert share < 0.05, f"{share:.2%} of a core after the moves"
+    server.close()
     lab.stop(child)
 
 

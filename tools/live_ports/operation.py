@@ -7,6 +7,7 @@
 import ctypes
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -108,6 +109,96 @@ def case_absent(lab):
     assert (output["written"], output["lost"]) == (0, alerts) == (0, 10), output
 
 
+def long_frames(lan, count):
+    """Sends numbered packets of 1400 bytes."""
+    with lan.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for number in range(count):
+            try:
+                sender.sendto(number.to_bytes(4, "big") + bytes(1396), ("10.9.0.2", 9))
+            except ConnectionRefusedError:
+                pass
+            if number % 20 == 0:
+                time.sleep(0.001)
+
+
+def some_of(reader, least=1):
+    """Reads from a pipe until it is empty, at least `least` bytes."""
+    read = b""
+
+    def is_empty():
+        nonlocal read
+        try:
+            part = os.read(reader, 1 << 20)
+        except BlockingIOError:
+            return len(read) >= least
+        read += part
+        return False
+
+    assert soon(is_empty), len(read)
+    return read
+
+
+def save(lab, data):
+    with open(lab.path("read.pcap"), "wb") as file:
+        file.write(data)
+    return frames_of(lab.path("read.pcap"))
+
+
+def case_pipes(lab):
+    """A capture to a pipe whose reader is late, stalls, leaves and returns stops no traffic."""
+    wire(lab, WIRE.replace("[firewall]", 'tap = "tap.pcap"\n\n[firewall]', 1))
+    os.mkfifo(lab.path("tap.pcap"))
+    child = lab.start("wire.toml", *STATS)
+    lan = lab.spaces["lan"]
+    server = Server(lab.spaces["wan"])
+    reaches = lambda: query(lan, "10.9.0.2", 0.5)
+    assert soon(reaches), "without a reader"
+    reader = os.open(lab.path("tap.pcap"), os.O_RDONLY | os.O_NONBLOCK)
+    time.sleep(1.3)
+    for _ in range(4):
+        long_frames(lan, 2_000)
+        assert reaches(), "while the reader stalls"
+    assert len(save(lab, some_of(reader, 1 << 20))) > 500
+    os.close(reader)
+    for _ in range(3):
+        assert soon(reaches), "after the reader left"
+        time.sleep(0.2)
+    reader = os.open(lab.path("tap.pcap"), os.O_RDONLY | os.O_NONBLOCK)
+    time.sleep(1.3)
+    assert reaches(), "with a new reader"
+    assert save(lab, some_of(reader)), "the new reader gets a whole capture"
+    server.close()
+    _, errors = lab.stop(child)
+    os.close(reader)
+    for why in ("it has no reader", "its reader is too slow", "its reader left"):
+        assert f"tap.pcap loses packets: {why}" in errors, (why, errors)
+    assert "tap.pcap is written again" in errors, errors
+
+
+def case_output(lab):
+    """The reader of a port's capture leaves and returns: the run continues, and all is counted."""
+    wire(lab, WIRE + 'output = "out.pcap"\n')
+    os.mkfifo(lab.path("out.pcap"))
+    reader = os.open(lab.path("out.pcap"), os.O_RDONLY | os.O_NONBLOCK)
+    child = lab.start("wire.toml", *STATS)
+    lan = lab.spaces["lan"]
+    discard(lan, 200, pause_every=1)
+    seen = len(save(lab, some_of(reader, 200 * 66)))
+    os.close(reader)
+    discard(lan, 200, pause_every=1)
+    reader = os.open(lab.path("out.pcap"), os.O_RDONLY | os.O_NONBLOCK)
+    time.sleep(1.3)
+    discard(lan, 200, pause_every=1)
+    seen += len(save(lab, some_of(reader, 200 * 66)))
+    chain, errors = lab.stop(child)
+    os.close(reader)
+    packets = chain["packets"]
+    assert packets["unwritten"] >= 200, packets
+    of_port = next(port for port in chain["ports"] if port["name"] == "wan")
+    assert packets["sent"] == seen == of_port["packets"]["sent"], (seen, packets, of_port)
+    assert "out.pcap loses packets: its reader left" in errors, errors
+
+
 def fill(lab, ballast):
     own = '"nids", "flow_monitor"]\ntap = "disk/tap.pcap"'
     monitor = '[flow_monitor]\ncsv = "disk/flows.csv"\nidle_s = 1\n\n[firewall]'
@@ -131,12 +222,20 @@ def fill(lab, ballast):
     # A capture that failed is tried again after a second.
     time.sleep(1.2)
     discard(lan, 10)
+    time.sleep(0.3)
     server.close()
     alerts, outputs, errors = ended(lab, child)
-    parts = [lab.path("disk/tap-000001.pcap"), lab.path("disk/tap.pcap")]
-    taken = [len(frames_of(part)) for part in parts]
-    assert taken[1] >= 10, taken
-    assert "tap: " in errors and "the capture can't be written at the moment" in errors, errors
+    parts = sorted(name for name in os.listdir(lab.path("disk")) if name.startswith("tap"))
+    taken = [len(frames_of(lab.path(f"disk/{part}"))) for part in parts]
+    assert parts[-1] == "tap.pcap" and taken[-1] >= 10 and all(taken), (parts, taken)
+    left_out = re.search(r"tap: (\d+) frames were left out: the capture can't be", errors)
+    assert left_out, errors
+    with open(lab.path("stats.json"), encoding="utf-8") as file:
+        ports = json.load(file)["chains"][0]["ports"]
+    read = sum(port["packets"]["read"] - port["packets"]["overload"] for port in ports)
+    assert sum(taken) + int(left_out[1]) == read, (taken, left_out[0], read)
+    assert "disk/tap.pcap loses packets: no space left on device" in errors, errors
+    assert "disk/tap.pcap is written again" in errors, errors
     with open(path, encoding="utf-8") as file:
         whole = alerts_in(file.read())
     with open(lab.path("disk/flows.csv"), encoding="utf-8") as file:

@@ -8,11 +8,13 @@ import os
 import random
 import selectors
 import socket
+import struct
 import subprocess
 import sys
 import time
 
-from router_lab import HOSTS, PORTS, RouterLab, Tap, mac_of, marked, packet, soon
+from router_lab import HOSTS, PORTS, RouterLab, Tap, checksum, mac_bytes, mac_of
+from router_lab import marked, packet, soon
 from talk import Server, ping, query, transfer
 
 STATS = ("--stats", "stats.json")
@@ -322,6 +324,43 @@ def case_gateway(program):
             server.close()
         web(a, c)
         lab.stop(child)
+
+
+GATEWAY_V6 = (
+    """[chain]
+functions = ["nat", "router", "nat"]
+
+[nat]
+inside = ["2001:db8:1::/64"]
+outside = ["2001:db8:3::1"]
+
+[router]
+routes = "kernel"
+"""
+    + PORTS
+)
+
+
+def case_discovery(program):
+    """The kernel answers a neighbour that probes an address of the chain. The advised rules let it."""
+    with RouterLab(program) as lab:
+        lab.write("gateway.toml", GATEWAY_V6)
+        child = lab.start("gateway.toml", *STATS, sockets=3)
+        warning = child.stderr.readline()
+        assert "2001:db8:3::1" in warning and "ip6tables" in warning, warning
+        lab.spaces["machine"].run(warning.split("`")[1])
+        tap = Tap(lab, "c")
+        own, target = (socket.inet_pton(socket.AF_INET6, f"2001:db8:3::{n}") for n in (9, 1))
+        body = bytes([135, 0, 0, 0, 0, 0, 0, 0]) + target + b"\x01\x01" + mac_bytes(mac_of("c"))
+        pseudo = own + target + struct.pack("!II", len(body), 58)
+        body = body[:2] + struct.pack("!H", checksum(pseudo + body)) + body[4:]
+        tap.send(struct.pack("!IHBB", 6 << 28, len(body), 58, 255) + own + target + body)
+        is_answer = lambda frame: frame[12:14] == b"\x86\xdd" and frame[54:55] == b"\x88"
+        assert soon(lambda: any(map(is_answer, tap.frames)), 3), "an advertisement"
+        tap.close()
+        chain, _ = lab.stop(child)
+        drops = [function["drops"] for function in chain["functions"]]
+        assert not any(count for one in drops for count in one.values()), drops
 
 
 def web(inside, outside):

@@ -1,9 +1,10 @@
 /*
- * Sends Ethernet frames as fast as the interface takes them, for some seconds.
+ * Sends Ethernet frames for some seconds.
  *
- * sender INTERFACE SECONDS LENGTH...
+ * sender INTERFACE SECONDS RATE LENGTH...
  *
- * The lengths repeat. Each frame is UDP over IPv4 between hosts that no one has, one of 256 flows.
+ * RATE is in frames a second, each at its own time; with 0 it sends as fast as the interface takes
+ * them. The lengths repeat. Each frame is UDP over IPv4 between hosts that no one has, one of 256 flows.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -46,7 +47,7 @@ static double now(void)
 
 int main(int count, char **words)
 {
-    if (count < 4) return 2;
+    if (count < 5) return 2;
     int fd = socket(AF_PACKET, SOCK_RAW, 0), bypass = 1;
     struct sockaddr_ll to = { .sll_family = AF_PACKET, .sll_ifindex = if_nametoindex(words[1]) };
     if (fd < 0 || bind(fd, (struct sockaddr *)&to, sizeof to)) return perror("bind"), 1;
@@ -54,16 +55,21 @@ int main(int count, char **words)
     static struct iovec parts[FLOWS];
     static struct mmsghdr messages[FLOWS];
     for (int flow = 0; flow < FLOWS; flow++) {
-        unsigned length = atoi(words[3 + flow % (count - 3)]);
+        unsigned length = atoi(words[4 + flow % (count - 4)]);
         fill(frames[flow], length, flow);
         parts[flow] = (struct iovec){ frames[flow], length };
         messages[flow].msg_hdr = (struct msghdr){ .msg_iov = &parts[flow], .msg_iovlen = 1 };
     }
-    double ends = now() + atof(words[2]);
-    unsigned long sent = 0;
-    for (unsigned at = 0; now() < ends; at = (at + BATCH) % FLOWS) {
-        int done = sendmmsg(fd, messages + at, BATCH, MSG_DONTWAIT);
+    double begins = now(), seconds = atof(words[2]), rate = atof(words[3]), passed;
+    unsigned long sent = 0, tried = 0;
+    while ((passed = now() - begins) < seconds) {
+        unsigned at = tried % FLOWS, most = FLOWS - at < BATCH ? FLOWS - at : BATCH;
+        unsigned long due = rate ? (unsigned long)(passed * rate) : tried + BATCH;
+        if (due <= tried) continue;
+        unsigned next = due - tried < most ? due - tried : most;
+        int done = sendmmsg(fd, messages + at, next, MSG_DONTWAIT);
         if (done > 0) sent += done;
+        tried += next;
     }
     printf("%lu\n", sent);
     return 0;

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Measures live ports beside other programs, on the same interfaces and frames.
 
-    speed.py WARPLINE [--rounds N] [--seconds S]
+    speed.py WARPLINE [--rounds N] [--seconds S] [--kpps N...] [--beside WARPLINE]
+             [--only REGEX]
 
     sender --- veth --- lan [program] wan --- veth --- receiver
 
 Rounds are interleaved. A rate is of frames that leave (wires) or are captured; a cost is the CPU
 time of the program's process for each. The kernel's work for a frame counts in whichever process
-it interrupts. Programs that are not installed are skipped.
+it interrupts. Programs that are not installed are skipped. With `--kpps` the sender offers these
+rates, one after the other; costs then compare. `--beside` adds another build of Warpline.
 """
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -87,20 +90,22 @@ def number(pattern):
     return count
 
 
-def contenders(program):
-    """By kind of measurement, its programs. The first one is what ratios are of."""
+def of_warpline(program, name):
     run = [program, "run", "chain.toml", "--stats", "stats.json", "--quiet"]
     wires, captures = [], []
     for kind in ("af_xdp", "af_packet"):
-        wires.append(Contender(f"Warpline {kind}", run, [WIRE.replace("KIND", kind)]))
-    captures.append(
-        Contender(
-            "Warpline af_packet", run, [CAPTURE.replace("KIND", "af_packet")], warpline_count
-        )
-    )
-    captures.append(
-        Contender("Warpline af_xdp", run, [CAPTURE.replace("KIND", "af_xdp")], warpline_count)
-    )
+        wire, capture = (text.replace("KIND", kind) for text in (WIRE, CAPTURE))
+        wires.append(Contender(f"{name} {kind}", run, [wire]))
+        captures.append(Contender(f"{name} {kind}", run, [capture], warpline_count))
+    return wires, captures[::-1]
+
+
+def contenders(program, beside):
+    """By kind of measurement, its programs. The first one is what ratios are of."""
+    wires, captures = of_warpline(program, "Warpline")
+    if beside:
+        others = of_warpline(os.path.abspath(beside), "Other Warpline")
+        wires, captures = (own + other for own, other in zip((wires, captures), others))
     if shutil.which("dpdk-testpmd"):
         devices = [
             f"--vdev=net_af_xdp{number},iface={name},force_copy=1"
@@ -126,7 +131,7 @@ def contenders(program):
     return {"wire": wires, "capture": captures}
 
 
-def measure(lab, contender, lengths, seconds):
+def measure(lab, contender, lengths, rate, seconds):
     """Frames a second, and nanoseconds of CPU time for each."""
     for text in contender.files:
         lab.write("suricata.yaml" if text.startswith("%") else "chain.toml", text)
@@ -140,10 +145,9 @@ def measure(lab, contender, lengths, seconds):
         told.seek(0)
         assert child.poll() is None, told.read()
         before, used = received(lab.spaces["wan"], "eth0"), cpu_seconds(child.pid)
-        sender = [*lab.spaces["lan"].enter(), lab.path("sender"), "eth0", str(seconds)]
-        sent = subprocess.run(
-            sender + list(map(str, lengths)), check=True, capture_output=True, text=True
-        ).stdout
+        sender = [*lab.spaces["lan"].enter(), lab.path("sender"), "eth0"]
+        words = map(str, (seconds, rate, *lengths))
+        sent = subprocess.run([*sender, *words], check=True, capture_output=True, text=True).stdout
         time.sleep(0.5)
         used = cpu_seconds(child.pid) - used
         count = received(lab.spaces["wan"], "eth0") - before
@@ -162,23 +166,28 @@ def main():
     parser.add_argument("warpline")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--kpps", type=int, nargs="+", default=[0])
+    parser.add_argument("--beside")
+    parser.add_argument("--only", default="", metavar="REGEX", help="of rows: KIND, MIX, PROGRAM")
     chosen = parser.parse_args()
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sender.c")
     with Lab(os.path.abspath(chosen.warpline)) as lab:
         subprocess.run(["cc", "-O2", "-o", lab.path("sender"), source], check=True)
-        for kind, programs in contenders(lab.program).items():
-            for mix, lengths in LENGTHS.items():
-                found = {program.name: [] for program in programs}
-                for _ in range(chosen.rounds):
-                    for program in programs:
-                        result = measure(lab, program, lengths, chosen.seconds)
-                        found[program.name].append(result)
-                show(kind, mix, found)
+        for kind, programs in contenders(lab.program, chosen.beside).items():
+            for (mix, lengths), kpps in itertools.product(LENGTHS.items(), chosen.kpps):
+                title = f"{kind}, {mix}" + (f", {kpps} kpps offered" if kpps else "")
+                some = [one for one in programs if re.search(chosen.only, f"{title}, {one.name}")]
+                found = {program.name: [] for program in some}
+                for _, program in itertools.product(range(chosen.rounds), some):
+                    result = measure(lab, program, lengths, kpps * 1000, chosen.seconds)
+                    found[program.name].append(result)
+                if found:
+                    show(title, found)
 
 
-def show(kind, mix, found):
+def show(title, found):
     load = os.getloadavg()[0]
-    print(f"\n{kind}, {mix} (load {load:.1f})\n", flush=True)
+    print(f"\n{title} (load {load:.1f})\n", flush=True)
     print("| program | kpps | min to max | ns/frame | offered kpps | ratio to the first |")
     print("|---|---|---|---|---|---|")
     first = next(iter(found.values()))

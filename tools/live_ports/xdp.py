@@ -7,11 +7,14 @@
 import ctypes
 import json
 import os
+import pwd
+import resource
 import socket
 import struct
+import time
 
 from lab import LIBC
-from live import STATS, WIRE, main, wire
+from live import STATS, WIRE, main, soon, wire
 from talk import Server, query
 
 # The number of bpf(2) on x86-64.
@@ -95,6 +98,24 @@ def case_killed(lab):
     assert query(lab.spaces["lan"], "10.9.0.2"), "after the last start"
     server.close()
     lab.stop(child)
+
+
+def case_user(lab):
+    """Another user gets sockets whatever its limit of locked memory. It cannot open them again."""
+    wire(lab)
+    daemon = pwd.getpwnam("daemon")
+    os.chown(lab.folder.name, daemon.pw_uid, daemon.pw_gid)
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+    child = lab.start("wire.toml", *STATS, "--user", "daemon")
+    server = Server(lab.spaces["wan"])
+    assert soon(lambda: query(lab.spaces["lan"], "10.9.0.2", 0.5)), "traffic"
+    server.close()
+    lab.spaces["machine"].run("ip link del wan")
+    time.sleep(0.3)
+    lab.link("wan")
+    time.sleep(0.5)
+    _, errors = lab.stop(child)
+    assert "interface wan cannot be opened again: not permitted: AF_XDP" in errors, errors
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from xfrm import ANOTHER_KEY, CLEAR, REKEY, RESTART, TWICE, cases, more_cases
 # Payloads: small, near the MTU, and in fragments.
 PING_LENS = (56, 1300, 3000)
 TCP_LEN = "300K"
-# Pings whose answers come in fragments where none may.
+# Pings whose answers would come in forbidden fragments.
 UNANSWERED = 3
 
 
@@ -218,7 +218,7 @@ class Testbed:
         """Nothing but ESP was seen at the near end, and that both ways."""
         esp = "udp4500" if case.encap else "ip50"
         allowed = {esp, "ip17-fragment" if case.encap else "ip50-fragment", "unrouted"}
-        # Whoever can't open what comes may say so.
+        # A receiver that cannot open a packet may send an ICMP error.
         if case.trial == ANOTHER_KEY:
             allowed |= {"ip1", "ip58"}
         for way, kinds in counts["interfaces"]["near"].items():
@@ -228,11 +228,11 @@ class Testbed:
             raise Failed(f"the bridge lost {counts['lost']} frames")
 
     def errors(self):
-        """Counters of the near kernel that tell of packets it refused."""
+        """Counters of packets that the near kernel refused."""
         lines = self.near.run("cat /proc/net/xfrm_stat").splitlines()
         found = dict(line.split() for line in lines if len(line.split()) == 2)
         failed = re.findall(r"stats:\s*replay-window (\d+) replay (\d+) failed (\d+)", self.near.run("ip -s xfrm state"))
-        # What has no policy is not sent; that is no error.
+        # Packets without a policy are not sent; that is no error.
         wrong = {name: value for name, value in found.items() if value != "0" and name != "XfrmOutPolBlock"}
         return wrong, [stats for stats in failed if set(stats) != {"0"}]
 

@@ -37,7 +37,7 @@ class End:
             yield f"ip -{version} route add default via {self.gateway[version]} dev {device} mtu {mtu}"
 
     def routes(self):
-        """What the bridge sends to this end."""
+        """Packets that the bridge sends to this end."""
         for address in [*self.outer.values(), *self.inner.values()]:
             yield f"{address}={self.name},{self.mac}"
 

@@ -166,7 +166,7 @@ def logged_keys(log):
 
 
 def spis(daemon):
-    """SPIs of what the daemon receives and sends."""
+    """SPIs that the daemon receives and sends."""
     found = re.search(r"in\s+([0-9a-f]{8}).*?out\s+([0-9a-f]{8})", daemon.control("--list-sas"), re.S)
     if not found:
         raise Failed(f"no CHILD_SA: {daemon.control('--list-sas')}")

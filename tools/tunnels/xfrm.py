@@ -11,7 +11,7 @@ def secret(length, seed):
 
 
 def transforms():
-    """Names, and for a seed what `ip xfrm state add` is told."""
+    """Names, and the arguments of `ip xfrm state add` for a seed."""
     sha1 = lambda seed: f"auth-trunc 'hmac(sha1)' {secret(20, seed)} 96"
     sha256 = lambda seed: f"auth-trunc 'hmac(sha256)' {secret(32, seed)} 128"
     enc = lambda name, length: lambda seed: f"enc '{name}' {secret(length, seed + 5)}"

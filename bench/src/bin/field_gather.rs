@@ -13,8 +13,8 @@ use warpline_bench::devices::Bench;
 use warpline_bench::seconds;
 use warpline_device::Piece;
 use warpline_packet::{
-    Arena, ArenaLayout, Arrival, Batch, Binding, Field, FieldSet, Headers, HeapMemory, Instant,
-    LaunchRows, LinkType, Place,
+    Arena, ArenaLayout, Arrival, Batch, Binding, Field, FieldPlace, FieldSet, Headers, HeapMemory,
+    Instant, LaunchRows, LinkType,
 };
 
 /// Packets of a batch.
@@ -52,10 +52,10 @@ fn options() -> Result<(String, usize), String> {
 /// Fields of the frame, each with the bytes of its column.
 fn fields() -> Vec<(Field, usize)> {
     let is_there = |field: &Field| match field.place() {
-        Place::Link(_) => *field != Field::VlanTci,
-        Place::Ip { v4, .. } => v4.is_some(),
-        Place::Transport { tcp, .. } => tcp.is_some(),
-        Place::Stretch | Place::Column(_) => false,
+        FieldPlace::Link(_) => *field != Field::VlanTci,
+        FieldPlace::Ip { v4, .. } => v4.is_some(),
+        FieldPlace::Transport { tcp, .. } => tcp.is_some(),
+        FieldPlace::Stretch | FieldPlace::Column(_) => false,
     };
     let width = |field| -> usize {
         let binding = Binding::staged(FieldSet::of(&[field]), 0).unwrap_or(Binding::MIRROR);

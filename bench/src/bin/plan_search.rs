@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use warpline_bench::{median, seconds};
 use warpline_packet::{Field, FieldSet};
-use warpline_sched::{LinkCosts, Mode, PlannedFunction, Problem, Touch, Widths};
+use warpline_sched::{Aim, LinkCosts, Mode, PlannedFunction, Problem, Touch, Widths};
 
 fn problem(count: usize, devices: usize, is_hybrid: bool) -> Problem {
     let ends = FieldSet::of(&[Field::SrcAddr, Field::DstAddr, Field::SrcPort, Field::DstPort]);
@@ -38,6 +38,7 @@ fn problem(count: usize, devices: usize, is_hybrid: bool) -> Problem {
         gathered: FieldSet::FRAME,
         is_recoverable: false,
         fetches_first: false,
+        aim: Aim::TIME,
     }
 }
 

@@ -50,8 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// A lane on the last core that this process may use, and nothing else there if there is another
 /// core.
 fn on_last_core() -> Result<Settings, Box<dyn Error>> {
-    let core =
-        *allowed().last().ok_or("the system doesn't say which cores this process may use")?;
+    let core = *allowed().last().ok_or("cannot read which cores this process may use")?;
     leave(&[core]);
     Ok(Settings { cores: core.to_string().parse()?, ..Settings::default() })
 }

@@ -8,10 +8,10 @@
 use std::io::Read;
 
 use warpline_bench::{median, seconds};
+use warpline_nf::config::unpack::unpack;
 use warpline_nf::{Ports, SourceText};
 use warpline_router::full_table::{routes, to_mrt, to_text};
 use warpline_router::routes::{Routes, Unsupported, read};
-use warpline_router::unpack::unpack;
 use warpline_router::{Fib4, Poptrie, Rule4, Rule6, mrt};
 
 const ROUNDS: usize = 5;

@@ -133,7 +133,7 @@ pub fn print(all: &[Points]) {
         }
     }
     table("Bytes a packet: moved, planned, least", &columns, &rows);
-    println!("\nAll bytes, moved by what the plan has, more than {GOAL}:");
+    println!("\nPlans that move all their bytes more than {GOAL}:");
     if over.is_empty() {
         over.push("none".into());
     }

@@ -154,7 +154,7 @@ pub(super) fn latencies(copies: &Copies, all: &[Points]) -> Result<Vec<Latency>,
         }
     }
     let columns = ["chain", "frame B", "load Mpps", "plan", "p50 us", "p95 us"];
-    table("Latency at half of what per_nf takes", &columns, &rows);
+    table("Latency at half the load of per_nf", &columns, &rows);
     Ok(found)
 }
 

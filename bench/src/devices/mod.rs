@@ -92,7 +92,7 @@ impl Bench {
         );
         if about.shares_host_memory {
             println!(
-                "# the device shares the host's memory and cores: its times say nothing of a GPU"
+                "# the device shares the host's memory and cores: its times do not apply to a GPU"
             );
         }
         println!("{columns}");

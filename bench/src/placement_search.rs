@@ -1,16 +1,16 @@
 //! The time to place a chain, by its length and the number of devices. The goal is 5 ms for 8
 //! functions on 4 devices, the CPU among them.
 //!
-//! `placement_search [ROUNDS]`. Functions are those of `plan_search`, each measured on every device
-//! with four launch sizes.
+//! Functions are those of `plan_search`, each measured on every device with four launch sizes.
 
 use std::hint::black_box;
 
-use warpline_bench::{median, seconds};
 use warpline_packet::{Field, FieldSet};
 use warpline_sched::placement::{ChainDemand, PlacementPolicy, PlacementProblem};
 use warpline_sched::work_profile::{Figures, Measurement, WorkProfile};
-use warpline_sched::{LinkCosts, PlannedFunction, Problem, Touch, Widths};
+use warpline_sched::{Aim, LinkCosts, PlannedFunction, Problem, Touch, Widths};
+
+use crate::{median, seconds};
 
 const NAMES: [&str; 4] = ["firewall", "nat", "ipsec", "nids"];
 const DEVICES: [&str; 4] = ["cpu", "gpu0", "gpu1", "gpu2"];
@@ -51,31 +51,38 @@ fn chain(count: usize, devices: usize) -> ChainDemand {
         gathered: FieldSet::FRAME,
         is_recoverable: false,
         fetches_first: false,
+        aim: Aim::TIME,
     };
     let links = (0..devices).map(|device| device.checked_sub(1)).collect();
     let functions = (0..count).map(|at| at % 4).collect();
-    ChainDemand { functions, plan, links, packets_per_s: 5e6, packet_len: 512 }
+    ChainDemand { functions, plan, links, packets_per_s: 5e6, packet_len: 512, lanes: 4 }
 }
 
-fn main() {
-    let rounds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(50);
-    println!("functions, devices: us for a placement (median of {rounds}), gap in %");
+/// Prints the times.
+pub fn print(rounds: usize) {
+    println!("functions, devices: us for a placement, gap in %, us for launches alone");
     for devices in [2, 4] {
         let profile = profile(devices);
         for count in [2, 4, 8, 16] {
-            let problem = PlacementProblem {
+            let chains = [chain(count, devices)];
+            let mut problem = PlacementProblem {
                 profile: &profile,
-                chains: &[chain(count, devices)],
+                chains: &chains,
                 policy: PlacementPolicy::Throughput,
+                devices: None,
                 delay_ns_max: None,
                 power_w_max: None,
                 lanes_max: 4,
             };
-            let one = || seconds(|| drop(black_box(problem.place()))) * 1e6;
-            let us = median((0..rounds).map(|_| one()).collect());
+            let us = |problem: &PlacementProblem<'_>| {
+                let one = || seconds(|| drop(black_box(problem.place()))) * 1e6;
+                median((0..rounds).map(|_| one()).collect())
+            };
+            let all = us(&problem);
             let gap = problem.place().ok().and_then(|placed| placed.gap);
             let gap = gap.map_or("exact".to_owned(), |gap| format!("{:.0}", gap * 100.0));
-            println!("{count:>3} {devices:>3} {us:>10.1} {gap:>6}");
+            problem.devices = Some(vec![vec![1; count]]);
+            println!("{count:>3} {devices:>3} {all:>10.1} {gap:>6} {:>10.1}", us(&problem));
         }
     }
 }

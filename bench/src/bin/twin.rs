@@ -1,0 +1,49 @@
+//! The simulator beside this machine: 20 chains at 5 loads, each run and simulated.
+//!
+//! `twin`: the program is `warpline` beside this bench (`cargo build --release -p warpline`). The
+//! goal is 90 of 100 pairs with throughput and launches within 10 %, losses within 2 % of the
+//! packets, and the median delay within 25 % or one deadline.
+//!
+//! `twin pauses` compares the pauses of stages at loads around the capacity instead.
+
+use warpline_bench::program::Program;
+use warpline_bench::twin::{CHAINS, Figures, LOADS, Twin};
+use warpline_bench::twin_pauses::report;
+
+fn main() {
+    let program = Program::beside();
+    let twin = Twin::new(&program);
+    if std::env::args().any(|argument| argument == "pauses") {
+        return report(&twin);
+    }
+    println!("real and simulated: kpps, launches a second, losses in %, p50 in us; misses");
+    let (mut good, mut misses) = (0, Vec::new());
+    for chain in CHAINS {
+        let names: Vec<String> = chain.iter().map(|(name, on)| format!("{name} on {on}")).collect();
+        let capacity = twin.capacity(chain);
+        println!("{}: {:.0} kpps at most", names.join(", "), capacity * 1e3);
+        for load in LOADS {
+            let pair = twin.pair(chain, load * capacity);
+            let own = pair.misses();
+            println!(
+                "  {load:.1} {} | {} {}",
+                row(&pair.real),
+                row(&pair.simulated),
+                own.join(", ")
+            );
+            good += u32::from(own.is_empty());
+            misses.extend(own);
+        }
+    }
+    let all = CHAINS.len() * LOADS.len();
+    println!("{good} of {all} pairs agree");
+    for name in ["throughput", "launches", "drops", "p50"] {
+        let count = misses.iter().filter(|own| **own == name).count();
+        println!("  {name} missed {count} times");
+    }
+}
+
+fn row(own: &Figures) -> String {
+    let Figures { mpps, launches, drops, p50_us } = own;
+    format!("{:>8.0} {launches:>7.0} {:>6.2} {p50_us:>8.1}", mpps * 1e3, drops * 100.0)
+}

@@ -1,0 +1,204 @@
+//! Runs beside their simulations: a chain on this machine at a load, and the same chain in virtual
+//! time by this machine's profile.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::program::Program;
+
+/// A chain, by functions and their devices.
+pub type Chain = &'static [(&'static str, &'static str)];
+
+/// The chains.
+pub const CHAINS: [Chain; 20] = [
+    &[("router", "cpu")],
+    &[("firewall", "cpu")],
+    &[("nat", "cpu")],
+    &[("load_balancer", "cpu")],
+    &[("flow_monitor", "cpu")],
+    &[("digest", "cpu")],
+    &[("router", "cpu"), ("firewall", "cpu")],
+    &[("nat", "cpu"), ("router", "cpu"), ("flow_monitor", "cpu")],
+    &[("router", "host")],
+    &[("firewall", "host")],
+    &[("nat", "host")],
+    &[("digest", "host")],
+    &[("router", "opencl:0")],
+    &[("nat", "opencl:0")],
+    &[("digest", "opencl:0")],
+    &[("load_balancer", "opencl:0")],
+    &[("router", "cpu"), ("digest", "host")],
+    &[("router", "cpu"), ("nat", "opencl:0")],
+    &[("nat", "host"), ("router", "cpu"), ("digest", "host")],
+    &[("firewall", "host"), ("router", "host"), ("flow_monitor", "cpu")],
+];
+
+/// Loads, as parts of the simulated capacity, or of the generator's rate if that is less.
+pub const LOADS: [f64; 5] = [0.1, 0.3, 0.6, 0.9, 1.5];
+
+/// Bytes of a frame: a length that the profile has.
+const LEN: u32 = 1024;
+/// Seconds of a run.
+const SECONDS: u32 = 2;
+/// The longest wait for a launch by default, in microseconds.
+const DEADLINE_US: f64 = 100.0;
+
+/// Figures of a run or of its simulation.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// Packets a second that went through.
+    pub mpps: f64,
+    /// Launches on devices.
+    pub launches: f64,
+    /// Packets lost, as a part of those offered.
+    pub drops: f64,
+    /// The median delay.
+    pub p50_us: f64,
+}
+
+/// A run beside its simulation.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// On this machine.
+    pub real: Figures,
+    /// In virtual time, at the load that the run had.
+    pub simulated: Figures,
+}
+
+impl Pair {
+    /// The figures that are too far apart: throughput and launches by 10 %, losses by 2 % of the
+    /// packets, the median delay by 25 % and a deadline.
+    pub fn misses(&self) -> Vec<&'static str> {
+        let Self { real, simulated } = self;
+        let part = |a: f64, b: f64| (b - a).abs() / a.max(f64::MIN_POSITIVE);
+        let delay_us = (simulated.p50_us - real.p50_us).abs();
+        let checks = [
+            ("throughput", part(real.mpps, simulated.mpps) > 0.1),
+            ("launches", part(real.launches, simulated.launches) > 0.1),
+            ("drops", (simulated.drops - real.drops).abs() > 0.02),
+            ("p50", delay_us > (0.25 * real.p50_us).max(DEADLINE_US)),
+        ];
+        checks.into_iter().filter(|(_, is_missed)| *is_missed).map(|(name, _)| name).collect()
+    }
+}
+
+/// The machine with its profile.
+pub struct Twin<'a> {
+    program: &'a Program,
+    /// Packets a second that a chain without functions gets from the generator.
+    generated_mpps: f64,
+}
+
+impl<'a> Twin<'a> {
+    /// Measures the machine, which takes about a minute.
+    ///
+    /// # Panics
+    /// The program fails.
+    pub fn new(program: &'a Program) -> Self {
+        program.write("routes", "0.0.0.0/1 192.0.2.1\n128.0.0.0/1 192.0.2.2\n");
+        let mut rules = String::new();
+        for i in 0..999 {
+            let (high, low, port) = (i / 256, i % 256, i + 1);
+            let _ = writeln!(rules, "drop tcp from 172.16.{high}.{low} to any port {port}");
+        }
+        program.write("rules", &(rules + "accept from any to any\n"));
+        program.write("services", "vip 198.18.255.1 udp 53\n  backend 192.0.2.10\n");
+        program.run(&["profile", "--quick", "--out", "profile.json"]);
+        let mut own = Self { program, generated_mpps: f64::NAN };
+        own.write(&[]);
+        let input = format!("generate:packets=5000000,size={LEN},flows=1000,payload=text");
+        program.run(&["run", "chain.toml", "--input", &input, "--stats", "s.json"]);
+        own.generated_mpps = number(&program.json("s.json")["chains"][0]["rate"]["mpps"]);
+        own
+    }
+
+    /// Mpps that the simulation carries of a chain at most, up to two thirds of the generator's
+    /// rate.
+    pub fn capacity(&self, chain: Chain) -> f64 {
+        self.write(chain);
+        let most = self.simulated(&format!("constant:gbps=1000,size={LEN}"));
+        number(&most["chains"][0]["rate"]["mpps"]).min(self.generated_mpps / 1.5)
+    }
+
+    /// A run at so many packets a second, and its simulation.
+    pub fn pair(&self, chain: Chain, mpps: f64) -> Pair {
+        let (stats, simulated) = self.both(chain, mpps);
+        let real = real(&stats["chains"][0]);
+        let stages: Vec<&str> = device_stages(&stats["chains"][0]);
+        Pair { real, simulated: virtual_figures(&simulated["chains"][0], &stages) }
+    }
+
+    /// The statistics of a run, and the output of its simulation.
+    pub(crate) fn both(&self, chain: Chain, mpps: f64) -> (Value, Value) {
+        self.write(chain);
+        let gbps = mpps * f64::from(LEN) * 8.0 / 1e3;
+        let input = format!(
+            "generate:seconds={SECONDS},size={LEN},flows=1000,payload=text,rate_gbps={gbps:.6},\
+             on_full=drop"
+        );
+        self.program.run(&["run", "chain.toml", "--input", &input, "--stats", "s.json"]);
+        let simulated = self.simulated(&format!("constant:gbps={gbps:.6},size={LEN}"));
+        (self.program.json("s.json"), simulated)
+    }
+
+    fn simulated(&self, load: &str) -> Value {
+        let seconds = SECONDS.to_string();
+        let options = ["--profile", "profile.json", "--load", load, "--seconds", &seconds];
+        self.program.printed(&[&["simulate", "chain.toml"], &options[..], &["--json"]].concat())
+    }
+
+    fn write(&self, chain: Chain) {
+        let names: Vec<String> = chain.iter().map(|(name, _)| format!("{name:?}")).collect();
+        let mut text = format!("[chain]\nlanes = 1\nfunctions = [{}]\n", names.join(", "));
+        for (name, device) in chain {
+            let table = match *name {
+                "router" => "routes = \"routes\"",
+                "firewall" => "rules = \"rules\"\ndefault = \"drop\"\nestablished = true",
+                "nat" => "inside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.0/30\"]",
+                "load_balancer" => "services = \"services\"",
+                _ => "",
+            };
+            let _ = writeln!(text, "[{name}]\ndevice = \"{device}\"\n{table}");
+        }
+        self.program.write("chain.toml", &text);
+    }
+}
+
+fn number(of: &Value) -> f64 {
+    of.as_f64().expect("a number")
+}
+
+fn device_stages(chain: &Value) -> Vec<&str> {
+    let stages = chain["stages"].as_array().into_iter().flatten();
+    stages.filter(|stage| stage["device"] != "cpu").filter_map(|one| one["name"].as_str()).collect()
+}
+
+fn real(chain: &Value) -> Figures {
+    let packets = &chain["packets"];
+    let read = number(&packets["read"]);
+    let lost = number(&packets["overload"]);
+    let seconds = number(&chain["duration"]);
+    Figures {
+        // There is no output, so packets are absorbed.
+        mpps: (read - lost) / 1e6 / seconds,
+        launches: number(&chain["transfers"]["launches"]) / seconds,
+        drops: lost / read,
+        p50_us: number(&chain["latency_us"]["p50"]),
+    }
+}
+
+/// `stages` are those on devices. Launches are counted after a tenth of the time, as rates are.
+fn virtual_figures(chain: &Value, stages: &[&str]) -> Figures {
+    let packets = &chain["packets"];
+    let own = chain["stages"].as_array().into_iter().flatten();
+    let own = own.filter(|stage| stage["name"].as_str().is_some_and(|name| stages.contains(&name)));
+    let launches: f64 = own.map(|stage| number(&stage["launches"])).sum();
+    let lost = number(&packets["held_back"]) + number(&packets["dropped"]);
+    Figures {
+        mpps: number(&chain["rate"]["mpps"]),
+        launches: launches / (0.9 * f64::from(SECONDS)),
+        drops: lost / number(&packets["offered"]),
+        p50_us: number(&chain["latency_us"]["p50"]),
+    }
+}

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""How interfaces are read: several queues, VLAN tags, and rings that follow the MTU.
+
+    receive.py WARPLINE [CASE...]
+"""
+
+import os
+import signal
+import socket
+import time
+
+from lab import Sniffer
+from live import STATS, TAPPED, frames_of, main, replay, soon, wire
+from talk import Server, query, transfer
+
+
+def queues_used(lab, name):
+    """The queues of the machine's interface that received frames by XDP."""
+    counts = lab.spaces["machine"].run(f"ethtool -S {name}").splitlines()
+    pairs = [line.split(":") for line in counts if "_xdp_packets:" in line]
+    return sum("rx_queue" in count and int(number) > 0 for count, number in pairs)
+
+
+def case_queues(lab):
+    """Interfaces with several queues: all are read, packets balance, and a replay agrees."""
+    for name in ("lan", "wan"):
+        lab.spaces["machine"].run(f"ip link del {name}")
+        lab.link(name, queues=4)
+    wire(lab, TAPPED)
+    lan, wan = lab.spaces["lan"], lab.spaces["wan"]
+    child = lab.start("wire.toml", *STATS)
+    sniffers = {name: Sniffer(lab.spaces[name], "eth0") for name in ("lan", "wan")}
+    server, flows, each = Server(wan), 64, 20
+    for flow in range(flows):
+        with lan.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.bind(("", 20_000 + flow))
+            for number in range(each):
+                sender.sendto(number.to_bytes(8, "big"), ("10.9.0.2", 9))
+    assert transfer(lan, "10.9.0.2", 1_000_000), "TCP"
+    assert query(lan, "10.9.0.2"), "UDP"
+    server.close()
+    if lab.kind == "af_xdp":
+        assert queues_used(lab, "lan") > 1, "the flows are on one queue"
+    seen = {name: sniffer.close() for name, sniffer in sniffers.items()}
+    chain, _ = lab.stop(child)
+    assert chain["packets"]["read"] > flows * each, chain["packets"]
+    replay(lab, chain, seen)
+    orders = {}
+    for frame in seen["wan"]:
+        if frame[23] == 17 and frame[36:38] == b"\0\x09":
+            orders.setdefault(frame[34:36], []).append(int.from_bytes(frame[42:50], "big"))
+    assert len(orders) == flows, f"{len(orders)} flows"
+    assert all(order == list(range(each)) for order in orders.values()), "the order of a flow"
+
+
+def case_tags(lab):
+    """VLAN tags arrive, though the kernel removes them from frames. Frames of the machine don't."""
+    ends = 'input = "af_packet:lan"\noutput = "out.pcap"\n'
+    lab.write("tags.toml", f"[chain]\nfunctions = []\n{ends}")
+    child = lab.start("tags.toml", *STATS, sockets=1)
+    addresses = bytes.fromhex("02000000000f020000000010")
+    tags = [b"", b"\x81\x00\x60\x07", b"\x88\xa8\x00\x08\x81\x00\x00\x09"]
+    sent = [addresses + tag + b"\x88\xb5" + os.urandom(60) for tag in tags]
+    for space, interface, frames in (("machine", "lan", sent[:1]), ("lan", "eth0", sent)):
+        with lab.spaces[space].socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+            raw.bind((interface, 0))
+            for frame in frames:
+                raw.send(frame)
+    time.sleep(0.3)
+    lab.stop(child)
+    assert frames_of(lab.path("out.pcap")) == sent
+
+
+def case_replaced(lab):
+    """An interface that has another name now is neither read nor written, and one that has its
+    name is, whether the former is up or down."""
+    wire(lab)
+    lan, wan, machine = lab.spaces["lan"], lab.spaces["wan"], lab.spaces["machine"]
+    child = lab.start("wire.toml", *STATS)
+    server = Server(wan)
+    assert query(lan, "10.9.0.2"), "before"
+    for state in ("up", "down"):
+        far = f"was-{state}"
+        wan.run(f"ip link set eth0 down; ip link set eth0 name {far}; ip link set {far} up")
+        machine.run(f"ip link set wan down; ip link set wan name old; ip link set old {state}")
+        time.sleep(0.5)
+        sniffer = Sniffer(wan, far)
+        assert not query(lan, "10.9.0.2", 0.3), "no interface has the name"
+        server.close()
+        wan.run(f"ip addr flush dev {far}")
+        lab.link("wan")
+        wire(lab)
+        server = Server(wan)
+        assert soon(lambda: query(lan, "10.9.0.2", 0.3)), f"the former interface is {state}"
+        sent = [frame for frame in sniffer.close() if frame[12:14] == b"\x08\0"]
+        assert not sent, "by the former interface"
+        machine.run("ip link del old")
+    server.close()
+    lab.stop(child)
+
+
+def case_mtu(lab):
+    """A ring gets longer slots after the MTU grew. Frames that were cut before are reported with
+    this cause, and no offload."""
+    wire(lab)
+    child = lab.start("wire.toml", *STATS)
+    lan, wan, machine = lab.spaces["lan"], lab.spaces["wan"], lab.spaces["machine"]
+
+    def grow(mtu):
+        machine.run(f"ip link set lan mtu {mtu}; ip link set wan mtu {mtu}")
+        for host in (lan, wan):
+            host.run(f"ip link set eth0 mtu {mtu}")
+
+    def send(length):
+        with lan.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(bytes(length), ("10.9.0.2", 9))
+
+    # The frame is in the ring before the chain sees the MTU.
+    child.send_signal(signal.SIGSTOP)
+    grow(3000)
+    send(2500)
+    child.send_signal(signal.SIGCONT)
+    time.sleep(0.5)
+    sniffer, server = Sniffer(wan, "eth0"), Server(wan)
+    send(2501)
+    grow(9000)
+    assert transfer(lan, "10.9.0.2", 1_000_000), "TCP while the ring is made anew"
+    time.sleep(0.5)
+    send(8900)
+    assert transfer(lan, "10.9.0.2", 1_000_000), "TCP with long frames"
+    server.close()
+    lengths = {len(frame) for frame in sniffer.close()}
+    _, errors = lab.stop(child)
+    assert {2501 + 42, 8900 + 42, 9014} <= lengths and 2542 not in lengths, lengths
+    for part in ("lan: the MTU grew from 1500 to 3000, and 1 frames were cut", "from 3000 to 9000"):
+        assert part in errors, errors
+    assert "tso" not in errors and "start the run again" not in errors, errors
+
+
+if __name__ == "__main__":
+    main(globals())
