@@ -4,7 +4,7 @@
     perf record -a -e sched:sched_switch -o FILE COMMAND
     tools/who_ran.py FILE THREAD
 
-Every time that the thread named THREAD lost its core unasked, until it was given one again, is told by those who had its
+Every time that the thread named THREAD lost its core unasked, until it was given one again, is messages by those who had its
 core then: how often, how long altogether, and how long at a time at most. A time in which the core itself
 stood still is nobody's, and not in the list.
 """

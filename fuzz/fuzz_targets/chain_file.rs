@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use warpline::fuzzing;
-use warpline_fuzz::told::check_told;
+use warpline_fuzz::reported::check_reported;
 
 const FILES: &[(&str, &str)] = &[
     ("rules", "accept tcp to any port 80\naccept established\n"),
@@ -28,9 +28,9 @@ fuzz_target!(|text: &str| {
                 // The shown size includes the arena, which has a bound of its own.
                 assert!(!need.fits() || need.lane() <= 4 * warpline_engine::LANE_LEN_MAX);
                 assert!(!need.to_string().is_empty());
-                check_told(loaded.notes.iter(), text);
+                check_reported(loaded.notes.iter(), text);
             }
         }
-        Err(mistakes) => check_told(mistakes.iter(), text),
+        Err(mistakes) => check_reported(mistakes.iter(), text),
     }
 });

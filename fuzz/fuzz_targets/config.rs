@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use warpline_functions::{FUNCTIONS, definition};
 use warpline_fuzz::functions::try_build;
-use warpline_fuzz::told::check_told;
+use warpline_fuzz::reported::check_reported;
 
 const FILES: &[(&str, &str)] = &[
     ("rules", "accept tcp to any port 80\naccept established\n"),
@@ -36,7 +36,7 @@ fuzz_target!(|text: &str| {
             for mistake in mistakes.iter().filter(|mistake| &*mistake.file == "chain.toml") {
                 assert!(mistake.line >= 1 && mistake.line <= lines + 1);
             }
-            check_told(mistakes.iter(), text);
+            check_reported(mistakes.iter(), text);
         }
     }
 });

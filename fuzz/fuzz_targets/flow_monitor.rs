@@ -61,9 +61,9 @@ fuzz_target!(|data: &[u8]| {
         assert!(least <= first && last <= greatest, "times that no packet had");
     }
     assert_eq!(harness.counter("unreported"), 0);
-    let mut told = 0;
-    report.counters(&mut |name, count| told += if name == "records" { count } else { 0 });
-    assert_eq!(u64::from(totals.records), told);
+    let mut reported = 0;
+    report.counters(&mut |name, count| reported += if name == "records" { count } else { 0 });
+    assert_eq!(u64::from(totals.records), reported);
     assert_eq!(report.tables().len(), 4);
 });
 

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::rules::check_imported;
-use warpline_fuzz::told::check_told;
+use warpline_fuzz::reported::check_reported;
 use warpline_nat::RulePorts;
 use warpline_nf::SourceText;
 use warpline_rule_files::{Interfaces, parse_iptables};
@@ -15,8 +15,8 @@ fuzz_target!(|text: &str| {
         check_imported(&parse_iptables(&source, version, "FORWARD", tracked, &Interfaces::default()), &[version], text);
     }
     let found = warpline_nat::parse_iptables(&source, &RulePorts::default());
-    for told in found.mistakes.iter().chain(found.unsupported.iter()) {
-        assert!(told.line <= text.lines().count().max(1));
+    for reported in found.mistakes.iter().chain(found.unsupported.iter()) {
+        assert!(reported.line <= text.lines().count().max(1));
     }
-    check_told(found.mistakes.iter().chain(found.unsupported.iter()), text);
+    check_reported(found.mistakes.iter().chain(found.unsupported.iter()), text);
 });

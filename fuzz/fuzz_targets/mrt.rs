@@ -15,19 +15,19 @@ fuzz_target!(|bytes: &[u8]| {
     let mut counts = Vec::new();
     for unsupported in [Unsupported::Error, Unsupported::Skip] {
         let Ok(unpacked) = unpack(bytes) else { panic!("it unpacked before") };
-        let mut told = 0;
+        let mut reported = 0;
         let found = mrt::read(unpacked.into_reader(), "dump", unsupported, &mut |mistake| {
             assert!(mistake.line == 0 && mistake.message.starts_with("byte "));
-            told += 1;
+            reported += 1;
         });
-        assert!(is_packed || told <= bytes.len() / 12 + 1);
+        assert!(is_packed || reported <= bytes.len() / 12 + 1);
         for pair in found.routes.windows(2) {
             assert!(pair[0].prefix != pair[1].prefix, "one route a prefix");
         }
         for route in &found.routes {
             assert!(route.hop >= 1 && usize::from(route.hop) <= found.targets.len());
         }
-        counts.push((found.routes.len(), told));
+        counts.push((found.routes.len(), reported));
     }
     assert!(counts[0].0 == counts[1].0 && counts[0].1 >= counts[1].1);
 });

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use warpline_fuzz::told::check_told;
+use warpline_fuzz::reported::check_reported;
 use warpline_nf::SourceText;
 use warpline_rule_files::neighbours::read;
 
@@ -13,7 +13,7 @@ fuzz_target!(|text: &str| {
     let mut mistakes = 0;
     let found = read(&source, &mut |mistake| {
         assert!(mistake.line >= 1 && mistake.line <= lines);
-        check_told([&mistake], text);
+        check_reported([&mistake], text);
         mistakes += 1;
     });
     assert!(mistakes + found.iter().count() <= lines);

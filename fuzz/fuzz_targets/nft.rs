@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::rules::check_imported;
-use warpline_fuzz::told::check_told;
+use warpline_fuzz::reported::check_reported;
 use warpline_nat::RulePorts;
 use warpline_nf::SourceText;
 use warpline_rule_files::{Interfaces, parse_nft};
@@ -16,5 +16,5 @@ fuzz_target!(|text: &str| {
     }
     check_imported(&parse_nft(&source, Some("in"), true, &Interfaces::default()), &[4, 6], text);
     let found = warpline_nat::parse_nft(&source, &RulePorts::default());
-    check_told(found.mistakes.iter().chain(found.unsupported.iter()), text);
+    check_reported(found.mistakes.iter().chain(found.unsupported.iter()), text);
 });

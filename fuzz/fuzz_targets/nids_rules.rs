@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::functions::try_build;
-use warpline_fuzz::told::check_told;
+use warpline_fuzz::reported::check_reported;
 use warpline_nf::{Diagnostics, SourceText};
 use warpline_nids::DEFINITION;
 use warpline_nids_rules::{Configs, Dialect, RuleFile, ThresholdFile, Variables, read};
@@ -21,15 +21,15 @@ fuzz_target!(|bytes: &[u8]| {
         configs.read_classification(&source, &mut mistakes);
         configs.read_reference(&source, &mut mistakes);
         ThresholdFile::read(&source, &variables, &mut mistakes);
-        assert!(mistakes.iter().all(|told| (1..=lines).contains(&told.line)));
-        check_told(mistakes.iter(), text);
+        assert!(mistakes.iter().all(|reported| (1..=lines).contains(&reported.line)));
+        check_reported(mistakes.iter(), text);
     }
     for dialect in [Dialect::Suricata, Dialect::Snort] {
         let set = read(&[RuleFile { name: "rules".into(), bytes, dialect }], &variables, &configs);
         assert!(set.count() <= lines && !set.to_string().is_empty());
-        let told = || set.broken.iter().chain(set.notices.iter());
-        assert!(told().all(|told| (1..=lines).contains(&told.line)));
-        check_told(told(), &String::from_utf8_lossy(bytes));
+        let reported = || set.broken.iter().chain(set.notices.iter());
+        assert!(reported().all(|reported| (1..=lines).contains(&reported.line)));
+        check_reported(reported(), &String::from_utf8_lossy(bytes));
         for rule in &set.rules {
             assert!(rule.about.sid > 0 && !rule.header.src_ports.0.is_empty());
         }
@@ -48,6 +48,6 @@ fn check_refused(text: &str, dialect: Dialect) {
     let table = format!("{key} = 'r'\nflows = 64\nstream_memory_mib = 1\ndatagrams = 64\n");
     match try_build(&DEFINITION, &table, &[("r", text)]).expect("TOML") {
         Ok(_) => panic!("no line is a rule, yet no error"),
-        Err(mistakes) => check_told(mistakes.iter(), text),
+        Err(mistakes) => check_reported(mistakes.iter(), text),
     }
 }

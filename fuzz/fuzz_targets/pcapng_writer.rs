@@ -64,7 +64,7 @@ fuzz_target!(|data: &[u8]| {
     }
     writer.finish().expect("memory takes all");
     let file = kept.0.lock().expect("no thread panics").clone();
-    let told = read(Pieces::whole(&file));
-    assert_eq!((told.error, told.warnings), (None, Vec::new()));
-    assert_eq!(told.packets, expected);
+    let reported = read(Pieces::whole(&file));
+    assert_eq!((reported.error, reported.warnings), (None, Vec::new()));
+    assert_eq!(reported.packets, expected);
 });

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use libfuzzer_sys::fuzz_target;
 use warpline::fuzzing;
-use warpline_fuzz::told::check_told;
+use warpline_fuzz::reported::check_reported;
 use warpline_io::interface::Interface;
 
 /// The text comes after these lines.
@@ -20,9 +20,9 @@ const FILES: &[(&str, &str)] = &[
 
 fuzz_target!(|text: &str| {
     for line in text.lines().take(8) {
-        for told in fuzzing::read_place(line) {
-            assert!(!told.trim().is_empty());
-            assert!(!told.contains(|c: char| c.is_control() && c != '\n' && c != '\t'), "{told:?}");
+        for reported in fuzzing::read_place(line) {
+            assert!(!reported.trim().is_empty());
+            assert!(!reported.contains(|c: char| c.is_control() && c != '\n' && c != '\t'), "{reported:?}");
         }
         if let Ok(interface) = Interface::parse(line) {
             let again = Interface::parse(&interface.to_string());
@@ -38,7 +38,7 @@ fuzz_target!(|text: &str| {
                 assert!((1..=lines).contains(&mistake.line), "{mistake}");
             }
             // The text has no keys, only digits that look like one.
-            check_told(mistakes.iter(), "");
+            check_reported(mistakes.iter(), "");
         }
     }
 });

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::in_prefix;
-use warpline_fuzz::told::check_told;
+use warpline_fuzz::reported::check_reported;
 use warpline_nf::{Ports, SourceText};
 use warpline_router::routes::{Route, Unsupported, read};
 use warpline_router::{Fib4, Poptrie, Rule4, Rule6};
@@ -23,7 +23,7 @@ fuzz_target!(|text: &str| {
     for unsupported in [Unsupported::Error, Unsupported::Skip] {
         let found = read(&source, unsupported, &Ports::default(), &mut |mistake| {
             assert!(mistake.line >= 1 && mistake.line <= lines);
-            check_told([&mistake], text);
+            check_reported([&mistake], text);
         });
         assert!(found.routes.len() <= lines);
         for pair in found.routes.windows(2) {

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::functions::try_build;
-use warpline_fuzz::told::check_told;
+use warpline_fuzz::reported::check_reported;
 use warpline_load_balancer::{DEFINITION, Mode, SERVICES_MAX, ServiceFile, VIPS_MAX};
 use warpline_nf::SourceText;
 
@@ -31,7 +31,7 @@ fn check(file: &ServiceFile, text: &str) {
     for mistake in file.mistakes.iter() {
         assert!(mistake.line >= 1 && mistake.line <= lines);
     }
-    check_told(file.mistakes.iter(), text);
+    check_reported(file.mistakes.iter(), text);
     let mut vips = Vec::new();
     for service in &file.services {
         assert!(service.line <= lines && !service.ports.is_empty());

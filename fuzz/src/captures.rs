@@ -50,7 +50,7 @@ pub type Packet = (Vec<u8>, u64, u32, u16, u16);
 
 /// The output of a reader.
 #[derive(Debug, Default, PartialEq)]
-pub struct Told {
+pub struct Reported {
     /// Packets.
     pub packets: Vec<Packet>,
     /// The error that ended them.
@@ -60,12 +60,12 @@ pub struct Told {
 }
 
 /// Reads a capture and writes it again; checks what holds of every packet and error.
-pub fn read(input: Pieces) -> Told {
-    let mut told = Told::default();
+pub fn read(input: Pieces) -> Reported {
+    let mut reported = Reported::default();
     let total = input.rest.len() as u64;
     let mut reader = match CaptureReader::new(Box::new(input), Some(total)) {
         Ok(reader) => reader,
-        Err(error) => return Told { error: Some(text(&error, total)), ..told },
+        Err(error) => return Reported { error: Some(text(&error, total)), ..reported },
     };
     let mut pcap = PcapWriter::from_writer(Box::new(io::sink()));
     let pcapng = PcapngWriter::from_writer(Box::new(io::sink()));
@@ -80,26 +80,26 @@ pub fn read(input: Pieces) -> Told {
                 pcapng.send(&frame).expect("pcapng takes every frame");
                 let nanos = frame.timestamp.as_nanos();
                 let bytes = frame.bytes.to_vec();
-                told.packets.push((bytes, nanos, frame.wire_len, frame.link.0, frame.interface));
+                reported.packets.push((bytes, nanos, frame.wire_len, frame.link.0, frame.interface));
             }
             Ok(Next::Idle(_)) => {}
             Ok(Next::End) => break,
             Err(error) => {
-                told.error = Some(text(&error, total));
+                reported.error = Some(text(&error, total));
                 break;
             }
         }
         let progress = reader.progress().expect("the length is known");
         assert!((0.0..=1.0).contains(&progress));
-        if told.packets.len() >= PACKETS_MAX {
+        if reported.packets.len() >= PACKETS_MAX {
             break;
         }
     }
-    told.warnings = reader.warnings();
-    if told.packets.len() < PACKETS_MAX {
+    reported.warnings = reader.warnings();
+    if reported.packets.len() < PACKETS_MAX {
         assert!(matches!(reader.next(), Ok(Next::End)), "nothing comes after the end");
     }
-    told
+    reported
 }
 
 fn text(error: &SourceError, total: u64) -> String {

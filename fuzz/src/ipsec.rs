@@ -9,7 +9,7 @@ use warpline_nf::{Diagnostics, Resources, Section, SourceText};
 use warpline_verify::Harness;
 
 use crate::functions::try_build;
-use crate::told::check_told;
+use crate::reported::check_reported;
 
 /// Reads files with these texts as a chain does, and checks them.
 pub fn read(sas: &str, policies: &str, keys: &str) {
@@ -23,20 +23,20 @@ pub fn read(sas: &str, policies: &str, keys: &str) {
     let mut section = Section::new(vec![layer], "ipsec", folder, &mut mistakes);
     let database = files::read(&mut section, &mut resources);
     assert_eq!(database.is_none(), !mistakes.is_empty(), "nothing is refused without a word");
-    for (told, own) in mistakes.iter().map(|own| (own.to_string(), own)) {
+    for (reported, own) in mistakes.iter().map(|own| (own.to_string(), own)) {
         let text = match &*own.file {
             "sas" => sas,
             "policies" => policies,
             _ => &source.text,
         };
-        assert!(!told.is_empty() && own.line <= text.split('\n').count());
+        assert!(!reported.is_empty() && own.line <= text.split('\n').count());
     }
     let texts = format!("{sas}\n{policies}");
-    check_told(mistakes.iter().chain(resources.notices().iter()), &texts);
-    check_told(resources.remarks().iter(), &texts);
-    let told = format!("{mistakes}\n{}\n{database:?}", resources.notices());
+    check_reported(mistakes.iter().chain(resources.notices().iter()), &texts);
+    check_reported(resources.remarks().iter(), &texts);
+    let reported = format!("{mistakes}\n{}\n{database:?}", resources.notices());
     for key in keys_of(sas) {
-        assert!(!told.contains(key), "a key is shown: {told}");
+        assert!(!reported.contains(key), "a key is shown: {reported}");
     }
     if let Some(database) = database {
         check(&database);

@@ -10,7 +10,7 @@ pub mod rules;
 pub mod seeds;
 pub mod sensors;
 mod texts;
-pub mod told;
+pub mod reported;
 
 use std::net::IpAddr;
 

@@ -11,7 +11,7 @@ use warpline_rule_files::{Action, Imported, Rule, RuleFile, Side};
 use warpline_tables::classifier::SearchKey;
 
 use crate::in_prefix;
-use crate::told::check_told;
+use crate::reported::check_reported;
 
 /// What must hold of a file of rules; a small set is built and asked about its own bounds, which a
 /// look at every rule answers too.
@@ -20,7 +20,7 @@ pub fn check_rules(file: &RuleFile, text: &str) {
     for mistake in file.mistakes.iter().chain(file.unsupported.iter()) {
         assert!(mistake.line >= 1 && mistake.line <= lines);
     }
-    check_told(file.mistakes.iter().chain(file.unsupported.iter()), text);
+    check_reported(file.mistakes.iter().chain(file.unsupported.iter()), text);
     assert!(file.rules.len() + file.mistakes.count() + file.unsupported.count() <= lines + 1);
     if file.rules.is_empty() || file.rules.len() > 24 {
         return;
@@ -99,8 +99,8 @@ fn check_v4(set: &RuleSet, rules: &[Rule], key: Key) {
 
 /// What must hold of rules that were made from another firewall's.
 pub fn check_imported(found: &Imported, versions: &[u8], text: &str) {
-    let told = found.mistakes.iter().chain(found.unsupported.iter()).chain(found.notices.iter());
-    check_told(told, text);
+    let reported = found.mistakes.iter().chain(found.unsupported.iter()).chain(found.notices.iter());
+    check_reported(reported, text);
     assert!(found.rules.is_empty() || found.mistakes.is_empty());
     assert!(found.rules.iter().all(|rule| versions.contains(&rule.region.version())));
     if found.rules.len() > 64 {

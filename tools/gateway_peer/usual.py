@@ -21,12 +21,12 @@ def web(t):
     c, s = c + 1, s + 1
     yield [t.tcp_out("tcp ack", port, (c, s), ACK)]
     for _ in range(rng.randint(0, 4)):
-        asked, told = t.data(), t.data(1, 1400)
+        asked, messages = t.data(), t.data(1, 1400)
         question = t.tcp_out("tcp data out", port, (c, s), PSH | ACK, asked)
         yield [question, question] if rng.random() < 0.05 else [question]
         c += len(asked)
-        yield [t.tcp_back("tcp data in", port, (s, c), PSH | ACK, told)]
-        s += len(told)
+        yield [t.tcp_back("tcp data in", port, (s, c), PSH | ACK, messages)]
+        s += len(messages)
         yield [t.tcp_out("tcp ack", port, (c, s), ACK)]
     yield from rng.choice((fin, fin_back, reset, reset_back, silence))(t, port, c, s)
 

@@ -403,8 +403,8 @@ def case_moves(lab):
 
     def place(function, device):
         command = [lab.program, "ctl", "place", function, device, "--socket", "ctl.sock"]
-        told = subprocess.run(command, cwd=lab.folder.name, capture_output=True, text=True)
-        assert told.returncode == 0, told.stderr
+        messages = subprocess.run(command, cwd=lab.folder.name, capture_output=True, text=True)
+        assert messages.returncode == 0, messages.stderr
         done.append(function)
 
     def move():
@@ -434,16 +434,16 @@ def case_refusals(lab):
     """Interfaces that can't be opened are named with their place in the chain file."""
     wire(lab)
     lab.write("bad.toml", WIRE.replace("af_packet:wan", "af_packet:wam"))
-    told = lab.refused("bad.toml", "--stats", "kept.json")
-    assert "bad.toml:16:10" in told and "no such interface" in told, told
+    messages = lab.refused("bad.toml", "--stats", "kept.json")
+    assert "bad.toml:16:10" in messages and "no such interface" in messages, messages
     assert not os.path.exists(lab.path("kept.json")), "a refused run touches no file"
     lab.write("twice.toml", WIRE.replace("af_packet:wan", "af_packet:lan"))
-    told = lab.refused("twice.toml")
-    assert "twice.toml:16:10" in told and "af_packet:lan" in told, told
-    told = lab.refused("wire.toml", prefix=("setpriv", "--bounding-set=-net_raw"))
-    assert "wire.toml:11:10" in told and "CAP_NET_RAW" in told, told
-    told = lab.refused("wire.toml", "--set", "port.lan.device=af_packet:")
-    assert "1 to 15 bytes" in told, told
+    messages = lab.refused("twice.toml")
+    assert "twice.toml:16:10" in messages and "af_packet:lan" in messages, messages
+    messages = lab.refused("wire.toml", prefix=("setpriv", "--bounding-set=-net_raw"))
+    assert "wire.toml:11:10" in messages and "CAP_NET_RAW" in messages, messages
+    messages = lab.refused("wire.toml", "--set", "port.lan.device=af_packet:")
+    assert "1 to 15 bytes" in messages, messages
 
 
 def main(names):

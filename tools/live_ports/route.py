@@ -463,20 +463,20 @@ def case_refusals(program):
         machine = lab.spaces["machine"]
         for setting, family in zip(FORWARDING, ("IPv4", "IPv6")):
             machine.run(f"echo 1 >/proc/sys/{setting}")
-            told = lab.refused("router.toml", "--stats", "kept.json")
-            assert "router.toml:13:10" in told and family in told and "sysctl -w" in told, told
-            command = told.split("`")[1]
+            messages = lab.refused("router.toml", "--stats", "kept.json")
+            assert "router.toml:13:10" in messages and family in messages and "sysctl -w" in messages, messages
+            command = messages.split("`")[1]
             machine.run(command)
             machine.run(f"echo 0 >/proc/sys/{setting}")
-        told = lab.refused("router.toml", prefix=("setpriv", "--bounding-set=-net_admin"))
-        assert "router.toml:13:10" in told and "CAP_NET_ADMIN" in told, told
-        told = lab.refused("router.toml", prefix=("setpriv", "--bounding-set=-net_raw"))
-        assert "CAP_NET_RAW" in told, told
+        messages = lab.refused("router.toml", prefix=("setpriv", "--bounding-set=-net_admin"))
+        assert "router.toml:13:10" in messages and "CAP_NET_ADMIN" in messages, messages
+        messages = lab.refused("router.toml", prefix=("setpriv", "--bounding-set=-net_raw"))
+        assert "CAP_NET_RAW" in messages, messages
         assert not os.path.exists(lab.path("kept.json")), "a refused run touches no file"
         machine.run("ip link add other type veth; ip link set dev other up")
         machine.run("ip addr add 192.0.2.1/24 dev other")
-        told = lab.refused("router.toml")
-        assert "kernel:" in told and "`other` is no port" in told and "skip" in told, told
+        messages = lab.refused("router.toml")
+        assert "kernel:" in messages and "`other` is no port" in messages and "skip" in messages, messages
 
 
 def main():

@@ -56,8 +56,8 @@ def case_user(lab):
     server = Server(lab.spaces["wan"])
     assert soon(lambda: query(lan, "10.9.0.2", 0.3)), "an interface that returns"
     lab.write("wire.rules", "drop from any to any\n")
-    told = ctl(lab, "reload")
-    assert "firewall" in told, told
+    messages = ctl(lab, "reload")
+    assert "firewall" in messages, messages
     assert not query(lan, "10.9.0.2", 0.3), "the new rules hold"
     os.rename(lab.path("alerts.json"), lab.path("alerts.1"))
     child.send_signal(signal.SIGUSR1)
@@ -67,11 +67,11 @@ def case_user(lab):
     child = lab.start("wire.toml", *STATS, "--set", "process.system_call_filter=false")
     assert filters_of(status_of(child.pid)) == filters_of(status_of("self"))
     lab.stop(child)
-    told = lab.refused("wire.toml", "--user", "no-such-user")
-    assert "no-such-user" in told and "useradd" in told, told
+    messages = lab.refused("wire.toml", "--user", "no-such-user")
+    assert "no-such-user" in messages and "useradd" in messages, messages
     without = ("setpriv", "--bounding-set=-setuid")
-    told = lab.refused("wire.toml", "--user", "daemon", prefix=without)
-    assert "CAP_SETUID" in told, told
+    messages = lab.refused("wire.toml", "--user", "daemon", prefix=without)
+    assert "CAP_SETUID" in messages, messages
 
 
 def ctl(lab, request):

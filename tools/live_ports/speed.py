@@ -82,9 +82,9 @@ def warpline_count(lab, _):
 
 
 def number(pattern):
-    def count(_, told):
-        found = re.findall(pattern, told)
-        assert found, told[-2000:]
+    def count(_, messages):
+        found = re.findall(pattern, messages)
+        assert found, messages[-2000:]
         return int(found[-1])
 
     return count
@@ -123,8 +123,8 @@ def contenders(program, beside):
         command = ["suricata", "-c", "suricata.yaml", "--af-packet", "-S", "/dev/null"]
         command += ["--runmode", "workers", "-l", ".", "-k", "none"]
 
-        def processed(_, told):
-            packets, drops = re.findall(r"packets: (\d+), drops: (\d+)", told)[-1]
+        def processed(_, messages):
+            packets, drops = re.findall(r"packets: (\d+), drops: (\d+)", messages)[-1]
             return int(packets) - int(drops)
 
         captures.append(Contender("Suricata workers", command, [SURICATA], processed))
@@ -136,14 +136,14 @@ def measure(lab, contender, lengths, rate, seconds):
     for text in contender.files:
         lab.write("suricata.yaml" if text.startswith("%") else "chain.toml", text)
     command = [*lab.spaces["machine"].enter(), *contender.command]
-    with open(lab.path("told"), "w+", encoding="utf-8") as told:
+    with open(lab.path("messages"), "w+", encoding="utf-8") as messages:
         child = subprocess.Popen(
-            command, cwd=lab.folder.name, stdin=subprocess.PIPE, stdout=told, stderr=told
+            command, cwd=lab.folder.name, stdin=subprocess.PIPE, stdout=messages, stderr=messages
         )
         lab.children.append(child)
         time.sleep(4)
-        told.seek(0)
-        assert child.poll() is None, told.read()
+        messages.seek(0)
+        assert child.poll() is None, messages.read()
         before, used = received(lab.spaces["wan"], "eth0"), cpu_seconds(child.pid)
         sender = [*lab.spaces["lan"].enter(), lab.path("sender"), "eth0"]
         words = map(str, (seconds, rate, *lengths))
@@ -153,8 +153,8 @@ def measure(lab, contender, lengths, rate, seconds):
         count = received(lab.spaces["wan"], "eth0") - before
         child.send_signal(contender.stop)
         child.wait(timeout=30)
-        told.seek(0)
-        text = told.read()
+        messages.seek(0)
+        text = messages.read()
     if contender.count:
         count = contender.count(lab, text)
     assert count > 0, text[-2000:]

@@ -55,9 +55,9 @@ def case_programs(lab):
 
     def refused(text, at, *expected, prefix=()):
         lab.write("bad.toml", text)
-        told = lab.refused("bad.toml", prefix=prefix)
+        messages = lab.refused("bad.toml", prefix=prefix)
         for part in (f"bad.toml:{at}", *expected):
-            assert part in told, (part, told)
+            assert part in messages, (part, messages)
         assert not attached(lab), attached(lab)
 
     refused(f'{WIRE}mode = "fast"\n', "17:8", "`mode` must be", "zerocopy")
@@ -76,8 +76,8 @@ def case_programs(lab):
     machine.run("ip link set wan mtu 1500")
     link = attach(machine, "wan")
     lab.write("bad.toml", WIRE)
-    told = lab.refused("bad.toml")
-    assert "bad.toml:16:10" in told and "ip link set dev wan xdp off" in told, told
+    messages = lab.refused("bad.toml")
+    assert "bad.toml:16:10" in messages and "ip link set dev wan xdp off" in messages, messages
     assert attached(lab) == ["wan"], attached(lab)
     os.close(link)
 
@@ -88,8 +88,8 @@ def case_killed(lab):
     for _ in range(2):
         child = lab.start("wire.toml", *STATS)
         assert sorted(attached(lab)) == ["lan", "wan"], attached(lab)
-        told = lab.refused("wire.toml")
-        assert "wire.toml:11:10" in told and "has queue 0" in told, told
+        messages = lab.refused("wire.toml")
+        assert "wire.toml:11:10" in messages and "has queue 0" in messages, messages
         child.kill()
         child.communicate()
         assert not attached(lab), attached(lab)

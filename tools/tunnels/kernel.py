@@ -4,7 +4,7 @@
     kernel.py WARPLINE [--far warpline|kernel] [--all] [--only TEXT]
 
 For each case both kernels get the same `ip xfrm` commands. With `--far warpline` the far one only prints what it was
-told, by `ip xfrm state` and `ip xfrm policy`: these are Warpline's files, and Warpline stands at its place before a
+messages, by `ip xfrm state` and `ip xfrm policy`: these are Warpline's files, and Warpline stands at its place before a
 host. With `--far kernel` it is the other end itself and Warpline only passes packets on: that proves the testbed.
 """
 

@@ -56,14 +56,14 @@ def reload(bridge, folder):
     before = len(reloads(folder))
     bridge.send_signal(signal.SIGHUP)
     for _ in range(200):
-        told = reloads(folder)[before:]
-        if told:
+        messages = reloads(folder)[before:]
+        if messages:
             break
         time.sleep(0.05)
     else:
         raise Failed("Warpline did not reload")
-    if not told[0].endswith("in place"):
-        raise Failed(" ".join(told))
+    if not messages[0].endswith("in place"):
+        raise Failed(" ".join(messages))
 
 
 def reloads(folder):

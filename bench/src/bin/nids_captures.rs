@@ -70,7 +70,7 @@ fn compare(rivals: &[Box<dyn Rival>], folder: &Path, rules: &Path, traffic: &Tra
             "{:32} {gbps:6.3} Gb/s, {kpps:6.0} kpps, {:5.2} of the faster Suricata; load {load:5.2} s{}",
             rival.name(),
             base / time,
-            runs[0].told
+            runs[0].alerts_text
         );
     }
 }
@@ -88,7 +88,7 @@ struct Run {
     seconds: f64,
     /// Of all else.
     load: f64,
-    told: String,
+    alerts_text: String,
 }
 
 struct Warpline {
@@ -126,13 +126,13 @@ impl Rival for Warpline {
         let packets = chain["packets"]["read"].as_f64().unwrap_or(f64::NAN);
         let count =
             |name: &str| chain["functions"][0]["counters"][name].as_f64().unwrap_or(f64::NAN);
-        let told = format!(
+        let alerts_text = format!(
             "; a packet: rules asked {:.2}, candidates {:.2}; alerts {}",
             count("rules_asked") / packets,
             count("candidates") / packets,
             count("alerts")
         );
-        Ok(Run { seconds, load: total - seconds, told })
+        Ok(Run { seconds, load: total - seconds, alerts_text })
     }
 }
 
@@ -197,8 +197,8 @@ impl Rival for Suricata {
         let elapsed = text.split("time elapsed ").nth(1).and_then(|rest| rest.split('s').next());
         let seconds: f64 = elapsed.and_then(|text| text.parse().ok()).ok_or("it tells no time")?;
         let alerts = text.split("Alerts: ").nth(1).and_then(|rest| rest.split_whitespace().next());
-        let told = alerts.map_or(String::new(), |alerts| format!("; alerts {alerts}"));
-        Ok(Run { seconds, load: total - seconds, told })
+        let alerts_text = alerts.map_or(String::new(), |alerts| format!("; alerts {alerts}"));
+        Ok(Run { seconds, load: total - seconds, alerts_text })
     }
 }
 

@@ -12,7 +12,7 @@ pub type Both = [f64; 2];
 
 /// Bytes that a plan expects to copy.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told {
+pub struct Reported {
     /// Of frames.
     pub frames: Both,
     /// Of the table of packets.
@@ -29,9 +29,9 @@ pub struct Bytes {
     /// By function, what was copied to the device for it.
     pub by_function: Vec<f64>,
     /// The rule's own plan.
-    pub plan: Told,
+    pub plan: Reported,
     /// The plan with the fewest bytes, both ways together.
-    pub least: Told,
+    pub least: Reported,
 }
 
 impl Bytes {
@@ -46,14 +46,15 @@ impl Bytes {
         let problem = planned(deployment, options).problem;
         let mut by_bytes = problem.clone();
         by_bytes.links.fill(BYTES_ALONE);
-        let told =
-            |problem: &Problem, mode| Told::of(&problem.plan(mode).expect("links of all devices"));
+        let reported = |problem: &Problem, mode| {
+            Reported::of(&problem.plan(mode).expect("links of all devices"))
+        };
         Self {
             frames,
             tables: [0, 1].map(|way| all[way] - frames[way]),
             by_function: transfers.iter().map(|own| each(own.to_device_bytes)).collect(),
-            plan: told(&problem, deployment.plan().mode),
-            least: told(&by_bytes, Mode::Adaptive),
+            plan: reported(&problem, deployment.plan().mode),
+            least: reported(&by_bytes, Mode::Adaptive),
         }
     }
 
@@ -76,7 +77,7 @@ const BYTES_ALONE: LinkCosts = LinkCosts {
     traffic: 1.0,
 };
 
-impl Told {
+impl Reported {
     /// All of it.
     pub fn all(&self) -> Both {
         [0, 1].map(|way| self.frames[way] + self.tables[way])

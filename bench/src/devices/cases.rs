@@ -244,9 +244,9 @@ fn rules() -> String {
 /// A rule for each literal: what begins the payload of one packet in [`TOLD_EVERY`], then any.
 fn sensor() -> String {
     let rule = |number: u32| {
-        let told = number * TOLD_EVERY;
-        let literal = match told < PACKETS {
-            true => frame(told, 45)[42..].iter().map(|byte| format!("{byte:02x}")).collect(),
+        let reported = number * TOLD_EVERY;
+        let literal = match reported < PACKETS {
+            true => frame(reported, 45)[42..].iter().map(|byte| format!("{byte:02x}")).collect(),
             false => hex(number, 3),
         };
         let sid = 1 + number;

@@ -194,8 +194,10 @@ fn check(reports: &[Report]) -> Result<(), Failure> {
     for report in reports {
         let part = &report.part;
         assert!(part.packets.balanced(), "{:?}", part.packets);
-        if let Some(told) = part.warnings.iter().find(|told| told.contains("on the CPU")) {
-            return Err(Failure::Work(told.clone()));
+        if let Some(reported) =
+            part.warnings.iter().find(|reported| reported.contains("on the CPU"))
+        {
+            return Err(Failure::Work(reported.clone()));
         }
         assert_eq!((part.packets.dropped, part.packets.malformed), (0, 0), "of those sent");
     }

@@ -53,7 +53,7 @@ impl SourceText {
     ) -> Diagnostic {
         let at = floor_char(text, at);
         let len = len.clamp(1, (text.len() - at).max(1));
-        let mut told = Diagnostic {
+        let mut reported = Diagnostic {
             file: Arc::clone(&self.name),
             line,
             column: 1 + text[..at].chars().count(),
@@ -66,9 +66,9 @@ impl SourceText {
             is_cleared: self.is_cleared,
         };
         if secret::is_in(text) {
-            told.hide();
+            reported.hide();
         }
-        told
+        reported
     }
 
     /// A mistake of the file as a whole.
@@ -242,7 +242,7 @@ impl Diagnostics {
 
     /// Adds those of `other`, and counts what it only counted.
     pub fn extend(&mut self, other: &Self) {
-        other.iter().for_each(|told| self.push(told.clone()));
+        other.iter().for_each(|reported| self.push(reported.clone()));
         self.more += other.more;
     }
 
@@ -310,15 +310,15 @@ mod tests {
     fn tells_place_line_and_what_is_allowed() {
         let source = SourceText::new("a.rules", "first\nsecönd bad\n");
         let at = source.text.find("bad").unwrap();
-        let told = source.mistake(at..at + 3, "unknown word").help("one of: good").to_string();
+        let reported = source.mistake(at..at + 3, "unknown word").help("one of: good").to_string();
         assert_eq!(
-            told,
+            reported,
             "a.rules:2:8: unknown word\n    2 | secönd bad\n      |        ^^^\n      = one of: good"
         );
     }
 
     #[test]
-    fn any_span_of_any_text_can_be_told() {
+    fn any_span_of_any_text_can_be_reported() {
         for text in ["", "\n", "ä", "x\ty\0z\n\n", &"long ".repeat(1000)] {
             let source = SourceText::new("f", text);
             for start in 0..text.len().min(40) + 3 {
@@ -333,9 +333,9 @@ mod tests {
     #[test]
     fn a_message_has_one_line() {
         let source = SourceText::new("f\n", "x\n");
-        let told = source.mistake(0..1, "a\nerror: b\u{1b}").help("c\r\nd").to_string();
+        let reported = source.mistake(0..1, "a\nerror: b\u{1b}").help("c\r\nd").to_string();
         assert_eq!(
-            told,
+            reported,
             "f\\u000a:1:1: a\\u000aerror: b\\u001b\n    1 | x\n      | ^\n      = c\\u000d\\u000ad"
         );
         assert_eq!(Diagnostic::bare("a\nb").to_string(), "a\\u000ab");

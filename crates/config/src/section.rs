@@ -403,10 +403,10 @@ impl<'a> Section<'a> {
             return None;
         }
         if name == "-" {
-            let told = format!(
+            let reported = format!(
                 "`{key}` must be the name of a file; standard output is for --output and --alerts"
             );
-            self.mistake(key, told);
+            self.mistake(key, reported);
             return None;
         }
         Some(match self.folder {
@@ -525,14 +525,14 @@ mod tests {
 
     #[test]
     fn outputs_lie_beside_the_chain_file() {
-        let told = with("a = \"out.csv\"\nb = \"\"\n", |section| {
+        let reported = with("a = \"out.csv\"\nb = \"\"\n", |section| {
             assert_eq!(section.output("a"), Some(PathBuf::from("./out.csv")));
             assert_eq!(section.output("b"), None);
             assert_eq!(section.output("c"), None);
             section.folder = Folder::Bundled(&[]);
             assert_eq!(section.output("a"), Some(PathBuf::from("out.csv")));
         });
-        assert_eq!(told, ["2:5 `b` is empty: it must be the name of a file"]);
+        assert_eq!(reported, ["2:5 `b` is empty: it must be the name of a file"]);
     }
 
     #[test]
@@ -543,18 +543,21 @@ mod tests {
             .unwrap();
         std::fs::write(folder.join("b"), b"\x1f\x8bno").unwrap();
         let names = ["a", "b"].map(|name| folder.join(name).display().to_string());
-        let told = with(&format!("a = {:?}\nb = {:?}\n", names[0], names), |section| {
+        let reported = with(&format!("a = {:?}\nb = {:?}\n", names[0], names), |section| {
             assert_eq!(&*section.file("a").unwrap().text, "one\n");
             assert_eq!(section.files_bytes("b").len(), 1);
         });
         std::fs::remove_dir_all(&folder).unwrap();
-        assert!(matches!(&told[..], [one] if one.contains("b\": can't be unpacked: ")), "{told:?}");
+        assert!(
+            matches!(&reported[..], [one] if one.contains("b\": can't be unpacked: ")),
+            "{reported:?}"
+        );
     }
 
     #[test]
     fn every_mistake_is_found_and_placed() {
         let text = "a = 70000\nb = \"no\"\nc = [\"10.0.0.0\", \"10.0.0.1/8\", 3]\nd = 1\nx = 1\n";
-        let told = with(text, |section| {
+        let reported = with(text, |section| {
             assert_eq!(section.integer("a", 1..=65535, 7), 7);
             assert!(section.boolean("b", true));
             assert_eq!(section.parsed_list::<Ipv4Addr>("c").len(), 1);
@@ -565,7 +568,7 @@ mod tests {
             section.refuse_unknown(&["a", "b", "c", "d"].map(key));
         });
         assert_eq!(
-            told,
+            reported,
             [
                 "1:1 [nat] needs `rules`: it has nothing to do",
                 "1:5 `a` must be a whole number from 1 to 65535, found 70000",
@@ -580,13 +583,13 @@ mod tests {
 
     #[test]
     fn mistakes_in_entries_of_tables_are_placed() {
-        let told = with("[t]\na = \"x\"\nb = \"y\"\n", |section| {
+        let reported = with("[t]\na = \"x\"\nb = \"y\"\n", |section| {
             for name in ["b", "c"] {
                 let mistake = section.mistake_in("t", name, "wrong");
                 section.note(mistake);
             }
         });
-        assert_eq!(told, ["3:5 wrong", "0:0 wrong"]);
+        assert_eq!(reported, ["3:5 wrong", "0:0 wrong"]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         name: String,
         work: impl FnOnce() -> Ended + Send + 'scope,
     ) -> Result<(), StartError> {
-        let (tell, told) = sync_channel(1);
+        let (tell, reported) = sync_channel(1);
         let begin = move || {
             let placed = core.map_or(Ok(()), |(lane, core)| take_core(lane, core));
             let goes_on = placed.is_ok();
@@ -76,7 +76,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
             goes_on.then(work)
         };
         let started = thread::Builder::new().name(name).spawn_scoped(self.scope, begin);
-        let placed = || told.recv().unwrap_or(Err(StartError::Thread));
+        let placed = || reported.recv().unwrap_or(Err(StartError::Thread));
         let worker = started.map_err(|_| StartError::Thread);
         match worker.and_then(|worker| placed().map(|()| worker)) {
             Ok(worker) => self.workers.push(worker),

@@ -298,7 +298,9 @@ mod tests {
         assert!(Successor::new(&old, planned(Mode::Local, copies)).is_ok());
         for other in [planned(Mode::PerNf, copies), planned(Mode::Local, kernels)] {
             let refused = Successor::new(&old, other).err();
-            assert!(refused.is_some_and(|told| told.iter().any(|one| one.contains("[plan]"))));
+            assert!(
+                refused.is_some_and(|reported| reported.iter().any(|one| one.contains("[plan]")))
+            );
         }
         let mut of_more_lanes = planned(Mode::Local, copies);
         of_more_lanes.set_plan(PlanOptions { lanes: 4, ..old.plan() });

@@ -1,7 +1,7 @@
 //! How fast a capture is read, against plain reads of the same file into a buffer as large.
 //!
 //! `cargo bench -p warpline-io --bench capture -- [MEGABYTES] [FRAME_BYTES]` writes a capture of
-//! that size (1000 MB of 1500-byte frames unless told) to the temporary directory, reads it in
+//! that size (1000 MB of 1500-byte frames by default) to the temporary directory, reads it in
 //! alternating rounds, and removes it. The file should fit in the page cache.
 
 #![allow(clippy::print_stdout)]

@@ -13,5 +13,5 @@ pub trait Sampler: Send {
     fn decide(&mut self);
 
     /// A warning for the operator.
-    fn told(&self) -> Option<String>;
+    fn reported(&self) -> Option<String>;
 }

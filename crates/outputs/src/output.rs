@@ -88,7 +88,7 @@ struct News {
     /// When the last one was lost.
     since: Option<Instant>,
     /// When losses were reported last.
-    told: Option<Instant>,
+    reported_at: Option<Instant>,
     /// Whether an end of the losses is to be reported.
     is_losing: bool,
 }
@@ -181,9 +181,9 @@ impl Output {
         let mut news = lock(&self.news);
         if mem::replace(&mut news.lost, lost) != lost {
             news.since = Some(now);
-            let is_due = news.told.is_none_or(|told| now - told >= TELL_EVERY);
+            let is_due = news.reported_at.is_none_or(|at| now - at >= TELL_EVERY);
             if !news.is_losing && is_due {
-                (news.is_losing, news.told) = (true, Some(now));
+                (news.is_losing, news.reported_at) = (true, Some(now));
                 let why = lock(&self.tally.failure).clone();
                 let why = why.unwrap_or_else(|| "its reader is too slow".into());
                 tell(format!("{name} loses records: {why}"));

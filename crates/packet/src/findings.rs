@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_found_and_no_room_is_told() {
+    fn stored_values_are_found_and_a_full_table_is_reported() {
         let mut findings = Findings::with_capacity(6);
         let (none, first) = (findings.keep(&[]), findings.keep(&[7, 8, 9]));
         let (no_room, last) = (findings.keep(&[1, 2]), findings.keep(&[5]));

@@ -149,8 +149,8 @@ mod tests {
         }
         assert!(!notes.push(note(1, 8, b"")), "no head is left");
         notes.sort();
-        let told: Vec<_> = notes.iter().map(|n| (n.ingress, n.function, n.bytes)).collect();
-        assert_eq!(told, [(3, 1, &b"fghi"[..]), (7, 0, b"de"), (7, 1, b"abc")]);
+        let reported: Vec<_> = notes.iter().map(|n| (n.ingress, n.function, n.bytes)).collect();
+        assert_eq!(reported, [(3, 1, &b"fghi"[..]), (7, 0, b"de"), (7, 1, b"abc")]);
         // As shards make them: counted out, and the same as sorted.
         let mut counted = Notes::with_capacity(100, 1000);
         let mut compared = Notes::with_capacity(100, 1000);

@@ -111,7 +111,7 @@ fn unpacked(packed: &[u8], rows: usize, at: usize) -> Vec<(&'static str, u64)> {
     ]
 }
 
-fn told(batch: &Batch, row: usize) -> Vec<(&'static str, u64)> {
+fn reported(batch: &Batch, row: usize) -> Vec<(&'static str, u64)> {
     let (table, headers) = (&batch.table, batch.headers(row));
     vec![
         ("room", table.room(row).start as u64),
@@ -167,7 +167,7 @@ proptest! {
             let len = packer.finish(rows.rows(), &mut to);
             prop_assert_eq!(len, 8 * rows.rows() + 32 * seen.len());
             for (at, &row) in forwarded.iter().enumerate() {
-                prop_assert_eq!(unpacked(&to[..len], rows.rows(), at), told(&batch, row));
+                prop_assert_eq!(unpacked(&to[..len], rows.rows(), at), reported(&batch, row));
             }
         }
     }

@@ -85,8 +85,8 @@ impl Reader<'_> {
         {
             let (printed, key) =
                 if says_v6 { ("ip6tables-save", "rules_v6") } else { ("iptables-save", "rules") };
-            let told = format!("was printed by {printed}: `{key}` names such files");
-            self.found.mistakes.push(self.source.whole(told));
+            let message = format!("was printed by {printed}: `{key}` names such files");
+            self.found.mistakes.push(self.source.whole(message));
         }
         for table in &file.tables {
             self.other_table(table);
@@ -97,8 +97,8 @@ impl Reader<'_> {
         };
         let base = table.find(chain).and_then(|n| Some((n, table.chains[n].policy?)));
         let Some((base, policy)) = base else {
-            let told = format!("has no base chain `{chain}` in its table `filter`");
-            self.found.mistakes.push(self.source.whole(told));
+            let message = format!("has no base chain `{chain}` in its table `filter`");
+            self.found.mistakes.push(self.source.whole(message));
             return;
         };
         let policy = if policy == "ACCEPT" { Action::Accept } else { Action::Drop };
@@ -119,8 +119,8 @@ impl Reader<'_> {
             Err(unfit) => {
                 let number = unfit.place as usize;
                 let line = self.source.text.lines().nth(number.wrapping_sub(1)).unwrap_or("");
-                let told = self.source.in_line(number, line, 0, line.len(), unfit.why);
-                self.found.mistakes.push(told);
+                let message = self.source.in_line(number, line, 0, line.len(), unfit.why);
+                self.found.mistakes.push(message);
             }
         }
     }
@@ -145,12 +145,12 @@ impl Reader<'_> {
                     && table.find(target.text).is_none()
             };
             let what = Word::new(rule.line.trim(), 0);
-            let told = format!("a rule of the table `{}`", table.name);
+            let subject = format!("a rule of the table `{}`", table.name);
             let is_lone = target.is_none() && !words.iter().any(|word| may_jump(*word));
             if is_lone || target.filter(passes).is_some() {
-                self.unsupported(rule, what.unsupported(told).help(LEFT_OUT));
+                self.unsupported(rule, what.unsupported(subject).help(LEFT_OUT));
             } else {
-                self.mistake(rule, what.unsupported(told));
+                self.mistake(rule, what.unsupported(subject));
             }
         }
     }
@@ -178,8 +178,8 @@ impl Reader<'_> {
                     self.unsupported(rule, first.and_more(more));
                 }
                 if let Some(trouble) = read.notice {
-                    let told = trouble.told(self.source, rule.number, rule.line);
-                    self.found.notices.push(told);
+                    let diagnostic = trouble.diagnostic(self.source, rule.number, rule.line);
+                    self.found.notices.push(diagnostic);
                 }
             }
             Err(trouble) => self.mistake(rule, trouble),
@@ -187,11 +187,11 @@ impl Reader<'_> {
     }
 
     fn mistake(&mut self, rule: &SavedRule<'_>, trouble: Trouble) {
-        self.found.mistakes.push(trouble.told(self.source, rule.number, rule.line));
+        self.found.mistakes.push(trouble.diagnostic(self.source, rule.number, rule.line));
     }
 
     fn unsupported(&mut self, rule: &SavedRule<'_>, trouble: Trouble) {
-        self.found.unsupported.push(trouble.told(self.source, rule.number, rule.line));
+        self.found.unsupported.push(trouble.diagnostic(self.source, rule.number, rule.line));
     }
 
     fn read(&mut self, rule: &SavedRule<'_>, table: &SavedTable<'_>) -> Result<Read, Trouble> {

@@ -38,14 +38,14 @@ pub fn parse(source: &SourceText) -> Result<Value, Diagnostic> {
         return Err(source.whole(format!("is larger than {} MiB", NFT_LEN_MAX >> 20)));
     }
     if let Some((number, line)) = listing(&source.text) {
-        let told = "is the output of `nft list ruleset`; write that of `nft -j list ruleset`";
-        return Err(source.in_line(number, line, 0, line.len(), told));
+        let reported = "is the output of `nft list ruleset`; write that of `nft -j list ruleset`";
+        return Err(source.in_line(number, line, 0, line.len(), reported));
     }
     let document: Value = serde_json::from_str(&source.text).map_err(|error| {
         let text = source.text.lines().nth(error.line().wrapping_sub(1)).unwrap_or("");
-        let told = error.to_string();
-        let told = told.split(" at line ").next().unwrap_or_default();
-        source.in_line(error.line().max(1), text, error.column().saturating_sub(1), 1, told)
+        let reported = error.to_string();
+        let reported = reported.split(" at line ").next().unwrap_or_default();
+        source.in_line(error.line().max(1), text, error.column().saturating_sub(1), 1, reported)
     })?;
     if document.get("nftables").is_none_or(|objects| !objects.is_array()) {
         return Err(source.whole("has no list `nftables`, as `nft -j list ruleset` prints it"));
@@ -142,14 +142,14 @@ impl<'a, 'f> Reader<'a, 'f> {
             let chain = reader.numbers.get(&name(rule, "chain"));
             match chain.and_then(|&chain| reader.saved.get_mut(chain)) {
                 _ if count >= RULES_MAX => {
-                    let told = format!("more than {RULES_MAX} rules");
-                    reader.found.mistakes.push(source.whole(told));
+                    let reported = format!("more than {RULES_MAX} rules");
+                    reader.found.mistakes.push(source.whole(reported));
                     break;
                 }
                 Some(chain) => chain.rules.push(rule),
                 None => {
-                    let told = format!("{}: unknown chain", place(rule, None));
-                    reader.found.mistakes.push(source.whole(told));
+                    let reported = format!("{}: unknown chain", place(rule, None));
+                    reader.found.mistakes.push(source.whole(reported));
                 }
             }
         }
@@ -157,8 +157,8 @@ impl<'a, 'f> Reader<'a, 'f> {
         reader
     }
 
-    fn mistake(&mut self, told: String) {
-        self.found.mistakes.push(self.source.whole(told));
+    fn mistake(&mut self, reported: String) {
+        self.found.mistakes.push(self.source.whole(reported));
     }
 
     fn read(mut self, chain: Option<&str>) {
@@ -210,7 +210,8 @@ impl<'a, 'f> Reader<'a, 'f> {
         let mut all = self.saved.iter().enumerate().filter(|(_, chain)| fits(chain));
         let (first, second) = (all.next()?.0, all.next().map(|(saved, _)| saved));
         if let Some(second) = second {
-            let [first, second] = [first, second].map(|saved| chain_told(self.saved[saved].name));
+            let [first, second] =
+                [first, second].map(|saved| chain_reported(self.saved[saved].name));
             self.mistake(format!(
                 "two base chains for IPv{version}, which is not supported: {first} and {second}"
             ));
@@ -234,9 +235,9 @@ impl<'a, 'f> Reader<'a, 'f> {
                         || is_jumping(rule) && self.drops_behind(chain.name)
                 });
             if met && drops && !bases.contains(&Some(saved)) {
-                let told = chain_told(chain.name);
+                let reported = chain_reported(chain.name);
                 self.mistake(format!(
-                    "not supported: {told}, of hook {own}, also filters this hook"
+                    "not supported: {reported}, of hook {own}, also filters this hook"
                 ));
             }
         }
@@ -280,8 +281,8 @@ impl<'a, 'f> Reader<'a, 'f> {
             }
         };
         for (number, what) in read.silent {
-            let told = format!("{}: `{what}` does nothing here", place(rule, Some(number)));
-            self.found.notices.push(self.source.whole(told));
+            let reported = format!("{}: `{what}` does nothing here", place(rule, Some(number)));
+            self.found.notices.push(self.source.whole(reported));
         }
         let thens = read.outcomes.iter().map(|outcome| self.then(outcome.verdict, family, table));
         let thens: Result<Vec<Then>, Fault> = thens.collect();
@@ -296,14 +297,14 @@ impl<'a, 'f> Reader<'a, 'f> {
         let more = read.unsupported.len().saturating_sub(1);
         if let Some((number, what)) = read.unsupported.into_iter().next() {
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-            let told = format!("{}: not supported: {what}{more}", place(rule, Some(number)));
+            let reported = format!("{}: not supported: {what}{more}", place(rule, Some(number)));
             if thens.iter().any(leads) {
-                self.mistake(format!("{told}, in a rule that leads to another chain"));
+                self.mistake(format!("{reported}, in a rule that leads to another chain"));
             } else {
                 let widened = thens.contains(&Then::Decide(Action::Drop));
                 let iptables = [super::iptables::LEFT_OUT, super::iptables::WIDENED];
                 let help = iptables[usize::from(widened)];
-                self.found.unsupported.push(self.source.whole(told).help(help));
+                self.found.unsupported.push(self.source.whole(reported).help(help));
             }
             let accepts = thens.contains(&Then::Decide(Action::Accept));
             self.found.accepts_left_out += usize::from(accepts);
@@ -357,14 +358,14 @@ fn has_verdict(value: &Value, verdicts: &[&str]) -> bool {
     }
 }
 
-fn chain_told((family, table, name): Name<'_>) -> String {
+fn chain_reported((family, table, name): Name<'_>) -> String {
     format!("`{} {} {}`", short(family), short(table), short(name))
 }
 
 /// Where a rule is, and which of its statements.
 fn place(rule: &Value, statement: Option<usize>) -> String {
     let handle = rule.get("handle").and_then(Value::as_u64).unwrap_or(0);
-    let place = format!("{} rule handle {handle}", chain_told(name(rule, "chain")));
+    let place = format!("{} rule handle {handle}", chain_reported(name(rule, "chain")));
     match statement {
         Some(number) => format!("{place}, statement {number}"),
         None => place,

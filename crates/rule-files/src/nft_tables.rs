@@ -31,8 +31,8 @@ impl<'a> Dormant<'a> {
                     flag if IN_FORCE.contains(&flag) => {}
                     flag => {
                         let (table, flag) = (short(name.1), short(flag));
-                        let told = format!("table `{} {table}`: unknown flag `{flag}`", name.0);
-                        note(source.whole(told).help(HELP));
+                        let reported = format!("table `{} {table}`: unknown flag `{flag}`", name.0);
+                        note(source.whole(reported).help(HELP));
                     }
                 }
             }

@@ -202,14 +202,14 @@ fn atom(value: &Value, kind: ValueKind) -> Result<(u128, u128), Fault> {
     }
     let name = value.as_str().and_then(|name| named(name, kind));
     let number = name.ok_or_else(|| match value {
-        Value::String(name) => Fault::wrong(format!("`{}` is not {}", short(name), told(kind))),
-        Value::Number(_) => Fault::wrong(format!("a number that is not {}", told(kind))),
-        _ => Fault::unsupported(format!("this form of {}", told(kind))),
+        Value::String(name) => Fault::wrong(format!("`{}` is not {}", short(name), reported(kind))),
+        Value::Number(_) => Fault::wrong(format!("a number that is not {}", reported(kind))),
+        _ => Fault::unsupported(format!("this form of {}", reported(kind))),
     })?;
     Ok((number.into(), number.into()))
 }
 
-fn told(kind: ValueKind) -> &'static str {
+fn reported(kind: ValueKind) -> &'static str {
     match kind {
         ValueKind::Address(4) => "an IPv4 address",
         ValueKind::Address(_) => "an IPv6 address",
@@ -237,7 +237,7 @@ fn address(value: &Value, version: u8) -> Result<(u128, u128), Fault> {
     let own = parsed.filter(|address| address.is_ipv4() == (version == 4));
     let len = len.and_then(|len| u8::try_from(len).ok());
     let prefix = own.zip(len).and_then(|(address, len)| Prefix::new(address, len));
-    let wrong = || Fault::wrong(format!("not {}", told(ValueKind::Address(version))));
+    let wrong = || Fault::wrong(format!("not {}", reported(ValueKind::Address(version))));
     let set = addresses(&[prefix.ok_or_else(wrong)?], version);
     set.ranges().first().copied().ok_or_else(wrong)
 }

@@ -131,8 +131,8 @@ impl RuleFile {
                 continue;
             }
             if count == RULES_MAX {
-                let told = format!("more than {RULES_MAX} rules");
-                file.mistakes.push(source.in_line(number, text, 0, text.len(), told));
+                let message = format!("more than {RULES_MAX} rules");
+                file.mistakes.push(source.in_line(number, text, 0, text.len(), message));
                 break;
             }
             count += 1;
@@ -140,10 +140,10 @@ impl RuleFile {
             match fill(&mut cursor, &mut draft) {
                 Ok(()) => file.rules.push(draft.rule),
                 Err(trouble) if trouble.unsupported => {
-                    file.unsupported.push(trouble.told(source, number, text));
+                    file.unsupported.push(trouble.diagnostic(source, number, text));
                     file.widen(draft);
                 }
-                Err(trouble) => file.mistakes.push(trouble.told(source, number, text)),
+                Err(trouble) => file.mistakes.push(trouble.diagnostic(source, number, text)),
             }
         }
         file

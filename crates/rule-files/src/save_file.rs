@@ -81,7 +81,7 @@ pub fn parse(source: &SourceText) -> SaveFile<'_> {
     for (number, line) in (1..).zip(source.text.lines()) {
         (last_number, last) = (number, line);
         if let Err(trouble) = reader.line(number, line) {
-            reader.file.mistakes.push(trouble.told(source, number, line));
+            reader.file.mistakes.push(trouble.diagnostic(source, number, line));
         }
         if reader.rules > RULES_MAX {
             break;
@@ -89,8 +89,8 @@ pub fn parse(source: &SourceText) -> SaveFile<'_> {
     }
     if reader.open && reader.rules <= RULES_MAX {
         let end = Word::new("", last.len());
-        let told = end.wrong("the file ends before the table's `COMMIT`");
-        reader.file.mistakes.push(told.told(source, last_number, last));
+        let reported = end.wrong("the file ends before the table's `COMMIT`");
+        reader.file.mistakes.push(reported.diagnostic(source, last_number, last));
     }
     reader.file
 }

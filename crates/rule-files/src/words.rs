@@ -89,11 +89,11 @@ impl Trouble {
     }
 
     /// The mistake in line `number`, which reads `text`.
-    pub fn told(self, source: &SourceText, number: usize, text: &str) -> Diagnostic {
-        let told = source.in_line(number, text, self.at, self.len, self.message);
+    pub fn diagnostic(self, source: &SourceText, number: usize, text: &str) -> Diagnostic {
+        let messages = source.in_line(number, text, self.at, self.len, self.message);
         match self.help {
-            Some(help) => told.help(help),
-            None => told,
+            Some(help) => messages.help(help),
+            None => messages,
         }
     }
 }

@@ -183,8 +183,8 @@ mod tests {
             ("bursts:gbps=1", "no load \"bursts\""),
             ("constant:gbps=1,on_full=maybe", "wait or drop"),
         ] {
-            let told = Load::parse(text).expect_err(text);
-            assert!(told.contains(why), "{text}: {told}");
+            let reported = Load::parse(text).expect_err(text);
+            assert!(reported.contains(why), "{text}: {reported}");
         }
     }
 }

@@ -310,11 +310,11 @@ mod tests {
         for (from, to, why) in cases {
             let text = SOUND.replacen(from, to, 1);
             assert_ne!(text, SOUND, "{from}");
-            let told = WorkFile::parse(&text).expect_err(why).to_string();
-            assert!(told.contains(why), "{to}: {told}");
+            let reported = WorkFile::parse(&text).expect_err(why).to_string();
+            assert!(reported.contains(why), "{to}: {reported}");
         }
-        let told = WorkFile::parse("{\n\"schema\": 1,,}").expect_err("not JSON").to_string();
-        assert!(told.starts_with("line 2, column 13"), "{told}");
+        let reported = WorkFile::parse("{\n\"schema\": 1,,}").expect_err("not JSON").to_string();
+        assert!(reported.starts_with("line 2, column 13"), "{reported}");
     }
 
     #[test]

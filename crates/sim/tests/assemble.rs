@@ -361,8 +361,8 @@ fn missing_functions_and_devices_are_named() {
         ("ipsec", Some("cpu"), "no function \"ipsec\"; it has: nat, nids"),
         ("nat", Some("tpu"), "nat: the profile has no device \"tpu\"; it has: cpu, gpu"),
     ] {
-        let told = asked(&file, vec![function(name, device)], "constant:gbps=1").assemble();
-        assert!(told.as_ref().is_err_and(|told| told.contains(why)), "{told:?}");
+        let reported = asked(&file, vec![function(name, device)], "constant:gbps=1").assemble();
+        assert!(reported.as_ref().is_err_and(|reported| reported.contains(why)), "{reported:?}");
     }
 }
 

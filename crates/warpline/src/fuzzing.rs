@@ -59,13 +59,13 @@ fn interfaces(loaded: &Loaded) -> Vec<Interface> {
 pub fn read_place(text: &str) -> Vec<String> {
     let input = Input::parse(text, Path::new("")).err().unwrap_or_default();
     let output = Output::parse(text, Path::new("")).err();
-    input.into_iter().chain(output).map(|told| shown(&told).into_owned()).collect()
+    input.into_iter().chain(output).map(|reported| shown(&reported).into_owned()).collect()
 }
 
 /// The answers of the control socket to a client that sends `request` and closes its side, with
 /// `chains` that have not started. Reloads and moves are refused.
 pub fn ask(chains: &[Chain], request: &[u8]) -> Vec<u8> {
     let deployments = chains.iter().map(|chain| Arc::clone(&chain.deployment));
-    let told = (Registry::default(), Arc::default());
-    answers(&Arc::new(Live::new(deployments, Arc::default(), told, Arc::default())), request)
+    let reported = (Registry::default(), Arc::default());
+    answers(&Arc::new(Live::new(deployments, Arc::default(), reported, Arc::default())), request)
 }

@@ -81,7 +81,7 @@ pub(crate) enum Failure {
     /// The same, by places in files, under a heading.
     Mistakes { heading: String, list: Diagnostics },
     /// An exit status whose reason is printed already.
-    Told(u8),
+    Reported(u8),
     /// A signal of this number ended the run, which failed in nothing: exit status 128 and the
     /// number.
     Signal(u8),
@@ -102,7 +102,7 @@ impl Failure {
             Self::Mistakes { heading, list } if heading.is_empty() => list.to_string(),
             Self::Mistakes { heading, list } => format!("{heading}\n{list}"),
             Self::Signal(_) => "a signal ended it".into(),
-            Self::Told(_) => String::new(),
+            Self::Reported(_) => String::new(),
         }
     }
 
@@ -111,7 +111,7 @@ impl Failure {
         match self {
             Self::Run(_) => 1,
             Self::Usage(_) | Self::Mistakes { .. } => 2,
-            Self::Told(status) => *status,
+            Self::Reported(status) => *status,
             Self::Signal(number) => 128 + number,
         }
     }
@@ -177,7 +177,7 @@ pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
 pub(crate) fn exit_status(outcome: Result<(), Failure>) -> u8 {
     match outcome {
         Ok(()) => 0,
-        Err(failure @ (Failure::Signal(_) | Failure::Told(_))) => failure.status(),
+        Err(failure @ (Failure::Signal(_) | Failure::Reported(_))) => failure.status(),
         Err(failure) => fail(failure.status(), &failure.why()),
     }
 }

@@ -418,8 +418,8 @@ mod tests {
                 "`measurements[1]`: `launch_packets` is missing or not",
             ),
         ] {
-            let told = MachineProfile::parse(&text, false).unwrap_err();
-            assert!(told.contains(why), "{told}");
+            let reported = MachineProfile::parse(&text, false).unwrap_err();
+            assert!(reported.contains(why), "{reported}");
         }
     }
 
@@ -427,8 +427,8 @@ mod tests {
     fn a_profile_of_another_machine_needs_leave() {
         let mut all = profile().to_value();
         all["cpu"] = json!("none such");
-        let told = MachineProfile::parse(&all.to_string(), false).unwrap_err();
-        assert!(told.contains("measured on another machine"), "{told}");
+        let reported = MachineProfile::parse(&all.to_string(), false).unwrap_err();
+        assert!(reported.contains("measured on another machine"), "{reported}");
         assert!(MachineProfile::parse(&all.to_string(), true).is_ok());
     }
 

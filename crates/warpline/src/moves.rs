@@ -94,7 +94,7 @@ pub(crate) fn serve(
     tell: &impl Fn(&str),
 ) {
     for (asked, answer) in live.take_moves() {
-        let is_told = !matches!(asked, Move::Proposed(_));
+        let is_reported = !matches!(asked, Move::Proposed(_));
         let before: Vec<_> = live.chains().iter().map(|chain| chain.deployment()).collect();
         let result = match asked {
             _ if !live.tenancy().shared.is_empty() => {
@@ -119,8 +119,8 @@ pub(crate) fn serve(
             live.moved_in_part();
         }
         match &result {
-            _ if !is_told => {}
-            Ok(told) => tell(&format!("moved: {told}\n")),
+            _ if !is_reported => {}
+            Ok(reported) => tell(&format!("moved: {reported}\n")),
             Err(why) => tell(&format!("not moved: {why}\n")),
         }
         // It may have given up.
@@ -197,8 +197,8 @@ fn carry_out(
         let new = old.on_sites(sites);
         ready.push(Ready::build(running, old, new)?);
     }
-    let told = carry_out_all(ready, done)?;
-    Ok(told.into_iter().flatten().collect::<Vec<_>>().join("; "))
+    let reported = carry_out_all(ready, done)?;
+    Ok(reported.into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 /// Places the functions with `device = "auto"` by another policy. The chain file is read again for
@@ -225,12 +225,12 @@ fn follow(
         ready.push(following(running, new)?);
         lines.push(placement::lines(new));
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for ((running, news), lines) in chains.iter().zip(carry_out_all(ready, done)?).zip(lines) {
         let news = news.unwrap_or_else(|| format!("{} moves nothing", running.live.name));
-        told.push(format!("{news}\n{}", lines.trim_end()));
+        reported.push(format!("{news}\n{}", lines.trim_end()));
     }
-    Ok(format!("policy {policy}: {}", told.join("; ")).trim_end().to_owned())
+    Ok(format!("policy {policy}: {}", reported.join("; ")).trim_end().to_owned())
 }
 
 /// The move of a chain to the devices of `new`.

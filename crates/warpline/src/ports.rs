@@ -197,14 +197,14 @@ impl Input {
         match opened {
             Ok(source) => Ok(Box::new(source)),
             Err(error) => {
-                let why = format!("{}: {}", self.name(), told(&error));
+                let why = format!("{}: {}", self.name(), reported(&error));
                 Err(NotOpened { why, path: self.path().map(Path::to_owned) })
             }
         }
     }
 
     fn not_opened(&self, error: &interface::NotOpened) -> NotOpened {
-        let (name, why) = (self.name(), interface_told(error));
+        let (name, why) = (self.name(), interface_reported(error));
         NotOpened { why: format!("{name}: {why}"), path: Some(name.into()) }
     }
 
@@ -294,14 +294,14 @@ fn parse_pace(text: &str) -> Result<f64, String> {
     if is_pace { Ok(factor) } else { Err(BadPace(factor).to_string()) }
 }
 
-fn interface_told(error: &interface::NotOpened) -> String {
+fn interface_reported(error: &interface::NotOpened) -> String {
     match error {
         interface::NotOpened::Io(error) => plain(error),
         other => other.to_string(),
     }
 }
 
-fn told(error: &SourceError) -> String {
+fn reported(error: &SourceError) -> String {
     match error {
         SourceError::Io(error) => plain(error),
         other => other.to_string(),
@@ -352,8 +352,8 @@ impl Output {
     /// Opens the interface that it is, if it is one.
     pub(crate) fn open_interface(&self) -> Result<Option<Box<dyn Sink>>, String> {
         let Self::Interface(interface) = self else { return Ok(None) };
-        let told = |why| format!("output {interface}: {}", interface_told(&why));
-        interface.sink().map(Some).map_err(told)
+        let reported = |why| format!("output {interface}: {}", interface_reported(&why));
+        interface.sink().map(Some).map_err(reported)
     }
 
     /// The sink, which writes to `file` or `interface`. Interfaces are called as `names` has them.

@@ -194,12 +194,12 @@ mod tests {
     fn a_profile_of_another_machine_is_refused_by_device() {
         let Some(here) = device_keys::description("host") else { return };
         assert_eq!(of_json(&profile("1e10", &here.name)).map(|all| all.links.len()), Ok(2));
-        let told = of_json(&profile("1e10", "another processor")).unwrap_err();
-        assert!(told.contains("another machine: host is \"another processor\""), "{told}");
+        let reported = of_json(&profile("1e10", "another processor")).unwrap_err();
+        assert!(reported.contains("another machine: host is \"another processor\""), "{reported}");
     }
 
     #[test]
-    fn what_is_no_profile_is_told() {
+    fn files_that_are_no_profiles_are_refused() {
         let name = device_keys::description("host").map(|here| here.name.clone());
         let name = name.unwrap_or_else(|| "none".into());
         for (json, why) in [
@@ -218,8 +218,8 @@ mod tests {
             (profile("1e-300", &name), "rates must be 1 to 10^15"),
             (profile("\"fast\"", &name), "`to_device_bytes_per_s` is missing or not a number"),
         ] {
-            let told = of_json(&json).unwrap_err();
-            assert!(told.contains(why), "{json}: {told}");
+            let reported = of_json(&json).unwrap_err();
+            assert!(reported.contains(why), "{json}: {reported}");
         }
     }
 }

@@ -135,7 +135,7 @@ fn reload(
     };
     let terms = placement::terms(&loaded.iter().collect::<Vec<_>>());
     let successors = succeed(live, chains, loaded).map_err(|why| why + &line)?;
-    let (mut changed, mut told) = (Vec::new(), String::new());
+    let (mut changed, mut messages) = (Vec::new(), String::new());
     for (running, Next { successor, left_out, placed, speeds, autos }) in
         chains.iter_mut().zip(successors)
     {
@@ -149,7 +149,7 @@ fn reload(
         changed.extend(successor.changed().iter().map(|name| format!("[{name}]")));
         let listed = &left_out.listed;
         if !listed.is_empty() {
-            told += &format!("\nreload: skipped, {} in all:\n{listed}", listed.count());
+            messages += &format!("\nreload: skipped, {} in all:\n{listed}", listed.count());
         }
         running.left_out = left_out;
     }
@@ -158,7 +158,7 @@ fn reload(
     }
     let text = match changed.is_empty() {
         true => "nothing changed".into(),
-        false => format!("{} in place{told}", changed.join(", ")),
+        false => format!("{} in place{messages}", changed.join(", ")),
     };
     Ok(Reloaded { text: text + &line, restart })
 }

@@ -284,8 +284,8 @@ fn table_of(table: &Table) -> String {
         Cell::Text(text) => (text.clone(), false),
     };
     let row = |row: &&Vec<Cell>| row.iter().zip(&table.columns).map(cell).collect();
-    let told = busiest(table);
-    let rows: Vec<Vec<(String, bool)>> = told.iter().map(row).collect();
+    let reported = busiest(table);
+    let rows: Vec<Vec<(String, bool)>> = reported.iter().map(row).collect();
     let width = |column: usize| {
         let cells = rows.iter().chain([&head]).filter_map(|row| row.get(column));
         cells.map(|(text, _)| text.chars().count()).max().unwrap_or(0)
@@ -303,7 +303,7 @@ fn table_of(table: &Table) -> String {
         text += line.trim_end();
         text += "\n";
     }
-    let more = table.rows.len() - told.len();
+    let more = table.rows.len() - reported.len();
     if more > 0 {
         text += &format!("      and {} more\n", grouped(more as u64));
     }
@@ -379,16 +379,16 @@ mod tests {
         let row = |name: &str, n| vec![Cell::Text(name.into()), Cell::Number(n)];
         let rows = vec![row("10.0.0.1", 1234), row("10.0.0.20", 5)];
         let table = Table { name: "top_hosts", columns: vec!["host", "bytes"], rows };
-        let told =
+        let reported =
             "    top_hosts\n      host      bytes\n      10.0.0.1  1,234\n      10.0.0.20     5\n";
-        assert_eq!(table_of(&table), told);
+        assert_eq!(table_of(&table), reported);
         let rows = vec![vec![Cell::Number(8080), Cell::Number(8080)]];
         let table = Table { name: "ports", columns: vec!["src_port", "bytes"], rows };
         assert_eq!(table_of(&table), "    ports\n      src_port bytes\n          8080 8,080\n");
     }
 
     #[test]
-    fn of_a_long_table_the_busiest_rows_are_told() {
+    fn the_busiest_rows_of_a_long_table_are_shown() {
         let row = |n: u64| vec![Cell::Text(format!("sa{n}")), Cell::Number(n * 7 % 1000)];
         let rows: Vec<Vec<Cell>> = (0..1000).map(row).collect();
         let busy = rows.iter().filter(|row| matches!(row[1], Cell::Number(980..)));

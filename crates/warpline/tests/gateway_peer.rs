@@ -37,7 +37,8 @@ fn the_kernels_gateway_does_the_same() {
         let mut command = Command::new("python3");
         command.args(["-B", TOOL, env!("CARGO_BIN_EXE_warpline"), "--packets", "4000"]);
         let output = command.args(["--lanes", lanes, "--seed", seed]).output().expect("a process");
-        let [told, errors] = [&output.stdout, &output.stderr].map(|t| String::from_utf8_lossy(t));
-        assert!(output.status.success(), "{told}\n{errors}");
+        let [reported, errors] =
+            [&output.stdout, &output.stderr].map(|t| String::from_utf8_lossy(t));
+        assert!(output.status.success(), "{reported}\n{errors}");
     }
 }

@@ -66,8 +66,8 @@ fn check_with(tool: &str, case: &str) {
     let mut command = Command::new("python3");
     command.args(["-B", tool, env!("CARGO_BIN_EXE_warpline"), case]);
     let output = command.output().expect("a process");
-    let [told, errors] = [&output.stdout, &output.stderr].map(|t| String::from_utf8_lossy(t));
-    assert!(output.status.success(), "{told}\n{errors}");
+    let [reported, errors] = [&output.stdout, &output.stderr].map(|t| String::from_utf8_lossy(t));
+    assert!(output.status.success(), "{reported}\n{errors}");
 }
 
 #[test]

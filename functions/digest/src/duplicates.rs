@@ -179,7 +179,7 @@ impl Duplicates {
         Self { seen: Some(Seen::new(entries)), top: Top::default(), rows }
     }
 
-    pub(super) fn told(rows: usize) -> Self {
+    pub(super) fn reported(rows: usize) -> Self {
         Self { seen: None, top: Top::default(), rows }
     }
 }

@@ -171,7 +171,7 @@ impl Function for Digest {
     fn report(&self, _: &Outputs) -> Result<Option<Box<dyn Report>>, String> {
         Ok(Some(Box::new(match self.on_duplicate {
             OnDuplicate::Count => Duplicates::counting(self.entries, self.top),
-            OnDuplicate::Tag(_) | OnDuplicate::Drop => Duplicates::told(self.top),
+            OnDuplicate::Tag(_) | OnDuplicate::Drop => Duplicates::reported(self.top),
         })))
     }
 }

@@ -306,13 +306,13 @@ fn the_table_has_as_many_rows_as_are_asked_for() {
 }
 
 #[test]
-fn mistakes_are_told() {
-    let told = |table: &str| -> Vec<String> {
+fn mistakes_are_reported() {
+    let reported = |table: &str| -> Vec<String> {
         let Err(mistakes) = try_build(&DEFINITION, table, Path::new(".")) else {
             panic!("{table}")
         };
         mistakes.iter().map(|mistake| mistake.message.clone()).collect()
     };
-    assert_eq!(told("tag_dscp = 3"), ["`tag_dscp` needs on_duplicate = \"tag\""]);
-    assert_eq!(told("entries = 0\nmin_len = 0\non_duplicate = \"keep\"").len(), 3);
+    assert_eq!(reported("tag_dscp = 3"), ["`tag_dscp` needs on_duplicate = \"tag\""]);
+    assert_eq!(reported("entries = 0\nmin_len = 0\non_duplicate = \"keep\"").len(), 3);
 }

@@ -65,7 +65,7 @@ impl Skip {
 
 /// Hands on what is listed, and as many more as were counted.
 fn hand_on(all: &Diagnostics, source: &SourceText, mut to: impl FnMut(Diagnostic)) {
-    all.iter().for_each(|told| to(told.clone()));
+    all.iter().for_each(|reported| to(reported.clone()));
     (all.iter().count()..all.count()).for_each(|_| to(source.whole("one more")));
 }
 
@@ -200,8 +200,8 @@ fn take(
 /// A file of which all that accepts was left out lets nothing pass, which no user means.
 fn refuse_emptied(section: &mut Section<'_>, source: &SourceText, left_out: usize, passes: bool) {
     if left_out > 0 && !passes {
-        let told = format!("no rule that accepts is left: all {left_out} are not supported");
-        section.note(source.whole(told));
+        let reported = format!("no rule that accepts is left: all {left_out} are not supported");
+        section.note(source.whole(reported));
     }
 }
 
@@ -223,13 +223,13 @@ fn refuse_established(section: &mut Section<'_>, source: &SourceText, rules: &[R
     for rule in rules.iter().filter(|rule| rule.established).take(warpline_nf::LISTED_MAX) {
         let text = source.text.lines().nth(rule.line - 1).unwrap_or_default();
         let at = text.find("established").unwrap_or(0);
-        let told = source.in_line(
+        let reported = source.in_line(
             rule.line,
             text,
             at,
             "established".len(),
             "`established` requires established = true in the firewall's table",
         );
-        section.note(told);
+        section.note(reported);
     }
 }

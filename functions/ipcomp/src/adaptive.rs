@@ -121,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_told_from_text() {
-        let told = (0..1000).filter(|&seed| looks_compressible(&noise(1400, seed))).count();
-        assert_eq!(told, 0);
+    fn noise_is_distinguished_from_text() {
+        let reported = (0..1000).filter(|&seed| looks_compressible(&noise(1400, seed))).count();
+        assert_eq!(reported, 0);
         let text = include_str!("manual.md").as_bytes();
         assert!(text.windows(300).all(looks_compressible));
         assert!(looks_compressible(&[0; 1400]) && looks_compressible(&noise(100, 1)));

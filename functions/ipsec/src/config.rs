@@ -165,7 +165,7 @@ pub(super) const MTU_LEAST_V6: usize = 1280;
 
 /// Tunnels in which a packet of that length does not fit, though IPv6 may go there.
 fn narrow(tables: &Tables) -> Diagnostics {
-    let mut told = Diagnostics::default();
+    let mut reported = Diagnostics::default();
     for (sa, shape) in tables.sas.iter().zip(&tables.shapes) {
         let carries_v6 = sa.selectors.is_empty()
             || sa.selectors.iter().any(|selector| selector.src.address().is_ipv6());
@@ -174,7 +174,7 @@ fn narrow(tables: &Tables) -> Diagnostics {
         let is_out = sa.direction == Direction::Out && sa.mode == Mode::Tunnel;
         if is_out && carries_v6 && sealed > mtu {
             let most = shape.len_max(0, mtu);
-            told.push(Diagnostic::bare(format!(
+            reported.push(Diagnostic::bare(format!(
                 "SA {:?}: `mtu` {mtu} is too small for IPv6, whose senders make no packet shorter \
                  than {MTU_LEAST_V6} for it: with ESP that has {sealed}, and IPv6 longer than \
                  {most} is `too-big`",
@@ -182,5 +182,5 @@ fn narrow(tables: &Tables) -> Diagnostics {
             )));
         }
     }
-    told
+    reported
 }

@@ -130,9 +130,9 @@ fn step(replay: &mut ReplayWindow, model: &mut Model, event: &Event) {
         "infer of {number} at {top}"
     );
     if may && !is_forged {
-        let is_told = !model.esn || model.window != 0 || number.abs_diff(top) < 1 << 31;
+        let is_reported = !model.esn || model.window != 0 || number.abs_diff(top) < 1 << 31;
         // What may be received is what its low half stands for.
-        assert!(!is_told || replay.infer(number as u32) == Some(number), "{number} at {top}");
+        assert!(!is_reported || replay.infer(number as u32) == Some(number), "{number} at {top}");
         replay.accept(number);
         model.accept(number);
         assert_eq!(i128::from(replay.highest()), model.top);

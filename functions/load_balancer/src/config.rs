@@ -232,23 +232,23 @@ fn check_file(section: &mut Section<'_>, text: &SourceText, services: &[Service]
         section.note(text.whole("no `vip` line"));
     }
     if services.len() * size > PLACES_MAX {
-        let told = format!("{} services with {size} places each are too many", services.len());
-        section.mistake("table_size", told);
+        let reported = format!("{} services with {size} places each are too many", services.len());
+        section.mistake("table_size", reported);
     }
     let mut vips = BTreeSet::new();
     for service in services {
         vips.insert(service.address);
         let count = service.backends.len();
         if count > size {
-            let told = format!("{count} backends take a `table_size` of more than {size}");
-            section.note(in_line(text, service.line, told));
+            let reported = format!("{count} backends take a `table_size` of more than {size}");
+            section.note(in_line(text, service.line, reported));
         }
     }
     if fixed.mode == Mode::Dnat {
         for backend in services.iter().flat_map(|service| &service.backends) {
             if vips.contains(&backend.address) {
-                let told = format!("{} is a VIP and can't be a backend", backend.address);
-                section.note(in_line(text, backend.line, told));
+                let reported = format!("{} is a VIP and can't be a backend", backend.address);
+                section.note(in_line(text, backend.line, reported));
             }
         }
     }
@@ -273,8 +273,8 @@ fn key(
     key
 }
 
-fn in_line(text: &SourceText, line: usize, told: String) -> warpline_nf::Diagnostic {
+fn in_line(text: &SourceText, line: usize, reported: String) -> warpline_nf::Diagnostic {
     let own = text.text.lines().nth(line - 1).unwrap_or_default();
     let start = own.len() - own.trim_start().len();
-    text.in_line(line, own, start, own.trim().len(), told)
+    text.in_line(line, own, start, own.trim().len(), reported)
 }

@@ -85,7 +85,7 @@ impl ServiceFile {
             };
             if let Err(trouble) = done {
                 has_vip &= word.text != "vip";
-                file.mistakes.push(trouble.told(source, number, text));
+                file.mistakes.push(trouble.diagnostic(source, number, text));
             }
         }
         file
@@ -104,8 +104,8 @@ impl ServiceFile {
         end(cursor)?;
         let vips: usize = self.services.iter().map(|service| service.ports.len()).sum();
         if self.services.len() == SERVICES_MAX || vips + ports.len() > VIPS_MAX {
-            let told = format!("more than {SERVICES_MAX} services or {VIPS_MAX} ports of them");
-            return Err(place.wrong(told));
+            let message = format!("more than {SERVICES_MAX} services or {VIPS_MAX} ports of them");
+            return Err(place.wrong(message));
         }
         let own = self.services.iter().filter(|s| (s.address, s.protocol) == (address, protocol));
         let taken: Vec<u16> = own.flat_map(|service| service.ports.iter().copied()).collect();
@@ -220,17 +220,17 @@ mod tests {
 
     fn read(text: &str, mode: Mode) -> (ServiceFile, Vec<String>) {
         let file = ServiceFile::read(&SourceText::new("s", text), mode);
-        let told = file.mistakes.iter();
-        let told = told.map(|d| format!("{}:{} {}", d.line, d.column, d.message)).collect();
-        (file, told)
+        let messages = file.mistakes.iter();
+        let messages = messages.map(|d| format!("{}:{} {}", d.line, d.column, d.message)).collect();
+        (file, messages)
     }
 
     #[test]
     fn a_file_reads() {
         let text = "# web\nvip 192.0.2.10 tcp 80, 443\n\tbackend 10.0.0.1 weight 3 port 8080\n\
                     backend 10.0.0.2 drain # soon\n\nvip 2001:db8::10 udp 53\n backend fd00::1 down\n";
-        let (file, told) = read(text, Mode::Dnat);
-        assert!(told.is_empty(), "{told:?}");
+        let (file, messages) = read(text, Mode::Dnat);
+        assert!(messages.is_empty(), "{messages:?}");
         let [web, dns] = &file.services[..] else { panic!("{file:?}") };
         assert_eq!((web.protocol, &web.ports[..], web.line), (6, &[80, 443][..], 2));
         let of = |b: &Backend| (b.address.to_string(), b.port, b.weight, b.keeps, b.line);
@@ -290,7 +290,7 @@ mod tests {
             ["2:17 `01:0:0:0:0:1`: the Ethernet address of a group"]
         );
         assert!(backend("backend 1.2.3.4 mac 02:0:0:0:0:1", Mode::Mac).is_empty());
-        // What belongs to a line that doesn't read isn't told again.
+        // The lines of a service with a mistake are not reported again.
         assert_eq!(
             read("vip x tcp 1\nbackend y\nvip ::1 tcp 2\nbackend ::2\n", Mode::Dnat).1.len(),
             1

@@ -41,7 +41,7 @@ pub fn parse_iptables(source: &SourceText, ports: &RulePorts) -> NatRules {
         for chain in chains.clone() {
             if let Some(policy) = chain.policy.filter(|policy| *policy != "ACCEPT") {
                 let trouble = chain.word().wrong(format!("not supported: the policy {policy}"));
-                found.mistakes.push(trouble.told(source, chain.number, chain.line));
+                found.mistakes.push(trouble.diagnostic(source, chain.number, chain.line));
             }
         }
         for rule in chains.flat_map(|chain| &chain.rules) {
@@ -53,7 +53,7 @@ pub fn parse_iptables(source: &SourceText, ports: &RulePorts) -> NatRules {
                     true => &mut found.unsupported,
                     false => &mut found.mistakes,
                 };
-                list.push(trouble.told(source, rule.number, rule.line));
+                list.push(trouble.diagnostic(source, rule.number, rule.line));
             }
         }
     }
@@ -77,11 +77,11 @@ fn read(
         let read = translate(target, &options, conditions, ports, found);
         found.note_partly_own(|| {
             let trouble = target.unsupported(PARTLY_OWN).help(OWN_FOR_ALL);
-            trouble.told(source, rule.number, rule.line)
+            trouble.diagnostic(source, rule.number, rule.line)
         });
         found.note_accepting(|why| {
             let trouble = target.unsupported(why).help(OWN_FIRST);
-            trouble.told(source, rule.number, rule.line)
+            trouble.diagnostic(source, rule.number, rule.line)
         });
         return read;
     }

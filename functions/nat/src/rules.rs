@@ -274,8 +274,9 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Said
         Format::Auto if is_nft(&source.text) => parse_nft(&source, &ports),
         Format::Auto if is_iptables(&source.text) => parse_iptables(&source, &ports),
         Format::Auto => {
-            let told = "is neither what iptables-save prints nor what `nft -j list ruleset` does";
-            section.note(source.whole(told));
+            let message =
+                "is neither what iptables-save prints nor what `nft -j list ruleset` does";
+            section.note(source.whole(message));
             return Said::broken();
         }
     };
@@ -289,7 +290,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Said
 }
 
 fn hand_on(all: &Diagnostics, mut to: impl FnMut(Diagnostic)) {
-    all.iter().for_each(|told| to(told.clone()));
+    all.iter().for_each(|message| to(message.clone()));
     let more = all.count() - all.iter().count();
     if more > 0 {
         to(Diagnostic::bare(format!("and {more} more in the rules")));

@@ -140,10 +140,10 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
     }
     if let Some(skipped) = routes.as_ref().map(|routes| routes.skipped).filter(|&n| n > 0) {
         let name = section.string("routes").unwrap_or_default();
-        let told = format!(
+        let reported = format!(
             "{skipped} routes are not supported: their packets are dropped as `unsupported-route`"
         );
-        resources.notice(SourceText::new(name, "").whole(told));
+        resources.notice(SourceText::new(name, "").whole(reported));
     }
     let routes = routes?;
     match Fib::new(&routes, neighbours.as_ref(), checks) {

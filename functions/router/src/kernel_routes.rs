@@ -107,8 +107,8 @@ impl KernelRoutes {
             return None;
         }
         let mut mistake = None;
-        let note = &mut |told: warpline_nf::Diagnostic| {
-            mistake.get_or_insert_with(|| told.to_string());
+        let note = &mut |reported: warpline_nf::Diagnostic| {
+            mistake.get_or_insert_with(|| reported.to_string());
         };
         // The kernel has the route already, so it can't be refused.
         let routes = routes::read(&text, Unsupported::Kernel, &self.ports, note);

@@ -14,10 +14,10 @@ use warpline_nf::{Ports, SourceText};
 use warpline_verify::{Input, try_build};
 
 fn read(bytes: &[u8], unsupported: Unsupported) -> (Routes<'static>, Vec<String>) {
-    let mut told = Vec::new();
-    let note = &mut |mistake: warpline_nf::Diagnostic| told.push(mistake.message);
+    let mut reported = Vec::new();
+    let note = &mut |mistake: warpline_nf::Diagnostic| reported.push(mistake.message);
     let routes = mrt::read(unpack(bytes).unwrap().into_reader(), "dump", unsupported, note);
-    (routes, told)
+    (routes, reported)
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -71,8 +71,8 @@ fn numbers(routes: &Routes<'_>, is_v4: bool) -> Vec<Option<u16>> {
 #[test]
 fn a_full_table_is_found_as_by_each_length() {
     let table = full_table(7, 1_000_000, 200_000);
-    let (routes, told) = read(&to_mrt(&table, 1), Unsupported::Error);
-    assert_eq!((told, routes.routes.len()), (vec![], table.len()));
+    let (routes, reported) = read(&to_mrt(&table, 1), Unsupported::Error);
+    assert_eq!((reported, routes.routes.len()), (vec![], table.len()));
     let fib = Fib::new(&routes, None, Checks::NONE).unwrap();
     let mut draw = 1u64;
     for is_v4 in [true, false] {
@@ -114,8 +114,8 @@ fn text_and_dumps_of_a_table_say_the_same() {
     });
     let dump = to_mrt(&table, 9);
     for bytes in [dump.clone(), gzip(&dump), bzip2(&dump)] {
-        let (dump, told) = read(&bytes, Unsupported::Error);
-        assert_eq!(told, [""; 0]);
+        let (dump, reported) = read(&bytes, Unsupported::Error);
+        assert_eq!(reported, [""; 0]);
         let flat = |routes: &Routes<'_>| -> Vec<_> {
             let hop = |hop: u16| format!("{:?}", routes.targets[usize::from(hop) - 1]);
             routes.routes.iter().map(|route| (route.prefix, hop(route.hop))).collect()
@@ -186,8 +186,8 @@ fn the_shortest_path_is_taken() {
         (2, TEN, vec![entry(0, &[], &[&v6_hop, HOP_1])], "192.0.2.1"),
     ];
     for (subtype, prefix, entries, expected) in cases {
-        let (routes, told) = read(&dump(subtype, prefix, &entries), Unsupported::Error);
-        assert_eq!(told, [""; 0], "{expected}");
+        let (routes, reported) = read(&dump(subtype, prefix, &entries), Unsupported::Error);
+        assert_eq!(reported, [""; 0], "{expected}");
         let address = expected.parse().unwrap();
         assert_eq!(routes.targets, [Target::Via { address, device: None }]);
         assert_eq!(routes.routes.len(), 1);
@@ -199,7 +199,7 @@ fn the_shortest_path_is_taken() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_byte() {
+fn mistakes_are_reported_with_their_byte() {
     let fine = entry(0, &[], &[HOP_1]);
     let mut early = Vec::new();
     record(&mut early, 2, &[0, 0, 0, 1, 0, 0, 0]);
@@ -234,15 +234,15 @@ fn what_is_wrong_is_told_with_its_byte() {
         (huge, "byte 0: a record of 4294967295 bytes; 16777216 at most"),
     ];
     for (bytes, expected) in cases {
-        let (_, told) = read(&bytes, Unsupported::Error);
-        assert_eq!(told, [expected]);
+        let (_, reported) = read(&bytes, Unsupported::Error);
+        assert_eq!(reported, [expected]);
     }
     let several = [dump(2, TEN, &[]), dump(2, &[33], &[])].concat();
     assert_eq!(read(&several, Unsupported::Error).1.len(), 2, "a record's mistake is not the end");
 }
 
 #[test]
-fn dumps_that_are_cut_are_told() {
+fn dumps_that_are_cut_are_reported() {
     let whole = to_mrt(&full_table(1, 6, 4), 2);
     let mut ends = vec![0];
     while *ends.last().unwrap() < whole.len() {
@@ -251,27 +251,27 @@ fn dumps_that_are_cut_are_told() {
         ends.push(at + 12 + len as usize);
     }
     for len in 0..whole.len() {
-        let (_, told) = read(&whole[..len], Unsupported::Error);
-        assert_eq!(told.is_empty(), ends.contains(&len), "{len}: {told:?}");
+        let (_, reported) = read(&whole[..len], Unsupported::Error);
+        assert_eq!(reported.is_empty(), ends.contains(&len), "{len}: {reported:?}");
     }
     for packed in [gzip(&whole), bzip2(&whole)] {
         for len in 0..packed.len() {
-            let told = match unpack(&packed[..len]) {
+            let reported = match unpack(&packed[..len]) {
                 Ok(_) => read(&packed[..len], Unsupported::Error).1.len(),
                 Err(_) => 1,
             };
-            assert!(told > 0 || len < 4, "{len}");
+            assert!(reported > 0 || len < 4, "{len}");
         }
         let mut spoilt = packed.clone();
         let middle = spoilt.len() / 2;
         spoilt[middle] ^= 0x55;
-        let told = unpack(&spoilt).map(|_| read(&spoilt, Unsupported::Error).1);
-        assert!(told.is_err() || !told.unwrap().is_empty());
+        let reported = unpack(&spoilt).map(|_| read(&spoilt, Unsupported::Error).1);
+        assert!(reported.is_err() || !reported.unwrap().is_empty());
     }
 }
 
 #[test]
-fn what_is_not_supported_is_told_or_skipped() {
+fn unsupported_rules_are_errors_or_skipped() {
     let mut bytes = dump(2, TEN, &[entry(0, &[], &[HOP_1])]);
     for subtype in [3, 5, 9, 11] {
         record(&mut bytes, subtype, &[1, 2, 3]);
@@ -290,11 +290,11 @@ fn what_is_not_supported_is_told_or_skipped() {
         bytes.extend([&[0; 4], address, &[15]].concat());
     }
     record(&mut bytes, 7, &[]);
-    let (_, told) = read(&bytes, Unsupported::Error);
-    assert_eq!(told.len(), 12);
-    assert!(told[0].contains("not supported: routes of multicast"), "{}", told[0]);
-    let (routes, told) = read(&bytes, Unsupported::Skip);
-    assert_eq!((routes.skipped, &told[..]), (12, &[][..]));
+    let (_, reported) = read(&bytes, Unsupported::Error);
+    assert_eq!(reported.len(), 12);
+    assert!(reported[0].contains("not supported: routes of multicast"), "{}", reported[0]);
+    let (routes, reported) = read(&bytes, Unsupported::Skip);
+    assert_eq!((routes.skipped, &reported[..]), (12, &[][..]));
     let unsupported =
         |route: &&Route| routes.targets[usize::from(route.hop) - 1] == Target::Unsupported;
     let held: Vec<_> =
@@ -302,8 +302,8 @@ fn what_is_not_supported_is_told_or_skipped() {
     assert_eq!(held, ["10.7.0.0/16", "10.8.0.0/15", "2001::/16", "2002::/15"]);
     assert_eq!(routes.routes.len(), 5);
     record(&mut bytes, 99, &[1, 2, 3]);
-    let (_, told) = read(&bytes, Unsupported::Skip);
-    assert_eq!(told.len(), 1, "an unknown record may hold routes: {told:?}");
+    let (_, reported) = read(&bytes, Unsupported::Skip);
+    assert_eq!(reported.len(), 1, "an unknown record may hold routes: {reported:?}");
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_router_takes_any_of_them() {
             assert!(harness.process(&[Input::at(0, &frame)])[0].next_hop > 0, "{prefix}");
         }
     }
-    let told = |bytes: &[u8]| {
+    let reported = |bytes: &[u8]| {
         let folder = Folder::new("dumps-wrong", &[]);
         std::fs::write(folder.0.join("routes"), bytes).unwrap();
         match try_build(&DEFINITION, "routes = \"routes\"", &folder.0) {
@@ -332,10 +332,12 @@ fn a_router_takes_any_of_them() {
             Err(mistakes) => mistakes.to_string(),
         }
     };
-    assert!(told(&dump[..dump.len() - 3]).contains("the dump ends in the record that begins at"));
-    assert!(told(&gzip(text)[..40]).contains("can't be unpacked"));
-    assert!(told(b"BZh9 not packed").contains("can't be unpacked"));
-    assert!(told(&gzip(&[0xff; 100])).contains("byte 0 is not UTF-8"));
+    assert!(
+        reported(&dump[..dump.len() - 3]).contains("the dump ends in the record that begins at")
+    );
+    assert!(reported(&gzip(text)[..40]).contains("can't be unpacked"));
+    assert!(reported(b"BZh9 not packed").contains("can't be unpacked"));
+    assert!(reported(&gzip(&[0xff; 100])).contains("byte 0 is not UTF-8"));
 }
 
 /// Files that pack a thousandfold are refused: at the bound on their fold, or at their first
@@ -355,12 +357,12 @@ fn bombs_do_no_harm() {
     ] {
         assert!(packed.len() < 1 << 20, "{}", packed.len());
         std::fs::write(folder.0.join("routes"), &packed).unwrap();
-        let told = try_build(&DEFINITION, &format!("{skip}routes = \"routes\""), &folder.0);
-        let told = told.err().unwrap().to_string();
-        assert!(told.contains(why), "{told}");
+        let reported = try_build(&DEFINITION, &format!("{skip}routes = \"routes\""), &folder.0);
+        let reported = reported.err().unwrap().to_string();
+        assert!(reported.contains(why), "{reported}");
     }
     let peers = dump(1, &[], &[]);
     let record = [0, 0, 0, 0, 0, 13, 0, 3, 0, 0, 0, 0].repeat(1 << 20);
-    let (_, told) = read(&gzip(&[peers, record].concat()), Unsupported::Skip);
-    assert_eq!(told, [""; 0]);
+    let (_, reported) = read(&gzip(&[peers, record].concat()), Unsupported::Skip);
+    assert_eq!(reported, [""; 0]);
 }

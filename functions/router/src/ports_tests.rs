@@ -16,9 +16,11 @@ fn ports(names: &[&str]) -> Ports {
 fn leave(text: &str, neighbours: Option<&str>, checks: Checks, names: &[&str]) -> Vec<String> {
     let ports = ports(names);
     let source = SourceText::new("routes", text);
-    let found = routes::read(&source, Unsupported::Error, &ports, &mut |told| panic!("{told}"));
+    let found =
+        routes::read(&source, Unsupported::Error, &ports, &mut |reported| panic!("{reported}"));
     let macs = neighbours.map(|text| SourceText::new("neighbours", text));
-    let macs = macs.as_ref().map(|text| neighbours::read(text, &mut |told| panic!("{told}")));
+    let macs =
+        macs.as_ref().map(|text| neighbours::read(text, &mut |reported| panic!("{reported}")));
     let fib = Fib::new(&found, macs.as_ref(), checks).unwrap();
     let to = ["10.1.0.1", "10.2.0.1", "192.0.2.7", "192.0.2.255", "198.51.100.7", "2001:db8::1"];
     to.map(|to| {
@@ -64,12 +66,12 @@ fn one_gateway_on_two_links_is_two_next_hops() {
 }
 
 #[test]
-fn routes_that_name_no_port_are_told() {
+fn routes_that_name_no_port_are_reported() {
     let text = "10.1.0.0/16 via 192.0.2.1 dev eth7\n10.2.0.0/16 192.0.2.1\n\
         unreachable 10.3.0.0/16 dev lo\n192.0.2.0/24 dev b\ndefault dev c\n10.4.0.0/16 10.9.9.9\n\
         10.5.0.0/16 direct\n";
     let source = SourceText::new("r", text);
-    for (names, unsupported, told) in [
+    for (names, unsupported, reported) in [
         (&["b", "c"][..], Unsupported::Error, vec!["1:31 `eth7` is no port of this chain"]),
         (&["b", "c"], Unsupported::Skip, vec![]),
         (
@@ -87,7 +89,7 @@ fn routes_that_name_no_port_are_told() {
             all.push(format!("{}:{} {}", d.line, d.column, d.message));
         };
         let found = routes::read(&source, unsupported, &ports(names), &mut note);
-        assert_eq!(all, told, "{names:?}");
+        assert_eq!(all, reported, "{names:?}");
         let first = found.routes.iter().find(|route| route.line == 1).unwrap();
         let target = found.targets[usize::from(first.hop) - 1];
         assert_eq!(target == Target::Unsupported, !names.is_empty(), "{names:?}");

@@ -47,8 +47,8 @@ fn what_the_state_is_made_of_stays() {
     ] {
         let mut harness = folder.harness(&format!("{routes}{old}"));
         let new_table = format!("{routes}{new}");
-        let told = harness.reload(build_function(&DEFINITION, &new_table, &folder.0).0);
-        assert_eq!(told.is_ok(), agrees, "{old:?} then {new:?}: {told:?}");
+        let reported = harness.reload(build_function(&DEFINITION, &new_table, &folder.0).0);
+        assert_eq!(reported.is_ok(), agrees, "{old:?} then {new:?}: {reported:?}");
     }
     let other = Finder::new(ScratchWord::new(0).unwrap(), 1);
     assert!(folder.harness(routes).reload(Box::new(other)).is_err());

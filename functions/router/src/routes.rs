@@ -199,8 +199,8 @@ impl<'a> Reader<'a, '_> {
             format!("routes with `{word}` are not supported")
         };
         let at = offset(line.text, word);
-        let told = self.source.in_line(line.number, line.text, at, word.len(), message);
-        (self.note)(told.help("unsupported = \"skip\" drops packets for such routes"));
+        let reported = self.source.in_line(line.number, line.text, at, word.len(), message);
+        (self.note)(reported.help("unsupported = \"skip\" drops packets for such routes"));
     }
 
     /// The interface by which packets for a route would leave, if it is no port.
@@ -217,12 +217,12 @@ impl<'a> Reader<'a, '_> {
         }
         let at = offset(line.text, device);
         let message = format!("`{}` is no port of this chain", shorten(device));
-        let told = self.source.in_line(line.number, line.text, at, device.len(), message);
+        let reported = self.source.in_line(line.number, line.text, at, device.len(), message);
         let help = format!(
             "ports: {}; unsupported = \"skip\" drops packets for such routes",
             self.ports.names()
         );
-        (self.note)(told.help(help));
+        (self.note)(reported.help(help));
     }
 
     fn mistake(&mut self, line: Line<'a>, word: &str, message: String) {
@@ -328,8 +328,8 @@ impl<'a> Reader<'a, '_> {
             let word = text.split_ascii_whitespace().next().unwrap_or("");
             let message = format!("the route to {} names no port", route.prefix);
             let (at, names) = (offset(text, word), self.ports.names());
-            let told = self.source.in_line(number, text, at, word.len(), message);
-            (self.note)(told.help(format!("write `dev PORT` at its end; ports: {names}")));
+            let reported = self.source.in_line(number, text, at, word.len(), message);
+            (self.note)(reported.help(format!("write `dev PORT` at its end; ports: {names}")));
         }
     }
 

@@ -178,11 +178,11 @@ fn tables_grow_wide_when_an_update_needs_it() {
 
 fn read(text: &str, unsupported: Unsupported) -> (Vec<String>, Vec<String>) {
     let source = SourceText::new("r", text);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let found = routes::read(&source, unsupported, &Ports::default(), &mut |mistake| {
-        told.push(format!("{}:{} {}", mistake.line, mistake.column, mistake.message));
+        reported.push(format!("{}:{} {}", mistake.line, mistake.column, mistake.message));
     });
-    (show(&found), told)
+    (show(&found), reported)
 }
 
 fn show(found: &Routes<'_>) -> Vec<String> {
@@ -203,8 +203,8 @@ fn route_files_are_read() {
     let text = "# mine\n\n10.0.0.0/8 192.0.2.1 # the lab\r\n2001:db8::/32\t2001:db8:f::1\n\
         10.9.0.0/16 192.0.2.9 metric 20\n10.9.0.0/16 192.0.2.2 metric 10\n\
         10.9.0.0/16 192.0.2.2 metric 10\n192.0.2.0/24 direct\nblackhole 10.66.0.0/16\n10.1.2.3 ::1\n";
-    let (routes, told) = read(text, Unsupported::Error);
-    assert_eq!(told, [""; 0]);
+    let (routes, reported) = read(text, Unsupported::Error);
+    assert_eq!(reported, [""; 0]);
     assert_eq!(
         routes,
         [
@@ -235,8 +235,8 @@ const IP_ROUTE: &str = "default via 192.0.2.1 dev eth0 proto dhcp src 192.0.2.7 
 
 #[test]
 fn output_of_ip_route_is_read() {
-    let (routes, told) = read(IP_ROUTE, Unsupported::Skip);
-    assert_eq!(told, [""; 0]);
+    let (routes, reported) = read(IP_ROUTE, Unsupported::Skip);
+    assert_eq!(reported, [""; 0]);
     assert_eq!(
         routes,
         [
@@ -250,10 +250,10 @@ fn output_of_ip_route_is_read() {
             "2001:db8:66::/48 Unreachable",
         ]
     );
-    let (again, told) = read(IP_ROUTE, Unsupported::Error);
+    let (again, reported) = read(IP_ROUTE, Unsupported::Error);
     assert_eq!(again, routes);
     assert_eq!(
-        told,
+        reported,
         [
             "4:1 routes of several next hops are not supported",
             "7:1 routes with `local` are not supported",
@@ -308,14 +308,14 @@ fn a_route_that_is_not_supported_holds_its_prefix() {
         ),
     ];
     for &(text, expected) in cases {
-        let (routes, told) = read(text, Unsupported::Skip);
+        let (routes, reported) = read(text, Unsupported::Skip);
         assert_eq!(
-            (&routes[..], told.len()),
+            (&routes[..], reported.len()),
             (&expected.iter().map(ToString::to_string).collect::<Vec<_>>()[..], 0),
             "{text}"
         );
-        let (_, told) = read(text, Unsupported::Error);
-        assert_eq!(told.len(), 1, "{text}: {told:?}");
+        let (_, reported) = read(text, Unsupported::Error);
+        assert_eq!(reported.len(), 1, "{text}: {reported:?}");
     }
 }
 
@@ -332,22 +332,26 @@ fn routes_of_the_kernel_are_never_mistakes() {
         "10.4.0.0/16 Unsupported",
         "10.5.0.0/16 192.0.2.2",
     ];
-    let (routes, told) = read(text, Unsupported::Kernel);
-    assert_eq!((&routes[..], told.len()), (&expected.map(str::to_owned)[..], 0), "{told:?}");
-    let (_, told) = read(text, Unsupported::Skip);
-    assert_eq!(told.len(), 5, "{told:?}");
+    let (routes, reported) = read(text, Unsupported::Kernel);
+    assert_eq!(
+        (&routes[..], reported.len()),
+        (&expected.map(str::to_owned)[..], 0),
+        "{reported:?}"
+    );
+    let (_, reported) = read(text, Unsupported::Skip);
+    assert_eq!(reported.len(), 5, "{reported:?}");
 }
 
 #[test]
-fn every_mistake_of_a_route_file_is_told() {
+fn every_mistake_of_a_route_file_is_reported() {
     let text = "10.0.0.1/8 192.0.2.1\n10.0.0.0/33 192.0.2.1\n10.0.0.0/8\nten 192.0.2.1\n\
         10.0.0.0/8 192.0.2.300\n  10.0.0.0/8 via\n10.0.0.0/8 via x\n10.0.0.0/8 192.0.2.1 metric -1\n\
         10.0.0.0/8 192.0.2.1 colour red\nblackhole\n\u{fc}\u{fc} \u{fc}\n10.0.0.0/8 encap mpls 3\n\
         nexthop via 192.0.2.1\n10.5.0.0/16 192.0.2.1\n10.5.0.0/16 192.0.2.2\n";
-    let (routes, told) = read(text, Unsupported::Error);
+    let (routes, reported) = read(text, Unsupported::Error);
     assert_eq!(routes, ["10.0.0.0/8 Unsupported", "10.5.0.0/16 192.0.2.1"]);
     assert_eq!(
-        told,
+        reported,
         [
             "1:1 `10.0.0.1/8`: address has bits set after the prefix length",
             "2:1 `10.0.0.0/33`: prefix length out of range",
@@ -372,9 +376,9 @@ fn next_hops_are_bounded() {
     let lines: String = (0..=routes::HOPS_MAX)
         .map(|i| format!("10.0.{}.{} ::1:{i:x}\n", i >> 8 & 255, i & 255))
         .collect();
-    let (routes, told) = read(&lines, Unsupported::Error);
+    let (routes, reported) = read(&lines, Unsupported::Error);
     assert_eq!(routes.len(), routes::HOPS_MAX);
-    assert_eq!(told, ["65528:1 more than 65527 next hops"]);
+    assert_eq!(reported, ["65528:1 more than 65527 next hops"]);
 }
 
 #[test]
@@ -385,9 +389,9 @@ fn neighbour_files_are_read() {
         x 02:00:00:00:00:09\n192.0.2.8\n192.0.2.8 02:00:00:00:00\n192.0.2.8 01:00:00:00:00:01\n\
         192.0.2.8 02:00:00:00:00:08 what\n192.0.2.8 02:00:00:00:00:08:09\n192.0.2.8 +2:00:00:00:00:08\n";
     let source = SourceText::new("n", text);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let found = warpline_rule_files::neighbours::read(&source, &mut |mistake| {
-        told.push(format!("{}:{} {}", mistake.line, mistake.column, mistake.message));
+        reported.push(format!("{}:{} {}", mistake.line, mistake.column, mistake.message));
     });
     let mac = |address: &str, device| {
         found.mac(address.parse::<IpAddr>().unwrap(), device).map(|mac: Mac| mac.0[5])
@@ -400,7 +404,7 @@ fn neighbour_files_are_read() {
     assert_eq!(mac("fe80::1", Some("eth2")), None);
     let form = "not an Ethernet address such as 02:00:00:00:00:01";
     assert_eq!(
-        told,
+        reported,
         [
             "7:1 192.0.2.1 has another Ethernet address in line 2".to_string(),
             "8:1 `x` is not an IPv4 or IPv6 address".into(),

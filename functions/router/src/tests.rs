@@ -396,10 +396,10 @@ fn packets_settled_before_are_left_alone() {
 }
 
 #[test]
-fn every_mistake_of_the_table_is_told() {
+fn every_mistake_of_the_table_is_reported() {
     let files = [("routes", "10.0.0.1/8 x\n10.0.0.0/8\n"), ("n", "192.0.2.1 02:00\n")];
     let folder = Folder::new("mistakes", &files);
-    let told = |table: &str| -> Vec<String> {
+    let reported = |table: &str| -> Vec<String> {
         let Err(mistakes) = try_build(&DEFINITION, table, Path::new(&folder.0)) else {
             panic!("built from {table}")
         };
@@ -409,7 +409,7 @@ fn every_mistake_of_the_table_is_told() {
             .collect()
     };
     assert_eq!(
-        told(
+        reported(
             "routes = \"routes\"\nneighbours = \"n\"\nicmp = \"on\"\nicmp_src_v6 = \"192.0.2.1\"\nx = 1\n"
         ),
         [
@@ -421,8 +421,8 @@ fn every_mistake_of_the_table_is_told() {
             "n:1:11 `02:00`: not an Ethernet address such as 02:00:00:00:00:01",
         ]
     );
-    assert_eq!(told("")[0], "chain.toml:1:1 [router] needs `routes`: the route file");
-    assert!(told("routes = \"none\"\nmac = \"03:00:00:00:00:01\"\nicmp = \"on\"\n").len() == 4);
+    assert_eq!(reported("")[0], "chain.toml:1:1 [router] needs `routes`: the route file");
+    assert!(reported("routes = \"none\"\nmac = \"03:00:00:00:00:01\"\nicmp = \"on\"\n").len() == 4);
 }
 
 #[test]

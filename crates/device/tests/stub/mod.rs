@@ -157,13 +157,14 @@ impl Stubs {
         // A mutant may write into any buffer, so no other test has one at that time.
         let alone = [arguments, &["--test-threads=1"]].concat();
         let Some(stderr) = self.again_by_ptx(&alone, &[extra, &damage].concat()) else { return };
-        let told: Vec<&str> = stderr.lines().filter(|line| line.starts_with("mutants: ")).collect();
-        told.iter().for_each(|line| println!("STUB_MUTANT_SEED={seed} {line}"));
+        let reported: Vec<&str> =
+            stderr.lines().filter(|line| line.starts_with("mutants: ")).collect();
+        reported.iter().for_each(|line| println!("STUB_MUTANT_SEED={seed} {line}"));
         let numbers =
-            told.last().expect("a line for all").split(' ').filter_map(|w| w.parse().ok());
+            reported.last().expect("a line for all").split(' ').filter_map(|w| w.parse().ok());
         let [seen, all]: [usize; 2] =
             numbers.collect::<Vec<_>>().try_into().expect("how many of how many");
-        assert!(all > 0 && 4 * seen >= 3 * all, "STUB_MUTANT_SEED={seed}: {told:#?}");
+        assert!(all > 0 && 4 * seen >= 3 * all, "STUB_MUTANT_SEED={seed}: {reported:#?}");
     }
 
     fn run(&self, arguments: &[&str], extra: &[(&str, &str)]) -> String {

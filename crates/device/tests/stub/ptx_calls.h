@@ -1,6 +1,6 @@
 /* PTX as images of the driver's stub: what its modules and launches call. With $STUB_MUTANTS, so
  * many damaged copies of each function are run beside it, until one leaves other memory or faults;
- * at the end of the process it is told which never did. $STUB_MUTANT_SEED draws the damage. */
+ * at the end of the process it is reported which never did. $STUB_MUTANT_SEED draws the damage. */
 
 #ifndef STUB_PTX_CALLS_H
 #define STUB_PTX_CALLS_H
@@ -15,9 +15,9 @@ int ptx_call(const struct ptx_function *function, unsigned groups, unsigned item
     const unsigned long long *values);
 
 /* ptx_mutation.c: a copy of the text with one instruction of the kernel changed, and how, in
- * `told`; null if there is none. */
-char *ptx_mutated(const char *text, const char *kernel, unsigned *random, char *told,
-    size_t told_bytes);
+ * `reported`; null if there is none. */
+char *ptx_mutated(const char *text, const char *kernel, unsigned *random, char *reported,
+    size_t reported_bytes);
 
 /* ptx_mutants.c: runs the function's mutants for as long as they live, then leaves the memory as
  * the function does. */

@@ -12,7 +12,7 @@
  * mutant may take. */
 enum { LAUNCHES_MAX = 200, TEXTS_MAX = 3, BRANCHES_MAX = 1 << 18 };
 
-struct mutant { const struct ptx_function *function; char told[256]; int launches, is_found; };
+struct mutant { const struct ptx_function *function; char reported[256]; int launches, is_found; };
 /* The mutants of a text's kernel. */
 struct family { char name[128]; unsigned long long text; struct mutant *mutants; int count;
     struct family *next; };
@@ -29,7 +29,7 @@ static void report(void)
             all += 1, found += mutant->is_found;
             if (!mutant->is_found)
                 fprintf(stderr, "mutants: %s lives after %d launches: %s\n", own->name,
-                mutant->launches, mutant->told);
+                mutant->launches, mutant->reported);
         }
     fprintf(stderr, "mutants: %d of %d found\n", found, all);
 }
@@ -52,7 +52,7 @@ static struct family *make(const char *name, const char *text, unsigned long lon
     while (own->count < atoi(getenv("STUB_MUTANTS"))) {
         char why[256];
         struct mutant *mutant = &own->mutants[own->count++];
-        char *damaged = ptx_mutated(text, name, &random, mutant->told, sizeof mutant->told);
+        char *damaged = ptx_mutated(text, name, &random, mutant->reported, sizeof mutant->reported);
         struct ptx_module *module = damaged ? ptx_load(damaged, why, sizeof why) : 0;
         mutant->is_found = !module;
         if (module) mutant->function = ptx_find(module, name);

@@ -115,8 +115,8 @@ static int change_whole(char *line)
     return 1;
 }
 
-char *ptx_mutated(const char *text, const char *kernel, unsigned *random, char *told,
-    size_t told_bytes)
+char *ptx_mutated(const char *text, const char *kernel, unsigned *random, char *reported,
+    size_t reported_bytes)
 {
     for (;;) {
         struct line of = drawn(text, kernel, random);
@@ -133,7 +133,7 @@ char *ptx_mutated(const char *text, const char *kernel, unsigned *random, char *
         sprintf(whole, "%.*s%s%s", (int)(of.at - text), text, line, of.at + of.length);
         int number = 1;
         for (const char *at = text; at < of.at; at++) number += *at == '\n';
-        snprintf(told, told_bytes, "line %d: %.*s -> %s", number, of.length, of.at, line);
+        snprintf(reported, reported_bytes, "line %d: %.*s -> %s", number, of.length, of.at, line);
         return whole;
     }
 }

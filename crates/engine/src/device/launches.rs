@@ -42,7 +42,7 @@ pub(crate) struct Launches {
     names: String,
     /// The message about its device, if it failed at this stage.
     failed: Option<String>,
-    is_told: bool,
+    is_reported: bool,
     /// A warning about its device, and whether it was reported.
     warning: Option<String>,
     is_warned: bool,
@@ -118,7 +118,7 @@ impl Launches {
             sync: on.launches.sync,
             names,
             failed: None,
-            is_told: false,
+            is_reported: false,
             mates: deployment.loaded_on(&on.device.description().id),
             is_retired: false,
             is_routed: deployment.chain().routes().is_some(),
@@ -329,8 +329,8 @@ impl Launches {
         if !std::mem::replace(&mut self.is_warned, true) && self.warning.is_some() {
             return self.warning.clone();
         }
-        let news = self.failed.clone().filter(|_| !self.is_told);
-        self.is_told |= news.is_some();
+        let news = self.failed.clone().filter(|_| !self.is_reported);
+        self.is_reported |= news.is_some();
         news
     }
 

@@ -23,20 +23,20 @@ fn frames(times: &[u64]) -> Vec<Frame<'static>> {
 }
 
 /// The clock's time for each, in pieces of this length. Undecided ones are passed again.
-fn told(times: &[u64], piece: usize) -> (Vec<u64>, TimeCounts) {
+fn reported(times: &[u64], piece: usize) -> (Vec<u64>, TimeCounts) {
     let (frames, mut clock) = (frames(times), PacketClock::default());
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut end = 0;
-    while told.len() < frames.len() {
+    while reported.len() < frames.len() {
         end = (end + piece).min(frames.len());
-        let from = told.len();
+        let from = reported.len();
         let is_all = end == frames.len();
         let mut times = vec![Instant::MAX; end - from];
         let timed = clock.time(&frames[from..end], is_all, &mut times);
         assert!(!is_all || timed == end - from);
-        told.extend(times[..timed].iter().map(|time| time.as_nanos()));
+        reported.extend(times[..timed].iter().map(|time| time.as_nanos()));
     }
-    (told, clock.counts)
+    (reported, clock.counts)
 }
 
 /// The same from the manual: packet by packet, with all of the input at hand, in numbers that can't
@@ -48,7 +48,7 @@ fn model(times: &[u64]) -> (Vec<u64>, TimeCounts) {
     let Some(&first) = times.first() else { return (Vec::new(), counts) };
     let (mut own, mut now, mut believed) = (first, first.min(1 << 62), 1);
     let mut left: Option<(i128, i128)> = None;
-    let mut told = vec![now as u64];
+    let mut reported = vec![now as u64];
     for (at, &time) in times.iter().enumerate().skip(1) {
         let distance = (time - own).abs();
         if distance <= 10 * second {
@@ -68,7 +68,7 @@ fn model(times: &[u64]) -> (Vec<u64>, TimeCounts) {
                 false => counts.strays += 1,
                 true if time > own => {
                     let room = (i128::from(u64::MAX) - now) / 256;
-                    let back = left.map(|(own, told)| told + time - own);
+                    let back = left.map(|(own, reported)| reported + time - own);
                     let gap = match back {
                         Some(there) if (there - now).abs() <= 10 * second => (there - now).max(0),
                         _ => time - own,
@@ -84,9 +84,9 @@ fn model(times: &[u64]) -> (Vec<u64>, TimeCounts) {
                 }
             }
         }
-        told.push(now as u64);
+        reported.push(now as u64);
     }
-    (told, counts)
+    (reported, counts)
 }
 
 /// So many packets, one a millisecond, from here on.
@@ -176,13 +176,13 @@ fn clocks() {
     for Case { name, times, passed, counts: [strays, gaps, steps_back] } in cases() {
         let expected = model(&times);
         for piece in [1, 7, 16, 32, usize::MAX / 2] {
-            assert_eq!(told(&times, piece), expected, "{name}, {piece} at a time");
+            assert_eq!(reported(&times, piece), expected, "{name}, {piece} at a time");
         }
-        let (told, counts) = expected;
+        let (reported, counts) = expected;
         assert_eq!(counts, TimeCounts { strays, gaps, steps_back }, "{name}");
-        let first = told.first().map_or(0, |first| *first);
+        let first = reported.first().map_or(0, |first| *first);
         let most = (u64::MAX - first) / 256 + 39 * SECOND / 1000;
-        assert_eq!(told.last().map_or(0, |last| last - first), passed.min(most), "{name}");
+        assert_eq!(reported.last().map_or(0, |last| last - first), passed.min(most), "{name}");
     }
 }
 
@@ -190,10 +190,10 @@ fn clocks() {
 fn no_number_of_gaps_comes_to_the_end() {
     let times: Vec<u64> =
         (0..4000).flat_map(|n| run(if n % 2 == 0 { 0 } else { FAR }, 20)).collect();
-    let (told, counts) = told(&times, 32);
+    let (reported, counts) = reported(&times, 32);
     assert_eq!((counts.gaps, counts.strays), (2000, 0));
-    assert!(told.windows(2).all(|pair| pair[0] <= pair[1]));
-    let last = told[told.len() - 20..].iter();
+    assert!(reported.windows(2).all(|pair| pair[0] <= pair[1]));
+    let last = reported[reported.len() - 20..].iter();
     assert_eq!(last.clone().max().unwrap() - last.min().unwrap(), 19 * SECOND / 1000);
 }
 
@@ -213,7 +213,7 @@ fn anything() -> impl Strategy<Value = Vec<u64>> {
 proptest! {
     #[test]
     fn as_the_model(times in anything(), piece in 1..40usize) {
-        let (now, counts) = told(&times, piece);
+        let (now, counts) = reported(&times, piece);
         prop_assert!(now.windows(2).all(|pair| pair[0] <= pair[1]));
         prop_assert_eq!((now, counts), model(&times));
     }

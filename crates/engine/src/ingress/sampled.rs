@@ -225,8 +225,8 @@ impl Source for Sampled {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let told = self.samplers.iter().filter_map(|sampler| sampler.told());
-        self.source.warnings().into_iter().chain(told).collect()
+        let reported = self.samplers.iter().filter_map(|sampler| sampler.reported());
+        self.source.warnings().into_iter().chain(reported).collect()
     }
 
     fn finish(&mut self) -> Vec<String> {
@@ -315,32 +315,33 @@ mod tests {
             self.1.lock().unwrap().push("decided".into());
         }
 
-        fn told(&self) -> Option<String> {
+        fn reported(&self) -> Option<String> {
             None
         }
     }
 
     /// All that happens, in order; every pause is looked at again until it is over.
-    fn told(wanted: usize, acts: &[Act]) -> Vec<String> {
-        let told = Arc::new(Mutex::new(Vec::new()));
+    fn reported(wanted: usize, acts: &[Act]) -> Vec<String> {
+        let reported = Arc::new(Mutex::new(Vec::new()));
         let script = Script { acts: acts.to_vec(), apart_ns: 1, ..Script::default() };
-        let samplers: Vec<Box<dyn Sampler>> = vec![Box::new(Counting(wanted, Arc::clone(&told)))];
+        let samplers: Vec<Box<dyn Sampler>> =
+            vec![Box::new(Counting(wanted, Arc::clone(&reported)))];
         let mut source = Sampled::around(Box::new(script), samplers, Clock::start());
         loop {
             let mut burst = Burst::new();
             let given = source.burst(&mut burst);
-            let mut told = told.lock().unwrap();
-            told.extend(burst.frames().iter().map(|frame| {
+            let mut reported = reported.lock().unwrap();
+            reported.extend(burst.frames().iter().map(|frame| {
                 assert_eq!(frame.timestamp.as_nanos(), u64::from(frame.bytes[0]));
                 format!("gave {}", frame.bytes[0])
             }));
             match given {
                 Ok(Given::End) => break,
                 Ok(_) => {}
-                Err(_) => told.push("failed".into()),
+                Err(_) => reported.push("failed".into()),
             }
         }
-        std::mem::take(&mut *told.lock().unwrap())
+        std::mem::take(&mut *reported.lock().unwrap())
     }
 
     #[test]
@@ -358,8 +359,8 @@ mod tests {
             (9, &[], "decided"),
         ];
         for (wanted, acts, expected) in cases {
-            let told = told(*wanted, acts);
-            assert_eq!(told.join(","), *expected, "{acts:?}");
+            let reported = reported(*wanted, acts);
+            assert_eq!(reported.join(","), *expected, "{acts:?}");
         }
     }
 
@@ -372,16 +373,16 @@ mod tests {
         {
             let acts = vec![Act::Frames(2), Act::Frames(2)];
             let script = Script { acts, apart_ns: HOUR_NS, ..Script::default() };
-            let told = Arc::new(Mutex::new(Vec::new()));
+            let reported = Arc::new(Mutex::new(Vec::new()));
             let samplers: Vec<Box<dyn Sampler>> =
-                vec![Box::new(Counting(wanted, Arc::clone(&told)))];
+                vec![Box::new(Counting(wanted, Arc::clone(&reported)))];
             let paced = Box::new(Paced::new(script, 1.0).unwrap());
             let mut source = Sampled::around(paced, samplers, Clock::start());
             let mut burst = Burst::new();
             assert_eq!(source.burst(&mut burst).unwrap(), Given::Frames);
             assert_eq!(burst.frames().iter().map(|frame| frame.bytes[0]).collect::<Vec<_>>(), [0]);
             drop(burst);
-            assert_eq!(told.lock().unwrap().join(","), seen);
+            assert_eq!(reported.lock().unwrap().join(","), seen);
             let Ok(Next::Idle(wait)) = source.next() else { panic!("the next frame is early") };
             assert!(wait > Duration::from_secs(1800));
         }
@@ -408,14 +409,14 @@ mod tests {
     #[test]
     fn a_pause_lets_frames_go_on() {
         let script = Script { acts: vec![Act::Frames(1)], ..Script::default() };
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let samplers: Vec<Box<dyn Sampler>> = vec![Box::new(Counting(3, Arc::clone(&told)))];
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let samplers: Vec<Box<dyn Sampler>> = vec![Box::new(Counting(3, Arc::clone(&reported)))];
         let mut source = Sampled::new(Box::new(script), samplers, Clock::start());
         assert_eq!(source.hold(), None);
         source.release(SamplingState::Watching);
         let mut burst = Burst::new();
         assert!(matches!(source.burst(&mut burst), Ok(Given::Frames)));
         assert_eq!(burst.frames().len(), 1);
-        assert_eq!(*told.lock().unwrap(), ["saw 0", "decided"]);
+        assert_eq!(*reported.lock().unwrap(), ["saw 0", "decided"]);
     }
 }

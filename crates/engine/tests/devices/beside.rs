@@ -13,7 +13,7 @@ use crate::common::frames::Input;
 use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Summary, assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{copies, devices, told};
+use crate::placed::{copies, devices, reported};
 use crate::same::PATIENCE;
 
 /// The devices that PoCL shows. It reads this variable when it is loaded, so only a new process can
@@ -79,7 +79,7 @@ pub(crate) fn check_pair(
         let deployment = try_deploy_on(forms, &[], on).expect("a chain");
         let settings = Settings { lanes, batch_packets: 64, slabs: 4, ..Settings::default() };
         let outcome = run_whole(deployment, settings, inputs);
-        assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+        assert!(reported(&outcome).is_empty(), "{what}: {:?}", reported(&outcome));
         let bytes = outcome.report.part.transfers.to_device_bytes;
         assert_eq!(bytes > 0, copies(first) || copies(second), "{what}");
         assert_same(reference, &outcome.summary(), &what);

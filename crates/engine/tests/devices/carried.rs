@@ -15,7 +15,7 @@ use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{forms, run_forms};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::crossings::{CHAINS, bare, deploy_names, input_for, plans, with_errors_again};
-use crate::placed::{copies, deploy_on, devices, told};
+use crate::placed::{copies, deploy_on, devices, reported};
 use crate::same::PATIENCE;
 
 /// Launches that are made of the same batches in every run.
@@ -58,9 +58,9 @@ fn packets_are_those_of_copies_and_bytes_as_planned() {
                     run_whole(deploy_names(names, device, launches, plan), settings, &inputs)
                 });
                 let what = format!("{names:?} on {}, {plan:?}", device.description().id);
-                assert!(told(&carried).is_empty(), "{what}: {:?}", told(&carried));
+                assert!(reported(&carried).is_empty(), "{what}: {:?}", reported(&carried));
                 assert_same(&reference, &carried.summary(), &what);
-                assert!(told(&copied).is_empty(), "{what}: {:?}", told(&copied));
+                assert!(reported(&copied).is_empty(), "{what}: {:?}", reported(&copied));
                 let launches = |outcome: &Outcome| -> Vec<u64> {
                     transfers(outcome).iter().map(|own| own.launches).collect()
                 };
@@ -100,7 +100,7 @@ fn packets_are_the_same_whatever_is_under_way_at_once() {
             let outcome =
                 run_whole(deploy_names(&names, device, launches, plan), settings, &inputs);
             let what = format!("{}, {plan:?}", device.description().id);
-            assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+            assert!(reported(&outcome).is_empty(), "{what}: {:?}", reported(&outcome));
             assert_same(&reference, &outcome.summary(), &what);
         }
     }
@@ -122,22 +122,22 @@ fn in_place_nothing_is_carried() {
 }
 
 #[test]
-fn a_device_that_does_not_reach_the_host_is_told_at_the_start() {
+fn a_device_that_does_not_reach_the_host_is_reported_at_the_start() {
     // It knows no region that its kernels reach.
     let device: Arc<dyn Device> = Arc::new(Fake::new(|_| Fate::done_after(0)));
     for frames_by in FramesBy::ALL {
         let mut deployment = deploy_on(&forms(&["router-plain"]), &device, steady());
         deployment.set_plan(PlanOptions { frames_by, ..PlanOptions::default() });
-        let told = deployment.try_frames();
+        let reported = deployment.try_frames();
         if frames_by == FramesBy::Copies {
-            assert_eq!(told, Ok(()));
+            assert_eq!(reported, Ok(()));
             continue;
         }
-        let Err(StartError::Device(name, why)) = &told else { panic!("{told:?}") };
+        let Err(StartError::Device(name, why)) = &reported else { panic!("{reported:?}") };
         assert_eq!(name, "0-router-plain");
         assert!(why.to_string().contains("fake does not reach the host's memory"), "{why}");
         let ports = Ports::Shared(Box::new(Frames::default()), Box::new(SentFrames::default()));
         let refused = run(&deployment, &Settings::default(), ports, &Control::default());
-        assert_eq!(refused.err(), told.err());
+        assert_eq!(refused.err(), reported.err());
     }
 }

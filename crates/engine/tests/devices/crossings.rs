@@ -18,7 +18,7 @@ use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::{Talk, without_flows};
 use crate::failures::{launches, loading};
-use crate::placed::{copies, devices, host, told};
+use crate::placed::{copies, devices, host, reported};
 use crate::same::{PATIENCE, SMALL};
 
 /// A chain: of its names those that begin with `@` are on the device, the others on the CPU.
@@ -143,7 +143,7 @@ fn moved(names: &[&str], plan: PlanOptions, inputs: &[Input]) -> Option<Vec<[u64
     let device = apart(&host()?);
     let outcome =
         run_whole(deploy_names(names, &device, default(), plan), Settings::default(), inputs);
-    assert!(told(&outcome).is_empty(), "{names:?}, {plan:?}: {:?}", told(&outcome));
+    assert!(reported(&outcome).is_empty(), "{names:?}, {plan:?}: {:?}", reported(&outcome));
     let functions = &outcome.report.part.functions;
     let of = functions.iter().map(|function| &function.transfers);
     assert!(of.clone().all(|own| own.are_as_predicted()), "{names:?}, {plan:?}");
@@ -220,7 +220,7 @@ fn what_fails_where_only_fields_come_back_is_done_by_the_cpu() {
             let deployment = deploy_names(names, &device, launches(), adaptive());
             let outcome: Outcome = run_whole(deployment, settings, &inputs);
             assert_same(&reference, &outcome.summary(), &format!("{names:?} from {first} on"));
-            assert!(!told(&outcome).is_empty(), "{names:?} from {first} on");
+            assert!(!reported(&outcome).is_empty(), "{names:?} from {first} on");
         }
     }
 }

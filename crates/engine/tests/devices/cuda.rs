@@ -10,7 +10,7 @@ use crate::beside::{CHAIN, LAUNCHES, check_pair};
 use crate::common::real::{forms, run_forms, traffic};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{deploy_on, devices, told};
+use crate::placed::{deploy_on, devices, reported};
 use crate::stub::Stubs;
 
 /// Set in the program that runs over the stubs, to the case.
@@ -53,8 +53,8 @@ fn unlocked_memory_is_reported() {
     let settings = Settings { lanes: 2, batch_packets: 64, slabs: 4, ..Settings::default() };
     let outcome = run_whole(deploy_on(&forms, &device, LAUNCHES), settings, &inputs);
     assert_same(&reference, &outcome.summary(), "copied without being locked");
-    let told = told(&outcome);
+    let reported = reported(&outcome);
     let is_meant =
         |warning: &&str| warning.contains("cuda:0") && warning.contains("can't be locked");
-    assert!(!told.is_empty() && told.iter().all(is_meant), "{told:?}");
+    assert!(!reported.is_empty() && reported.iter().all(is_meant), "{reported:?}");
 }

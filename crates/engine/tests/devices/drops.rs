@@ -8,7 +8,7 @@ use crate::common::forms::Form;
 use crate::common::real::{deploy_forms, forms, traffic};
 use crate::common::run::{assert_same, run_showing_drops};
 use crate::common::talk::Talk;
-use crate::placed::{deploy_on, devices, has_kernels, told};
+use crate::placed::{deploy_on, devices, has_kernels, reported};
 use crate::same::{PATIENCE, SMALL};
 
 fn same_on_devices(forms: &[Form]) {
@@ -28,7 +28,7 @@ fn same_on_devices(forms: &[Form]) {
             let outcome = run_showing_drops(deployment, settings, &inputs);
             let id = &device.description().id;
             let what = format!("{names:?} on {id}, {settings:?}");
-            assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+            assert!(reported(&outcome).is_empty(), "{what}: {:?}", reported(&outcome));
             assert!(outcome.report.part.transfers.launches > 0, "{what}");
             assert_same(&reference.summary(), &outcome.summary(), &what);
         }

@@ -20,7 +20,7 @@ use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{deploy_forms, forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{copies, deploy_on, devices, host, told};
+use crate::placed::{copies, deploy_on, devices, host, reported};
 use crate::stub::is_over_stubs;
 
 /// Launches of one batch each, which are given up soon.
@@ -147,8 +147,8 @@ fn what_fails_before_anything_is_written_is_done_by_the_cpu() {
     each_case(&[0, 1, 10].map(First::Work), |device, what, fault, first| {
         let outcome = run_faulty(device, &forms, &inputs, (first, fault), FramesBy::Copies);
         assert_same(&reference, &outcome.summary(), what);
-        let told = told(&outcome);
-        assert!((1..=2).contains(&told.len()), "{what}: once a lane: {told:?}");
+        let reported = reported(&outcome);
+        assert!((1..=2).contains(&reported.len()), "{what}: once a lane: {reported:?}");
     });
 }
 
@@ -188,7 +188,7 @@ fn what_fails_while_frames_are_written_by(frames_by: FramesBy) {
 }
 
 #[test]
-fn a_device_that_can_not_be_used_is_told_at_the_start() {
+fn a_device_that_can_not_be_used_is_reported_at_the_start() {
     let Some(host) = host() else { return };
     let forms = forms(&["digest-count"]);
     let start_with = |device: Faulty, launches| {
@@ -228,6 +228,6 @@ fn a_device_that_nobody_insists_on_is_left_for_the_cpu() {
     let outcome = run_whole(deployment, settings(), &inputs);
     let reference = run_forms(&forms, settings(), &inputs);
     assert_same(&reference.summary(), &outcome.summary(), "on the CPU");
-    let told = &outcome.report.part.warnings[0];
-    assert!(told.starts_with("0-digest-count runs on the CPU: the kernel text"), "{told}");
+    let reported = &outcome.report.part.warnings[0];
+    assert!(reported.starts_with("0-digest-count runs on the CPU: the kernel text"), "{reported}");
 }

@@ -16,7 +16,7 @@ use crate::common::DEFINITION;
 use crate::common::frames::Input;
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{devices, told};
+use crate::placed::{devices, reported};
 use crate::same::PATIENCE;
 
 /// Numbers of findings for each packet: room for all, for some, and for next to none.
@@ -67,7 +67,7 @@ fn findings_of_devices_are_those_of_the_cpu() {
             let settings = Settings { lanes, batch_packets, ..Settings::default() };
             let outcome = run_whole(deployment, settings, &inputs);
             let what = format!("{}, {room}, {settings:?}", device.description().id);
-            assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+            assert!(reported(&outcome).is_empty(), "{what}: {:?}", reported(&outcome));
             assert!(outcome.report.part.transfers.launches > 0, "{what}");
             assert_same(&reference.summary(), &outcome.summary(), &what);
             let [kept, again] = met(&lists);
@@ -99,7 +99,10 @@ fn lists_that_are_not_there_are_refused() {
     let fake = Fake::new(|_| Fate::done_after(0)).with_kernel("find_bytes", lie(words as usize));
     let device: Arc<dyn Device> = Arc::new(fake);
     let outcome = run_whole(deploy(4, Some(&device), 1 << 20).0, settings, &inputs);
-    let told = told(&outcome);
-    assert!(told.iter().any(|one| one.contains("findings are not among those")), "{told:?}");
+    let reported = reported(&outcome);
+    assert!(
+        reported.iter().any(|one| one.contains("findings are not among those")),
+        "{reported:?}"
+    );
     assert_same(&reference.summary(), &outcome.summary(), "a kernel that lies");
 }

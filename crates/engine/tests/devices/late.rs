@@ -15,7 +15,7 @@ use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::failures::{launches, loading, loading_in_place};
-use crate::placed::{devices, host, told};
+use crate::placed::{devices, host, reported};
 
 /// A stream that begins works later, by their numbers over all streams.
 struct LateStream {
@@ -134,7 +134,7 @@ fn what_was_given_up_changes_nothing_when_it_is_done_later() {
             LaunchOptions { timeout: Duration::from_millis(300), ..LaunchOptions::default() };
         let delays = [(0, 450), (2, 250)];
         let outcome = run_late(pair, &forms, &delays, (settings, launches), &inputs);
-        assert_eq!(told(&outcome).len(), 1, "{:?}", told(&outcome));
+        assert_eq!(reported(&outcome).len(), 1, "{:?}", reported(&outcome));
         assert_same(&reference, &outcome.summary(), "late");
     }
 }
@@ -153,7 +153,7 @@ fn what_was_given_up_in_place_keeps_its_memory() {
         let drops = &outcome.report.part.functions[0].drops;
         let lost = drops[usize::from(DEVICE_LOST.0)] as usize;
         assert_eq!(lost > 0, name == "router-plain", "{name}: {lost} lost");
-        assert!(lost <= 16 && told(&outcome).len() == 1, "{name}: {lost} lost");
+        assert!(lost <= 16 && reported(&outcome).len() == 1, "{name}: {lost} lost");
         let (sent, all) = (outcome.sent.len(), reference.sent.len());
         assert!((all..=all + lost).contains(&(sent + lost)), "{name}: {sent} of {all} sent");
     }

@@ -10,7 +10,7 @@ use warpline_engine::{Deployment, LaunchOptions, Settings};
 use crate::common::real::{forms, run_forms, traffic};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{deploy_on, host, told};
+use crate::placed::{deploy_on, host, reported};
 use crate::same::PATIENCE;
 
 /// Launches that only the end of the input closes.
@@ -55,7 +55,7 @@ fn packets_are_the_same_while_launches_change() {
         is_over.store(true, Ordering::Release);
         outcome
     });
-    assert!(told(&outcome).is_empty(), "{:?}", told(&outcome));
+    assert!(reported(&outcome).is_empty(), "{:?}", reported(&outcome));
     assert_same(&reference.summary(), &outcome.summary(), "changing launches");
 }
 

@@ -17,7 +17,7 @@ use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
 use crate::crossings::{bare, default, deploy_names, input_for, with_errors_again};
 use crate::failures::{launches, loading};
-use crate::placed::{copies, devices, host, told};
+use crate::placed::{copies, devices, host, reported};
 
 /// Chains in which something may stay on the device, for frames of these bytes.
 const CHAINS: &[(&[&str], u32)] = &[
@@ -164,7 +164,7 @@ fn what_a_device_alone_had_is_lost_with_it_and_nothing_else() {
             // queue between.
             assert!(lost <= 1200, "{what}: {lost} lost");
             assert!(!recoverable || lost == 0, "{what}: only fields come back");
-            assert!(!told(&outcome).is_empty(), "{what}");
+            assert!(!reported(&outcome).is_empty(), "{what}");
             *lost_by += lost * u64::from(batch_packets == 1024);
         }
         // A device alone had fields of some packets. Each fault lost such packets.

@@ -163,7 +163,8 @@ fn a_source_that_loses_packets_is_news() {
     };
     let (outcome, news) = run_case(&case(200, false)).expect("a run");
     assert!(outcome.report.part.packets.overload > 0);
-    let is_loss = |told: &String| told.starts_with("the input lost ") && told.contains(": busy-");
+    let is_loss =
+        |reported: &String| reported.starts_with("the input lost ") && reported.contains(": busy-");
     assert!(news.iter().any(is_loss), "{news:?}");
     assert_eq!(run_case(&case(200, true)).expect("a run").1, Vec::<String>::new());
 }
@@ -199,7 +200,7 @@ proptest! {
         let part = &outcome.report.part;
         let inside: u64 = part.stages.iter().map(|stage| stage.drops).sum();
         let at_ingress = part.packets.overload - inside;
-        prop_assert!(part.warnings.iter().all(|told| !told.contains("fell back")), "{case:?}");
+        prop_assert!(part.warnings.iter().all(|reported| !reported.contains("fell back")), "{case:?}");
         if !case.pressure.is_off() {
             prop_assert_eq!(inside, 0, "{:?}: {:?}", case, part.stages);
         }

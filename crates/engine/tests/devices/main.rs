@@ -22,13 +22,13 @@ mod placed;
 mod plans;
 mod predicted;
 mod pressure;
+mod reported;
 mod routed;
 mod same;
 mod scripted;
 #[path = "../../../device/tests/stub/mod.rs"]
 mod stub;
 mod tenants;
-mod told;
 mod two_places;
 mod versions;
 
@@ -48,7 +48,7 @@ fn chains_are_the_same_over_stubs() {
             "same::",
             "carried::",
             "failures::",
-            "told::",
+            "reported::",
             "drops::",
             "findings::findings",
             "two_places::",

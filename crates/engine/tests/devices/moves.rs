@@ -27,7 +27,7 @@ use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{assert_same, in_time};
 use crate::common::talk::Talk;
 use crate::failures::launches as launches_of_one;
-use crate::placed::{devices, host, told};
+use crate::placed::{devices, host, reported};
 use crate::same::{PATIENCE, SMALL, device_lanes};
 use crate::two_places::{check_lost, steady};
 
@@ -78,9 +78,9 @@ fn a_chain_that_moves_over_all_devices_and_back_is_the_same() {
         let (outcome, refused) = run_moving(own, settings, &inputs, moves);
         let (part, what) = (&outcome.report.part, format!("{lanes} lanes"));
         assert!(
-            refused.is_empty() && told(&outcome).is_empty(),
+            refused.is_empty() && reported(&outcome).is_empty(),
             "{refused:?} {:?}",
-            told(&outcome)
+            reported(&outcome)
         );
         assert_eq!(part.moves.count, count, "{what}");
         assert!(part.transfers.launches > 0 || all.len() == 1, "{what}");
@@ -123,7 +123,7 @@ fn a_device_that_fails_while_functions_move_loses_what_it_had() {
             check_lost(&reference, &outcome, &what);
             let part = &outcome.report.part;
             assert_eq!(part.moves.count + refused.len() as u64, 5, "{what}: {refused:?}");
-            (runs, failed) = (runs + 1, failed + u64::from(!told(&outcome).is_empty()));
+            (runs, failed) = (runs + 1, failed + u64::from(!reported(&outcome).is_empty()));
             refusals += refused.len();
         }
     }
@@ -156,7 +156,7 @@ fn a_device_that_slows_tenfold_while_functions_move_loses_nothing() {
         let moves: Moves = (1..).zip(all).map(|(at, to)| (at * every, to)).collect();
         let (outcome, refused) = run_moving(deployment, settings, &inputs, moves);
         let part = &outcome.report.part;
-        assert!(refused.is_empty() && told(&outcome).is_empty(), "{what}: {refused:?}");
+        assert!(refused.is_empty() && reported(&outcome).is_empty(), "{what}: {refused:?}");
         assert!(part.moves.count == 4 && part.transfers.launches > 0, "{what}: {:?}", part.moves);
         assert_same(&reference.summary(), &outcome.summary(), &what);
         print_stall(&what, &outcome);
@@ -342,7 +342,7 @@ proptest! {
         let (outcome, refused) = run_moving(deployment, settings, &inputs, moves);
         let what = format!("{picks:?} {launches:?} {mode:?} {packet_len}");
         prop_assert!(refused.is_empty(), "{what}: {refused:?}");
-        prop_assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+        prop_assert!(reported(&outcome).is_empty(), "{what}: {:?}", reported(&outcome));
         let part = &outcome.report.part;
         prop_assert_eq!(part.moves.count, asked, "{}", what);
         prop_assert!(part.versions.stale.is_none(), "{what}: {:?}", part.versions.stale);

@@ -51,7 +51,7 @@ pub(crate) fn has_kernels(form: &Form) -> bool {
 
 /// Warnings of the run except those of its source: about devices that failed, as nothing else goes
 /// wrong in these tests.
-pub(crate) fn told(outcome: &Outcome) -> Vec<&str> {
+pub(crate) fn reported(outcome: &Outcome) -> Vec<&str> {
     let all = outcome.report.part.warnings.iter().map(String::as_str);
     // How many packets a function flags and changes no plan knows for sure; they cross once more.
     let is_other = |warning: &&str| {

@@ -19,7 +19,7 @@ use crate::common::real::{
 };
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{copies, deploy_on, devices, has_kernels, told};
+use crate::placed::{copies, deploy_on, devices, has_kernels, reported};
 use crate::stub::is_over_stubs;
 
 /// OpenCL on a CPU compiles while it runs, and there is other work.
@@ -80,7 +80,7 @@ pub(crate) fn same_on(device: &Arc<dyn Device>, forms: &[Form], count: usize) {
             format!("{names:?} on {id}, {lanes} lanes, {batch_packets}, {launches:?}, {plan:?}");
         let outcome = run_whole(deployment, settings, &inputs);
         let part = &outcome.report.part;
-        assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+        assert!(reported(&outcome).is_empty(), "{what}: {:?}", reported(&outcome));
         assert!(part.transfers.launches > 0, "{what}");
         for (function, is_on_device) in part.functions.iter().zip(has_kernels).take(1) {
             assert_eq!(function.before_ns > 0, is_on_device, "{what}");
@@ -180,7 +180,7 @@ fn what_follows_packets_that_are_opened_again_is_the_same() {
         assert_eq!(deployment.stages().len(), 1);
         let outcome = run_whole(deployment, Settings::default(), &inputs);
         let id = &device.description().id;
-        assert!(told(&outcome).is_empty(), "{id}: {:?}", told(&outcome));
+        assert!(reported(&outcome).is_empty(), "{id}: {:?}", reported(&outcome));
         assert!(outcome.report.part.transfers.launches > 0, "{id}");
         // Those of the first batch; how many more depends on when its numbers were known.
         assert!(outcome.counter(0, "reopened") > 20, "{id}");
@@ -218,7 +218,7 @@ fn stages_on_devices_with_small_batches_are_the_same() {
             if streams == Streams::Count(5) {
                 let outcome = run_whole(deployment, settings, &inputs);
                 let what = format!("{launches:?}, {settings:?}, {apart}");
-                assert!(told(&outcome).is_empty(), "{what}");
+                assert!(reported(&outcome).is_empty(), "{what}");
                 assert_same(&reference.summary(), &outcome.summary(), &what);
             }
         }
@@ -278,7 +278,7 @@ proptest! {
         let outcome = run_whole(deployment, settings, &inputs);
         let what =
             format!("{picks:?} {launches:?} {mode:?} {packet_len} {recoverable} {device_lanes:?}");
-        prop_assert!(told(&outcome).is_empty(), "{what}");
+        prop_assert!(reported(&outcome).is_empty(), "{what}");
         assert_same(&reference.summary(), &outcome.summary(), &what);
     }
 }

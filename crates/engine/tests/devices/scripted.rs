@@ -16,7 +16,7 @@ use crate::common::random::config;
 use crate::common::real::{forms, run_forms, traffic};
 use crate::common::run::{assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{deploy_on, told};
+use crate::placed::{deploy_on, reported};
 
 /// A kernel that leaves each packet to the CPU; `left` is the bytes of a row before the column that
 /// marks it.
@@ -62,7 +62,7 @@ fn run_scripted(
         is_over.store(true, Ordering::Relaxed);
         outcome
     });
-    assert!(told(&outcome).is_empty(), "{:?}", told(&outcome));
+    assert!(reported(&outcome).is_empty(), "{:?}", reported(&outcome));
     assert!(outcome.report.part.transfers.launches > 5, "{:?}", outcome.report.part.transfers);
     assert_same(&reference.summary(), &outcome.summary(), &format!("{settings:?} {launches:?}"));
 }

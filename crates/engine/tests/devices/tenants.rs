@@ -19,7 +19,7 @@ use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{host, told};
+use crate::placed::{host, reported};
 use crate::same::PATIENCE;
 
 const CHAINS: [&[&str]; 3] =
@@ -84,7 +84,7 @@ fn tenants_of_a_device_send_the_packets_that_they_send_alone() {
         noise.stop().expect("background work that ends");
         for (number, (outcome, reference)) in outcomes.iter().zip(&references).enumerate() {
             let what = format!("{policy:?}, chain {number}");
-            assert!(told(outcome).is_empty(), "{what}: {:?}", told(outcome));
+            assert!(reported(outcome).is_empty(), "{what}: {:?}", reported(outcome));
             assert_same(reference, &outcome.summary(), &what);
         }
         let evidence = shared.report().evidence;
@@ -115,11 +115,11 @@ fn a_tenant_whose_launch_hangs_stops_no_other() {
             let second = scope.spawn(move || run_on(&hung, within(1_500), 1));
             [first, second].map(|one| one.join().expect("a run"))
         });
-        assert!(told(&first).is_empty(), "{policy:?}: {:?}", told(&first));
+        assert!(reported(&first).is_empty(), "{policy:?}: {:?}", reported(&first));
         let (forms, inputs) = input(0);
         let reference = run_forms(&forms, settings(), &inputs).summary();
         assert_same(&reference, &first.summary(), "the other tenant");
-        assert!(!told(&second).is_empty(), "{policy:?}: the hung device is reported");
+        assert!(!reported(&second).is_empty(), "{policy:?}: the hung device is reported");
         assert!(shared.report().evidence.tenants[1].lost > 0, "{policy:?}");
     }
 }

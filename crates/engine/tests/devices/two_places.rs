@@ -23,7 +23,7 @@ use crate::common::real::{check_chain, forms, run_forms, traffic, try_deploy_on}
 use crate::common::run::{Outcome, assert_same, run_ports, run_whole};
 use crate::common::talk::Talk;
 use crate::failures::launches;
-use crate::placed::{devices, host, told};
+use crate::placed::{devices, host, reported};
 use crate::same::{PATIENCE, SMALL, ways};
 use crate::versions::each_way;
 
@@ -89,7 +89,7 @@ fn both_places_are_the_same_on_every_device() {
                 let settings = settings.fit(&deployment);
                 let what = format!("{names:?} on {}, {lanes}, {batch_packets}, {plan:?}", about.id);
                 let outcome = run_whole(deployment, settings, &inputs);
-                assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+                assert!(reported(&outcome).is_empty(), "{what}: {:?}", reported(&outcome));
                 assert!(outcome.report.part.transfers.launches > 0, "{what}");
                 assert_same(&reference.summary(), &outcome.summary(), &what);
             }
@@ -146,7 +146,7 @@ fn a_device_lost_at_a_place_or_between_them_loses_what_it_had() {
             let mut deployment = try_deploy_on(&forms, &[], on).expect("a chain");
             deployment.set_plan(PlanOptions { mode: Mode::ShareAll, ..PlanOptions::default() });
             let outcome = run_whole(deployment, settings, &inputs);
-            (runs, fell_back) = (runs + 1, fell_back + u64::from(!told(&outcome).is_empty()));
+            (runs, fell_back) = (runs + 1, fell_back + u64::from(!reported(&outcome).is_empty()));
             check_lost(&reference, &outcome, &what);
         }
     }
@@ -281,7 +281,7 @@ fn fewer_fetched_packets_than_expected_are_no_news() {
     let transfers = &outcome.report.part.transfers;
     let fetched = [transfers.fetched_bytes, transfers.predicted_fetched_bytes];
     assert!(fetched[0] > 0 && fetched[0] < fetched[1], "{fetched:?}");
-    assert!(told(&outcome).is_empty(), "{:?}", told(&outcome));
+    assert!(reported(&outcome).is_empty(), "{:?}", reported(&outcome));
 }
 
 /// Up to four functions, with a pair around some of them and maybe another within.
@@ -342,7 +342,7 @@ proptest! {
         let outcome = run_whole(deployment, settings, &inputs);
         let names: Vec<_> = forms.iter().map(|form| (form.name, form.at)).collect();
         let what = format!("{names:?} {at:?} {mode:?} {packet_len}");
-        prop_assert!(told(&outcome).is_empty(), "{what}: {:?}", told(&outcome));
+        prop_assert!(reported(&outcome).is_empty(), "{what}: {:?}", reported(&outcome));
         assert_same(&reference.summary(), &outcome.summary(), &what);
     }
 }

@@ -299,8 +299,8 @@ fn same(naive: Option<&Frame>, engine: Option<&Sent>) -> bool {
 
 /// Where what a function did differs.
 fn differ(engine: &Tally, naive: &Tally) -> Option<String> {
-    let told = engine.alerts.iter().zip(&naive.alerts).find(|(engine, naive)| engine != naive);
-    if let Some((engine, naive)) = told {
+    let reported = engine.alerts.iter().zip(&naive.alerts).find(|(engine, naive)| engine != naive);
+    if let Some((engine, naive)) = reported {
         return Some(format!("\nnaive:  {naive:?}\nengine: {engine:?}"));
     }
     if engine.alerts.len() != naive.alerts.len() {

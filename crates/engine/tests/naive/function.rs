@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::flows::Told;
+use crate::flows::Exported;
 use crate::nids::Alert;
 use crate::routes::{Next, Routes};
 use crate::waiting;
@@ -49,7 +49,7 @@ pub(crate) trait Function {
     }
 
     /// Its records after the last packet, which came at `now`.
-    fn records(&self, _: u64) -> Vec<Told> {
+    fn records(&self, _: u64) -> Vec<Exported> {
         Vec::new()
     }
 
@@ -68,7 +68,7 @@ pub(crate) struct Tally {
     pub(crate) malformed: BTreeMap<&'static str, u64>,
     pub(crate) counters: Counters,
     pub(crate) alerts: Vec<Alert>,
-    pub(crate) records: Vec<Told>,
+    pub(crate) records: Vec<Exported>,
 }
 
 /// A frame that left the chain, and the number of the input that caused it.

@@ -181,7 +181,7 @@ fn steady(count: usize) -> Vec<Input> {
 }
 
 #[test]
-fn time_is_told_as_often_as_each_function_asks() {
+fn functions_get_the_time_as_often_as_they_ask() {
     let inputs = steady(1001);
     for lanes in [1, 4] {
         let settings = Settings { lanes, batch_packets: 16, ..Settings::default() };

@@ -134,9 +134,9 @@ fn a_core_that_is_not_there_is_a_reason_not_to_start() {
         };
         let ports = Ports::Shared(Box::new(Frames::default()), Box::new(SentFrames::default()));
         let run = in_time(move || run(&deploy(&[]), &settings, ports, &Control::default()));
-        let Err(told) = run else { panic!("it started") };
-        assert_eq!(try_cores(&deploy(&[]), &settings), Err(told.clone()));
-        let StartError::Core(its_lane, core, why) = &told else { panic!("{told}") };
+        let Err(reported) = run else { panic!("it started") };
+        assert_eq!(try_cores(&deploy(&[]), &settings), Err(reported.clone()));
+        let StartError::Core(its_lane, core, why) = &reported else { panic!("{reported}") };
         assert_eq!((*its_lane, *core), (lane, none));
         assert!(why.starts_with("there is no such core"), "{why}");
         // One that has no lane is not asked for.

@@ -323,8 +323,8 @@ fn what_is_not_declared_is_named() {
     ] {
         let found = look(&|| Liar::harness(lie), &inputs).err();
         let Some(Wrong::Undeclared(what)) = found else { panic!("{lie:?}: {found:?}") };
-        let told = (what.phase, what.field, what.is_written);
-        assert_eq!(told, (phase, field, is_written), "{lie:?}");
+        let reported = (what.phase, what.field, what.is_written);
+        assert_eq!(reported, (phase, field, is_written), "{lie:?}");
         // The first that it does it to, but for those that are no IPv4.
         assert!((300..320).contains(&what.packet), "{lie:?}: {}", what.packet);
         let is_any = !matches!(field, Field::Ttl | Field::Payload) && lie != Lie::ReadsTime;
@@ -333,7 +333,7 @@ fn what_is_not_declared_is_named() {
 }
 
 #[test]
-fn what_is_not_the_same_twice_is_told() {
+fn differences_between_two_runs_are_reported() {
     let drawing = Arc::new(Liar::new(Lie::Draws));
     let make = || Harness::new(Arc::clone(&drawing) as Arc<dyn Function>, 2);
     let found = look(&make, &carried(&[])).err();

@@ -158,9 +158,9 @@ fn alerts_of_two_functions_come_in_input_order_on_any_lanes() {
     });
     assert!(packets.is_sorted() && reference.len() > 1 << 18, "{}", reference.len());
     for one in SETTINGS {
-        let told = alerts(&inputs, settings(one));
-        let differs = told.lines().zip(reference.lines()).find(|(own, other)| own != other);
-        assert_eq!((differs, told.len()), (None, reference.len()), "{one:?}");
+        let reported = alerts(&inputs, settings(one));
+        let differs = reported.lines().zip(reference.lines()).find(|(own, other)| own != other);
+        assert_eq!((differs, reported.len()), (None, reference.len()), "{one:?}");
     }
 }
 

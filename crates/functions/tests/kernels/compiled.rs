@@ -71,8 +71,8 @@ fn cubin_of(source: &Source, arch: u32) -> Option<Vec<u8>> {
 fn is_of_installed(cubin: &[u8]) -> bool {
     let (_, behind) = INSTALLED.split_once("nvidia-cuda-nvrtc==").expect("a wheel with a version");
     let version = behind.lines().next().expect("a version");
-    let told = format!(", V{version}\0");
-    cubin.windows(told.len()).any(|bytes| bytes == told.as_bytes())
+    let reported = format!(", V{version}\0");
+    cubin.windows(reported.len()).any(|bytes| bytes == reported.as_bytes())
 }
 
 /// Prints what a kernel takes, and looks whether it is in bounds.

@@ -265,19 +265,22 @@ fn kernels_compile_for_gpus() {
 
 /// Literals that share nothing: more states than one automaton may have.
 #[test]
-fn how_a_set_is_searched_is_told() {
+fn the_search_method_of_a_set_is_reported() {
     let mut from = Random::new(4);
     let many = Set::new("long", (0..1300).map(|_| from.bytes(40)).collect());
     let kinds = [
         (many, "filter_payloads", "a filter by grams"),
         (Set::of(147), "scan_payloads", "an automaton"),
     ];
-    for (set, kernel, told_as) in kinds {
+    for (set, kernel, reported_as) in kinds {
         let kernels = set.function.kernels().expect("kernels");
         assert_eq!(kernels.steps()[0].name, kernel);
         let about = set.function.about();
-        let told = about.lines.iter().find(|(what, _)| *what == "devices");
-        assert!(told.is_some_and(|(_, told)| told.starts_with(told_as)), "{about:?}");
+        let reported = about.lines.iter().find(|(what, _)| *what == "devices");
+        assert!(
+            reported.is_some_and(|(_, reported)| reported.starts_with(reported_as)),
+            "{about:?}"
+        );
         let tables: usize = kernels.tables().iter().map(|table| table.bytes.len()).sum();
         let bytes = about.json["devices"]["bytes"].as_u64().expect("a number") as usize;
         assert!(bytes <= tables && tables < bytes + bytes / 10 + 20_000, "{bytes}, {tables}");

@@ -245,8 +245,8 @@ mod tests {
                 let whole = read(compression, &file[..len], 1 << 17);
                 assert!(data.starts_with(&whole));
                 for room_len in [1, 7] {
-                    let told = read(compression, &file[..len], room_len);
-                    assert_eq!(told.len(), whole.len(), "{compression:?} cut at {len}");
+                    let unpacked = read(compression, &file[..len], room_len);
+                    assert_eq!(unpacked.len(), whole.len(), "{compression:?} cut at {len}");
                 }
             }
             assert_eq!(read(compression, &file, 9), data);

@@ -452,10 +452,10 @@ mod tests {
                 let packets = if kept.is_empty() { 0 } else { read(&kept).0.len() };
                 // The one at which the disk was full is neither sent nor kept from being written
                 // later.
-                let told = format!("{compression:?} {room}: {packets} {lost} of {flushed}");
-                assert!((flushed..=flushed + 1).contains(&(packets + lost)), "{told}");
-                assert!(compression.is_some() || packets == flushed, "{told}");
-                assert!(packets > 0 || room < 1_500_000, "{told}");
+                let reported = format!("{compression:?} {room}: {packets} {lost} of {flushed}");
+                assert!((flushed..=flushed + 1).contains(&(packets + lost)), "{reported}");
+                assert!(compression.is_some() || packets == flushed, "{reported}");
+                assert!(packets > 0 || room < 1_500_000, "{reported}");
             }
         }
         std::fs::remove_file(&path).unwrap();

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_behind_what_came_before_it() {
+    fn an_error_is_reported_behind_what_came_before_it() {
         let (sender, pieces) = sync_channel(3);
         sender.send(Ok(vec![1])).unwrap();
         sender.send(Err(ErrorKind::Interrupted.into())).unwrap();

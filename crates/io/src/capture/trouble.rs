@@ -3,24 +3,24 @@
 /// The last report about a capture.
 pub(super) struct Trouble {
     name: String,
-    told: Option<String>,
+    last: Option<String>,
 }
 
 impl Trouble {
     /// That of the capture called `name`.
     pub(super) fn of(name: String) -> Self {
-        Self { name, told: None }
+        Self { name, last: None }
     }
 
     /// Reports why packets are lost now, if they are, unless that was reported last.
     pub(super) fn report(&mut self, why: Option<&str>, tell: &mut dyn FnMut(String)) {
-        if self.told.as_deref() == why {
+        if self.last.as_deref() == why {
             return;
         }
         tell(match why {
             Some(why) => format!("{} loses packets: {why}", self.name),
             None => format!("{} is written again", self.name),
         });
-        self.told = why.map(str::to_owned);
+        self.last = why.map(str::to_owned);
     }
 }

@@ -228,9 +228,9 @@ fn warnings_and_answers_come_through() {
     let mut source = Impair::new(Box::new(Numbered::new(10, 4)) as Box<dyn Source>, config);
     assert_eq!(source.warnings(), ["numbered"]);
     drain(&mut source);
-    let told =
+    let reported =
         "impair: of 10 frames 10 dropped, 0 corrupted, 0 duplicated, 0 truncated, 0 reordered";
-    assert_eq!(source.warnings(), ["numbered", told]);
+    assert_eq!(source.warnings(), ["numbered", reported]);
     assert!(source.drops_when_full());
     assert_eq!(source.progress(), Some(0.25));
 }

@@ -104,11 +104,15 @@ mod tests {
 
     #[test]
     fn its_mistakes_are_named_as_those_of_the_form() {
-        let told =
+        let reported =
             |from, to| WorkFile::parse(&MACHINE.replace(from, to)).expect_err(to).to_string();
-        assert!(told("\"gbps\": 4.0", "\"gbps\": -4").contains("`measurements[0].gbps` must be"));
-        assert!(told("\"id\": \"cuda:0\"", "\"id\": \"cuda:1\"").contains("no device \"cuda:0\""));
-        assert!(told("\"schema\": 2", "\"schema\": 3").contains("`schema` must be 1 or 2"));
+        assert!(
+            reported("\"gbps\": 4.0", "\"gbps\": -4").contains("`measurements[0].gbps` must be")
+        );
+        assert!(
+            reported("\"id\": \"cuda:0\"", "\"id\": \"cuda:1\"").contains("no device \"cuda:0\"")
+        );
+        assert!(reported("\"schema\": 2", "\"schema\": 3").contains("`schema` must be 1 or 2"));
         let none = MACHINE.split("\"measurements\"").next().expect("a text").to_owned();
         let none = WorkFile::parse(&(none + "\"measurements\": []}")).expect_err("no measurement");
         assert!(none.to_string().contains("`functions` must have 1 to 256 entries"), "{none}");

@@ -39,7 +39,7 @@ pub(super) const FINISHED: u8 = 4;
 pub(super) const FAST_OPEN: u8 = 8;
 /// A gap was given up for lack of room, before the other end acknowledged it.
 pub(super) const LOST: u8 = 16;
-/// Its SYN told its clock's time.
+/// Its SYN stated its clock's time.
 pub(super) const TIMED: u8 = 32;
 /// The first of `ahead` is known, or the second.
 pub(super) const AHEAD: [u8; 2] = [64, 128];

@@ -58,7 +58,7 @@ impl Turn<'_> {
         own.time = time.unwrap_or(0);
     }
 
-    /// Takes both clocks for told where a segment in their midst tells its own.
+    /// Takes both clocks as stated where a segment between them states its own.
     fn pick_up_times(&mut self) {
         if self.segment.time().is_some() {
             self.connection.halves.iter_mut().for_each(|half| half.flags |= TIMED);

@@ -71,7 +71,7 @@ pub struct Flows<V> {
     /// By what flows are named.
     key: HashKey,
     /// Whether the caller must be notified of a flow's end, according to its own data of the flow.
-    is_told: fn(&V) -> bool,
+    is_reported: fn(&V) -> bool,
     /// How the connection of the packet at hand had ended before that.
     end_before: Option<End>,
     /// The latest time passed in.
@@ -91,18 +91,18 @@ impl<V: Default + Clone> Flows<V> {
             checks: limits.checksum,
             offload: None,
             key: HashKey::of_seed(seed, FLOW_NAMES),
-            is_told: |_| false,
+            is_reported: |_| false,
             end_before: None,
             now: Instant::ZERO,
             captured: Instant::ZERO,
         }
     }
 
-    /// Flows whose caller's data satisfy `is_told`, like flows with waiting data, don't end without
+    /// Flows whose caller's data satisfy `is_reported`, like flows with waiting data, don't end without
     /// a notification.
     #[must_use]
-    pub fn telling_ends_of(self, is_told: fn(&V) -> bool) -> Self {
-        Self { is_told, ..self }
+    pub fn telling_ends_of(self, is_reported: fn(&V) -> bool) -> Self {
+        Self { is_reported, ..self }
     }
 
     /// With checksums ignored once `offload` decides that.
@@ -378,7 +378,7 @@ impl<V: Default + Clone> Flows<V> {
     /// Removes a flow, unless data wait in it or the caller is to hear of it.
     fn remove_unless_waiting(&mut self, place: u32) -> Result<(), FlowSlot> {
         let flow = self.table.get(place);
-        if flow.connection.waits() || (self.is_told)(&flow.vars) {
+        if flow.connection.waits() || (self.is_reported)(&flow.vars) {
             return Err(FlowSlot(place));
         }
         self.remove(place);

@@ -212,8 +212,8 @@ fn names(section: &mut Section<'_>) -> Vec<String> {
     section.require("functions", "the functions, in processing order");
     let mut names: Vec<String> = section.parsed_list("functions");
     if names.len() > FUNCTIONS_MAX {
-        let told = format!("{} functions: a chain has {FUNCTIONS_MAX} at most", names.len());
-        section.mistake("functions", told);
+        let reported = format!("{} functions: a chain has {FUNCTIONS_MAX} at most", names.len());
+        section.mistake("functions", reported);
         names.clear();
     }
     if names.iter().any(|name| name.len() > NAME_LEN_MAX) {

@@ -103,8 +103,8 @@ impl<'a> File<'a> {
             _ => vec![value],
         };
         if items.len() > CHAINS_MAX {
-            let told = format!("{} chains: a file has {CHAINS_MAX} at most", items.len());
-            mistakes.push(self.source.mistake(items[CHAINS_MAX].span(), told));
+            let reported = format!("{} chains: a file has {CHAINS_MAX} at most", items.len());
+            mistakes.push(self.source.mistake(items[CHAINS_MAX].span(), reported));
         }
         let mut tables = Vec::new();
         for item in items.into_iter().take(CHAINS_MAX) {

@@ -56,7 +56,7 @@ fn check_all(
     let warnings = places::missing_interfaces(path, &chains);
     let chains = places::check_ports(path, chains, strict.flatten())?;
     let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.deployment));
-    unused.iter().for_each(|told| super::run::tell(told));
+    unused.iter().for_each(|messages| super::run::tell(messages));
     if form.is_json {
         let chains = chains.iter().map(|loaded| to_json(loaded, form));
         let chains = chains.collect::<Result<Vec<Value>, _>>()?;
@@ -72,9 +72,10 @@ fn check_all(
         if form.is_verbose {
             say(&pages_line(try_pages(loaded)?))?;
         }
-        for (told, what) in [(&loaded.left_out.listed, "skipped"), (&loaded.remarks, "remarks")] {
-            if !told.is_empty() {
-                say(&format!("  {what}, {} in all:\n{told}", told.count()))?;
+        for (messages, what) in [(&loaded.left_out.listed, "skipped"), (&loaded.remarks, "remarks")]
+        {
+            if !messages.is_empty() {
+                say(&format!("  {what}, {} in all:\n{messages}", messages.count()))?;
             }
         }
     }
@@ -94,11 +95,15 @@ pub(crate) fn check_machine<'a>(
     for Loaded { deployment, settings, .. } in chains.clone() {
         let name = &deployment.chain().name;
         try_cores(deployment, settings).map_err(|why| {
-            let told = format!("chain {name:?}: {why}");
-            if why == StartError::Thread { Failure::Run(told) } else { Failure::Usage(told) }
+            let messages = format!("chain {name:?}: {why}");
+            if why == StartError::Thread {
+                Failure::Run(messages)
+            } else {
+                Failure::Usage(messages)
+            }
         })?;
-        let told = |why| Failure::Usage(format!("chain {name:?}: {why}"));
-        deployment.try_frames().map_err(told)?;
+        let messages = |why| Failure::Usage(format!("chain {name:?}: {why}"));
+        deployment.try_frames().map_err(messages)?;
         let need = settings.fit(deployment).memory(deployment);
         if !need.fits() {
             return Err(Failure::Usage(too_large(deployment.chain(), &need)));
@@ -183,8 +188,8 @@ fn to_json(loaded: &Loaded, form: Form) -> Result<Value, Failure> {
 
 /// Huge pages of a run's memory; `None` where the system does not report them.
 fn try_pages(loaded: &Loaded) -> Result<Option<HugePages>, Failure> {
-    let told = |why| Failure::Run(format!("chain {:?}: {why}", loaded.chain().name));
-    try_huge_pages(&loaded.deployment, &loaded.settings).map_err(told)
+    let messages = |why| Failure::Run(format!("chain {:?}: {why}", loaded.chain().name));
+    try_huge_pages(&loaded.deployment, &loaded.settings).map_err(messages)
 }
 
 fn pages_line(pages: Option<HugePages>) -> String {
@@ -244,7 +249,9 @@ fn memory(need: &LaneNeed) -> Value {
 fn mistakes_to_json(failure: &Failure) -> Result<Failure, Failure> {
     let mistakes = match failure {
         Failure::Mistakes { list, .. } => listed(list),
-        Failure::Told(_) | Failure::Signal(_) => return Ok(Failure::Told(failure.status())),
+        Failure::Reported(_) | Failure::Signal(_) => {
+            return Ok(Failure::Reported(failure.status()));
+        }
         Failure::Run(why) | Failure::Usage(why) => {
             let mut list = Diagnostics::default();
             list.push(Diagnostic::bare(why.clone()));
@@ -252,23 +259,23 @@ fn mistakes_to_json(failure: &Failure) -> Result<Failure, Failure> {
         }
     };
     say_json(&format!("{:#}", json!({ "schema": SCHEMA, "mistakes": mistakes })))?;
-    Ok(Failure::Told(failure.status()))
+    Ok(Failure::Reported(failure.status()))
 }
 
 /// Mistakes by their places; a place that is not known is null.
-fn listed(told: &Diagnostics) -> Value {
-    let one = |told: &Diagnostic| {
-        let is_placed = told.line > 0;
+fn listed(messages: &Diagnostics) -> Value {
+    let one = |messages: &Diagnostic| {
+        let is_placed = messages.line > 0;
         json!({
-            "file": (!told.file.is_empty()).then_some(&*told.file),
-            "line": is_placed.then_some(told.line),
-            "column": is_placed.then_some(told.column),
-            "message": bounded(&told.message),
-            "allowed": told.allowed.as_ref().or(told.help.as_ref()),
+            "file": (!messages.file.is_empty()).then_some(&*messages.file),
+            "line": is_placed.then_some(messages.line),
+            "column": is_placed.then_some(messages.column),
+            "message": bounded(&messages.message),
+            "allowed": messages.allowed.as_ref().or(messages.help.as_ref()),
         })
     };
-    let listed: Vec<Value> = told.iter().map(one).collect();
-    json!({ "count": told.count(), "listed": listed })
+    let listed: Vec<Value> = messages.iter().map(one).collect();
+    json!({ "count": messages.count(), "listed": listed })
 }
 
 /// A chain as it was built: stages, steering, what each function touches.
@@ -325,8 +332,8 @@ fn describe(deployment: &Deployment, settings: &Settings, is_verbose: bool) -> S
             for (table, count) in tables(chain, instance) {
                 text += &format!("      table   {}\n", table_line(&table, count));
             }
-            for (what, told) in instance.function.about().lines {
-                text += &format!("      {what:<7} {told}\n");
+            for (what, messages) in instance.function.about().lines {
+                text += &format!("      {what:<7} {messages}\n");
             }
         }
     }
@@ -355,10 +362,10 @@ mod tests {
             mirrors: 2 << 30,
             others: 0,
         };
-        let told = too_much(&demand);
-        assert!(told.starts_with("chains \"one\", \"other\": "), "{told}");
-        assert!(told.contains("cuda:0") && told.contains("2048 MiB"), "{told}");
-        assert!(told.contains("a smaller `arena_mib`"), "{told}");
+        let messages = too_much(&demand);
+        assert!(messages.starts_with("chains \"one\", \"other\": "), "{messages}");
+        assert!(messages.contains("cuda:0") && messages.contains("2048 MiB"), "{messages}");
+        assert!(messages.contains("a smaller `arena_mib`"), "{messages}");
     }
 
     #[test]

@@ -79,8 +79,8 @@ pub(super) fn run(
     finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
     let Around { origin, signals, socket, metrics, registry, monitor, proposals } = around;
-    let told = (registry.clone(), Arc::clone(&proposals));
-    let live = Arc::new(live_of(&ready, signals, told));
+    let shared = (registry.clone(), Arc::clone(&proposals));
+    let live = Arc::new(live_of(&ready, signals, shared));
     let serve = |socket: Socket| socket.serve(Arc::clone(&live));
     let _server = socket.map(serve).transpose().map_err(Failure::Run)?;
     let serve = |metrics: Metrics| metrics.serve(Arc::clone(&live));
@@ -165,11 +165,11 @@ fn show(live: &Live, done: &AtomicBool) {
 }
 
 /// The chains that start, as `ctl` sees them.
-fn live_of(ready: &[Ready], signals: &Signals, told: (Registry, Arc<Proposals>)) -> Live {
+fn live_of(ready: &[Ready], signals: &Signals, shared: (Registry, Arc<Proposals>)) -> Live {
     let tenancy = ready.first().map(|(loaded, ..)| Arc::clone(&loaded.tenancy));
     let deployments = ready.iter().map(|(loaded, ..)| Arc::clone(&loaded.deployment));
     let hangup = Arc::clone(&signals.hangup);
-    Live::new(deployments, tenancy.unwrap_or_default(), told, hangup)
+    Live::new(deployments, tenancy.unwrap_or_default(), shared, hangup)
 }
 
 /// Reports are of the chains that ran last.

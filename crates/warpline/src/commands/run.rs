@@ -43,9 +43,9 @@ pub(crate) fn run(
     let beginning = signals.end_what_does_not_begin();
     arguments.device.as_deref().map_or(Ok(()), check_name).map_err(Failure::Usage)?;
     if arguments.stats.as_deref() == Some(Path::new("-")) {
-        let told =
+        let reported =
             "--stats must be the name of a file; standard output is for --output and --alerts";
-        return Err(Failure::Usage(told.into()));
+        return Err(Failure::Usage(reported.into()));
     }
     if arguments.live && !io::stderr().is_terminal() {
         let text = "--live needs a terminal; `warpline ctl stats` shows a run with --socket";
@@ -69,7 +69,9 @@ pub(crate) fn run(
     };
     places::check_files(&others, &planned)?;
     let chains = planned.iter().map(|chain| &*chain.loaded.deployment);
-    device_keys::unused(arguments.device.as_deref(), chains).iter().for_each(|told| tell(told));
+    device_keys::unused(arguments.device.as_deref(), chains)
+        .iter()
+        .for_each(|reported| tell(reported));
     if planned.iter().any(|chain| placement::should_say(&chain.loaded)) {
         tell(&format!("warning: {}\n", placement::NO_PROFILE));
     }

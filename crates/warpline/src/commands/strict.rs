@@ -292,17 +292,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_packet_phase_and_field() {
+    fn wrong_accesses_are_reported_by_packet_phase_and_field() {
         let (packet, phase) = (7, Phase::Before);
-        let told = |field, is_written| {
+        let reported = |field, is_written| {
             in_words(&Wrong::Undeclared(Undeclared { packet, phase, field, is_written }), &[], 9)
         };
         assert_eq!(
-            told(Field::Timestamp, false),
+            reported(Field::Timestamp, false),
             "received packet 7: `before` depends on timestamp, which is not declared as read"
         );
         assert_eq!(
-            told(Field::Scratch3, true),
+            reported(Field::Scratch3, true),
             "received packet 7: `before` writes scratch-3, which is not declared as written"
         );
         assert!(
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_field_is_told_after_the_place_of_its_function() {
+    fn a_stale_field_is_reported_after_the_place_of_its_function() {
         let stale = |position, function: &str, phase| StaleRead {
             packet: 7,
             is_made: false,
@@ -324,38 +324,38 @@ mod tests {
             newest: Some("the host".into()),
         };
         let loaded = router("02:00:00:00:00:aa", "cpu");
-        let told = in_place(&loaded, &stale(0, "router", Reader::Run));
+        let reported = in_place(&loaded, &stale(0, "router", Reader::Run));
         assert_eq!(
-            told,
+            reported,
             "chain.toml:3:2: packet 7: `run` of router uses ttl on cuda:0, where it is stale; the newest version is on the host"
         );
-        let told = in_place(&loaded, &stale(1, "output", Reader::Output));
-        assert!(told.starts_with("packet 7: the output sends ttl"), "{told}");
+        let reported = in_place(&loaded, &stale(1, "output", Reader::Output));
+        assert!(reported.starts_with("packet 7: the output sends ttl"), "{reported}");
         let lost = StaleRead { newest: None, is_made: true, ..stale(0, "router", Reader::After) };
-        let told = in_place(&loaded, &lost);
-        assert!(told.contains("a packet made of packet 7: `after` of router"), "{told}");
-        assert!(told.ends_with("a stale copy replaced the newest version"), "{told}");
+        let reported = in_place(&loaded, &lost);
+        assert!(reported.contains("a packet made of packet 7: `after` of router"), "{reported}");
+        assert!(reported.ends_with("a stale copy replaced the newest version"), "{reported}");
     }
 
     #[test]
-    fn packets_that_differ_on_a_device_are_told() {
+    fn packets_that_differ_on_a_device_are_reported() {
         if crate::device_keys::description("host").is_none() {
             return;
         }
         let input =
             parsed("generate:packets=300,seed=1").unwrap_or_else(|why| panic!("{}", why.why()));
         let (packets, _) = read(&input).unwrap_or_else(|why| panic!("{}", why.why()));
-        let told = |mac| {
+        let reported = |mac| {
             let on_device = router("02:00:00:00:00:aa", "host");
             compare(&on_device, &router(mac, "cpu"), &packets, &|_| None)
                 .err()
                 .map(|why| why.why().to_owned())
         };
-        assert_eq!(told("02:00:00:00:00:aa"), None);
-        let told = told("02:00:00:00:00:bb").expect("a failure");
+        assert_eq!(reported("02:00:00:00:00:aa"), None);
+        let reported = reported("02:00:00:00:00:bb").expect("a failure");
         assert!(
-            told.contains("packet 0 of those sent has another eth-src with router on devices"),
-            "{told}"
+            reported.contains("packet 0 of those sent has another eth-src with router on devices"),
+            "{reported}"
         );
     }
 }

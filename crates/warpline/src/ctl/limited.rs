@@ -139,10 +139,11 @@ mod tests {
     #[test]
     fn answers_to_unreadable_requests_get_a_body() {
         let answer = "HTTP/1.1 414 URI Too Long\r\nContent-Length: 0\r\ndate: now\r\n\r\n";
-        let told = String::from_utf8(with_body(answer.as_bytes()).expect("a body")).expect("text");
+        let reported =
+            String::from_utf8(with_body(answer.as_bytes()).expect("a body")).expect("text");
         let expected = "HTTP/1.1 414 URI Too Long\r\ndate: now\r\ncontent-type: application/json\r\n\
             content-length: 24\r\n\r\n{\"error\":\"uri too long\"}";
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         for other in [
             "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
             "HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}",

@@ -74,20 +74,20 @@ pub(super) fn carry_out_all(
     all: Vec<Option<Ready<'_>>>,
     done: &AtomicBool,
 ) -> Result<Vec<Option<String>>, String> {
-    let (mut told, mut moved) = (Vec::new(), Vec::new());
+    let (mut reported, mut moved) = (Vec::new(), Vec::new());
     for ready in &all {
         let Some(ready) = ready else {
-            told.push(None);
+            reported.push(None);
             continue;
         };
         match ready.carry_out(done) {
-            Ok(news) => told.push(Some(news)),
+            Ok(news) => reported.push(Some(news)),
             Err(why) if moved.is_empty() => return Err(why),
             Err(why) => return Err(format!("{why}; moved before: {}", moved.join(", "))),
         }
         moved.push(format!("{:?}", ready.running.live.name));
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// Where functions run and how their launches are made.

@@ -28,7 +28,7 @@ fn no_stream_or_file_is_two_things() {
     let demo = named_twice();
     let inputs = ["capture.pcap", "chain.toml", "sensor.rules", "profile.json"];
     let before = inputs.map(|name| demo.read(name));
-    for (arguments, told) in [
+    for (arguments, reported) in [
         (
             "chain.toml --output - --alerts /dev/stdout",
             "/dev/stdout is both the output and the alerts",
@@ -66,10 +66,10 @@ fn no_stream_or_file_is_two_things() {
         ("profiled.toml --stats profile.json", "is both the file of [plan] and the statistics"),
     ] {
         let ended = demo.warpline(&format!("run {arguments}")).expect(2);
-        assert!(ended.stderr.contains(told), "{arguments}: {}", ended.stderr);
+        assert!(ended.stderr.contains(reported), "{arguments}: {}", ended.stderr);
         assert!(ended.stdout.is_empty(), "{arguments}");
     }
-    for (shell, told) in [
+    for (shell, reported) in [
         ("run chain.toml --output - --alerts o > o", "o is both the output and the alerts"),
         ("run chain.toml --output - > capture.pcap", "standard output is both the input and"),
         ("run chain.toml --input - --output hard.pcap < capture.pcap", "the input and the output"),
@@ -79,7 +79,7 @@ fn no_stream_or_file_is_two_things() {
         let ran = Command::new("sh").args(["-c", &run]).current_dir(demo.path(".")).output();
         let ran = ran.expect("a shell");
         let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert!(ran.status.code() == Some(2) && said.contains(told), "{shell}: {said}");
+        assert!(ran.status.code() == Some(2) && said.contains(reported), "{shell}: {said}");
         demo.write("capture.pcap", whole);
     }
     assert_eq!(inputs.map(|name| demo.read(name)), before);
@@ -92,14 +92,14 @@ fn other_commands_overwrite_nothing_that_the_chain_names() {
     let names = ["chain.toml", "capture.pcap", "sensor.rules", "routes.txt", "profile.json"];
     let before = names.map(|name| demo.read(name));
     for name in ["profiled.toml", "capture.pcap", "hard.pcap", "sensor.rules", "./routes.txt"] {
-        let told = demo.warpline(&format!("plan profiled.toml --svg {name}")).expect(2).stderr;
-        assert!(told.contains("and the drawing"), "{name}: {told}");
+        let reported = demo.warpline(&format!("plan profiled.toml --svg {name}")).expect(2).stderr;
+        assert!(reported.contains("and the drawing"), "{name}: {reported}");
     }
     demo.warpline("plan chain.toml --svg drawn.svg").expect(0);
     assert!(demo.read("drawn.svg").starts_with(b"<svg"));
     let strict = "check chain.toml --strict --input hard.pcap --set nids.eve=capture.pcap";
-    let told = demo.warpline(strict).expect(2).stderr;
-    assert!(told.contains("is both the input and the file that [nids] writes"), "{told}");
+    let reported = demo.warpline(strict).expect(2).stderr;
+    assert!(reported.contains("is both the input and the file that [nids] writes"), "{reported}");
     assert_eq!(names.map(|name| demo.read(name)), before);
 }
 
@@ -133,6 +133,6 @@ fn standard_output_is_continued() {
     }
     shell("echo before > to; warpline run chain.toml --alerts /dev/fd/5 2> /dev/null 5>> to");
     assert!(demo.read("to").starts_with(b"before\n{"));
-    let told = demo.warpline("run chain.toml --output /dev/stdout,size_mib=1").expect(2).stderr;
-    assert!(told.contains("no new file can follow"), "{told}");
+    let reported = demo.warpline("run chain.toml --output /dev/stdout,size_mib=1").expect(2).stderr;
+    assert!(reported.contains("no new file can follow"), "{reported}");
 }

@@ -12,7 +12,7 @@ const DEMO_PACKETS: u64 = 12_703;
 #[test]
 fn functions_and_check_and_demo_write_to_standard_output() {
     let demo = Demo::new();
-    for (arguments, told) in [
+    for (arguments, reported) in [
         ("functions", &["firewall ", "nat ", "router ", "warpline functions NAME"][..]),
         ("functions firewall", &["Keys of every function", "classbench_action", "table-full"]),
         ("functions nat", &["RFC 4787", "ports-exhausted", "Fields"]),
@@ -33,8 +33,11 @@ fn functions_and_check_and_demo_write_to_standard_output() {
         let ended = demo.warpline(arguments).expect(0);
         let stdout = String::from_utf8(ended.stdout).unwrap();
         assert_eq!(ended.stderr, "", "{arguments}");
-        for told in told {
-            assert!(stdout.contains(told), "{arguments}: {told:?} is missing from\n{stdout}");
+        for reported in reported {
+            assert!(
+                stdout.contains(reported),
+                "{arguments}: {reported:?} is missing from\n{stdout}"
+            );
         }
     }
     assert_eq!(demo.read("again/and/again/capture.pcap"), demo.read("capture.pcap"));
@@ -260,7 +263,7 @@ fn two_instances_of_a_function_have_tables_of_their_own() {
 }
 
 #[test]
-fn a_tap_sees_what_comes_in_and_impairments_are_told() {
+fn a_tap_sees_what_comes_in_and_impairments_are_reported() {
     let demo = Demo::new();
     demo.write(
         "tap.toml",
@@ -348,9 +351,9 @@ fn names_that_were_mistyped_get_a_suggestion() {
         "typo.toml",
         "[chain]\nfunctions = [\"rooter\", \"nat\"]\n[nat]\ninsde = [\"10.0.0.0/8\"]\n",
     );
-    let told = demo.warpline("check typo.toml").expect(2).stderr;
-    assert!(told.contains("did you mean \"router\"?"), "{told}");
-    assert!(told.contains("did you mean \"inside\"?"), "{told}");
-    let told = demo.warpline("functions firewal").expect(2).stderr;
-    assert!(told.contains("did you mean \"firewall\"?"), "{told}");
+    let reported = demo.warpline("check typo.toml").expect(2).stderr;
+    assert!(reported.contains("did you mean \"router\"?"), "{reported}");
+    assert!(reported.contains("did you mean \"inside\"?"), "{reported}");
+    let reported = demo.warpline("functions firewal").expect(2).stderr;
+    assert!(reported.contains("did you mean \"firewall\"?"), "{reported}");
 }

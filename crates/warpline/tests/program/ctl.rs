@@ -258,8 +258,8 @@ fn functions_move_while_packets_flow() {
         function["device"].as_str().expect("a device").to_owned()
     };
     let refused = |request: &str, why: &str| {
-        let told = demo.warpline(&format!("ctl --socket c.sock {request}")).expect(1).stderr;
-        assert!(told.contains(why), "{request}: {told}");
+        let reported = demo.warpline(&format!("ctl --socket c.sock {request}")).expect(1).stderr;
+        assert!(reported.contains(why), "{request}: {reported}");
     };
     refused("place nat cpu", "there is no function \"nat\"");
     refused("place digest abacus", "also: cpu");
@@ -281,8 +281,8 @@ fn functions_move_while_packets_flow() {
         assert_eq!(ctl(&demo, "pause"), "paused\n");
         refused("place digest cpu", "chain \"edge\" is paused");
         ctl(&demo, "resume");
-        let told = ctl(&demo, "policy cpu_only");
-        assert!(told.contains("firewall runs on cpu, digest runs on cpu"), "{told}");
+        let reported = ctl(&demo, "policy cpu_only");
+        assert!(reported.contains("firewall runs on cpu, digest runs on cpu"), "{reported}");
         assert_eq!(json(&demo, "stats")["chains"][0]["moves"]["count"], 3);
     }
     ctl(&demo, "stop");
@@ -334,8 +334,8 @@ fn a_policy_that_one_chain_refuses_moves_no_chain() {
     assert!(refused.contains("chain \"b\" is paused"), "{refused}");
     assert_eq!(devices(), ["host", "host"]);
     ctl(&demo, "resume --chain b");
-    let told = ctl(&demo, "policy cpu_only");
-    assert_eq!(told.matches("digest runs on cpu").count(), 2, "{told}");
+    let reported = ctl(&demo, "policy cpu_only");
+    assert_eq!(reported.matches("digest runs on cpu").count(), 2, "{reported}");
     assert_eq!(devices(), ["cpu", "cpu"]);
     ctl(&demo, "stop");
     wait(child).expect(0);
@@ -344,13 +344,13 @@ fn a_policy_that_one_chain_refuses_moves_no_chain() {
 #[test]
 fn requests_that_can_not_be_are_refused() {
     let (demo, child) = started();
-    let told = demo.warpline("ctl --socket c.sock pause --chain wan").expect(1).stderr;
-    assert!(told.contains("there is no chain \"wan\"; chains: \"edge\""), "{told}");
-    let told = demo.warpline(ENDLESS).expect(2).stderr;
-    assert!(told.contains("--socket c.sock: a running process has it"), "{told}");
+    let reported = demo.warpline("ctl --socket c.sock pause --chain wan").expect(1).stderr;
+    assert!(reported.contains("there is no chain \"wan\"; chains: \"edge\""), "{reported}");
+    let reported = demo.warpline(ENDLESS).expect(2).stderr;
+    assert!(reported.contains("--socket c.sock: a running process has it"), "{reported}");
     demo.write("file", "");
-    let told = demo.warpline("run c.toml --input generate:packets=1 --socket file").expect(2);
-    assert!(told.stderr.contains("there is a file that is no socket"), "{}", told.stderr);
+    let reported = demo.warpline("run c.toml --input generate:packets=1 --socket file").expect(2);
+    assert!(reported.stderr.contains("there is a file that is no socket"), "{}", reported.stderr);
     demo.warpline("run c.toml --input generate:packets=1 --socket missing/c.sock").expect(2);
     let (long, fields) = ("a".repeat(70_000), "a: b\r\n".repeat(200));
     for (request, status) in [
@@ -370,8 +370,8 @@ fn requests_that_can_not_be_are_refused() {
         let body: Value = serde_json::from_str(body).expect("JSON");
         stats::check_answer("error", &body);
     }
-    let told = demo.warpline("ctl --socket unserved.sock status").expect(1).stderr;
-    assert!(told.contains("unserved.sock: no such file or directory"), "{told}");
+    let reported = demo.warpline("ctl --socket unserved.sock status").expect(1).stderr;
+    assert!(reported.contains("unserved.sock: no such file or directory"), "{reported}");
     ctl(&demo, "stop");
     wait(child).expect(0);
 }

@@ -56,8 +56,8 @@ fn no_thread_keeps_a_capability() {
         assert!(task.ends_with(has_none), "{task}");
     }
     signal(&child, "TERM");
-    let told = wait(child).expect(143).stderr;
-    assert!(!told.contains("capabilities"), "{told}");
+    let reported = wait(child).expect(143).stderr;
+    assert!(!reported.contains("capabilities"), "{reported}");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn the_demo_is_the_same_on_a_device() {
 }
 
 #[test]
-fn what_can_not_be_asked_of_a_device_is_told() {
+fn requests_that_a_device_cannot_serve_are_refused() {
     let demo = Demo::new();
     let refused = |arguments: &str, why: &str| {
         let ended = demo.warpline(&format!("run chain.toml --output none {arguments}")).expect(2);

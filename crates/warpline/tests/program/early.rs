@@ -86,8 +86,8 @@ fn a_reload_asked_for_early_comes_late() {
     rules.write_all(RULES).unwrap();
     drop(rules);
     let stderr = BufReader::new(child.stderr.take().unwrap());
-    let told = stderr.lines().next().unwrap().unwrap();
-    assert_eq!(told, "reload: nothing changed");
+    let reported = stderr.lines().next().unwrap().unwrap();
+    assert_eq!(reported, "reload: nothing changed");
     for name in ["USR1", "USR2", "TERM"] {
         signal(&child, name);
     }
@@ -110,8 +110,8 @@ fn a_pipe_is_read_while_it_has_a_writer() {
         ("check piped.toml", "piped.toml:4:9: can't read \"unfed\": "),
         ("run piped.toml --input capture.pcap", "piped.toml:4:9: can't read \"unfed\": "),
     ] {
-        let told = demo.warpline(command).expect(2).stderr;
-        assert!(told.contains(&format!("{place}{why}")), "{command}: {told}");
+        let reported = demo.warpline(command).expect(2).stderr;
+        assert!(reported.contains(&format!("{place}{why}")), "{command}: {reported}");
     }
     // A pipe as input is live: it may get its writer later, and a signal ends the wait.
     let child = demo.start("run chain.toml --input unfed --output none");

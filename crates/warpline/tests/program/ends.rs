@@ -43,7 +43,7 @@ const ENDLESS: &str =
     "run chain.toml --stats s.json --input generate:packets=1000000000000,size=200";
 
 #[test]
-fn a_full_disk_is_told_and_what_was_done_is_written() {
+fn a_full_disk_is_reported_and_what_was_done_is_written() {
     let demo = Demo::new();
     for arguments in ["run chain.toml", "run chain.toml --lanes 4 --set chain.batch_packets=1"] {
         let ended =
@@ -82,9 +82,9 @@ fn what_was_taken_and_not_written_is_not_sent() {
         );
         let ran = Command::new("sh").args(["-c", &run]).current_dir(demo.path(".")).output();
         let ran = ran.expect("a shell");
-        let told = String::from_utf8_lossy(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(1), "{name}: {told}");
-        assert!(told.contains("output: file too large"), "{name}: {told}");
+        let messages = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{name}: {messages}");
+        assert!(messages.contains("output: file too large"), "{name}: {messages}");
         let chain = &stats::read(&demo, "s.json")["chains"][0];
         let packets = &chain["packets"];
         assert!(whole(&packets["unwritten"]) > 0, "{name}: {chain}");
@@ -107,7 +107,7 @@ fn what_was_taken_and_not_written_is_not_sent() {
 
 /// Without an output nothing is sent.
 #[test]
-fn no_output_is_told() {
+fn a_missing_output_is_reported() {
     let demo = Demo::new();
     for more in ["--output none", "--output none --lanes 3"] {
         let ended = demo.warpline(&format!("run chain.toml --stats s.json {more}")).expect(0);
@@ -134,11 +134,11 @@ fn threads_that_are_not_there_end_the_run_with_a_message() {
         );
         let child = Command::new("sh").args(["-c", &run]).current_dir(demo.path(".")).output();
         let ran = child.expect("a shell");
-        let told = String::from_utf8_lossy(&ran.stderr);
-        assert!(!told.contains("panicked"), "{limit}: {told}");
+        let messages = String::from_utf8_lossy(&ran.stderr);
+        assert!(!messages.contains("panicked"), "{limit}: {messages}");
         if is_root {
-            assert_eq!(ran.status.code(), Some(1), "{limit}: {told}");
-            assert!(told.contains("cannot spawn thread"), "{limit}: {told}");
+            assert_eq!(ran.status.code(), Some(1), "{limit}: {messages}");
+            assert!(messages.contains("cannot spawn thread"), "{limit}: {messages}");
         }
     }
 }

@@ -95,8 +95,8 @@ fn compressed_captures_that_are_cut_or_corrupt() {
             demo.write("cut", &whole_file[..len]);
             for (input, stdin) in [("cut", &b""[..]), ("-", &whole_file[..len])] {
                 let ended = demo.warpline_with(&format!("{read} {input}"), stdin).expect(0);
-                let told = format!("warning: capture cut short at byte {len} of its ");
-                assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+                let reported = format!("warning: capture cut short at byte {len} of its ");
+                assert!(ended.stderr.contains(&reported), "{}", ended.stderr);
                 let packets = &stats::read(&demo, "s.json")["chains"][0]["packets"];
                 let count = whole(&packets["read"]);
                 assert!(count > 1000 * part as u64 && count < 11_851, "{name} {part}: {count}");

@@ -35,11 +35,11 @@ fn a_byte_order_mark_begins_any_file() {
     site.warpline("check seal.toml").expect(0);
     // A mistake stands where an editor shows it.
     demo.write("bad.toml", format!("{MARK}[chain]\nlanes = 1\n"));
-    let told = demo.warpline("check bad.toml").expect(2).stderr;
-    assert!(told.contains("bad.toml:1:1: [chain] needs `functions`"), "{told}");
+    let reported = demo.warpline("check bad.toml").expect(2).stderr;
+    assert!(reported.contains("bad.toml:1:1: [chain] needs `functions`"), "{reported}");
     demo.write("bad.toml", b"\xff\xfe[\0c\0");
-    let told = demo.warpline("check bad.toml").expect(2).stderr;
-    assert!(told.contains("it is UTF-16 text; save it as UTF-8"), "{told}");
+    let reported = demo.warpline("check bad.toml").expect(2).stderr;
+    assert!(reported.contains("it is UTF-16 text; save it as UTF-8"), "{reported}");
 }
 
 /// Nothing that is echoed moves a cursor, turns the direction of writing, or fills the screen.
@@ -79,14 +79,18 @@ fn what_is_echoed_is_plain_and_short() {
     ];
     for command in commands {
         let ended = demo.warpline(&command).expect(2);
-        let told = format!("{}{}", String::from_utf8_lossy(&ended.stdout), ended.stderr);
+        let reported = format!("{}{}", String::from_utf8_lossy(&ended.stdout), ended.stderr);
         let is_odd = |c: char| {
             c.is_control() && c != '\n'
                 || ['\u{202e}', '\u{2066}', '\u{2028}', '\u{e0041}'].contains(&c)
         };
         let command: String = command.chars().take(60).collect();
-        assert!(!told.contains(is_odd), "{command}: {told:?}");
-        assert!(!told.is_empty() && told.len() < 20_000, "{command}: {} bytes", told.len());
+        assert!(!reported.contains(is_odd), "{command}: {reported:?}");
+        assert!(
+            !reported.is_empty() && reported.len() < 20_000,
+            "{command}: {} bytes",
+            reported.len()
+        );
     }
     let odd = odd.replace(';', ",");
     let rule = format!("alert ip any any -> any any (msg:\"a{odd}b\"; sid:1;)\n");
@@ -103,7 +107,7 @@ fn what_is_echoed_is_plain_and_short() {
 
 /// Each mistake with its file, line, column, message and what is allowed.
 #[test]
-fn mistakes_are_told_to_programs() {
+fn mistakes_are_reported_to_programs() {
     let demo = Demo::new();
     demo.write("bad.rules", "accept tcp from any to any\nacept udp\n");
     let chain = "[chain]\nfunctions = [\"firewall\"]\nlanes = 65\ncolour = 1\n[firewall]\n\
@@ -157,18 +161,18 @@ fn limited(demo: &Demo, limit: &str, arguments: &str) -> (Option<i32>, String) {
 
 /// With any amount of memory the program runs, or ends in order with a message.
 #[test]
-fn too_little_memory_is_told() {
+fn too_little_memory_is_reported() {
     let demo = Demo::new();
     let mut refused = 0;
     for mib in (60..1300).step_by(62) {
         let limit = format!("ulimit -v {}", mib << 10);
-        let (status, told) = limited(&demo, &limit, "run chain.toml --output none");
+        let (status, reported) = limited(&demo, &limit, "run chain.toml --output none");
         // Below that the system can't load the program.
-        let begins = status != Some(127) && !told.contains("shared libraries");
+        let begins = status != Some(127) && !reported.contains("shared libraries");
         refused += usize::from(begins && status == Some(1));
-        assert!(!begins || matches!(status, Some(0 | 1)), "{mib} MiB: {status:?} {told}");
-        assert!(status != Some(1) || told.contains("error: "), "{mib} MiB: {told}");
-        assert!(!told.contains("panicked"), "{mib} MiB: {told}");
+        assert!(!begins || matches!(status, Some(0 | 1)), "{mib} MiB: {status:?} {reported}");
+        assert!(status != Some(1) || reported.contains("error: "), "{mib} MiB: {reported}");
+        assert!(!reported.contains("panicked"), "{mib} MiB: {reported}");
     }
     assert!(refused > 1, "no limit was too low");
 }
@@ -189,28 +193,32 @@ fn a_table_without_memory_is_named() {
         demo.write("large.toml", chain);
         let input = "--lanes 1 --input generate:packets=10 --output none";
         let small = format!("run large.toml {input} --set {key}=65536");
-        let (status, told) = limited(&demo, "ulimit -v 1000000", &small);
-        assert_eq!(status, Some(0), "{told}");
+        let (status, reported) = limited(&demo, "ulimit -v 1000000", &small);
+        assert_eq!(status, Some(0), "{reported}");
         let large = format!("run large.toml {input} --set {key}={most}");
-        let (status, told) = limited(&demo, "ulimit -v 1000000", &large);
-        assert_eq!(status, Some(1), "{told}");
+        let (status, reported) = limited(&demo, "ulimit -v 1000000", &large);
+        assert_eq!(status, Some(1), "{reported}");
         let expected = format!("error: out of memory for the tables of {table}: ");
-        assert!(told.contains(&expected), "{told}");
+        assert!(reported.contains(&expected), "{reported}");
     }
 }
 
 /// With few descriptors a run lacks files. It reports that, and no unrelated error.
 #[test]
-fn few_descriptors_are_told() {
+fn few_descriptors_are_reported() {
     let demo = Demo::new();
     for count in 4..24 {
         let run = "run chain.toml --output o.pcap --stats s.json --alerts a.json \
                    --set nids.fast_log=fast.log --set flow_monitor.csv=flows.csv";
-        let (status, told) = limited(&demo, &format!("ulimit -n {count}"), run);
-        let lacks = told.contains("too many open files") || told.contains("cannot spawn thread");
-        assert!(matches!(status, Some(0..=2)), "{count}: {status:?} {told}");
-        assert!(status == Some(0) || lacks, "{count}: {told}");
-        assert!(!told.contains("no function in this chain raises alerts"), "{count}: {told}");
+        let (status, reported) = limited(&demo, &format!("ulimit -n {count}"), run);
+        let lacks =
+            reported.contains("too many open files") || reported.contains("cannot spawn thread");
+        assert!(matches!(status, Some(0..=2)), "{count}: {status:?} {reported}");
+        assert!(status == Some(0) || lacks, "{count}: {reported}");
+        assert!(
+            !reported.contains("no function in this chain raises alerts"),
+            "{count}: {reported}"
+        );
     }
 }
 
@@ -311,9 +319,9 @@ fn packed_files_have_bounds() {
         if !made.expect("a shell").success() || demo.read("routes").is_empty() {
             continue;
         }
-        let (status, told) = limited(&demo, "ulimit -v 300000", "check routed.toml");
-        assert_eq!(status, Some(2), "{pack}: {told}");
-        assert!(told.contains("it unpacks to more than"), "{pack}: {told}");
+        let (status, reported) = limited(&demo, "ulimit -v 300000", "check routed.toml");
+        assert_eq!(status, Some(2), "{pack}: {reported}");
+        assert!(reported.contains("it unpacks to more than"), "{pack}: {reported}");
     }
     // A capture is read as it is unpacked, whatever it unpacks to.
     let make = "head -c 24 capture.pcap | gzip > bomb.pcap.gz && \
@@ -322,6 +330,6 @@ fn packed_files_have_bounds() {
     let made = Command::new("sh").args(["-c", make]).current_dir(demo.path(".")).status();
     assert!(made.expect("a shell").success());
     let run = "run chain.toml --set chain.functions=[] --output none --input bomb.pcap.gz";
-    let (status, told) = limited(&demo, "ulimit -v 400000", run);
-    assert_eq!(status, Some(0), "{told}");
+    let (status, reported) = limited(&demo, "ulimit -v 400000", run);
+    assert_eq!(status, Some(0), "{reported}");
 }

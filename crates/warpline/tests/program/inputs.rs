@@ -132,9 +132,9 @@ fn a_length_that_lies_ends_the_run_with_what_came_before() {
     file[last + 8..last + 12].copy_from_slice(&u32::MAX.to_le_bytes());
     demo.write("lies.pcap", &file);
     let ended = demo.warpline("run chain.toml --input lies.pcap --stats s.json").expect(1);
-    let told =
+    let reported =
         format!("input: at byte {}: captured length 4294967295 is more than 16777216", last + 8);
-    assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&reported), "{}", ended.stderr);
     let stats = stats::read(&demo, "s.json");
     assert_eq!(stats["chains"][0]["packets"]["sent"], 2);
     assert_eq!(parse(&demo.read("out.pcap")).1.len(), 2);

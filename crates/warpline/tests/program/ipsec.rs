@@ -197,7 +197,7 @@ fn a_file_of_keys_that_others_may_read_is_refused() {
 }
 
 #[test]
-fn all_mistakes_in_files_of_keys_are_told_and_no_key() {
+fn all_mistakes_in_files_of_keys_are_reported_and_no_key() {
     let site = Site::with(CBC);
     let good = sa("one", "out", 0x1001, CBC, 0);
     let again = sa("one", "out", 0x1002, GCM, 2);
@@ -250,8 +250,8 @@ fn counter_modes_need_a_file_of_numbers() {
         site.write("bare.toml", chain);
         for command in ["check bare.toml", "run bare.toml --input generate:packets=1"] {
             let ended = site.warpline(command).expect(2);
-            let told = "bare.toml:4:7: SA \"one\": AES-CTR and AES-GCM with keys from a file need `nonce_state`";
-            assert!(ended.stderr.contains(told), "{}", ended.stderr);
+            let messages = "bare.toml:4:7: SA \"one\": AES-CTR and AES-GCM with keys from a file need `nonce_state`";
+            assert!(ended.stderr.contains(messages), "{}", ended.stderr);
         }
         // Inbound packets carry their own counters, and need no file.
         site.warpline("check open.toml").expect(0);
@@ -294,7 +294,7 @@ fn the_cipher_library_is_used_where_it_is() {
 
 /// The summary has the busiest, the statistics have all.
 #[test]
-fn ten_thousand_sas_are_told_in_short() {
+fn ten_thousand_sas_are_summarised() {
     const SAS: u32 = 10_000;
     let site = Site::new();
     let (mut sas, mut rules) = (String::new(), String::new());
@@ -314,9 +314,9 @@ fn ten_thousand_sas_are_told_in_short() {
     assert!(rows.len() > 100, "{}", rows.len());
     let packets: u64 = rows.iter().map(|row| whole(&row["packets"])).sum();
     assert_eq!(packets, 100_000);
-    let told: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(" sa-")).collect();
-    assert_eq!(told.len(), 20, "{}", ended.stderr);
-    assert!(told.iter().any(|line| line.contains("sa-00077")), "the busiest is listed");
+    let messages: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(" sa-")).collect();
+    assert_eq!(messages.len(), 20, "{}", ended.stderr);
+    assert!(messages.iter().any(|line| line.contains("sa-00077")), "the busiest is listed");
     assert!(ended.stderr.contains(" more\n"), "{}", ended.stderr);
     assert!(ended.stderr.lines().count() < 50, "{}", ended.stderr);
 }
@@ -330,10 +330,11 @@ fn check_says_what_does_not_fit_and_what_is_taken() {
             "out.sas",
             &(sa("one", "out", 0x1001, CBC, 0) + &format!("mtu = {mtu}\n")),
         );
-        let told = String::from_utf8(site.warpline("check seal.toml").expect(0).stdout).unwrap();
+        let messages =
+            String::from_utf8(site.warpline("check seal.toml").expect(0).stdout).unwrap();
         let remark = format!("SA \"one\": `mtu` {mtu} is too small for IPv6");
-        assert_eq!(told.contains(&remark), is_narrow, "{told}");
-        assert!(told.contains("MiB a lane: 48 for packets, "), "{told}");
+        assert_eq!(messages.contains(&remark), is_narrow, "{messages}");
+        assert!(messages.contains("MiB a lane: 48 for packets, "), "{messages}");
     }
     let json = site.warpline("check seal.toml --json").expect(0).stdout;
     let json: Value = serde_json::from_slice(&json).unwrap();

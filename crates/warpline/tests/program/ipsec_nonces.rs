@@ -69,8 +69,8 @@ fn one_process_at_a_time_has_the_file() {
     let child = site.start(&format!("{SEAL} {ENDLESS}"));
     wait_until_running(site.demo(), &child, 0);
     let ended = site.warpline(&format!("run seal.toml --output none --input {TRAFFIC}")).expect(1);
-    let told = "[ipsec]: ./nonces: it is in use: one running chain at a time may have it";
-    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let reported = "[ipsec]: ./nonces: it is in use: one running chain at a time may have it";
+    assert!(ended.stderr.contains(reported), "{}", ended.stderr);
     signal(&child, "INT");
     silent(wait(child)).expect(130);
     let before = numbers(&site);

@@ -231,7 +231,7 @@ fn spi(packet: &[u8]) -> Option<u32> {
 }
 
 /// A packet in words: protocol, addresses, TTL, and its text or the packet that it quotes.
-fn told(packet: &[u8]) -> String {
+fn reported(packet: &[u8]) -> String {
     let address = |at: usize| packet[at..at + 4].iter().map(u8::to_string).collect::<Vec<_>>();
     let (src, dst) = (address(12).join("."), address(16).join("."));
     match packet[9] {
@@ -239,21 +239,21 @@ fn told(packet: &[u8]) -> String {
             let text = String::from_utf8_lossy(packet.get(28..).unwrap_or(&[]));
             format!("udp {src} {dst} ttl {} {text}", packet[8])
         }
-        1 => format!("icmp {src} {dst} type {} [{}]", packet[20], told(&packet[28..])),
+        1 => format!("icmp {src} {dst} type {} [{}]", packet[20], reported(&packet[28..])),
         50 => format!("esp {:x} {src} {dst} ttl {}", spi(packet).unwrap(), packet[8]),
         other => format!("{other} {src} {dst}"),
     }
 }
 
 /// The frames that were sent, each with the last byte of its Ethernet destination.
-fn all_told(frames: &[Vec<u8>], peer: &dyn Peer) -> Vec<String> {
+fn all_reported(frames: &[Vec<u8>], peer: &dyn Peer) -> Vec<String> {
     let packets: Vec<Vec<u8>> = frames.iter().map(|frame| frame[14..].to_vec()).collect();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for ((frame, packet), opened) in frames.iter().zip(&packets).zip(peer.open(&packets)) {
-        let inner = opened.map_or(String::new(), |packet| format!(": {}", self::told(&packet)));
-        told.push(format!("to {:02x} {}{inner}", frame[5], self::told(packet)));
+        let inner = opened.map_or(String::new(), |packet| format!(": {}", self::reported(&packet)));
+        reported.push(format!("to {:02x} {}{inner}", frame[5], self::reported(packet)));
     }
-    told
+    reported
 }
 
 enum Sent {
@@ -320,7 +320,7 @@ fn both_directions_and_errors_inside_the_tunnel() {
         let mut all = Vec::new();
         for options in ["", "--lanes 3", "--lanes 2 --set chain.batch_packets=1"] {
             let (sent, stats) = gateway.run(&input, options);
-            assert_eq!(all_told(&sent, peer), both_ways("10.1.0.1"), "{options}");
+            assert_eq!(all_reported(&sent, peer), both_ways("10.1.0.1"), "{options}");
             let functions = stats["chains"][0]["functions"].as_array().unwrap();
             let count = |at: usize, name: &str| whole(&functions[at]["counters"][name]);
             assert_eq!((count(0, "opened"), count(2, "sealed")), (2, 3), "{functions:?}");
@@ -355,7 +355,7 @@ fn no_answer_shows_what_was_opened() {
         if default == "bypass" {
             expected.insert(4, "to fe udp 10.1.0.5 203.0.113.80 ttl 63 nowhere-5".into());
         }
-        assert_eq!(all_told(&sent, &peer), expected, "{policies} {default}");
+        assert_eq!(all_reported(&sent, &peer), expected, "{policies} {default}");
     }
     // A policy against answers holds, and without one for the return traffic there is none.
     let one_way = protect("10.1.0.0/16", "10.9.0.0/16", "to-b");
@@ -367,7 +367,7 @@ fn no_answer_shows_what_was_opened() {
             let options =
                 format!("--set router.icmp_src_v4=203.0.113.1 --set ipsec.default={default}");
             let (sent, stats) = gateway.run(&inputs(&sent, &peer), &options);
-            assert_eq!(all_told(&sent, &peer), ["to 05 udp 10.2.0.9 10.1.0.5 ttl 8 in-2"]);
+            assert_eq!(all_reported(&sent, &peer), ["to 05 udp 10.2.0.9 10.1.0.5 ttl 8 in-2"]);
             let drops = &stats["chains"][0]["functions"][2]["drops"];
             assert_eq!(whole(&drops[reason]), 1, "{drops}");
         }
@@ -382,7 +382,7 @@ fn one_place_withholds_answers_that_it_can_not_seal() {
     for functions in ["\"ipsec\",\"router\"", "\"ipsec\",\"digest\",\"router\""] {
         let options = format!("--set chain.functions=[{functions}]");
         let (sent, stats) = gateway.run(&input, &options);
-        let sent = all_told(&sent, &peer);
+        let sent = all_reported(&sent, &peer);
         assert!(sent.contains(&"to 05 udp 10.2.0.9 10.1.0.5 ttl 63 in-3".into()), "{sent:?}");
         assert!(!sent.iter().any(|one| one.contains("icmp") || one.contains("in-4")), "{sent:?}");
         let functions = stats["chains"][0]["functions"].as_array().unwrap();
@@ -450,7 +450,7 @@ fn a_hub_seals_again_what_goes_to_another_peer() {
                 format!("{TO_B}udp 10.1.0.5 10.2.0.9 ttl 63 out-4"),
                 "to 05 udp 10.3.0.7 10.1.0.5 ttl 63 in-5".into(),
             ];
-            assert_eq!(all_told(&out, peer), expected);
+            assert_eq!(all_reported(&out, peer), expected);
             assert_eq!(stats["chains"][0]["lanes"], 1);
         }
     });
@@ -466,7 +466,7 @@ fn two_places_are_the_same_on_a_device() {
     let input = inputs(BOTH_WAYS, &peer);
     for options in ["--device host", "--device host --lanes 2 --set chain.batch_packets=2"] {
         let (sent, stats) = gateway.run(&input, options);
-        assert_eq!(all_told(&sent, &peer), both_ways("10.1.0.1"), "{options}");
+        assert_eq!(all_reported(&sent, &peer), both_ways("10.1.0.1"), "{options}");
         let functions = stats["chains"][0]["functions"].as_array().unwrap();
         assert!(functions.iter().all(|one| one["device"] == "host"), "{functions:?}");
     }
@@ -557,9 +557,10 @@ fn ports_tell_what_is_outside() {
         gateway.0.warpline(&run).expect(0);
         let sent = pcapng::parse(&gateway.0.read("out.pcapng"));
         let frames: Vec<_> = sent.iter().map(|one| one.record.bytes.clone()).collect();
-        let told = all_told(&frames, &peer).into_iter().zip(&sent);
-        let told: Vec<_> = told.map(|(text, one)| format!("{}: {text}", one.interface)).collect();
-        assert_eq!(told, expected, "{default}");
+        let reported = all_reported(&frames, &peer).into_iter().zip(&sent);
+        let reported: Vec<_> =
+            reported.map(|(text, one)| format!("{}: {text}", one.interface)).collect();
+        assert_eq!(reported, expected, "{default}");
         let chain = &gateway.0.stats("s.json")["chains"][0];
         assert_eq!(whole(&chain["egress_drops"]["unprotected"]), 1, "{chain}");
         assert_eq!(whole(&chain["functions"][0]["drops"]["no-policy"]), 2, "{chain}");

@@ -28,15 +28,15 @@ impl Run {
     #[track_caller]
     fn reload(&self, last: &str) -> String {
         signal(&self.child, "HUP");
-        let mut told = String::new();
+        let mut reported = String::new();
         loop {
             let line = self.lines.recv_timeout(LIMIT).expect("an answer to SIGHUP");
-            told += &format!("{line}\n");
+            reported += &format!("{line}\n");
             if line.starts_with(last) {
-                has_no_key(told.as_bytes());
-                return told;
+                has_no_key(reported.as_bytes());
+                return reported;
             }
-            assert!(!line.starts_with("reload: [ipsec] in place"), "{told}");
+            assert!(!line.starts_with("reload: [ipsec] in place"), "{reported}");
         }
     }
 
@@ -73,9 +73,9 @@ fn rekeyed(site: &Site) {
     assert_eq!(run.reload("reload: "), "reload: nothing changed\n");
     // A broken file changes nothing, and its error has the place.
     site.write_secret("out.sas", &(one("out") + &two("out").replace("tunnel", "tonnel")));
-    let told = run.reload(GOES_ON);
-    assert!(told.starts_with("reload: seal.toml: 1 mistake\n"), "{told}");
-    assert!(told.contains("out.sas:18:8: "), "{told}");
+    let reported = run.reload(GOES_ON);
+    assert!(reported.starts_with("reload: seal.toml: 1 mistake\n"), "{reported}");
+    assert!(reported.contains("out.sas:18:8: "), "{reported}");
     // Nor does a missing file, or one that others may read.
     std::fs::remove_file(site.path("out.sas")).unwrap();
     assert!(run.reload(GOES_ON).contains("no such file"));

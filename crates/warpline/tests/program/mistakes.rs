@@ -51,10 +51,10 @@ function = "nat"
 "#;
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let demo = Demo::new();
     demo.write("bad.rules", "accept tcp from any to any\nacept udp\n\naccept tcp prot 80\n");
-    let told = refused(&demo, EVERYTHING);
+    let reported = refused(&demo, EVERYTHING);
     for place in [
         "bad.toml:4:9: `input`: column 18: `packets` can't be \"-1\"",
         "bad.toml:4:9: `input`: column 21: `colour` is not a setting",
@@ -83,10 +83,10 @@ fn all_mistakes_are_told_at_once() {
         "    9 | colour = \"red\"\n      | ^^^^^^\n      = its keys: name, functions, input,",
         "    2 | acept udp\n      | ^^^^^\n",
     ] {
-        assert!(told.contains(place), "{place:?} is missing from\n{told}");
+        assert!(reported.contains(place), "{place:?} is missing from\n{reported}");
     }
-    assert!(told.starts_with("error: bad.toml: "), "{told}");
-    let places: Vec<(u32, u32)> = told
+    assert!(reported.starts_with("error: bad.toml: "), "{reported}");
+    let places: Vec<(u32, u32)> = reported
         .lines()
         .filter_map(|line| {
             let mut numbers = line.strip_prefix("bad.toml:")?.split(':').map(str::parse);
@@ -101,7 +101,7 @@ fn all_mistakes_are_told_at_once() {
 fn chain_files_with_one_mistake() {
     let demo = Demo::new();
     let chain = "[chain]\nfunctions = []\ninput = \"capture.pcap\"\n";
-    for (text, told) in [
+    for (text, reported) in [
         ("", &["bad.toml: [chain] is missing"][..]),
         ("# nothing\n", &["[chain] is missing", "begins with [chain]"]),
         ("chain = 3\n", &["bad.toml:1:9: `chain` is a table"]),
@@ -162,8 +162,8 @@ fn chain_files_with_one_mistake() {
         ),
     ] {
         let all = refused(&demo, text);
-        for told in told {
-            assert!(all.contains(told), "{text:?}: {told:?} is missing from\n{all}");
+        for reported in reported {
+            assert!(all.contains(reported), "{text:?}: {reported:?} is missing from\n{all}");
         }
     }
 }
@@ -179,7 +179,7 @@ fn files_that_can_not_be_read() {
     let wall = |rules: &str| {
         format!("[chain]\nfunctions = [\"firewall\"]\n[firewall]\nrules = \"{rules}\"\n")
     };
-    for (rules, told) in [
+    for (rules, reported) in [
         ("latin1", "bad.toml:4:9: can't read \"latin1\": byte 16 is not UTF-8 text"),
         (".", "bad.toml:4:9: can't read \".\": it is a folder"),
         ("none", "bad.toml:4:9: can't read \"none\": no such file or directory"),
@@ -187,7 +187,7 @@ fn files_that_can_not_be_read() {
         ("empty/x", "can't read \"empty/x\": not a directory"),
     ] {
         let all = refused(&demo, wall(rules));
-        assert!(all.contains(told), "{rules}: {all}");
+        assert!(all.contains(reported), "{rules}: {all}");
     }
     // Whoever may read everything may read this too.
     if File::open(demo.path("locked")).is_err() {
@@ -198,8 +198,8 @@ fn files_that_can_not_be_read() {
     assert!(all.contains("can't read bad.toml: byte 16 is not UTF-8 text"), "{all}");
     demo.write("huge.toml", wall("huge"));
     let ended = demo.warpline("check huge.toml").expect(2);
-    let told = "huge.toml:4:9: can't read \"huge\": it is larger than 1024 MiB";
-    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let reported = "huge.toml:4:9: can't read \"huge\": it is larger than 1024 MiB";
+    assert!(ended.stderr.contains(reported), "{}", ended.stderr);
     for command in ["check .", "run latin1", "check latin1"] {
         let ended = demo.warpline(command).expect(2);
         assert!(ended.stderr.contains("can't read "), "{}", ended.stderr);
@@ -258,7 +258,7 @@ fn orders_that_can_not_work_say_what_to_write() {
     let (outside, before) =
         ("`firewall` tracks connections", "`router` routes packets before `nat`");
     let two = "write functions = [\"nat\", \"firewall\", \"router\", \"nat\"]";
-    for (functions, told) in [
+    for (functions, reported) in [
         (&["firewall", "nat", "router"][..], &["bad.toml:2:13: ", outside, two][..]),
         (&["nat", "firewall", "router"], &[outside, two]),
         (&["nat", "nat", "firewall", "router"], &[outside, two]),
@@ -287,8 +287,11 @@ fn orders_that_can_not_work_say_what_to_write() {
         (&["nids", "nids"], &["bad.toml:2:22: \"nids\" is in the chain twice", "nids-2"]),
     ] {
         let stderr = refused(&demo, chain_of(functions));
-        for told in told {
-            assert!(stderr.contains(told), "{functions:?}: {told:?} is missing from\n{stderr}");
+        for reported in reported {
+            assert!(
+                stderr.contains(reported),
+                "{functions:?}: {reported:?} is missing from\n{stderr}"
+            );
         }
     }
     for functions in [
@@ -316,10 +319,10 @@ fn rules_of_nft_without_json_are_named() {
                 "[chain]\nfunctions = [\"{function}\"]\n[{function}]\nrules = \"rules\"\n{key}"
             ),
         );
-        let told = demo.warpline("check c.toml").expect(2).stderr;
+        let reported = demo.warpline("check c.toml").expect(2).stderr;
         let expected =
             "rules:2:1: is the output of `nft list ruleset`; write that of `nft -j list ruleset`";
-        assert!(told.contains(expected), "{function} {format}: {told}");
-        assert!(told.contains("c.toml: 1 mistake\n"), "{told}");
+        assert!(reported.contains(expected), "{function} {format}: {reported}");
+        assert!(reported.contains("c.toml: 1 mistake\n"), "{reported}");
     }
 }

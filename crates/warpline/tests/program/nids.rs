@@ -59,9 +59,9 @@ fn alerts_are_lines_of_eve_in_a_file_or_on_standard_output() {
     assert_eq!(eve(&ended.stdout), alerts);
     let fast = String::from_utf8(demo.read("fast.log")).unwrap();
     assert_eq!(fast.lines().count(), alerts.len());
-    let told =
+    let messages =
         "[**] [1:7:2] login [**] [Classification: Against the house rules] [Priority: 1] {TCP} ";
-    assert!(fast.lines().all(|line| line.contains(told)), "{fast}");
+    assert!(fast.lines().all(|line| line.contains(messages)), "{fast}");
     let hits: Value = serde_json::from_slice(&demo.read("hits.json")).unwrap();
     assert_eq!(
         (whole(&hits["rules"][0]["sid"]), whole(&hits["totals"]["alerts"])),
@@ -73,7 +73,7 @@ fn alerts_are_lines_of_eve_in_a_file_or_on_standard_output() {
 }
 
 #[test]
-fn what_becomes_of_rules_is_told_as_text_and_as_json() {
+fn the_outcome_of_rules_is_reported_as_text_and_as_json() {
     let broken = "alert tcp any any -> any 80 (content:\"x; sid:1;)\n";
     let held = "alert http any any -> any any (http.uri; content:\"/a\"; sid:2;)\n\
         alert dns any any -> any any (dns.query; content:\"a\"; sid:3;)\n";
@@ -82,8 +82,8 @@ fn what_becomes_of_rules_is_told_as_text_and_as_json() {
     let line = "1 of 5 rules active; 1 need dns.*; 1 need http.*; 2 broken";
     let ended = demo.warpline("check ids.toml").expect(0);
     let checked = String::from_utf8(ended.stdout).unwrap();
-    for told in [line, "matcher ", "skipped, 2 in all:\n", "rules:2:", "rules:5:"] {
-        assert!(checked.contains(told), "{told:?} is missing from\n{checked}");
+    for messages in [line, "matcher ", "skipped, 2 in all:\n", "rules:2:", "rules:5:"] {
+        assert!(checked.contains(messages), "{messages:?} is missing from\n{checked}");
     }
     let ended = demo.warpline("run ids.toml -v --stats s.json --alerts a.json").expect(0);
     assert!(ended.stderr.contains(&format!("    rules      {line}\n")), "{}", ended.stderr);
@@ -120,16 +120,19 @@ fn a_file_of_mistakes_is_counted_and_the_rest_runs() {
     let wrong = "alert tcp any any -> any 80 (content:\"x; sid:1;)\n".repeat(1000);
     let demo = with(&format!("{wrong}{LOGIN}"), "");
     let ended = demo.warpline("check ids.toml").expect(0);
-    let told = String::from_utf8(ended.stdout).unwrap();
-    assert!(told.contains("1 of 1,001 rules active; 1,000 broken"), "{told}");
-    assert!(told.contains("skipped, 1000 in all:") && told.contains("... and 900 more"), "{told}");
+    let messages = String::from_utf8(ended.stdout).unwrap();
+    assert!(messages.contains("1 of 1,001 rules active; 1,000 broken"), "{messages}");
+    assert!(
+        messages.contains("skipped, 1000 in all:") && messages.contains("... and 900 more"),
+        "{messages}"
+    );
     let ended = demo.warpline("run ids.toml --alerts -").expect(0);
     assert!(!eve(&ended.stdout).is_empty());
 }
 
 #[test]
-fn mistakes_in_the_table_are_told_with_their_place() {
-    for (table, told) in [
+fn mistakes_in_the_table_are_reported_with_their_place() {
+    for (table, messages) in [
         (
             "matcher = \"fast\"\n",
             "`matcher` must be \"auto\", \"hyperscan\", \"dense\" or \"compact\"",
@@ -143,7 +146,7 @@ fn mistakes_in_the_table_are_told_with_their_place() {
         let demo = with(LOGIN, table);
         for command in ["check ids.toml", "run ids.toml --alerts a.json"] {
             let ended = demo.warpline(command).expect(2);
-            assert!(ended.stderr.contains(told), "{table}: {}", ended.stderr);
+            assert!(ended.stderr.contains(messages), "{table}: {}", ended.stderr);
             assert!(ended.stderr.contains("ids.toml:5:") || ended.stderr.contains("ids.toml:6:"));
         }
         assert!(!demo.path("a.json").exists());
@@ -197,8 +200,8 @@ fn files_that_are_no_rules_are_refused() {
         demo.write("rules", rules);
         for command in ["check ids.toml", "run ids.toml --output none"] {
             let ended = demo.warpline(command);
-            let told = ended.expect(if why.is_empty() { 0 } else { 2 }).stderr;
-            assert!(told.contains(why), "{why}: {told}");
+            let messages = ended.expect(if why.is_empty() { 0 } else { 2 }).stderr;
+            assert!(messages.contains(why), "{why}: {messages}");
         }
     }
     // The running rules stay in place if the new file has none.
@@ -222,11 +225,14 @@ fn what_became_of_rules() {
          alert http any any -> any any (http.uri; content:\"x\"; sid:2;)\nalert tcp\n",
         "",
     );
-    let told = String::from_utf8(demo.warpline("check ids.toml").expect(0).stdout).unwrap();
+    let messages = String::from_utf8(demo.warpline("check ids.toml").expect(0).stdout).unwrap();
     let line = "1 of 3 rules active; 1 need http.*; 1 broken; 1 of no known class";
-    assert!(told.contains(line), "{told}");
-    assert!(told.contains("  skipped, 1 in all:\nrules:3:"), "{told}");
-    assert!(told.contains("  remarks, 1 in all:\nrules:1:54: no class is called `mine`"), "{told}");
+    assert!(messages.contains(line), "{messages}");
+    assert!(messages.contains("  skipped, 1 in all:\nrules:3:"), "{messages}");
+    assert!(
+        messages.contains("  remarks, 1 in all:\nrules:1:54: no class is called `mine`"),
+        "{messages}"
+    );
 }
 
 /// A request of a client, at a time in milliseconds; its own checksums are right or not filled in.
@@ -292,8 +298,8 @@ fn rules_change_while_packets_flow() {
     // A chain file with a mistake replaces nothing.
     demo.write("ids.toml", CHAIN.replace("[nids]\n", "[nids]\nwindow_kib = 1\n"));
     signal(&child, "HUP");
-    let told = || lines.recv_timeout(LIMIT).unwrap();
-    while told() != "reload: the previous version keeps running" {}
+    let messages = || lines.recv_timeout(LIMIT).unwrap();
+    while messages() != "reload: the previous version keeps running" {}
     signal(&child, "INT");
     wait(child).expect(130);
     let summary: Vec<String> = lines.iter().collect();

@@ -338,9 +338,9 @@ fn a_move_of_some_chains_is_seen_by_the_monitor() {
         thread::sleep(Duration::from_secs(1 << round));
         demo.warpline("ctl pause --chain b --socket s").expect(0);
         reads.store(true, Ordering::Relaxed);
-        let told = wait(policy).expect(1).stderr;
+        let reported = wait(policy).expect(1).stderr;
         demo.warpline("ctl resume --chain b --socket s").expect(0);
-        told.contains("chain \"b\" is paused; moved before: \"a\"")
+        reported.contains("chain \"b\" is paused; moved before: \"a\"")
     });
     assert!(is_half, "no move failed halfway");
     wait_for("host");

@@ -41,7 +41,7 @@ fn no_file_is_two_things() {
     let capture = demo.read("capture.pcap");
     let texts = ["chain.toml", "firewall.rules", "routes.txt", "neighbours.txt"];
     let before = texts.map(|name| demo.read(name));
-    for (options, told) in [
+    for (options, reported) in [
         ("--output capture.pcap", "both the input and the output"),
         ("--output ./capture.pcap", "both the input and the output"),
         ("--output folder/../capture.pcap", "both the input and the output"),
@@ -92,7 +92,7 @@ fn no_file_is_two_things() {
         ),
     ] {
         let ended = demo.warpline(&format!("run chain.toml {options}")).expect(2);
-        assert!(ended.stderr.contains(told), "{options}: {}", ended.stderr);
+        assert!(ended.stderr.contains(reported), "{options}: {}", ended.stderr);
         assert!(demo.read("capture.pcap") == capture, "{options}");
         assert!(texts.map(|name| demo.read(name)) == before, "{options}");
         assert!(!demo.path("out.pcap").exists(), "{options}");

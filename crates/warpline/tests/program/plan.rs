@@ -156,8 +156,8 @@ impl<'a> Walk<'a> {
         let room = self.widths["room"].as_f64().unwrap();
         assert!(there <= room && back <= room && there <= back, "{whole} in {room}");
         let again = if has_kept { lacks * there } else { 0.0 };
-        let told = step["missing_to_device"]["bytes"].as_f64().unwrap();
-        assert!((told - again).abs() < 1e-6, "{step}");
+        let reported = step["missing_to_device"]["bytes"].as_f64().unwrap();
+        assert!((reported - again).abs() < 1e-6, "{step}");
         again
     }
 
@@ -203,7 +203,7 @@ impl<'a> Walk<'a> {
     /// The bytes of one crossing, which its fields explain.
     fn bytes(&self, function: &Value, step: &Value, key: &str) -> f64 {
         let (name, whole) = (function["name"].as_str().unwrap(), &function["whole_frame"]);
-        let told = step[key]["bytes"].as_f64().unwrap();
+        let reported = step[key]["bytes"].as_f64().unwrap();
         let (share, whole) = match key {
             "flagged_to_host" => {
                 (function["flagged_share"].as_f64().unwrap(), &self.widths["room"])
@@ -211,10 +211,10 @@ impl<'a> Walk<'a> {
             _ => (1.0, &whole[key]),
         };
         let expected = share * weigh(&step[key], (self.widths, whole), &self.frame);
-        assert!((told - expected).abs() < 1e-6, "{name} {key}: {told}, {expected}");
+        assert!((reported - expected).abs() < 1e-6, "{name} {key}: {reported}, {expected}");
         let alone = &fields(&step[key]["fields"]) & &self.frame;
         assert!(step[key]["way"] == "frame" || alone.is_subset(&self.gathered), "{name} {key}");
-        told
+        reported
     }
 }
 
@@ -250,9 +250,9 @@ fn no_plan_reads_what_is_stale() {
     for (more, is_hybrid) in [("", false), (copies, true)] {
         for len in [64, 512, 1518] {
             let asked = format!("plan chain.toml --json --packet-len {len} {more}");
-            let told = demo.warpline(&asked).expect(0).stdout;
-            let told: Value = serde_json::from_slice(&told).expect("JSON");
-            let chain = &told["chains"][0];
+            let reported = demo.warpline(&asked).expect(0).stdout;
+            let reported: Value = serde_json::from_slice(&reported).expect("JSON");
+            let chain = &reported["chains"][0];
             let moved = MODES.map(|mode| follow(chain, mode));
             let cost = |mode: &str| chain["modes"][mode]["cost_ns"].as_f64().unwrap();
             for (mode, moved) in MODES.iter().zip(moved) {
@@ -264,7 +264,7 @@ fn no_plan_reads_what_is_stale() {
 }
 
 #[test]
-fn a_plan_is_told_in_words() {
+fn a_plan_is_reported_in_words() {
     let demo = Demo::new();
     let say = |asked: &str| {
         String::from_utf8(demo.warpline(&format!("plan {asked}")).expect(0).stdout).unwrap()
@@ -354,12 +354,12 @@ fn plans_go_by_what_was_measured() {
         String::from_utf8(demo.warpline(&format!("{asked} {more}")).expect(0).stdout).unwrap()
     };
     assert!(say("").contains("(defaults, not measured)"));
-    let told = say("--set plan.profile=p.json");
+    let reported = say("--set plan.profile=p.json");
     let speeds = format!("link to host-apart: {:.1} GB/s to the device", rate / 1e9);
-    assert!(told.contains(&speeds) && told.contains("(measured)"), "{told}");
-    let told: Value =
+    assert!(reported.contains(&speeds) && reported.contains("(measured)"), "{reported}");
+    let reported: Value =
         serde_json::from_str(&say("--json --gbps 10 --set plan.profile=p.json")).expect("JSON");
-    let chain = &told["chains"][0];
+    let chain = &reported["chains"][0];
     let link = &chain["links"]["host-apart"];
     let ns = link["to_device_ns_per_byte"].as_f64().unwrap();
     assert!((ns - 1e9 / rate).abs() < 1e-9 && link["is_measured"] == true, "{link}");
@@ -379,8 +379,8 @@ fn plans_go_by_what_was_measured() {
         ("none.json", "can't read \"none.json\""),
     ] {
         let ended = demo.warpline(&format!("check chain.toml --set plan.profile={file}"));
-        let told = ended.expect(2).stderr;
-        assert!(told.contains(why), "{file}: {told}");
+        let reported = ended.expect(2).stderr;
+        assert!(reported.contains(why), "{file}: {reported}");
     }
 }
 
@@ -390,22 +390,22 @@ fn plans_go_by_what_was_measured() {
 fn a_strict_check_runs_the_chain() {
     let demo = Demo::new();
     let input = "--strict --input generate:packets=400,flows=40,seed=5";
-    let told = demo.warpline(&format!("check chain.toml {input}")).expect(0).stdout;
-    let told = String::from_utf8(told).unwrap();
+    let reported = demo.warpline(&format!("check chain.toml {input}")).expect(0).stdout;
+    let reported = String::from_utf8(reported).unwrap();
     for name in ["flow_monitor", "nids", "firewall", "nat:1", "digest", "ipcomp", "router", "nat:2"]
     {
-        assert!(told.contains(&format!("  {name:<14} as declared, over ")), "{told}");
+        assert!(reported.contains(&format!("  {name:<14} as declared, over ")), "{reported}");
     }
-    assert!(!told.contains("on devices"), "{told}");
+    assert!(!reported.contains("on devices"), "{reported}");
     // The chain file's own input, if no other is named.
     let own = String::from_utf8(demo.warpline("check chain.toml --strict").expect(0).stdout);
     assert!(own.unwrap().contains("  router         as declared, over "));
     if has_host(&demo) {
         let on = "--device host --set router.in_place=false --set nat.in_place=false";
-        let told = demo.warpline(&format!("check chain.toml {on} {input}")).expect(0).stdout;
-        let told = String::from_utf8(told).unwrap();
-        assert!(told.contains("nat:2 on devices, by the adaptive plan: the "), "{told}");
-        assert_versions_followed(&told);
+        let reported = demo.warpline(&format!("check chain.toml {on} {input}")).expect(0).stdout;
+        let reported = String::from_utf8(reported).unwrap();
+        assert!(reported.contains("nat:2 on devices, by the adaptive plan: the "), "{reported}");
+        assert_versions_followed(&reported);
     }
     demo.warpline("check chain.toml --strict --json").expect(2);
     demo.warpline("check chain.toml --input none.pcap").expect(2);
@@ -415,22 +415,22 @@ fn a_strict_check_runs_the_chain() {
         ("generate:packets=9,rate_gbps=1,on_full=drop", "may give other packets each time"),
     ] {
         let refused = demo.warpline(&format!("check chain.toml --strict --input {input}"));
-        let told = refused.expect(2).stderr;
-        assert!(told.contains(why), "{input}: {told}");
+        let reported = refused.expect(2).stderr;
+        assert!(reported.contains(why), "{input}: {reported}");
     }
 }
 
 /// Many fields were looked at, and none was stale.
-fn assert_versions_followed(told: &str) {
-    let looked = told.split_once("; none of ").and_then(|(_, rest)| rest.split_once(' '));
-    let (count, rest) = looked.unwrap_or_else(|| panic!("{told}"));
-    assert!(count.parse::<u64>().is_ok_and(|count| count > 10_000), "{told}");
-    assert!(rest.starts_with("fields was stale where it was used\n"), "{told}");
+fn assert_versions_followed(reported: &str) {
+    let looked = reported.split_once("; none of ").and_then(|(_, rest)| rest.split_once(' '));
+    let (count, rest) = looked.unwrap_or_else(|| panic!("{reported}"));
+    assert!(count.parse::<u64>().is_ok_and(|count| count > 10_000), "{reported}");
+    assert!(rest.starts_with("fields was stale where it was used\n"), "{reported}");
 }
 
 /// What `in_place = false` is for: the same packets, and bytes that were copied.
 #[test]
-fn a_device_that_is_told_to_copies() {
+fn a_device_that_is_reported_to_copies() {
     let demo = Demo::new();
     if !has_host(&demo) {
         return;
@@ -471,8 +471,9 @@ fn kernels_carry_whole_frames_where_the_file_says_so() {
     demo.warpline(&format!("check chain.toml {by_kernels}")).expect(0);
     for (way, name) in [(way, "copies"), (&by_kernels[..], "kernels")] {
         let say = |asked: &str| {
-            let told = demo.warpline(&format!("plan chain.toml {asked} {way}")).expect(0).stdout;
-            String::from_utf8(told).unwrap()
+            let reported =
+                demo.warpline(&format!("plan chain.toml {asked} {way}")).expect(0).stdout;
+            String::from_utf8(reported).unwrap()
         };
         let said = say("");
         assert!(said.contains(&format!("  whole frames go by {name}\n")), "{said}");
@@ -482,7 +483,7 @@ fn kernels_carry_whole_frames_where_the_file_says_so() {
 }
 
 #[test]
-fn mistakes_in_a_plan_table_are_told() {
+fn mistakes_in_a_plan_table_are_reported() {
     let demo = Demo::new();
     let chain = String::from_utf8(demo.read("chain.toml")).unwrap();
     for (text, why) in [

@@ -187,8 +187,8 @@ fn forwarding_by_routes_has_conditions() {
     let capture = port("lan", "inside", "trace.pcap", route);
     demo.write("c.toml", format!("[chain]\nfunctions = []\n{capture}"));
     let ended = demo.warpline("check c.toml").expect(2);
-    let told = "`forward` requires device = \"af_packet:IF\"";
-    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let reported = "`forward` requires device = \"af_packet:IF\"";
+    assert!(ended.stderr.contains(reported), "{}", ended.stderr);
 }
 
 #[test]
@@ -342,10 +342,14 @@ fn mistakes_in_ports_have_a_place_and_a_text_to_write() {
             "7:1: the ports of a chain share a pace: pace=3 is given before",
         ),
     ];
-    for (text, told) in cases {
+    for (text, reported) in cases {
         demo.write("c.toml", &text);
         let checked = demo.warpline("check c.toml").expect(2);
-        assert!(checked.stderr.contains(&format!("c.toml:{told}\n")), "{text}\n{}", checked.stderr);
+        assert!(
+            checked.stderr.contains(&format!("c.toml:{reported}\n")),
+            "{text}\n{}",
+            checked.stderr
+        );
         assert_eq!(demo.warpline("run c.toml").expect(2).stderr, checked.stderr);
     }
 }
@@ -359,7 +363,7 @@ fn routes_by_interfaces_that_are_no_ports_are_refused() {
             "functions = [\"router\"]\noutput = \"out.pcapng\"\n[router]\nroutes = \"routes\"\n";
         two(chain) + &port("dmz", "inside", "none", "")
     };
-    for (routes, told) in [
+    for (routes, reported) in [
         ("10.0.0.0/8 via 192.0.2.1 dev eth7\n", "routes:1:30: `eth7` is no port of this chain"),
         (
             "10.0.0.0/8 dev lan\n203.0.113.0/24 192.0.2.1\n",
@@ -368,7 +372,7 @@ fn routes_by_interfaces_that_are_no_ports_are_refused() {
     ] {
         demo.write("c.toml", three(routes));
         let ended = demo.warpline("check c.toml").expect(2);
-        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+        assert!(ended.stderr.contains(reported), "{}", ended.stderr);
     }
     // Its packets are dropped, not sent by a shorter route.
     let routes = "0.0.0.0/0 dev wan\n203.0.113.0/24 via 192.0.2.1 dev eth7\n";
@@ -481,8 +485,8 @@ fn rules_name_ports_as_interfaces() {
     demo.warpline("run c.toml --annotate").expect(0);
     let all = pcapng::parse(&demo.read("out.pcapng"));
     let hairpin = all.iter().find(|packet| packet.record.at_ns == 3 * SECOND).unwrap();
-    let told = ("dropped at egress: hairpin", "lan");
-    assert_eq!((hairpin.comment.as_str(), hairpin.interface.as_str()), told);
+    let reported = ("dropped at egress: hairpin", "lan");
+    assert_eq!((hairpin.comment.as_str(), hairpin.interface.as_str()), reported);
 }
 
 #[test]
@@ -491,8 +495,8 @@ fn interfaces_that_are_no_ports_are_refused() {
     demo.write("rules", FORWARDS.replace("-i lan", "-i eth9"));
     demo.write("c.toml", two("functions = [\"firewall\"]\n[firewall]\nrules = \"rules\"\n"));
     let ended = demo.warpline("check c.toml").expect(2);
-    let told = "rules:4:15: `eth9`: not supported: no port of the chain; ports: lan, wan";
-    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let reported = "rules:4:15: `eth9`: not supported: no port of the chain; ports: lan, wan";
+    assert!(ended.stderr.contains(reported), "{}", ended.stderr);
     // With a third port, where a packet leaves is known after the router only.
     demo.write("rules", FORWARDS);
     demo.write("routes", "10.0.0.0/8 dev lan\n0.0.0.0/0 dev wan\n");
@@ -502,12 +506,12 @@ fn interfaces_that_are_no_ports_are_refused() {
     };
     demo.write("c.toml", chain("\"router\", \"firewall\""));
     let checked = demo.warpline("check c.toml --strict --device host").expect(0);
-    let told = String::from_utf8(checked.stdout).unwrap();
-    assert!(told.contains("  ports     lan inside, wan outside, dmz inside\n"), "{told}");
+    let reported = String::from_utf8(checked.stdout).unwrap();
+    assert!(reported.contains("  ports     lan inside, wan outside, dmz inside\n"), "{reported}");
     demo.write("c.toml", chain("\"firewall\", \"router\""));
     let ended = demo.warpline("check c.toml").expect(2);
-    let told = "rules:4:22: `wan`: not supported: with more than two ports, the router must come before the rules";
-    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let reported = "rules:4:22: `wan`: not supported: with more than two ports, the router must come before the rules";
+    assert!(ended.stderr.contains(reported), "{}", ended.stderr);
 }
 
 /// New routes send packets to other ports, from one packet of the input on.
@@ -525,13 +529,13 @@ fn reloaded_routes_name_other_ports() {
     wait_until_running(&demo, &child, 1);
     demo.write("routes", "0.0.0.0/0 via 192.0.2.1 dev dmz\n");
     signal(&child, "HUP");
-    let told = lines.recv_timeout(LIMIT).expect("an answer to SIGHUP");
-    assert_eq!(told, "reload: [router] in place");
+    let reported = lines.recv_timeout(LIMIT).expect("an answer to SIGHUP");
+    assert_eq!(reported, "reload: [router] in place");
     demo.write("c.toml", format!("{chain}{lan}{}", others.concat()).replace("\"dmz\"", "\"dmz2\""));
     demo.write("routes", "0.0.0.0/0 via 192.0.2.1 dev dmz2\n");
     signal(&child, "HUP");
-    let told = lines.recv_timeout(LIMIT).expect("an answer to SIGHUP");
-    assert!(told.contains("`[[port]]` can't change while packets flow"), "{told}");
+    let reported = lines.recv_timeout(LIMIT).expect("an answer to SIGHUP");
+    assert!(reported.contains("`[[port]]` can't change while packets flow"), "{reported}");
     signal(&child, "INT");
     wait(child).expect(130);
     let ports = stats::read(&demo, "s.json")["chains"][0]["ports"].clone();
@@ -547,10 +551,10 @@ fn an_interface_that_is_missing_is_a_warning_of_check() {
     let ports = port("lan", "inside", "af_packet:lo", "")
         + &port("wan", "outside", "af_packet:not-there,promiscuous=false", "");
     demo.write("c.toml", format!("{chain}{ports}"));
-    let told = demo.warpline("check c.toml").expect(0).stderr;
+    let reported = demo.warpline("check c.toml").expect(0).stderr;
     let why = "there is no interface \"not-there\" now; `run` refuses it until it exists";
-    assert!(told.starts_with(&format!("warning: c.toml:10:10: {why}\n")), "{told}");
-    assert_eq!(told.matches("warning").count(), 1, "{told}");
+    assert!(reported.starts_with(&format!("warning: c.toml:10:10: {why}\n")), "{reported}");
+    assert_eq!(reported.matches("warning").count(), 1, "{reported}");
     let checked = demo.warpline("check c.toml --json").expect(0);
     assert_eq!(checked.stderr, "");
     let checked: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();

@@ -31,8 +31,8 @@ fn marks_out_of_range_are_mistakes() {
         ("hihg = 2", "c.toml:10:1: [backpressure] has no key `hihg`"),
     ] {
         demo.write("c.toml", format!("{CHAIN}[backpressure]\n{keys}\n"));
-        let told = demo.warpline("check c.toml").expect(2).stderr;
-        assert!(told.contains(message), "{keys}: {told}");
+        let reported = demo.warpline("check c.toml").expect(2).stderr;
+        assert!(reported.contains(message), "{keys}: {reported}");
     }
 }
 
@@ -60,17 +60,17 @@ fn mistakes_about_linked_instances_are_refused() {
         (&format!("{LISTEN}\nkey = \"key\"\nmode = \"off\""), "`listen` requires mode = \"on\""),
     ] {
         demo.write("c.toml", format!("{CHAIN}[backpressure]\n{keys}\n"));
-        let told = demo.warpline("check c.toml").expect(2).stderr;
-        assert!(told.contains(message), "{keys}: {told}");
+        let reported = demo.warpline("check c.toml").expect(2).stderr;
+        assert!(reported.contains(message), "{keys}: {reported}");
     }
     let ports = "[chain]\nfunctions = [\"digest\"]\n[backpressure]\nkey = \"key\"\n\
         listen = \"udp://127.0.0.1:7410\"\n[[port]]\nname = \"a\"\nside = \"inside\"\n\
         device = \"generate:packets=1\"\nlisten = \"udp://0.0.0.0:7410\"\n";
     demo.write("c.toml", ports);
-    let told = demo.warpline("check c.toml").expect(2).stderr;
+    let reported = demo.warpline("check c.toml").expect(2).stderr;
     let twice =
         "c.toml:10:10: `listen`: udp://127.0.0.1:7410 is used already; give it another port";
-    assert!(told.contains(twice), "{told}");
+    assert!(reported.contains(twice), "{reported}");
 }
 
 /// A run that can't listen touches no file.
@@ -83,9 +83,9 @@ fn an_address_in_use_is_refused() {
     std::fs::set_permissions(demo.path("key"), Permissions::from_mode(0o600)).expect("a mode");
     let keys = format!("[backpressure]\nkey = \"key\"\nlisten = \"udp://{address}\"\n");
     demo.write("c.toml", format!("{CHAIN}{keys}"));
-    let told = demo.warpline("run c.toml --output out.pcap --stats s.json").expect(2).stderr;
+    let reported = demo.warpline("run c.toml --output out.pcap --stats s.json").expect(2).stderr;
     let place = format!("c.toml:11:10: udp://{address}: address already in use; choose another");
-    assert!(told.to_lowercase().contains(&place), "{told}");
+    assert!(reported.to_lowercase().contains(&place), "{reported}");
     assert!(!demo.path("out.pcap").exists() && !demo.path("s.json").exists());
     drop(taken);
     demo.warpline("run c.toml --output out.pcap --stats s.json").expect(0);

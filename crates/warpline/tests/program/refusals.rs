@@ -114,11 +114,11 @@ fn check_refuses_what_run_refuses() {
         let before = files(&demo);
         let ended = demo.warpline("check ids.toml");
         assert_eq!(ended.status, Some(2), "{chain}");
-        let told = ended.stderr;
+        let reported = ended.stderr;
         let place = format!("ids.toml:{place}{}", if place.is_empty() { "" } else { ":" });
-        assert!(told.contains(&place) && told.contains(why), "{chain}\n{told}");
-        let told = demo.warpline("run ids.toml").expect(2).stderr;
-        assert!(told.contains(&place) && told.contains(why), "{chain}\n{told}");
+        assert!(reported.contains(&place) && reported.contains(why), "{chain}\n{reported}");
+        let reported = demo.warpline("run ids.toml").expect(2).stderr;
+        assert!(reported.contains(&place) && reported.contains(why), "{chain}\n{reported}");
         assert!(files(&demo) == before, "{chain}");
     }
     // An option without effect causes a warning.
@@ -127,8 +127,11 @@ fn check_refuses_what_run_refuses() {
         one(input).replace("\"nids\"]", "]").replace("[nids]\nrules = \"rules\"\n", ""),
     );
     for command in ["check ids.toml --device host", "run ids.toml --device host"] {
-        let told = demo.warpline(command).expect(0).stderr;
-        assert!(told.contains("--device host: no function in this chain has kernels"), "{told}");
+        let reported = demo.warpline(command).expect(0).stderr;
+        assert!(
+            reported.contains("--device host: no function in this chain has kernels"),
+            "{reported}"
+        );
     }
     assert!(
         demo.warpline("run ids.toml --stats -")
@@ -153,7 +156,7 @@ fn a_refused_run_touches_nothing() {
     demo.write("ng.pcapng", [0x0a, 0x0d, 0x0d, 0x0a, 0xff, 0xff, 0xff, 0x7f, 1, 2, 3, 4, 5]);
     let before = files(&demo);
     let all = "run chain.toml --set chain.tap=tap.pcap --set flow_monitor.csv=f.csv --stats s.json --alerts a.jsonl";
-    for (options, told) in [
+    for (options, reported) in [
         // The command line.
         ("--lanes 0", "not a number from 1 to 64"),
         ("--lanes four", "not a number from 1 to 64"),
@@ -232,7 +235,7 @@ fn a_refused_run_touches_nothing() {
     ] {
         let ended = demo.warpline(&format!("{all} {options}")).expect(2);
         assert!(ended.stderr.starts_with("error: "), "{options}: {}", ended.stderr);
-        assert!(ended.stderr.contains(told), "{options}: {}", ended.stderr);
+        assert!(ended.stderr.contains(reported), "{options}: {}", ended.stderr);
         assert!(ended.stdout.is_empty());
         let after = files(&demo);
         assert!(after.keys().eq(before.keys()), "{options}: {:?}", after.keys());
@@ -257,7 +260,7 @@ fn a_refused_run_touches_nothing() {
 #[test]
 fn commands_that_are_wrong() {
     let demo = Demo::new();
-    for (arguments, told) in [
+    for (arguments, reported) in [
         ("", "Usage: warpline <COMMAND>"),
         ("walk", "unrecognized subcommand 'walk'"),
         ("check", "<CHAIN>"),
@@ -268,7 +271,7 @@ fn commands_that_are_wrong() {
         ("demo", "<FOLDER>"),
     ] {
         let ended = demo.warpline(arguments).expect(2);
-        assert!(ended.stderr.contains(told), "{arguments}: {}", ended.stderr);
+        assert!(ended.stderr.contains(reported), "{arguments}: {}", ended.stderr);
         assert!(ended.stdout.is_empty(), "{arguments}");
     }
     // A folder that can't be made is no mistake in what was typed alone: the command failed.

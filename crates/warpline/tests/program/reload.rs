@@ -70,12 +70,12 @@ fn routes_change_on_a_device_while_packets_flow() {
 fn change_rules_and_routes(demo: &Demo, more: &str) -> serde_json::Value {
     let run = started(demo, more);
     assert_eq!(reload(demo, "rules", "accept from any to any\n", &run), "reload: nothing changed");
-    let told = reload(demo, "rules", "drop from any to any\n", &run);
-    assert_eq!(told, "reload: [firewall] in place");
-    let told = reload(demo, "routes", "192.0.2.0/24 192.0.2.1\n", &run);
-    assert_eq!(told, "reload: [router] in place");
-    let told = reload(demo, "rules", "# connections of before are let through\n", &run);
-    assert_eq!(told, "reload: [firewall] in place");
+    let messages = reload(demo, "rules", "drop from any to any\n", &run);
+    assert_eq!(messages, "reload: [firewall] in place");
+    let messages = reload(demo, "routes", "192.0.2.0/24 192.0.2.1\n", &run);
+    assert_eq!(messages, "reload: [router] in place");
+    let messages = reload(demo, "rules", "# connections of before are let through\n", &run);
+    assert_eq!(messages, "reload: [firewall] in place");
     signal(&run.0, "INT");
     wait(run.0).expect(130);
     let chain = stats::read(demo, "s.json")["chains"][0].take();
@@ -88,20 +88,21 @@ fn change_rules_and_routes(demo: &Demo, more: &str) -> serde_json::Value {
 }
 
 #[test]
-fn what_is_wrong_is_told_and_what_ran_goes_on() {
+fn mistakes_are_reported_and_the_old_rules_stay() {
     let demo = Demo::new();
     let run = started(&demo, "");
-    let mut told = vec![reload(&demo, "rules", "accept from any\ndrop form any to any\n", &run)];
-    told.extend(run.1.recv_timeout(LIMIT));
-    while told.last().is_some_and(|line| line != "reload: the previous version keeps running") {
-        told.extend(run.1.recv_timeout(LIMIT));
+    let mut messages =
+        vec![reload(&demo, "rules", "accept from any\ndrop form any to any\n", &run)];
+    messages.extend(run.1.recv_timeout(LIMIT));
+    while messages.last().is_some_and(|line| line != "reload: the previous version keeps running") {
+        messages.extend(run.1.recv_timeout(LIMIT));
     }
-    assert!(told[0].starts_with("reload: chain.toml: "), "{told:?}");
-    assert!(told.iter().any(|line| line.contains("rules:2:6")), "{told:?}");
+    assert!(messages[0].starts_with("reload: chain.toml: "), "{messages:?}");
+    assert!(messages.iter().any(|line| line.contains("rules:2:6")), "{messages:?}");
     demo.write("rules", "drop from any to any\n");
     let nat = CHAIN.replace("203.0.113.9", "203.0.113.10");
-    let told = reload(&demo, "chain.toml", &nat, &run);
-    assert_eq!(told, "reload: [nat]: it can't be changed while packets flow");
+    let messages = reload(&demo, "chain.toml", &nat, &run);
+    assert_eq!(messages, "reload: [nat]: it can't be changed while packets flow");
     assert_eq!(run.1.recv_timeout(LIMIT).unwrap(), "reload: the previous version keeps running");
     signal(&run.0, "INT");
     wait(run.0).expect(130);

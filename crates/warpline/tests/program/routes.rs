@@ -96,14 +96,14 @@ fn check_and_plan_show_the_routes() {
     let demo = demo(&[[10, 1, 1, 1]]);
     demo.write("c.toml", format!("{CHAIN}{}", routes()));
     for command in ["check", "plan"] {
-        let told = demo.warpline(&format!("{command} c.toml")).expect(0).stdout;
-        let told = String::from_utf8_lossy(&told).into_owned();
+        let reported = demo.warpline(&format!("{command} c.toml")).expect(0).stdout;
+        let reported = String::from_utf8_lossy(&reported).into_owned();
         for line in [
             "routes    ingress  -> digest or firewall or egress",
             "          digest   -> firewall or egress",
             "          firewall -> count",
         ] {
-            assert!(told.contains(line), "{told}");
+            assert!(reported.contains(line), "{reported}");
         }
         let json = demo.warpline(&format!("{command} c.toml --json")).expect(0).stdout;
         let json: Value = serde_json::from_slice(&json).expect("JSON");
@@ -191,8 +191,8 @@ fn mistakes_have_their_place() {
     let chain = format!("{CHAIN}{}", straight.concat());
     for (added, message) in MISTAKES {
         demo.write("c.toml", format!("{chain}{added}"));
-        let told = demo.warpline("check c.toml").expect(2).stderr;
-        assert!(told.contains(message), "{added}{told}");
+        let reported = demo.warpline("check c.toml").expect(2).stderr;
+        assert!(reported.contains(message), "{added}{reported}");
     }
     for (left_out, message) in [
         (0, "c.toml:2:13: no route begins at \"ingress\""),
@@ -201,8 +201,8 @@ fn mistakes_have_their_place() {
         let rest = straight.iter().enumerate().filter(|(at, _)| *at != left_out);
         let rest: String = rest.map(|(_, route)| route.as_str()).collect();
         demo.write("c.toml", format!("{CHAIN}{rest}"));
-        let told = demo.warpline("check c.toml").expect(2).stderr;
-        assert!(told.contains(message), "{told}");
+        let reported = demo.warpline("check c.toml").expect(2).stderr;
+        assert!(reported.contains(message), "{reported}");
     }
 }
 
@@ -220,14 +220,14 @@ fn a_path_has_both_places_of_a_translator() {
     ]
     .concat();
     demo.write("c.toml", format!("{chain}{routes}"));
-    let told = demo.warpline("check c.toml").expect(2).stderr;
+    let reported = demo.warpline("check c.toml").expect(2).stderr;
     let message = "packets pass `nat:1` and not `nat:2`: a path has both places or neither";
-    assert!(told.contains(message), "{told}");
+    assert!(reported.contains(message), "{reported}");
     demo.write("c.toml", format!("{chain}{}", routes.replace("\"nat:1\"", "\"nat\"")));
-    let told = demo.warpline("check c.toml").expect(2).stderr;
+    let reported = demo.warpline("check c.toml").expect(2).stderr;
     assert!(
-        told.contains("\"nat\" has two places") && told.contains("\"nat:1\" or \"nat:2\""),
-        "{told}"
+        reported.contains("\"nat\" has two places") && reported.contains("\"nat:1\" or \"nat:2\""),
+        "{reported}"
     );
 }
 

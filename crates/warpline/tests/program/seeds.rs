@@ -59,7 +59,7 @@ fn a_seed_decides_and_nothing_else_does() {
 }
 
 #[test]
-fn a_random_seed_is_told() {
+fn a_random_seed_is_reported() {
     let demo = demo();
     let random = || {
         let run = "run seeded.toml --output out.pcap --stats s.json --input in.pcap \
@@ -78,7 +78,7 @@ fn a_random_seed_is_told() {
 }
 
 #[test]
-fn seeds_out_of_range_are_told() {
+fn seeds_out_of_range_are_reported() {
     let demo = demo();
     for seed in ["-1", "9007199254740992", "x"] {
         let run = format!("check seeded.toml --set chain.seed={seed}");

@@ -141,9 +141,12 @@ fn no_text_moves_the_cursor() {
     ];
     for command in all {
         let ended = demo.warpline(command);
-        let told = format!("{}{}", String::from_utf8_lossy(&ended.stdout), ended.stderr);
+        let reported = format!("{}{}", String::from_utf8_lossy(&ended.stdout), ended.stderr);
         let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-        assert!(!told.contains(is_odd) && told.contains("\\u001b"), "{command}: {told}");
+        assert!(
+            !reported.contains(is_odd) && reported.contains("\\u001b"),
+            "{command}: {reported}"
+        );
     }
     let json = demo.warpline("check ids.toml --json").expect(0).stdout;
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
@@ -192,15 +195,15 @@ fn configurations_have_bounds() {
         ("#".repeat((1 << 20) + 1), "it is larger than 1 MiB"),
     ] {
         demo.write("large.toml", text);
-        let told = demo.warpline("check large.toml").expect(2).stderr;
-        assert!(told.contains(why) && told.len() < 100_000, "{why}: {}", told.len());
+        let reported = demo.warpline("check large.toml").expect(2).stderr;
+        assert!(reported.contains(why) && reported.len() < 100_000, "{why}: {}", reported.len());
     }
-    let told = demo.warpline("check /dev/zero").expect(2).stderr;
-    assert!(told.contains("it is larger than 1 MiB"), "{told}");
+    let reported = demo.warpline("check /dev/zero").expect(2).stderr;
+    assert!(reported.contains("it is larger than 1 MiB"), "{reported}");
     demo.write("zero.toml", "[chain]\nfunctions = [\"nids\"]\n[nids]\nrules = \"/dev/zero\"\n");
-    let told = demo.warpline("check zero.toml").expect(2).stderr;
+    let reported = demo.warpline("check zero.toml").expect(2).stderr;
     assert!(
-        told.contains("zero.toml:4:9: can't read \"/dev/zero\": it is larger than 64 MiB"),
-        "{told}"
+        reported.contains("zero.toml:4:9: can't read \"/dev/zero\": it is larger than 64 MiB"),
+        "{reported}"
     );
 }

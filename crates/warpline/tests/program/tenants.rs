@@ -168,11 +168,11 @@ fn stages_are_tenants_without_tables() {
          [count]\nfunction = \"digest\"\ndevice = \"host\"\nstage = \"own\"\n\
          [arbiter]\npolicy = \"rate_proportional\"\n",
     );
-    let told = demo.warpline("check c.toml").expect(0);
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let reported = demo.warpline("check c.toml").expect(0);
+    let reported = String::from_utf8_lossy(&reported.stdout).into_owned();
     assert!(
-        told.contains("host: shared by rate_proportional: digest (1 slot), count (1 slot)"),
-        "{told}"
+        reported.contains("host: shared by rate_proportional: digest (1 slot), count (1 slot)"),
+        "{reported}"
     );
     demo.warpline("run c.toml --stats s.json").expect(0);
     let shared = stats::read(&demo, "s.json")["shared_devices"][0].clone();

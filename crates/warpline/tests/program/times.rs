@@ -32,7 +32,7 @@ fn talk(start: u64) -> Vec<Record> {
     (0..40).map(|n| from(1 + n as u16 % 2, start + n * SECOND / 2)).collect()
 }
 
-struct Told {
+struct Reported {
     /// First, last and source port of each record, with its packets and why it ended; sorted.
     records: Vec<(String, String, u16, u64, String)>,
     /// The times of the alerts of rule 1, and how many rule 2 had.
@@ -42,7 +42,7 @@ struct Told {
     stderr: String,
 }
 
-fn run(demo: &Demo, records: &[Record], more: &str) -> Told {
+fn run(demo: &Demo, records: &[Record], more: &str) -> Reported {
     demo.write("times.toml", CHAIN);
     demo.write("rules", RULES);
     demo.write("times.pcap", capture(1, records));
@@ -61,7 +61,7 @@ fn run(demo: &Demo, records: &[Record], more: &str) -> Told {
     let of = |sid: u64| eve.iter().filter(move |alert| alert["alert"]["signature_id"] == sid);
     let times = of(1).map(|alert| alert["timestamp"].as_str().unwrap().to_owned()).collect();
     let stats = stats::read(demo, "s.json");
-    Told {
+    Reported {
         records,
         alerts: (times, of(2).count()),
         fast: String::from_utf8(demo.read("fast.log")).unwrap(),
@@ -86,13 +86,14 @@ fn a_packet_of_another_age_pushes_nobody() {
         for at in [1, 20, 39] {
             let mut records = talk(START);
             records.insert(at, from(if is_own_flow { 9 } else { 1 }, far));
-            let told = run(&demo, &records, "");
-            assert_eq!(whole(&told.chain["time"]["strays"]), 1, "{far} at {at}");
-            assert!(told.stderr.contains("time-stray"), "{}", told.stderr);
+            let reported = run(&demo, &records, "");
+            assert_eq!(whole(&reported.chain["time"]["strays"]), 1, "{far} at {at}");
+            assert!(reported.stderr.contains("time-stray"), "{}", reported.stderr);
             // It is in a record of its own, at its own time.
             let own = seconds(far);
-            let (strays, others): (Vec<_>, Vec<_>) = told.records.iter().partition(|r| r.0 == own);
-            assert_eq!(strays.len(), 1, "{:?}", told.records);
+            let (strays, others): (Vec<_>, Vec<_>) =
+                reported.records.iter().partition(|r| r.0 == own);
+            assert_eq!(strays.len(), 1, "{:?}", reported.records);
             assert_eq!((&strays[0].1, strays[0].3), (&own, 1));
             let ends = START + 20 * SECOND;
             assert!(
@@ -103,14 +104,19 @@ fn a_packet_of_another_age_pushes_nobody() {
             if is_own_flow {
                 assert_eq!(others, usual.records.iter().collect::<Vec<_>>(), "as without it");
             }
-            assert_eq!((told.alerts.0.len(), told.alerts.1), (41, 1), "the minute is not over");
-            let odd = told.alerts.0.iter().filter(|time| !usual.alerts.0.contains(time)).count();
-            assert_eq!(odd, 1, "{:?}", told.alerts.0);
-            assert_eq!(told.fast.lines().count(), 42);
+            assert_eq!(
+                (reported.alerts.0.len(), reported.alerts.1),
+                (41, 1),
+                "the minute is not over"
+            );
+            let odd =
+                reported.alerts.0.iter().filter(|time| !usual.alerts.0.contains(time)).count();
+            assert_eq!(odd, 1, "{:?}", reported.alerts.0);
+            assert_eq!(reported.fast.lines().count(), 42);
             let again = run(&demo, &records, "--lanes 3 --set chain.batch_packets=7");
             assert_eq!(
                 (again.records, again.alerts, again.fast),
-                (told.records, told.alerts, told.fast)
+                (reported.records, reported.alerts, reported.fast)
             );
         }
     }
@@ -140,24 +146,27 @@ fn real_gaps_age_what_is_kept_and_clocks_set_back_do_not_stop_it() {
     let mut records = talk(START);
     records.extend(talk(START + hour));
     records.extend([from(1, START + 2 * hour), from(1, START + 3 * hour)]);
-    let told = run(&demo, &records, "");
-    assert_eq!(told.records.len(), 6, "{:?}", told.records);
-    assert_eq!(told.alerts.1, 4);
-    assert_eq!((whole(&told.chain["time"]["gaps"]), whole(&told.chain["time"]["strays"])), (3, 0));
+    let reported = run(&demo, &records, "");
+    assert_eq!(reported.records.len(), 6, "{:?}", reported.records);
+    assert_eq!(reported.alerts.1, 4);
+    assert_eq!(
+        (whole(&reported.chain["time"]["gaps"]), whole(&reported.chain["time"]["strays"])),
+        (3, 0)
+    );
     // Two captures of the same period, one after the other; the first packet of all has no time.
     let mut records = vec![from(3, 0)];
     records.extend(
         [talk(START), talk(START + 100 * SECOND), talk(START), talk(START + 100 * SECOND)].concat(),
     );
-    let told = run(&demo, &records, "");
-    assert_eq!(told.alerts.1, 4, "the clock continues after the step back");
-    assert_eq!(whole(&told.chain["time"]["steps_back"]), 1);
-    assert!(told.stderr.contains("time-back"), "{}", told.stderr);
-    let spans: Vec<(&str, u64)> = told.records.iter().map(|r| (r.0.as_str(), r.3)).collect();
-    assert_eq!(told.records.len(), 9, "{spans:?}");
+    let reported = run(&demo, &records, "");
+    assert_eq!(reported.alerts.1, 4, "the clock continues after the step back");
+    assert_eq!(whole(&reported.chain["time"]["steps_back"]), 1);
+    assert!(reported.stderr.contains("time-back"), "{}", reported.stderr);
+    let spans: Vec<(&str, u64)> = reported.records.iter().map(|r| (r.0.as_str(), r.3)).collect();
+    assert_eq!(reported.records.len(), 9, "{spans:?}");
     for at in [0, 0, 100, 100] {
         assert!(spans.contains(&(seconds(START + at * SECOND).as_str(), 20)), "{spans:?}");
     }
     let again = run(&demo, &records, "--lanes 2 --set chain.batch_packets=1");
-    assert_eq!((again.records, again.alerts), (told.records, told.alerts));
+    assert_eq!((again.records, again.alerts), (reported.records, reported.alerts));
 }

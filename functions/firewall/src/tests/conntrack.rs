@@ -1,7 +1,7 @@
 //! TCP as Linux tracks it: conversations with the verdicts that a kernel gave, from
 //! `tools/conntrack`.
 
-use super::{firewall, told};
+use super::{firewall, reported};
 use warpline_testkit::conntrack::{Answer, Mode, Seen, Tracked};
 use warpline_verify::Input;
 
@@ -100,7 +100,7 @@ fn own(conversation: &Conversation<'_>) -> Vec<bool> {
     let keys = format!("established = true\ntcp_loose = {loose}\ntcp_window = '{window}'\n");
     let mut harness = firewall("accept tcp\n", &keys);
     let inputs: Vec<Input> = conversation.segments.iter().map(frame).collect();
-    harness.process(&inputs).iter().map(|outcome| told(outcome) == "accept").collect()
+    harness.process(&inputs).iter().map(|outcome| reported(outcome) == "accept").collect()
 }
 
 /// Where verdicts differ from Linux's, if they do.

@@ -17,7 +17,7 @@ fn mistakes(rules: &str, keys: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_mistake_of_a_file_is_told() {
+fn every_mistake_of_a_file_is_reported() {
     let rules = "# rules\n\
         permit tcp\n\
         accept\n\
@@ -38,7 +38,7 @@ fn every_mistake_of_a_file_is_told() {
         accept tcp from !10.0.0.1\n\
         accept tcp from any in eth0\n\
         accept established\n";
-    let told = mistakes(rules, "");
+    let messages = mistakes(rules, "");
     let expected = [
         "a.rules:2:1 `permit`: not an action",
         "a.rules:3:7 a rule without conditions",
@@ -60,11 +60,11 @@ fn every_mistake_of_a_file_is_told() {
         "a.rules:19:21 `in`: not supported: no such condition",
         "a.rules:20:8 `established` requires established = true in the firewall's table",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(messages, expected);
 }
 
 #[test]
-fn every_mistake_of_a_filter_is_told() {
+fn every_mistake_of_a_filter_is_reported() {
     let good = "@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0200/0x1200\t\n";
     assert!(mistakes(good, "").is_empty());
     assert!(mistakes(good, "format = \"classbench\"").is_empty());
@@ -89,15 +89,15 @@ fn every_mistake_of_a_filter_is_told() {
         "a.rules:7:51 `0x0200/0x0200`: not supported: this mask of flags with this protocol",
         "a.rules:8:1 not supported: ports of a protocol other than TCP and UDP",
     ];
-    let mut told = mistakes(&rules, "");
+    let mut messages = mistakes(&rules, "");
     let mut expected = expected.map(str::to_owned).to_vec();
-    told.sort();
+    messages.sort();
     expected.sort();
-    assert_eq!(told, expected);
+    assert_eq!(messages, expected);
 }
 
 #[test]
-fn what_is_skipped_is_told() {
+fn skipped_rules_are_reported() {
     let folder = Folder::new().with("r", "reject tcp from any to any\naccept udp\n");
     let text = "rules = \"r\"\nunsupported = \"skip\"";
     let source = SourceText::new("chain.toml", text);
@@ -108,8 +108,8 @@ fn what_is_skipped_is_told() {
     let mut section = Section::new(vec![layer], "firewall", disk, &mut found);
     assert!((DEFINITION.build)(&mut section, &mut resources).is_some());
     assert!(found.is_empty());
-    let told = resources.notices().to_string();
-    assert!(told.starts_with("r:1:1: `reject`: not supported: no such action"), "{told}");
+    let messages = resources.notices().to_string();
+    assert!(messages.starts_with("r:1:1: `reject`: not supported: no such action"), "{messages}");
     assert!(mistakes("permit udp\n", "unsupported = \"skip\"").len() == 1, "a mistake stays one");
 }
 
@@ -135,33 +135,35 @@ fn a_line_that_drops_is_widened() {
             assert_eq!(left, expected, "{rules}: {port}");
         }
     }
-    let told = mistakes("accept tcp on eth0\ndrop udp\n", skip);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("no rule that accepts is left: all 1"), "{told:?}");
+    let messages = mistakes("accept tcp on eth0\ndrop udp\n", skip);
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(messages[0].contains("no rule that accepts is left: all 1"), "{messages:?}");
     assert!(
         mistakes("accept tcp on eth0\n", "unsupported = \"skip\"\ndefault = \"accept\"").is_empty()
     );
     let filters = "@10.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x04/0x0F\n";
-    let told = mistakes(
+    let messages = mistakes(
         filters,
         "unsupported = \"skip\"\nclassbench_action = \"drop\"\ndefault = \"accept\"",
     );
-    assert!(told.is_empty(), "{told:?}");
+    assert!(messages.is_empty(), "{messages:?}");
 }
 
 #[test]
-fn files_that_are_missing_or_wrong_are_told() {
+fn files_that_are_missing_or_wrong_are_reported() {
     let folder = Folder::new().with("binary", [0xff, 0xff, 0]);
-    let told = |table: &str| match try_build(&DEFINITION, table, folder.path()) {
+    let messages = |table: &str| match try_build(&DEFINITION, table, folder.path()) {
         Ok(_) => String::new(),
         Err(mistakes) => mistakes.to_string(),
     };
-    assert!(told("").contains("[firewall] needs `rules`"), "{}", told(""));
-    assert!(told("rules = \"none\"").contains("can't read \"none\""));
-    assert!(told("rules = \"binary\"").contains("not UTF-8"));
-    assert!(told("rules = \".\"").contains("it is a folder"));
-    assert!(told("rules = \"none\"\nudp_s = 5").contains("`udp_s` requires established = true"));
-    assert!(told("rules = \"none\"\nrule = 5").contains("has no key `rule`"));
+    assert!(messages("").contains("[firewall] needs `rules`"), "{}", messages(""));
+    assert!(messages("rules = \"none\"").contains("can't read \"none\""));
+    assert!(messages("rules = \"binary\"").contains("not UTF-8"));
+    assert!(messages("rules = \".\"").contains("it is a folder"));
+    assert!(
+        messages("rules = \"none\"\nudp_s = 5").contains("`udp_s` requires established = true")
+    );
+    assert!(messages("rules = \"none\"\nrule = 5").contains("has no key `rule`"));
 }
 
 #[test]
@@ -202,7 +204,7 @@ fn the_examples_of_the_manual_read() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_told(
+    fn any_text_is_read_or_reported(
         text in "((accept|drop|reject|tcp|udp|icmp|type|code|flags|from|to|port|any|established|syn|/|,|-|:|@|0x|[0-9.]{1,5}|10\\.0\\.0\\.0/8|::1|#|é|\\PC| |\n|\r|\t){0,4} ){0,30}",
     ) {
         let source = SourceText::new("f", text.as_str());

@@ -3,7 +3,7 @@
 use super::super::{Policy, RuleSet};
 use super::model::decide;
 use super::traffic::{self, Sent};
-use super::{Draw, firewall, told};
+use super::{Draw, firewall, reported};
 use warpline_nf::SourceText;
 use warpline_rule_files::{Action, Rule, parse_lines};
 use warpline_tables::classifier::{Ranges, SearchKey, Space};
@@ -32,7 +32,7 @@ fn random_packets_leave_as_a_linear_search_says() {
             let inputs: Vec<Input> = sent.iter().map(|s| s.input(0)).collect();
             for (sent, outcome) in sent.iter().zip(harness.process(&inputs)) {
                 let expected = decide(&rules, sent, false);
-                assert_eq!(told(&outcome), expected, "seed {seed}: {sent:x?}\n{text}");
+                assert_eq!(reported(&outcome), expected, "seed {seed}: {sent:x?}\n{text}");
                 *seen.entry(expected).or_insert(0) += 1;
             }
         }
@@ -80,7 +80,7 @@ fn policies_hold_where_the_rules_are_silent() {
     let keys = "default = \"accept\"\nnon_ip = \"accept\"\nfragments = \"drop\"";
     let mut harness = firewall("drop udp from any to any port 53\n", keys);
     let out = harness.process(&inputs);
-    let count = |reason| out.iter().filter(|outcome| told(outcome) == reason).count();
+    let count = |reason| out.iter().filter(|outcome| reported(outcome) == reason).count();
     let arp = sent.iter().filter(|s| s.shape == traffic::Shape::Arp).count();
     let later = |s: &&Sent| matches!(s.shape, traffic::Shape::LaterFragment(_));
     assert_eq!(count("fragment"), sent.iter().filter(later).count());
@@ -96,6 +96,6 @@ fn a_cut_ip_header_is_not_what_is_not_ip() {
     for len in 14..34 {
         let mut input = Sent { version: 4, ..whole.clone() }.input(0);
         input.bytes.truncate(len);
-        assert_eq!(told(&harness.process(&[input])[0]), "snapped", "{len} bytes");
+        assert_eq!(reported(&harness.process(&[input])[0]), "snapped", "{len} bytes");
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn firewall(rules: &str, keys: &str) -> Harness {
 }
 
 /// How a packet left, in a word.
-pub(super) fn told(outcome: &Outcome) -> &'static str {
+pub(super) fn reported(outcome: &Outcome) -> &'static str {
     use warpline_packet::Verdict;
     match outcome.verdict {
         Verdict::Forward => "accept",

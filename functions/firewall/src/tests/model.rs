@@ -171,9 +171,9 @@ impl<'a> Model<'a> {
                 }
             }
             Shape::FirstFragment => {
-                let told = self.send_whole(sent, about, shard, now);
-                self.firsts.insert(packet, (told == "accept", now + 60 * SECOND));
-                told
+                let reported = self.send_whole(sent, about, shard, now);
+                self.firsts.insert(packet, (reported == "accept", now + 60 * SECOND));
+                reported
             }
             _ => self.send_whole(sent, about, shard, now),
         }
@@ -261,14 +261,14 @@ impl<'a> Model<'a> {
             own.filter(|(_, t)| kind_of(t.state) == kind).collect::<Vec<_>>()
         };
         let most = YIELDING.iter().map(|(kind, _)| of(kind).len()).max().unwrap_or(0);
-        let Some((kind, told)) =
+        let Some((kind, reported)) =
             YIELDING.iter().find(|(kind, _)| of(kind).len() == most && most > 0)
         else {
             return false;
         };
         let first = of(kind).into_iter().min_by_key(|(_, t)| t.noted).map(|(name, _)| *name);
         self.tracked.remove(&first.unwrap());
-        *self.counted.entry(*told).or_insert(0) += 1;
+        *self.counted.entry(*reported).or_insert(0) += 1;
         true
     }
 

@@ -6,7 +6,7 @@ use super::super::DEFINITION;
 use super::chain_model::{Crossing, Maybe, ModelChains, ModelRule, Pattern, Target};
 use super::iptables::{firewall_in, leaves, packet, packets_leave_as_a_walk_says};
 use super::traffic::Sent;
-use super::{Folder, firewall, told};
+use super::{Folder, firewall, reported};
 use warpline_verify::try_build;
 
 fn chain_name(number: usize) -> String {
@@ -166,14 +166,14 @@ fn interfaces_stand_in_sets_and_maps() {
         // They come by eth0, wan and eth1 in turn.
         let inputs = [0; 3].map(|_| packet(6, 80).input(0));
         let outcomes = harness.process(&inputs);
-        let told: String = [0, 2, 1]
-            .map(|at: usize| match told(&outcomes[at]) {
+        let reported: String = [0, 2, 1]
+            .map(|at: usize| match reported(&outcomes[at]) {
                 "accept" => '1',
                 _ => '0',
             })
             .iter()
             .collect();
-        assert_eq!(told, accepted, "{statements}");
+        assert_eq!(reported, accepted, "{statements}");
     }
 }
 
@@ -205,7 +205,7 @@ fn mistakes_of(text: &str, keys: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_mistake_is_told_with_its_place() {
+fn every_mistake_is_reported_with_its_place() {
     let accept = json!({ "accept": null });
     let dport = |right: Value| matches(false, payload("tcp", "dport"), right);
     let rules = [
@@ -222,7 +222,7 @@ fn every_mistake_is_told_with_its_place() {
         json!([matches(false, payload("th", "dport"), json!(53)), {"drop": null}]),
         json!([{"queue": {"num": 1}}]),
     ];
-    let told = mistakes(&[], &rules, "");
+    let reported = mistakes(&[], &rules, "");
     let expected = [
         "handle 7, statement 1: a number that is not a port",
         "handle 8, statement 1: not an IPv4 address",
@@ -236,10 +236,10 @@ fn every_mistake_is_told_with_its_place() {
         "handle 17, statement 1: not supported: queue",
         "handle 16, statement 1: not supported: ports of other protocols than TCP and UDP",
     ];
-    assert_eq!(told.len(), expected.len(), "{told:#?}");
-    for (told, expected) in told.iter().zip(expected) {
-        assert!(told.contains(expected), "{told}: {expected}");
-        assert!(told.starts_with("0:0 `inet fw forward` rule "), "{told}");
+    assert_eq!(reported.len(), expected.len(), "{reported:#?}");
+    for (reported, expected) in reported.iter().zip(expected) {
+        assert!(reported.contains(expected), "{reported}: {expected}");
+        assert!(reported.starts_with("0:0 `inet fw forward` rule "), "{reported}");
     }
     assert_eq!(mistakes_of("{\"nftables\": [\n{\"a\": }]}", ""), ["2:7 expected value"]);
     assert_eq!(mistakes_of("{\"nftables\": [", "")[0], "1:14 EOF while parsing a list");
@@ -290,8 +290,11 @@ fn what_is_left_out_never_opens() {
         (json!([matches(false, payload("sctp", "dport"), json!(80)), accept]), "default"),
     ];
     for (statements, expected) in cases {
-        let told = mistakes(&[], std::slice::from_ref(&statements), "");
-        assert!(told.len() == 1 && told[0].contains("not supported"), "{statements}: {told:?}");
+        let reported = mistakes(&[], std::slice::from_ref(&statements), "");
+        assert!(
+            reported.len() == 1 && reported[0].contains("not supported"),
+            "{statements}: {reported:?}"
+        );
         let statements = statements.as_array().unwrap();
         let forward = chain("inet", "forward", Some("drop"));
         // Without another rule that accepts, the file would be a mistake.
@@ -340,8 +343,8 @@ fn sets_maps_and_states_are_read() {
     assert_eq!(leaves(&mut harness, &back), "accept", "established");
     let changing = json!({"set": {"family": "inet", "table": "fw", "name": "s", "type": "ipv4_addr",
         "flags": ["timeout"], "elem": []}});
-    let told = mistakes(&[changing], &[json!([saddr("@s"), {"accept": null}])], "");
-    assert!(told[0].contains("not supported: a set that changes"), "{told:?}");
+    let reported = mistakes(&[changing], &[json!([saddr("@s"), {"accept": null}])], "");
+    assert!(reported[0].contains("not supported: a set that changes"), "{reported:?}");
 }
 
 fn state(op: &str, right: Value) -> Value {
@@ -353,14 +356,14 @@ fn state(op: &str, right: Value) -> Value {
 fn numbers_and_lists_of_names_are_not_guessed() {
     let accept = json!({ "accept": null });
     let keys = "established = true";
-    let told = |statement| mistakes(&[], &[json!([statement, accept])], keys);
+    let reported = |statement| mistakes(&[], &[json!([statement, accept])], keys);
     for wrong in [
         state("in", json!(8)),
         state("==", json!(["established", "related"])),
         state("!=", json!({"|": ["established", "related"]})),
         matches(false, json!({"meta": {"key": "nfproto"}}), json!(2)),
     ] {
-        assert_eq!(told(wrong.clone()).len(), 1, "{wrong}");
+        assert_eq!(reported(wrong.clone()).len(), 1, "{wrong}");
     }
     for fine in [
         state("in", json!(["established", "related"])),
@@ -369,7 +372,7 @@ fn numbers_and_lists_of_names_are_not_guessed() {
         state("==", json!({"set": ["established", "related"]})),
         matches(false, json!({"meta": {"key": "nfproto"}}), json!("ipv4")),
     ] {
-        assert_eq!(told(fine.clone()), [""; 0], "{fine}");
+        assert_eq!(reported(fine.clone()), [""; 0], "{fine}");
     }
 }
 
@@ -402,8 +405,8 @@ fn a_set_that_names_itself_ends() {
     };
     let rule = json!([matches(false, payload("ip", "saddr"), json!("@s")), {"accept": null}]);
     for elem in [json!(["@s"]), json!([{"set": ["@s"]}]), json!([{"elem": {"val": "@s"}}])] {
-        let told = mistakes(&[set(elem)], std::slice::from_ref(&rule), "");
-        assert!(told[0].contains("a set in a named set"), "{told:?}");
+        let reported = mistakes(&[set(elem)], std::slice::from_ref(&rule), "");
+        assert!(reported[0].contains("a set in a named set"), "{reported:?}");
     }
 }
 
@@ -433,16 +436,22 @@ fn dormant_tables_filter_nothing() {
     for flags in [json!("dormant"), json!(["dormant"]), json!(["owner", "dormant"])] {
         let mut harness = firewall(&text(flags.clone(), &own), "");
         assert_eq!(leaves(&mut harness, &packet(6, 80)), "accept", "{flags}");
-        let told = mistakes_of(&text(flags.clone(), &[]), "");
-        assert!(told.len() == 1 && told[0].contains("has no base chain"), "{flags}: {told:?}");
+        let reported = mistakes_of(&text(flags.clone(), &[]), "");
+        assert!(
+            reported.len() == 1 && reported[0].contains("has no base chain"),
+            "{flags}: {reported:?}"
+        );
     }
     for flags in [json!([]), json!("owner"), json!(["owner", "persist"])] {
-        let told = mistakes_of(&text(flags.clone(), &own), "");
-        assert!(told[0].contains("two base chains for IPv4"), "{flags}: {told:?}");
+        let reported = mistakes_of(&text(flags.clone(), &own), "");
+        assert!(reported[0].contains("two base chains for IPv4"), "{flags}: {reported:?}");
         let mut harness = firewall(&text(flags.clone(), &[]), "");
         assert_eq!(leaves(&mut harness, &packet(6, 80)), "rule", "{flags}");
     }
     // nft 1.0.6 prints other words in place of a single flag.
-    let told = mistakes_of(&text(json!("Lester Gooch #5"), &own), "");
-    assert!(told[0].contains("table `inet old`: unknown flag `Lester Gooch #5`"), "{told:?}");
+    let reported = mistakes_of(&text(json!("Lester Gooch #5"), &own), "");
+    assert!(
+        reported[0].contains("table `inet old`: unknown flag `Lester Gooch #5`"),
+        "{reported:?}"
+    );
 }

@@ -15,8 +15,8 @@ fn statements_after_a_verdict_map_are_not_lost() {
         json!({"vmap": {"key": payload("tcp", "dport"), "data": {"set": set}}})
     };
     let continues = || map(json!({ "continue": null }));
-    let told = mistakes(&[], &[json!([continues(), {"counter": null}, drops])], "");
-    assert!(told[0].contains("statement 3: not supported: a statement after"), "{told:?}");
+    let reported = mistakes(&[], &[json!([continues(), {"counter": null}, drops])], "");
+    assert!(reported[0].contains("statement 3: not supported: a statement after"), "{reported:?}");
     for statements in [json!([continues(), {"counter": null}]), json!([map(drops.clone()), drops])]
     {
         let statements = statements.as_array().unwrap();
@@ -37,8 +37,8 @@ fn a_map_for_all_values_never_opens() {
         json!([{"vmap": {"key": payload("tcp", "dport"), "data": {"set": set}}}])
     };
     for (last, expected) in [("drop", "rule"), ("accept", "default")] {
-        let told = mistakes(&[], &[map(last)], "");
-        assert!(told[0].contains("not supported: `*` in a verdict map"), "{told:?}");
+        let reported = mistakes(&[], &[map(last)], "");
+        assert!(reported[0].contains("not supported: `*` in a verdict map"), "{reported:?}");
         let other = [matches(false, payload("udp", "dport"), json!(53)), json!({"accept": null})];
         let text = document(&[
             chain("inet", "forward", Some("drop")),
@@ -59,6 +59,6 @@ fn verdict_maps_end() {
     let ports: Vec<Value> = (0..20_000).map(|n| json!([n, {"accept": null}])).collect();
     let saddr = matches(false, payload("ip", "saddr"), json!({ "set": hosts }));
     let map = json!({"vmap": {"key": payload("tcp", "dport"), "data": {"set": ports}}});
-    let told = mistakes(&[], &[json!([saddr, map])], "");
-    assert!(told[0].contains("verdict maps of more than 4194304 ranges"), "{told:?}");
+    let reported = mistakes(&[], &[json!([saddr, map])], "");
+    assert!(reported[0].contains("verdict maps of more than 4194304 ranges"), "{reported:?}");
 }

@@ -2,7 +2,7 @@
 
 use super::super::DEFINITION;
 use super::traffic::{Numbers, Sent, Shape};
-use super::{Draw, Folder, firewall, told};
+use super::{Draw, Folder, firewall, reported};
 use warpline_nf::Function;
 use warpline_verify::{Harness, Input, build};
 
@@ -42,7 +42,7 @@ const SYN_ACK: u8 = 18;
 const ACK: u8 = 16;
 
 fn one(harness: &mut Harness, input: Input) -> &'static str {
-    told(&harness.process(&[input])[0])
+    reported(&harness.process(&[input])[0])
 }
 
 #[test]

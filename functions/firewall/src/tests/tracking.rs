@@ -4,7 +4,7 @@ use warpline_packet::{FlowHasher, Headers, LinkType, Shard, Steering};
 
 use super::model::Model;
 use super::traffic::{self, Numbers, Sent, Shape};
-use super::{Draw, firewall, told};
+use super::{Draw, firewall, reported};
 use warpline_rule_files::Rule;
 use warpline_testkit::conntrack::Mode;
 use warpline_verify::Input;
@@ -181,7 +181,7 @@ fn packets_leave_as_the_model_says() {
             let mut harness = firewall(&text, &keys);
             let out: Vec<&str> = inputs
                 .chunks(size)
-                .flat_map(|batch| harness.process(batch).iter().map(told).collect::<Vec<_>>())
+                .flat_map(|batch| harness.process(batch).iter().map(reported).collect::<Vec<_>>())
                 .collect();
             for (i, (out, expected)) in out.iter().zip(&expected).enumerate() {
                 let at = &story[i];
@@ -192,7 +192,7 @@ fn packets_leave_as_the_model_says() {
                 assert_eq!(harness.counter(name), expected, "seed {seed}, {name}");
             }
         }
-        expected.iter().for_each(|&told| *seen.entry(told).or_insert(0) += 1);
+        expected.iter().for_each(|&reported| *seen.entry(reported).or_insert(0) += 1);
         model.counted.into_iter().for_each(|(name, n)| *seen.entry(name).or_insert(0) += n);
     }
     for reason in ["accept", "rule", "default", "malformed", "invalid", "table-full", "per-source"]
@@ -250,15 +250,15 @@ fn an_error_is_about_what_its_receiver_sent() {
         let rules = "accept any from 0.0.0.1 to any\naccept any from ::1 to any\n";
         for (sent, quoted, expected) in cases {
             let mut harness = firewall(rules, "established = true");
-            assert_eq!(told(&harness.process(&[sent.input(0)])[0]), "accept");
+            assert_eq!(reported(&harness.process(&[sent.input(0)])[0]), "accept");
             let message_type = if version == 4 { 3 } else { 1 };
             let bytes = quoted.packet();
             // From a router that no rule names, to the sender of the quoted packet.
             let mut error =
                 Sent { src: 9, dst: quoted.src, message_type, quoted: bytes, ..plain.clone() };
-            assert_eq!(told(&harness.process(&[error.input(1)])[0]), expected, "{quoted:?}");
+            assert_eq!(reported(&harness.process(&[error.input(1)])[0]), expected, "{quoted:?}");
             error.dst = 3;
-            assert_eq!(told(&harness.process(&[error.input(2)])[0]), "default", "{quoted:?}");
+            assert_eq!(reported(&harness.process(&[error.input(2)])[0]), "default", "{quoted:?}");
         }
     }
 }
@@ -279,7 +279,7 @@ fn two_that_ask_each_other_are_two_connections() {
     };
     let mut harness = firewall("accept icmp type echo-request\n", "established = true");
     for sent in [ask(1, 2, 8), ask(2, 1, 8), ask(1, 2, 0), ask(2, 1, 0), ask(1, 2, 8)] {
-        assert_eq!(told(&harness.process(&[sent.input(0)])[0]), "accept", "{sent:?}");
+        assert_eq!(reported(&harness.process(&[sent.input(0)])[0]), "accept", "{sent:?}");
     }
     assert_eq!(harness.counter("connections"), 2);
 }
@@ -298,12 +298,12 @@ fn extension_headers_of_a_quote_are_looked_through() {
         ..Sent::drawn(&mut Draw::new(0))
     };
     let mut harness = firewall("accept any from ::1 to any\n", "established = true");
-    assert_eq!(told(&harness.process(&[plain.input(0)])[0]), "accept");
+    assert_eq!(reported(&harness.process(&[plain.input(0)])[0]), "accept");
     let later = Sent { shape: Shape::LaterFragment(9), ..plain.clone() };
     for (quoted, expected) in [(plain.packet(), "accept"), (later.packet(), "default")] {
         let whole = Sent { shape: Shape::Whole, protocol: 58, message_type: 3, ..plain.clone() };
         let error = Sent { src: 9, dst: 1, quoted, ..whole };
-        assert_eq!(told(&harness.process(&[error.input(1)])[0]), expected);
+        assert_eq!(reported(&harness.process(&[error.input(1)])[0]), expected);
     }
 }
 
@@ -321,12 +321,12 @@ fn a_quote_whose_header_lies_is_of_no_connection() {
         ..Sent::drawn(&mut Draw::new(0))
     };
     let mut harness = firewall("accept any from 0.0.0.1 to any\n", "established = true");
-    assert_eq!(told(&harness.process(&[plain.input(0)])[0]), "accept");
+    assert_eq!(reported(&harness.process(&[plain.input(0)])[0]), "accept");
     for (start, expected) in [(0x45, "accept"), (0x44, "default"), (0x65, "default")] {
         let mut quoted = plain.packet();
         quoted[0] = start;
         let error = Sent { src: 9, dst: 1, protocol: 1, message_type: 3, quoted, ..plain.clone() };
-        assert_eq!(told(&harness.process(&[error.input(1)])[0]), expected, "{start:x}");
+        assert_eq!(reported(&harness.process(&[error.input(1)])[0]), expected, "{start:x}");
     }
 }
 
@@ -358,7 +358,7 @@ const ACK: u8 = 16;
 #[test]
 fn a_connection_lives_from_handshake_to_timeout() {
     let mut harness = firewall("accept tcp from 10.0.0.1 to any port 80\n", "established = true");
-    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    let mut send = |input: Input| reported(&harness.process(&[input])[0]);
     assert_eq!(send(segment(9, ACK, false, 0)), "invalid");
     assert_eq!(send(segment(9, SYN, true, 0)), "default");
     assert_eq!(send(segment(9, SYN, false, 0)), "accept");
@@ -376,7 +376,7 @@ fn a_connection_lives_from_handshake_to_timeout() {
 fn in_a_full_table_what_is_worth_least_gives_way() {
     let keys = "established = true\nconnections = 256";
     let mut harness = firewall("accept tcp from 10.0.0.1 to any port 80\n", keys);
-    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    let mut send = |input: Input| reported(&harness.process(&[input])[0]);
     // One pair of addresses is one shard, of four places.
     for port in 1..=3 {
         for (flags, back) in [(SYN, false), (SYN | ACK, true), (ACK, false)] {
@@ -425,7 +425,7 @@ fn floods_leave_established_connections_standing() {
     for seed in 0..1 {
         let mut draw = Draw::new(seed);
         let mut harness = firewall("accept any from any to any\n", keys);
-        let mut send = |input: Input| told(&harness.process(&[input])[0]);
+        let mut send = |input: Input| reported(&harness.process(&[input])[0]);
         for port in 1..=4 {
             for (flags, back) in [(SYN, false), (SYN | ACK, true), (ACK, false)] {
                 assert_eq!(send(segment(port, flags, back, 1)), "accept", "seed {seed}");
@@ -458,7 +458,7 @@ fn floods_leave_established_connections_standing() {
 fn a_source_has_no_more_than_its_bound() {
     let keys = "established = true\nper_source_max = 3";
     let mut harness = firewall("accept tcp to any port 80\n", keys);
-    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    let mut send = |input: Input| reported(&harness.process(&[input])[0]);
     let out: Vec<&str> = (1..=5).map(|port| send(segment(port, SYN, false, 1))).collect();
     assert_eq!(out, ["accept", "accept", "accept", "per-source", "per-source"]);
     assert_eq!(send(segment(80, SYN, true, 1)), "accept", "the other side has its own");
@@ -471,7 +471,7 @@ fn a_source_has_no_more_than_its_bound() {
 #[test]
 fn a_reset_connection_is_over_after_its_timeout_whatever_still_comes() {
     let mut harness = firewall("accept tcp to any port 80\n", "established = true");
-    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    let mut send = |input: Input| reported(&harness.process(&[input])[0]);
     for (flags, back) in [(SYN, false), (SYN | ACK, true), (ACK, false), (4, true)] {
         assert_eq!(send(segment(9, flags, back, 1)), "accept");
     }
@@ -483,7 +483,7 @@ fn a_reset_connection_is_over_after_its_timeout_whatever_still_comes() {
 #[test]
 fn a_connection_that_is_refused_is_forgotten_at_once() {
     let mut harness = firewall("accept tcp to any port 80\n", "established = true");
-    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    let mut send = |input: Input| reported(&harness.process(&[input])[0]);
     assert_eq!(send(segment(9, SYN, false, 0)), "accept");
     assert_eq!(send(segment(9, 4, true, 1)), "accept");
     assert_eq!(send(segment(9, ACK, false, 1)), "invalid");
@@ -495,9 +495,9 @@ fn what_expired_is_not_found_however_much_did() {
     let keys = "established = true\nconnections = 6400";
     let mut harness = firewall("accept tcp to any port 80\n", keys);
     let opening: Vec<Input> = (1..=50).map(|port| segment(port, SYN, false, 1)).collect();
-    assert!(harness.process(&opening).iter().all(|outcome| told(outcome) == "accept"));
+    assert!(harness.process(&opening).iter().all(|outcome| reported(outcome) == "accept"));
     let late = harness.process(&[segment(50, SYN | ACK, true, 62)]);
-    assert_eq!(told(&late[0]), "invalid");
+    assert_eq!(reported(&late[0]), "invalid");
 }
 
 #[test]
@@ -505,11 +505,11 @@ fn many_connections_of_a_shard_are_all_known() {
     let mut harness = firewall("accept tcp to any port 80\n", "established = true");
     for (flags, back) in [(SYN, false), (SYN | ACK, true), (ACK, false), (ACK, true)] {
         let segments: Vec<Input> = (1..=200).map(|port| segment(port, flags, back, 1)).collect();
-        assert!(harness.process(&segments).iter().all(|outcome| told(outcome) == "accept"));
+        assert!(harness.process(&segments).iter().all(|outcome| reported(outcome) == "accept"));
     }
     assert_eq!(harness.counter("connections"), 200);
     let stray = harness.process(&[segment(201, ACK, false, 1)]);
-    assert_eq!(told(&stray[0]), "invalid");
+    assert_eq!(reported(&stray[0]), "invalid");
 }
 
 /// A fragment of a datagram from 10.0.0.1 to port `port` of 10.0.0.2.
@@ -532,7 +532,7 @@ fn piece(port: u16, shape: Shape, seconds: u64) -> Input {
 fn later_fragments_follow_the_first_one() {
     let (first, later) = (Shape::FirstFragment, Shape::LaterFragment(3));
     let mut harness = firewall("accept udp to any port 53\n", "established = true");
-    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    let mut send = |input: Input| reported(&harness.process(&[input])[0]);
     assert_eq!(send(piece(53, later, 1)), "default", "unknown: the rules decide");
     assert_eq!(send(piece(53, first, 1)), "accept");
     assert_eq!(send(piece(53, later, 1)), "accept");
@@ -543,7 +543,7 @@ fn later_fragments_follow_the_first_one() {
     assert_eq!(send(piece(53, later, 63)), "default", "forgotten");
     let keys = "established = true\nfragments = \"drop\"";
     let mut harness = firewall("accept udp to any port 53\n", keys);
-    let out = [first, later].map(|shape| told(&harness.process(&[piece(53, shape, 1)])[0]));
+    let out = [first, later].map(|shape| reported(&harness.process(&[piece(53, shape, 1)])[0]));
     assert_eq!(out, ["accept", "fragment"]);
 }
 
@@ -553,7 +553,7 @@ fn later_fragments_follow_the_first_one() {
 fn the_rest_of_a_refused_packet_is_refused() {
     let keys = "established = true\nper_source_max = 1";
     let mut harness = firewall("accept any\n", keys);
-    let mut send = |input: Input| told(&harness.process(&[input])[0]);
+    let mut send = |input: Input| reported(&harness.process(&[input])[0]);
     let (first, later) = (Shape::FirstFragment, Shape::LaterFragment(3));
     assert_eq!(send(piece(1, later, 1)), "accept", "unknown: the rules decide");
     assert_eq!(send(piece(1, first, 1)), "accept");
@@ -567,6 +567,6 @@ fn fragments_follow_where_rules_ask_for_connections() {
     let rules = "accept established udp to any port 53\naccept udp to any port 53\n";
     let mut harness = firewall(rules, "established = true");
     for shape in [Shape::Whole, Shape::FirstFragment, Shape::LaterFragment(3)] {
-        assert_eq!(told(&harness.process(&[piece(53, shape, 1)])[0]), "accept", "{shape:?}");
+        assert_eq!(reported(&harness.process(&[piece(53, shape, 1)])[0]), "accept", "{shape:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Windows of TCP, case by case: a conversation in words, with the verdict on each segment.
 
 use super::traffic::{Numbers, Sent, Shape};
-use super::{Draw, firewall, told};
+use super::{Draw, firewall, reported};
 use warpline_verify::Input;
 
 const SECOND: u64 = 1_000_000_000;
@@ -314,10 +314,10 @@ fn segments_pass_as_windows_demand() {
         let opening = if *is_open { OPEN } else { &[] };
         for text in opening.iter().chain(*segments) {
             let (segment_text, verdict) = text.rsplit_once(' ').unwrap();
-            let told = told(&harness.process(&[segment(segment_text)])[0]);
+            let reported = reported(&harness.process(&[segment(segment_text)])[0]);
             let expected = if verdict == "+" { "accept" } else { "invalid" };
-            if told != expected {
-                failed.push(format!("{name}: {segment_text}: {told}"));
+            if reported != expected {
+                failed.push(format!("{name}: {segment_text}: {reported}"));
                 break;
             }
         }

@@ -63,7 +63,7 @@ fn ticks_end_what_is_over() {
 }
 
 #[test]
-fn a_flow_that_lasts_is_told_of_in_pieces_with_its_initiator() {
+fn a_flow_that_lasts_is_reported_of_in_pieces_with_its_initiator() {
     let mut monitor = monitor("idle_s = 2\nactive_s = 3");
     let answers: Vec<Sent> = (1..8).map(|n| tcp(1_000 + n * 1_000, false, 0x10)).collect();
     monitor.send(&[tcp(1_000, true, 0x02)], 1);
@@ -174,7 +174,7 @@ fn heavy_hitters_are_listed_with_their_errors() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     assert_eq!(
         mistakes(
             "ipfix = \"a\"\ncsv = \"a\"\nidle_s = 30\nactive_s = 20\nipfix_udp = \"host:1\"\n"
@@ -188,7 +188,10 @@ fn mistakes_are_told() {
     );
     assert_eq!(mistakes("active_s = 10"), [""; 0], "idle_s follows");
     for address in ["192.0.2.7:0", "[2001:db8::7]:0"] {
-        let told = mistakes(&format!("ipfix_udp = \"{address}\""));
-        assert!(told[0].contains("must be an IP address and a port"), "{address}: {told:?}");
+        let reported = mistakes(&format!("ipfix_udp = \"{address}\""));
+        assert!(
+            reported[0].contains("must be an IP address and a port"),
+            "{address}: {reported:?}"
+        );
     }
 }

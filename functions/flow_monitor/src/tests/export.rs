@@ -128,11 +128,11 @@ fn a_collector_that_is_not_there_is_counted_and_no_error() {
 }
 
 #[test]
-fn a_full_disk_is_told_at_the_end_and_once() {
+fn a_full_disk_is_reported_at_the_end_and_once() {
     let mut monitor = Monitor::new("csv = \"/dev/full\"", Path::new("."));
     monitor.send(&packets(5000), 256);
-    let told = monitor.close().unwrap_err();
-    assert_eq!(told, "can't write /dev/full: no space left on device");
+    let reported = monitor.close().unwrap_err();
+    assert_eq!(reported, "can't write /dev/full: no space left on device");
     assert_eq!(monitor.counter("records"), 5000, "all were counted");
 }
 
@@ -146,6 +146,8 @@ fn files_are_created_by_the_report_alone() {
     assert_eq!(folder.read("f"), b"");
     assert!(folder.read("c").starts_with(b"first,last,src,dst,"));
     let (function, _) = build(&DEFINITION, "csv = \"no/such/folder\"", &folder.0);
-    let told = function.report(&Outputs::default()).err().unwrap();
-    assert!(told.starts_with("can't create ") && told.ends_with("no such file or directory"));
+    let reported = function.report(&Outputs::default()).err().unwrap();
+    assert!(
+        reported.starts_with("can't create ") && reported.ends_with("no such file or directory")
+    );
 }

@@ -121,6 +121,6 @@ fn messages_have_templates_of_their_own_and_right_numbers() {
 #[test]
 fn the_form_is_one_of_two() {
     assert_eq!(mistakes("export = \"uniflow\""), [""; 0]);
-    let told = mistakes("export = \"both\"");
-    assert!(told.len() == 1 && told[0].contains("`export` must be"), "{told:?}");
+    let reported = mistakes("export = \"both\"");
+    assert!(reported.len() == 1 && reported[0].contains("`export` must be"), "{reported:?}");
 }

@@ -321,18 +321,21 @@ fn batches_of_any_size_are_alike() {
 }
 
 #[test]
-fn mistakes_are_told() {
-    let told = |table: &str| -> Vec<String> {
+fn mistakes_are_reported() {
+    let reported = |table: &str| -> Vec<String> {
         let Err(mistakes) = try_build(&DEFINITION, table, Path::new(".")) else {
             panic!("{table}")
         };
         mistakes.iter().map(|mistake| mistake.message.clone()).collect()
     };
-    assert_eq!(told("")[0], "[ipcomp] needs `mode`: \"compress\" or \"decompress\"");
-    assert_eq!(told("mode = \"compress\"\nlen_max = 9"), ["`len_max` needs mode = \"decompress\""]);
-    assert_eq!(told("mode = \"decompress\"\nlevel = 9\nmin_len = 5\nadaptive = true").len(), 3);
-    assert_eq!(told("mode = \"decompress\"\nto = []"), ["`to` needs mode = \"compress\""]);
-    assert_eq!(told("mode = \"compress\"\nto = [\"10.0.0.1/8\", \"x\"]").len(), 2);
-    assert_eq!(told("mode = \"compress\"\ncpi = 9").len(), 1);
-    assert_eq!(told("mode = \"both\"\nlevel = 0").len(), 2);
+    assert_eq!(reported("")[0], "[ipcomp] needs `mode`: \"compress\" or \"decompress\"");
+    assert_eq!(
+        reported("mode = \"compress\"\nlen_max = 9"),
+        ["`len_max` needs mode = \"decompress\""]
+    );
+    assert_eq!(reported("mode = \"decompress\"\nlevel = 9\nmin_len = 5\nadaptive = true").len(), 3);
+    assert_eq!(reported("mode = \"decompress\"\nto = []"), ["`to` needs mode = \"compress\""]);
+    assert_eq!(reported("mode = \"compress\"\nto = [\"10.0.0.1/8\", \"x\"]").len(), 2);
+    assert_eq!(reported("mode = \"compress\"\ncpi = 9").len(), 1);
+    assert_eq!(reported("mode = \"both\"\nlevel = 0").len(), 2);
 }

@@ -117,12 +117,12 @@ fn find_directions(
         let asked = (claims.coming.contains_key(&at), claims.out.contains(&at));
         let direction = entry.direction.or(one(own)).or(one(asked));
         let Some(direction) = direction else {
-            let told = format!(
-                "whether SA {} is for packets that come in or go out is not told: `local` lists \
+            let reported = format!(
+                "whether SA {} is for packets that come in or go out is not reported: `local` lists \
                  addresses of this gateway, a TOML file may say `direction`",
                 entry.sa.name
             );
-            source.mistake(section, entry.at.clone(), told);
+            source.mistake(section, entry.at.clone(), reported);
             continue;
         };
         entry.sa.direction = direction;
@@ -166,9 +166,9 @@ fn give_selectors(
         let needs = is_in && rules.has_xfrm_policies && entry.sa.mode == Mode::Tunnel;
         kept.push(!(own.is_empty() && needs));
         if own.is_empty() && needs {
-            let told = format!("no policy lets in what SA {} carries", entry.sa.name);
-            let told = source.told(entry.at.clone(), told);
-            source.unsupported(section, resources, told);
+            let reported = format!("no policy lets in what SA {} carries", entry.sa.name);
+            let reported = source.reported(entry.at.clone(), reported);
+            source.unsupported(section, resources, reported);
         } else if own.is_empty() {
             own.extend(entry.otherwise.take());
         }
@@ -191,23 +191,24 @@ fn check(section: &mut Section<'_>, source: &mut Source, rules: &Rules, entries:
     let mut nonces = HashMap::<Fingerprint, Vec<&SaEntry>>::new();
     for entry in entries {
         let sa = &entry.sa;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         if !names.insert(sa.name.as_str()) {
-            told.push(format!("another SA is called {}", sa.name));
+            reported.push(format!("another SA is called {}", sa.name));
         }
         if sa.direction == Direction::In
             && let Some(other) = spis.insert((sa.dst, sa.spi), &sa.name)
         {
-            told.push(format!("SA {other} has the same SPI at {}", sa.dst));
+            reported.push(format!("SA {other} has the same SPI at {}", sa.dst));
         }
         if sa.auth == Auth::None && sa.cipher != Cipher::Gcm && !rules.insecure {
             let name = &sa.name;
-            told.push(format!("SA {name} has no authentication, which requires insecure = true"));
+            reported
+                .push(format!("SA {name} has no authentication, which requires insecure = true"));
         }
         if sa.mode == Mode::Transport
             && sa.selectors.iter().any(|own| own.src.address().is_ipv4() != sa.src.is_ipv4())
         {
-            told.push(format!(
+            reported.push(format!(
                 "SA {} in transport mode has selectors of another IP version",
                 sa.name
             ));
@@ -216,7 +217,7 @@ fn check(section: &mut Section<'_>, source: &mut Source, rules: &Rules, entries:
             let users = nonces.entry(Fingerprint::of(&sa.enc_key.0)).or_default();
             if let Some(other) = users.iter().find(|other| repeats(other, entry)) {
                 let other = &other.sa.name;
-                told.push(format!(
+                reported.push(format!(
                     "SA {} has the key and salt of SA {other}: nonces would repeat",
                     sa.name
                 ));
@@ -226,8 +227,8 @@ fn check(section: &mut Section<'_>, source: &mut Source, rules: &Rules, entries:
                 users.push(entry);
             }
         }
-        for told in told {
-            source.mistake(section, entry.at.clone(), told);
+        for reported in reported {
+            source.mistake(section, entry.at.clone(), reported);
         }
         if source.is_hopeless() {
             return;
@@ -350,11 +351,11 @@ impl<'a> Sas<'a> {
         let sa = &self.entries[at].sa;
         let of_v4 = policy.selector.src.address().is_ipv4();
         if !self.is_out(at) {
-            let told = format!("SA {} is inbound and cannot protect packets", sa.name);
-            source.mistake(section, policy.at.clone(), told);
+            let reported = format!("SA {} is inbound and cannot protect packets", sa.name);
+            source.mistake(section, policy.at.clone(), reported);
         } else if sa.mode == Mode::Transport && of_v4 != sa.src.is_ipv4() {
-            let told = format!("SA {} in transport mode is of another IP version", sa.name);
-            source.mistake(section, policy.at.clone(), told);
+            let reported = format!("SA {} in transport mode is of another IP version", sa.name);
+            source.mistake(section, policy.at.clone(), reported);
         }
         Action::Protect(at)
     }
@@ -372,17 +373,19 @@ impl<'a> Sas<'a> {
     ) {
         let at = policy.at.clone();
         let Does::Named(names) = &policy.does else {
-            let told = source
-                .told(at, "no SA fits the policy's template: packets that it matches are dropped");
-            source.unsupported(section, resources, told);
+            let reported = source.reported(
+                at,
+                "no SA fits the policy's template: packets that it matches are dropped",
+            );
+            source.unsupported(section, resources, reported);
             return;
         };
         let listed = names.join(", ");
         if names.iter().any(|name| self.left_out.contains(name)) {
-            let told =
+            let reported =
                 format!("its SA was skipped ({listed}): packets that it matches are dropped");
-            let told = source.told(at, told);
-            source.unsupported(section, resources, told);
+            let reported = source.reported(at, reported);
+            source.unsupported(section, resources, reported);
         } else {
             source.mistake(section, at, format!("no SA is called {listed}"));
         }

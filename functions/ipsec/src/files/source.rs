@@ -37,9 +37,9 @@ pub(super) fn load(section: &mut Section<'_>, key: &str, is_secret: bool) -> Opt
             return None;
         }
         if is_secret && meta.is_file() && meta.permissions().mode() & 0o077 != 0 {
-            let told =
+            let reported =
                 format!("other users may read or change {path:?}, which has keys: `chmod 600` it");
-            section.mistake(key, told);
+            section.mistake(key, reported);
             return None;
         }
     }
@@ -119,7 +119,7 @@ impl Source {
     }
 
     /// The message about the bytes at `at`.
-    pub(super) fn told(&self, at: Range<usize>, message: impl Into<String>) -> Diagnostic {
+    pub(super) fn reported(&self, at: Range<usize>, message: impl Into<String>) -> Diagnostic {
         let (line, range) = self.line(at.start);
         let text = self.shown.text.get(range.clone()).unwrap_or_default();
         let start = at.start.saturating_sub(range.start);
@@ -140,14 +140,14 @@ impl Source {
         at: Range<usize>,
         message: impl Into<String>,
     ) {
-        let told = self.told(at, message);
-        self.note(section, told);
+        let reported = self.reported(at, message);
+        self.note(section, reported);
     }
 
     /// Notes a mistake.
-    pub(super) fn note(&mut self, section: &mut Section<'_>, told: Diagnostic) {
+    pub(super) fn note(&mut self, section: &mut Section<'_>, reported: Diagnostic) {
         self.mistakes += 1;
-        section.note(told);
+        section.note(reported);
     }
 
     /// Notes what is not supported: a mistake, or left out.
@@ -155,14 +155,14 @@ impl Source {
         &mut self,
         section: &mut Section<'_>,
         resources: &mut Resources,
-        told: Diagnostic,
+        reported: Diagnostic,
     ) {
         if self.skips {
-            resources.notice(told);
+            resources.notice(reported);
         } else {
             self.mistakes += 1;
             section.note(
-                told.help("unsupported = \"skip\" leaves such SAs out and drops their packets"),
+                reported.help("unsupported = \"skip\" leaves such SAs out and drops their packets"),
             );
         }
     }

@@ -222,8 +222,9 @@ pub(super) fn selector(section: &mut Section<'_>, table: &DeTable<'_>) -> Option
         Some(text) => {
             let read = protocol(&text);
             if read.is_none() {
-                let told = "`protocol` must be a name, such as tcp, a number from 0 to 255, or any";
-                section.mistake("protocol", told);
+                let reported =
+                    "`protocol` must be a name, such as tcp, a number from 0 to 255, or any";
+                section.mistake("protocol", reported);
             }
             read
         }

@@ -137,8 +137,8 @@ fn name(section: &mut Section<'_>) -> Option<String> {
     // A name that could be a key by mistake would be shown.
     let fits = fits && scrubbed(name) == name;
     if !fits || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        let told = format!("`name` must be 1 to {NAME_LEN_MAX} characters without blanks");
-        section.mistake("name", told);
+        let reported = format!("`name` must be 1 to {NAME_LEN_MAX} characters without blanks");
+        section.mistake("name", reported);
         return None;
     }
     Some(name.to_owned())

@@ -48,10 +48,10 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    pub(super) fn told(&self, source: &Source) -> Diagnostic {
+    pub(super) fn diagnostic(&self, source: &Source) -> Diagnostic {
         let kind = if self.unsupported { "not supported: " } else { "" };
         let message = format!("`{}`: {kind}{}", source.word(self.at.clone()), self.message);
-        source.told(self.at.clone(), message)
+        source.reported(self.at.clone(), message)
     }
 }
 

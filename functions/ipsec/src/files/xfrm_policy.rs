@@ -38,11 +38,11 @@ pub(super) fn read(
             Err(_) => troubles.iter_mut().for_each(|trouble| trouble.unsupported = false),
         }
         for trouble in troubles {
-            let told = trouble.told(source);
+            let reported = trouble.diagnostic(source);
             if trouble.unsupported {
-                source.unsupported(section, resources, told);
+                source.unsupported(section, resources, reported);
             } else {
-                source.note(section, told);
+                source.note(section, reported);
             }
         }
         if source.is_hopeless() {

@@ -31,11 +31,11 @@ pub(super) fn read(
         }
         file.left_out.extend(name.filter(|_| !troubles.is_empty()));
         for trouble in troubles {
-            let told = trouble.told(source);
+            let reported = trouble.diagnostic(source);
             if trouble.unsupported {
-                source.unsupported(section, resources, told);
+                source.unsupported(section, resources, reported);
             } else {
-                source.note(section, told);
+                source.note(section, reported);
             }
         }
         if source.is_hopeless() {

@@ -1,6 +1,6 @@
 /* Puts ESP around a packet (RFC 4303, 3.3): everything but the cipher's work. */
 
-/* Congestion is told in the lower two bits of the traffic class (RFC 3168, 5). */
+/* Congestion is reported in the lower two bits of the traffic class (RFC 3168, 5). */
 #define ECN 3
 
 /* Writes the header of a tunnel packet of `len` bytes (RFC 4301, 5.1.2; RFC 6040, 4.1). */

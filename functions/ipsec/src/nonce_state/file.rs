@@ -44,7 +44,7 @@ pub(super) type Records = BTreeMap<Fingerprint, u64>;
 impl StateFile {
     /// Locks the file at `path` and reads it; where there is none, it has no records.
     pub(super) fn open(path: &Path) -> Result<(Self, Records), String> {
-        let told = |why: String| format!("{}: {why}", path.display());
+        let reported = |why: String| format!("{}: {why}", path.display());
         let beside = |end: &str| {
             let mut name = path.file_name().unwrap_or_default().to_os_string();
             name.push(end);
@@ -54,8 +54,8 @@ impl StateFile {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
             _ => PathBuf::from("."),
         };
-        let lock = lock(&beside(".lock")).map_err(told)?;
-        let records = read(path).map_err(told)?;
+        let lock = lock(&beside(".lock")).map_err(reported)?;
+        let records = read(path).map_err(reported)?;
         let (path, new) = (path.to_path_buf(), beside(".new"));
         Ok((Self { path, new, folder, _lock: lock }, records))
     }

@@ -111,10 +111,10 @@ fn keys_come_and_go_and_are_kept() {
     let state = NonceState::open_by_blocks(&folder.state(), 8).unwrap();
     let [first, second] = <[Reserve; 2]>::try_from(state.add(&[key(1), key(2)]).unwrap()).unwrap();
     assert!(state.is_held(key(1).fingerprint) && !state.is_held(key(3).fingerprint));
-    let told = state.add(&[key(3), key(1)]).unwrap_err();
-    assert_eq!(told, format!("key {} is in use already", key(1).fingerprint));
-    let told = state.add(&[key(3), key(3)]).unwrap_err();
-    assert_eq!(told, format!("key {} is in use already", key(3).fingerprint));
+    let reported = state.add(&[key(3), key(1)]).unwrap_err();
+    assert_eq!(reported, format!("key {} is in use already", key(1).fingerprint));
+    let reported = state.add(&[key(3), key(3)]).unwrap_err();
+    assert_eq!(reported, format!("key {} is in use already", key(3).fingerprint));
     assert!(!state.is_held(key(3).fingerprint), "all or none");
     assert!((1..=30).all(|number| first.covers(number)));
     drop((first, second));
@@ -135,8 +135,11 @@ fn a_file_has_so_many_keys() {
     let keys: Vec<NonceKey> =
         (0..=RECORDS_MAX as u32).map(|n| NonceKey { fingerprint: name(n), ..key(0) }).collect();
     let state = NonceState::open(&folder.state()).unwrap();
-    let told = state.add(&keys).unwrap_err();
-    assert!(told.ends_with("more than 65536 keys; start a new file only with new keys"), "{told}");
+    let reported = state.add(&keys).unwrap_err();
+    assert!(
+        reported.ends_with("more than 65536 keys; start a new file only with new keys"),
+        "{reported}"
+    );
     assert_eq!(state.add(&keys[1..]).unwrap().len(), RECORDS_MAX);
     state.close().unwrap();
     assert!(NonceState::open(&folder.state()).is_ok());
@@ -149,10 +152,11 @@ fn one_process_has_the_file() {
     let reserve = one(&state, key(1));
     let path = folder.state();
     let refused = || NonceState::open(&path).unwrap_err();
-    let told = format!("{}: it is in use: one running chain at a time may have it", path.display());
-    assert_eq!(refused(), told);
+    let reported =
+        format!("{}: it is in use: one running chain at a time may have it", path.display());
+    assert_eq!(refused(), reported);
     drop(state);
-    assert_eq!(refused(), told, "a lane has numbers yet");
+    assert_eq!(refused(), reported, "a lane has numbers yet");
     drop(reserve);
     assert!(NonceState::open(&path).is_ok());
 }
@@ -163,9 +167,9 @@ fn others_must_not_read_or_write_it() {
     drop(NonceState::open(&folder.state()).unwrap());
     for (mode, opens) in [(0o600, true), (0o400, true), (0o640, false), (0o602, false)] {
         fs::set_permissions(folder.state(), Permissions::from_mode(mode)).unwrap();
-        let told = NonceState::open(&folder.state()).err();
-        assert_eq!(told.is_none(), opens, "{mode:o} {told:?}");
-        assert!(told.is_none_or(|told| told.ends_with("`chmod 600` it")));
+        let reported = NonceState::open(&folder.state()).err();
+        assert_eq!(reported.is_none(), opens, "{mode:o} {reported:?}");
+        assert!(reported.is_none_or(|reported| reported.ends_with("`chmod 600` it")));
     }
     fs::remove_file(folder.state()).unwrap();
     std::os::unix::fs::symlink("/dev/null", folder.state()).unwrap();
@@ -214,7 +218,7 @@ fn what_is_torn_or_edited_is_refused() {
         let found = start(&new[..len], b"");
         match found {
             Ok(start) => assert_eq!((start, len), (111, new.len())),
-            Err(told) => assert!(told.contains("torn or was changed"), "{told}"),
+            Err(reported) => assert!(reported.contains("torn or was changed"), "{reported}"),
         }
     }
     for at in 0..new.len() {

@@ -259,7 +259,7 @@ fn what_is_sealed_opens_to_itself_and_nothing_else_gets_through() {
 
 /// A packet of the reported MTU fits with ESP, and one with a byte more doesn't.
 #[test]
-fn what_is_told_of_the_mtu_is_right() {
+fn the_reported_mtu_is_right() {
     let icmp = "icmp = 'on'\nicmp_src_v4 = '10.1.255.254'\nicmp_src_v6 = 'fd00:1::ffff'";
     for &suite in SUITES {
         for (peers, mode, is_in_udp, mtu) in [
@@ -293,11 +293,11 @@ fn what_is_told_of_the_mtu_is_right() {
                 let out = here.process(&[of_len(1501)]);
                 assert_eq!((reason(&out[0]), out.len()), ("too-big", 2), "{what}");
                 let at = header + 6;
-                let told = u16::from_be_bytes([out[1].bytes[at], out[1].bytes[at + 1]]);
-                let sealed = send(&mut here, &of_len(told.into()));
+                let stated = u16::from_be_bytes([out[1].bytes[at], out[1].bytes[at + 1]]);
+                let sealed = send(&mut here, &of_len(stated.into()));
                 assert_eq!(reason(&sealed), "forward", "{what}");
                 assert!(sealed.bytes.len() <= mtu);
-                let more = send(&mut here, &of_len(usize::from(told) + 1));
+                let more = send(&mut here, &of_len(usize::from(stated) + 1));
                 assert_eq!(reason(&more), "too-big", "{what}");
             }
         }

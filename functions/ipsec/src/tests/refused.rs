@@ -58,7 +58,7 @@ fn late_and_repeated_packets_go_by_the_window() {
 
 /// RFC 4303, 3.4.3: the number is looked at first, the ICV then, and the window moves after that.
 #[test]
-fn forged_packets_are_told_by_their_number_first() {
+fn forged_packets_are_rejected_by_their_number_first() {
     for &suite in SUITES {
         let mut ends = Ends::new(&SaText::new(suite));
         let sealed: Vec<_> =
@@ -68,12 +68,16 @@ fn forged_packets_are_told_by_their_number_first() {
             *forged.bytes.last_mut().unwrap() ^= 1;
             forged
         };
-        let mut told = |input: &Input| reason(&send(&mut ends.there, input));
-        assert_eq!(told(&sealed[1]), "forward", "{suite:?}");
-        assert_eq!(told(&forged(&sealed[1])), "replay", "{suite:?}");
-        assert_eq!(told(&forged(&sealed[0])), "bad-icv", "{suite:?}");
-        assert_eq!(told(&forged(&sealed[2])), "bad-icv", "{suite:?}");
-        assert_eq!((told(&sealed[0]), told(&sealed[2])), ("forward", "forward"), "{suite:?}");
+        let mut messages = |input: &Input| reason(&send(&mut ends.there, input));
+        assert_eq!(messages(&sealed[1]), "forward", "{suite:?}");
+        assert_eq!(messages(&forged(&sealed[1])), "replay", "{suite:?}");
+        assert_eq!(messages(&forged(&sealed[0])), "bad-icv", "{suite:?}");
+        assert_eq!(messages(&forged(&sealed[2])), "bad-icv", "{suite:?}");
+        assert_eq!(
+            (messages(&sealed[0]), messages(&sealed[2])),
+            ("forward", "forward"),
+            "{suite:?}"
+        );
     }
 }
 
@@ -206,7 +210,7 @@ fn a_wrong_key_or_spi_opens_nothing() {
 }
 
 #[test]
-fn what_is_too_big_is_told() {
+fn sizes_above_the_limits_are_reported() {
     let icmp = "icmp = 'on'\nicmp_src_v4 = '10.1.255.254'\nicmp_src_v6 = 'fd00:1::ffff'";
     let sa = SaText { more: "mtu = 1400".into(), ..SaText::new(CBC) };
     let mut here = Ends::with(&sa, icmp, "").here;
@@ -220,14 +224,14 @@ fn what_is_too_big_is_told() {
     let v4 = |len| udp("10.1.0.1", "10.2.0.1", [1, 2], len);
     let out = here.process(&[with_df(v4(1372))]);
     assert_eq!(out.iter().map(reason).collect::<Vec<_>>(), ["too-big", "returned"]);
-    let told = u16::from_be_bytes([out[1].bytes[26], out[1].bytes[27]]);
+    let messages = u16::from_be_bytes([out[1].bytes[26], out[1].bytes[27]]);
     assert_eq!((out[1].bytes[20], out[1].bytes[21], out[1].made), (3, 4, true));
     // The reported MTU fits, and a byte more doesn't.
-    let fits = with_df(v4(usize::from(told) - 28));
+    let fits = with_df(v4(usize::from(messages) - 28));
     let out = here.process(&[fits]);
     assert_eq!(reason(&out[0]), "forward");
     assert!(out[0].bytes.len() <= 1400);
-    let out = here.process(&[with_df(v4(usize::from(told) - 27))]);
+    let out = here.process(&[with_df(v4(usize::from(messages) - 27))]);
     assert_eq!(reason(&out[0]), "too-big");
     // Routers may cut it.
     assert_eq!(reason(&here.process(&[on_link(LINK, &v4(1372))])[0]), "forward");

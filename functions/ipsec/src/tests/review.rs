@@ -266,7 +266,7 @@ fn null_gateway(mode: &'static str, peers: [&'static str; 2]) -> Harness {
 
 /// RFC 4303, 2.4, 2.6 and 2.7; RFC 4301, 5.2.
 #[test]
-fn what_lies_inside_is_told_by_its_name() {
+fn layers_inside_are_reported_by_name() {
     let [src, dst] = HEADS[0];
     let head = ip(src, dst, 50, &[], None);
     let inner = udp("10.1.0.1", "10.2.0.1", [1, 2], 32);

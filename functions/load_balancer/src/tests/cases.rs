@@ -72,10 +72,10 @@ fn parts_of_packets_have_names() {
         assert_eq!(reason(&harness.process(&[Input::at(0, &bytes)])[0]), "", "no VIP's");
     }
     let frame = tcp(CLIENT, WEB, SYN).frame();
-    for (len, told) in [(14 + 20, "snapped"), (14 + 20 + 19, "snapped"), (14 + 20 + 20, "")] {
+    for (len, reported) in [(14 + 20, "snapped"), (14 + 20 + 19, "snapped"), (14 + 20 + 20, "")] {
         let mut input = Input::at(0, &frame[..len]);
         input.wire_len = frame.len() as u32;
-        assert_eq!(reason(&harness.process(&[input])[0]), told, "{len}");
+        assert_eq!(reason(&harness.process(&[input])[0]), reported, "{len}");
     }
 }
 
@@ -251,9 +251,9 @@ fn a_full_table_refuses_or_forgets() {
         }
         reason(&out)
     };
-    let told: Vec<&str> = (0..1000).map(|n| opens(&mut harness, 1, n)).collect();
-    assert_eq!(told.iter().filter(|told| told.is_empty()).count(), 64);
-    assert_eq!(told.iter().filter(|&&told| told == "table-full").count(), 936);
+    let reported: Vec<&str> = (0..1000).map(|n| opens(&mut harness, 1, n)).collect();
+    assert_eq!(reported.iter().filter(|reported| reported.is_empty()).count(), 64);
+    assert_eq!(reported.iter().filter(|&&reported| reported == "table-full").count(), 936);
     // The same clients later: who expired makes room, exactly then.
     let again = |harness: &mut Harness, at| {
         (1000..2000).filter(|&n| opens(harness, at, n).is_empty()).count()
@@ -338,15 +338,19 @@ fn drops_of_their_own() {
                     vip 192.0.2.12 tcp 80\n backend 10.0.0.3 down\n\
                     vip 192.0.2.13 tcp 80\n";
     let mut harness = balancer("", services);
-    let mut told = |src, dst| reason(&send(&mut harness, 1, &tcp(src, dst, SYN)));
-    assert_eq!(told(CLIENT, ("192.0.2.10", 80)), "");
-    assert_eq!(told(CLIENT, ("192.0.2.10", 443)), "conflict", "both at one port of the backend");
-    assert_eq!(told((CLIENT.0, 4001), ("192.0.2.10", 443)), "");
+    let mut reported = |src, dst| reason(&send(&mut harness, 1, &tcp(src, dst, SYN)));
+    assert_eq!(reported(CLIENT, ("192.0.2.10", 80)), "");
+    assert_eq!(
+        reported(CLIENT, ("192.0.2.10", 443)),
+        "conflict",
+        "both at one port of the backend"
+    );
+    assert_eq!(reported((CLIENT.0, 4001), ("192.0.2.10", 443)), "");
     for vip in ["192.0.2.11", "192.0.2.12", "192.0.2.13"] {
-        assert_eq!(told(CLIENT, (vip, 80)), "no-backend");
+        assert_eq!(reported(CLIENT, (vip, 80)), "no-backend");
     }
-    assert_eq!(told(("10.0.0.2", 4000), ("192.0.2.10", 80)), "hairpin");
-    assert_eq!(told(("192.0.2.11", 4000), ("192.0.2.10", 80)), "hairpin");
+    assert_eq!(reported(("10.0.0.2", 4000), ("192.0.2.10", 80)), "hairpin");
+    assert_eq!(reported(("192.0.2.11", 4000), ("192.0.2.10", 80)), "hairpin");
 }
 
 /// A packet for each of many clients; gives the backend of each.

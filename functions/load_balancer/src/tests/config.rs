@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn told(table: &str, services: &str) -> Vec<String> {
+fn reported(table: &str, services: &str) -> Vec<String> {
     let Err(mistakes) = try_function(table, services) else { return Vec::new() };
     let line =
         |d: &warpline_nf::Diagnostic| format!("{}:{}:{} {}", d.file, d.line, d.column, d.message);
@@ -10,7 +10,7 @@ fn told(table: &str, services: &str) -> Vec<String> {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn mistakes_are_reported_with_their_place() {
     let plain = cases::PLAIN;
     let mac = plain.replace(".1\n", ".1 mac 2:0:0:0:0:1\n").replace(".2\n", ".2 mac 2:0:0:0:0:2\n");
     let cases: &[(&str, &str, &[&str])] = &[
@@ -71,9 +71,9 @@ fn mistakes_are_told_with_their_place() {
         ),
     ];
     for (table, services, expected) in cases {
-        assert_eq!(told(table, services), *expected, "{table}\n{services}");
+        assert_eq!(reported(table, services), *expected, "{table}\n{services}");
     }
     let many: String = (0..1000).map(|n| format!("vip ::{n:x}:0:1 udp 1\n")).collect();
     let text = "1000 services with 5000011 places each are too many";
-    assert_eq!(told("table_size = 5000011", &many), [format!("chain.toml:2:14 {text}")]);
+    assert_eq!(reported("table_size = 5000011", &many), [format!("chain.toml:2:14 {text}")]);
 }

@@ -200,15 +200,15 @@ impl Model {
     fn let_go(&mut self, shard: u8) {
         let mut kinds: [Vec<(u64, Flow, &str)>; 4] = Default::default();
         for (flow, own) in self.connections.iter().filter(|(_, own)| own.shard == shard) {
-            if let Some((place, told)) = own.yields() {
-                kinds[place].push((own.noted, *flow, told));
+            if let Some((place, reported)) = own.yields() {
+                kinds[place].push((own.noted, *flow, reported));
             }
         }
         let most = kinds.iter().map(Vec::len).max().unwrap();
         let kind = kinds.iter().find(|kind| kind.len() == most).unwrap();
-        let (_, flow, told) = kind.iter().min().unwrap();
+        let (_, flow, reported) = kind.iter().min().unwrap();
         self.connections.remove(flow);
-        *self.evicted.entry(told).or_default() += 1;
+        *self.evicted.entry(reported).or_default() += 1;
     }
 
     /// The server that the function chose, if it may; the same for a flow as long as the file is.

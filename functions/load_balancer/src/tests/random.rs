@@ -193,8 +193,8 @@ impl Run {
             }
             // A full table may hide a conflict, and the other way round: the function knows the
             // server.
-            Err(told @ ("table-full" | "per-source")) => {
-                assert!([told, "conflict"].contains(&reason(&out)));
+            Err(reported @ ("table-full" | "per-source")) => {
+                assert!([reported, "conflict"].contains(&reason(&out)));
             }
             Err(why) => assert_eq!(reason(&out), why),
         }

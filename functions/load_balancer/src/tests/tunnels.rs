@@ -154,18 +154,18 @@ fn what_can_t_be_carried_has_a_name() {
         let outer = if vip == "192.0.2.10" { 20 } else { 0 };
         // The longest that goes, and one more. IPv4 in IPv6 always goes.
         let most = 65_535 - outer - if fixed > 0 { 60 } else { headers };
-        for (len, told) in [(most, ""), (most + 1, "too-long")] {
-            if vip == "192.0.2.11" && !told.is_empty() {
+        for (len, reported) in [(most, ""), (most + 1, "too-long")] {
+            if vip == "192.0.2.11" && !reported.is_empty() {
                 continue;
             }
             let out = send(&mut harness, 1, &packet_of(client, vip).with(&vec![0; len]));
-            assert_eq!(reason(&out), told, "{vip} {len}");
+            assert_eq!(reason(&out), reported, "{vip} {len}");
         }
     }
-    for (vip, told) in [("192.0.2.10", ""), ("192.0.2.11", "link")] {
+    for (vip, reported) in [("192.0.2.10", ""), ("192.0.2.11", "link")] {
         let packet = packet_of("198.51.100.7", vip).packet();
         let out = harness.process(&[input(LinkType::IPV4, &packet)]).remove(0);
-        assert_eq!(reason(&out), told);
+        assert_eq!(reason(&out), reported);
     }
 }
 

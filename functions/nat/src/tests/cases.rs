@@ -30,8 +30,8 @@ fn mapped(out: &Outcome) -> (IpAddr, u16) {
 }
 
 #[test]
-fn mistakes_are_all_told() {
-    let told = mistakes(
+fn all_mistakes_are_reported() {
+    let reported = mistakes(
         "inside = [\"10.0.0.0/8\", \"fd00::/8\"]\noutside = [\"10.1.2.3\", \"203.0.113.0/24\", \
          \"203.0.113.7\", \"198.18.0.0/21\"]\nports = \"1-9\"\nmapping = \"none\"\n\
          bindings = 1\nudp_timeout_s = 119\ntcp_established_timeout_s = 7439\n\
@@ -53,16 +53,16 @@ fn mistakes_are_all_told() {
         "`tcp_transitory_timeout_s` must be a whole number from 240 to",
         "`icmp_timeout_s` must be a whole number from 60 to",
     ];
-    assert_eq!(told.len(), expected.len(), "{told:#?}");
-    for (told, expected) in told.iter().zip(expected) {
-        assert!(told.contains(expected), "{told} / {expected}");
+    assert_eq!(reported.len(), expected.len(), "{reported:#?}");
+    for (reported, expected) in reported.iter().zip(expected) {
+        assert!(reported.contains(expected), "{reported} / {expected}");
     }
 }
 
 #[test]
-fn what_is_missing_is_told() {
-    let told = mistakes("");
-    assert_eq!(told.len(), 2, "{told:?}");
+fn missing_values_are_reported() {
+    let reported = mistakes("");
+    assert_eq!(reported.len(), 2, "{reported:?}");
     let empty = mistakes("inside = []\noutside = []");
     assert_eq!(empty.len(), 2, "{empty:?}");
     let families = mistakes("inside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.1\", \"fd00::1\"]");
@@ -133,18 +133,18 @@ fn errors_quote_echoes_that_went_their_way() {
             false => <[u8; 4]>::try_from(&out.bytes[26..30]).unwrap().into(),
             true => <[u8; 16]>::try_from(&out.bytes[22..38]).unwrap().into(),
         };
-        let mut told = |datagram: &Datagram| dropped(&send(&mut nat, 1, &datagram.frame()));
+        let mut reported = |datagram: &Datagram| dropped(&send(&mut nat, 1, &datagram.frame()));
         let asked = |reply| Datagram::new(remote, outside, echo(reply, ident)).with(&[1; 8]);
-        assert_eq!(told(&asked(true)), None);
-        assert_eq!(told(&asked(false)), Some("no-binding"), "a request from outside");
+        assert_eq!(reported(&asked(true)), None);
+        assert_eq!(reported(&asked(false)), Some("no-binding"), "a request from outside");
         let answer = Datagram::new(inside, remote, echo(true, 7)).with(&[1; 8]);
-        assert_eq!(told(&answer), Some("no-binding"), "a reply from inside");
+        assert_eq!(reported(&answer), Some("no-binding"), "a reply from inside");
         let left = |reply| Datagram::new(outside, remote, echo(reply, ident)).with(&[1; 8]);
-        assert_eq!(told(&left(false).error(router, 48)), None);
-        assert_eq!(told(&left(true).error(router, 48)), Some("bad-quote"));
+        assert_eq!(reported(&left(false).error(router, 48)), None);
+        assert_eq!(reported(&left(true).error(router, 48)), Some("bad-quote"));
         let came = |reply| Datagram::new(remote, inside, echo(reply, 7)).with(&[1; 8]);
-        assert_eq!(told(&came(true).error(inside, 48)), None);
-        assert_eq!(told(&came(false).error(inside, 48)), Some("bad-quote"));
+        assert_eq!(reported(&came(true).error(inside, 48)), None);
+        assert_eq!(reported(&came(false).error(inside, 48)), Some("bad-quote"));
     }
 }
 

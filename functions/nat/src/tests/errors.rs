@@ -86,10 +86,10 @@ fn errors_about_untranslated_connections_pass() {
     let mut nat = gateway(&["-A POSTROUTING -s 10.1.0.0/16 -p udp -j ACCEPT", ALL]);
     assert_sent(&sent(&mut nat, 1, &udp(HOST, REMOTE)), &udp(HOST, REMOTE));
     for sender in SENDERS {
-        let told = udp(REMOTE, HOST).error(ip(sender), 48);
-        assert_sent(&sent(&mut nat, 1, &told), &told);
+        let reported = udp(REMOTE, HOST).error(ip(sender), 48);
+        assert_sent(&sent(&mut nat, 1, &reported), &reported);
         // Of another receiver, and about TCP that no binding let in.
-        let astray = Datagram { dst: ip("8.8.4.4"), ..told };
+        let astray = Datagram { dst: ip("8.8.4.4"), ..reported };
         let tcp = Body::Tcp { src: 9, dst: 9, flags: 2 };
         let strange = Datagram::new(ip(REMOTE.0), ip(HOST.0), tcp).error(ip(sender), 48);
         if sender.starts_with("10.") {
@@ -110,8 +110,8 @@ fn errors_that_quote_later_fragments_stay_inside() {
     ] {
         let mut nat = gateway(rules);
         let [_, second] = udp(REMOTE, HOST).with(&[7; 64]).fragments(24);
-        let told = udp(REMOTE, HOST).error(ip(HOST.0), 48).with(&second[14..]);
-        let out = sent(&mut nat, 1, &told);
+        let reported = udp(REMOTE, HOST).error(ip(HOST.0), 48).with(&second[14..]);
+        let out = sent(&mut nat, 1, &reported);
         assert_eq!(dropped(&out), refused, "{rules:?}");
     }
 }
@@ -144,8 +144,8 @@ fn errors_come_by_any_port() {
     let out = sent(&mut nat, 1, &udp(HOST, REMOTE));
     let port = u16::from_be_bytes([out.bytes[34], out.bytes[35]]);
     let came = udp(REMOTE, (OUTSIDE, port));
-    let told = came.clone().to(ip(HOST.0), HOST.1).error(ip("10.1.77.1"), 48).frame();
-    let [by_lan, by_dmz] = [0, 1].map(|at| Input::at(SECOND + at, &told));
+    let reported = came.clone().to(ip(HOST.0), HOST.1).error(ip("10.1.77.1"), 48).frame();
+    let [by_lan, by_dmz] = [0, 1].map(|at| Input::at(SECOND + at, &reported));
     for out in nat.process(&[by_lan, by_dmz]) {
         assert_eq!(out.bytes, came.error(ip(OUTSIDE), 48).frame());
     }

@@ -145,12 +145,12 @@ fn errors_about_echoes_of_mapped_hosts_pass() {
                 Datagram::new(src, dst, Body::Echo { reply, ident: 7, seq: 1 }).with(&[1; 8])
             };
             for router in routers {
-                let told = echo(remote, host).error(ip(router), 48);
+                let reported = echo(remote, host).error(ip(router), 48);
                 let expected = echo(remote, outside).error(outside, 48);
-                assert_sent(&sent(&mut nat, 1, &told), &expected);
+                assert_sent(&sent(&mut nat, 1, &reported), &expected);
             }
-            let told = echo(outside, remote).error(remote, 48);
-            assert_sent(&sent(&mut nat, 1, &told), &echo(host, remote).error(remote, 48));
+            let reported = echo(outside, remote).error(remote, 48);
+            assert_sent(&sent(&mut nat, 1, &reported), &echo(host, remote).error(remote, 48));
         }
     }
 }
@@ -168,7 +168,7 @@ fn excepted_destinations_see_inside_addresses() {
 #[test]
 fn mistakes_say_what_to_write() {
     let table = "inside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.1\"]\n";
-    for (keys, told) in [
+    for (keys, reported) in [
         ("forwards = [\"tcp 203.0.113.1 80\"]", "write PROTOCOL OUTSIDE PORT[-PORT] to INSIDE"),
         ("forwards = [\"gre 203.0.113.1 80 to 10.0.0.1\"]", "only tcp and udp have ports"),
         ("forwards = [\"tcp 203.0.113.1 to 10.0.0.1\"]", "tcp is not a protocol without ports"),
@@ -201,6 +201,6 @@ fn mistakes_say_what_to_write() {
         ),
     ] {
         let found = mistakes(&format!("{table}{keys}"));
-        assert!(found.len() == 1 && found[0].contains(told), "{keys}: {found:?}");
+        assert!(found.len() == 1 && found[0].contains(reported), "{keys}: {found:?}");
     }
 }

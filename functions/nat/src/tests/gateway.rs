@@ -119,8 +119,11 @@ fn forwards_of_several_ports_lead_to_one_host() {
     assert_eq!(dropped(&outcomes[0]), Some("no-binding"));
     outcomes[1..].iter().for_each(|out| assert_sent(out, &asks.clone().to(ip("10.1.0.5"), 80)));
     let other = saved(&[&dmz, &rule("wan", "10.1.0.6"), ALL]);
-    let told = try_built(&other, "", &mut three_ports()).err().unwrap().to_string();
-    assert!(told.contains("port 80 of 203.0.113.1 to 10.1.0.6 overlaps one before it"), "{told}");
+    let reported = try_built(&other, "", &mut three_ports()).err().unwrap().to_string();
+    assert!(
+        reported.contains("port 80 of 203.0.113.1 to 10.1.0.6 overlaps one before it"),
+        "{reported}"
+    );
 }
 
 /// Rules that translate between inside addresses, and those that do not.
@@ -130,7 +133,7 @@ fn remarks_name_packets_that_keep_their_source() {
     let host = "-A POSTROUTING -s 10.1.1.9/32 -j SNAT --to-source 203.0.113.1";
     let accept = "-A POSTROUTING -d 10.1.0.0/16 -j ACCEPT";
     let lan = "-A POSTROUTING -s 10.1.0.0/16 -i lan -p tcp -j SNAT --to-source 203.0.113.1";
-    for (rules, told) in [
+    for (rules, reported) in [
         (&[ALL][..], Some("10.1.0.0 to 10.1.255.255")),
         (&[EXCEPT, ALL], Some("10.1.0.0 to 10.1.255.255")),
         (&[lan], Some("10.1.0.0 to 10.1.255.255")),
@@ -142,9 +145,10 @@ fn remarks_name_packets_that_keep_their_source() {
         let mut resources = three_ports();
         built(&saved(rules), &mut resources);
         let remarks = resources.remarks().to_string();
-        let expected = told.map_or(String::new(), |pair| format!("packets from {pair}, but both"));
+        let expected =
+            reported.map_or(String::new(), |pair| format!("packets from {pair}, but both"));
         assert!(remarks.contains(&expected), "{rules:?}: {remarks}");
-        assert_eq!(remarks.is_empty(), told.is_none(), "{rules:?}: {remarks}");
+        assert_eq!(remarks.is_empty(), reported.is_none(), "{rules:?}: {remarks}");
     }
 }
 
@@ -247,10 +251,10 @@ fn rules_of_mapped_addresses_hold_in_their_order() {
         assert_sent(&sent(&mut nat, 1, &asks), &udp(remote, inside));
         assert_sent(&sent(&mut nat, 1, &answers), &udp(to, remote));
         // Errors about both, from outside and from inside.
-        let told = udp(to, remote).error(ip(remote.0), 48);
-        assert_sent(&sent(&mut nat, 1, &told), &answers.error(ip(remote.0), 48));
-        let told = udp(remote, inside).error(ip(inside.0), 48);
-        assert_sent(&sent(&mut nat, 1, &told), &asks.error(ip(to.0), 48));
+        let reported = udp(to, remote).error(ip(remote.0), 48);
+        assert_sent(&sent(&mut nat, 1, &reported), &answers.error(ip(remote.0), 48));
+        let reported = udp(remote, inside).error(ip(inside.0), 48);
+        assert_sent(&sent(&mut nat, 1, &reported), &asks.error(ip(to.0), 48));
         let [first, second] = udp(inside, remote).with(&[7; 64]).fragments(24);
         let expected = udp(to, remote).with(&[7; 64]).fragments(24);
         let left = [&first, &second].map(|frame| send(&mut nat, 1, frame).bytes);

@@ -67,11 +67,11 @@ fn a_forwarded_port_is_reached_from_inside() {
     let seen = segment((OUTSIDE, port), server, SYN, (1, 0));
     pair.passes(&asks, &seen);
     let answers = segment(server, (OUTSIDE, port), SYN | ACK, (1, 9));
-    let told = segment(service, client, SYN | ACK, (1, 9));
-    pair.passes(&answers, &told);
+    let reported = segment(service, client, SYN | ACK, (1, 9));
+    pair.passes(&answers, &reported);
     // Of the server or the client, of a router beside it, and of one outside the inside prefixes.
     for router in ["10.0.9.9", "172.16.0.1"] {
-        for (seen, sent, own) in [(&seen, &asks, server.0), (&told, &answers, client.0)] {
+        for (seen, sent, own) in [(&seen, &asks, server.0), (&reported, &answers, client.0)] {
             let expected = sent.error(ip(OUTSIDE), 48);
             pair.passes(&seen.error(ip(own), 48), &expected);
             pair.passes(&seen.error(ip(router), 48), &expected);
@@ -94,11 +94,11 @@ fn a_mapped_host_answers_echoes_from_inside() {
     let seen = echo(ip(OUTSIDE), server, false, ident);
     pair.passes(&asks, &seen);
     let answers = echo(server, ip(OUTSIDE), true, ident);
-    let told = echo(outside, client, true, 7);
-    pair.passes(&answers, &told);
+    let reported = echo(outside, client, true, 7);
+    pair.passes(&answers, &reported);
     let router = ip("172.16.0.1");
     for (seen, sent, by, own) in
-        [(&seen, &asks, outside, server), (&told, &answers, ip(OUTSIDE), client)]
+        [(&seen, &asks, outside, server), (&reported, &answers, ip(OUTSIDE), client)]
     {
         pair.passes(&seen.error(own, 48), &sent.error(by, 48));
         pair.passes(&seen.error(router, 48), &sent.error(by, 48));

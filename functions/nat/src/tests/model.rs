@@ -139,7 +139,7 @@ struct Bound {
 impl Bound {
     /// Its rank among evicted kinds, and their counter; `None` if it is never evicted.
     fn yields(&self, kind: FlowKind, v6: bool) -> Option<(usize, &'static str)> {
-        let (place, told) = match kind {
+        let (place, reported) = match kind {
             FlowKind::Tcp if self.established => return None,
             FlowKind::Tcp if self.answered => (0, "evicted_closing"),
             FlowKind::Tcp => (1, "evicted_half_open"),
@@ -149,7 +149,7 @@ impl Bound {
             FlowKind::Other(_) if self.answered => return None,
             FlowKind::Other(_) => (4, "evicted_other"),
         };
-        Some((2 * place + usize::from(v6), told))
+        Some((2 * place + usize::from(v6), reported))
     }
 
     /// It sends to `port`, or hears from it: how UDP lasts.
@@ -297,15 +297,15 @@ impl Model {
     fn let_go(&mut self, shard: u8, fits: impl Fn(&Inside) -> bool) -> Option<()> {
         let mut kinds: [Vec<(u64, Inside, &str)>; 10] = Default::default();
         for (key, bound) in self.bound.iter().filter(|(key, b)| b.shard == shard && fits(key)) {
-            if let Some((place, told)) = bound.yields(key.0, key.1.0.is_ipv6()) {
-                kinds[place].push((bound.noted, *key, told));
+            if let Some((place, reported)) = bound.yields(key.0, key.1.0.is_ipv6()) {
+                kinds[place].push((bound.noted, *key, reported));
             }
         }
         let most = kinds.iter().map(Vec::len).max()?;
         let kind = kinds.iter().find(|kind| kind.len() == most)?;
-        let (_, key, told) = kind.iter().min_by_key(|(noted, ..)| *noted)?;
+        let (_, key, reported) = kind.iter().min_by_key(|(noted, ..)| *noted)?;
         self.bound.remove(key);
-        *self.evicted.entry(told).or_insert(0) += 1;
+        *self.evicted.entry(reported).or_insert(0) += 1;
         Some(())
     }
 

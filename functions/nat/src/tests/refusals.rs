@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::{NatRules, RulePorts, SourceRule, parse_nft};
 use super::gateway::{OTHER, SKIP, try_gateway, udp};
 use super::model::assert_sent;
-use super::rules::{built, iptables, iptables_in, nft_hooks, nft_sets, saddr, told};
+use super::rules::{built, iptables, iptables_in, nft_hooks, nft_sets, reported, saddr};
 use super::{gateway, ip, sent};
 use warpline_nf::{Side, SourceText};
 
@@ -15,7 +15,7 @@ const ALL: &str = "-A POSTROUTING -s 10.1.0.0/16 -j SNAT --to-source 203.0.113.1
 
 /// The only report, which skipping leaves out or does not.
 fn only(found: &NatRules, can_skip: bool) -> String {
-    let all = told(found);
+    let all = reported(found);
     let counts = (found.mistakes.count(), found.unsupported.count());
     assert_eq!(counts, if can_skip { (0, 1) } else { (1, 0) }, "{all:?}");
     all[0].clone()
@@ -66,15 +66,23 @@ fn a_netmap_of_sources_alone_is_refused() {
         only_has(&iptables(&rules), false, &expected);
     }
     for rules in [&ttl, out] {
-        let told = try_gateway(&gateway::saved(&[rules, OTHER]), SKIP).err().unwrap();
-        let told: Vec<_> = told.iter().map(|told| &told.message).collect();
-        assert!(told.len() == 1 && told[0].contains("lets in new connections"), "{told:?}");
+        let reported = try_gateway(&gateway::saved(&[rules, OTHER]), SKIP).err().unwrap();
+        let reported: Vec<_> = reported.iter().map(|reported| &reported.message).collect();
+        assert!(
+            reported.len() == 1 && reported[0].contains("lets in new connections"),
+            "{reported:?}"
+        );
     }
     let ports = [("lan", Side::Inside), ("wan", Side::Outside)];
     let vpn = into.replace("-d", "-i vpn0 -d");
     let found = iptables_in(&ports, &format!("{vpn}\n{out}"));
-    assert_eq!((found.mistakes.count(), found.unsupported.count()), (1, 1), "{:?}", told(&found));
-    assert_eq!(told(&iptables(&format!("{into}\n{out}\n{ALL}"))), [""; 0]);
+    assert_eq!(
+        (found.mistakes.count(), found.unsupported.count()),
+        (1, 1),
+        "{:?}",
+        reported(&found)
+    );
+    assert_eq!(reported(&iptables(&format!("{into}\n{out}\n{ALL}"))), [""; 0]);
 }
 
 /// The order of base chains follows their priority, not that of the file.
@@ -95,17 +103,17 @@ fn a_second_base_chain_of_a_hook_is_refused() {
         let [first, second] = families;
         let expected = format!("IPv4, which is not supported: `{first} a post` and `{second} b");
         let found = two(families, keep.clone());
-        assert!(told(&found)[0].contains(&expected), "{:?}", told(&found));
+        assert!(reported(&found)[0].contains(&expected), "{:?}", reported(&found));
         assert!(found.unsupported.is_empty());
     }
-    assert_eq!(told(&two(["ip", "ip6"], json!([{"accept": null}]))), [""; 0]);
+    assert_eq!(reported(&two(["ip", "ip6"], json!([{"accept": null}]))), [""; 0]);
     // A chain without rules decides nothing.
     let empty = document(&[
         base("ip", "a", "post", "postrouting"),
         base("ip", "b", "late", "postrouting"),
         rule("ip", "a", "post", &hide),
     ]);
-    assert_eq!(told(&empty), [""; 0]);
+    assert_eq!(reported(&empty), [""; 0]);
 }
 
 /// The decision of rules about a packet: whether they translate it.
@@ -149,7 +157,7 @@ fn rules_hold_for_their_ip_version() {
         }
         objects.push(rule(family, "a", "post", &hide));
         let found = document(&objects);
-        assert_eq!(told(&found), [""; 0], "{condition}");
+        assert_eq!(reported(&found), [""; 0], "{condition}");
         for packet in [v4, v6] {
             let expected = Some(packet != kept);
             let is = decision(&found.source_rules, protocol, packet.0, packet.1);
@@ -179,7 +187,7 @@ fn forwards_of_both_versions_hold() {
         rule("inet", "a", "pre", &to("ip", "10.0.0.5")),
         rule("inet", "a", "pre", &to("ip6", "fd00::5")),
     ]);
-    assert_eq!(told(&found), [""; 0]);
+    assert_eq!(reported(&found), [""; 0]);
     let inside: Vec<_> = found.forwards.iter().map(|own| own.inside).collect();
     assert_eq!(inside, [ip("10.0.0.5"), ip("fd00::5")]);
     // A skipped rule of one version holds back none of the other.
@@ -211,10 +219,10 @@ fn unknown_matches_are_conditions() {
     // Options of the next match are read again.
     let two = "-A PREROUTING -p tcp -m ttl --ttl-lt 5 -m tcp --dport 80 --sport 9 -j DNAT \
                --to-destination 10.1.0.5";
-    assert_eq!(told(&iptables(two)).len(), 1);
+    assert_eq!(reported(&iptables(two)).len(), 1);
     let known = "-A PREROUTING -p udp -m udp -m multiport --dports 53,54 -m comment --comment \
                  \"a b\" -j DNAT --to-destination 10.1.0.5";
-    assert_eq!(told(&iptables(known)), [""; 0]);
+    assert_eq!(reported(&iptables(known)), [""; 0]);
     let glued = "-A POSTROUTING -s 10.1.0.0/16 -jACCEPT";
     only_has(&iptables(glued), false, "`-jACCEPT`: targets are like `-j ACCEPT`");
 }
@@ -233,7 +241,7 @@ fn dormant_tables_have_no_effect() {
             rule("ip", "a", "pre", &to),
         ]);
         assert_eq!((found.source_rules.len(), found.forwards.len()), (0, 0), "{flags}");
-        assert_eq!(told(&found), [""; 0]);
+        assert_eq!(reported(&found), [""; 0]);
     }
     for flags in [json!([]), json!("owner"), json!(["owner", "persist"])] {
         let found = document(&[
@@ -241,7 +249,7 @@ fn dormant_tables_have_no_effect() {
             base("ip", "a", "post", "postrouting"),
             rule("ip", "a", "post", &keep),
         ]);
-        assert_eq!(told(&found), [""; 0], "{flags}");
+        assert_eq!(reported(&found), [""; 0], "{flags}");
         assert_eq!(found.source_rules.len(), 1, "{flags}");
     }
     // nft 1.0.6 prints other words in place of a single flag.
@@ -273,7 +281,7 @@ fn ranges_of_ports_are_not_shifted() {
             None => only_has(&found, true, "a range of inside ports"),
         }
         assert_eq!(
-            (found.forwards.len(), told(&found).len()),
+            (found.forwards.len(), reported(&found).len()),
             match expected {
                 Some(_) => (1, 0),
                 None => (0, 1),
@@ -287,7 +295,7 @@ fn ranges_of_ports_are_not_shifted() {
             {"dnat": {"addr": "10.0.0.5", "port": port}}])
     };
     only_has(&nft_hooks(&[dnat(80, 90)], &[]), true, "rule handle 3: not supported: a range of");
-    assert_eq!(told(&nft_hooks(&[dnat(8000, 8010)], &[])), [""; 0]);
+    assert_eq!(reported(&nft_hooks(&[dnat(8000, 8010)], &[])), [""; 0]);
 }
 
 /// Packets that no rule matches pass untranslated here.
@@ -319,7 +327,7 @@ fn accepted_packets_of_mapped_hosts_are_refused() {
         assert!(found.source_rules.iter().all(|rule| rule.translates));
     }
     for rules in [&[inward, own, keep, ALL][..], &[inward, near, ALL], &[keep, ALL]] {
-        assert_eq!(told(&iptables(&rules.join("\n"))), [""; 0], "{rules:?}");
+        assert_eq!(reported(&iptables(&rules.join("\n"))), [""; 0], "{rules:?}");
     }
     let accept = json!([saddr(json!("10.1.1.9")), is("ip", "daddr", json!("8.8.8.8")),
         {"accept": null}]);
@@ -346,8 +354,8 @@ fn conflicts_of_rules_have_their_line() {
         (format!("{web}\n{more}\n{ALL}"), "line 5: port 70-90 of 203.0.113.1 to 10.1.0.5 overlaps"),
         (format!("{whole}\n{ALL}"), "line 4: 203.0.113.1/32 overlaps `inside` or `outside`"),
     ] {
-        let told = built(&rules, "").unwrap_err();
-        assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+        let reported = built(&rules, "").unwrap_err();
+        assert!(reported.len() == 1 && reported[0].contains(expected), "{reported:?}");
     }
 }
 
@@ -366,7 +374,9 @@ fn forwards_leave_ports_to_assign() {
     ] {
         match built(&format!("{}\n{ALL}", to(protocol, ports)), "") {
             Ok(_) => assert!(!is_few, "{ports}"),
-            Err(told) => assert!(is_few && told.len() == 1 && told[0].contains(few), "{told:?}"),
+            Err(reported) => {
+                assert!(is_few && reported.len() == 1 && reported[0].contains(few), "{reported:?}")
+            }
         }
     }
 }
@@ -394,7 +404,7 @@ fn prefix_to_can_be_skipped() {
 fn reasons_name_the_cause() {
     let none = json!({"set": {"family": "ip", "table": "nat", "name": "none"}});
     let void = json!([meta("l4proto", json!("@none")), {"dnat": {"addr": "10.1.0.5"}}]);
-    assert_eq!(told(&nft_sets(&[], &[none], &[void], &[])), [""; 0]);
+    assert_eq!(reported(&nft_sets(&[], &[none], &[void], &[])), [""; 0]);
     let sctp = "-A PREROUTING -p sctp -m sctp --dport 80 -j DNAT --to-destination 10.1.0.5";
     only_has(&iptables(sctp), true, "`DNAT`: not supported: ports of this protocol");
     let daddr = is("ip", "daddr", json!("203.0.113.9"));
@@ -402,11 +412,11 @@ fn reasons_name_the_cause() {
     let whole = json!([daddr, {"dnat": {"addr": "10.1.1.9"}}]);
     let found = nft_hooks(&[some, whole], &[]);
     let expected = "lets in packets of `ip nat pre` rule handle 3, which is not supported";
-    assert!(told(&found)[0].contains(expected), "{:?}", told(&found));
+    assert!(reported(&found)[0].contains(expected), "{:?}", reported(&found));
     let twice = super::super::parse_iptables(
         &SourceText::new("rules", "*nat\nCOMMIT\n*nat\nCOMMIT\n"),
         &RulePorts::default(),
     );
-    let help = twice.mistakes.iter().next().and_then(|told| told.help.clone());
+    let help = twice.mistakes.iter().next().and_then(|reported| reported.help.clone());
     assert!(help.is_some_and(|help| !help.contains("rules_v6")));
 }

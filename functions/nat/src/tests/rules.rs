@@ -73,7 +73,7 @@ pub(super) fn saddr(right: Value) -> Value {
     json!({"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": right}})
 }
 
-pub(super) fn told(found: &NatRules) -> Vec<String> {
+pub(super) fn reported(found: &NatRules) -> Vec<String> {
     let all = found.mistakes.iter().chain(found.unsupported.iter());
     all.map(|d| format!("{}:{} {}", d.line, d.column, d.message)).collect()
 }
@@ -88,7 +88,7 @@ fn both_forms_say_the_same() {
          [1:2] -A POSTROUTING -s 192.168.0.0/255.255.0.0,10.0.0.0/8 -j SNAT \
          --to-source 203.0.113.1-203.0.113.8:1024-5000 --random\n-A OUTPUT -j DNAT --to 1",
     );
-    assert_eq!(told(&from), [""; 0]);
+    assert_eq!(reported(&from), [""; 0]);
     assert_eq!(from.inside, list(&["10.0.0.0/8", "192.168.0.0/16"]));
     assert_eq!(from.translation, Some(Translation { outside, ports }));
     let prefix = |addr: &str, len| json!({"prefix": {"addr": addr, "len": len}});
@@ -98,10 +98,10 @@ fn both_forms_say_the_same() {
         json!([saddr(prefix("10.0.0.0", 8)), {"counter": {"packets": 0}}, snat]),
         json!([saddr(json!({"set": [prefix("192.168.0.0", 16)]})), snat]),
     ]);
-    assert_eq!(told(&same), [""; 0]);
+    assert_eq!(reported(&same), [""; 0]);
     assert_eq!((same.inside, same.translation), (from.inside, from.translation));
     let both = [saddr(prefix("10.0.0.0", 8)), saddr(prefix("10.1.0.0", 16)), snat.clone()];
-    assert!(told(&nft(&[json!(both)]))[0].contains("a second condition on the source"));
+    assert!(reported(&nft(&[json!(both)]))[0].contains("a second condition on the source"));
     let masquerade = nft(&[json!([saddr(prefix("10.0.0.0", 8)), {"masquerade": null}])]);
     assert_eq!(masquerade.translation, Some(Translation { outside: None, ports: None }));
     let v6 = iptables("-A POSTROUTING -s fd00::/16 -j SNAT --to-source [2001:db8::1]:1024-65535");
@@ -111,7 +111,7 @@ fn both_forms_say_the_same() {
 }
 
 #[test]
-fn what_is_wrong_or_not_supported_is_told() {
+fn mistakes_and_unsupported_rules_are_reported() {
     for (rules, expected) in [
         ("-A POSTROUTING -s 10.0.0.0/8 -j SNAT", "5:33 `SNAT`: lacks `--to-source`"),
         (
@@ -169,15 +169,15 @@ fn what_is_wrong_or_not_supported_is_told() {
         ("-A PREROUTING -j DNAT --to-destination 10.0.0.5", "requires a protocol, `-p`, or one"),
         ("-A PREROUTING -p tcp --dport 80 -j DNAT", "lacks `--to-destination`"),
     ] {
-        let told = told(&iptables(rules));
-        assert!(told.len() == 1 && told[0].contains(expected), "{told:?}: {expected}");
+        let reported = reported(&iptables(rules));
+        assert!(reported.len() == 1 && reported[0].contains(expected), "{reported:?}: {expected}");
     }
     let two = iptables(
         "-A POSTROUTING -s 10.0.0.0/8 -j SNAT --to-source 203.0.113.1\n\
          -A POSTROUTING -s 10.1.0.0/16 -j SNAT --to-source 203.0.113.2",
     );
     assert_eq!(
-        told(&two),
+        reported(&two),
         ["6:34 `SNAT`: not supported: rules that translate to different addresses or ports"]
     );
     let oif = json!({"match": {"op": "==", "left": {"meta": {"key": "oifname"}}, "right": "eth0"}});
@@ -197,8 +197,8 @@ fn what_is_wrong_or_not_supported_is_told() {
             "not supported: `prefix to`, host by host",
         ),
     ] {
-        let told = told(&nft(std::slice::from_ref(&statements)));
-        assert!(told.len() == 1 && told[0].contains(expected), "{told:?}: {expected}");
+        let reported = reported(&nft(std::slice::from_ref(&statements)));
+        assert!(reported.len() == 1 && reported[0].contains(expected), "{reported:?}: {expected}");
     }
 }
 
@@ -238,12 +238,12 @@ fn interfaces_are_the_ports_by_which_packets_come() {
         expr.push(json!({ "masquerade": null }));
         let both = [iptables_in(ports, &rule), nft_in(ports, &[json!(expr)])];
         for found in &both {
-            let told = told(found);
-            assert_eq!(told.len(), usize::from(expected.is_err()), "{condition}: {told:?}");
+            let reported = reported(found);
+            assert_eq!(reported.len(), usize::from(expected.is_err()), "{condition}: {reported:?}");
             assert!(found.mistakes.is_empty() && found.translation.is_some());
             match expected {
                 Ok(came_by) => assert_eq!(found.source_rules[0].came_by, came_by, "{condition}"),
-                Err(why) => assert!(told[0].contains(why), "{told:?}"),
+                Err(why) => assert!(reported[0].contains(why), "{reported:?}"),
             }
         }
     }
@@ -297,19 +297,19 @@ fn rules_take_the_place_of_keys() {
     assert_eq!(built(snat, ""), Ok(0));
     assert_eq!(built(masquerade, outside), Ok(0));
     assert_eq!(built(any, both), Ok(0));
-    let told = |rules: &str, keys: &str| built(rules, keys).unwrap_err();
-    assert_eq!(told(snat, "ports = \"1024-9999\""), ["`ports` conflicts with `rules`"]);
-    assert_eq!(told(snat, outside), ["`outside` conflicts with `rules`"]);
-    assert_eq!(told(masquerade, both), ["`inside` conflicts with `rules`"]);
-    assert_eq!(told(masquerade, ""), ["[nat] needs `outside`: the addresses to translate to"]);
-    assert_eq!(told("", ""), ["has no rule that translates sources"]);
+    let reported = |rules: &str, keys: &str| built(rules, keys).unwrap_err();
+    assert_eq!(reported(snat, "ports = \"1024-9999\""), ["`ports` conflicts with `rules`"]);
+    assert_eq!(reported(snat, outside), ["`outside` conflicts with `rules`"]);
+    assert_eq!(reported(masquerade, both), ["`inside` conflicts with `rules`"]);
+    assert_eq!(reported(masquerade, ""), ["[nat] needs `outside`: the addresses to translate to"]);
+    assert_eq!(reported("", ""), ["has no rule that translates sources"]);
     let overlap = "-A POSTROUTING -s 203.0.113.0/24 -j SNAT --to-source 203.0.113.1";
     assert_eq!(
-        told(overlap, ""),
+        reported(overlap, ""),
         ["203.0.113.1/32 in `outside` overlaps 203.0.113.0/24 in `inside`"]
     );
     let interface = "-A POSTROUTING -s 10.0.0.0/8 -o eth0 -j MASQUERADE";
-    assert_eq!(told(interface, outside).len(), 1);
+    assert_eq!(reported(interface, outside).len(), 1);
     assert_eq!(built(interface, &format!("{outside}unsupported = \"skip\"")), Ok(1));
 }
 
@@ -344,18 +344,18 @@ fn sources_have_a_bound() {
         };
         (0..count).map(rule).collect()
     };
-    assert_eq!(told(&iptables(&rules(4096))), [""; 0]);
-    let more = told(&iptables(&rules(4097)));
+    assert_eq!(reported(&iptables(&rules(4096))), [""; 0]);
+    let more = reported(&iptables(&rules(4097)));
     assert!(more.len() == 1 && more[0].contains("more than 4096 source prefixes"), "{more:?}");
 }
 
 #[test]
 fn long_names_of_options_are_read_as_the_short_ones() {
     let not = iptables("-A POSTROUTING ! --source 10.0.0.0/8 -j MASQUERADE");
-    assert_eq!((told(&not).len(), not.inside.len()), (1, 0), "not those that it excepts");
+    assert_eq!((reported(&not).len(), not.inside.len()), (1, 0), "not those that it excepts");
     let long = iptables("-A POSTROUTING --source 10.0.0.0/8 --jump MASQUERADE");
-    assert_eq!((told(&long).len(), long.inside), (0, list(&["10.0.0.0/8"])));
-    assert_eq!(told(&iptables("-A POSTROUTING --goto other")).len(), 1);
+    assert_eq!((reported(&long).len(), long.inside), (0, list(&["10.0.0.0/8"])));
+    assert_eq!(reported(&iptables("-A POSTROUTING --goto other")).len(), 1);
 }
 
 /// The rules of an office's gateway: forwards, hosts with addresses of their own, and packets that
@@ -375,7 +375,7 @@ fn forwards_maps_and_exceptions_are_the_same_in_both_formats() {
          -A POSTROUTING -s 10.0.0.0/8 -p gre -j RETURN\n\
          -A POSTROUTING -s 10.0.0.0/8 ! -d 192.168.0.0/16 -j SNAT --to-source 203.0.113.1",
     );
-    assert_eq!(told(&from), [""; 0]);
+    assert_eq!(reported(&from), [""; 0]);
     let forward = |protocol, outside: Option<&str>, ports, inside: &str, to| ForwardRule {
         protocol,
         outside: outside.map(|text| text.parse().unwrap()),
@@ -433,7 +433,7 @@ fn forwards_maps_and_exceptions_are_the_same_in_both_formats() {
             json!([saddr(ten()), not, {"snat": {"addr": "203.0.113.1"}}]),
         ],
     );
-    assert_eq!(told(&same), [""; 0]);
+    assert_eq!(reported(&same), [""; 0]);
     assert_eq!((&same.forwards, &same.mapped), (&from.forwards, &from.mapped));
     assert_eq!(same.source_rules, from.source_rules);
     assert_eq!(same.translation, from.translation);
@@ -471,12 +471,12 @@ fn other_addresses_of_mapped_hosts_are_not_supported() {
         ),
     ] {
         let found = iptables(&rules);
-        let told = told(&found);
-        assert!(found.mistakes.is_empty(), "{told:?}");
-        assert!(told.len() == 1 && told[0].contains(expected), "{rules}: {told:?}");
+        let reported = reported(&found);
+        assert!(found.mistakes.is_empty(), "{reported:?}");
+        assert!(reported.len() == 1 && reported[0].contains(expected), "{rules}: {reported:?}");
     }
     for rules in [format!("{inward}{}{}{all}", own(""), own("-p tcp")), format!("{inward}{all}")] {
-        assert_eq!(told(&iptables(&rules)), [""; 0], "{rules}");
+        assert_eq!(reported(&iptables(&rules)), [""; 0], "{rules}");
     }
 }
 
@@ -502,12 +502,15 @@ fn addresses_for_some_packets_are_not_supported() {
         (format!("{inward}{}", own("-p tcp")), &[]),
     ] {
         let found = iptables(&rules);
-        let told = told(&found);
-        assert!(found.mistakes.is_empty() && told.len() == expected.len(), "{rules}: {told:?}");
-        for (told, expected) in told.iter().zip(expected) {
-            assert!(told.starts_with(expected), "{told:?}: {expected}");
+        let reported = reported(&found);
+        assert!(
+            found.mistakes.is_empty() && reported.len() == expected.len(),
+            "{rules}: {reported:?}"
+        );
+        for (reported, expected) in reported.iter().zip(expected) {
+            assert!(reported.starts_with(expected), "{reported:?}: {expected}");
         }
-        if let Some(last) = told.last() {
+        if let Some(last) = reported.last() {
             assert!(last.contains("an address of its own for some packets only"), "{last}");
         }
         assert!(found.source_rules.iter().all(|rule| rule.translates));
@@ -515,9 +518,9 @@ fn addresses_for_some_packets_are_not_supported() {
     // With two ports all packets of inside hosts leave by the other one.
     let ports = [("lan", Side::Inside), ("wan", Side::Outside)];
     let rules = format!("{inward}{}{other}", own("-o wan"));
-    assert_eq!(told(&iptables_in(&ports, &rules)), [""; 0]);
-    let told = told(&iptables_in(&ports, &rules.replace("-o wan", "-o lan")));
-    assert!(told.len() == 1 && told[0].starts_with("6:38 `SNAT`"), "{told:?}");
+    assert_eq!(reported(&iptables_in(&ports, &rules)), [""; 0]);
+    let reported = reported(&iptables_in(&ports, &rules.replace("-o wan", "-o lan")));
+    assert!(reported.len() == 1 && reported[0].starts_with("6:38 `SNAT`"), "{reported:?}");
 }
 
 /// The same of rules of nftables.
@@ -536,11 +539,11 @@ fn other_addresses_of_mapped_hosts_are_not_supported_in_nft() {
     let inward = std::slice::from_ref(&inward);
     let other = json!([saddr(json!("10.2.0.1")), {"snat": {"addr": "203.0.113.1"}}]);
     assert_eq!(
-        told(&nft_hooks(inward, &[some.clone(), other])),
+        reported(&nft_hooks(inward, &[some.clone(), other])),
         ["0:0 `ip nat post` rule handle 3: not supported: an address of its own for some packets \
           only"]
     );
-    assert_eq!(told(&nft_hooks(inward, &[own.clone(), all.clone()])), [""; 0]);
+    assert_eq!(reported(&nft_hooks(inward, &[own.clone(), all.clone()])), [""; 0]);
     let limited = json!([saddr(json!("10.1.1.9")), {"limit": {"rate": 9}},
         {"snat": {"addr": "203.0.113.9"}}]);
     for (rules, expected) in [
@@ -549,8 +552,8 @@ fn other_addresses_of_mapped_hosts_are_not_supported_in_nft() {
         ([limited, all], "limit"),
     ] {
         let found = nft_hooks(inward, &rules);
-        let told = told(&found);
-        assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+        let reported = reported(&found);
+        assert!(reported.len() == 1 && reported[0].contains(expected), "{reported:?}");
         assert_eq!(found.source_rules.iter().filter(|rule| rule.own).count(), 1, "{expected}");
     }
 }
@@ -604,9 +607,9 @@ fn rules_after_a_skipped_one_let_in_no_more() {
         &[not_web, &web],
         &[not_web, &any],
     ] {
-        let told = built(&format!("{}\n{all}", rules.join("\n")), skip).unwrap_err();
+        let reported = built(&format!("{}\n{all}", rules.join("\n")), skip).unwrap_err();
         let expected = "lets in packets of line 4, which is not supported";
-        assert!(told.len() == 1 && told[0].contains(expected), "{rules:?}: {told:?}");
+        assert!(reported.len() == 1 && reported[0].contains(expected), "{rules:?}: {reported:?}");
     }
     for rules in [&[other, whole, net][..], &[not_web, &dns], &[whole, some], &[&web, not_web]] {
         assert_eq!(built(&format!("{}\n{all}", rules.join("\n")), skip), Ok(1), "{rules:?}");
@@ -622,15 +625,15 @@ fn large_prefixes_after_a_forward_of_all_are_not_supported() {
     let one = "-A PREROUTING -d 203.0.113.9 -p udp --dport 80 -j DNAT --to-destination 10.1.0.6\n";
     let all = "-A POSTROUTING -s 10.1.0.0/16 -j SNAT --to-source 198.18.0.1";
     let large = "a prefix of more than 64 addresses after a forward without a destination";
-    assert_eq!(told(&iptables(&format!("{every}{}{all}", net(26)))), [""; 0]);
+    assert_eq!(reported(&iptables(&format!("{every}{}{all}", net(26)))), [""; 0]);
     let found = iptables(&format!("{every}{}{all}", net(25)));
     let expected = format!("6:48 `10.1.9.0/25`: not supported: {large}");
-    assert_eq!((told(&found), found.mistakes.count()), (vec![expected], 0));
+    assert_eq!((reported(&found), found.mistakes.count()), (vec![expected], 0));
     let skip = "unsupported = \"skip\"";
     assert_eq!(built(&format!("{every}{}{all}", net(25)), skip), Ok(1));
     let expected = "lets in packets of line 5, which is not supported";
-    let told = built(&format!("{every}{}{one}{all}", net(25)), skip).unwrap_err();
-    assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+    let reported = built(&format!("{every}{}{one}{all}", net(25)), skip).unwrap_err();
+    assert!(reported.len() == 1 && reported[0].contains(expected), "{reported:?}");
 }
 
 /// A rule whose set has no elements takes no packets, and two conditions are not either of them.
@@ -665,7 +668,7 @@ fn conditions_of_one_rule_hold_together() {
             all,
         ],
     );
-    assert_eq!(told(&found), [""; 0]);
+    assert_eq!(reported(&found), [""; 0]);
     assert_eq!((found.forwards.len(), found.mapped.len(), found.source_rules.len()), (0, 0, 1));
     for (first, second, what) in [
         (
@@ -676,14 +679,14 @@ fn conditions_of_one_rule_hold_together() {
         (web.clone(), is("tcp", "dport", json!(443)), "a second condition on the port"),
     ] {
         let found = nft_hooks(&[json!([first, second, web, to])], &[]);
-        let told = told(&found);
-        assert!(told.len() == 1 && told[0].contains(what), "{told:?}");
+        let reported = reported(&found);
+        assert!(reported.len() == 1 && reported[0].contains(what), "{reported:?}");
         assert!(found.forwards.is_empty());
     }
     let not = json!({"match": {"op": "!=", "left": {"payload": {"protocol": "ip",
         "field": "daddr"}}, "right": "203.0.113.9"}});
     let found = nft_hooks(&[json!([not, web, to])], &[]);
-    assert!(told(&found)[0].ends_with("not supported: all destinations but some"));
+    assert!(reported(&found)[0].ends_with("not supported: all destinations but some"));
     let above = json!({"match": {"op": ">", "left": {"payload": {"protocol": "ip",
         "field": "daddr"}}, "right": "203.0.113.9"}});
     let found = nft_hooks(&[json!([above, to])], &[json!([above, {"accept": null}])]);
@@ -731,9 +734,9 @@ fn rules_after_a_skipped_one_let_in_no_more_in_nft() {
     let not = json!([saddr(json!("198.51.100.1")), {"accept": null}]);
     for first in [some, not] {
         let found = nft_hooks(&[first, whole.clone()], &[]);
-        let told = found.mistakes.iter().map(|told| &told.message).collect::<Vec<_>>();
+        let reported = found.mistakes.iter().map(|reported| &reported.message).collect::<Vec<_>>();
         let expected = "lets in packets of `ip nat pre` rule handle 3, which is not supported";
-        assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+        assert!(reported.len() == 1 && reported[0].contains(expected), "{reported:?}");
         assert_eq!((found.unsupported.count(), found.mapped.len()), (1, 0));
     }
 }

@@ -229,13 +229,13 @@ pub(super) struct Config {
     pub(super) eve: Option<Destination>,
     pub(super) fast_log: Option<Destination>,
     pub(super) hits: Option<Destination>,
-    pub(super) told: EveOptions,
+    pub(super) reported: EveOptions,
 }
 
 impl Config {
     /// Bytes of the longest note of an alert.
     pub(super) fn note_len(&self) -> usize {
-        Alert::LEN + self.told.told_len().iter().sum::<usize>()
+        Alert::LEN + self.reported.reported_len().iter().sum::<usize>()
     }
 }
 
@@ -261,7 +261,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Config {
         eve: section.destination("eve"),
         fast_log: section.destination("fast_log"),
         hits: section.output("hits").map(Destination::File),
-        told: EveOptions {
+        reported: EveOptions {
             payload: section.integer("payload", 0..=2048, 0) as usize,
             payload_printable: section.integer("payload_printable", 0..=2048, 0) as usize,
             packet: section.integer("packet", 0..=2048, 0) as usize,

@@ -70,7 +70,7 @@ pub(super) struct Inspector {
     note: Box<[u8]>,
     notes: Notes,
     /// Matches of the packet at hand, noted once all rules were asked.
-    untold: Vec<Untold>,
+    unreported: Vec<Unreported>,
     pub(super) counts: Counts,
 }
 
@@ -98,7 +98,7 @@ struct At<'a> {
 
 /// A match and the decision on it.
 #[derive(Clone, Copy)]
-struct Untold {
+struct Unreported {
     matched: Matched,
     is_first: bool,
     decision: Option<Decision>,
@@ -133,7 +133,7 @@ impl Inspector {
             scratch: Scratch::new().unwrap_or_else(|| handle_alloc_error(Layout::new::<Scratch>())),
             note: vec![0; tables.config.note_len()].into(),
             notes: Notes::default(),
-            untold: Vec::with_capacity(NOTES_MAX),
+            unreported: Vec::with_capacity(NOTES_MAX),
             counts: Counts::default(),
             tables: Arc::clone(tables),
         }

@@ -20,12 +20,12 @@ mod limits;
 mod load;
 mod offload;
 pub mod report;
+mod reported;
 mod scan;
 mod shard;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod told;
 mod waiting;
 
 use core::time::Duration;
@@ -216,7 +216,7 @@ impl config::Config {
             eve: self.eve.clone(),
             fast_log: self.fast_log.clone(),
             hits: self.hits.clone(),
-            options: self.told,
+            options: self.reported,
             thresholds: self.thresholds,
             top: 10,
         }

@@ -1,4 +1,4 @@
-//! Makes the tables and the messages about them from the files that the chain file names: rules,
+//! Makes the tables and the diagnostic about them from the files that the chain file names: rules,
 //! variables, the .config files.
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use warpline_packet::Seed;
 
 use super::config::{self, Config};
 use super::tables::Tables;
-use super::{detect::Broken, told};
+use super::{detect::Broken, reported};
 use warpline_nf::{About, Diagnostic, Diagnostics, Resources, Section, SourceText};
 use warpline_nids_rules::{
     Configs, Dialect, RuleFile, RuleSet, ThresholdFile, VariableKind, VariableMistake, Variables,
@@ -82,7 +82,7 @@ pub(super) fn tables(
     resources.skip_invalid(&set.broken);
     resources.skip_unsupported(set.held.count());
     resources.remarks_of(&set.notices);
-    let about = told::about(&set, &tables, started.elapsed());
+    let about = reported::about(&set, &tables, started.elapsed());
     Some((tables, about))
 }
 
@@ -195,8 +195,8 @@ fn leave_out(set: &mut RuleSet, broken: &[Broken]) {
         let name = set.files.get(usize::from(rule.place.file)).cloned().unwrap_or_default();
         let text = format!("rule {}: {message}", rule.about.sid);
         let line = rule.place.line as usize;
-        let told = Diagnostic { line, column: 1, ..SourceText::new(name, "").whole(text) };
-        set.broken.push(told);
+        let diagnostic = Diagnostic { line, column: 1, ..SourceText::new(name, "").whole(text) };
+        set.broken.push(diagnostic);
     }
     let gone: BTreeSet<usize> = broken.iter().map(|broken| broken.rule).collect();
     let mut place = 0..;

@@ -79,7 +79,7 @@ impl Sampler for Judge {
         self.decision.set(self.is_usual());
     }
 
-    fn told(&self) -> Option<String> {
+    fn reported(&self) -> Option<String> {
         let (all, unfilled) = self.counts();
         self.is_usual().then(|| {
             format!(

@@ -92,13 +92,13 @@ pub(super) fn each_line(
     for line in Lines::new(file.text.as_bytes()) {
         let refused = read(Piece::new(&line.text).trim());
         if let Err(refusal) = refused {
-            mistakes.push(told(&line, file, refusal));
+            mistakes.push(reported(&line, file, refusal));
         }
     }
 }
 
 /// A refusal as a mistake: an unsupported line of these files is not skipped.
-fn told(line: &Line<'_>, file: &SourceText, refusal: Refusal) -> Diagnostic {
+fn reported(line: &Line<'_>, file: &SourceText, refusal: Refusal) -> Diagnostic {
     let fault = match refusal {
         Refusal::Broken(fault) => *fault,
         Refusal::Held(need) => unsupported(&line.text, need.to_string()),
@@ -137,9 +137,9 @@ mod tests {
         configs.read_reference(&SourceText::new("r.config", text), &mut mistakes);
         assert_eq!(configs.reference_url("CVE").map(|u| &**u), Some("https://cve.org/?name="));
         assert!(configs.knows_reference("mcafee") && !configs.knows_reference("url"));
-        let told: Vec<_> = mistakes.iter().map(|d| (&*d.file, d.line, d.column)).collect();
+        let reported: Vec<_> = mistakes.iter().map(|d| (&*d.file, d.line, d.column)).collect();
         let expected =
             [("c.config", 5, 1), ("c.config", 6, 28), ("c.config", 7, 1), ("r.config", 3, 1)];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 }

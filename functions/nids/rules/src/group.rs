@@ -193,7 +193,7 @@ impl<S: Space> Groups<S> {
             self.open.push(name.into());
             let set = self.group(Piece::new(text).trim(), variables, depth + 1);
             self.open.pop();
-            self.variables.insert(name.into(), set.map_err(|refusal| told(&refusal)));
+            self.variables.insert(name.into(), set.map_err(|refusal| reported(&refusal)));
         }
         match self.variables.get(name) {
             Some(Ok(set)) => Ok(set.clone()),
@@ -205,7 +205,7 @@ impl<S: Space> Groups<S> {
 
 /// The refusal of a text that is neither addresses nor ports.
 fn neither(text: Piece<'_>, addresses: &Refusal, ports: &Refusal) -> Refusal {
-    let (addresses, ports) = (told(addresses), told(ports));
+    let (addresses, ports) = (reported(addresses), reported(ports));
     if addresses == ports {
         return text.broken(addresses);
     }
@@ -216,7 +216,7 @@ fn nothing_left<S: Space>(group: Piece<'_>) -> Refusal {
     group.broken(format!("no {} are left", S::MEMBERS))
 }
 
-fn told(refusal: &Refusal) -> String {
+fn reported(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Broken(fault) => fault.message.clone(),
         Refusal::Held(need) => need.to_string(),

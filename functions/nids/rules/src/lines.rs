@@ -49,16 +49,16 @@ impl Line<'_> {
         };
         let end = self.joints.get(joint).map_or(self.text.len(), |(end, _)| *end);
         let text = self.text.get(start..end).unwrap_or("");
-        let mut told = file.in_line(
+        let mut reported = file.in_line(
             line as usize,
             text,
             fault.at.start - start,
             fault.at.len(),
             fault.message,
         );
-        told.source_line = shown(&told.source_line).into_owned().into();
-        told.help = fault.help.map(Into::into);
-        told
+        reported.source_line = shown(&reported.source_line).into_owned().into();
+        reported.help = fault.help.map(Into::into);
+        reported
     }
 }
 
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_by_the_line_they_are_in() {
+    fn mistakes_are_reported_by_line() {
         let file = SourceText::new("a.rules", "");
         let line = Lines::new(b"\nab \\\n  cd ef\\\ngh").next().unwrap();
         assert_eq!(line.text, "ab   cd efgh");
         for (at, place) in [(0, "2:1"), (2, "2:3"), (8, "3:6"), (10, "4:1"), (99, "4:3")] {
             let fault = Fault { at: at..at + 1, message: "m".into(), help: None };
-            let told = line.mistake(&file, fault).to_string();
-            assert!(told.starts_with(&format!("a.rules:{place}: m")), "{told}");
+            let reported = line.mistake(&file, fault).to_string();
+            assert!(reported.starts_with(&format!("a.rules:{place}: m")), "{reported}");
         }
     }
 

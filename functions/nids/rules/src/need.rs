@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn old_names_are_told_by_todays() {
+    fn old_names_are_reported_with_the_new_ones() {
         for (keyword, name, family) in [
             ("http_uri", "http.uri", "http.*"),
             ("uricontent", "http.uri", "http.*"),

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn bases_are_told_apart() {
+    fn bases_are_reported_apart() {
         for (text, number) in
             [("0x1F", Some(31)), ("017", Some(15)), ("0", Some(0)), ("09", None), ("", None)]
         {

@@ -14,15 +14,15 @@ fn very_long_files_are_read_in_little_memory() {
     let set = read_in_little_memory(&text);
     assert_eq!((set.rules.len(), set.held.count(), set.broken.count()), (count, count, 4 * count));
     assert!(set.broken.iter().count() == LISTED_MAX && count > 1000);
-    let told: Vec<(usize, &str)> =
-        set.broken.iter().take(4).map(|told| (told.line, told.message.as_str())).collect();
+    let messages: Vec<(usize, &str)> =
+        set.broken.iter().take(4).map(|broken| (broken.line, broken.message.as_str())).collect();
     let expected = [
         (3, "`;` is missing"),
         (4, "`depth` needs a `content` before it"),
         (5, "the rule is too long"),
         (6, "`70000` is not a port"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(messages, expected);
     drop(text);
     // Nothing in it is a line, or every byte is one.
     for byte in [b'\\', b'\n', b'\xff'] {

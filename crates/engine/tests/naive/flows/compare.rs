@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::{End, Row, Told};
+use super::record::{End, Exported, Row};
 use crate::function::Counters;
 
 /// Totals of one direction of a flow over all its records, with its first and last time.
@@ -11,13 +11,20 @@ type Total = (u64, u64, u8, String, String);
 type Way = [String; 7];
 
 /// The first difference of the engine's records from the naive ones, or from the engine's counters.
-pub(crate) fn differ(engine: &[Told], naive: &[Told], counted: &Counters) -> Option<String> {
-    let apart: BTreeSet<Way> =
-        naive.iter().filter(|told| told.apart).flat_map(|told| ways(&told.row)).collect();
-    let is_apart = |told: &Told| ways(&told.row).iter().any(|way| apart.contains(way));
-    let split = |all: &[Told]| -> [Vec<Told>; 2] {
+pub(crate) fn differ(
+    engine: &[Exported],
+    naive: &[Exported],
+    counted: &Counters,
+) -> Option<String> {
+    let apart: BTreeSet<Way> = naive
+        .iter()
+        .filter(|exported| exported.apart)
+        .flat_map(|exported| ways(&exported.row))
+        .collect();
+    let is_apart = |exported: &Exported| ways(&exported.row).iter().any(|way| apart.contains(way));
+    let split = |all: &[Exported]| -> [Vec<Exported>; 2] {
         [false, true]
-            .map(|side| all.iter().filter(|told| is_apart(told) == side).cloned().collect())
+            .map(|side| all.iter().filter(|exported| is_apart(exported) == side).cloned().collect())
     };
     let ([engine_own, engine_apart], [naive_own, naive_apart]) = (split(engine), split(naive));
     counts(engine, counted)
@@ -27,8 +34,8 @@ pub(crate) fn differ(engine: &[Told], naive: &[Told], counted: &Counters) -> Opt
 }
 
 /// The first counter that differs from the records in the file.
-fn counts(engine: &[Told], counted: &Counters) -> Option<String> {
-    let of = |end| engine.iter().filter(|told| told.end == end).count() as u64;
+fn counts(engine: &[Exported], counted: &Counters) -> Option<String> {
+    let of = |end| engine.iter().filter(|exported| exported.end == end).count() as u64;
     let all = engine.len() as u64;
     let should = [
         ("records", all),
@@ -49,48 +56,49 @@ fn counts(engine: &[Told], counted: &Counters) -> Option<String> {
 }
 
 /// The same records; those that can end by one reason alone look for theirs first.
-fn same(engine: &[Told], naive: &[Told]) -> Option<String> {
+fn same(engine: &[Exported], naive: &[Exported]) -> Option<String> {
     let mut left = engine.to_vec();
-    let (either, exact): (Vec<_>, Vec<_>) = naive.iter().partition(|told| told.or.is_some());
+    let (either, exact): (Vec<_>, Vec<_>) =
+        naive.iter().partition(|exported| exported.or.is_some());
     for own in exact.into_iter().chain(either) {
-        let fits = |told: &Told| told.row == own.row && ends(own, told.end);
+        let fits = |exported: &Exported| exported.row == own.row && ends(own, exported.end);
         match left.iter().position(fits) {
             Some(at) => drop(left.remove(at)),
             None => return Some(format!("\nnaive:  {own:?}\nengine: {:?}", nearest(&left, own))),
         }
     }
-    left.first().map(|told| format!("\nnaive:  no such record\nengine: {told:?}"))
+    left.first().map(|exported| format!("\nnaive:  no such record\nengine: {exported:?}"))
 }
 
-fn ends(own: &Told, end: End) -> bool {
+fn ends(own: &Exported, end: End) -> bool {
     own.end == end || own.or == Some(end)
 }
 
 /// The records that share most with `own`.
-fn nearest<'a>(left: &'a [Told], own: &Told) -> Option<&'a Told> {
-    let alike = |told: &&Told| {
-        own.row.iter().filter(|&(name, value)| told.row.get(name) == Some(value)).count()
+fn nearest<'a>(left: &'a [Exported], own: &Exported) -> Option<&'a Exported> {
+    let alike = |exported: &&Exported| {
+        own.row.iter().filter(|&(name, value)| exported.row.get(name) == Some(value)).count()
     };
     left.iter().max_by_key(alike)
 }
 
 /// Records that packets ended are in the order of those packets. Records that the end of the run
 /// ended follow them.
-fn order(engine: &[Told], naive: &[Told]) -> Option<String> {
+fn order(engine: &[Exported], naive: &[Exported]) -> Option<String> {
     let mut rest = engine.iter();
-    for own in naive.iter().filter(|told| told.is_here) {
-        if !rest.any(|told| told.row == own.row && told.end == own.end) {
+    for own in naive.iter().filter(|exported| exported.is_here) {
+        if !rest.any(|exported| exported.row == own.row && exported.end == own.end) {
             return Some(format!("a record comes too early: {own:?}"));
         }
     }
-    let forced = engine.iter().position(|told| told.end == End::Forced)?;
-    let early = |told: &&Told| matches!(told.end, End::Active | End::LackOfResources);
+    let forced = engine.iter().position(|exported| exported.end == End::Forced)?;
+    let early = |exported: &&Exported| matches!(exported.end, End::Active | End::LackOfResources);
     let late = engine[forced..].iter().find(early)?;
     Some(format!("a record after the end of the run: {late:?}"))
 }
 
 /// The same packets, bytes, flags and times by direction.
-fn sums(engine: &[Told], naive: &[Told]) -> Option<String> {
+fn sums(engine: &[Exported], naive: &[Exported]) -> Option<String> {
     let (engine, naive) = (totals(engine), totals(naive));
     let ways: BTreeSet<_> = engine.keys().chain(naive.keys()).collect();
     ways.into_iter().find_map(|way| {
@@ -99,12 +107,13 @@ fn sums(engine: &[Told], naive: &[Told]) -> Option<String> {
     })
 }
 
-fn totals(all: &[Told]) -> BTreeMap<Way, Total> {
+fn totals(all: &[Exported]) -> BTreeMap<Way, Total> {
     let mut totals: BTreeMap<Way, Total> = BTreeMap::new();
-    for told in all {
-        for (way, prefix) in ways(&told.row).into_iter().zip(["", "reverse_"]) {
-            let text =
-                |name: &str| told.row.get(&format!("{prefix}{name}")).cloned().unwrap_or_default();
+    for exported in all {
+        for (way, prefix) in ways(&exported.row).into_iter().zip(["", "reverse_"]) {
+            let text = |name: &str| {
+                exported.row.get(&format!("{prefix}{name}")).cloned().unwrap_or_default()
+            };
             let number = |name| text(name).parse::<u64>().expect("a number");
             if number("packets") == 0 {
                 continue;

@@ -12,7 +12,7 @@ use crate::function::{Counters, Fate, Function};
 use crate::wire::{Frame, View, view};
 pub(crate) use compare::differ;
 use flow::{Flow, Key, Seen};
-pub(crate) use record::{End, Told, read};
+pub(crate) use record::{End, Exported, read};
 
 /// How long a connection stays after its last packet when it ended, in microseconds.
 const LINGER: u64 = 1_000_000;
@@ -43,7 +43,7 @@ pub(crate) struct Config {
 pub(crate) struct Monitor {
     config: Config,
     flows: BTreeMap<Key, Flow>,
-    told: Vec<Told>,
+    exported: Vec<Exported>,
     metered: u64,
     apart: u64,
     not_ip: u64,
@@ -56,7 +56,7 @@ impl Monitor {
         Self {
             config,
             flows: BTreeMap::new(),
-            told: Vec::new(),
+            exported: Vec::new(),
             metered: 0,
             apart: 0,
             not_ip: 0,
@@ -81,7 +81,7 @@ impl Monitor {
         };
         // Otherwise a tick may have reported it already.
         let is_here = self.over(&flow, seen.now - flow.last_now).is_none();
-        self.told.push(Told { apart, is_here, ..Told::of(&key, &flow, end) });
+        self.exported.push(Exported { apart, is_here, ..Exported::of(&key, &flow, end) });
         if end == End::Active {
             let mut next = Flow::new(flow.ends);
             next.count(&seen);
@@ -141,10 +141,14 @@ impl Monitor {
     }
 
     /// Between how many of `all` meet `what`: what is apart has a record for each packet at most.
-    fn between(&self, all: &[Told], what: impl Fn(End) -> bool) -> (u64, u64) {
-        let own = || all.iter().filter(|told| !told.apart);
-        let may = own().filter(|told| what(told.end) || told.or.is_some_and(&what)).count() as u64;
-        let does = own().filter(|told| what(told.end) && told.or.is_none_or(&what)).count() as u64;
+    fn between(&self, all: &[Exported], what: impl Fn(End) -> bool) -> (u64, u64) {
+        let own = || all.iter().filter(|exported| !exported.apart);
+        let may = own()
+            .filter(|exported| what(exported.end) || exported.or.is_some_and(&what))
+            .count() as u64;
+        let does = own()
+            .filter(|exported| what(exported.end) && exported.or.is_none_or(&what))
+            .count() as u64;
         (does, may + self.apart)
     }
 }
@@ -185,11 +189,11 @@ impl Function for Monitor {
         .into()
     }
 
-    fn records(&self, now: u64) -> Vec<Told> {
+    fn records(&self, now: u64) -> Vec<Exported> {
         let last = self.flows.iter().map(|(key, flow)| {
             let (end, or) = self.at_end(flow, now / 1000);
-            Told { apart: self.is_apart(key), or, ..Told::of(key, flow, end) }
+            Exported { apart: self.is_apart(key), or, ..Exported::of(key, flow, end) }
         });
-        self.told.iter().cloned().chain(last).collect()
+        self.exported.iter().cloned().chain(last).collect()
     }
 }

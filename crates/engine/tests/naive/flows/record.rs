@@ -28,9 +28,9 @@ impl End {
     ];
 }
 
-/// A reported record.
+/// An exported record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Exported {
     /// All but why it ended.
     pub(super) row: Row,
     pub(crate) end: End,
@@ -42,7 +42,7 @@ pub(crate) struct Told {
     pub(super) is_here: bool,
 }
 
-impl Told {
+impl Exported {
     pub(super) fn of(key: &Key, flow: &Flow, end: End) -> Self {
         Self { row: row(key, flow), end, or: None, apart: false, is_here: false }
     }
@@ -98,14 +98,14 @@ fn columns(way: &str, half: &Half) -> [(String, String); 5] {
 }
 
 /// The records in a file, if it exists.
-pub(crate) fn read(path: &Path) -> Vec<Told> {
+pub(crate) fn read(path: &Path) -> Vec<Exported> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
-    lines.map(|line| told(&names, line)).collect()
+    lines.map(|line| exported(&names, line)).collect()
 }
 
-fn told(names: &[&str], line: &str) -> Told {
+fn exported(names: &[&str], line: &str) -> Exported {
     let values: Vec<&str> = line.split(',').collect();
     assert_eq!(values.len(), names.len(), "{line}");
     let pairs = names.iter().zip(&values);
@@ -113,5 +113,5 @@ fn told(names: &[&str], line: &str) -> Told {
     let why = row.remove("end").expect("a column for why it ended");
     let end = End::ALL.iter().find(|(_, name)| *name == why);
     let end = end.unwrap_or_else(|| panic!("no record ends by {why}")).0;
-    Told { row, end, or: None, apart: false, is_here: false }
+    Exported { row, end, or: None, apart: false, is_here: false }
 }

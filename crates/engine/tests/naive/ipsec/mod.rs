@@ -44,7 +44,7 @@ pub(crate) struct Gateway {
     dummies: u64,
     tries: u64,
     resynchronized: u64,
-    told: u64,
+    reported: u64,
     withheld: u64,
 }
 
@@ -87,7 +87,7 @@ impl Gateway {
             dummies: 0,
             tries: 0,
             resynchronized: 0,
-            told: 0,
+            reported: 0,
             withheld: 0,
         }
     }
@@ -255,7 +255,7 @@ impl Gateway {
         let src = src.filter(|_| !frame.closed);
         match src.and_then(|src| error_with(frame, view, src, message, mtu.to_be_bytes())) {
             Some(error) => {
-                self.told += 1;
+                self.reported += 1;
                 back.push(error);
             }
             None => self.withheld += 1,
@@ -338,8 +338,11 @@ impl Function for Gateway {
             ("resync_tries", self.tries),
             ("resynchronized", self.resynchronized),
         ];
-        let icmp =
-            [("icmp_sent", self.told), ("icmp_withheld", self.withheld), ("icmp_rate_limited", 0)];
+        let icmp = [
+            ("icmp_sent", self.reported),
+            ("icmp_withheld", self.withheld),
+            ("icmp_rate_limited", 0),
+        ];
         let icmp = icmp.into_iter().filter(|_| self.config.icmp.is_some());
         let exact = exact.into_iter().chain(icmp).map(|(name, count)| (name, (count, count)));
         // How often a number was guessed wrong is the function's own.

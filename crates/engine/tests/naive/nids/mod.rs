@@ -119,7 +119,7 @@ impl Nids {
     }
 
     fn ask(&mut self, frame: &Frame, subject: &Subject<'_>) -> Fate {
-        let (mut fate, mut told, mut silent) = (Fate::Forward, 0, 0);
+        let (mut fate, mut reported, mut silent) = (Fate::Forward, 0, 0);
         for rule in self.rules.iter().filter(|rule| rule.matches(subject)) {
             if rule.action == Action::Drop {
                 fate = Fate::Drop("rule");
@@ -127,8 +127,8 @@ impl Nids {
             if rule.is_silent || rule.action == Action::Pass {
                 silent += 1;
                 *(if silent > SILENT_MAX { &mut self.matches_over } else { &mut self.silent }) += 1;
-            } else if told < ALERTS_MAX {
-                told += 1;
+            } else if reported < ALERTS_MAX {
+                reported += 1;
                 self.alerts.push(alert(rule, frame, subject, fate));
             } else {
                 self.alerts_over += 1;

@@ -119,23 +119,23 @@ fn files_cut_at_every_byte() {
     for (name, file) in [("gzip", gzip(&capture)), ("zstd", zstd(&capture))] {
         for len in 4..file.len() {
             for manner in [Manner::Whole, Manner::OneByte] {
-                let told = read(manner.reader(&file[..len]));
-                assert!(plain.packets.starts_with(&told.packets), "{name} cut at {len}");
-                if let Some((at, what)) = &told.error {
+                let reported = read(manner.reader(&file[..len]));
+                assert!(plain.packets.starts_with(&reported.packets), "{name} cut at {len}");
+                if let Some((at, what)) = &reported.error {
                     assert_eq!(*at, len as u64);
                     assert_eq!(*what, format!("{name} data cut short in the capture's header"));
                     continue;
                 }
                 let start = format!("capture cut short at byte {len} of its {name} data ");
-                let end = format!(" packet {}; read up to there", told.packets.len() + 1);
-                let [warning] = &told.warnings[..] else { panic!("{told:?}") };
+                let end = format!(" packet {}; read up to there", reported.packets.len() + 1);
+                let [warning] = &reported.warnings[..] else { panic!("{reported:?}") };
                 assert!(warning.starts_with(&start) && warning.ends_with(&end), "{warning}");
             }
         }
         // All but the checksum is there.
-        let told = read(Manner::Whole.reader(&file[..file.len() - 1]));
-        assert_eq!(told.packets.len(), ends.len(), "{name}");
-        assert!(told.warnings[0].contains(" data before packet 4;"), "{told:?}");
+        let reported = read(Manner::Whole.reader(&file[..file.len() - 1]));
+        assert_eq!(reported.packets.len(), ends.len(), "{name}");
+        assert!(reported.warnings[0].contains(" data before packet 4;"), "{reported:?}");
     }
 }
 
@@ -145,10 +145,10 @@ fn files_cut_at_every_byte() {
 fn a_cut_capture_compressed_whole() {
     let (capture, _) = small_pcap();
     for file in [gzip(&capture[..50]), zstd(&capture[..50])] {
-        let told = read(Manner::Whole.reader(&file));
+        let reported = read(Manner::Whole.reader(&file));
         let text = "capture cut short at byte 50 of its decompressed data in the middle of \
                     packet 2; read up to there";
-        assert_eq!((told.packets.len(), &told.warnings[..]), (1, &[text.to_owned()][..]));
+        assert_eq!((reported.packets.len(), &reported.warnings[..]), (1, &[text.to_owned()][..]));
     }
 }
 
@@ -161,10 +161,10 @@ fn no_changed_byte_goes_unnoticed() {
             for change in [1, 0x80, 0xff] {
                 let mut changed = file.clone();
                 changed[at] ^= change;
-                let told = read(Manner::Whole.reader(&changed));
-                let cut = told.warnings.iter().any(|text| text.contains("cut short"));
-                let noticed = told.error.is_some() || cut;
-                assert!(noticed || told == plain, "{name} {at} {change}: {told:?}");
+                let reported = read(Manner::Whole.reader(&changed));
+                let cut = reported.warnings.iter().any(|text| text.contains("cut short"));
+                let noticed = reported.error.is_some() || cut;
+                assert!(noticed || reported == plain, "{name} {at} {change}: {reported:?}");
             }
         }
     }
@@ -217,11 +217,12 @@ fn errors_name_their_place() {
         ("twice", &twice, 0..1, "gzip compressed; decompress first", 0),
     ] {
         for manner in Manner::ALL {
-            let told = read(manner.reader(file));
-            let (at, what) = told.error.unwrap_or_else(|| panic!("{name}: {:?}", told.packets));
+            let reported = read(manner.reader(file));
+            let (at, what) =
+                reported.error.unwrap_or_else(|| panic!("{name}: {:?}", reported.packets));
             assert!(what.contains(words), "{name}: {what}");
             assert!(offset.contains(&at), "{name}: {at} is not in {offset:?}");
-            assert_eq!(told.packets.len(), packets, "{name}");
+            assert_eq!(reported.packets.len(), packets, "{name}");
         }
     }
 }
@@ -315,10 +316,10 @@ fn silence_is_no_end() {
 fn same_in_every_manner(file: &[u8]) -> Result<(), TestCaseError> {
     let whole = read(Manner::Whole.reader(file));
     for (ask, manner) in Ask::ALL.into_iter().cycle().zip(Manner::ALL) {
-        let told = read_by(ask, manner.reader(file));
-        prop_assert_eq!(&told.packets, &whole.packets);
-        prop_assert_eq!(&told.warnings, &whole.warnings);
-        prop_assert_eq!(told.error.is_some(), whole.error.is_some());
+        let reported = read_by(ask, manner.reader(file));
+        prop_assert_eq!(&reported.packets, &whole.packets);
+        prop_assert_eq!(&reported.warnings, &whole.warnings);
+        prop_assert_eq!(reported.error.is_some(), whole.error.is_some());
     }
     if let Some((at, what)) = whole.error {
         prop_assert!(at <= file.len() as u64 || what.contains("decompressed"));

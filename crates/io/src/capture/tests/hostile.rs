@@ -35,11 +35,15 @@ fn files_cut_at_every_byte() {
         assert_eq!(whole.packets.len(), ends.len());
         for len in 0..file.len() {
             for manner in [Manner::Whole, Manner::OneByte] {
-                let told = read_by(Ask::ALL[len % 3], manner.reader(&file[..len]));
+                let reported = read_by(Ask::ALL[len % 3], manner.reader(&file[..len]));
                 let count = ends.iter().filter(|&&end| end <= len).count();
-                assert_eq!(told.packets, whole.packets[..count], "cut at {len}");
-                assert_eq!(told.error.is_some(), len < header_len, "cut at {len}: {told:?}");
-                let cut = told.warnings.iter().find(|text| text.contains("cut short"));
+                assert_eq!(reported.packets, whole.packets[..count], "cut at {len}");
+                assert_eq!(
+                    reported.error.is_some(),
+                    len < header_len,
+                    "cut at {len}: {reported:?}"
+                );
+                let cut = reported.warnings.iter().find(|text| text.contains("cut short"));
                 if let Some(text) = cut {
                     assert!(text.contains(&format!("at byte {len} in ")), "{text}");
                     assert!(text.contains(&format!("packet {}; read", count + 1)), "{text}");
@@ -82,9 +86,9 @@ fn skipping_is_interrupted() {
 #[test]
 fn what_is_cut_is_named() {
     let (file, _) = small_pcap();
-    let told = read(Manner::Whole.reader(&file[..50]));
+    let reported = read(Manner::Whole.reader(&file[..50]));
     let text = "capture cut short at byte 50 in the middle of packet 2; read up to there";
-    assert_eq!(told.warnings, [text]);
+    assert_eq!(reported.warnings, [text]);
 }
 
 /// Keeps what a writer writes.
@@ -123,8 +127,8 @@ proptest! {
         }
         writer.finish().unwrap();
         let file = kept.0.lock().unwrap().clone();
-        let told = read(Manner::Whole.reader(&file));
-        prop_assert_eq!(told, Told { packets: expected, error: None, warnings: Vec::new() });
+        let reported = read(Manner::Whole.reader(&file));
+        prop_assert_eq!(reported, Reported { packets: expected, error: None, warnings: Vec::new() });
     }
 
     #[test]

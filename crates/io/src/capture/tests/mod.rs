@@ -27,7 +27,7 @@ fn packet(bytes: &[u8], nanos: u64) -> Packet {
 
 /// All results of a reader for a file.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct Reported {
     packets: Vec<Packet>,
     /// The offset and the text of the error that ended it.
     error: Option<(u64, String)>,
@@ -78,25 +78,25 @@ impl Ask {
     }
 }
 
-fn read(input: Box<dyn Read + Send>) -> Told {
+fn read(input: Box<dyn Read + Send>) -> Reported {
     read_by(Ask::Next, input)
 }
 
-fn read_by(ask: Ask, input: Box<dyn Read + Send>) -> Told {
-    let mut told = Told { packets: Vec::new(), error: None, warnings: Vec::new() };
+fn read_by(ask: Ask, input: Box<dyn Read + Send>) -> Reported {
+    let mut reported = Reported { packets: Vec::new(), error: None, warnings: Vec::new() };
     let mut reader = match CaptureReader::new(input, None) {
         Ok(reader) => reader,
         Err(error) => {
-            told.error = Some(format_parts(error));
-            return told;
+            reported.error = Some(format_parts(error));
+            return reported;
         }
     };
     for calls in 0.. {
         match ask.once(&mut reader, calls) {
-            Ok(Some(packets)) => told.packets.extend(packets),
+            Ok(Some(packets)) => reported.packets.extend(packets),
             Ok(None) => break,
             Err(error) => {
-                told.error = Some(format_parts(error));
+                reported.error = Some(format_parts(error));
                 break;
             }
         }
@@ -107,8 +107,8 @@ fn read_by(ask: Ask, input: Box<dyn Read + Send>) -> Told {
         "nothing comes after the end"
     );
     assert!(reader.buffer.capacity() <= 16 << 20);
-    told.warnings = reader.warnings();
-    told
+    reported.warnings = reader.warnings();
+    reported
 }
 
 fn format_parts(error: SourceError) -> (u64, String) {
@@ -123,13 +123,13 @@ fn format_parts(error: SourceError) -> (u64, String) {
 fn check(name: &str, file: &[u8], packets: &[Packet], error: Option<u64>, words: &str) {
     let ways = Manner::ALL.into_iter().flat_map(|manner| Ask::ALL.map(|ask| (manner, ask)));
     for (manner, ask) in ways {
-        let told = read_by(ask, manner.reader(file));
+        let reported = read_by(ask, manner.reader(file));
         let name = format!("{name}, {manner:?}, {ask:?}");
-        assert_eq!(told.packets, packets, "{name}");
-        assert_eq!(told.error.as_ref().map(|e| e.0), error, "{name}: {told:?}");
-        let text = match &told.error {
+        assert_eq!(reported.packets, packets, "{name}");
+        assert_eq!(reported.error.as_ref().map(|e| e.0), error, "{name}: {reported:?}");
+        let text = match &reported.error {
             Some((_, what)) => what.clone(),
-            None => told.warnings.concat(),
+            None => reported.warnings.concat(),
         };
         assert!(text.contains(words), "{name}: {text}");
         assert_eq!(text.is_empty(), words.is_empty(), "{name}: {text}");
@@ -190,9 +190,9 @@ fn records_across_the_buffer_s_end() {
         file = file.packet((n as u32, 0), &frame(n));
     }
     assert!(file.bytes.len() > 8 << 20);
-    let told = read(Manner::Whole.reader(&file.bytes));
-    assert_eq!(told.packets.len(), 2000);
-    for (n, packet) in told.packets.iter().enumerate() {
+    let reported = read(Manner::Whole.reader(&file.bytes));
+    assert_eq!(reported.packets.len(), 2000);
+    for (n, packet) in reported.packets.iter().enumerate() {
         assert!(packet.bytes == frame(n) && packet.nanos == n as u64 * S, "packet {n}");
     }
 }

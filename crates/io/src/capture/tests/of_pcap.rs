@@ -90,8 +90,8 @@ fn pcap_length_beyond_all_frames() {
     check("cut", &file.bytes, &[packet(b"ok", 0)], None, "in the middle of packet 2");
     let longest = vec![5; FRAME_LEN_MAX];
     let file = PcapFile::micros().packet((0, 0), &longest).packet((0, 0), &longest);
-    let told = read(Manner::Whole.reader(&file.bytes));
-    assert_eq!(told.packets, [packet(&longest, 0), packet(&longest, 0)]);
+    let reported = read(Manner::Whole.reader(&file.bytes));
+    assert_eq!(reported.packets, [packet(&longest, 0), packet(&longest, 0)]);
 }
 
 /// Records of up to 16 MiB are read on; a packet of more than a frame's length is cut.
@@ -106,10 +106,14 @@ fn long_records_are_cut() {
         let ng = PcapngFile::new(false).interface(1, 0, &[]).enhanced(0, 0, wire, &long);
         let ng = ng.enhanced(0, 0, 4, b"next").bytes;
         for file in [pcap, ng] {
-            let told = read(Manner::Whole.reader(&file));
-            assert!(told.packets == expected && told.error.is_none(), "{len}: {:?}", told.error);
+            let reported = read(Manner::Whole.reader(&file));
+            assert!(
+                reported.packets == expected && reported.error.is_none(),
+                "{len}: {:?}",
+                reported.error
+            );
             assert_eq!(
-                told.warnings,
+                reported.warnings,
                 ["1 packets are longer than 262144 bytes and were cut to that"]
             );
         }

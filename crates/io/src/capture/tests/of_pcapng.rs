@@ -139,8 +139,8 @@ fn interfaces_beyond_what_is_kept() {
     }
     let file = file.enhanced((1 << 18) + 1, 0, 4, b"lost").enhanced(7, 0, 4, b"kept");
     let at = file.bytes.len() as u64;
-    let told = read(Manner::Whole.reader(&file.enhanced((1 << 18) + 2, 0, 1, b"?").bytes));
-    assert_eq!(told.packets, [Packet { interface: 7, ..packet(b"kept", 0) }]);
-    assert_eq!(told.error.map(|(place, _)| place), Some(at + 8));
-    assert!(told.warnings[1].starts_with("1 packets were not read"), "{:?}", told.warnings);
+    let reported = read(Manner::Whole.reader(&file.enhanced((1 << 18) + 2, 0, 1, b"?").bytes));
+    assert_eq!(reported.packets, [Packet { interface: 7, ..packet(b"kept", 0) }]);
+    assert_eq!(reported.error.map(|(place, _)| place), Some(at + 8));
+    assert!(reported.warnings[1].starts_with("1 packets were not read"), "{:?}", reported.warnings);
 }

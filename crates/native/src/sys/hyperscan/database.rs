@@ -90,7 +90,7 @@ impl Database {
         let context: *mut F = &mut on_hit;
         let status = scratch::with(self.generation, |scratch| {
             // SAFETY: database and text are borrowed. The scratch is this thread's, in no other
-            // scan's use and long enough for the database. `told` gets the context alone, which is
+            // scan's use and long enough for the database. `reported` gets the context alone, which is
             // an `F` without other borrows.
             unsafe {
                 (self.library.scan)(
@@ -99,7 +99,7 @@ impl Database {
                     len,
                     0,
                     scratch.as_ptr(),
-                    told::<F>,
+                    reported::<F>,
                     context.cast(),
                 )
             }
@@ -114,7 +114,7 @@ impl Database {
 /// # Safety
 ///
 /// `context` is an `F` without other borrows.
-unsafe extern "C" fn told<F: FnMut(u32) -> bool>(
+unsafe extern "C" fn reported<F: FnMut(u32) -> bool>(
     literal: c_uint,
     _start: u64,
     _end: u64,

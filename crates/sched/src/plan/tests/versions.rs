@@ -228,11 +228,13 @@ pub(super) fn follow(problem: &Problem, plan: &Plan) -> Result<(), String> {
         };
         let step = plan.step(position).ok_or_else(|| format!("no step for {name}"))?;
         weigh(problem, function, step)?;
-        let told = leftovers.next().ok_or_else(|| format!("no leftover for {name}"))?;
+        let reported = leftovers.next().ok_or_else(|| format!("no leftover for {name}"))?;
         let before = at.alone(device, needed(problem, position, 1));
         let own = launch(problem, &mut at, (position, device), step)?;
-        if told != (Leftover { before, ..own }) {
-            return Err(format!("{name} gets {told:?}; {before:?} and {own:?} stay on the device"));
+        if reported != (Leftover { before, ..own }) {
+            return Err(format!(
+                "{name} gets {reported:?}; {before:?} and {own:?} stay on the device"
+            ));
         }
         at.parted(problem, position)?;
         if problem.is_recoverable {

@@ -241,7 +241,7 @@ fn decoys() {
             "bsd",
         );
     }
-    // Only where both told their time; not where it was 0, as some send on a SYN.
+    // Only where both stated their time; not where it was 0, as some send on a SYN.
     for (client, server) in [(Some(5), None), (None, Some(5)), (Some(0), Some(0))] {
         let option = |frame: Frame, time: Option<u32>| match time {
             Some(time) => timed(frame, time),
@@ -297,8 +297,8 @@ fn decoys() {
         run(&linux, &[&open[..], &last].concat());
         run(&Limits::default(), &[&open[..], &[(odd, grew(0, 3))]].concat());
         let reset = signed(c(101, 501, RST, b""), 19);
-        let told = if is_signed { OPEN } else { refused(Why::Reset) };
-        run(&linux, &[&open[..], &[(reset, told)]].concat());
+        let reported = if is_signed { OPEN } else { refused(Why::Reset) };
+        run(&linux, &[&open[..], &[(reset, reported)]].concat());
     }
 }
 
@@ -459,14 +459,14 @@ fn ends() {
 #[test]
 fn connections_are_picked_up_where_wanted() {
     let lone = [c(101, 501, ACK, b"abc"), s(501, 104, ACK, b"def"), c(104, 504, FIN | ACK, b"ghi")];
-    let told: [[Stream; 3]; 2] = [
+    let reported: [[Stream; 3]; 2] = [
         [Stream::Untracked, Stream::Untracked, Stream::Untracked],
         [grew(0, 3), grew(0, 3), grew(3, 6)],
     ];
     for midstream in [false, true] {
         let limits = Limits { midstream, ..Limits::default() };
         let steps: Vec<_> =
-            lone.iter().cloned().zip(told[usize::from(midstream)].clone()).collect();
+            lone.iter().cloned().zip(reported[usize::from(midstream)].clone()).collect();
         assert_eq!(run(&limits, &steps), midstream);
         // From the server's answer on; its sender is the server.
         let mut listener = Listener::new(&limits);
@@ -486,8 +486,8 @@ fn wrong_checksums() {
     for checksum in [false, true] {
         let limits = Limits { checksum, ..Limits::default() };
         let mut steps = shake();
-        let told = if checksum { refused(Why::Checksum) } else { grew(0, 2) };
-        steps.push((c(101, 501, ACK, b"hi").corrupt(), told));
+        let reported = if checksum { refused(Why::Checksum) } else { grew(0, 2) };
+        steps.push((c(101, 501, ACK, b"hi").corrupt(), reported));
         run(&limits, &steps);
     }
 }

@@ -34,7 +34,7 @@ fn step() -> impl Strategy<Value = SentSegment> {
 const PSH: u16 = warpline_packet::wire::tcp::flags::PSH;
 
 /// Calls `take` with a packet, and drops it if requested. Returns the result.
-fn told(
+fn reported(
     flows: &mut Flows<u32>,
     take: impl Fn(&mut Flows<u32>, &FlowPacket<'_>) -> Tracked,
     packet: &FlowPacket<'_>,
@@ -88,8 +88,8 @@ proptest! {
             }
             let bytes = frame.bytes();
             let packet = frame.packet(&bytes).expect("a packet of a flow");
-            let in_short = told(&mut short.flows, Flows::take, &packet, is_dropped);
-            let in_long = told(&mut long.flows, take_in_all_steps, &packet, is_dropped);
+            let in_short = reported(&mut short.flows, Flows::take, &packet, is_dropped);
+            let in_long = reported(&mut long.flows, take_in_all_steps, &packet, is_dropped);
             prop_assert_eq!(in_short, in_long, "{:?}", frame);
         }
     }

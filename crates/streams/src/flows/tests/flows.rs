@@ -71,13 +71,13 @@ fn echoes_and_errors() {
     let error = |quoted: &Frame| {
         Frame { ends: [9, 1], ..icmp(Frame::to_server(), 3) }.data(&quoted.bytes())
     };
-    let told = listener.take(&error(&sent));
-    assert_eq!(id(&listener, told.place), id(&listener, flow.place));
-    assert_eq!(told.direction, Direction::ToClient);
-    assert!(!told.is_new && !told.is_first_of_direction && !told.is_established);
+    let found = listener.take(&error(&sent));
+    assert_eq!(id(&listener, found.place), id(&listener, flow.place));
+    assert_eq!(found.direction, Direction::ToClient);
+    assert!(!found.is_new && !found.is_first_of_direction && !found.is_established);
     // About a packet that was never seen.
-    let told = listener.take(&error(&Frame { ports: [1, 2], ..sent }));
-    assert_eq!((told.place, listener.flows.counters().packets_without_flow), (None, 1));
+    let found = listener.take(&error(&Frame { ports: [1, 2], ..sent }));
+    assert_eq!((found.place, listener.flows.counters().packets_without_flow), (None, 1));
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn two_segments() {
 
 /// The sequence that distinguishes systems: six segments, and the segment of each byte.
 #[test]
-fn systems_are_told_apart() {
+fn systems_are_distinguished() {
     let segments =
         [(1, "111"), (5, "22"), (7, "333"), (2, "4444"), (7, "555"), (10, "666"), (7, "777777")];
     let cases = [
@@ -177,8 +177,8 @@ proptest! {
                 // A keep-alive's byte is none of the stream.
                 model.bytes[start] = Some(window.bytes[start]);
             }
-            if let Stream::Grew { from: told, to, changed, is_packet } = tracked.stream {
-                prop_assert_eq!((told, to), (from as u64, model.delivered as u64));
+            if let Stream::Grew { from: reported, to, changed, is_packet } = tracked.stream {
+                prop_assert_eq!((reported, to), (from as u64, model.delivered as u64));
                 prop_assert!(changed.is_none() || overlap == Overlap::Last);
                 let is_whole = window.bytes.get(start..start + len) == Some(&data[..]);
                 let is_it = (from, model.delivered) == (start, start + len) && is_whole;

@@ -6,21 +6,21 @@ use warpline_packet::{Instant, LinkType};
 
 use super::super::{Counters, Reassembly, Taken, Why};
 use super::fragments::{Fragment, Link};
-use super::{Ingress, Told, take};
+use super::{Ingress, Reported, take};
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Passes in each fragment, at its second, and returns the results.
-fn run(reassembly: &mut Reassembly, fragments: &[(u64, Fragment)]) -> Vec<Told> {
+fn run(reassembly: &mut Reassembly, fragments: &[(u64, Fragment)]) -> Vec<Reported> {
     let mut ingress = Ingress::new();
-    let told = |(seconds, fragment): &(u64, Fragment)| {
+    let reported = |(seconds, fragment): &(u64, Fragment)| {
         let nanos = seconds * SECOND;
         take(reassembly, &ingress.packet(&fragment.frame(), fragment.link.kind(), nanos, 0))
     };
-    fragments.iter().map(told).collect()
+    fragments.iter().map(reported).collect()
 }
 
-fn all_at_once(version: u8, fragments: &[(usize, bool, &[u8])]) -> Vec<Told> {
+fn all_at_once(version: u8, fragments: &[(usize, bool, &[u8])]) -> Vec<Reported> {
     let of = |&(offset, more, data): &_| (0, Fragment::new(version, offset, more, data));
     let fragments: Vec<_> = fragments.iter().map(of).collect();
     run(&mut Reassembly::new(4, 2000), &fragments)
@@ -35,8 +35,8 @@ fn both_orders_make_the_whole() {
         let whole = Fragment::new(version, 0, true, A).whole(b"01234567xyz", 0);
         for order in [[0, 1], [1, 0]] {
             let pieces: [(usize, bool, &[u8]); 2] = [(0, true, A), (8, false, b"xyz")];
-            let told = all_at_once(version, &order.map(|at| pieces[at]));
-            assert_eq!(told, [Ok(None), Ok(Some(whole.clone()))]);
+            let reported = all_at_once(version, &order.map(|at| pieces[at]));
+            assert_eq!(reported, [Ok(None), Ok(Some(whole.clone()))]);
         }
     }
 }
@@ -61,8 +61,12 @@ fn an_overlap_discards_all_of_it() {
         for pieces in cases {
             let mut all = pieces.to_vec();
             all.extend([(0, true, A), (24, false, B)]);
-            let told = all_at_once(version, &all);
-            assert_eq!(told, [Ok(None), dead.clone(), dead.clone(), dead.clone()], "{pieces:?}");
+            let reported = all_at_once(version, &all);
+            assert_eq!(
+                reported,
+                [Ok(None), dead.clone(), dead.clone(), dead.clone()],
+                "{pieces:?}"
+            );
         }
     }
 }
@@ -72,9 +76,9 @@ fn a_duplicate_is_ignored() {
     for version in [4, 6] {
         let all: [(usize, bool, &[u8]); 5] =
             [(8, true, B), (8, true, B), (16, false, b"x"), (16, false, b"x"), (0, true, A)];
-        let told = all_at_once(version, &all);
-        assert!(told[..4].iter().all(|told| *told == Ok(None)));
-        assert!(matches!(told[4], Ok(Some(_))));
+        let reported = all_at_once(version, &all);
+        assert!(reported[..4].iter().all(|reported| *reported == Ok(None)));
+        assert!(matches!(reported[4], Ok(Some(_))));
         // Two that lie side by side are not one, and a part is not the whole.
         let long = b"89abcdef89abcdef";
         let two: [(usize, bool, &[u8]); 3] = [(8, true, B), (16, true, B), (8, true, long)];
@@ -89,9 +93,9 @@ fn what_is_malformed_is_left_out() {
     for version in [4, 6] {
         let all: [(usize, bool, &[u8]); 4] =
             [(0, true, b"0123456"), (8, true, b""), (8, false, b"x"), (0, true, A)];
-        let told = all_at_once(version, &all);
-        assert_eq!(told[..3], [Err(Why::Malformed), Err(Why::Malformed), Ok(None)]);
-        assert!(matches!(told[3], Ok(Some(_))));
+        let reported = all_at_once(version, &all);
+        assert_eq!(reported[..3], [Err(Why::Malformed), Err(Why::Malformed), Ok(None)]);
+        assert!(matches!(reported[3], Ok(Some(_))));
         let beyond = all_at_once(version, &[(65_528, false, A)]);
         assert_eq!(beyond, [Err(Why::Malformed)]);
         let mut ingress = Ingress::new();
@@ -133,9 +137,9 @@ fn the_longest_datagrams() {
                 (0, Fragment::new(version, at * 1400, (at + 1) * 1400 < len, part))
             };
             let pieces: Vec<_> = data.chunks(1400).enumerate().map(cut).collect();
-            let told = run(&mut reassembly, &pieces).pop().unwrap();
+            let reported = run(&mut reassembly, &pieces).pop().unwrap();
             let whole = Fragment::new(version, 0, true, &[]).whole(data, 0);
-            assert_eq!(told == Ok(Some(whole)), is_whole, "{version} {len}");
+            assert_eq!(reported == Ok(Some(whole)), is_whole, "{version} {len}");
         }
     }
 }
@@ -162,8 +166,8 @@ fn congestion_marks() {
                 None => Err(Why::Ecn),
             };
             for pair in [[a.clone(), b.clone()], [b, a]] {
-                let told = run(&mut Reassembly::new(1, 100), &pair.map(|f| (0, f)));
-                assert_eq!(told, [Ok(None), expected.clone()], "{first} {second}");
+                let reported = run(&mut Reassembly::new(1, 100), &pair.map(|f| (0, f)));
+                assert_eq!(reported, [Ok(None), expected.clone()], "{first} {second}");
             }
         }
     }
@@ -176,8 +180,8 @@ fn time_is_over() {
             let a = Fragment::new(version, 0, true, A);
             let b = Fragment::new(version, 8, false, B);
             let mut reassembly = Reassembly::new(1, 100);
-            let told = run(&mut reassembly, &[(5, a.clone()), (5 + wait, b.clone())]);
-            assert_eq!(matches!(told[1], Ok(Some(_))), is_whole);
+            let reported = run(&mut reassembly, &[(5, a.clone()), (5 + wait, b.clone())]);
+            assert_eq!(matches!(reported[1], Ok(Some(_))), is_whole);
             assert_eq!(reassembly.counters().expired, u64::from(!is_whole));
 
             let given = Reassembly::new(1, 100).with_timeouts(Duration::ZERO, Duration::ZERO);
@@ -202,8 +206,8 @@ fn a_listener_waits_for_each_fragment() {
             let times = (1..).step_by(wait);
             let fragments: Vec<(u64, Fragment)> = times.zip(pieces.map(of)).collect();
             let mut reassembly = Reassembly::new(1, 100).listening();
-            let told = run(&mut reassembly, &fragments);
-            assert_eq!(matches!(told[2], Ok(Some(_))), is_whole, "version {version}, {wait} s");
+            let reported = run(&mut reassembly, &fragments);
+            assert_eq!(matches!(reported[2], Ok(Some(_))), is_whole, "version {version}, {wait} s");
         }
     }
     // The most recently used one is given up last.
@@ -216,7 +220,7 @@ fn a_listener_waits_for_each_fragment() {
 
 /// A gateway takes fragments as they come; one who listens to several networks keeps these apart.
 #[test]
-fn vlans_are_told_apart_where_that_is_asked() {
+fn vlans_are_distinguished_on_request() {
     for version in [4, 6] {
         let a = Fragment::new(version, 0, true, A);
         let tagged = Fragment { link: Link::Tagged, ..Fragment::new(version, 8, false, B) };
@@ -235,11 +239,12 @@ fn the_oldest_makes_room() {
     };
     let mut reassembly = Reassembly::new(2, 100);
     let order = [(6, 1, 0), (4, 2, 0), (4, 3, 0), (4, 2, 8), (4, 3, 8), (6, 1, 8)];
-    let told = run(
+    let reported = run(
         &mut reassembly,
         &order.map(|(v, ident, at)| (u64::from(ident != 1), of(v, ident, at))),
     );
-    let complete: Vec<bool> = told.iter().map(|told| matches!(told, Ok(Some(_)))).collect();
+    let complete: Vec<bool> =
+        reported.iter().map(|reported| matches!(reported, Ok(Some(_)))).collect();
     assert_eq!(complete, [false, false, false, true, true, false]);
     let expected = Counters { fragments: 6, complete: 2, evicted: 1, ..Counters::default() };
     assert_eq!(*reassembly.counters(), expected);
@@ -257,8 +262,8 @@ fn a_source_makes_room_for_itself() {
     let flood = (0..500).map(|ident| (1, of(1, ident, 0)));
     run(&mut reassembly, &others.chain(flood).collect::<Vec<_>>());
     let rest: Vec<_> = (10..14).map(|src| (2, of(src, 1, 8))).collect();
-    let told = run(&mut reassembly, &rest);
-    assert!(told.iter().all(|told| matches!(told, Ok(Some(_)))), "{told:?}");
+    let reported = run(&mut reassembly, &rest);
+    assert!(reported.iter().all(|reported| matches!(reported, Ok(Some(_)))), "{reported:?}");
     assert_eq!(reassembly.counters().evicted, 496);
 }
 

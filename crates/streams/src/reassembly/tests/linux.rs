@@ -60,15 +60,15 @@ fn congestion_marks_at_odds_discard_a_datagram() {
         for ecns in 0..16_u8 {
             let mut reassembly = Reassembly::new(2, 2000).with_overlap(Overlap::Linux);
             let mut ingress = Ingress::new();
-            let mut told = None;
+            let mut reported = None;
             for (at, ecn) in [(0, ecns & 3), (1, ecns >> 2)] {
                 let data = [b'a'; 8];
                 let fragment = Fragment { ecn, ..Fragment::new(version, 8 * at, at == 0, &data) };
                 let packet = ingress.packet(&fragment.frame(), fragment.link.kind(), 0, 0);
-                told = take(&mut reassembly, &packet).ok().flatten();
+                reported = take(&mut reassembly, &packet).ok().flatten();
             }
             let (one, other) = (ecns & 3, ecns >> 2);
-            assert_eq!(told.is_some(), (one == 0) == (other == 0), "{one} {other}");
+            assert_eq!(reported.is_some(), (one == 0) == (other == 0), "{one} {other}");
         }
     }
 }

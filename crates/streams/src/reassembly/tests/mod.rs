@@ -14,7 +14,7 @@ use warpline_packet::{
 use super::{Reassembly, Taken};
 
 /// The result for a packet, with borrowed data copied.
-type Told = Result<Option<Vec<u8>>, super::Why>;
+type Reported = Result<Option<Vec<u8>>, super::Why>;
 
 /// Packets one at a time, as ingress would give them.
 struct Ingress {
@@ -60,7 +60,7 @@ impl Ingress {
 }
 
 /// What `reassembly` says to a fragment.
-fn take(reassembly: &mut Reassembly, packet: &Packet<'_>) -> Told {
+fn take(reassembly: &mut Reassembly, packet: &Packet<'_>) -> Reported {
     match reassembly.take(packet) {
         Taken::Whole => panic!("a fragment was taken for whole"),
         Taken::Stored => Ok(None),

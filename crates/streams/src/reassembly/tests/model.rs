@@ -5,7 +5,7 @@ use core::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Why;
-use super::Told;
+use super::Reported;
 use super::fragments::Fragment;
 
 const SECOND: u64 = 1_000_000_000;
@@ -32,7 +32,7 @@ impl Model {
         Self { room, len_max, datagrams: Vec::new(), shares: BTreeMap::new(), steps: 0 }
     }
 
-    pub(super) fn take(&mut self, fragment: &Fragment, now: u64) -> Told {
+    pub(super) fn take(&mut self, fragment: &Fragment, now: u64) -> Reported {
         let lives = |d: &Datagram| {
             let limit = if d.fragments[0].version == 4 { 30 } else { 60 };
             now - d.began < limit * SECOND
@@ -52,11 +52,11 @@ impl Model {
         let key = fragment.key();
         let found = self.datagrams.iter().position(|d| d.fragments[0].key() == key);
         let at = found.unwrap_or_else(|| self.begin(fragment.source(), now));
-        let told = self.datagrams[at].take(fragment, self.len_max);
-        if let Ok(Some(_)) = told {
+        let reported = self.datagrams[at].take(fragment, self.len_max);
+        if let Ok(Some(_)) = reported {
             self.remove(at);
         }
-        told
+        reported
     }
 
     fn begin(&mut self, source: u64, now: u64) -> usize {
@@ -91,7 +91,7 @@ impl Model {
 }
 
 impl Datagram {
-    fn take(&mut self, fragment: &Fragment, len_max: usize) -> Told {
+    fn take(&mut self, fragment: &Fragment, len_max: usize) -> Reported {
         if let Some(why) = self.dead {
             // It is of the key for as long as it is remembered.
             return Err(why);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::super::{Overlap, Reassembly, Why};
 use super::fragments::Fragment;
-use super::{Ingress, Told, take};
+use super::{Ingress, Reported, take};
 
 const ALL: [Overlap; 5] =
     [Overlap::First, Overlap::Last, Overlap::Bsd, Overlap::Windows, Overlap::Solaris];
@@ -15,13 +15,13 @@ fn wide(letters: &str) -> Vec<u8> {
     letters.bytes().flat_map(|letter| [letter; 8]).collect()
 }
 
-fn run(overlap: Overlap, fragments: &[Fragment]) -> Vec<Told> {
+fn run(overlap: Overlap, fragments: &[Fragment]) -> Vec<Reported> {
     let mut reassembly = Reassembly::new(2, 2000).with_overlap(overlap);
     let mut ingress = Ingress::new();
-    let told = |fragment: &Fragment| {
+    let reported = |fragment: &Fragment| {
         take(&mut reassembly, &ingress.packet(&fragment.frame(), fragment.link.kind(), 0, 0))
     };
-    fragments.iter().map(told).collect()
+    fragments.iter().map(reported).collect()
 }
 
 /// Two that overlap, after a first unit that comes late; the result of each policy, in the order of
@@ -97,8 +97,8 @@ fn units_end(fragment: &Fragment) -> usize {
 }
 
 /// The results with all fragments kept and every byte's owner tracked.
-fn model(overlap: Overlap, fragments: &[Fragment]) -> Vec<Told> {
-    let (mut kept, mut told) = (Vec::<Fragment>::new(), Vec::new());
+fn model(overlap: Overlap, fragments: &[Fragment]) -> Vec<Reported> {
+    let (mut kept, mut reported) = (Vec::<Fragment>::new(), Vec::new());
     // Whose each byte is, and what it is.
     let mut bytes: Vec<Option<(usize, u8)>> = vec![None; 2000];
     for new in fragments {
@@ -109,7 +109,7 @@ fn model(overlap: Overlap, fragments: &[Fragment]) -> Vec<Told> {
             None => !new.more && new.end() < farthest,
         };
         if disagrees {
-            told.push(Err(Why::Overlap));
+            reported.push(Err(Why::Overlap));
             continue;
         }
         for (at, &byte) in (new.offset..).zip(&new.data) {
@@ -122,13 +122,13 @@ fn model(overlap: Overlap, fragments: &[Fragment]) -> Vec<Told> {
         let data: Option<Vec<u8>> =
             total.and_then(|total| bytes[..total].iter().map(|byte| Some((*byte)?.1)).collect());
         let is_whole = data.is_some();
-        told.push(Ok(data.map(|data| kept[0].whole(&data, 0))));
+        reported.push(Ok(data.map(|data| kept[0].whole(&data, 0))));
         if is_whole {
             kept.clear();
             bytes.fill(None);
         }
     }
-    told
+    reported
 }
 
 proptest! {

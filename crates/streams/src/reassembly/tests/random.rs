@@ -133,9 +133,9 @@ proptest! {
         for fragment in traffic(&mut draw) {
             now += draw.pick(&[0, 0, 0, 0, 1_000_000, 1_000_000, 9_999_999_999]);
             let packet = ingress.packet(&fragment.frame(), fragment.link.kind(), now, 0);
-            let told = take(&mut reassembly, &packet);
-            prop_assert_eq!(&told, &model.take(&fragment, now), "{:?}", fragment);
-            complete += u64::from(matches!(told, Ok(Some(_))));
+            let reported = take(&mut reassembly, &packet);
+            prop_assert_eq!(&reported, &model.take(&fragment, now), "{:?}", fragment);
+            complete += u64::from(matches!(reported, Ok(Some(_))));
         }
         let counters = reassembly.counters();
         prop_assert_eq!(counters.complete, complete);

@@ -120,9 +120,9 @@ fn crossing(crossing: &Crossing) -> Value {
 
 /// With what of `bytes` is of the launch's table, which crosses whatever the way.
 fn with_table(of_step: &Crossing) -> Value {
-    let mut told = crossing(of_step);
-    told["row_bytes"] = json!(of_step.row_bytes);
-    told
+    let mut reported = crossing(of_step);
+    reported["row_bytes"] = json!(of_step.row_bytes);
+    reported
 }
 
 fn plan_json(deployment: &Deployment, own: &Planned, plan: &Plan, traffic: Traffic) -> Value {

@@ -43,8 +43,9 @@ impl<'a> Private<'a> {
         for instance in instances {
             for file in instance.function.keeps() {
                 if !instance.definition.keys.iter().any(|key| key.name == KEY) {
-                    let told = format!("[{}]: --strict would use up {file:?}", instance.table());
-                    return Err(Failure::Usage(told));
+                    let reported =
+                        format!("[{}]: --strict would use up {file:?}", instance.table());
+                    return Err(Failure::Usage(reported));
                 }
                 kept.push((instance.table().to_owned(), file));
             }
@@ -108,13 +109,13 @@ impl<'a> Private<'a> {
     fn copy(&self, file: &Path) -> Result<PathBuf, String> {
         let Some(folder) = &self.folder else { return Err("no folder for copies".into()) };
         let copy = folder.0.join(self.copies.fetch_add(1, Ordering::Relaxed).to_string());
-        let told = |error: std::io::Error| format!("{}: {}", copy.display(), plain(&error));
+        let reported = |error: std::io::Error| format!("{}: {}", copy.display(), plain(&error));
         match fs::read(file) {
             Ok(bytes) => {
                 let mut open = OpenOptions::new();
                 let mut to = open.write(true).create_new(true).mode(0o600).open(&copy);
-                to.as_mut().map_or(Ok(()), |to| to.write_all(&bytes)).map_err(told)?;
-                to.map_err(told)?;
+                to.as_mut().map_or(Ok(()), |to| to.write_all(&bytes)).map_err(reported)?;
+                to.map_err(reported)?;
             }
             // A first run makes it.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

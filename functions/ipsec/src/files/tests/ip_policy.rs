@@ -151,25 +151,25 @@ const POLICY_WRONG: &[(&str, &str, &str)] = &[
 
 #[test]
 fn policies_that_are_wrong_or_not_supported() {
-    for (line, new, told) in POLICY_WRONG {
+    for (line, new, reported) in POLICY_WRONG {
         let changed =
             |own: &str| if own.starts_with(line) { (*new).to_owned() } else { own.to_owned() };
         let text = POLICIES.lines().map(changed).collect::<Vec<_>>().join("\n");
-        let skips = told.starts_with('-');
-        let told: Vec<String> = told
+        let skips = reported.starts_with('-');
+        let reported: Vec<String> = reported
             .split('|')
-            .map(|told| format!("policies:{}", told.trim_start_matches('-')))
+            .map(|reported| format!("policies:{}", reported.trim_start_matches('-')))
             .collect();
         let more = "local = \"192.0.2.1\"\n";
-        assert_eq!(read_texts(&pair(), Some(&text), more).mistakes, told);
+        assert_eq!(read_texts(&pair(), Some(&text), more).mistakes, reported);
         let found = read_texts(&pair(), Some(&text), &format!("{more}unsupported = \"skip\""));
         if skips {
-            assert_eq!(found.notices, told);
+            assert_eq!(found.notices, reported);
             let actions: Vec<Action> =
                 found.database.unwrap().policies.iter().map(|own| own.action).collect();
-            assert_eq!(actions, [Action::Discard, Action::Discard], "{told:?}");
+            assert_eq!(actions, [Action::Discard, Action::Discard], "{reported:?}");
         } else {
-            assert!(found.database.is_none(), "{told:?}");
+            assert!(found.database.is_none(), "{reported:?}");
         }
     }
 }
@@ -188,8 +188,8 @@ fn a_policy_of_an_sa_that_is_left_out_drops() {
     assert_eq!(found.database.unwrap().policies[1].action, Action::Discard);
     let policy = "[[policy]]\ndst = \"10.2.0.0/16\"\naction = \"protect\"\nsa = [\"0x00001000@192.0.2.2\"]\n";
     let found = read_texts(&text, Some(policy), "local = \"192.0.2.1\"\nunsupported = \"skip\"");
-    let told = "policies:1:1 its SA was skipped (0x00001000@192.0.2.2): packets that it matches are dropped";
-    assert_eq!(found.notices[1], told);
+    let reported = "policies:1:1 its SA was skipped (0x00001000@192.0.2.2): packets that it matches are dropped";
+    assert_eq!(found.notices[1], reported);
     assert_eq!(found.database.unwrap().policies[0].action, Action::Discard);
 }
 
@@ -243,15 +243,16 @@ src 192.0.2.1/32 dst 192.0.2.2/32 uid 0
     let database = good(read_texts(&text, Some(policies), "local = \"192.0.2.1\""));
     assert_eq!(database.policies[0].action, Action::Protect(1));
     let other = policies.replace("192.0.2.2/32", "192.0.2.3/32");
-    let told = "policies:1:1 no SA fits the policy's template: packets that it matches are dropped";
-    assert_eq!(read_texts(&text, Some(&other), "local = \"192.0.2.1\"").mistakes, [told]);
+    let reported =
+        "policies:1:1 no SA fits the policy's template: packets that it matches are dropped";
+    assert_eq!(read_texts(&text, Some(&other), "local = \"192.0.2.1\"").mistakes, [reported]);
 }
 
 #[test]
 fn a_tunnel_that_no_policy_lets_in_is_refused() {
     let policies = &POLICIES[POLICIES.find("src 10.1").unwrap()..];
-    let told = "sas:1:1 no policy lets in what SA 0xc1a2b3c4@192.0.2.1 carries";
-    assert_eq!(read_texts(&pair(), Some(policies), "local = \"192.0.2.1\"").mistakes, [told]);
+    let reported = "sas:1:1 no policy lets in what SA 0xc1a2b3c4@192.0.2.1 carries";
+    assert_eq!(read_texts(&pair(), Some(policies), "local = \"192.0.2.1\"").mistakes, [reported]);
 }
 
 /// RFC 4301, 5.2: a packet in the clear from the peer's network is dropped. Of packets that an SA

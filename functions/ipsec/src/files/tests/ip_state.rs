@@ -268,15 +268,15 @@ pub(super) fn with(line: &str, new: &str) -> String {
 
 #[test]
 fn what_is_wrong_or_not_supported() {
-    for (line, new, told) in WRONG {
+    for (line, new, reported) in WRONG {
         let text = with(line, new);
-        let skipped = told.strip_prefix('-');
-        let told = format!("sas:{}", skipped.unwrap_or(told));
+        let skipped = reported.strip_prefix('-');
+        let reported = format!("sas:{}", skipped.unwrap_or(reported));
         let found = read_texts(&text, None, "local = \"192.0.2.1\"");
-        assert_eq!(found.mistakes, [told.as_str()], "{}", found.shown);
+        assert_eq!(found.mistakes, [reported.as_str()], "{}", found.shown);
         let found = read_texts(&text, None, "local = \"192.0.2.1\"\nunsupported = \"skip\"");
         if skipped.is_some() {
-            assert_eq!(found.notices, [told]);
+            assert_eq!(found.notices, [reported]);
             assert_eq!(found.database.unwrap().sas.len(), 1, "the other is there");
         } else {
             assert!(found.database.is_none());

@@ -85,11 +85,11 @@ fn key_files_are_for_their_owner_alone() {
         fs::set_permissions(folder.join("sas"), Permissions::from_mode(mode)).unwrap();
         let found = read_in(Folder::Disk(&folder), table);
         let path = folder.join("sas");
-        let told = format!(
+        let reported = format!(
             "chain.toml:1:7 other users may read or change {path:?}, which has keys: `chmod 600` it"
         );
-        let told = if reads { Vec::new() } else { vec![told] };
-        assert_eq!(found.mistakes, told, "{mode:o}");
+        let reported = if reads { Vec::new() } else { vec![reported] };
+        assert_eq!(found.mistakes, reported, "{mode:o}");
     }
     fs::remove_dir_all(&folder).unwrap();
     let found = read_in(Folder::Disk(Path::new("/nonexistent")), table);

@@ -62,9 +62,9 @@ action = "discard"
         ),
         ("action = \"bypass\"", "1:1 [policy] needs `src`: a prefix; `dst` may take its place"),
     ];
-    for (text, told) in wrong {
+    for (text, reported) in wrong {
         let found = read_texts(&sas.concat(), Some(&format!("[[policy]]\n{text}\n")), "");
-        assert_eq!(found.mistakes, [format!("policies:{told}")]);
+        assert_eq!(found.mistakes, [format!("policies:{reported}")]);
     }
     let transport = sas.concat().replace("tunnel", "transport");
     let found = read_texts(

@@ -208,7 +208,7 @@ const WRONG: &[(&str, &str)] = &[
 
 #[test]
 fn wrong_values() {
-    for (line, told) in WRONG {
+    for (line, reported) in WRONG {
         let key = line.split(' ').next().unwrap();
         let good = one_sa("");
         let mut lines: Vec<&str> =
@@ -218,7 +218,7 @@ fn wrong_values() {
         let place = format!("sas:{}:", lines.len());
         let own = &found.mistakes[..];
         assert!(
-            own.len() == 1 && own[0].starts_with(&place) && own[0].ends_with(told),
+            own.len() == 1 && own[0].starts_with(&place) && own[0].ends_with(reported),
             "{line}: {own:?}"
         );
     }
@@ -235,8 +235,9 @@ fn what_is_missing() {
         "`mode`: \"tunnel\" or \"transport\"",
         "`cipher`: \"aes-cbc\", \"aes-ctr\", \"aes-gcm\" or \"null\"",
     ];
-    let told: Vec<String> = needed.iter().map(|own| format!("sas:1:1 [sa] needs {own}")).collect();
-    assert_eq!(found.mistakes, told);
+    let reported: Vec<String> =
+        needed.iter().map(|own| format!("sas:1:1 [sa] needs {own}")).collect();
+    assert_eq!(found.mistakes, reported);
 }
 
 #[test]
@@ -306,9 +307,9 @@ fn directions() {
     let policy = "[[policy]]\ndst = \"10.0.0.0/8\"\naction = \"protect\"\nsa = \"a\"\n";
     assert_eq!(good(read_texts(&text, Some(policy), "")).sas[0].direction, Direction::Out);
     for more in ["", "local = \"192.0.2.0/24\"", "local = \"10.0.0.0/8\""] {
-        let told = "sas:1:1 whether SA a is for packets that come in or go out is not told: `local` lists \
+        let reported = "sas:1:1 whether SA a is for packets that come in or go out is not reported: `local` lists \
                     addresses of this gateway, a TOML file may say `direction`";
-        assert_eq!(read_texts(&text, None, more).mistakes, [told]);
+        assert_eq!(read_texts(&text, None, more).mistakes, [reported]);
     }
 }
 
@@ -316,7 +317,7 @@ fn directions() {
 fn without_authentication() {
     let rest = format!("cipher = \"aes-cbc\"\nenc_key = \"{}\"\nauth = \"none\"", hex(16, 0));
     let text = sa("a", 256, "in", &rest);
-    let told = "sas:1:1 SA a has no authentication, which requires insecure = true";
-    assert_eq!(read_texts(&text, None, "").mistakes, [told]);
+    let reported = "sas:1:1 SA a has no authentication, which requires insecure = true";
+    assert_eq!(read_texts(&text, None, "").mistakes, [reported]);
     good(read_texts(&text, None, "insecure = true"));
 }

@@ -6,7 +6,7 @@ use super::super::asked::{Asked, FRESH, PACKET, STREAM};
 use super::super::detect::{Buffer, FlowFacts, FlowVars, Reach};
 use super::super::report::Decision;
 use super::notes::Telling;
-use super::{At, Inspector, Matched, Untold, Verdict};
+use super::{At, Inspector, Matched, Unreported, Verdict};
 use warpline_nf::Emit;
 use warpline_nids_rules::Action;
 use warpline_streams::flows::{Direction, FlowSlot};
@@ -74,7 +74,7 @@ impl Inspector {
         let telling = Telling::of(&reported.policy, decision, is_pass, at);
         let is_first = self.notes.is_empty();
         match (self.notes.take(telling), telling) {
-            (true, _) => self.untold.push(Untold { matched, is_first, decision, verdict }),
+            (true, _) => self.unreported.push(Unreported { matched, is_first, decision, verdict }),
             (false, Telling::Silent) => self.counts.matches_over += 1,
             (false, _) => self.counts.alerts_over += 1,
         }

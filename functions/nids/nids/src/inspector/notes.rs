@@ -36,7 +36,7 @@ impl Telling {
         at: &At<'_>,
     ) -> Self {
         match decision {
-            Some(Decision::Told) => Self::Certain,
+            Some(Decision::Reported) => Self::Certain,
             Some(_) => Self::Silent,
             None if policy.is_silent || is_pass => Self::Silent,
             None if at.ends().is_some_and(|ends| policy.suppresses(ends)) => Self::Silent,
@@ -63,11 +63,11 @@ impl Notes {
     /// Whether one more is noted. After [`ALERTS_MAX`] certain alerts, no further alert can be
     /// reported.
     pub(super) fn take(&mut self, telling: Telling) -> bool {
-        let may_be_told = self.certain < ALERTS_MAX;
+        let may_be_reported = self.certain < ALERTS_MAX;
         let (count, has_room) = match telling {
-            Telling::Certain => (&mut self.certain, may_be_told),
+            Telling::Certain => (&mut self.certain, may_be_reported),
             Telling::Counted => {
-                let has_room = may_be_told && self.counted < COUNTED_MAX;
+                let has_room = may_be_reported && self.counted < COUNTED_MAX;
                 (&mut self.counted, has_room)
             }
             Telling::Silent => {

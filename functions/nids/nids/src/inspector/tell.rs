@@ -6,21 +6,21 @@ use warpline_packet::{Flags, LinkType};
 use super::super::apps::Apps;
 use super::super::detect::{FlowVars, Subject};
 use super::super::report::{Alert, FlowAt, Source};
-use super::{At, Inspector, Seen, Untold, Verdict};
+use super::{At, Inspector, Seen, Unreported, Verdict};
 use warpline_nf::Emit;
 
 impl Inspector {
     /// Notes all matches of a packet, with the flow's variables after all rules.
     pub(super) fn tell_all(&mut self, at: &At<'_>, emit: &mut Emit<'_>) {
-        let mut untold = core::mem::take(&mut self.untold);
-        untold.drain(..).for_each(|untold| self.tell(at, untold, emit));
-        self.untold = untold;
+        let mut unreported = core::mem::take(&mut self.unreported);
+        unreported.drain(..).for_each(|unreported| self.tell(at, unreported, emit));
+        self.unreported = unreported;
     }
 
-    fn tell(&mut self, at: &At<'_>, untold: Untold, emit: &mut Emit<'_>) {
-        let Untold { matched, is_first, decision, verdict } = untold;
+    fn tell(&mut self, at: &At<'_>, unreported: Unreported, emit: &mut Emit<'_>) {
+        let Unreported { matched, is_first, decision, verdict } = unreported;
         let Self { flows, note, generation, tables, .. } = self;
-        let [payload_max, frame_max] = tables.config.told.told_len();
+        let [payload_max, frame_max] = tables.config.reported.reported_len();
         let frame = at.seen.map_or(&[][..], |seen| seen.frame);
         let captured = flows.captured();
         let flow = at.place().map(|place| (flows.id(place), flows.facts(place)));

@@ -106,21 +106,21 @@ FUNCTION int find_by_grams(const Set *all, const GLOBAL u8 *text, u32 len, Hits 
 }
 
 #if HAS_REST
-/* States of which nothing more is to be told: the last one, that of a run of bytes, say; and of the first 64 that have outputs, those
+/* States of which nothing more is to be reported: the last one, that of a run of bytes, say; and of the first 64 that have outputs, those
  * of the shortest literals, a bit for each. */
 typedef struct {
     u32 last;
     u64 first;
-} Told;
+} Reported;
 
-FUNCTION int is_told(const Told *told, u32 state)
+FUNCTION int is_reported(const Reported *reported, u32 state)
 {
     u32 output = state - ACCEPTING;
-    return state == told->last || (output < 64 && told->first >> output & 1);
+    return state == reported->last || (output < 64 && reported->first >> output & 1);
 }
 
 /* Adds what ends in an accepting state, before `behind`; 0 where that takes too many steps. */
-FUNCTION int tell_state(const Set *all, u32 state, const GLOBAL u8 *behind, Hits *hits, u32 *left, Told *told)
+FUNCTION int tell_state(const Set *all, u32 state, const GLOBAL u8 *behind, Hits *hits, u32 *left, Reported *reported)
 {
     int is_all = 1;
     u32 output = state - ACCEPTING;
@@ -131,20 +131,20 @@ FUNCTION int tell_state(const Set *all, u32 state, const GLOBAL u8 *behind, Hits
         output = own[2];
     }
     if (!is_all) return 1;
-    told->last = state;
-    if (state - ACCEPTING < 64) told->first |= (u64)1 << (state - ACCEPTING);
+    reported->last = state;
+    if (state - ACCEPTING < 64) reported->first |= (u64)1 << (state - ACCEPTING);
     return 1;
 }
 
 FUNCTION int find_rest(const Set *all, const GLOBAL u8 *text, u32 len, Hits *hits, u32 *left)
 {
     u32 state = 0;
-    Told told;
-    told.last = 0; told.first = 0;
+    Reported reported;
+    reported.last = 0; reported.first = 0;
     for (u32 at = 0; at < len && hits->len <= KEPT_MAX; at++) {
         state = next_state(&all->rest, state, text[at]);
-        if (state < ACCEPTING || is_told(&told, state)) continue;
-        if (!tell_state(all, state, text + at + 1, hits, left, &told)) return 0;
+        if (state < ACCEPTING || is_reported(&reported, state)) continue;
+        if (!tell_state(all, state, text + at + 1, hits, left, &reported)) return 0;
     }
     return 1;
 }

@@ -133,7 +133,7 @@ impl<'a> Alert<'a> {
         Self::LEN + len + frame_len
     }
 
-    fn encode_head(&self, mut rest: &mut [u8], told: u32) {
+    fn encode_head(&self, mut rest: &mut [u8], reported: u32) {
         let rest = &mut rest;
         put(rest, self.rule.to_be_bytes());
         put(rest, self.generation.to_be_bytes());
@@ -173,7 +173,7 @@ impl<'a> Alert<'a> {
         put(rest, [self.source as u8]);
         put(rest, self.link.0.to_be_bytes());
         put(rest, self.ether.unwrap_or_default());
-        put(rest, told.to_be_bytes());
+        put(rest, reported.to_be_bytes());
     }
 
     /// Reads what [`Alert::encode`] wrote; `None` for anything else.

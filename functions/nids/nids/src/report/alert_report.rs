@@ -54,7 +54,7 @@ pub struct AlertReport {
     options: EveOptions,
     top: usize,
     /// Alerts of the packet at hand.
-    told: usize,
+    reported: usize,
     /// Those beyond [`ALERTS_MAX`].
     over: u64,
     /// Alerts of packets that were not let through.
@@ -96,7 +96,7 @@ impl AlertReport {
             hits_file: open(&config.hits, Format::whole())?,
             options: config.options,
             top: config.top,
-            told: 0,
+            reported: 0,
             over: 0,
             blocked: 0,
             unknown: 0,
@@ -106,7 +106,7 @@ impl AlertReport {
     }
 
     /// Counts the match and returns whether it is reported; `None` for an unknown rule.
-    fn is_told(&mut self, alert: &Alert<'_>) -> Option<bool> {
+    fn is_reported(&mut self, alert: &Alert<'_>) -> Option<bool> {
         let current = self.current.as_mut().filter(|current| current.number == alert.generation)?;
         let place = current.places.get_mut(alert.rule as usize)?;
         let rule = current.rules.get(alert.rule as usize)?;
@@ -118,13 +118,13 @@ impl AlertReport {
             let what = Match { rule: RuleId { gid, sid, rev }, ends, flow, now };
             self.thresholds.decide(&rule.policy, rule.action, &what).0
         });
-        let is_told = decision == Decision::Told && self.told < ALERTS_MAX;
-        self.over += u64::from(decision == Decision::Told && !is_told);
-        self.told += usize::from(is_told);
+        let is_reported = decision == Decision::Reported && self.reported < ALERTS_MAX;
+        self.over += u64::from(decision == Decision::Reported && !is_reported);
+        self.reported += usize::from(is_reported);
         let hit = self.hits.at(place as usize)?;
         hit.matches += 1;
-        hit.alerts += u64::from(is_told);
-        Some(is_told)
+        hit.alerts += u64::from(is_reported);
+        Some(is_reported)
     }
 
     /// Turns to the rule set that `number` names, where it is another. All memory that its matches
@@ -170,9 +170,9 @@ impl Report for AlertReport {
         };
         self.turn_to(alert.generation);
         if alert.is_first {
-            self.told = 0;
+            self.reported = 0;
         }
-        match self.is_told(&alert) {
+        match self.is_reported(&alert) {
             None => self.unknown += 1,
             Some(false) => {}
             Some(true) => {

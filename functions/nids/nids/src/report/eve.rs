@@ -32,7 +32,7 @@ pub struct EveOptions {
 
 impl EveOptions {
     /// The most bytes of an alert's payload and of its frame in reports.
-    pub fn told_len(&self) -> [usize; 2] {
+    pub fn reported_len(&self) -> [usize; 2] {
         [self.payload.max(self.payload_printable), self.packet]
     }
 }
@@ -362,18 +362,18 @@ fn flow_at(out: &mut Vec<u8>, alert: &Alert<'_>, flow: &FlowAt) {
 }
 
 fn payload(out: &mut Vec<u8>, alert: &Alert<'_>, options: EveOptions) {
-    if alert.payload.is_empty() || options.told_len()[0] == 0 {
+    if alert.payload.is_empty() || options.reported_len()[0] == 0 {
         return;
     }
-    let told = |most: usize| &alert.payload[..most.min(alert.payload.len())];
+    let reported = |most: usize| &alert.payload[..most.min(alert.payload.len())];
     if options.payload > 0 {
         out.extend_from_slice(b",\"payload\":\"");
-        base64(out, told(options.payload));
+        base64(out, reported(options.payload));
         out.push(b'"');
     }
     let _ = write!(out, ",\"payload_length\":{}", alert.payload_len);
     if options.payload_printable > 0 {
         out.extend_from_slice(b",\"payload_printable\":");
-        json_printable(out, told(options.payload_printable));
+        json_printable(out, reported(options.payload_printable));
     }
 }

@@ -57,14 +57,14 @@ impl Rejecter {
             Rejected::Both => (true, true),
         };
         let subject = Subject { frame: packet.frame(), headers: &headers, link: packet.link() };
-        let mut told = false;
+        let mut reported = false;
         if to_source && let Some(len) = subject.reset_to_source(&mut self.frame) {
-            told = emit.send_back(packet, &self.frame[..len]);
-            self.resets += u64::from(told);
+            reported = emit.send_back(packet, &self.frame[..len]);
+            self.resets += u64::from(reported);
         } else if to_source && let Some(len) = subject.unreachable(&mut self.frame) {
             if self.bucket.take(packet.timestamp()) {
-                told = emit.send_back(packet, &self.frame[..len]);
-                self.unreachables += u64::from(told);
+                reported = emit.send_back(packet, &self.frame[..len]);
+                self.unreachables += u64::from(reported);
             } else {
                 self.limited += 1;
                 return;
@@ -73,9 +73,9 @@ impl Rejecter {
         if to_destination && let Some(len) = subject.reset_to_destination(&mut self.frame) {
             let is_made = emit.forward(packet, &self.frame[..len]);
             self.resets += u64::from(is_made);
-            told |= is_made;
+            reported |= is_made;
         }
-        self.withheld += u64::from(!told);
+        self.withheld += u64::from(!reported);
     }
 
     /// Visits its counters.

@@ -35,7 +35,7 @@ const SECOND: u64 = 1_000_000_000;
 #[repr(u8)]
 pub enum Decision {
     /// It is reported and acted on.
-    Told = 1,
+    Reported = 1,
     /// It is acted on only.
     Silent = 2,
     /// It is neither reported nor acted on.
@@ -45,7 +45,7 @@ pub enum Decision {
 impl Decision {
     /// By its number.
     pub(super) fn of(number: u8) -> Option<Self> {
-        [Self::Told, Self::Silent, Self::Nothing].into_iter().find(|one| *one as u8 == number)
+        [Self::Reported, Self::Silent, Self::Nothing].into_iter().find(|one| *one as u8 == number)
     }
 }
 
@@ -134,11 +134,11 @@ impl Thresholds {
         let (decision, action) = match (what.ends, &policy.filter) {
             (Some(ends), _) if policy.suppresses(ends) => (Decision::Silent, action),
             (Some(ends), Some(filter)) => self.count(filter, action, what, ends),
-            _ => (Decision::Told, action),
+            _ => (Decision::Reported, action),
         };
         let is_silent = policy.is_silent || action == Action::Pass;
         match decision {
-            Decision::Told if is_silent => (Decision::Silent, action),
+            Decision::Reported if is_silent => (Decision::Silent, action),
             decision => (decision, action),
         }
     }
@@ -214,7 +214,7 @@ impl Count {
     fn begin(filter: &Filter, now: Instant) -> (Self, Decision) {
         let at_once = filter.rate().count <= 1;
         let mut count = Self { start: now, count: 1, next: filter.rate().count, acting: None };
-        let told = match filter {
+        let reported = match filter {
             Filter::Detection(_) => false,
             Filter::Rate { .. } => true,
             Filter::Threshold(threshold) => match threshold.how {
@@ -228,7 +228,7 @@ impl Count {
                 }
             },
         };
-        (count, if told { Decision::Told } else { Decision::Nothing })
+        (count, if reported { Decision::Reported } else { Decision::Nothing })
     }
 
     /// Another match, within the window or after it.
@@ -241,7 +241,7 @@ impl Count {
     ) -> (Decision, Action) {
         if let Filter::Rate { rate, action: new, timeout_s } = filter {
             let is_new = self.is_acting(rate.count, u64::from(*timeout_s), now, is_within);
-            return (Decision::Told, if is_new { *new } else { action });
+            return (Decision::Reported, if is_new { *new } else { action });
         }
         if let Filter::Threshold(Threshold { how: ThresholdHow::Backoff { multiplier }, .. }) =
             filter
@@ -256,7 +256,7 @@ impl Count {
         self.count = self.count.saturating_add(1);
         let limit = filter.rate().count;
         let decision = match filter {
-            Filter::Detection(_) if self.count > limit => Decision::Told,
+            Filter::Detection(_) if self.count > limit => Decision::Reported,
             Filter::Threshold(threshold) => self.in_window(threshold.how, limit),
             _ => Decision::Nothing,
         };
@@ -265,13 +265,13 @@ impl Count {
 
     fn in_window(&mut self, how: ThresholdHow, limit: u32) -> Decision {
         match how {
-            ThresholdHow::Limit if self.count <= limit => Decision::Told,
+            ThresholdHow::Limit if self.count <= limit => Decision::Reported,
             ThresholdHow::Limit => Decision::Silent,
             ThresholdHow::Threshold if self.count >= limit => {
                 self.count = 0;
-                Decision::Told
+                Decision::Reported
             }
-            ThresholdHow::Both if self.count == limit.max(1) => Decision::Told,
+            ThresholdHow::Both if self.count == limit.max(1) => Decision::Reported,
             ThresholdHow::Both if self.count > limit => Decision::Silent,
             _ => Decision::Nothing,
         }
@@ -286,7 +286,7 @@ impl Count {
             return Decision::Silent;
         }
         self.next = self.next.saturating_mul(multiplier);
-        Decision::Told
+        Decision::Reported
     }
 
     /// Whether a rate filter does its action. The match that ends it counts for nothing; whole

@@ -82,7 +82,7 @@ fn thresholds() {
     let places = |option: &str| {
         let rule = format!("alert udp any any -> any any (content:\"abc\"; {option} sid:1;)\n");
         let ran = run(&rule, "", &frames);
-        ran.alerts.iter().map(|told| told.0).collect::<Vec<_>>()
+        ran.alerts.iter().map(|reported| reported.0).collect::<Vec<_>>()
     };
     let cases: &[(&str, &[usize])] = &[
         ("threshold:type limit, track by_src, count 2, seconds 60;", &[0, 1]),

@@ -7,18 +7,18 @@ use crate::DEFINITION;
 use warpline_verify::{Harness, Input, try_build};
 
 /// The places of the frames that raise alerts with a file with this rule, named by `key`.
-fn told(key: &str, options: &str, frames: &[Frame]) -> Vec<usize> {
+fn reported(key: &str, options: &str, frames: &[Frame]) -> Vec<usize> {
     let folder = Temporary::new();
     let rule = format!("alert udp any any -> any any (msg:\"one\"; {options} sid:1; rev:1;)\n");
     std::fs::write(folder.0.join("test.rules"), rule).unwrap();
     let table = format!("{key} = \"test.rules\"\nmatcher = \"dense\"\nflows = 64\n");
     let (function, scratch_words) = try_build(&DEFINITION, &table, &folder.0).unwrap();
     let mut harness = Harness::new(function, scratch_words);
-    let mut is_told = |frame: &Frame| {
+    let mut is_reported = |frame: &Frame| {
         harness.process(&[Input::at(1_000_000_000, &frame.bytes())]);
         !harness.take_notes().is_empty()
     };
-    (0..frames.len()).filter(|&place| is_told(&frames[place])).collect()
+    (0..frames.len()).filter(|&place| is_reported(&frames[place])).collect()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn each_file_is_read_in_its_own() {
         ("content:\"ab\"; isdataat:3;", &[2, 3], &[2, 3]),
     ];
     for (options, suricata, snort) in cases {
-        assert_eq!(told("rules", options, &frames), *suricata, "{options}");
-        assert_eq!(told("snort_rules", options, &frames), *snort, "{options} of Snort");
+        assert_eq!(reported("rules", options, &frames), *suricata, "{options}");
+        assert_eq!(reported("snort_rules", options, &frames), *snort, "{options} of Snort");
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::frames::{ACK, FIN, Frame, RST, Talk};
-use super::run::{Ran, Told, run};
+use super::run::{Ran, Reported, run};
 
 /// Packets with a time to live of 1 are dropped.
 const DROP: &str = "drop ip any any -> any any (ttl:1; sid:9;)\n";
@@ -26,7 +26,7 @@ fn ran(table: &str, pieces: &[Piece<'_>]) -> Ran {
 
 #[test]
 fn the_stream_is_without_them() {
-    let cases: &[(&[Piece<'_>], &[Told], &[usize])] = &[
+    let cases: &[(&[Piece<'_>], &[Reported], &[usize])] = &[
         // Data in their place is inspected.
         (&[(0, b"att", false), (3, b"xxx", true), (3, b"ack", false)], &[(4, 9), (5, 1)], &[4]),
         // Their data matches with no later data.
@@ -127,11 +127,11 @@ fn what_rules_set_on_them_stays_set() {
                 "udp" => (vec![Frame::udp(b"set and bad"), Frame::udp(b"ask")], 0),
                 _ => (talk.frames, first),
             };
-            let told = |sids: &[u32]| {
+            let reported = |sids: &[u32]| {
                 let dropped = sids.iter().map(|sid| (first, *sid));
-                dropped.chain([(first + 1, 3)]).collect::<Vec<Told>>()
+                dropped.chain([(first + 1, 3)]).collect::<Vec<Reported>>()
             };
-            for (rules, alerts) in [(by_another, told(&[1, 2])), (by_itself, told(&[1]))] {
+            for (rules, alerts) in [(by_another, reported(&[1, 2])), (by_itself, reported(&[1]))] {
                 let expected = Ran { alerts, dropped: vec![first], made: 0 };
                 assert_eq!(run(&(rules + &asking), "", &frames), expected, "{sets} {protocol}");
             }
@@ -182,10 +182,10 @@ proptest! {
         let all: Vec<Frame> = (0..).zip(talk.frames).map(|(at, frame)| frame.at(at)).collect();
         let (kept, places): (Vec<Frame>, Vec<usize>) =
             all.iter().zip(0..).filter(|(frame, _)| frame.ttl != 1).map(|(frame, at)| (frame.clone(), at)).unzip();
-        let mut told = run(&rules, "", &all).alerts;
-        told.retain(|(at, _)| all[*at].ttl != 1);
-        let expected: Vec<Told> =
+        let mut reported = run(&rules, "", &all).alerts;
+        reported.retain(|(at, _)| all[*at].ttl != 1);
+        let expected: Vec<Reported> =
             run(&rules, "", &kept).alerts.into_iter().map(|(at, sid)| (places[at], sid)).collect();
-        prop_assert_eq!(told, expected, "{}", rules);
+        prop_assert_eq!(reported, expected, "{}", rules);
     }
 }

@@ -26,13 +26,18 @@ fn talk() -> Talk {
 
 /// Alerts for frames, each at its time in milliseconds or its place, and then for a tick at `tick`
 /// seconds.
-struct Told {
+struct Reported {
     /// By frame, the rules' places.
     frames: Vec<Vec<u32>>,
     tick: Vec<(u32, u64)>,
 }
 
-fn told(function: Box<dyn Function>, scratch_words: usize, frames: &[Frame], tick: u64) -> Told {
+fn reported(
+    function: Box<dyn Function>,
+    scratch_words: usize,
+    frames: &[Frame],
+    tick: u64,
+) -> Reported {
     let mut harness = Harness::new(function, scratch_words);
     let mut rules = Vec::new();
     for (at, frame) in (0..).zip(frames) {
@@ -48,7 +53,7 @@ fn told(function: Box<dyn Function>, scratch_words: usize, frames: &[Frame], tic
         assert!(alert.is_stream && alert.flow.is_some() && !alert.is_blocked);
         (alert.rule, alert.now.as_nanos() / 1_000_000_000)
     };
-    Told { frames: rules, tick: harness.take_notes().iter().map(alert).collect() }
+    Reported { frames: rules, tick: harness.take_notes().iter().map(alert).collect() }
 }
 
 fn built(rules: &str) -> (Box<dyn Function>, usize) {
@@ -70,9 +75,9 @@ fn when_its_time_is_over() {
             fins(&mut talk);
         }
         let (function, words) = built(RULES);
-        assert_eq!(told(function, words, &talk.frames, early).tick, []);
+        assert_eq!(reported(function, words, &talk.frames, early).tick, []);
         let (function, words) = built(RULES);
-        assert_eq!(told(function, words, &talk.frames, late).tick, [(0, late)], "{closes}");
+        assert_eq!(reported(function, words, &talk.frames, late).tick, [(0, late)], "{closes}");
     }
 }
 
@@ -88,8 +93,8 @@ fn when_the_gap_was_closed_there_is_nothing_more() {
     reset.send(1, RST | ACK, b"");
     for talk in [closed, acknowledged, reset] {
         let (function, words) = built(RULES);
-        let told = told(function, words, &talk.frames, 10_000);
-        assert_eq!((told.frames.concat(), told.tick), (vec![0], vec![]));
+        let reported = reported(function, words, &talk.frames, 10_000);
+        assert_eq!((reported.frames.concat(), reported.tick), (vec![0], vec![]));
     }
 }
 
@@ -100,20 +105,20 @@ fn when_another_takes_its_place() {
     let open = Frame { seq: 77_000, flags: SYN, ..again.frames[0].clone() };
     again.frames.push(open.clone().at(700_000));
     let (function, words) = built(RULES);
-    assert_eq!(told(function, words, &again.frames, 701).frames[5..], [vec![0]]);
+    assert_eq!(reported(function, words, &again.frames, 701).frames[5..], [vec![0]]);
     // Room for others.
     let mut many = talk();
     many.frames.extend((1..200).map(|port| open.clone().ports([port, 80])));
     let (function, words) = built(RULES);
-    let told = told(function, words, &many.frames, 1);
-    assert_eq!(told.frames[5..].concat(), [0]);
+    let reported = reported(function, words, &many.frames, 1);
+    assert_eq!(reported.frames[5..].concat(), [0]);
 }
 
 #[test]
 fn when_the_input_ends() {
     let (function, words) = built(RULES);
-    let told = told(Box::new(Finishing(function)), words, &talk().frames, 1);
-    assert_eq!((told.frames.concat(), told.tick), (vec![], vec![(0, 0)]));
+    let reported = reported(Box::new(Finishing(function)), words, &talk().frames, 1);
+    assert_eq!((reported.frames.concat(), reported.tick), (vec![], vec![(0, 0)]));
 }
 
 #[test]
@@ -121,7 +126,7 @@ fn not_where_the_flow_was_decided() {
     let rule = "tcp any any -> any 80 (content:\"VERY\"; sid:9;)\n";
     for action in ["pass", "drop"] {
         let (function, words) = built(&format!("{action} {rule}{RULES}"));
-        assert_eq!(told(function, words, &talk().frames, 700).tick, []);
+        assert_eq!(reported(function, words, &talk().frames, 700).tick, []);
     }
 }
 

@@ -261,8 +261,8 @@ fn what_is_split_at_a_gap_that_was_given_up_is_missed() {
         (&[(3, b"ack")], &[(0, b"att")], false),
         (&[(0, b"att")], &[(3, b"ack")], false),
     ];
-    for (first, late, is_told) in cases {
-        for (count, expected) in [(10, true), (520, *is_told)] {
+    for (first, late, is_reported) in cases {
+        for (count, expected) in [(10, true), (520, *is_reported)] {
             let ahead: Vec<(i32, &[u8])> = (6..6 + count).map(|at| (at, &b"x"[..])).collect();
             let pieces = [first, &ahead[..], late].concat();
             assert_eq!(is_found("", &talk(&pieces)), expected, "{first:?} {late:?} {count}");

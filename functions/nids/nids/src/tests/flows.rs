@@ -2,9 +2,9 @@
 //! Keyword").
 
 use super::frames::{ACK, Frame, RST, SYN, Talk};
-use super::run::{Told, run};
+use super::run::{Reported, run};
 
-fn alerts(rules: &str, frames: &[Frame]) -> Vec<Told> {
+fn alerts(rules: &str, frames: &[Frame]) -> Vec<Reported> {
     run(rules, "", frames).alerts
 }
 
@@ -35,7 +35,7 @@ fn directions_and_states() {
     ];
     for (option, expected) in cases {
         let rule = format!("alert tcp any any -> any any ({option} content:\"abc\"; sid:1;)\n");
-        let places: Vec<usize> = alerts(&rule, &frames).iter().map(|told| told.0).collect();
+        let places: Vec<usize> = alerts(&rule, &frames).iter().map(|reported| reported.0).collect();
         assert_eq!(places, *expected, "{option}");
     }
 }
@@ -59,7 +59,8 @@ fn rules_without_a_literal_are_asked_of_each_packet_that_may_match() {
         let rules = format!(
             "alert tcp {rule} sid:1;)\nalert ip any any -> any any (ip_proto:!6; sid:2;)\n"
         );
-        let places: Vec<usize> = alerts(&rules, &frames).iter().map(|told| told.0).collect();
+        let places: Vec<usize> =
+            alerts(&rules, &frames).iter().map(|reported| reported.0).collect();
         assert_eq!(places, *expected, "{rule}");
     }
 }
@@ -76,10 +77,10 @@ fn payloads_that_the_stream_refuses() {
     talk.client(b"att");
     talk.frames.push(talk.segment(0, 0, 0, b"???"));
     talk.client(b"ack");
-    let told = alerts(rules, &talk.frames);
-    let expected: Vec<Told> =
+    let reported = alerts(rules, &talk.frames);
+    let expected: Vec<Reported> =
         [6, 7, 8, 9, 10, 13].iter().flat_map(|&at| [(at, 1), (at, 2)]).collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 /// Rules on protocols and addresses alone are asked once in each direction of a flow.
@@ -95,8 +96,8 @@ fn rules_on_protocols_alone() {
         ("alert ip any any -> any any (ip_proto:6; flow:to_client;", &[1, 4]),
     ];
     for (rule, expected) in cases {
-        let told = alerts(&format!("{rule} sid:1;)\n"), &talk().frames);
-        let places: Vec<usize> = told.iter().map(|told| told.0).collect();
+        let reported = alerts(&format!("{rule} sid:1;)\n"), &talk().frames);
+        let places: Vec<usize> = reported.iter().map(|reported| reported.0).collect();
         assert_eq!(places, *expected, "{rule}");
     }
 }
@@ -127,8 +128,8 @@ fn a_literal_that_comes_again_does_not_match_old_data() {
         {
             let rule =
                 format!("alert tcp any any -> any any (content:\"login\"{options} sid:1;)\n");
-            let told = alerts(&rule, &words(said));
-            let places: Vec<usize> = told.iter().map(|told| told.0 - 3).collect();
+            let reported = alerts(&rule, &words(said));
+            let places: Vec<usize> = reported.iter().map(|reported| reported.0 - 3).collect();
             assert_eq!(places, *expected, "{said:?} {options}");
         }
     }
@@ -177,8 +178,8 @@ fn flowints_count() {
                  alert udp any any -> any any (content:\"a\"; flowint:n,>,3; sid:3;)\n";
     let frames = vec![Frame::udp(b"a"); 4];
     let found = alerts(rules, &frames);
-    assert_eq!(found.iter().filter(|told| told.1 == 1).collect::<Vec<_>>(), [&(0, 1)]);
-    assert_eq!(found.iter().filter(|told| told.1 == 3).count(), 2);
+    assert_eq!(found.iter().filter(|reported| reported.1 == 1).collect::<Vec<_>>(), [&(0, 1)]);
+    assert_eq!(found.iter().filter(|reported| reported.1 == 3).count(), 2);
 }
 
 #[test]
@@ -200,7 +201,8 @@ fn xbits_of_hosts_and_pairs() {
             "alert udp any any -> any any (content:\"set\"; xbits:set,x,track {track},expire 10; noalert; sid:1;)\n\
              alert udp any any -> any any (content:\"ask\"; xbits:isset,x,track {track}; sid:2;)\n"
         );
-        let places: Vec<usize> = alerts(&rules, &frames).iter().map(|told| told.0).collect();
+        let places: Vec<usize> =
+            alerts(&rules, &frames).iter().map(|reported| reported.0).collect();
         assert_eq!(places, expected, "{track}");
     }
 }
@@ -219,7 +221,7 @@ fn sizes_of_streams() {
         ("either,>,16", vec![5]),
     ] {
         let found = alerts(&rule(option), &talk().frames);
-        let places: Vec<usize> = found.iter().map(|told| told.0).collect();
+        let places: Vec<usize> = found.iter().map(|reported| reported.0).collect();
         assert_eq!(places, expected, "{option}");
     }
 }
@@ -261,7 +263,7 @@ fn flows_picked_up_in_the_middle() {
 /// A rule on packets and streams waited for more, then matched a packet: the stream has the same
 /// bytes.
 #[test]
-fn what_matched_a_packet_is_not_told_of_the_stream_again() {
+fn a_match_in_a_packet_is_not_reported_for_its_stream() {
     let rule =
         "alert tcp any any -> any any (content:\"head\"; depth:4; pcre:\"/tail/\"; sid:1;)\n";
     let mut talk = Talk::new(&Frame::udp(b""));
@@ -292,7 +294,7 @@ fn many_rules_wait_for_more() {
         frames.extend((round * 700_000..).zip(talk.frames).map(|(at, frame)| frame.at(at)));
     }
     let last = frames.len() - 1;
-    let expected: Vec<Told> = (1..=14).map(|sid| (last, sid)).collect();
+    let expected: Vec<Reported> = (1..=14).map(|sid| (last, sid)).collect();
     assert_eq!(alerts(&rules, &frames), expected);
 }
 

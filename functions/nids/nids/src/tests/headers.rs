@@ -15,7 +15,7 @@ fn check(cases: &[Case]) {
     for (rule, frames, expected) in cases {
         let text = rule.replace(')', " sid:7;)");
         let alerts = run(&format!("alert {text}\n"), "", frames).alerts;
-        let places: Vec<usize> = alerts.iter().map(|told| told.0).collect();
+        let places: Vec<usize> = alerts.iter().map(|reported| reported.0).collect();
         if places != *expected {
             wrong.push(format!("{rule}: {places:?}, not {expected:?}"));
         }

@@ -11,13 +11,16 @@ fn mistakes(table: &str) -> Vec<String> {
     let folder = Temporary::new();
     std::fs::write(folder.0.join("test.rules"), RULES).unwrap();
     let Err(mistakes) = try_build(&DEFINITION, table, &folder.0) else { return Vec::new() };
-    mistakes.iter().map(|told| format!("{}:{} {}", told.line, told.column, told.message)).collect()
+    mistakes
+        .iter()
+        .map(|reported| format!("{}:{} {}", reported.line, reported.column, reported.message))
+        .collect()
 }
 
 #[test]
 fn an_unknown_key_is_reported_once() {
-    let told = mistakes("rules = \"test.rules\"\nrulse = 1\nflow = 2\n");
-    assert_eq!(told, ["3:1 [nids] has no key `flow`", "2:1 [nids] has no key `rulse`"]);
+    let reported = mistakes("rules = \"test.rules\"\nrulse = 1\nflow = 2\n");
+    assert_eq!(reported, ["3:1 [nids] has no key `flow`", "2:1 [nids] has no key `rulse`"]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn judged(frames: impl IntoIterator<Item = Frame>) -> (bool, usize) {
     }
     assert!(!decision.is_usual(), "before it is decided");
     judge.decide();
-    assert_eq!(judge.told().is_some(), decision.is_usual());
+    assert_eq!(judge.reported().is_some(), decision.is_usual());
     (decision.is_usual(), taken)
 }
 

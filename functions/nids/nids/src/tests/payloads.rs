@@ -239,7 +239,7 @@ fn contents_at_the_end() {
         ("content:\"ab\"; tag:host,600,seconds,src;", b"ab", true),
     ] {
         let rule = format!("alert udp any any -> any any ({option} sid:1;)\n");
-        let told = run(&rule, "", &[Frame::udp(payload)]).alerts;
-        assert_eq!(!told.is_empty(), expected, "{option} {}", payload.escape_ascii());
+        let reported = run(&rule, "", &[Frame::udp(payload)]).alerts;
+        assert_eq!(!reported.is_empty(), expected, "{option} {}", payload.escape_ascii());
     }
 }

@@ -19,7 +19,7 @@ fn reloaded(rules: [&str; 2], frames: [&[Frame]; 2]) -> Vec<(usize, u32)> {
     };
     let (function, scratch_words) = build(rules[0]);
     let mut harness = Harness::new(function, scratch_words);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let all = frames[0].iter().chain(frames[1]).enumerate();
     for (at, frame) in all {
         if at == frames[0].len() {
@@ -27,9 +27,9 @@ fn reloaded(rules: [&str; 2], frames: [&[Frame]; 2]) -> Vec<(usize, u32)> {
         }
         harness.process(&[Input::at(at as u64 * 1_000_000, &frame.bytes())]);
         let notes = harness.take_notes();
-        told.extend(notes.iter().map(|note| (at, Alert::decode(note).unwrap().rule)));
+        reported.extend(notes.iter().map(|note| (at, Alert::decode(note).unwrap().rule)));
     }
-    told
+    reported
 }
 
 #[test]
@@ -44,8 +44,8 @@ fn both_directions_are_looked_into_again() {
     talk.client(b"xy");
     talk.server(b"xy");
     let (before, after) = talk.frames.split_at(before);
-    let told = reloaded([rule, &[OTHER, rule].concat()], [before, after]);
-    assert_eq!(told, [(6, 1), (7, 1)]);
+    let reported = reloaded([rule, &[OTHER, rule].concat()], [before, after]);
+    assert_eq!(reported, [(6, 1), (7, 1)]);
 }
 
 #[test]

@@ -12,12 +12,12 @@ use warpline_nf::Outputs;
 use warpline_verify::{Harness, Input, try_build};
 
 /// An alert: the place of its frame, and the rule's `sid`.
-pub(super) type Told = (usize, u32);
+pub(super) type Reported = (usize, u32);
 
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ran {
-    pub(super) alerts: Vec<Told>,
+    pub(super) alerts: Vec<Reported>,
     /// Frames that were dropped, by their places.
     pub(super) dropped: Vec<usize>,
     /// Frames that were made.
@@ -27,7 +27,7 @@ pub(super) struct Ran {
 impl Ran {
     /// Rules that raised an alert.
     pub(super) fn sids(&self) -> BTreeSet<u32> {
-        self.alerts.iter().map(|told| told.1).collect()
+        self.alerts.iter().map(|reported| reported.1).collect()
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn run(rules: &str, table: &str, frames: &[Frame]) -> Ran {
 pub(super) fn run_for_apps(rules: &str, frames: &[Frame]) -> Vec<(usize, String)> {
     let inputs: Vec<Vec<u8>> = frames.iter().map(Frame::bytes).collect();
     let (ran, apps) = run_all(rules, "", &inputs, &vec![None; inputs.len()]);
-    ran.alerts.iter().map(|told| told.0).zip(apps).collect()
+    ran.alerts.iter().map(|reported| reported.0).zip(apps).collect()
 }
 
 /// The same of bytes, at times in milliseconds where those are given.
@@ -121,7 +121,7 @@ fn run_once(
     let lines = std::fs::read_to_string(folder.join("eve.json")).unwrap();
     let times: Vec<u64> =
         inputs.iter().map(|input| input.timestamp.as_nanos() / 1_000_000).collect();
-    let alerts = lines.lines().map(|line| told(line, &times)).collect();
+    let alerts = lines.lines().map(|line| reported(line, &times)).collect();
     let apps = lines.lines().map(app).collect();
     Some((Ran { alerts, dropped, made }, apps))
 }
@@ -131,7 +131,7 @@ fn input((at, (bytes, millis)): (usize, (&Vec<u8>, &Option<u64>))) -> Input {
 }
 
 /// Identifies the frame of an alert by its time; `times` are those of all frames, in milliseconds.
-fn told(line: &str, times: &[u64]) -> Told {
+fn reported(line: &str, times: &[u64]) -> Reported {
     let after = |name: &str| line.split_once(&format!("\"{name}\":")).unwrap().1;
     let sid = after("signature_id").split(|c: char| !c.is_ascii_digit()).next().unwrap();
     let (_, time) = after("timestamp").split_once('T').unwrap();

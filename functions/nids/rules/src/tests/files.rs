@@ -16,8 +16,8 @@ fn a_file_is_summed_up() {
         alert ip any any -> any any (sid:1; rev:1;)\n\
         alert ip any any -> any any (msg:\"b\"; sid:1; rev:2;)\n";
     let set = read_text(text, Dialect::Suricata);
-    let told = "1 of 7 rules active; 2 need http.*; 1 need tls.*; 1 broken; 1 for another engine; 2 replaced";
-    assert_eq!(set.to_string(), told);
+    let reported = "1 of 7 rules active; 2 need http.*; 1 need tls.*; 1 broken; 1 for another engine; 2 replaced";
+    assert_eq!(set.to_string(), reported);
     assert_eq!((&*set.rules[0].about.msg, set.rules[0].place.line), ("b", 11));
     let broken = set.broken.iter().next().unwrap();
     assert_eq!((broken.line, broken.column), (9, 7));
@@ -38,7 +38,7 @@ fn a_file_is_summed_up() {
 }
 
 #[test]
-fn names_that_hash_alike_are_told() {
+fn names_with_equal_hashes_are_reported() {
     // Found by trying: the hash has 32 bits.
     let mut seen = std::collections::HashMap::new();
     let mut names =
@@ -86,8 +86,8 @@ fn thresholds_are_read() {
     let (end, addresses) = file.suppressions[1].only.as_ref().unwrap();
     assert_eq!((*end, addresses.v4.len()), (SuppressEnd::Either, 3));
     assert!(ids(0, 0).contain(1, 5) && ids(1, 0).contain(1, 5) && !ids(1, 5).contain(3, 5));
-    let told: Vec<_> = mistakes.iter().map(|m| (m.line, m.column)).collect();
-    assert_eq!(told, [(8, 10), (9, 47), (10, 36), (11, 1)]);
+    let reported: Vec<_> = mistakes.iter().map(|m| (m.line, m.column)).collect();
+    assert_eq!(reported, [(8, 10), (9, 47), (10, 36), (11, 1)]);
 }
 
 /// A file of `size` bytes, rules and others.
@@ -124,8 +124,8 @@ proptest! {
         let dialect = if is_snort { Dialect::Snort } else { Dialect::Suricata };
         let set = read_text(&text, dialect);
         let lines = text.iter().filter(|b| **b == b'\n').count() + 1;
-        for told in set.broken.iter().chain(set.notices.iter()) {
-            prop_assert!((1..=lines).contains(&told.line) && !told.to_string().is_empty());
+        for reported in set.broken.iter().chain(set.notices.iter()) {
+            prop_assert!((1..=lines).contains(&reported.line) && !reported.to_string().is_empty());
         }
         prop_assert!(set.count() <= lines);
     }

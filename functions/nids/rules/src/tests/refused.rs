@@ -8,10 +8,10 @@ const HEADER: &str = "alert tcp any any -> any any (";
 /// The column, in the options, and the message.
 fn refused(options: &str, dialect: Dialect) -> (usize, String) {
     let set = read_text(format!("{HEADER}{options} sid:1;)").as_bytes(), dialect);
-    let told = set.broken.iter().next();
-    let told = told.unwrap_or_else(|| panic!("{options} is read: {set}"));
-    assert_eq!((&*told.file, told.line, set.count()), ("a.rules", 1, 1));
-    (told.column.saturating_sub(HEADER.len()), told.message.clone())
+    let reported = set.broken.iter().next();
+    let reported = reported.unwrap_or_else(|| panic!("{options} is read: {set}"));
+    assert_eq!((&*reported.file, reported.line, set.count()), ("a.rules", 1, 1));
+    (reported.column.saturating_sub(HEADER.len()), reported.message.clone())
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn options_are_refused_where_they_are_wrong() {
         (r#"http.uri; content:"x"; Foobar; depht:5;"#, 24, "`Foobar` is not a keyword"),
         ("requires:version 8;", 18, "no comparison of versions"),
     ] {
-        let (at, told) = refused(options, Dialect::Suricata);
-        assert!(told.starts_with(message), "{options}: {told}");
-        assert_eq!(at, column, "{options}: {told}");
+        let (at, reported) = refused(options, Dialect::Suricata);
+        assert!(reported.starts_with(message), "{options}: {reported}");
+        assert_eq!(at, column, "{options}: {reported}");
     }
 }
 
@@ -140,8 +140,9 @@ fn misspelt_keywords_are_mistakes_with_suggestions() {
           alert tcp any any -> any any (dns.query; content:\"x\"; sid:6;)\n",
         Dialect::Suricata,
     );
-    let told: Vec<_> = set.broken.iter().map(|told| (told.line, told.help.as_deref())).collect();
-    assert_eq!(told, [(1, Some("did you mean \"depth\"?")), (2, None)]);
+    let reported: Vec<_> =
+        set.broken.iter().map(|reported| (reported.line, reported.help.as_deref())).collect();
+    assert_eq!(reported, [(1, Some("did you mean \"depth\"?")), (2, None)]);
     assert_eq!((set.broken.count(), set.held.count()), (2, 1));
     assert_eq!(set.to_string(), "0 of 3 rules active; 1 need dns.*; 2 broken");
 }
@@ -155,7 +156,7 @@ fn misspelt_keywords_of_each_file_have_suggestions() {
         |name: &str, text| RuleFile { name: name.into(), bytes: text, dialect: Dialect::Suricata };
     let files = [file("a.rules", many.as_bytes()), file("b.rules", rule.as_bytes())];
     let set = read(&files, &variables(), &Configs::default());
-    let helps = set.broken.iter().map(|told| told.help.as_deref());
+    let helps = set.broken.iter().map(|reported| reported.help.as_deref());
     assert_eq!(helps.collect::<Vec<_>>(), [Some("did you mean \"depth\"?"); LISTED_MAX + 1]);
 }
 
@@ -169,8 +170,8 @@ fn rules_for_other_versions_are_refused_without_an_end() {
     ] {
         let rule = format!("alert ip any any -> any any (content:\"x\"; {options})");
         let set = read_text(rule.as_bytes(), Dialect::Suricata);
-        let told = set.broken.iter().next().unwrap_or_else(|| panic!("{rule} is read: {set}"));
-        assert!(told.message.starts_with(message), "{rule}: {told}");
+        let reported = set.broken.iter().next().unwrap_or_else(|| panic!("{rule} is read: {set}"));
+        assert!(reported.message.starts_with(message), "{rule}: {reported}");
     }
 }
 
@@ -210,9 +211,9 @@ fn headers_are_refused_where_they_are_wrong() {
         ("alert tcp any any -> any any (sid:1;)#x", 37, "`;` is missing"),
     ] {
         let set = read_text(rule.as_bytes(), Dialect::Suricata);
-        let told = set.broken.iter().next().unwrap_or_else(|| panic!("{rule} is read: {set}"));
-        assert!(told.message.starts_with(message), "{rule}: {told}");
-        assert_eq!(told.column, column, "{rule}: {told}");
+        let reported = set.broken.iter().next().unwrap_or_else(|| panic!("{rule} is read: {set}"));
+        assert!(reported.message.starts_with(message), "{rule}: {reported}");
+        assert_eq!(reported.column, column, "{rule}: {reported}");
     }
 }
 

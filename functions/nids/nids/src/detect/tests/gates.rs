@@ -66,7 +66,7 @@ fn a_gate_stops_no_packet_that_a_rule_matches() {
     let nets = Nets::of(&rules);
     for rule in rules {
         let gate = Gate::new(&rule, &nets);
-        let told = format!("{rule:?}");
+        let reported = format!("{rule:?}");
         let (detector, _) = Detector::new(&[rule], Limits::default());
         for at in 0..3 * 2 * 2 * 16 {
             let facts = FlowFacts {
@@ -86,7 +86,7 @@ fn a_gate_stops_no_packet_that_a_rule_matches() {
                 .with_payload(subject.payload.len());
             let matches =
                 detector.header_matches(0, &subject, &facts, &vars, &xbits, Instant::ZERO);
-            assert!(gate.lets(passer) || !matches, "{subject:?} {facts:?} {told}");
+            assert!(gate.lets(passer) || !matches, "{subject:?} {facts:?} {reported}");
             passed += u32::from(gate.lets(passer) && !matches);
             stopped += u32::from(!gate.lets(passer));
         }

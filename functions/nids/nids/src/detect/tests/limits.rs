@@ -64,9 +64,10 @@ fn rules_that_are_broken() {
         &[with(vec![p("/a(/")]), long, with(vec![c("a", "")]), deep],
         Limits::default(),
     );
-    let told: Vec<_> = broken.iter().map(|broken| (broken.rule, broken.message.as_str())).collect();
+    let messages: Vec<_> =
+        broken.iter().map(|broken| (broken.rule, broken.message.as_str())).collect();
     assert_eq!(
-        told,
+        messages,
         [
             (0, "pcre: missing closing parenthesis at byte 2"),
             (1, "257 payload tests; at most 256 can be decided"),

@@ -47,7 +47,7 @@ fn fast_of(alert: &Alert<'_>, about: &About) -> String {
 }
 
 #[test]
-fn a_tcp_alert_is_told_whole() {
+fn a_tcp_alert_is_reported_whole() {
     let payload = b"hello \"\\\x00\r\n\xff";
     let alert = Alert { payload_len: 5000, payload, frame: &ETHER, ether: Some(ETHER), ..alert() };
     let expected = json!({
@@ -87,55 +87,55 @@ fn a_tcp_alert_is_told_whole() {
 
 #[test]
 fn application_protocols_are_reported() {
-    let told = |flow, client, server| {
+    let reported = |flow, client, server| {
         let apps = Apps::from_bytes([flow, client, server].map(Side::to_byte));
         let flow = alert().flow.map(|at| FlowAt { apps, ..at });
         let alert = Alert { flow, ..alert() };
         let mut note = [0; Alert::LEN];
         assert_eq!(alert.encode(&mut note), Alert::LEN);
         assert_eq!(Alert::decode(&note), Some(alert));
-        let told = eve_of(&alert, &about(), PLAIN);
-        ["app_proto", "app_proto_ts", "app_proto_tc"].map(|name| told[name].clone())
+        let reported = eve_of(&alert, &about(), PLAIN);
+        ["app_proto", "app_proto_ts", "app_proto_tc"].map(|name| reported[name].clone())
     };
     let [http, tls] = [App::Http, App::Tls].map(Side::Known);
     let none = Value::Null;
-    assert_eq!(told(Side::Unknown, Side::Unknown, Side::Greeting), [const { Value::Null }; 3]);
-    assert_eq!(told(http, http, http), [json!("http"), none.clone(), none.clone()]);
-    assert_eq!(told(http, http, Side::Unknown), [json!("http"), none.clone(), none.clone()]);
-    assert_eq!(told(http, http, Side::Failed), [json!("http"), none.clone(), json!("failed")]);
-    assert_eq!(told(http, tls, http), [json!("http"), json!("tls"), none.clone()]);
-    assert_eq!(told(Side::Unknown, Side::Failed, http), [const { Value::Null }; 3]);
+    assert_eq!(reported(Side::Unknown, Side::Unknown, Side::Greeting), [const { Value::Null }; 3]);
+    assert_eq!(reported(http, http, http), [json!("http"), none.clone(), none.clone()]);
+    assert_eq!(reported(http, http, Side::Unknown), [json!("http"), none.clone(), none.clone()]);
+    assert_eq!(reported(http, http, Side::Failed), [json!("http"), none.clone(), json!("failed")]);
+    assert_eq!(reported(http, tls, http), [json!("http"), json!("tls"), none.clone()]);
+    assert_eq!(reported(Side::Unknown, Side::Failed, http), [const { Value::Null }; 3]);
     assert_eq!(
-        told(Side::Failed, Side::Failed, Side::Failed),
+        reported(Side::Failed, Side::Failed, Side::Failed),
         [json!("failed"), none.clone(), none]
     );
 }
 
 /// Flowbits and flowints come in the order in which rules set them.
 #[test]
-fn flow_variables_are_told() {
-    let told = |bits: &[u32], ints: &[(u32, u32)]| {
+fn flow_variables_are_reported() {
+    let reported = |bits: &[u32], ints: &[(u32, u32)]| {
         let mut vars = FlowVars::EMPTY;
         bits.iter().for_each(|name| vars.set(Name(*name)));
         ints.iter().for_each(|(name, value)| vars.set_int(Name(*name), *value));
         let alert = Alert { vars, ..alert() };
         assert!(eve_of(&alert, &about(), PLAIN).get("metadata").is_none());
-        let told = eve_of(&alert, &about(), ALL);
-        (told["metadata"].clone(), told["traffic"].clone())
+        let reported = eve_of(&alert, &about(), ALL);
+        (reported["metadata"].clone(), reported["traffic"].clone())
     };
-    assert_eq!(told(&[], &[]), (Value::Null, Value::Null));
-    assert_eq!(told(&[6, 5], &[]), (json!({"flowbits": ["bar", "foo"]}), Value::Null));
-    assert_eq!(told(&[], &[(7, 9)]), (json!({"flowints": {"count": 9}}), Value::Null));
+    assert_eq!(reported(&[], &[]), (Value::Null, Value::Null));
+    assert_eq!(reported(&[6, 5], &[]), (json!({"flowbits": ["bar", "foo"]}), Value::Null));
+    assert_eq!(reported(&[], &[(7, 9)]), (json!({"flowints": {"count": 9}}), Value::Null));
     let both = json!({"flowbits": ["foo"], "flowints": {"count": 0}});
-    assert_eq!(told(&[8, 5], &[(7, 0)]), (both, json!({"id": ["x"]})));
-    assert_eq!(told(&[8], &[]), (json!({}), json!({"id": ["x"]})));
+    assert_eq!(reported(&[8, 5], &[(7, 0)]), (both, json!({"id": ["x"]})));
+    assert_eq!(reported(&[8], &[]), (json!({}), json!({"id": ["x"]})));
 }
 
 #[test]
 fn link_types_have_names() {
     for (link, number, name) in [(101, 12, "RAW"), (113, 113, "LINUX_SLL"), (4242, 4242, "n/a")] {
-        let told = eve_of(&Alert { link: LinkType(link), ..alert() }, &about(), ALL);
-        assert_eq!(told["packet_info"], json!({"linktype": number, "linktype_name": name}));
+        let reported = eve_of(&Alert { link: LinkType(link), ..alert() }, &about(), ALL);
+        assert_eq!(reported["packet_info"], json!({"linktype": number, "linktype_name": name}));
     }
 }
 
@@ -151,8 +151,11 @@ fn where_packets_came_from() {
     });
     assert_eq!(datagram["tunnel"], around);
     let rest = eve_of(&Alert { source: Source::FlowEnd, ..alert() }, &about(), ALL);
-    let told = (&rest["pcap_cnt"], &rest["pkt_src"], &rest["packet"], &rest["tunnel"]);
-    assert_eq!(told, (&Value::Null, &json!("stream (flow timeout)"), &Value::Null, &Value::Null));
+    let reported = (&rest["pcap_cnt"], &rest["pkt_src"], &rest["packet"], &rest["tunnel"]);
+    assert_eq!(
+        reported,
+        (&Value::Null, &json!("stream (flow timeout)"), &Value::Null, &Value::Null)
+    );
     let no_ip = Alert { source: Source::Fragments, ends: None, ..alert() };
     assert_eq!(eve_of(&no_ip, &about(), ALL)["tunnel"]["pcap_cnt"], 4);
 }
@@ -162,41 +165,43 @@ fn other_protocols_directions_and_ends() {
     let six = Some((ip("2001:db8::1"), ip("2001:db8::2")));
     let long = ["1", "2"].map(|end| format!("2001:0db8:0000:0000:0000:0000:0000:000{end}"));
     let icmp = Alert { protocol: 58, src_port: 128, dst_port: 1, ends: six, ..alert() };
-    let told = eve_of(&icmp, &about(), ALL);
-    assert_eq!((&told["src_ip"], &told["dest_ip"]), (&json!(long[0]), &json!(long[1])));
-    assert_eq!((&told["proto"], &told["ip_v"]), (&json!("IPv6-ICMP"), &json!(6)));
-    assert_eq!((&told["icmp_type"], &told["icmp_code"]), (&json!(128), &json!(1)));
-    assert!(told.get("src_port").is_none() && told["flow"].get("src_port").is_none());
-    assert!(told.get("payload").is_none());
+    let reported = eve_of(&icmp, &about(), ALL);
+    assert_eq!((&reported["src_ip"], &reported["dest_ip"]), (&json!(long[0]), &json!(long[1])));
+    assert_eq!((&reported["proto"], &reported["ip_v"]), (&json!("IPv6-ICMP"), &json!(6)));
+    assert_eq!((&reported["icmp_type"], &reported["icmp_code"]), (&json!(128), &json!(1)));
+    assert!(reported.get("src_port").is_none() && reported["flow"].get("src_port").is_none());
+    assert!(reported.get("payload").is_none());
 
     let to_client = FlowAt { to_server: false, ..alert().flow.unwrap() };
     let vlans = [Some(5), Some(7), None];
     let back = Alert { flow: Some(to_client), is_blocked: true, is_stream: true, vlans, ..alert() };
     let target = About { target: Some(Target::Source), ..about() };
-    let told = eve_of(&back, &target, PLAIN);
-    assert_eq!(told["vlan"], json!([5, 7]));
-    assert_eq!((&told["direction"], &told["stream"]), (&json!("to_client"), &json!(1)));
-    assert_eq!(told["alert"]["action"], "blocked");
-    assert_eq!(told["alert"]["source"], json!({"ip": "10.2.0.2", "port": 80}));
-    assert_eq!(told["alert"]["target"], json!({"ip": "10.1.0.1", "port": 4000}));
+    let reported = eve_of(&back, &target, PLAIN);
+    assert_eq!(reported["vlan"], json!([5, 7]));
+    assert_eq!((&reported["direction"], &reported["stream"]), (&json!("to_client"), &json!(1)));
+    assert_eq!(reported["alert"]["action"], "blocked");
+    assert_eq!(reported["alert"]["source"], json!({"ip": "10.2.0.2", "port": 80}));
+    assert_eq!(reported["alert"]["target"], json!({"ip": "10.1.0.1", "port": 4000}));
     assert_eq!(
-        (&told["flow"]["src_ip"], &told["flow"]["dest_port"]),
+        (&reported["flow"]["src_ip"], &reported["flow"]["dest_port"]),
         (&json!("10.2.0.2"), &json!(4000))
     );
 
     let other = Alert { protocol: 253, flow: None, src_port: 0, dst_port: 0, ..alert() };
     let target = About { target: Some(Target::Destination), ..about() };
-    let told = eve_of(&other, &target, PLAIN);
+    let reported = eve_of(&other, &target, PLAIN);
     assert_eq!(
-        (&told["proto"], &told["alert"]["target"]),
+        (&reported["proto"], &reported["alert"]["target"]),
         (&json!("253"), &json!({"ip": "10.2.0.2"}))
     );
     assert!(
-        ["flow_id", "flow", "direction", "src_port"].iter().all(|name| told.get(name).is_none())
+        ["flow_id", "flow", "direction", "src_port"]
+            .iter()
+            .all(|name| reported.get(name).is_none())
     );
     let no_ip = Alert { ends: None, protocol: 0, flow: None, ..alert() };
-    let told = eve_of(&no_ip, &target, ALL);
-    assert!(["src_ip", "proto"].iter().all(|name| told.get(name).is_none()));
+    let reported = eve_of(&no_ip, &target, ALL);
+    assert!(["src_ip", "proto"].iter().all(|name| reported.get(name).is_none()));
 }
 
 /// The lines that Suricata 7.0.10 writes of such packets (its `[wDrop]` is `[Drop]` where it stands
@@ -259,7 +264,8 @@ fn times_are_those_of_the_calendar() {
 #[test]
 fn notes_say_what_was_put_in_and_anything_else_is_refused() {
     let six = Some((ip("2001:db8::1"), ip("::")));
-    let decisions = [None, Some(Decision::Told), Some(Decision::Silent), Some(Decision::Nothing)];
+    let decisions =
+        [None, Some(Decision::Reported), Some(Decision::Silent), Some(Decision::Nothing)];
     for decision in decisions {
         for (ends, flow) in [(alert().ends, alert().flow), (six, None), (None, None)] {
             let alert = Alert {

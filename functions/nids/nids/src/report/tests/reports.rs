@@ -25,7 +25,7 @@ impl Paper {
     }
 
     /// Rule, packet and message of each line.
-    fn told(&self) -> Vec<(u64, u64, String)> {
+    fn reported(&self) -> Vec<(u64, u64, String)> {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let line = |line: &str| {
             let line: Value = serde_json::from_str(line).unwrap();
@@ -84,7 +84,7 @@ fn rules() -> Vec<Rule> {
 }
 
 #[test]
-fn what_is_told_goes_to_every_file_and_hits_count_the_rest() {
+fn alerts_go_to_every_file_and_hits_count_the_rest() {
     let folder = std::env::temp_dir().join(format!("warpline-alerts-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = |name: &str| Some(Destination::File(folder.join(name)));
@@ -101,7 +101,7 @@ fn what_is_told_goes_to_every_file_and_hits_count_the_rest() {
         (10, 1, None),
         (11, 1, None),
         (12, 0, None),
-        (13, 1, Some(Decision::Told)),
+        (13, 1, Some(Decision::Reported)),
         (14, 0, Some(Decision::Silent)),
         (15, 0, Some(Decision::Nothing)),
     ] {
@@ -110,11 +110,11 @@ fn what_is_told_goes_to_every_file_and_hits_count_the_rest() {
     tell(&mut report, 16, Alert { rule: 3, ..alert() });
     tell(&mut report, 17, Alert { generation: 5, ..alert() });
     report.note(b"nonsense");
-    assert!(paper.told().is_empty(), "lines are gathered");
+    assert!(paper.reported().is_empty(), "lines are gathered");
     report.rest();
     let expected = [(2, 10, "limited"), (1, 12, "first"), (2, 13, "limited")];
     let expected = expected.map(|(sid, packet, msg)| (sid, packet, msg.to_owned()));
-    assert_eq!(paper.told(), expected);
+    assert_eq!(paper.reported(), expected);
     report.finish().unwrap();
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     assert_eq!(read("eve.json").as_bytes(), &paper.0.lock().unwrap()[..]);
@@ -172,7 +172,7 @@ fn rule_sets_follow_each_other_and_counts_go_on() {
     report.finish().unwrap();
     let expected = [(2, 1, "limited"), (9, 2, "new"), (1, 2, "renamed"), (4, 3, "last")];
     let expected = expected.map(|(sid, packet, msg)| (sid, packet, msg.to_owned()));
-    assert_eq!(paper.told(), expected, "the limited rule is not told again");
+    assert_eq!(paper.reported(), expected, "the limited rule is not reported again");
     assert_eq!((counter(&report, "matches"), counter(&report, "notes_unknown")), (5, 1));
 }
 

@@ -8,29 +8,29 @@ use super::*;
 use crate::report::{Decision, Filter, Match, Policy, RuleId, Thresholds};
 use warpline_nids_rules::{Rate, Threshold, ThresholdHow, Track};
 
-use Decision::{Nothing, Silent, Told};
+use Decision::{Nothing, Reported, Silent};
 
 /// Decides on the last match from the times of all matches that are counted together.
 fn oracle(filter: &Filter, times: &[u64]) -> (Decision, bool) {
     let Rate { count, seconds, .. } = filter.rate();
     let (count, span) = (u64::from(count), u64::from(seconds) * SECOND);
     if let Filter::Rate { timeout_s, .. } = filter {
-        return (Told, rate_oracle(count, span, u64::from(*timeout_s), times));
+        return (Reported, rate_oracle(count, span, u64::from(*timeout_s), times));
     }
     let nth = nth_in_window(span, times);
     let decision = match filter {
-        Filter::Detection(_) => [Nothing, Told][usize::from(nth > count)],
+        Filter::Detection(_) => [Nothing, Reported][usize::from(nth > count)],
         Filter::Threshold(threshold) => match threshold.how {
-            ThresholdHow::Limit => [Silent, Told][usize::from(nth <= count)],
-            ThresholdHow::Threshold => [Nothing, Told][usize::from(nth.is_multiple_of(count))],
+            ThresholdHow::Limit => [Silent, Reported][usize::from(nth <= count)],
+            ThresholdHow::Threshold => [Nothing, Reported][usize::from(nth.is_multiple_of(count))],
             ThresholdHow::Both if nth < count => Nothing,
-            ThresholdHow::Both => [Silent, Told][usize::from(nth == count)],
+            ThresholdHow::Both => [Silent, Reported][usize::from(nth == count)],
             ThresholdHow::Backoff { multiplier } => {
                 let all = times.len() as u64;
                 // No sequence here has 10^9 matches.
                 let mut powers = (0..9).map(|power| count * u64::from(multiplier).pow(power));
                 match powers.any(|due| due == all) {
-                    true => Told,
+                    true => Reported,
                     false if all == 1 => Nothing,
                     false => Silent,
                 }
@@ -149,7 +149,7 @@ fn every_filter_decides_as_the_oracle_does() {
         let mut seen: HashMap<String, Vec<u64>> = HashMap::new();
         for (at, one) in matches(seed as u64, 600).iter().enumerate() {
             let expected = match group(filter.rate().track, one) {
-                _ if one.ends.is_none() => (Told, false),
+                _ if one.ends.is_none() => (Reported, false),
                 None => (Nothing, false),
                 Some(group) => {
                     let times = seen.entry(group).or_default();
@@ -177,7 +177,7 @@ fn the_manuals_examples() {
         |how, count, seconds| Filter::Threshold(Threshold { how, rate: rate(count, seconds) });
     let backoff = threshold(ThresholdHow::Backoff { multiplier: 10 }, 1, 0);
     // The reported ones of matches that are a second apart.
-    for (filter, told) in [
+    for (filter, reported) in [
         (threshold(ThresholdHow::Limit, 1, 180), vec![0, 181]),
         (threshold(ThresholdHow::Limit, 2, 100), vec![0, 1, 101, 102]),
         (threshold(ThresholdHow::Threshold, 10, 60), vec![9, 19, 29, 39, 49, 59, 70, 80, 90, 100]),
@@ -188,18 +188,18 @@ fn the_manuals_examples() {
     ] {
         let policy = Policy { filter: Some(filter), ..Policy::default() };
         let mut thresholds = Thresholds::new(10);
-        let is_told = |second: &u64| {
-            thresholds.decide(&policy, Action::Alert, &at(*second)).0 == Told && *second < 110
+        let is_reported = |second: &u64| {
+            thresholds.decide(&policy, Action::Alert, &at(*second)).0 == Reported && *second < 110
         };
-        let expected: Vec<u64> = told.into_iter().filter(|second| *second < 110).collect();
-        assert_eq!((0..200).filter(is_told).collect::<Vec<u64>>(), expected, "{filter:?}");
+        let expected: Vec<u64> = reported.into_iter().filter(|second| *second < 110).collect();
+        assert_eq!((0..200).filter(is_reported).collect::<Vec<u64>>(), expected, "{filter:?}");
     }
     // "count 10, seconds 60, new_action drop, timeout 300".
     let filter = Filter::Rate { rate: rate(10, 60), action: Action::Drop, timeout_s: 300 };
     let policy = Policy { filter: Some(filter), ..Policy::default() };
     let mut thresholds = Thresholds::new(10);
     let drops = |second: &u64| {
-        thresholds.decide(&policy, Action::Alert, &at(*second)) == (Told, Action::Drop)
+        thresholds.decide(&policy, Action::Alert, &at(*second)) == (Reported, Action::Drop)
     };
     let dropped: Vec<u64> = (0..330).filter(drops).collect();
     assert_eq!(dropped, (10..=310).chain(322..330).collect::<Vec<u64>>());
@@ -224,16 +224,16 @@ fn memory_is_bounded_and_what_expires_first_makes_room() {
         let mut tell =
             |host, nanos| thresholds.decide(&policy, Action::Alert, &from(host, nanos)).0;
         for host in 0..room {
-            assert_eq!(tell(host, u64::from(host)), Told);
+            assert_eq!(tell(host, u64::from(host)), Reported);
         }
         for host in 0..room {
             assert_eq!(tell(host, 1000), Silent, "all are known");
         }
-        assert_eq!(tell(room, 2000), Told, "the first makes room");
+        assert_eq!(tell(room, 2000), Reported, "the first makes room");
         for host in 1..=room {
             assert_eq!(tell(host, 3000), Silent);
         }
-        assert_eq!(tell(0, 4000), Told, "it was forgotten");
+        assert_eq!(tell(0, 4000), Reported, "it was forgotten");
         for host in 0..10 * room {
             tell(host + 1000, 61 * SECOND + 5000);
         }
@@ -279,7 +279,7 @@ fn what_is_suppressed_is_acted_on_and_not_counted() {
         let other = Match { ends: Some((ip("192.0.2.1"), ip("192.0.2.2"))), ..what };
         let mut thresholds = Thresholds::new(10);
         let decided = [&what, &other].map(|one| thresholds.decide(&policy, Action::Drop, one).0);
-        let expected = if suppressed { [Silent, Told] } else { [Told, Silent] };
+        let expected = if suppressed { [Silent, Reported] } else { [Reported, Silent] };
         assert_eq!(decided, expected, "{end:?} {ends:?}");
     }
     let what = Match { rule: RuleId::default(), ends: None, flow: None, now: Instant::ZERO };

@@ -112,6 +112,6 @@ fn size(bytes: usize) -> String {
 
 /// Mistakes with their places, as far as they are listed.
 fn listed(mistakes: &Diagnostics) -> Value {
-    let one = |told: &warpline_nf::Diagnostic| json!({ "file": &*told.file, "line": told.line, "column": told.column, "message": told.message });
+    let one = |reported: &warpline_nf::Diagnostic| json!({ "file": &*reported.file, "line": reported.line, "column": reported.column, "message": reported.message });
     mistakes.iter().map(one).collect()
 }

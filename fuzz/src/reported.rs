@@ -14,7 +14,7 @@ const SHOWN_DIGITS: usize = 15;
 const LINES_MAX: usize = 4;
 
 /// Checks messages about `text`, or about files that were named beside it.
-pub fn check_told<'a>(messages: impl IntoIterator<Item = &'a Diagnostic>, text: &str) {
+pub fn check_reported<'a>(messages: impl IntoIterator<Item = &'a Diagnostic>, text: &str) {
     let keys: Vec<&str> = digits(text).filter(|digits| digits.len() >= KEY_DIGITS).collect();
     for message in messages {
         let own = message.to_string();
@@ -30,24 +30,24 @@ pub fn check_told<'a>(messages: impl IntoIterator<Item = &'a Diagnostic>, text: 
     }
 }
 
-/// Checks that nothing of a long row of hexadecimal digits in `text` is in `told`.
-pub fn check_secret(told: &str, text: &str) {
+/// Checks that nothing of a long row of hexadecimal digits in `text` is in `reported`.
+pub fn check_secret(reported: &str, text: &str) {
     let keys: Vec<&str> = digits(text).filter(|digits| digits.len() >= KEY_DIGITS).collect();
-    check_keys(&keys, told);
+    check_keys(&keys, reported);
 }
 
-fn check_keys(keys: &[&str], told: &str) {
+fn check_keys(keys: &[&str], reported: &str) {
     if keys.is_empty() {
         return;
     }
     // The digits of an escape stand for a character that was none.
-    let plain = told.replace("\\u00", " ");
+    let plain = reported.replace("\\u00", " ");
     for row in digits(&plain).filter(|row| row.len() > SHOWN_DIGITS) {
         for part in row.as_bytes().windows(SHOWN_DIGITS + 1) {
             let is_part = |key: &&str| key.as_bytes().windows(part.len()).any(|own| own == part);
             // Numbers may be long, too.
             let is_number = part.iter().all(u8::is_ascii_digit);
-            assert!(is_number || !keys.iter().any(is_part), "part of a key is shown: {told}");
+            assert!(is_number || !keys.iter().any(is_part), "part of a key is shown: {reported}");
         }
     }
 }

@@ -43,7 +43,7 @@ impl Source for Waiting {
 }
 
 #[test]
-fn a_device_that_failed_is_told_at_once_and_what_went_on_without_it_can_be_reloaded() {
+fn a_device_that_failed_is_reported_at_once_and_what_went_on_without_it_can_be_reloaded() {
     let Some(host) = host() else { return };
     // The CPU does the work of failed launches: nothing is in place.
     let host = warpline_device::apart(&host);
