@@ -311,7 +311,7 @@ fn tcp_policy(section: &mut Section<'_>) -> tcp::Policy {
 
 const WINDOWS: &[(&str, Windows)] = &[("strict", Windows::Strict), ("liberal", Windows::Liberal)];
 
-/// In the order of [`progress::Kind`]'s timeouts.
+/// In the order of [`progress::ConnectionKind`]'s timeouts.
 const TIMEOUT_KEYS: [(&str, u64); TIMEOUTS] = [
     ("tcp_syn_s", 60),
     ("tcp_established_s", 7440),

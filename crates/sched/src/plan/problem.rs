@@ -171,7 +171,7 @@ pub struct Problem {
     /// only fields that can be gathered.
     pub is_recoverable: bool,
     /// Whether a step may first bring fields from mirrors to the host, to send the whole frame
-    /// ([`super::Step::first_to_host`]).
+    /// ([`super::PlanStep::first_to_host`]).
     pub fetches_first: bool,
     /// How much the time of each resource counts, for [`super::Mode::Adaptive`].
     pub aim: Aim,
