@@ -96,7 +96,7 @@ fn measure(flows: usize) -> Cost {
     let shard_lines = vec![[0u64; LINE / 8]; flows * FLOW_BYTES / LINE / SHARDS];
     let mut lines: Lines = std::array::from_fn(|_| shard_lines.clone());
     lane.all();
-    let full: u64 = lane.counter("ended_full");
+    let full: u64 = lane.counter("ended-full");
     assert_eq!(full, 0, "the table has room");
     let (mut own, mut touched, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

@@ -128,7 +128,7 @@ impl Rival for Warpline {
             |name: &str| chain["functions"][0]["counters"][name].as_f64().unwrap_or(f64::NAN);
         let alerts_text = format!(
             "; a packet: rules asked {:.2}, candidates {:.2}; alerts {}",
-            count("rules_asked") / packets,
+            count("rules-asked") / packets,
             count("candidates") / packets,
             count("alerts")
         );

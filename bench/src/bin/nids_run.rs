@@ -108,7 +108,7 @@ fn compare(lane: &mut Lane, traffic: &mut Traffic, count: usize, what: &str) {
     let mut hits = Hits::new(32, count);
     let mut times: [Vec<f64>; 3] = Default::default();
     traffic.open(lane);
-    let counters = ["rules_asked", "candidates", "alerts_over"];
+    let counters = ["rules-asked", "candidates", "alerts-over"];
     let start = counters.map(|name| lane.counter(name));
     let noted = lane.noted;
     for _ in 0..ROUNDS {

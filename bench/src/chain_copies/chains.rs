@@ -40,7 +40,7 @@ const COUNTED: &[(&str, &str)] = &[
     (SEAL, "sealed"),
     (NIDS, "inspected"),
     (NAT, "outbound"),
-    (BALANCER, "to_backends"),
+    (BALANCER, "to-backends"),
 ];
 
 /// Packets that arrive.

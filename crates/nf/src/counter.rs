@@ -3,7 +3,7 @@
 /// A counter of a function, which its state or its report counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Its name in statistics.
+    /// Its name in statistics, in kebab-case.
     pub name: &'static str,
     /// How its value changes.
     pub kind: CounterKind,

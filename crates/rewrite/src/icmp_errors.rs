@@ -144,9 +144,9 @@ impl Errors {
 
     /// Visits the counters by name.
     pub fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        visit("icmp_sent", self.sent);
-        visit("icmp_rate_limited", self.limited);
-        visit("icmp_withheld", self.withheld);
+        visit("icmp-sent", self.sent);
+        visit("icmp-rate-limited", self.limited);
+        visit("icmp-withheld", self.withheld);
     }
 }
 

@@ -9,9 +9,9 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "payloads",
         "payloads digested, the sum of `unique` and `duplicates`",
     ),
-    Counter::total("not_digested", "packets", "packets forwarded without a digest"),
+    Counter::total("not-digested", "packets", "packets forwarded without a digest"),
     Counter::total("unique", "payloads", "new payloads"),
     Counter::total("duplicates", "packets", "packets whose payload was seen before"),
-    Counter::total("duplicate_bytes", "bytes", "payload bytes of these packets"),
+    Counter::total("duplicate-bytes", "bytes", "payload bytes of these packets"),
     Counter::total("evicted", "payloads", "payloads replaced by others"),
 ];

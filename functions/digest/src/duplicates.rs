@@ -55,7 +55,7 @@ impl Tally {
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("digested", self.digested);
-        visit("not_digested", self.passed);
+        visit("not-digested", self.passed);
     }
 }
 

@@ -112,7 +112,7 @@ impl Seen {
     /// Its counters, by name.
     pub fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("duplicates", self.duplicates);
-        visit("duplicate_bytes", self.duplicate_bytes);
+        visit("duplicate-bytes", self.duplicate_bytes);
         visit("unique", self.unique);
         visit("evicted", self.evicted);
     }

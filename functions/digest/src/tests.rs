@@ -149,7 +149,7 @@ fn run_leaves_the_digest_of_every_payload() {
         report.note(note);
     }
     assert_eq!(harness.counter("digested"), notes.len() as u64);
-    assert_eq!(harness.counter("not_digested"), (traffic.len() - notes.len()) as u64);
+    assert_eq!(harness.counter("not-digested"), (traffic.len() - notes.len()) as u64);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn counting_agrees_with_a_model_in_batches_of_any_size() {
         let counters = counters(&*report);
         assert_eq!(counters["duplicates"], repeats.iter().filter(|&&r| r).count() as u64);
         assert_eq!(counters["unique"], counts.len() as u64);
-        assert_eq!((counters["duplicate_bytes"], counters["evicted"]), (bytes, 0));
+        assert_eq!((counters["duplicate-bytes"], counters["evicted"]), (bytes, 0));
         assert_eq!(top(&*report), expected_top(&counts));
     }
 }
@@ -263,7 +263,7 @@ fn what_cannot_be_digested_is_passed_on_or_rejected() {
     let verdicts: Vec<_> = out.iter().map(|out| out.verdict).collect();
     assert_eq!(verdicts[1], Verdict::Malformed);
     assert_eq!(verdicts.iter().filter(|&&v| v == Verdict::Forward).count(), 6);
-    assert_eq!(harness.counter("not_digested"), 2, "what was rejected was not passed on");
+    assert_eq!(harness.counter("not-digested"), 2, "what was rejected was not passed on");
     harness.close(&mut *report).unwrap();
     assert_eq!(counters(&*report)["duplicates"], 3);
     assert_eq!(top(&*report), [(hex(&payload), 4, 200)]);

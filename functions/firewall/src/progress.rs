@@ -43,12 +43,12 @@ impl ConnectionKind {
     /// Those that give way to a new connection, with the counter's name. Linux, too, first lets go
     /// of those that aren't "assured"; an ICMP echo never is.
     pub(super) const YIELDING: [(Self, &'static str); 6] = [
-        (Self::Closed, "evicted_closed"),
-        (Self::HalfOpen, "evicted_half_open"),
-        (Self::Udp, "evicted_udp"),
-        (Self::Icmp, "evicted_icmp"),
-        (Self::Other, "evicted_other"),
-        (Self::Finishing, "evicted_finishing"),
+        (Self::Closed, "evicted-closed"),
+        (Self::HalfOpen, "evicted-half-open"),
+        (Self::Udp, "evicted-udp"),
+        (Self::Icmp, "evicted-icmp"),
+        (Self::Other, "evicted-other"),
+        (Self::Finishing, "evicted-finishing"),
     ];
 
     /// The place of its timeout.

@@ -113,10 +113,10 @@ impl StateHalf for Tracker {
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         let counts = self.connections.counts();
         visit("connections", counts.current);
-        visit("connections_created", counts.created);
-        visit("connections_expired", counts.expired);
-        visit("connections_refused", counts.refused);
-        visit("out_of_window", self.out_of_window);
+        visit("connections-created", counts.created);
+        visit("connections-expired", counts.expired);
+        visit("connections-refused", counts.refused);
+        visit("out-of-window", self.out_of_window);
         counts.evicted().for_each(|(name, count)| visit(name, count));
     }
 }

@@ -5,15 +5,15 @@ use warpline_nf::Counter;
 /// All of them.
 pub(crate) const COUNTERS: &[Counter] = &[
     Counter::total("flows", "flows", "flows that began"),
-    Counter::peak("flows_peak", "flows", "the most flows, summed over the shards"),
+    Counter::peak("flows-peak", "flows", "the most flows, summed over the shards"),
     Counter::total("metered", "packets", "packets in records"),
-    Counter::total("not_ip", "packets", "packets that are not IP"),
+    Counter::total("not-ip", "packets", "packets that are not IP"),
     Counter::total("malformed", "packets", "packets with malformed headers"),
-    Counter::total("ended_idle", "records", "records by end reason: idle timeout"),
-    Counter::total("ended_active", "records", "records by end reason: active timeout"),
-    Counter::total("ended_detected", "records", "records by end reason: end of the flow"),
-    Counter::total("ended_forced", "records", "records by end reason: end of the run"),
-    Counter::total("ended_full", "records", "records by end reason: lack of room"),
+    Counter::total("ended-idle", "records", "records by end reason: idle timeout"),
+    Counter::total("ended-active", "records", "records by end reason: active timeout"),
+    Counter::total("ended-detected", "records", "records by end reason: end of the flow"),
+    Counter::total("ended-forced", "records", "records by end reason: end of the run"),
+    Counter::total("ended-full", "records", "records by end reason: lack of room"),
     Counter::total(
         "unreported",
         "records",
@@ -21,7 +21,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     Counter::total("records", "records", "records exported"),
     Counter::total("uniflows", "records", "records of one direction, with `export` = \"uniflow\""),
-    Counter::total("ipfix_messages", "messages", "IPFIX messages written"),
-    Counter::total("udp_messages", "messages", "messages sent"),
-    Counter::total("udp_errors", "messages", "messages that could not be sent"),
+    Counter::total("ipfix-messages", "messages", "IPFIX messages written"),
+    Counter::total("udp-messages", "messages", "messages sent"),
+    Counter::total("udp-errors", "messages", "messages that could not be sent"),
 ];

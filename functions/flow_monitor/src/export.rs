@@ -145,11 +145,11 @@ impl Report for Exporter {
             visit("uniflows", self.uniflows);
         }
         if let Some((_, file)) = &self.ipfix {
-            visit("ipfix_messages", file.written());
+            visit("ipfix-messages", file.written());
         }
         if let Some((_, datagrams)) = &self.udp {
-            visit("udp_messages", datagrams.sent);
-            visit("udp_errors", datagrams.errors);
+            visit("udp-messages", datagrams.sent);
+            visit("udp-errors", datagrams.errors);
         }
     }
 
@@ -216,7 +216,7 @@ impl Datagrams {
     fn count(&mut self, error: &io::Error) {
         if self.errors == 0 {
             let (to, why) = (self.to, plain(error));
-            self.outputs.warn(format!("collector {to}: {why}; `udp_errors` counts lost messages"));
+            self.outputs.warn(format!("collector {to}: {why}; `udp-errors` counts lost messages"));
         }
         self.errors += 1;
     }

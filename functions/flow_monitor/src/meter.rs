@@ -241,11 +241,11 @@ impl StateHalf for Meter {
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("flows", self.counts.flows);
-        visit("flows_peak", self.counts.flows_peak);
+        visit("flows-peak", self.counts.flows_peak);
         visit("metered", self.counts.packets);
-        visit("not_ip", self.counts.not_ip);
+        visit("not-ip", self.counts.not_ip);
         visit("malformed", self.counts.malformed);
-        let names = ["ended_idle", "ended_active", "ended_detected", "ended_forced", "ended_full"];
+        let names = ["ended-idle", "ended-active", "ended-detected", "ended-forced", "ended-full"];
         for (name, count) in names.into_iter().zip(self.counts.records) {
             visit(name, count);
         }

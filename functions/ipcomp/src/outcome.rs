@@ -42,12 +42,12 @@ pub(super) struct Counter {
 impl Counter {
     pub(super) fn compressing(word: ScratchWord) -> Self {
         let names = [Some("left"), Some("skipped"), Some("incompressible"), Some("compressed")];
-        Self { word, names, bytes_name: "saved_bytes", counts: [0; KINDS], bytes: 0 }
+        Self { word, names, bytes_name: "saved-bytes", counts: [0; KINDS], bytes: 0 }
     }
 
     pub(super) fn decompressing(word: ScratchWord) -> Self {
         let names = [Some("left"), None, None, Some("decompressed")];
-        Self { word, names, bytes_name: "added_bytes", counts: [0; KINDS], bytes: 0 }
+        Self { word, names, bytes_name: "added-bytes", counts: [0; KINDS], bytes: 0 }
     }
 }
 

@@ -285,10 +285,10 @@ impl StateHalf for Opener {
         };
         if self.at.opens() {
             visit("opened", sum(|carried| carried.packets));
-            visit("opened_bytes", sum(|carried| carried.bytes));
+            visit("opened-bytes", sum(|carried| carried.bytes));
             visit("dummies", self.dummies);
             visit("reopened", self.reopened);
-            visit("resync_tries", self.tried);
+            visit("resync-tries", self.tried);
             visit("resynchronized", self.resynchronized);
         }
         self.icmp.iter().for_each(|icmp| icmp.counters(visit));

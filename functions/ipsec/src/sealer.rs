@@ -414,7 +414,7 @@ impl StateHalf for Sealer {
         };
         if self.at.seals() {
             visit("sealed", sum(|carried| carried.packets));
-            visit("sealed_bytes", sum(|carried| carried.bytes));
+            visit("sealed-bytes", sum(|carried| carried.bytes));
             visit("bypassed", self.bypassed);
         }
         if self.at.opens() {
@@ -424,7 +424,7 @@ impl StateHalf for Sealer {
         let counters = reassembly.counters();
         visit("fragments", counters.fragments);
         visit("reassembled", counters.complete);
-        visit("reassembly_expired", counters.expired);
-        visit("reassembly_evicted", counters.evicted);
+        visit("reassembly-expired", counters.expired);
+        visit("reassembly-evicted", counters.evicted);
     }
 }

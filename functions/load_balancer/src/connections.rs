@@ -58,10 +58,10 @@ const KINDS: usize = 6;
 impl ConnectionKind {
     /// The kinds that a new connection may evict, with their counters.
     const YIELDING: [(Self, &'static str); 4] = [
-        (Self::Closing, "evicted_closing"),
-        (Self::HalfOpen, "evicted_half_open"),
-        (Self::OneSided, "evicted_one_sided"),
-        (Self::Udp, "evicted_udp"),
+        (Self::Closing, "evicted-closing"),
+        (Self::HalfOpen, "evicted-half-open"),
+        (Self::OneSided, "evicted-one-sided"),
+        (Self::Udp, "evicted-udp"),
     ];
 
     const fn of(progress: Progress, is_answered: bool) -> Self {

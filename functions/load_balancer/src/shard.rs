@@ -326,15 +326,15 @@ impl StateHalf for BalancerShard {
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("connections", self.balance.connections.len());
-        visit("connections_peak", self.balance.connections.peak);
+        visit("connections-peak", self.balance.connections.peak);
         visit("created", self.balance.connections.created);
         visit("expired", self.balance.connections.expired);
         self.balance.connections.evicted().for_each(|(name, count)| visit(name, count));
         visit("moved", self.balance.moved);
         visit("unremembered", self.balance.unremembered);
-        visit("to_backends", self.counts.to_backends);
-        visit("to_clients", self.counts.to_clients);
-        visit("icmp_errors", self.counts.errors);
-        visit("no_vip", self.counts.no_vip);
+        visit("to-backends", self.counts.to_backends);
+        visit("to-clients", self.counts.to_clients);
+        visit("icmp-errors", self.counts.errors);
+        visit("no-vip", self.counts.no_vip);
     }
 }

@@ -76,11 +76,11 @@ pub(super) enum BindingKind {
 impl BindingKind {
     /// In the order in which they give way where there are as many, with the counter's name.
     pub(super) const ALL: [(Self, &'static str); 5] = [
-        (Self::Closing, "evicted_closing"),
-        (Self::HalfOpen, "evicted_half_open"),
-        (Self::Udp, "evicted_udp"),
-        (Self::Icmp, "evicted_icmp"),
-        (Self::Other, "evicted_other"),
+        (Self::Closing, "evicted-closing"),
+        (Self::HalfOpen, "evicted-half-open"),
+        (Self::Udp, "evicted-udp"),
+        (Self::Icmp, "evicted-icmp"),
+        (Self::Other, "evicted-other"),
     ];
 
     pub(super) const fn protocol(self) -> Protocol {

@@ -383,16 +383,16 @@ impl StateHalf for NatShard {
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("bindings", self.bindings.len() as u64);
-        visit("bindings_peak", self.bindings.peak);
+        visit("bindings-peak", self.bindings.peak);
         visit("created", self.bindings.created);
         visit("expired", self.bindings.expired);
         self.bindings.evicted().for_each(|(name, count)| visit(name, count));
         visit("outbound", self.counts.outbound);
         visit("inbound", self.counts.inbound);
-        visit("icmp_errors", self.counts.errors);
+        visit("icmp-errors", self.counts.errors);
         visit("untranslated", self.counts.untranslated);
         visit("hairpins", self.counts.hairpins);
-        visit("out_of_window", self.counts.out_of_window);
+        visit("out-of-window", self.counts.out_of_window);
     }
 }
 

@@ -4,11 +4,11 @@ use warpline_nf::Counter;
 
 /// All of them.
 pub(crate) const COUNTERS: &[Counter] = &[
-    Counter::total("icmp_sent", "packets", "ICMP errors sent"),
+    Counter::total("icmp-sent", "packets", "ICMP errors sent"),
     Counter::total(
-        "icmp_rate_limited",
+        "icmp-rate-limited",
         "packets",
         "ICMP errors not sent because of `icmp_rate_pps`",
     ),
-    Counter::total("icmp_withheld", "packets", "ICMP errors not permitted, or without room"),
+    Counter::total("icmp-withheld", "packets", "ICMP errors not permitted, or without room"),
 ];

@@ -109,7 +109,7 @@ fn no_error_is_sent_about_what_may_not_go_on() {
                 assert_eq!(why, "ttl-exceeded", "{}", case.name);
             }
         }
-        assert!(harness.counter("icmp_sent") > 20);
+        assert!(harness.counter("icmp-sent") > 20);
     }
 }
 

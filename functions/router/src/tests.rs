@@ -332,7 +332,7 @@ fn icmp_errors_are_sent_back() {
         assert_eq!(sum(&pseudo.concat()), 0xffff);
         assert_eq!((&ip[40..42], &ip[48..]), (&type_code[..], &packet[..]));
     }
-    assert_eq!((harness.counter("icmp_sent"), harness.counter("icmp_withheld")), (7, 0));
+    assert_eq!((harness.counter("icmp-sent"), harness.counter("icmp-withheld")), (7, 0));
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn some_drops_are_never_answered() {
     let whole = v4([11, 0, 0, 1], 64);
     let cut = Input { wire_len: whole.len() as u32, ..Input::at(0, &whole[..40]) };
     assert_eq!(harness.process(&[cut]).len(), 1);
-    assert_eq!((harness.counter("icmp_sent"), harness.counter("icmp_withheld")), (0, 2));
+    assert_eq!((harness.counter("icmp-sent"), harness.counter("icmp-withheld")), (0, 2));
 }
 
 #[test]
@@ -376,8 +376,8 @@ fn icmp_errors_are_limited_in_packet_time() {
     assert_eq!(sent(10_800, 10), 2);
     assert_eq!(sent(90_000, 10), 4);
     assert_eq!(sent(90_000, 10), 0);
-    assert_eq!(harness.counter("icmp_sent"), 11);
-    assert_eq!(harness.counter("icmp_rate_limited"), 49);
+    assert_eq!(harness.counter("icmp-sent"), 11);
+    assert_eq!(harness.counter("icmp-rate-limited"), 49);
 }
 
 #[test]

@@ -241,7 +241,7 @@ pub(crate) fn check_chain(forms: &[Form], outcome: &Outcome) {
         assert_eq!(function.packets_in, all, "what {} got", form.name);
         let left = function.dropped() + function.rejected() + function.absorbed;
         assert_eq!(function.packets_out, function.packets_in - left, "{}", form.name);
-        let counters = ["icmp_sent", "reject_resets", "reject_unreachables"];
+        let counters = ["icmp-sent", "reject-resets", "reject-unreachables"];
         let sent_back: u64 = counters.iter().map(|name| outcome.counter(place, name)).sum();
         assert!(sent_back <= function.generated, "{}", form.name);
         flowing = function.packets_out + function.generated - sent_back;

@@ -72,7 +72,7 @@ fn both_places_are_the_same_on_every_device() {
         let inputs = expiring(&forms, 500);
         let reference = run_forms(&forms, Settings::default(), &inputs);
         check_chain(&forms, &reference);
-        let answers: u64 = (0..forms.len()).map(|at| reference.counter(at, "icmp_sent")).sum();
+        let answers: u64 = (0..forms.len()).map(|at| reference.counter(at, "icmp-sent")).sum();
         assert!(answers > 3, "{names:?}: {answers} answers");
         for device in devices() {
             let about = device.description();

@@ -241,12 +241,12 @@ impl Balanced {
         let live = self.all.values().filter(|own| own.expires > now).count() as u64;
         let gone = self.created - self.replaced;
         let zero =
-            ["evicted_closing", "evicted_half_open", "evicted_one_sided", "evicted_udp", "moved"];
+            ["evicted-closing", "evicted-half-open", "evicted-one-sided", "evicted-udp", "moved"];
         let mut all: Counters = zero.map(|name| (name, (0, 0))).into();
         all.insert("created", (self.created, self.created));
         all.insert("connections", (live, gone));
         all.insert("expired", (0, gone - live));
-        all.insert("connections_peak", (self.most, self.created));
+        all.insert("connections-peak", (self.most, self.created));
         all.insert("unremembered", (self.unremembered, self.unremembered));
         all
     }

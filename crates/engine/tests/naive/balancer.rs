@@ -304,10 +304,10 @@ impl Function for Balancer {
     fn counters(&self, now: u64) -> Counters {
         let mut all = self.balanced.counters(now);
         let own = [
-            ("to_backends", self.to_backends),
-            ("to_clients", self.to_clients),
-            ("icmp_errors", self.errors),
-            ("no_vip", self.no_vip),
+            ("to-backends", self.to_backends),
+            ("to-clients", self.to_clients),
+            ("icmp-errors", self.errors),
+            ("no-vip", self.no_vip),
         ];
         all.extend(own.map(|(name, count)| (name, (count, count))));
         all

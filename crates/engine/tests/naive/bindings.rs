@@ -346,17 +346,17 @@ impl Bindings {
         let all = self.all.values().chain(self.forwarded.values());
         let live = all.filter(|binding| binding.expires > now).count() as u64;
         let zero = [
-            "evicted_closing",
-            "evicted_half_open",
-            "evicted_udp",
-            "evicted_icmp",
-            "evicted_other",
+            "evicted-closing",
+            "evicted-half-open",
+            "evicted-udp",
+            "evicted-icmp",
+            "evicted-other",
         ];
         let mut all: Counters = zero.map(|name| (name, (0, 0))).into();
         all.insert("created", (self.created, self.created));
         all.insert("bindings", (live, self.created));
         all.insert("expired", (0, self.created - live));
-        all.insert("bindings_peak", (live, self.created));
+        all.insert("bindings-peak", (live, self.created));
         all
     }
 }

@@ -263,19 +263,19 @@ impl Connections {
         let live = self.entries.values().filter(|entry| entry.deadline > now).count() as u64;
         let gone = self.created - self.replaced - self.forgotten;
         let zero = [
-            "evicted_closed",
-            "evicted_half_open",
-            "evicted_udp",
-            "evicted_icmp",
-            "evicted_other",
-            "evicted_finishing",
-            "connections_refused",
+            "evicted-closed",
+            "evicted-half-open",
+            "evicted-udp",
+            "evicted-icmp",
+            "evicted-other",
+            "evicted-finishing",
+            "connections-refused",
         ];
         let mut all: Counters = zero.map(|name| (name, (0, 0))).into();
         all.insert("connections", (live, gone));
-        all.insert("connections_expired", (0, gone - live));
-        all.insert("out_of_window", (self.out_of_window, self.out_of_window));
-        all.insert("connections_created", (self.created, self.created));
+        all.insert("connections-expired", (0, gone - live));
+        all.insert("out-of-window", (self.out_of_window, self.out_of_window));
+        all.insert("connections-created", (self.created, self.created));
         all
     }
 }

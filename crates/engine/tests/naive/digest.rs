@@ -81,10 +81,10 @@ impl Function for Digest {
         let unique = self.seen.len() as u64;
         let all = [
             ("digested", unique + self.duplicates),
-            ("not_digested", self.not_digested),
+            ("not-digested", self.not_digested),
             ("unique", unique),
             ("duplicates", self.duplicates),
-            ("duplicate_bytes", self.duplicate_bytes),
+            ("duplicate-bytes", self.duplicate_bytes),
             ("evicted", 0),
         ];
         all.map(|(name, count)| (name, (count, count))).into()

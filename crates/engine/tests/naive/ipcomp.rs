@@ -219,11 +219,11 @@ impl Function for Ipcomp {
     fn counters(&self, _: u64) -> Counters {
         let exact = |names: [(&'static str, u64); 3]| names.map(|(name, n)| (name, (n, n)));
         let End::Compress { adaptive, .. } = self.end else {
-            let (changed, bytes) = ("decompressed", "added_bytes");
+            let (changed, bytes) = ("decompressed", "added-bytes");
             return exact([(changed, self.changed), (bytes, self.bytes), ("left", self.left)])
                 .into();
         };
-        let (changed, bytes) = ("compressed", "saved_bytes");
+        let (changed, bytes) = ("compressed", "saved-bytes");
         let mut all: Counters =
             exact([(changed, self.changed), (bytes, self.bytes), ("left", self.left)]).into();
         let least = if adaptive { 0 } else { self.unchanged };

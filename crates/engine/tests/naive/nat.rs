@@ -277,10 +277,10 @@ impl Function for Nat {
         let own = [
             ("outbound", self.outbound),
             ("inbound", self.inbound),
-            ("icmp_errors", self.errors),
+            ("icmp-errors", self.errors),
             ("untranslated", self.untranslated),
             ("hairpins", 0),
-            ("out_of_window", self.out_of_window),
+            ("out-of-window", self.out_of_window),
         ];
         all.extend(own.map(|(name, count)| (name, (count, count))));
         all

@@ -221,7 +221,7 @@ impl Function for Router {
 
     fn counters(&self, _: u64) -> Counters {
         let icmp =
-            [("icmp_sent", self.sent), ("icmp_withheld", self.withheld), ("icmp_rate_limited", 0)];
+            [("icmp-sent", self.sent), ("icmp-withheld", self.withheld), ("icmp-rate-limited", 0)];
         let all = icmp.map(|(name, count)| (name, (count, count)));
         if self.config.icmp.is_some() { all.into() } else { Counters::new() }
     }

@@ -126,7 +126,7 @@ fn keys_are_set_from_the_command_line() {
             Box::new(dropped(0, "table-full")),
             0,
         ),
-        ("--set nat.bindings=64", Box::new(counted(0, "evicted_udp")), 1),
+        ("--set nat.bindings=64", Box::new(counted(0, "evicted-udp")), 1),
         ("--set router.icmp=off", Box::new(|s| s["chains"][0]["packets"]["generated"].as_u64()), 0),
         (
             "--set chain.functions=[]",

@@ -80,12 +80,12 @@ fn manuals_list_the_counters() {
     let manual = demo.warpline("functions nat").expect(0).stdout;
     let manual = String::from_utf8(manual).unwrap();
     let (_, counters) = manual.split_once("\nCounters\n").unwrap();
-    assert!(counters.contains("  bindings_peak "), "{counters}");
+    assert!(counters.contains("  bindings-peak "), "{counters}");
     assert!(counters.contains("peak, bindings\n"), "{counters}");
 }
 
 /// Whether a name has words of lower-case letters and digits, between single separators.
-fn is_of_words(name: &str, separator: char) -> bool {
+pub(crate) fn is_of_words(name: &str, separator: char) -> bool {
     let is_word = |word: &str| {
         !word.is_empty() && word.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
     };
@@ -93,13 +93,13 @@ fn is_of_words(name: &str, separator: char) -> bool {
 }
 
 #[test]
-fn keys_and_counters_are_snake_case_and_reasons_kebab_case() {
+fn keys_are_snake_case_and_counters_and_reasons_kebab_case() {
     let demo = Demo::new();
     for definition in FUNCTIONS {
         let shown = demo.warpline(&format!("functions {}", definition.name)).expect(0).stdout;
         let shown = String::from_utf8(shown).unwrap();
         let keys = definition.keys.iter().map(|key| (key.name, '_'));
-        let counters = definition.counters.iter().map(|counter| (counter.name, '_'));
+        let counters = definition.counters.iter().map(|counter| (counter.name, '-'));
         let reasons = definition.drops.iter().map(|reason| (*reason, '-'));
         for (name, separator) in keys.chain(counters).chain(reasons) {
             assert!(is_of_words(name, separator), "{}: {name}", definition.name);

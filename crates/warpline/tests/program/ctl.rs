@@ -69,13 +69,13 @@ fn counts_grow_while_packets_flow_and_balance() {
         assert!(read > before, "{read} after {before}");
         before = read;
         let counters = &chain["functions"][1]["counters"];
-        assert!(counters["unique"].is_u64() && counters["not_digested"].is_u64(), "{counters}");
+        assert!(counters["unique"].is_u64() && counters["not-digested"].is_u64(), "{counters}");
         assert!(chain["functions"][0]["packets_in"].as_u64() <= Some(read));
         std::thread::sleep(Duration::from_millis(20));
     }
     let shown = ctl(&demo, "functions");
     assert!(
-        shown.contains("firewall") && shown.contains("\n                   not_digested "),
+        shown.contains("firewall") && shown.contains("\n                   not-digested "),
         "{shown}"
     );
     assert!(ctl(&demo, "stats").starts_with("edge: "));

@@ -9,15 +9,15 @@ use crate::stats::{self, whole};
 /// passes it.
 fn works(function: &str) -> &'static [&'static str] {
     match function {
-        "digest" => &["digested", "unique", "duplicates", "duplicate_bytes"],
-        "firewall" => &["connections_created", "connections_expired"],
-        "flow_monitor" => &["metered", "records", "ended_detected", "ended_forced"],
-        "ipcomp" => &["compressed", "saved_bytes"],
+        "digest" => &["digested", "unique", "duplicates", "duplicate-bytes"],
+        "firewall" => &["connections-created", "connections-expired"],
+        "flow_monitor" => &["metered", "records", "ended-detected", "ended-forced"],
+        "ipcomp" => &["compressed", "saved-bytes"],
         "ipsec" => &["sealed", "bypassed"],
-        "load_balancer" => &["created", "to_backends", "to_clients"],
+        "load_balancer" => &["created", "to-backends", "to-clients"],
         "nat" => &["created", "outbound", "inbound"],
-        "nids" => &["matches", "alerts", "alerts_suppressed", "candidates", "datagrams"],
-        "router" => &["icmp_sent"],
+        "nids" => &["matches", "alerts", "alerts-suppressed", "candidates", "datagrams"],
+        "router" => &["icmp-sent"],
         other => {
             panic!("the demo has nothing for {other}: give it traffic and a counter")
         }
@@ -53,12 +53,12 @@ fn what_the_shop_s_backends_answer_goes_out_as_the_shop_s() {
     let counters = &functions[1]["counters"];
     let answers = count(&demo, "capture.pcap", |src, _| is_backend(src));
     assert!(answers > 100, "{answers}");
-    assert_eq!(whole(&counters["to_clients"]), answers);
+    assert_eq!(whole(&counters["to-clients"]), answers);
     assert_eq!(count(&demo, "out.pcap", |src, _| is_backend(src)), 0);
     assert_eq!(count(&demo, "out.pcap", |src, _| src == VIP), answers);
     // Every packet to the shop's address is one that a backend gets.
     let asked = count(&demo, "out.pcap", |_, dst| is_backend(dst));
-    assert_eq!(whole(&counters["to_backends"]), asked);
+    assert_eq!(whole(&counters["to-backends"]), asked);
     assert_eq!(count(&demo, "out.pcap", |_, dst| dst == VIP), 0);
     let each = [25, 26].map(|host| count(&demo, "out.pcap", |_, dst| dst == [203, 0, 113, host]));
     assert!(each.iter().all(|&packets| packets > 50) && each.iter().sum::<u64>() == asked);

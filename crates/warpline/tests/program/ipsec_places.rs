@@ -324,7 +324,7 @@ fn both_directions_and_errors_inside_the_tunnel() {
             let functions = stats["chains"][0]["functions"].as_array().unwrap();
             let count = |at: usize, name: &str| whole(&functions[at]["counters"][name]);
             assert_eq!((count(0, "opened"), count(2, "sealed")), (2, 3), "{functions:?}");
-            assert_eq!((functions[0]["counters"].get("sealed"), count(1, "icmp_sent")), (None, 2));
+            assert_eq!((functions[0]["counters"].get("sealed"), count(1, "icmp-sent")), (None, 2));
             assert_eq!(whole(&functions[2]["drops"]["no-policy"]), 1);
             let names: Vec<_> = functions.iter().map(|one| one["name"].as_str().unwrap()).collect();
             assert_eq!(names, ["ipsec:1", "router:1", "ipsec:2", "router:2"]);
@@ -387,7 +387,7 @@ fn one_place_withholds_answers_that_it_can_not_seal() {
         assert!(!sent.iter().any(|one| one.contains("icmp") || one.contains("in-4")), "{sent:?}");
         let functions = stats["chains"][0]["functions"].as_array().unwrap();
         let router = functions.iter().find(|one| one["function"] == "router").unwrap();
-        assert_eq!(whole(&router["counters"]["icmp_withheld"]), 1, "{router}");
+        assert_eq!(whole(&router["counters"]["icmp-withheld"]), 1, "{router}");
     }
 }
 

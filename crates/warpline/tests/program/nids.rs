@@ -315,7 +315,7 @@ fn rules_change_while_packets_flow() {
     assert_eq!(whole(&stats["chains"][0]["packets"]["overload"]), 0);
     let counters = &stats["chains"][0]["functions"][0]["counters"];
     assert_eq!(
-        (whole(&counters["flows"]), whole(&counters["notes_unknown"])),
+        (whole(&counters["flows"]), whole(&counters["notes-unknown"])),
         (100, 0),
         "{counters}"
     );
@@ -335,7 +335,7 @@ fn rules_that_reject_come_and_go_while_packets_flow() {
         let stats = demo.warpline("ctl stats --socket c.sock --json").expect(0).stdout;
         let stats: Value = serde_json::from_slice(&stats).unwrap();
         let counters = &stats["chains"][0]["functions"][0]["counters"];
-        counters["reject_unreachables"].as_u64().unwrap_or_default()
+        counters["reject-unreachables"].as_u64().unwrap_or_default()
     };
     for (action, rejects) in [("reject", true), ("alert", false), ("rejectboth", true)] {
         demo.write("rules", reject(action));

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::counters::is_of_words;
 use crate::harness::Demo;
 
 /// The documented form of the file.
@@ -31,6 +32,9 @@ pub(crate) fn check_answer(request: &str, answer: &Value) {
     };
     assert_eq!(mismatch(&schema, &schema["$defs"][form], answer, ""), None, "{request}");
 }
+
+/// The pattern of reasons and counters.
+const NAME: &str = "^[a-z0-9]+(-[a-z0-9]+)*$";
 
 /// The first difference of `value` from `schema`, if any. Only the keywords of our schema are
 /// supported.
@@ -96,6 +100,18 @@ fn mismatch(root: &Value, schema: &Value, value: &Value, path: &str) -> Option<S
         "properties" => rule.as_object().unwrap().iter().find_map(|(name, own)| {
             mismatch(root, own, value.get(name)?, &format!("{path}/{name}"))
         }),
+        "pattern" => {
+            assert_eq!(rule, NAME, "the only pattern that the test knows");
+            if value.as_str().is_some_and(|name| is_of_words(name, '-')) {
+                None
+            } else {
+                wrong("no name in kebab-case")
+            }
+        }
+        "propertyNames" => {
+            let mut names = value.as_object().into_iter().flatten();
+            names.find_map(|(name, _)| mismatch(root, rule, &Value::from(name.as_str()), path))
+        }
         "additionalProperties" => {
             let known = schema.get("properties").and_then(Value::as_object);
             let is_more = |name: &String| known.is_none_or(|known| !known.contains_key(name));
@@ -132,10 +148,11 @@ fn a_form_that_is_not_documented_is_found() {
     demo.warpline("run --stats s.json").expect(0);
     let stats = read(&demo, "s.json");
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let changes: [(&str, Value); 5] = [
+    let changes: [(&str, Value); 6] = [
         ("/chains/0/packets/read", Value::from(-1)),
         ("/chains/0/ended", Value::from("somehow")),
         ("/chains/0/functions/0/drops", serde_json::json!({ "rule": "many" })),
+        ("/chains/0/functions/0/counters", serde_json::json!({ "icmp_sent": 1 })),
         ("/chains/0/bytes", serde_json::json!({ "read": 1 })),
         ("/chains/0/rate", serde_json::json!({ "gbps": 1, "mpps": 2, "kpps": 3 })),
     ];

@@ -91,12 +91,12 @@ struct Tracked {
 /// Kinds that a full table evicts, with their counters. Of kinds of equal size the first is
 /// evicted.
 const YIELDING: [(&str, &str); 6] = [
-    ("closed", "evicted_closed"),
-    ("half-open", "evicted_half_open"),
-    ("udp", "evicted_udp"),
-    ("icmp", "evicted_icmp"),
-    ("other", "evicted_other"),
-    ("fin", "evicted_finishing"),
+    ("closed", "evicted-closed"),
+    ("half-open", "evicted-half-open"),
+    ("udp", "evicted-udp"),
+    ("icmp", "evicted-icmp"),
+    ("other", "evicted-other"),
+    ("fin", "evicted-finishing"),
 ];
 
 fn kind_of(state: &'static str) -> &'static str {
@@ -294,7 +294,7 @@ impl<'a> Model<'a> {
         match answer {
             Answer::Invalid => return "invalid",
             Answer::Outside => {
-                *self.counted.entry("out_of_window").or_insert(0) += 1;
+                *self.counted.entry("out-of-window").or_insert(0) += 1;
                 return "invalid";
             }
             Answer::Anew => {

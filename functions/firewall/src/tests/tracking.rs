@@ -128,12 +128,12 @@ fn shard_of(input: &Input) -> usize {
 
 /// The counters of evicted connections.
 const EVICTED: [&str; 6] = [
-    "evicted_closed",
-    "evicted_half_open",
-    "evicted_udp",
-    "evicted_icmp",
-    "evicted_other",
-    "evicted_finishing",
+    "evicted-closed",
+    "evicted-half-open",
+    "evicted-udp",
+    "evicted-icmp",
+    "evicted-other",
+    "evicted-finishing",
 ];
 
 const WEB: &str = "accept tcp to any port 53,80\naccept udp from any port 80\naccept icmp\n\
@@ -187,7 +187,7 @@ fn packets_leave_as_the_model_says() {
                 let at = &story[i];
                 assert_eq!(out, expected, "seed {seed}, packet {i} in {size}s: {at:x?}\n{text}");
             }
-            for name in EVICTED.into_iter().chain(["out_of_window"]) {
+            for name in EVICTED.into_iter().chain(["out-of-window"]) {
                 let expected = model.counted.get(name).copied().unwrap_or(0);
                 assert_eq!(harness.counter(name), expected, "seed {seed}, {name}");
             }
@@ -199,7 +199,7 @@ fn packets_leave_as_the_model_says() {
     {
         assert!(seen[reason] > 10, "{reason} was hardly tried: {seen:?}");
     }
-    for name in EVICTED.into_iter().chain(["out_of_window"]) {
+    for name in EVICTED.into_iter().chain(["out-of-window"]) {
         assert!(seen.get(name).is_some_and(|&n| n > 1), "{name} was hardly tried: {seen:?}");
     }
 }
@@ -367,8 +367,8 @@ fn a_connection_lives_from_handshake_to_timeout() {
     assert_eq!(send(segment(9, ACK, false, 2)), "accept");
     assert_eq!(send(segment(9, ACK, true, 7442)), "accept", "to the end of that second");
     assert_eq!(send(segment(9, ACK, true, 7443 + 7440)), "invalid");
-    assert_eq!(harness.counter("connections_created"), 1);
-    assert_eq!(harness.counter("connections_expired"), 1);
+    assert_eq!(harness.counter("connections-created"), 1);
+    assert_eq!(harness.counter("connections-expired"), 1);
     assert_eq!(harness.counter("connections"), 0);
 }
 
@@ -395,9 +395,9 @@ fn in_a_full_table_what_is_worth_least_gives_way() {
     assert_eq!(send(segment(1, ACK, true, 5)), "accept");
     assert_eq!(send(segment(3, ACK, true, 5)), "accept");
     assert_eq!(send(segment(2, ACK, true, 5)), "invalid", "that gave way");
-    assert_eq!(harness.counter("evicted_half_open"), 39);
-    assert_eq!(harness.counter("evicted_finishing"), 1);
-    assert_eq!(harness.counter("connections_refused"), 1);
+    assert_eq!(harness.counter("evicted-half-open"), 39);
+    assert_eq!(harness.counter("evicted-finishing"), 1);
+    assert_eq!(harness.counter("connections-refused"), 1);
     harness.tick(warpline_packet::Instant::from_secs(100_000));
     assert_eq!(harness.counter("connections"), 0);
 }
@@ -449,7 +449,7 @@ fn floods_leave_established_connections_standing() {
             let answer = send(segment(half_open, SYN | ACK, true, 2));
             assert_eq!(answer, if protocol == 6 { "invalid" } else { "accept" }, "seed {seed}");
         }
-        assert_eq!(harness.counter("connections_refused"), 0);
+        assert_eq!(harness.counter("connections-refused"), 0);
         assert_eq!(harness.counter("connections"), 1024, "seed {seed}");
     }
 }
@@ -465,7 +465,7 @@ fn a_source_has_no_more_than_its_bound() {
     assert_eq!(send(segment(1, SYN | ACK, true, 2)), "accept");
     assert_eq!(send(segment(1, ACK, false, 2)), "accept");
     assert_eq!(send(segment(4, SYN, false, 62)), "accept", "half-open ones have expired");
-    assert_eq!(harness.counter("connections_refused"), 2);
+    assert_eq!(harness.counter("connections-refused"), 2);
 }
 
 #[test]

@@ -332,6 +332,6 @@ fn only_numbers_are_counted_as_out_of_window() {
     let inputs: Vec<Input> =
         OPEN.iter().map(|text| text.trim_end_matches(" +")).chain(texts).map(segment).collect();
     harness.process(&inputs);
-    assert_eq!(harness.counter("out_of_window"), 2);
+    assert_eq!(harness.counter("out-of-window"), 2);
     assert_eq!(harness.counter("connections"), 1);
 }

@@ -42,7 +42,7 @@ fn a_connection_is_one_record_with_what_each_side_did() {
     assert_eq!((reverse.packets, reverse.bytes, reverse.tcp_flags), (2, 100, 0x13));
     assert_eq!((reverse.first_us, reverse.last_us), (1_010_000, 1_040_000));
     monitor.close().unwrap();
-    assert_eq!(monitor.counter("ended_forced"), 1);
+    assert_eq!(monitor.counter("ended-forced"), 1);
     assert_eq!(monitor.counter("records"), 2);
 }
 
@@ -133,7 +133,7 @@ fn what_is_not_metered_goes_on_and_is_counted() {
     cut.bytes.truncate(14 + 20 + 4);
     let outcomes = monitor.harness.process(&[arp, lying, tagged, cut]);
     assert!(outcomes.iter().all(|outcome| outcome.verdict == Verdict::Forward));
-    let counts = ["not_ip", "malformed", "metered", "flows"].map(|name| monitor.counter(name));
+    let counts = ["not-ip", "malformed", "metered", "flows"].map(|name| monitor.counter(name));
     // The one that the capture cut has no ports: a flow of its own.
     assert_eq!(counts, [1, 1, 2, 2]);
 }

@@ -41,7 +41,7 @@ fn a_file_has_templates_again_and_right_sequence_numbers() {
     let messages = Reader::default().read(&bytes);
     assert_eq!(rows(&bytes).len(), 20_000);
     assert_eq!(monitor.counter("records"), 20_000);
-    assert_eq!(monitor.counter("ipfix_messages"), messages.len() as u64);
+    assert_eq!(monitor.counter("ipfix-messages"), messages.len() as u64);
     assert!(messages.iter().all(|message| message.len <= 8192 && message.domain == 77));
     // Each has the time of the latest packet in it, whichever flows end first.
     let times = || messages.iter().map(|message| message.export_s);
@@ -95,7 +95,7 @@ fn datagrams_are_short_and_have_templates_again() {
         }
         monitor.ended();
         monitor.report.rest();
-        while (messages.len() as u64) < monitor.counter("udp_messages") {
+        while (messages.len() as u64) < monitor.counter("udp-messages") {
             let len = collector.recv(&mut buffer).unwrap();
             let message = reader.message(&buffer[..len]);
             assert!(len <= 1400 && message.sequence == records);
@@ -104,7 +104,7 @@ fn datagrams_are_short_and_have_templates_again() {
         }
     }
     monitor.close().unwrap();
-    assert_eq!((records, monitor.counter("udp_errors")), (2000, 0));
+    assert_eq!((records, monitor.counter("udp-errors")), (2000, 0));
     let with: Vec<usize> = (0..messages.len()).filter(|&n| messages[n].templates > 0).collect();
     assert!(with.len() > 3 && with.iter().enumerate().all(|(n, &at)| at == 20 * n), "{with:?}");
 }
@@ -120,9 +120,9 @@ fn a_collector_that_is_not_there_is_counted_and_no_error() {
         let mut monitor = Monitor::with_outputs(&table, Path::new("."), &outputs);
         monitor.send(&packets(count), 256);
         monitor.close().unwrap();
-        assert!(monitor.counter("udp_errors") >= least, "{count} packets");
+        assert!(monitor.counter("udp-errors") >= least, "{count} packets");
         let text =
-            format!("collector {absent}: connection refused; `udp_errors` counts lost messages");
+            format!("collector {absent}: connection refused; `udp-errors` counts lost messages");
         assert_eq!(registry.take_warnings(), [text], "{count} packets: the first error alone");
     }
 }

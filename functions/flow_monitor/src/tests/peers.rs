@@ -132,7 +132,7 @@ fn assert_nfdump_reads(keys: &str, expected: &[&str]) {
     let mut monitor = Monitor::new(&table, &folder.0);
     monitor.send(&packets(), 256);
     monitor.close().unwrap();
-    assert_eq!(monitor.counter("udp_errors"), 0);
+    assert_eq!(monitor.counter("udp-errors"), 0);
     wait_until_read(port);
     collector.stop();
     let format = "fmt:%ts|%te|%sa|%sp|%da|%dp|%pr|%ipkt|%ibyt|%opkt|%obyt|%flg";
@@ -169,7 +169,7 @@ fn tshark_reads_what_is_sent() {
     monitor.send(&packets(), 256);
     monitor.close().unwrap();
     let mut buffer = [0; 65536];
-    let datagrams: Vec<Vec<u8>> = (0..monitor.counter("udp_messages"))
+    let datagrams: Vec<Vec<u8>> = (0..monitor.counter("udp-messages"))
         .map(|_| collector.recv(&mut buffer).map(|len| buffer[..len].to_vec()).unwrap())
         .collect();
     let path = folder.0.join("udp.pcap");

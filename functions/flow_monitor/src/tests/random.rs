@@ -26,7 +26,7 @@ fn metered(packets: &[Sent], keys: &str, batch: usize) -> Vec<Row> {
     monitor.close().unwrap();
     assert_eq!(monitor.counter("metered"), packets.len() as u64);
     assert_eq!(monitor.counter("unreported"), 0);
-    assert_eq!(monitor.counter("ended_forced"), 0, "every flow was over");
+    assert_eq!(monitor.counter("ended-forced"), 0, "every flow was over");
     rows(&folder.read("flows.ipfix"))
 }
 

@@ -84,7 +84,7 @@ fn check_every_shape(mut here: Harness, mut there: Harness) {
     }
     let sent = 4 * shapes(&[]).len() as u64;
     assert_eq!((here.counter("compressed"), there.counter("decompressed")), (sent, sent));
-    assert_eq!(here.counter("saved_bytes"), there.counter("added_bytes"));
+    assert_eq!(here.counter("saved-bytes"), there.counter("added-bytes"));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn batches_of_any_size_are_alike() {
     let run = |size: usize| {
         let mut here = compressor("");
         let out: Vec<Outcome> = inputs.chunks(size).flat_map(|part| here.process(part)).collect();
-        let names = ["compressed", "skipped", "incompressible", "left", "saved_bytes"];
+        let names = ["compressed", "skipped", "incompressible", "left", "saved-bytes"];
         (out, names.map(|name| here.counter(name)))
     };
     let (out, counters) = run(256);

@@ -209,7 +209,7 @@ fn each_place_has_its_own_part() {
     let names = |harness: &Harness| harness.counters().into_keys().collect::<Vec<_>>();
     let (of_first, of_second) = (names(&first), names(&second));
     assert!(of_first.contains(&"opened") && of_second.contains(&"sealed"));
-    assert!(of_second.contains(&"icmp_sent"));
+    assert!(of_second.contains(&"icmp-sent"));
     assert!(of_first.iter().all(|name| !of_second.contains(name)), "{of_first:?} {of_second:?}");
     assert_eq!(first.function().growth(), Growth::NONE);
     assert_eq!(second.function().tables().len(), 0);

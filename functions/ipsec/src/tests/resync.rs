@@ -82,7 +82,7 @@ fn garbage_costs_an_eighth_more_and_hides_nothing() {
     reasons(&mut there, &first[..1], 1);
     let found = reasons(&mut there, &garbage(&first[1], 8000), 256);
     assert!(found.iter().all(|&found| found == "bad-icv"));
-    assert_eq!(there.counter("resync_tries"), 1000);
+    assert_eq!(there.counter("resync-tries"), 1000);
     assert_eq!(reasons(&mut there, &first[1..], 1), ["forward", "forward"]);
     assert_eq!(there.counter("resynchronized"), 0);
     // What authenticates ends a row of failures.
@@ -91,7 +91,7 @@ fn garbage_costs_an_eighth_more_and_hides_nothing() {
         reasons(&mut there, &spoiled, 7);
         assert_eq!(reasons(&mut there, &[valid], 1), ["forward"]);
     }
-    assert_eq!(there.counter("resync_tries"), 1000);
+    assert_eq!(there.counter("resync-tries"), 1000);
     // Among garbage, a sender that lost its half is found all the same.
     let mut lost = sealed(GCM, (1 << 32) + 100, 600).into_iter();
     let mixed: Vec<Input> =

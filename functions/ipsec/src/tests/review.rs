@@ -135,7 +135,7 @@ fn what_is_not_sealed_is_not_counted_as_sealed() {
     let input = on_link(LINK, &udp("10.1.0.1", "10.2.0.1", [1, 2], 20));
     let passed = (0..6).filter(|_| reason(&send(&mut ends.here, &input)) == "forward").count();
     assert_eq!((passed, ends.here.counter("sealed")), (2, 2));
-    assert_eq!(ends.here.counter("sealed_bytes"), 96);
+    assert_eq!(ends.here.counter("sealed-bytes"), 96);
 }
 
 /// What pads a frame is none of the packet: no policy reads ports from it.

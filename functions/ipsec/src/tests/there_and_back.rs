@@ -50,7 +50,7 @@ fn check_ends(mut ends: Ends, what: &str, inner: [&str; 2]) {
     }
     let sent = (LINKS.len() * packets(inner).len()) as u64;
     assert_eq!((ends.here.counter("sealed"), ends.there.counter("opened")), (sent, sent));
-    assert_eq!(ends.here.counter("sealed_bytes"), ends.there.counter("opened_bytes"));
+    assert_eq!(ends.here.counter("sealed-bytes"), ends.there.counter("opened-bytes"));
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn a_connection_goes_and_comes_back() {
         assert_eq!(back.bytes, answer.from(ip(WEB.0), WEB.1).frame());
     }
     assert_eq!(harness.counter("connections"), 40);
-    assert_eq!((harness.counter("to_backends"), harness.counter("to_clients")), (40, 40));
+    assert_eq!((harness.counter("to-backends"), harness.counter("to-clients")), (40, 40));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn everything_else_passes_or_is_dropped_by_its_name() {
         assert_eq!((reason(&out), &out.bytes), ("", &datagram.frame()));
         assert_eq!(reason(&send(&mut strict, 1, datagram)), "no-vip");
     }
-    assert_eq!(kind.counter("no_vip"), strangers.len() as u64);
+    assert_eq!(kind.counter("no-vip"), strangers.len() as u64);
     assert_eq!(kind.counter("created"), 0);
     let mut arp = vec![0xff; 42];
     arp[12..14].copy_from_slice(&[8, 6]);
@@ -98,7 +98,7 @@ fn fragments_follow_the_first_one_both_ways() {
         let out = pieces(&mut harness, &answer);
         assert_eq!(out.map(|out| out.bytes), answer.from(ip(vip), 80).fragments(32));
     }
-    assert_eq!((harness.counter("to_backends"), harness.counter("to_clients")), (4, 4));
+    assert_eq!((harness.counter("to-backends"), harness.counter("to-clients")), (4, 4));
 }
 
 /// A later fragment of an ICMP error has no identifier, though its type reads as that of an echo
@@ -132,7 +132,7 @@ fn fragments_of_packets_that_pass_or_are_dropped_share_their_fate() {
     // The same identification again, in a packet that is refused.
     let out = pieces(&mut harness, &tcp(CLIENT, WEB, SYN).with(&[7; 64]));
     assert_eq!(out.map(|out| reason(&out)), ["no-backend", "fragment"]);
-    assert_eq!(harness.counter("no_vip"), 8);
+    assert_eq!(harness.counter("no-vip"), 8);
 }
 
 /// The rest of a packet follows its first fragment when that backend is down.
@@ -185,7 +185,7 @@ fn errors_follow_their_connection_both_ways() {
         bad.payload[if client.contains(':') { 23 } else { 15 }] ^= 1;
         assert_eq!(reason(&send(&mut harness, 2, &bad)), "bad-quote");
     }
-    assert_eq!(harness.counter("icmp_errors"), 16);
+    assert_eq!(harness.counter("icmp-errors"), 16);
     assert_eq!(harness.counter("created"), 2, "errors make nothing");
 }
 
@@ -309,7 +309,7 @@ fn floods_leave_established_connections_standing() {
             assert_eq!(harness.counter("created"), known, "{mode} {kind}: all are remembered");
         }
         assert_eq!(harness.counter("unremembered"), 0);
-        let evicted = ["evicted_closing", "evicted_half_open", "evicted_one_sided", "evicted_udp"];
+        let evicted = ["evicted-closing", "evicted-half-open", "evicted-one-sided", "evicted-udp"];
         assert!(evicted.iter().all(|name| harness.counter(name) > 5000), "{mode}");
     }
 }

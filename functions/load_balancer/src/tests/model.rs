@@ -36,11 +36,11 @@ impl Connection {
     /// Its rank among evicted kinds, and their counter; `None` if it is never evicted.
     fn yields(&self) -> Option<(usize, &'static str)> {
         Some(match self.phase {
-            Phase::Ending => (0, "evicted_closing"),
-            Phase::Syn => (1, "evicted_half_open"),
+            Phase::Ending => (0, "evicted-closing"),
+            Phase::Syn => (1, "evicted-half-open"),
             _ if self.answered => return None,
-            Phase::Open => (2, "evicted_one_sided"),
-            Phase::Datagrams => (3, "evicted_udp"),
+            Phase::Open => (2, "evicted-one-sided"),
+            Phase::Datagrams => (3, "evicted-udp"),
         })
     }
 

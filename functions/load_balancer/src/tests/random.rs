@@ -90,7 +90,7 @@ fn keys(places: usize, bounded: bool) -> String {
 }
 
 const EVICTED: [&str; 4] =
-    ["evicted_closing", "evicted_half_open", "evicted_one_sided", "evicted_udp"];
+    ["evicted-closing", "evicted-half-open", "evicted-one-sided", "evicted-udp"];
 
 enum Event {
     Packet(Input),

@@ -192,7 +192,7 @@ fn errors_go_to_the_backend_of_what_they_quote() {
             assert_eq!([to(&before), to(&after)], [to(&sent), to(&sent)]);
             assert!(after.bytes.ends_with(&error.packet()));
         }
-        assert_eq!(harness.counter("icmp_errors"), 100);
+        assert_eq!(harness.counter("icmp-errors"), 100);
     }
 }
 
@@ -209,7 +209,7 @@ fn by_mac_only_the_ethernet_addresses_change() {
         let raw = input(LinkType::RAW, &frame[14..]);
         assert_eq!(reason(&harness.process(&[raw])[0]), "link");
     }
-    assert_eq!(harness.counter("to_backends"), 2);
+    assert_eq!(harness.counter("to-backends"), 2);
 }
 
 /// Fragments are carried one by one, each to the backend of the first one.
@@ -234,6 +234,6 @@ fn fragments_go_to_one_backend() {
                 assert!(out.bytes.ends_with(&bytes[14..]));
             }
         }
-        assert_eq!(harness.counter("to_backends"), 150);
+        assert_eq!(harness.counter("to-backends"), 150);
     }
 }

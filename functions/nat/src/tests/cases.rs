@@ -175,7 +175,7 @@ fn errors_of_routers_without_an_inside_address_leave_translated() {
             let other = udp(&neighbour, host, (53, 7)).error(router, 48);
             assert_sent(&sent(&mut nat, 1, &other), &other);
         }
-        assert_eq!(nat.counter("icmp_errors"), 1, "IPv{version}");
+        assert_eq!(nat.counter("icmp-errors"), 1, "IPv{version}");
     }
 }
 
@@ -354,7 +354,7 @@ fn floods_leave_established_bindings_standing() {
             }
         }
         assert_eq!(mapped(&sent(&mut nat, 2, &ask)), outside, "{keys}");
-        let evicted = ["evicted_udp", "evicted_half_open", "evicted_icmp"];
+        let evicted = ["evicted-udp", "evicted-half-open", "evicted-icmp"];
         assert!(evicted.iter().all(|name| nat.counter(name) > 500), "{keys}");
     }
 }
@@ -413,7 +413,7 @@ fn bindings_run_out_before_ports() {
     tick(&mut nat, 302);
     assert_eq!(nat.counter("bindings"), 0);
     assert_eq!(out(&mut nat, 302, 3).verdict, Verdict::Forward);
-    assert_eq!(nat.counter("bindings_peak"), 2);
+    assert_eq!(nat.counter("bindings-peak"), 2);
 }
 
 #[test]

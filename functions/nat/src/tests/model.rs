@@ -141,13 +141,13 @@ impl Bound {
     fn yields(&self, kind: FlowKind, v6: bool) -> Option<(usize, &'static str)> {
         let (place, reported) = match kind {
             FlowKind::Tcp if self.established => return None,
-            FlowKind::Tcp if self.answered => (0, "evicted_closing"),
-            FlowKind::Tcp => (1, "evicted_half_open"),
+            FlowKind::Tcp if self.answered => (0, "evicted-closing"),
+            FlowKind::Tcp => (1, "evicted-half-open"),
             FlowKind::Udp if self.answered => return None,
-            FlowKind::Udp => (2, "evicted_udp"),
-            FlowKind::Echo => (3, "evicted_icmp"),
+            FlowKind::Udp => (2, "evicted-udp"),
+            FlowKind::Echo => (3, "evicted-icmp"),
             FlowKind::Other(_) if self.answered => return None,
-            FlowKind::Other(_) => (4, "evicted_other"),
+            FlowKind::Other(_) => (4, "evicted-other"),
         };
         Some((2 * place + usize::from(v6), reported))
     }

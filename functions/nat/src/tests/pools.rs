@@ -100,7 +100,7 @@ fn a_pool_is_used_up_to_its_last_port() {
         assert!(own.insert(outside) || own.len() == 128, "{outside:?} twice");
     }
     assert!(taken.len() == 64 && taken.values().all(|own| own.len() == 128));
-    assert_eq!(nat.counter("evicted_udp"), 20_000 - 64 * 128);
+    assert_eq!(nat.counter("evicted-udp"), 20_000 - 64 * 128);
 }
 
 /// The same addresses, listed in ways that mean the same.

@@ -252,7 +252,7 @@ fn agree(keys: &str, model: Model, v6: bool, steps: &[TrafficEvent]) -> Result<(
     let (created, expired) = (run.harness.counter("created"), run.harness.counter("expired"));
     let mut evicted = 0;
     for name in
-        ["evicted_closing", "evicted_half_open", "evicted_udp", "evicted_icmp", "evicted_other"]
+        ["evicted-closing", "evicted-half-open", "evicted-udp", "evicted-icmp", "evicted-other"]
     {
         let expected = run.model.evicted.get(name).copied().unwrap_or(0);
         prop_assert_eq!(run.harness.counter(name), expected, "{}", name);

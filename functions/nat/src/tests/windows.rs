@@ -84,7 +84,7 @@ fn a_blind_reset_is_dropped_and_the_connection_lives() {
             assert_eq!(dropped(&own.came(RST, seq, 0)), Some("invalid"), "{seq}");
         }
         assert_eq!(dropped(&own.out(RST, INSIDE + 100_000, 0)), Some("invalid"));
-        assert_eq!(own.nat.counter("out_of_window"), 5);
+        assert_eq!(own.nat.counter("out-of-window"), 5);
         own.passes_in(ACK, REMOTE, INSIDE);
         own.passes_out(ACK, INSIDE, REMOTE);
         assert!(own.lasts(7439));

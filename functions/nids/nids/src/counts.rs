@@ -22,14 +22,14 @@ impl Counts {
     /// Names and numbers.
     pub(super) fn visit(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("inspected", self.inspected);
-        visit("not_ip", self.not_ip);
+        visit("not-ip", self.not_ip);
         visit("malformed", self.malformed);
-        visit("passed_by_rule", self.passed_by_rule);
-        visit("rules_asked", self.rules_asked);
+        visit("passed-by-rule", self.passed_by_rule);
+        visit("rules-asked", self.rules_asked);
         visit("candidates", self.candidates);
         visit("rescans", self.rescans);
-        visit("waiting_full", self.waiting_full);
-        visit("alerts_over", self.alerts_over);
-        visit("matches_over", self.matches_over);
+        visit("waiting-full", self.waiting_full);
+        visit("alerts-over", self.alerts_over);
+        visit("matches-over", self.matches_over);
     }
 }

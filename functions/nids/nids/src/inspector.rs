@@ -155,9 +155,9 @@ impl Inspector {
     pub(super) fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         self.counts.visit(visit);
         self.flows.counters().visit(visit);
-        visit("step_limit", self.scratch.step_limit_hits);
-        visit("regex_limit", self.scratch.regex_limit_hits);
-        visit("xbits_evicted", self.xbits.evicted());
+        visit("step-limit", self.scratch.step_limit_hits);
+        visit("regex-limit", self.scratch.regex_limit_hits);
+        visit("xbits-evicted", self.xbits.evicted());
         self.rejecter.counters(visit);
     }
 

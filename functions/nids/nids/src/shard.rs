@@ -121,9 +121,9 @@ impl StateHalf for NidsShard {
         let fragments = self.reassembly.counters();
         visit("fragments", fragments.fragments);
         visit("datagrams", fragments.complete);
-        visit("fragments_overlap", fragments.overlap);
-        visit("fragments_refused", fragments.too_long + fragments.malformed + fragments.ecn);
-        visit("datagrams_evicted", fragments.evicted);
-        visit("datagrams_expired", fragments.expired);
+        visit("fragments-overlap", fragments.overlap);
+        visit("fragments-refused", fragments.too_long + fragments.malformed + fragments.ecn);
+        visit("datagrams-evicted", fragments.evicted);
+        visit("datagrams-expired", fragments.expired);
     }
 }

@@ -40,11 +40,11 @@ fn counts(engine: &[Exported], counted: &Counters) -> Option<String> {
     let should = [
         ("records", all),
         ("flows", all - of(End::Active)),
-        ("ended_idle", of(End::Idle)),
-        ("ended_active", of(End::Active)),
-        ("ended_detected", of(End::Closed)),
-        ("ended_forced", of(End::Forced)),
-        ("ended_full", of(End::LackOfResources)),
+        ("ended-idle", of(End::Idle)),
+        ("ended-active", of(End::Active)),
+        ("ended-detected", of(End::Closed)),
+        ("ended-forced", of(End::Forced)),
+        ("ended-full", of(End::LackOfResources)),
     ];
     if !counted.contains_key("records") {
         return None;

@@ -174,15 +174,15 @@ impl Function for Monitor {
         let full = (0, if self.config.apart == Apart::All { self.apart } else { 0 });
         [
             ("flows", flows),
-            ("flows_peak", (self.peak, most)),
+            ("flows-peak", (self.peak, most)),
             ("metered", exact(self.metered)),
-            ("not_ip", exact(self.not_ip)),
+            ("not-ip", exact(self.not_ip)),
             ("malformed", exact(self.malformed)),
-            ("ended_idle", ended(End::Idle)),
-            ("ended_active", ended(End::Active)),
-            ("ended_detected", ended(End::Closed)),
-            ("ended_forced", ended(End::Forced)),
-            ("ended_full", full),
+            ("ended-idle", ended(End::Idle)),
+            ("ended-active", ended(End::Active)),
+            ("ended-detected", ended(End::Closed)),
+            ("ended-forced", ended(End::Forced)),
+            ("ended-full", full),
             ("unreported", exact(0)),
             ("records", self.between(&all, |_| true)),
         ]

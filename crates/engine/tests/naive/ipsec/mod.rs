@@ -329,19 +329,19 @@ impl Function for Gateway {
         };
         let exact = [
             ("sealed", sum(true, |state| state.packets)),
-            ("sealed_bytes", sum(true, |state| state.bytes)),
+            ("sealed-bytes", sum(true, |state| state.bytes)),
             ("opened", sum(false, |state| state.packets)),
-            ("opened_bytes", sum(false, |state| state.bytes)),
+            ("opened-bytes", sum(false, |state| state.bytes)),
             ("bypassed", self.bypassed),
             ("keepalives", self.keepalives),
             ("dummies", self.dummies),
-            ("resync_tries", self.tries),
+            ("resync-tries", self.tries),
             ("resynchronized", self.resynchronized),
         ];
         let icmp = [
-            ("icmp_sent", self.reported),
-            ("icmp_withheld", self.withheld),
-            ("icmp_rate_limited", 0),
+            ("icmp-sent", self.reported),
+            ("icmp-withheld", self.withheld),
+            ("icmp-rate-limited", 0),
         ];
         let icmp = icmp.into_iter().filter(|_| self.config.icmp.is_some());
         let exact = exact.into_iter().chain(icmp).map(|(name, count)| (name, (count, count)));

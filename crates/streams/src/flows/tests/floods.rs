@@ -30,14 +30,14 @@ fn floods(ports: [u16; 2]) -> Vec<(&'static str, Vec<Frame>)> {
     vec![
         ("unanswered", vec![udp.data(b"a")]),
         ("unanswered", vec![tcp.clone()]),
-        ("half_open", vec![syn.clone()]),
-        ("half_open", vec![syn, answer]),
+        ("half-open", vec![syn.clone()]),
+        ("half-open", vec![syn, answer]),
         ("answered", vec![udp.data(b"a"), back(&udp).data(b"b")]),
         ("answered", vec![tcp.clone(), back(&tcp)]),
         ("established", open),
         ("closed", reset),
         ("closed", ended),
-        ("with_data", data),
+        ("with-data", data),
     ]
 }
 
@@ -61,7 +61,7 @@ fn connections_with_data_outlive_floods() {
         let counters = listener.flows.counters();
         let mut evicted = 0;
         counters.visit(&mut |name, count| {
-            if name == format!("flows_evicted_{kind}") {
+            if name == format!("flows-evicted-{kind}") {
                 evicted = count;
             }
         });

@@ -204,11 +204,11 @@ impl Report for AlertReport {
         let (matches, alerts) = self.hits.totals();
         visit("matches", matches);
         visit("alerts", alerts);
-        visit("alerts_blocked", self.blocked);
-        visit("alerts_suppressed", matches - alerts - self.over);
-        visit("alerts_over", self.over);
-        visit("thresholds_evicted", self.thresholds.evicted());
-        visit("notes_unknown", self.unknown);
+        visit("alerts-blocked", self.blocked);
+        visit("alerts-suppressed", matches - alerts - self.over);
+        visit("alerts-over", self.over);
+        visit("thresholds-evicted", self.thresholds.evicted());
+        visit("notes-unknown", self.unknown);
     }
 
     fn tables(&self) -> Vec<Table> {

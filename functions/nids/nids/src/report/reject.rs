@@ -80,10 +80,10 @@ impl Rejecter {
 
     /// Visits its counters.
     pub fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        visit("reject_resets", self.resets);
-        visit("reject_unreachables", self.unreachables);
-        visit("reject_rate_limited", self.limited);
-        visit("reject_withheld", self.withheld);
+        visit("reject-resets", self.resets);
+        visit("reject-unreachables", self.unreachables);
+        visit("reject-rate-limited", self.limited);
+        visit("reject-withheld", self.withheld);
     }
 }
 

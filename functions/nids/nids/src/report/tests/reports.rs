@@ -131,10 +131,10 @@ fn alerts_go_to_every_file_and_hits_count_the_rest() {
     for (name, count) in [
         ("matches", 6),
         ("alerts", 3),
-        ("alerts_blocked", 1),
-        ("alerts_suppressed", 3),
-        ("notes_unknown", 3),
-        ("thresholds_evicted", 0),
+        ("alerts-blocked", 1),
+        ("alerts-suppressed", 3),
+        ("notes-unknown", 3),
+        ("thresholds-evicted", 0),
     ] {
         assert_eq!(counter(&report, name), count, "{name}");
     }
@@ -173,7 +173,7 @@ fn rule_sets_follow_each_other_and_counts_go_on() {
     let expected = [(2, 1, "limited"), (9, 2, "new"), (1, 2, "renamed"), (4, 3, "last")];
     let expected = expected.map(|(sid, packet, msg)| (sid, packet, msg.to_owned()));
     assert_eq!(paper.reported(), expected, "the limited rule is not reported again");
-    assert_eq!((counter(&report, "matches"), counter(&report, "notes_unknown")), (5, 1));
+    assert_eq!((counter(&report, "matches"), counter(&report, "notes-unknown")), (5, 1));
 }
 
 #[test]
