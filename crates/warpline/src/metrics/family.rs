@@ -44,7 +44,7 @@ pub(super) struct Family {
 pub(super) struct Families(Vec<Family>);
 
 impl Families {
-    /// The family called `name`, and by its unit.
+    /// The family called `name` that has this unit.
     pub(super) fn family(
         &mut self,
         (name, unit): (impl Into<Cow<'static, str>>, Option<Unit>),
@@ -52,7 +52,8 @@ impl Families {
         help: &'static str,
     ) -> &mut Family {
         let name = name.into();
-        let at = self.0.iter().position(|family| family.name == name).unwrap_or_else(|| {
+        let is_it = |family: &Family| family.name == name && family.unit == unit;
+        let at = self.0.iter().position(is_it).unwrap_or_else(|| {
             self.0.push(Family { name, help, unit, kind, samples: Vec::new() });
             self.0.len() - 1
         });

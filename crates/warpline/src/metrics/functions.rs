@@ -90,7 +90,7 @@ fn transfers(all: &mut Families, stats: &FunctionStats, labels: impl Fn(&str) ->
         ),
     ] {
         let family = all.family((name, Some(Unit::Bytes)), FamilyKind::Counter, help);
-        for (direction, count) in ["to_device", "to_host"].into_iter().zip(counts) {
+        for (direction, count) in ["to-device", "to-host"].into_iter().zip(counts) {
             family.add(labels(direction), Value::Count(count));
         }
     }
@@ -99,7 +99,7 @@ fn transfers(all: &mut Families, stats: &FunctionStats, labels: impl Fn(&str) ->
 /// The name of a function's own counter.
 fn name_of(function: &str, counter: &Counter) -> (String, Option<Unit>) {
     let (name, unit) = match counter.unit {
-        "bytes" => (counter.name.strip_suffix("_bytes").unwrap_or(counter.name), Some(Unit::Bytes)),
+        "bytes" => (counter.name.strip_suffix("-bytes").unwrap_or(counter.name), Some(Unit::Bytes)),
         _ => (counter.name, None),
     };
     let allowed = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
@@ -110,5 +110,42 @@ fn kind_of(counter: &Counter) -> FamilyKind {
     match counter.kind {
         CounterKind::Total => FamilyKind::Counter,
         CounterKind::Gauge | CounterKind::Peak => FamilyKind::Gauge,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpline_functions::FUNCTIONS;
+
+    use super::*;
+
+    fn named(function: &str, counter: &str) -> (String, Option<Unit>) {
+        let own = FUNCTIONS.iter().find(|own| own.name == function).expect("a function");
+        let counter = own.counters.iter().find(|own| own.name == counter).expect("a counter");
+        name_of(own.name, counter)
+    }
+
+    #[test]
+    fn metrics_have_the_words_of_counters_and_their_unit() {
+        for (function, counter, expected, bytes) in [
+            ("router", "icmp-sent", "warpline_router_icmp_sent", false),
+            ("digest", "duplicate-bytes", "warpline_digest_duplicate", true),
+            ("nids", "stream-memory-peak", "warpline_nids_stream_memory_peak", true),
+            ("nat", "bindings", "warpline_nat_bindings", false),
+        ] {
+            let (name, unit) = named(function, counter);
+            assert_eq!((name.as_str(), unit.is_some()), (expected, bytes));
+        }
+    }
+
+    #[test]
+    fn no_two_counters_share_a_metric() {
+        let counters = FUNCTIONS.iter().flat_map(|own| own.counters.iter().map(|c| (own.name, c)));
+        let mut all = Families::default();
+        for (function, counter) in counters {
+            let family = all.family(name_of(function, counter), kind_of(counter), counter.help);
+            assert!(family.samples.is_empty(), "{function}: {}", counter.name);
+            family.add(Labels::new(), Value::Count(1));
+        }
     }
 }
