@@ -1,9 +1,11 @@
-# What people type. `make run` and `make test` install what is missing and need nothing else done before.
+# What people type. `make run` and `make test` install what is missing and need nothing else done
+# before.
 
 CARGO ?= cargo
 DEMO  := target/demo
 
-.PHONY: run test test-long kernel-races fuzz bench tunnels conntrack gateway-peer soak gpu-pack gpu-test gpu-bench deps deps-test deps-races clean
+.PHONY: run test test-long kernel-races fuzz bench tunnels conntrack gateway-peer soak gpu-pack \
+	gpu-test gpu-bench deps deps-test deps-races clean
 
 # The demo chain over the demo capture; its files stay in target/demo.
 run: deps
@@ -17,7 +19,8 @@ test: deps-test
 
 # The same properties with many more cases (about an hour).
 test-long: deps-test
-	PROPTEST_CASES=20000 SPINE_CASES=50 NAIVE_CASES=5000 NAIVE_SEED=clock $(CARGO) test --release --workspace
+	PROPTEST_CASES=20000 SPINE_CASES=50 NAIVE_CASES=5000 NAIVE_SEED=clock \
+		$(CARGO) test --release --workspace
 
 # The kernels on a simulator that sees races and words that nobody wrote (some minutes).
 kernel-races: deps-races
@@ -32,7 +35,8 @@ fuzz:
 bench: deps
 	tools/bench.sh
 
-# IPsec tunnels with the Linux kernel's ESP and with strongSwan, live, in network namespaces (root, about seven minutes).
+# IPsec tunnels with the Linux kernel's ESP and with strongSwan, live, in network namespaces (root,
+# about seven minutes).
 tunnels: deps
 	$(CARGO) build --release -p warpline
 	tools/tunnels/run.sh target/release/warpline
@@ -47,7 +51,8 @@ gateway-peer: deps-test
 	$(CARGO) build --release -p warpline
 	python3 -B tools/gateway_peer/compare.py target/release/warpline
 
-# A chain on network interfaces under traffic, reloads and rotation for SECONDS, 30 minutes by default (root).
+# A chain on network interfaces under traffic, reloads and rotation for SECONDS, 30 minutes by
+# default (root).
 soak: SECONDS = 1800
 soak: deps-test
 	$(CARGO) build --release -p warpline
@@ -57,8 +62,8 @@ soak: deps-test
 gpu-pack: deps
 	tools/gpu/pack.sh
 
-# On this machine's GPU: every test of kernels and devices, and the measurements (CSVs in target/gpu/out). WARPLINE_DEVICE=opencl
-# tries the same on OpenCL.
+# On this machine's GPU: every test of kernels and devices, and the measurements (CSVs in
+# target/gpu/out). WARPLINE_DEVICE=opencl tries the same on OpenCL.
 gpu-test gpu-bench:
 	tools/gpu/run.sh check
 	$(MAKE) gpu-pack

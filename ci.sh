@@ -15,13 +15,14 @@ lint() {
     cargo check --manifest-path fuzz/Cargo.toml --locked --target-dir target
 }
 
-# A missing peer (tshark) fails here, where everything was installed; elsewhere its tests are skipped. So does a device that
-# does not open although its library is there.
+# A missing peer (tshark) fails here, where everything was installed; elsewhere its tests are
+# skipped. So does a device that does not open although its library is there.
 test() {
     local devices=host
     ! ldconfig -p 2>/dev/null | grep 'libpocl' >/dev/null || devices=host,opencl
     [ ! -e target/nvrtc/libnvrtc.so.13 ] || export WARPLINE_REQUIRE_NVRTC=1
-    # The same random cases each time, so that only a change makes a test fail. `make test-long` draws new ones.
+    # The same random cases each time, so that only a change makes a test fail. `make test-long`
+    # draws new ones.
     export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1} WARPLINE_SEED=${WARPLINE_SEED:-1}
     # Many tests wait for timers, devices and programs, so more of them run than there are cores.
     export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
@@ -30,20 +31,27 @@ test() {
 
 # What threads share of an arena, in every order in which they may see it.
 models() {
-    RUSTFLAGS="--cfg loom" cargo test -p warpline-packet --lib --locked --target-dir target/loom slabs::model
+    RUSTFLAGS="--cfg loom" cargo test -p warpline-packet --lib --locked \
+        --target-dir target/loom slabs::model
 }
 
-doc() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items; }
+doc() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items
+}
 
-# What must not be left in the text: unfinished places, and comments that are too long, tables apart.
+# What must not be left in the text: unfinished places, and lines over 100 columns. Tables and links
+# may be longer.
 words() {
-    if git grep -nE '\b(todo|unimplemented)!\(|\bFIXME\b|\bXXX\b' -- '*.rs' '*.cl' '*.h' '*.sh' ':!ci.sh'; then
+    local texts=('*.rs' '*.cl' '*.h' '*.c' '*.py' '*.sh' '*.md' '*.toml' Makefile
+        'functions/*/src/manual.txt')
+    if git grep -nE '\b(todo|unimplemented)!\(|\bFIXME\b|\bXXX\b' -- "${texts[@]}" ':!ci.sh'; then
         echo "unfinished places, above" >&2
         return 1
     fi
-    if git grep -nE '^ *//.{99}' -- '*.rs' '*.cl' '*.h' | awk -F: '{line = $0; sub(/^[^:]*:[^:]*:/, "", line)}
-            length(line) > 100 && line !~ /^ *\/\/[\/!]? *(\||[0-9])/ {print; found = 1} END {exit !found}'; then
-        echo "comments over 100 columns, above" >&2
+    local place='^[^:]*:[0-9]+:' link='\]\([^ ]*\)$'
+    if LC_ALL=C git grep -nE '.{101}' -- "${texts[@]}" ':!bench/record' |
+        LC_ALL=C.UTF-8 grep -E "$place.{101}" | grep -vE "$place *(//[/!] *)?\||$link"; then
+        echo "lines over 100 columns, above" >&2
         return 1
     fi
 }
@@ -57,7 +65,10 @@ demo() {
 
 [ $# -gt 0 ] && steps=("$@") || steps=("${ALL[@]}")
 for step in "${steps[@]}"; do
-    printf '%s' "${ALL[*]}" | tr ' ' '\n' | grep -qx "$step" || { echo "no step $step; steps: ${ALL[*]}" >&2; exit 2; }
+    printf '%s' "${ALL[*]}" | tr ' ' '\n' | grep -qx "$step" || {
+        echo "no step $step; steps: ${ALL[*]}" >&2
+        exit 2
+    }
     echo "== $step"
     SECONDS=0
     "$step"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd, nfdump, iptables, tmux, Prometheus,
-# scapy, NVRTC), `races` (Oclgrind).
-# What tests can do without, libraries that are loaded at run time, is installed where it can be.
-# On other systems, or without the rights to install, it prints the packages to install.
+# Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd,
+# nfdump, iptables, tmux, Prometheus, scapy, NVRTC), `races` (Oclgrind). What tests can do without,
+# libraries that are loaded at run time, is installed where it can be. On other systems, or without
+# the rights to install, it prints the packages to install.
 set -euo pipefail
 
 RUST_MIN=1.95
@@ -39,7 +39,8 @@ for group in "$@"; do
         want libOpenCL.so.1 ocl-icd-libopencl1
         want libpocl.so.2 pocl-opencl-icd
         # For tools/nvrtc.sh, below.
-        python3 -m pip --version >/dev/null 2>&1 || /usr/bin/python3 -m pip --version >/dev/null 2>&1 ||
+        python3 -m pip --version >/dev/null 2>&1 ||
+            /usr/bin/python3 -m pip --version >/dev/null 2>&1 ||
             wanted+=(python3-pip)
         ;;
     races)
@@ -77,7 +78,7 @@ fi
 case " $* " in *" test "*) "$(dirname "$0")/nvrtc.sh" || true ;; esac
 
 if ! command -v cargo >/dev/null 2>&1; then
-    echo "please install Rust $RUST_MIN or later with rustup, with the components rustfmt and clippy" >&2
+    echo "please install Rust $RUST_MIN or later, rustfmt and clippy with rustup" >&2
     exit 1
 fi
 have=$(cargo --version | sed 's/cargo \([0-9]*\.[0-9]*\).*/\1/')

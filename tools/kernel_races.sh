@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# The kernels on Oclgrind, a simulator of an OpenCL device that looks at every access: races between items, unwritten words,
-# addresses outside of memory, barriers that not all items reach, wrong calls. Packets come out as the CPU's, too.
+# The kernels on Oclgrind, a simulator of an OpenCL device that looks at every access: races between
+# items, unwritten words, addresses outside of memory, barriers that not all items reach, wrong
+# calls. Packets come out as the CPU's, too.
 #
-#   kernel_races.sh [TEST...]   those tests of `--test kernels`; without names, those that end in a minute there
+#   kernel_races.sh [TEST...]   those tests of `--test kernels`; without names, those that end in a
+#                               minute there
 #
-# Ends with status 1 where Oclgrind reports anything, or where it overlooks a race that is there: kernels without barriers.
+# Ends with status 1 where Oclgrind reports anything, or where it overlooks a race that is there:
+# kernels without barriers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -53,8 +56,8 @@ options="-cl-opt-disable -Dalways_inline=unused"
 
 # A process for each test: Oclgrind 21.10 has state of the thread that used it first.
 run() { # test, options
-    OCLGRIND_BUILD_OPTIONS="$2" cargo test --locked -p warpline-functions --test kernels -- --nocapture --exact "$1" \
-        >"$out/said" 2>&1
+    OCLGRIND_BUILD_OPTIONS="$2" cargo test --locked -p warpline-functions --test kernels -- \
+        --nocapture --exact "$1" >"$out/said" 2>&1
 }
 
 OCLGRIND_UNINITIALIZED=0 run "$planted" "$options -Dbarrier(x)=(void)0" || true
@@ -67,7 +70,8 @@ fi
 failed=0
 for test in "${tests[@]}"; do
     rm -f "$out/log"
-    if run "$test" "$options" && [[ ! -s $out/log ]] && grep -q '^test result: ok. 1 passed' "$out/said" &&
+    if run "$test" "$options" && [[ ! -s $out/log ]] &&
+        grep -q '^test result: ok. 1 passed' "$out/said" &&
         ! grep -qi '^oclgrind' "$out/said"; then
         echo "$test: nothing to report"
         continue

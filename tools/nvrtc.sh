@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs NVRTC, which compiles kernels for NVIDIA's GPUs and needs none itself, into target/nvrtc, where
-# .cargo/config.toml names it to tests. It is NVIDIA's wheel from PyPI: 90 MB to fetch, 114 MB kept, six seconds on a fast line.
-# Does nothing where the system has one. Without it the tests that need it are skipped with a message.
+# Installs NVRTC, which compiles kernels for NVIDIA's GPUs and needs none itself, into target/nvrtc,
+# where .cargo/config.toml names it to tests. It is NVIDIA's wheel from PyPI: 90 MB to fetch, 114 MB
+# kept, six seconds on a fast line. Does nothing where the system has one. Without it the tests that
+# need it are skipped with a message.
 #
-# The version is that of the oldest driver's that Warpline's tests ran with (580, for CUDA 13.0): a newer compiler's
-# cubins and PTX may be too new for a driver.
+# The version is that of the oldest driver's that Warpline's tests ran with (580, for CUDA 13.0): a
+# newer compiler's cubins and PTX may be too new for a driver.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +21,8 @@ left_out() {
 has_pip() { "$1" -m pip --version >/dev/null 2>&1; }
 
 [ ! -e "$FOLDER/libnvrtc.so.13" ] || exit 0
-if ldconfig -p 2>/dev/null | grep 'libnvrtc\.so' >/dev/null || [ -e /usr/local/cuda/lib64/libnvrtc.so ]; then
+if ldconfig -p 2>/dev/null | grep 'libnvrtc\.so' >/dev/null ||
+    [ -e /usr/local/cuda/lib64/libnvrtc.so ]; then
     exit 0
 fi
 
@@ -33,8 +35,9 @@ mkdir -p target
 fetched=$(mktemp -d target/nvrtc.XXXXXX)
 trap 'rm -rf "$fetched"' EXIT
 echo "$WHEEL --hash=sha256:$SHA256" >"$fetched/wanted.txt"
-"$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --retries 1 --timeout 20 \
-    --no-deps --only-binary :all: --require-hashes --target "$fetched" -r "$fetched/wanted.txt" ||
+"$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+    --retries 1 --timeout 20 --no-deps --only-binary :all: --require-hashes \
+    --target "$fetched" -r "$fetched/wanted.txt" ||
     left_out "pip could not install $WHEEL"
 
 # A second build of the same, which nothing asks for.

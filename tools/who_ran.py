@@ -4,9 +4,9 @@
     perf record -a -e sched:sched_switch -o FILE COMMAND
     tools/who_ran.py FILE THREAD
 
-Every time that the thread named THREAD lost its core unasked, until it was given one again, is messages by those who had its
-core then: how often, how long altogether, and how long at a time at most. A time in which the core itself
-stood still is nobody's, and not in the list.
+Every time that the thread named THREAD lost its core unasked, until it was given one again, is
+reported by those who had its core then: how often, how long altogether, and how long at a time at
+most. A time in which the core itself stood still is nobody's, and not in the list.
 """
 
 import collections
@@ -32,8 +32,13 @@ def switches(path):
 
 
 def taken(path, name):
-    """Times in which other threads ran on the core of a ready thread, with their names and durations."""
-    waiting, times = {}, []  # By thread: its core, the thread on it and since when, and the times of earlier ones.
+    """Times in which other threads ran on the core of a ready thread, with their names and
+    durations.
+    """
+    waiting, times = (
+        {},
+        [],
+    )  # By thread: its core, the thread on it and since when, and the times of earlier ones.
     for core, second, left, left_id, state, came, came_id in switches(path):
         for own_core, now in waiting.values():
             if own_core == core:
@@ -58,7 +63,9 @@ def main():
             by[who].append(seconds * 1e3)
     print(f"{name} was ready while others had its core:")
     for who, times in sorted(by.items(), key=lambda item: -max(item[1])):
-        print(f"  {who:16} {len(times):5} times, {sum(times):8.3f} ms, at most {max(times):7.3f} ms")
+        print(
+            f"  {who:16} {len(times):5} times, {sum(times):8.3f} ms, at most {max(times):7.3f} ms"
+        )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 /*
- * The peer of router_lookup: DPDK's rte_fib and rte_fib6 on the same prefixes, next hops and addresses.
+ * The peer of router_lookup: DPDK's rte_fib and rte_fib6 on the same prefixes, next hops and
+ * addresses.
  *
  * rte_fib [EAL options] -- PREFIXES
  *
- * Reads one prefix a line, draws addresses as router_lookup does, and prints build time and millions
- * of look-ups a second for each way of look-up that the library offers. Sums of next hops must be
- * those of router_lookup.
+ * Reads one prefix a line, draws addresses as router_lookup does, and prints build time and
+ * millions of look-ups a second for each way of look-up that the library offers. Sums of next hops
+ * must be those of router_lookup.
  */
 #include <arpa/inet.h>
 #include <stdint.h>
@@ -116,10 +117,12 @@ static void report4(struct rte_fib *fib, const char *table, const char *way, con
 		}
 		times[round] = now() - start;
 	}
-	printf("%-10s %-8s %7.1f M/s  sum %lu  %s\n", table, name, LOOKUPS / median(times) / 1e6, sum, way);
+        printf("%-10s %-8s %7.1f M/s  sum %lu  %s\n", table, name, LOOKUPS / median(times) / 1e6,
+            sum, way);
 }
 
-static void measure4(enum rte_fib_dir24_8_nh_sz width, const char *table, uint32_t *uniform, uint32_t *drawn)
+static void measure4(
+    enum rte_fib_dir24_8_nh_sz width, const char *table, uint32_t *uniform, uint32_t *drawn)
 {
 	static const struct { enum rte_fib_lookup_type type; const char *name; } ways[] = {
 		{ RTE_FIB_LOOKUP_DIR24_8_SCALAR_MACRO, "scalar-macro" },
@@ -149,7 +152,8 @@ static void measure4(enum rte_fib_dir24_8_nh_sz width, const char *table, uint32
 	rte_fib_free(fib);
 }
 
-static void report6(struct rte_fib6 *fib, const char *way, const char *name, uint8_t (*addresses)[16])
+static void report6(
+    struct rte_fib6 *fib, const char *way, const char *name, uint8_t (*addresses)[16])
 {
 	uint64_t hops[BURST], sum = 0;
 	double times[ROUNDS];

@@ -236,7 +236,8 @@ fn around_median(figures: &[Figures]) -> Vec<&Figures> {
 
 fn split_table(by_len: &[Vec<Figures>; LENS.len()]) {
     println!(
-        "\n## Bytes a packet that adaptive moves, over the least: mean of the tenth around the median\n"
+        "\n## Bytes a packet that adaptive moves, over the least: mean of the tenth around the \
+         median\n"
     );
     println!("| frame B | {} | sum |", Split::NAMES.join(" | "));
     println!("|---|{}---|", "---|".repeat(Split::NAMES.len()));

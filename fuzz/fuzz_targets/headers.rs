@@ -9,12 +9,12 @@ use std::cell::RefCell;
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::frames::{LINK_TYPES, LINKS, repair};
 use warpline_fuzz::sum16;
-use warpline_rewrite::{ClientKey, InsideKey, JointKey};
 use warpline_packet::wire::{
     checksum, esp, ethernet, icmp_error, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, ipv6_ext,
     options, sll, tcp, udp, vlan,
 };
 use warpline_packet::*;
+use warpline_rewrite::{ClientKey, InsideKey, JointKey};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[link, cut, head, tail], frame)) = data.split_first_chunk::<4>() else { return };

@@ -5,8 +5,10 @@
 use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::ipsec::read;
 
-const TOML: &str = "[[policy]]\ndst = \"10.2.0.0/16\"\naction = \"protect\"\nsa = [\"a\", \"0x00001000@192.0.2.2\"]\n";
-const XFRM: &str = "src 10.1.0.0/16 dst 10.2.0.0/16 \n\tdir out priority 1 \n\ttmpl src 192.0.2.1 dst 192.0.2.2\n\
+const TOML: &str = "[[policy]]\ndst = \"10.2.0.0/16\"\naction = \"protect\"\nsa = [\"a\", \
+                    \"0x00001000@192.0.2.2\"]\n";
+const XFRM: &str = "src 10.1.0.0/16 dst 10.2.0.0/16 \n\tdir out priority 1 \n\ttmpl src 192.0.2.1 \
+                    dst 192.0.2.2\n\
     \t\tproto esp reqid 1 mode tunnel\nsrc 10.2.0.0/16 dst 10.1.0.0/16 \n\tdir in priority 1 \n\
     \ttmpl src 192.0.2.2 dst 192.0.2.1\n\t\tproto esp reqid 1 mode tunnel\n";
 

@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use warpline_nf::config::unpack::unpack;
 use warpline_router::mrt;
 use warpline_router::routes::Unsupported;
-use warpline_nf::config::unpack::unpack;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(unpacked) = unpack(bytes) else { return };

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use warpline_fuzz::rules::check_imported;
 use warpline_fuzz::reported::check_reported;
+use warpline_fuzz::rules::check_imported;
 use warpline_nat::RulePorts;
 use warpline_nf::SourceText;
 use warpline_rule_files::{Interfaces, parse_nft};

@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use warpline_fuzz::frames::{self, STEPS};
 use warpline_packet::wire::{ip_protocol, ipv4, tcp};
 use warpline_packet::{Headers, Instant, LinkType};
-use warpline_streams::flows::{Direction, FlowPacket, Flows, Limits, Overlap, FlowSlot, Stream};
+use warpline_streams::flows::{Direction, FlowPacket, FlowSlot, Flows, Limits, Overlap, Stream};
 
 const OVERLAPS: [&str; 6] = ["first", "last", "bsd", "linux", "old-linux", "solaris"];
 const MEMORY: [usize; 4] = [0, 3 << 9, 16 << 10, 1 << 20];

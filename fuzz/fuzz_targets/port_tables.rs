@@ -22,7 +22,10 @@ fuzz_target!(|text: &str| {
     for line in text.lines().take(8) {
         for reported in fuzzing::read_place(line) {
             assert!(!reported.trim().is_empty());
-            assert!(!reported.contains(|c: char| c.is_control() && c != '\n' && c != '\t'), "{reported:?}");
+            assert!(
+                !reported.contains(|c: char| c.is_control() && c != '\n' && c != '\t'),
+                "{reported:?}"
+            );
         }
         if let Ok(interface) = Interface::parse(line) {
             let again = Interface::parse(&interface.to_string());

@@ -21,7 +21,8 @@ const NEIGHBOURS: &str = "192.0.2.1 02:00:00:00:00:01\n192.0.2.9 02:00:00:00:00:
 const FILES: &[(&str, &str)] = &[("routes", ROUTES), ("neighbours", NEIGHBOURS)];
 
 thread_local! {
-    static BENCH: FunctionHarness = const { FunctionHarness::new(&warpline_router::DEFINITION, TABLE, FILES) };
+    static BENCH: FunctionHarness =
+        const { FunctionHarness::new(&warpline_router::DEFINITION, TABLE, FILES) };
 }
 
 fuzz_target!(|data: &[u8]| BENCH.with(|bench| bench.run(data)));

@@ -80,7 +80,13 @@ pub fn read(input: Pieces) -> Reported {
                 pcapng.send(&frame).expect("pcapng takes every frame");
                 let nanos = frame.timestamp.as_nanos();
                 let bytes = frame.bytes.to_vec();
-                reported.packets.push((bytes, nanos, frame.wire_len, frame.link.0, frame.interface));
+                reported.packets.push((
+                    bytes,
+                    nanos,
+                    frame.wire_len,
+                    frame.link.0,
+                    frame.interface,
+                ));
             }
             Ok(Next::Idle(_)) => {}
             Ok(Next::End) => break,

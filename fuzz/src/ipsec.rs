@@ -113,14 +113,16 @@ pub fn gateways() -> [Harness; 2] {
             _ => String::new(),
         };
         format!(
-            "[[policy]]\nsrc = \"{src}\"\n{dst}protocol = \"{protocol}\"\naction = \"protect\"\nsa = \"{sa}\"\n"
+            "[[policy]]\nsrc = \"{src}\"\n{dst}protocol = \"{protocol}\"\naction = \"protect\"\n\
+             sa = \"{sa}\"\n"
         )
     };
     let policies: String = POLICIES.iter().map(policy).collect();
     // Numbers of counter modes must be on disk before they are used.
     let nonces = std::env::temp_dir().join(format!("warpline-fuzz-{}-nonces", std::process::id()));
     let _ = std::fs::remove_file(&nonces);
-    let common = "sas = \"sas\"\ncrypto = \"software\"\nicmp = \"on\"\nicmp_src_v4 = \"198.51.100.1\"\n\
+    let common = "sas = \"sas\"\ncrypto = \"software\"\nicmp = \"on\"\nicmp_src_v4 = \
+                  \"198.51.100.1\"\n\
                   icmp_src_v6 = \"2001:db8:f::1\"\nicmp_rate_pps = 1000000\n";
     let here = format!("{common}policies = \"policies\"\nnonce_state = {nonces:?}\n");
     let there = format!("{common}default = \"bypass\"\nreassembly = 64\n");
@@ -144,7 +146,8 @@ fn sa_text(sa: &(&str, [&str; 2], &str, Suite, &str), direction: &str) -> String
     let (enc_key, auth_key) = (key("enc_key", *enc_len), key("auth_key", *auth_len));
     let spi = 0x1000 + SAS.iter().position(|own| own.0 == *name).unwrap_or_default();
     format!(
-        "[[sa]]\nname = \"{name}\"\ndirection = \"{direction}\"\nspi = {spi}\nsrc = \"{src}\"\ndst = \"{dst}\"\n\
+        "[[sa]]\nname = \"{name}\"\ndirection = \"{direction}\"\nspi = {spi}\nsrc = \"{src}\"\n\
+         dst = \"{dst}\"\n\
          mode = \"{mode}\"\ncipher = \"{cipher}\"\nauth = \"{auth}\"\n{enc_key}{auth_key}{more}\n"
     )
 }

@@ -6,11 +6,11 @@ pub mod frames;
 pub mod functions;
 pub mod ipfix;
 pub mod ipsec;
+pub mod reported;
 pub mod rules;
 pub mod seeds;
 pub mod sensors;
 mod texts;
-pub mod reported;
 
 use std::net::IpAddr;
 

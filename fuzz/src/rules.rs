@@ -99,7 +99,8 @@ fn check_v4(set: &RuleSet, rules: &[Rule], key: Key) {
 
 /// What must hold of rules that were made from another firewall's.
 pub fn check_imported(found: &Imported, versions: &[u8], text: &str) {
-    let reported = found.mistakes.iter().chain(found.unsupported.iter()).chain(found.notices.iter());
+    let reported =
+        found.mistakes.iter().chain(found.unsupported.iter()).chain(found.notices.iter());
     check_reported(reported, text);
     assert!(found.rules.is_empty() || found.mistakes.is_empty());
     assert!(found.rules.iter().all(|rule| versions.contains(&rule.region.version())));
@@ -112,7 +113,9 @@ pub fn check_imported(found: &Imported, versions: &[u8], text: &str) {
         drop_fragments: false,
         tracked: true,
     };
-    let Ok(set) = RuleSet::of_regions(&found.rules, policy, &Ports::default(), None) else { return };
+    let Ok(set) = RuleSet::of_regions(&found.rules, policy, &Ports::default(), None) else {
+        return;
+    };
     let kinds = [17, kind_of_segment(2), kind_of_message(8, 0), 47];
     for (kind, port) in kinds.into_iter().zip([53, 80, NO_PORT, NO_PORT]) {
         let search =

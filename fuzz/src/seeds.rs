@@ -603,13 +603,17 @@ fn of_nids(seeds: &mut Vec<Seed>) {
     const HEAD: &str = "alert ip any any -> any any (sid:1; ";
     const OPTIONS: [&str; 8] = [
         "content:\"|00|\"; content:!\"ab\"; within:9;)",
-        "pcre:\"/[a-z]{2,}/R\"; flowbits:set,a; threshold:type limit,track by_src,count 1,seconds 9;)",
+        "pcre:\"/[a-z]{2,}/R\"; flowbits:set,a; threshold:type limit,track by_src,count 1,seconds \
+         9;)",
         "byte_test:1,>,3,0; byte_jump:1,1,relative; isdataat:2,relative;)",
-        "byte_extract:1,0,n; content:\"|01|\"; distance:n; byte_math:bytes 1, offset 0, oper +, rvalue 1, result m;)",
+        "byte_extract:1,0,n; content:\"|01|\"; distance:n; byte_math:bytes 1, offset 0, oper +, \
+         rvalue 1, result m;)",
         "flags:S; ttl:>3; fragbits:M; dsize:1<>9; ipopts:any; sameip;)",
         "xbits:set,x,track ip_src,expire 9; flowint:n,+,1; stream_size:both,>,1;)",
-        "itype:8; icode:0; icmp_seq:1; window:1; ack:0; seq:0; detection_filter:track by_dst,count 1,seconds 9;)",
-        "http.uri; content:\"a\"; noalert; target:src_ip; metadata:a b; reference:url,a; classtype:b;)",
+        "itype:8; icode:0; icmp_seq:1; window:1; ack:0; seq:0; detection_filter:track by_dst,count \
+         1,seconds 9;)",
+        "http.uri; content:\"a\"; noalert; target:src_ip; metadata:a b; reference:url,a; \
+         classtype:b;)",
     ];
     let mut input = Vec::new();
     for (packet, link) in packets() {

@@ -32,8 +32,10 @@ alert tcp any any -> any any (content:"|00|"; content:!"ab"; within:9; sid:1;)
 alert tcp-stream any any -> any any (content:"ab"; content:"cd"; distance:1; within:20; sid:2;)
 alert tcp-pkt any any -> any any (content:"a"; nocase; depth:3; sid:3;)
 alert tcp any any <> any 80 (content:"|01 02|"; pcre:"/[a-z]{2,}/R"; sid:4;)
-alert udp any any -> any any (byte_test:1,>,3,0; byte_jump:1,1,relative; isdataat:2,relative; sid:5;)
-alert tcp any any -> any any (byte_extract:1,0,n; content:"|01|"; distance:n; byte_math:bytes 1, offset 0, oper +, rvalue 1, result m; sid:6;)
+alert udp any any -> any any (byte_test:1,>,3,0; byte_jump:1,1,relative; isdataat:2,relative; \
+    sid:5;)
+alert tcp any any -> any any (byte_extract:1,0,n; content:"|01|"; distance:n; \
+    byte_math:bytes 1, offset 0, oper +, rvalue 1, result m; sid:6;)
 alert tcp any any -> any any (flow:established,to_server; content:!"x"; dsize:>2; sid:7;)
 alert tcp any any -> any any (flow:to_client; content:"|00 00 00|"; startswith; sid:8;)
 alert ip any any -> any any (pcre:"/(.)\1\1/s"; sid:9;)
@@ -65,7 +67,8 @@ alert ip any any -> any any (threshold:type both,track by_flow,count 2,seconds 9
 const HOSTS: &str = r#"
 alert ip any any -> any any (xbits:set,x,track ip_src,expire 9; content:"|00|"; sid:1;)
 drop ip any any -> any any (xbits:isset,x,track ip_dst; xbits:unset,x,track ip_dst; sid:2;)
-drop tcp any any -> any any (threshold:type limit,track by_src,count 1,seconds 9; content:"a"; sid:3;)
+drop tcp any any -> any any (threshold:type limit,track by_src,count 1,seconds 9; content:"a"; \
+    sid:3;)
 reject udp any any -> any any (detection_filter:track by_dst,count 1,seconds 9; sid:4;)
 alert tcp any any -> any any (threshold:type threshold,track by_rule,count 3,seconds 60; sid:5;)
 "#;
@@ -137,7 +140,8 @@ impl Sensor {
     fn new(more: &str, rules: &str, matcher: &str) -> Self {
         let payload = if more.contains("payload") { "" } else { "payload = 100\n" };
         let table = format!(
-            "rules = 'r'\nsnort_rules = 'r'\nmatcher = '{matcher}'\nflows = 128\nstream_memory_mib = 1\nwindow_kib = 2\n\
+            "rules = 'r'\nsnort_rules = 'r'\nmatcher = '{matcher}'\nflows = 128\nstream_memory_mib \
+             = 1\nwindow_kib = 2\n\
              datagrams = 64\nxbits = 64\nthresholds = 64\n{payload}{more}\n"
         );
         let build = |rules: &str| try_build(&DEFINITION, &table, &[("r", rules)]).expect("TOML");

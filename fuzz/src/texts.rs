@@ -32,13 +32,19 @@ pub const STRANGE: &[&str] = &[
 /// `[[port]]` tables, which come after a chain with a router.
 const PORTS: &[&str] = &[
     "[[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \"af_packet:eth0,promiscuous=false\"\n\
-     [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"af_xdp:eth1\"\nmode = \"auto\"\nqueue = 3\n",
-    "[[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \"af_packet:eth0\"\nforward = \"route\"\n\
-     [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"af_packet:eth1\"\nforward = \"route\"\n",
-    "[[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \"lan.pcap\"\ninterface = 0\npeer = \"wan\"\n\
-     [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"lan.pcap,pace=2\"\ninterface = \"b\"\n\
+     [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"af_xdp:eth1\"\nmode = \"auto\"\n\
+     queue = 3\n",
+    "[[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \"af_packet:eth0\"\n\
+     forward = \"route\"\n\
+     [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"af_packet:eth1\"\n\
+     forward = \"route\"\n",
+    "[[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \"lan.pcap\"\ninterface = 0\n\
+     peer = \"wan\"\n\
+     [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"lan.pcap,pace=2\"\n\
+     interface = \"b\"\n\
      output = \"out.pcapng.zst,size_mib=1,every_s=60,keep=3\"\n",
-    "[[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \"generate:packets=9\"\noutput = \"none\"\n\
+    "[[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \"generate:packets=9\"\n\
+     output = \"none\"\n\
      listen = \"udp://127.0.0.1:7410\"\nupstream = \"udp://[::1]:7411\"\nkey = \"key\"\n\
      [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"none\"\n",
     "af_packet:eth0,promiscuous=false\naf_xdp:eth0,queue=3,mode=zerocopy\nout.pcap,keep=2\n-\n",
@@ -52,7 +58,8 @@ const REQUESTS: &[&str] = &[
     "GET /v1/summary HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
     "POST /v1/reload HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc",
     "POST /v1/place?function=digest&device=cpu&chain=edge HTTP/1.1\r\nhost: x\r\n\r\n",
-    "POST /v1/policy?policy=latency HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "POST /v1/policy?policy=latency HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\
+     \r\n",
     "POST /v1/pause HTTP/1.1\r\nhost: x\r\n\r\nPOST /v1/resume HTTP/1.1\r\nhost: x\r\n\r\n",
     "POST /v1/stop?chain=%ff%00&chain=edge HTTP/1.1\r\nhost: x\r\n\r\n",
     "HEAD /v1/status HTTP/1.1\r\nhost: x\r\n\r\n",
@@ -117,7 +124,8 @@ fe80::1 dev eth0 lladdr 02:00:00:00:00:02 router STALE
 ];
 
 const SERVICES: &[&str] = &[
-    "vip 192.0.2.9 tcp 80, 443\n backend 10.0.0.1 weight 3 # own\n backend 10.0.0.2 port 8080 drain\n",
+    "vip 192.0.2.9 tcp 80, 443\n backend 10.0.0.1 weight 3 # own\n backend 10.0.0.2 port 8080 \
+     drain\n",
     "vip 2001:db8::9 udp 53\nbackend fd00::1 down\nbackend fd00::2 weight 0\n",
     "vip 192.0.2.9 tcp 80\nbackend 10.0.0.1 mac 02:00:00:00:00:01\nbackend ::1 mac 2:0:0:0:0:2\n",
 ];
@@ -344,7 +352,8 @@ unsupported = "skip"
 ];
 
 const IPTABLES: &str = "*filter\n:FORWARD DROP [0:0]\n:web - [0:0]\n\
-    -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -m comment --comment \"a \\\"b\\\"\" -j ACCEPT\n\
+    -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -m comment --comment \"a \\\"b\\\"\" -j \
+    ACCEPT\n\
     [1:2] -A FORWARD ! -s 10.0.0.0/8 -p tcp -m multiport --dports 80,8000:8010 -j web\n\
     -A FORWARD -p icmp -m icmp --icmp-type 3/4 -j ACCEPT\n-A FORWARD -i eth0 -j DROP\n\
     -A FORWARD -p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -g web\n\
@@ -356,20 +365,24 @@ const IPTABLES: &str = "*filter\n:FORWARD DROP [0:0]\n:web - [0:0]\n\
 const NFT: &str = r#"{"nftables":[
     {"set":{"family":"inet","table":"f","name":"s","elem":[{"prefix":{"addr":"192.0.2.0","len":24}},
         {"range":["10.0.0.1","10.0.0.9"]},{"elem":{"val":"10.0.0.10"}}]}},
-    {"chain":{"family":"inet","table":"f","name":"in","type":"filter","hook":"forward","policy":"drop"}},
+    {"chain":{"family":"inet","table":"f","name":"in","type":"filter","hook":"forward",
+        "policy":"drop"}},
     {"chain":{"family":"inet","table":"f","name":"c"}},
     {"rule":{"family":"inet","table":"f","chain":"in","handle":1,"expr":[{"match":{"op":"in",
         "left":{"ct":{"key":"state"}},"right":["established","related"]}},{"accept":null}]}},
     {"rule":{"family":"inet","table":"f","chain":"in","handle":2,"expr":[{"match":{"op":"==",
         "left":{"payload":{"protocol":"ip","field":"saddr"}},"right":"@s"}},{"match":{"op":"!=",
-        "left":{"payload":{"protocol":"tcp","field":"dport"}},"right":{"set":[80,{"range":[8000,8010]}]}}},
+        "left":{"payload":{"protocol":"tcp","field":"dport"}},"right":
+        {"set":[80,{"range":[8000,8010]}]}}},
         {"jump":{"target":"c"}}]}},
     {"rule":{"family":"inet","table":"f","chain":"c","handle":3,"expr":[{"match":{"op":"==",
         "left":{"&":[{"payload":{"protocol":"tcp","field":"flags"}},["syn","ack"]]},"right":"syn"}},
         {"return":null}]}},
     {"rule":{"family":"inet","table":"f","chain":"c","handle":4,"expr":[{"vmap":{"key":{"meta":
-        {"key":"l4proto"}},"data":{"set":[["tcp",{"drop":null}],["udp",{"goto":{"target":"c"}}]]}}}]}},
-    {"chain":{"family":"ip","table":"n","name":"p","type":"nat","hook":"postrouting","policy":"accept"}},
+        {"key":"l4proto"}},"data":{"set":[["tcp",{"drop":null}],["udp",
+        {"goto":{"target":"c"}}]]}}}]}},
+    {"chain":{"family":"ip","table":"n","name":"p","type":"nat","hook":"postrouting",
+        "policy":"accept"}},
     {"rule":{"family":"ip","table":"n","chain":"p","handle":5,"expr":[{"match":{"op":"==","left":
-        {"payload":{"protocol":"ip","field":"saddr"}},"right":"10.0.0.1"}},{"snat":{"addr":"203.0.113.1",
-        "port":{"range":[1024,5000]}}}]}}]}"#;
+        {"payload":{"protocol":"ip","field":"saddr"}},"right":"10.0.0.1"}},{"snat":
+        {"addr":"203.0.113.1","port":{"range":[1024,5000]}}}]}}]}"#;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds target/gpu: the benches of devices, the tests of kernels and devices, the probe's source and run.sh. The folder can be
-# carried to a machine with a GPU that has neither a network nor Rust.
+# Builds target/gpu: the benches of devices, the tests of kernels and devices, the probe's source
+# and run.sh. The folder can be carried to a machine with a GPU that has neither a network nor Rust.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -13,7 +13,8 @@ command -v jq >/dev/null || { echo "pack.sh: please install jq" >&2 && exit 1; }
 # What cargo makes, as it tells it: the names of targets and their programs.
 made() { # cargo's arguments
     cargo "$@" --message-format=json-render-diagnostics |
-        jq -r 'select(.reason == "compiler-artifact" and .executable) | "\(.target.name) \(.executable)"'
+        jq -r 'select(.reason == "compiler-artifact" and .executable) |
+            "\(.target.name) \(.executable)"'
 }
 
 # Copies a program without what only a debugger reads.
@@ -30,7 +31,8 @@ programs=$(made build --release -p warpline-bench --bin device_run --bin chain_c
 pack "$programs" device_run device_run
 pack "$programs" chain_copies chain_copies
 # At once, so that what they share is built once.
-programs=$(made test --no-run -p warpline-device --test all -p warpline-functions --test kernels -p warpline-engine --test devices)
+programs=$(made test --no-run -p warpline-device --test all -p warpline-functions --test kernels \
+    -p warpline-engine --test devices)
 pack "$programs" all device_layer
 pack "$programs" kernels kernels
 pack "$programs" devices engine_devices

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Tests and benches on a machine's GPU, from the folder that `make gpu-pack` makes: no network and no Rust are needed, only
-# the driver with NVRTC (or WARPLINE_NVRTC) and a C compiler.
+# Tests and benches on a machine's GPU, from the folder that `make gpu-pack` makes: no network and
+# no Rust are needed, only the driver with NVRTC (or WARPLINE_NVRTC) and a C compiler.
 #
 #   run.sh check         whether the device is there; fails with a line that says why not
-#   run.sh test          every test of kernels and devices; fails if the device is missing or a test was skipped
-#   run.sh bench [NAME]  the measurements of `device_run`, each into out/NAME.csv, and the tables of `chain_copies`, into
-#                        out/chains.md; or the one named
+#   run.sh test          every test of kernels and devices; fails if the device is missing or a test
+#                        was skipped
+#   run.sh bench [NAME]  the measurements of `device_run`, each into out/NAME.csv, and the tables of
+#                        `chain_copies`, into out/chains.md; or the one named
 #   run.sh probe         what the GPU and the bus can do, into out/probe.csv; needs nvcc
 #
-# WARPLINE_DEVICE: `cuda` (the default), `opencl`, or an id such as `cuda:1`, for a bench. WARPLINE_SECONDS: of a point of a bench.
-# WARPLINE_LANES: of a chain.
+# WARPLINE_DEVICE: `cuda` (the default), `opencl`, or an id such as `cuda:1`, for a bench.
+# WARPLINE_SECONDS: of a point of a bench. WARPLINE_LANES: of a chain.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -54,7 +55,8 @@ if [[ -z ${WARPLINE_NVRTC:-} && -e $here/../nvrtc/libnvrtc.so.13 ]]; then
     export WARPLINE_NVRTC=$here/../nvrtc/libnvrtc.so.13
 fi
 
-# One program of tests, on the devices that must be there: the one asked for, and the host's, which some tests take.
+# One program of tests, on the devices that must be there: the one asked for, and the host's, which
+# some tests take.
 run_tests() { # program, further arguments
     local said status=0
     said=$(mktemp)
@@ -66,7 +68,8 @@ run_tests() { # program, further arguments
         grep -E '^test result' "$said"
     fi
     # Only kinds that were not asked for may be missing.
-    if grep -o 'skipped: .*' "$said" | grep -vE '^skipped: (cuda|opencl)(:[0-9]+)?: ' | sort | uniq -c; then
+    if grep -o 'skipped: .*' "$said" | grep -vE '^skipped: (cuda|opencl)(:[0-9]+)?: ' |
+        sort | uniq -c; then
         echo "run.sh: $1: the above was skipped" >&2
         status=1
     fi
@@ -77,7 +80,8 @@ run_tests() { # program, further arguments
 tests() {
     check
     local failed=0
-    # What works over stubs of the driver is for machines without a GPU; that of NVML needs its source.
+    # What works over stubs of the driver is for machines without a GPU; that of NVML needs its
+    # source.
     run_tests device_layer --skip over_stubs --skip nvml_calls || failed=1
     run_tests kernels --skip over_stubs || failed=1
     run_tests engine_devices --skip over_stubs || failed=1
@@ -89,14 +93,17 @@ bench() {
     check
     mkdir -p "$here/out"
     local names=("$@") lanes=${WARPLINE_LANES:-$((($(nproc) + 1) / 2))}
-    [[ $# -gt 0 ]] || names=(copies rooms memory breakdown streams launches graphs buffers conflict lane chains)
+    [[ $# -gt 0 ]] ||
+        names=(copies rooms memory breakdown streams launches graphs buffers conflict lane chains)
     for name in "${names[@]}"; do
         echo "== $name"
         if [[ $name == chains ]]; then
-            "$here/chain_copies" --device "$device" --seconds "${WARPLINE_SECONDS:-0.3}" | tee "$here/out/chains.md"
+            "$here/chain_copies" --device "$device" --seconds "${WARPLINE_SECONDS:-0.3}" |
+                tee "$here/out/chains.md"
             continue
         fi
-        "$here/device_run" "$name" --device "$device" --seconds "${WARPLINE_SECONDS:-0.5}" --lanes "$lanes" |
+        "$here/device_run" "$name" --device "$device" --seconds "${WARPLINE_SECONDS:-0.5}" \
+            --lanes "$lanes" |
             tee "$here/out/$name.csv"
     done
 }

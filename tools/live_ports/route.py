@@ -342,7 +342,9 @@ routes = "kernel"
 
 
 def case_discovery(program):
-    """The kernel answers a neighbour that probes an address of the chain. The advised rules let it."""
+    """The kernel answers a neighbour that probes an address of the chain. The advised rules let
+    it.
+    """
     with RouterLab(program) as lab:
         lab.write("gateway.toml", GATEWAY_V6)
         child = lab.start("gateway.toml", *STATS, sockets=3)
@@ -464,7 +466,9 @@ def case_refusals(program):
         for setting, family in zip(FORWARDING, ("IPv4", "IPv6")):
             machine.run(f"echo 1 >/proc/sys/{setting}")
             messages = lab.refused("router.toml", "--stats", "kept.json")
-            assert "router.toml:13:10" in messages and family in messages and "sysctl -w" in messages, messages
+            assert (
+                "router.toml:13:10" in messages and family in messages and "sysctl -w" in messages
+            ), messages
             command = messages.split("`")[1]
             machine.run(command)
             machine.run(f"echo 0 >/proc/sys/{setting}")
@@ -476,7 +480,9 @@ def case_refusals(program):
         machine.run("ip link add other type veth; ip link set dev other up")
         machine.run("ip addr add 192.0.2.1/24 dev other")
         messages = lab.refused("router.toml")
-        assert "kernel:" in messages and "`other` is no port" in messages and "skip" in messages, messages
+        assert (
+            "kernel:" in messages and "`other` is no port" in messages and "skip" in messages
+        ), messages
 
 
 def main():

@@ -23,7 +23,9 @@ side = "{side}"
 device = "af_packet:{name}"
 forward = "route"
 """
-PORTS = "".join(PORT.format(name=name, side="outside" if name == "c" else "inside") for name in HOSTS)
+PORTS = "".join(
+    PORT.format(name=name, side="outside" if name == "c" else "inside") for name in HOSTS
+)
 
 
 def mac_of(name, is_machine=False):
@@ -52,7 +54,8 @@ class RouterLab(Lab):
             space.run(
                 f"echo 0 >/proc/sys/net/ipv6/conf/{interface}/accept_dad;"
                 f" echo 0 >/proc/sys/net/ipv6/conf/{interface}/disable_ipv6;"
-                f" ip link set dev {interface} up && ip addr add 10.0.{number}.{last}/24 dev {interface} &&"
+                f" ip link set dev {interface} up &&"
+                f" ip addr add 10.0.{number}.{last}/24 dev {interface} &&"
                 f" ip addr add 2001:db8:{number}::{last}/64 dev {interface} nodad"
             )
             space.no_offloads(interface)
@@ -146,7 +149,9 @@ def marked(frames, own):
             quoted = data[body + 8 :]
             # The quoted packet's checksum and TTL may be from before or after forwarding.
             ends = quoted[12:20] if is_v4 else quoted[8:40]
-            found.append(("error", data[12:20] if is_v4 else data[8:40], data[body], data[body + 1], ends))
+            found.append(
+                ("error", data[12:20] if is_v4 else data[8:40], data[body], data[body + 1], ends)
+            )
     return sorted(found)
 
 

@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 """Carries frames between live interfaces and a program that reads and writes pcap streams.
 
-    bridge.py --interface tapA --interface vethB --route 10.99.1.0/24=tapA,02:00:00:00:00:0a ... -- warpline run ...
+    bridge.py --interface tapA --interface vethB \\
+        --route 10.99.1.0/24=tapA,02:00:00:00:00:0a ... -- warpline run ...
 
-What comes in on any interface goes to the program's standard input as a pcap stream. What the program writes is sent
-by the first route whose prefix holds the packet's destination, with that route's Ethernet destination; frames without
-a route (multicast, ARP) are left out. It runs in the network namespace of its interfaces, until it gets SIGTERM; then the
-program's input ends, its last packets are sent, and one line of JSON says what was carried. It ends as the program does.
-SIGHUP is handed to the program. A first line, `ready`, says that the interfaces are open.
+What comes in on any interface goes to the program's standard input as a pcap stream. What the
+program writes is sent by the first route whose prefix holds the packet's destination, with that
+route's Ethernet destination; frames without a route (multicast, ARP) are left out. It runs in the
+network namespace of its interfaces, until it gets SIGTERM; then the program's input ends, its last
+packets are sent, and one line of JSON says what was carried. It ends as the program does. SIGHUP is
+handed to the program. A first line, `ready`, says that the interfaces are open.
 """
 
 import argparse
@@ -80,7 +82,9 @@ class Bridge:
         header = struct.pack("<IHHiIII", MAGIC_NANOS, 2, 4, 0, 0, FRAME_LEN_MAX, 1)
         if self.capture:
             self.capture.write(header)
-        self.program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.program = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
         os.set_blocking(self.program.stdin.fileno(), False)
         os.set_blocking(self.program.stdout.fileno(), False)
         self.waiting = bytearray(header)
@@ -226,17 +230,32 @@ class Bridge:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--interface", action="append", required=True)
-    parser.add_argument("--route", action="append", type=Route, required=True, metavar="PREFIX=INTERFACE,MAC")
+    parser.add_argument(
+        "--route", action="append", type=Route, required=True, metavar="PREFIX=INTERFACE,MAC"
+    )
     parser.add_argument("--capture", help="a pcap file of all that crossed the interfaces")
-    parser.add_argument("--twice", metavar="INTERFACE", help="the program gets every whole ESP packet from there twice")
+    parser.add_argument(
+        "--twice",
+        metavar="INTERFACE",
+        help="the program gets every whole ESP packet from there twice",
+    )
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
-    bridge = Bridge(arguments.interface, arguments.route, arguments.command, arguments.capture, arguments.twice)
+    bridge = Bridge(
+        arguments.interface, arguments.route, arguments.command, arguments.capture, arguments.twice
+    )
     print("ready", flush=True)
     status = bridge.run()
-    counts = {"interfaces": bridge.counts, "lost": bridge.lost, "repeated": bridge.repeated, "status": status}
+    counts = {
+        "interfaces": bridge.counts,
+        "lost": bridge.lost,
+        "repeated": bridge.repeated,
+        "status": status,
+    }
     print(json.dumps(counts), flush=True)
     sys.exit(status)
 

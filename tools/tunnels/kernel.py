@@ -3,9 +3,10 @@
 
     kernel.py WARPLINE [--far warpline|kernel] [--all] [--only TEXT]
 
-For each case both kernels get the same `ip xfrm` commands. With `--far warpline` the far one only prints what it was
-messages, by `ip xfrm state` and `ip xfrm policy`: these are Warpline's files, and Warpline stands at its place before a
-host. With `--far kernel` it is the other end itself and Warpline only passes packets on: that proves the testbed.
+For each case both kernels get the same `ip xfrm` commands. With `--far warpline` the far one only
+prints what it was messages, by `ip xfrm state` and `ip xfrm policy`: these are Warpline's files,
+and Warpline stands at its place before a host. With `--far kernel` it is the other end itself and
+Warpline only passes packets on: that proves the testbed.
 """
 
 import argparse
@@ -18,7 +19,18 @@ import time
 
 from lab import FAR, HOST_MTU, NEAR, Namespaces, end_orderly
 from uml import Uml
-from wire import HERE, Failed, answered, counter, drops, reload, start_bridge, stop_bridge, write_chain, write_tables
+from wire import (
+    HERE,
+    Failed,
+    answered,
+    counter,
+    drops,
+    reload,
+    start_bridge,
+    stop_bridge,
+    write_chain,
+    write_tables,
+)
 from xfrm import ANOTHER_KEY, CLEAR, REKEY, RESTART, TWICE, cases, more_cases
 
 # Payloads: small, near the MTU, and in fragments.
@@ -31,7 +43,11 @@ UNANSWERED = 3
 class Testbed:
     def __init__(self, arguments, namespaces, folder):
         self.server = self.near = self.far = None
-        self.warpline, self.folder, self.namespaces = os.path.abspath(arguments.warpline), folder, namespaces
+        self.warpline, self.folder, self.namespaces = (
+            os.path.abspath(arguments.warpline),
+            folder,
+            namespaces,
+        )
         self.is_kernel = arguments.far == "kernel"
         namespaces.quiet("wire")
         namespaces.add_tap("wire", "near")
@@ -84,15 +100,24 @@ class Testbed:
                 kernel.close()
 
     def far_host(self, command):
-        return self.far.run(command) if self.is_kernel else self.namespaces.run("host", command).stdout
+        return (
+            self.far.run(command) if self.is_kernel else self.namespaces.run("host", command).stdout
+        )
 
     def try_far_host(self, command):
-        return self.far.try_run(command) if self.is_kernel else self.namespaces.try_run("host", command)
+        return (
+            self.far.try_run(command)
+            if self.is_kernel
+            else self.namespaces.try_run("host", command)
+        )
 
     def run(self, case):
         """One case; raises `Failed`."""
         spoil = case.trial == ANOTHER_KEY
-        for end, own, other, is_spoilt in ((self.near, NEAR, FAR, False), (self.far, FAR, NEAR, spoil)):
+        for end, own, other, is_spoilt in (
+            (self.near, NEAR, FAR, False),
+            (self.far, FAR, NEAR, spoil),
+        ):
             end.run(f"{CLEAR}; ip xfrm policy setdefault out block")
             for command in [*case.states(NEAR, FAR, is_spoilt), *case.policies(own, other)]:
                 end.run(command)
@@ -110,7 +135,9 @@ class Testbed:
         """Traffic of the case, with Warpline from its start to its end."""
         routes = [*NEAR.routes(), *FAR.routes()]
         twice = "near" if case.trial == TWICE else None
-        self.bridge = start_bridge(self.namespaces, self.folder, self.warpline, chain, routes, twice)
+        self.bridge = start_bridge(
+            self.namespaces, self.folder, self.warpline, chain, routes, twice
+        )
         try:
             self.traffic(case)
         finally:
@@ -126,7 +153,11 @@ class Testbed:
         is_sealed_whole = case.mode == "transport" or case.inner == 4
         if is_sealed_whole and case.trial != ANOTHER_KEY and reassembled < UNANSWERED:
             raise Failed(f"Warpline put {reassembled} datagrams together")
-        if case.mode == "transport" and case.trial != ANOTHER_KEY and found.pop("fragment", 0) < 2 * UNANSWERED:
+        if (
+            case.mode == "transport"
+            and case.trial != ANOTHER_KEY
+            and found.pop("fragment", 0) < 2 * UNANSWERED
+        ):
             raise Failed(f"Warpline dropped {drops(self.folder)}")
         if case.trial == ANOTHER_KEY:
             is_right = set(found) == {"bad-icv"}
@@ -177,19 +208,27 @@ class Testbed:
                 raise Failed(f"TCP {way}: {output}")
         # Connections end in this case, so that none is seen in the next.
         open_ones = "ss -Htan exclude listening exclude time-wait"
-        wait_until(lambda: not self.near.run(open_ones) and not self.far_host(open_ones), "TCP connections to end")
+        wait_until(
+            lambda: not self.near.run(open_ones) and not self.far_host(open_ones),
+            "TCP connections to end",
+        )
 
     def too_long_to_answer(self, here, there):
-        """What the near end sealed whole and sent in fragments reaches the host. The answers come in fragments, which
-        transport mode doesn't take (RFC 4303, 3.1.1)."""
-        status, output = self.near.try_run(f"ping -n -c {UNANSWERED} -i 0.2 -W 1 -s {PING_LENS[2]} -I {here} {there}")
+        """What the near end sealed whole and sent in fragments reaches the host. The answers
+        come in fragments, which transport mode doesn't take (RFC 4303, 3.1.1)."""
+        status, output = self.near.try_run(
+            f"ping -n -c {UNANSWERED} -i 0.2 -W 1 -s {PING_LENS[2]} -I {here} {there}"
+        )
         if status == 0:
             raise Failed(f"fragments were sealed in transport mode: {output}")
 
     def rekey(self, case):
-        """Both SAs get successors while pings run, in the order of a key exchange; no ping is lost."""
+        """Both SAs get successors while pings run, in the order of a key exchange; no ping is
+        lost.
+        """
         here, there = case.protected(NEAR), case.protected(FAR)
-        ping = f"ping -n -c 60 -i 0.1 -w 40 -I {here} {there} >/run/ping 2>&1; echo $? >/run/ping.status"
+        ping = f"ping -n -c 60 -i 0.1 -w 40 -I {here} {there} >/run/ping 2>&1"
+        ping += "; echo $? >/run/ping.status"
         self.near.run(f"rm -f /run/ping.status; (sh -c '{ping}' &)")
         # The kernel sends by the SA that was added last, in whole seconds.
         time.sleep(1.2)
@@ -209,8 +248,13 @@ class Testbed:
         time.sleep(0.3)
         self.near.run(to_near)
         self.near.run("until [ -s /run/ping.status ]; do sleep 0.1; done")
-        answered(self.near.try_run("cat /run/ping; test 0 = $(cat /run/ping.status)"), "pings beside the rekey")
-        used = re.findall(r"lifetime current:\s*\d+\(bytes\), (\d+)\(packets\)", self.near.run("ip -s xfrm state"))
+        answered(
+            self.near.try_run("cat /run/ping; test 0 = $(cat /run/ping.status)"),
+            "pings beside the rekey",
+        )
+        used = re.findall(
+            r"lifetime current:\s*\d+\(bytes\), (\d+)\(packets\)", self.near.run("ip -s xfrm state")
+        )
         if len(used) != 2 or "0" in used:
             raise Failed(f"packets of the new SAs in the kernel: {used}")
 
@@ -231,9 +275,16 @@ class Testbed:
         """Counters of packets that the near kernel refused."""
         lines = self.near.run("cat /proc/net/xfrm_stat").splitlines()
         found = dict(line.split() for line in lines if len(line.split()) == 2)
-        failed = re.findall(r"stats:\s*replay-window (\d+) replay (\d+) failed (\d+)", self.near.run("ip -s xfrm state"))
+        failed = re.findall(
+            r"stats:\s*replay-window (\d+) replay (\d+) failed (\d+)",
+            self.near.run("ip -s xfrm state"),
+        )
         # Packets without a policy are not sent; that is no error.
-        wrong = {name: value for name, value in found.items() if value != "0" and name != "XfrmOutPolBlock"}
+        wrong = {
+            name: value
+            for name, value in found.items()
+            if value != "0" and name != "XfrmOutPolBlock"
+        }
         return wrong, [stats for stats in failed if set(stats) != {"0"}]
 
 
@@ -246,14 +297,20 @@ def wait_until(holds, what):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("warpline")
     parser.add_argument("--far", choices=("warpline", "kernel"), default="warpline")
-    parser.add_argument("--all", action="store_true", help="every case with and without 64-bit numbers")
+    parser.add_argument(
+        "--all", action="store_true", help="every case with and without 64-bit numbers"
+    )
     parser.add_argument("--only", default="", help="only cases whose name holds this")
     arguments = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="warpline-tunnels-")
-    chosen = [case for case in [*cases(arguments.all), *more_cases()] if arguments.only in str(case)]
+    chosen = [
+        case for case in [*cases(arguments.all), *more_cases()] if arguments.only in str(case)
+    ]
     failed = 0
     end_orderly()
     with Namespaces("wire", "host") as namespaces:

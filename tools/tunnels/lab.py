@@ -1,7 +1,7 @@
 """Network namespaces of one run, their interfaces and addresses; all of it goes when the run ends.
 
-Two ends, `near` and `far`, each with an outer and an inner address of both IP versions, and between them a wire namespace
-in which the bridge runs. Nothing of the host's own network is touched.
+Two ends, `near` and `far`, each with an outer and an inner address of both IP versions, and between
+them a wire namespace in which the bridge runs. Nothing of the host's own network is touched.
 """
 
 import os
@@ -26,15 +26,18 @@ class End:
         self.gateway = {4: f"10.99.{number}.1", 6: f"fd99:{number}::1"}
 
     def setup(self, device, mtu=1500):
-        """Commands that give a Linux these addresses; no neighbour is ever asked for. It sends no packet over `mtu`."""
+        """Commands that give a Linux these addresses; no neighbour is ever asked for. It sends
+        no packet over `mtu`.
+        """
         yield "ip link set lo up"
         yield f"ip link set {device} up"
         for version, outer_len, host_len in ((4, 24, 32), (6, 64, 128)):
             nodad = "nodad" if version == 6 else ""
             yield f"ip addr add {self.outer[version]}/{outer_len} dev {device} {nodad}"
             yield f"ip addr add {self.inner[version]}/{host_len} dev lo {nodad}"
-            yield f"ip neigh replace {self.gateway[version]} lladdr {ROUTER_MAC} dev {device} nud permanent"
-            yield f"ip -{version} route add default via {self.gateway[version]} dev {device} mtu {mtu}"
+            gateway = self.gateway[version]
+            yield f"ip neigh replace {gateway} lladdr {ROUTER_MAC} dev {device} nud permanent"
+            yield f"ip -{version} route add default via {gateway} dev {device} mtu {mtu}"
 
     def routes(self):
         """Packets that the bridge sends to this end."""
@@ -46,7 +49,9 @@ NEAR, FAR = End("near", 1), End("far", 2)
 
 
 def call(command, **options):
-    return subprocess.run(command, shell=True, check=True, text=True, capture_output=True, **options)
+    return subprocess.run(
+        command, shell=True, check=True, text=True, capture_output=True, **options
+    )
 
 
 def end_orderly():
@@ -78,23 +83,31 @@ class Namespaces:
 
     def try_run(self, name, command, timeout=60):
         done = subprocess.run(
-            f"ip netns exec {self.names[name]} {command}", shell=True, text=True, capture_output=True, timeout=timeout
+            f"ip netns exec {self.names[name]} {command}",
+            shell=True,
+            text=True,
+            capture_output=True,
+            timeout=timeout,
         )
         return done.returncode, done.stdout + done.stderr
 
     def quiet(self, name):
         """Nothing in the namespace speaks IPv6 by itself."""
-        self.run(name, "sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6'")
+        for which in ("all", "default"):
+            path = f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6"
+            self.run(name, f"sh -c 'echo 1 >{path}'")
 
     def add_tap(self, name, device):
         self.run(name, f"ip tuntap add {device} mode tap")
         self.run(name, f"ip link set {device} up")
 
     def add_veth(self, name, device, peer, peer_device, mac):
-        """A pair whose ends send what would be on a wire: whole checksums, no large segments. Routes have the MTU of what
-        hosts send; the pair takes more, as what was fragmented around ESP comes out of it whole."""
+        """A pair whose ends send what would be on a wire: whole checksums, no large segments.
+        Routes have the MTU of what hosts send; the pair takes more, as what was fragmented
+        around ESP comes out of it whole."""
         call(
-            f"ip -n {self[name]} link add {device} type veth peer name {peer_device} netns {self[peer]} address {mac}"
+            f"ip -n {self[name]} link add {device} type veth"
+            f" peer name {peer_device} netns {self[peer]} address {mac}"
         )
         for namespace, end in ((name, device), (peer, peer_device)):
             self.run(namespace, f"ethtool -K {end} tx off tso off gso off gro off")

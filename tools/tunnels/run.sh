@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Live tunnels between Warpline and other implementations of ESP: tools/tunnels/run.sh WARPLINE [testbed] [ARGUMENT...]
+# Live tunnels between Warpline and other implementations of ESP: tools/tunnels/run.sh WARPLINE
+# [testbed] [ARGUMENT...]
 #
-# WARPLINE is the program. With `testbed` other implementations stand at both ends and Warpline passes packets on, which
-# proves the rest. Further arguments go to kernel.py; see there. Needs root, a Debian machine and some minutes; all of it
-# happens in network namespaces made here.
+# WARPLINE is the program. With `testbed` other implementations stand at both ends and Warpline
+# passes packets on, which proves the rest. Further arguments go to kernel.py; see there. Needs
+# root, a Debian machine and some minutes; all of it happens in network namespaces made here.
 set -euo pipefail
 
 if [[ $# -lt 1 ]]; then

@@ -3,9 +3,11 @@
 
     strongswan.py WARPLINE [--keys-only] [--only TEXT]
 
-Two daemons agree on keys by IKEv2 through a bridge. What the far one logs of them becomes Warpline's files, in the form of
-`ip xfrm`, which it reads again: it takes the far one's place on the data path. IKE still reaches the daemon, ESP doesn't. Then they rekey. With `--keys-only`
-the far daemon keeps its data path, and scapy opens what was on the wire with the keys found: that proves the testbed.
+Two daemons agree on keys by IKEv2 through a bridge. What the far one logs of them becomes
+Warpline's files, in the form of `ip xfrm`, which it reads again: it takes the far one's place on
+the data path. IKE still reaches the daemon, ESP doesn't. Then they rekey. With `--keys-only` the
+far daemon keeps its data path, and scapy opens what was on the wire with the keys found: that
+proves the testbed.
 """
 
 import argparse
@@ -16,7 +18,17 @@ import sys
 import tempfile
 import time
 
-from wire import Failed, answered, drops, reload, reloads, start_bridge, stop_bridge, write_chain, write_tables
+from wire import (
+    Failed,
+    answered,
+    drops,
+    reload,
+    reloads,
+    start_bridge,
+    stop_bridge,
+    write_chain,
+    write_tables,
+)
 from lab import FAR, HOST_MTU, NEAR, Namespaces, end_orderly
 
 CHARON = "/usr/lib/ipsec/charon"
@@ -33,7 +45,8 @@ TRANSFORMS = {
 
 DAEMON = """
 charon {{
-    load = random nonce aes sha1 sha2 hmac gcm ctr cmac openssl x509 pubkey pem pkcs1 curve25519 kdf vici \
+    load = random nonce aes sha1 sha2 hmac gcm ctr cmac openssl x509 pubkey pem pkcs1 curve25519 \
+        kdf vici \
 kernel-libipsec kernel-netlink socket-default updown
     install_virtual_ip = no
     port = 500
@@ -89,7 +102,13 @@ class Daemon:
     """A charon in a namespace, with files of its own; a context manager."""
 
     def __init__(self, namespaces, place, folder, own, other):
-        self.namespaces, self.place, self.folder, self.own, self.other = namespaces, place, folder, own, other
+        self.namespaces, self.place, self.folder, self.own, self.other = (
+            namespaces,
+            place,
+            folder,
+            own,
+            other,
+        )
         self.socket = f"{folder}/{own.name}.vici"
         for old in (self.socket, f"{folder}/{own.name}.log"):
             if os.path.exists(old):
@@ -101,7 +120,9 @@ class Daemon:
         start = f"mount -t tmpfs run /run && exec {CHARON}"
         self.process = subprocess.Popen(
             ["ip", "netns", "exec", namespaces[place], "unshare", "-m", "sh", "-c", start],
-            env={**os.environ, "STRONGSWAN_CONF": configuration}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "STRONGSWAN_CONF": configuration},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         for _ in range(100):
             if os.path.exists(self.socket):
@@ -122,7 +143,11 @@ class Daemon:
 
     def control(self, what):
         done = subprocess.run(
-            f"swanctl {what} --uri unix://{self.socket}", shell=True, text=True, capture_output=True, timeout=30
+            f"swanctl {what} --uri unix://{self.socket}",
+            shell=True,
+            text=True,
+            capture_output=True,
+            timeout=30,
         )
         if done.returncode != 0:
             raise Failed(f"swanctl {what}: {done.stdout}{done.stderr}")
@@ -167,30 +192,44 @@ def logged_keys(log):
 
 def spis(daemon):
     """SPIs that the daemon receives and sends."""
-    found = re.search(r"in\s+([0-9a-f]{8}).*?out\s+([0-9a-f]{8})", daemon.control("--list-sas"), re.S)
+    found = re.search(
+        r"in\s+([0-9a-f]{8}).*?out\s+([0-9a-f]{8})", daemon.control("--list-sas"), re.S
+    )
     if not found:
         raise Failed(f"no CHILD_SA: {daemon.control('--list-sas')}")
     return int(found[1], 16), int(found[2], 16)
 
 
 def as_xfrm(proposal, keys, spi_in, spi_out):
-    """The far end's SAs and policies as `ip xfrm state` and `ip xfrm policy` print them; the near one initiated."""
+    """The far end's SAs and policies as `ip xfrm state` and `ip xfrm policy` print them; the
+    near one initiated.
+    """
     enc, auth, bits = TRANSFORMS[proposal]
     states, policies = "", ""
-    for spi, source, sink, who in ((spi_out, FAR, NEAR, "responder"), (spi_in, NEAR, FAR, "initiator")):
-        states += f"src {source.outer[4]} dst {sink.outer[4]}\n\tproto esp spi {spi:#010x} reqid 1 mode tunnel\n"
+    for spi, source, sink, who in (
+        (spi_out, FAR, NEAR, "responder"),
+        (spi_in, NEAR, FAR, "initiator"),
+    ):
+        states += f"src {source.outer[4]} dst {sink.outer[4]}\n"
+        states += f"\tproto esp spi {spi:#010x} reqid 1 mode tunnel\n"
         states += "\treplay-window 32 flag af-unspec\n"
         key = keys.get(f"encryption {who}", "")
         key = f"0x{key}" if key else ""
         if auth is None:
             states += f"\taead {enc} {key} {bits}\n"
         else:
-            states += f"\tauth-trunc {auth} 0x{keys[f'integrity {who}']} {bits}\n\tenc {enc} {key}\n"
+            states += (
+                f"\tauth-trunc {auth} 0x{keys[f'integrity {who}']} {bits}\n\tenc {enc} {key}\n"
+            )
         states += "\tencap type espinudp sport 4500 dport 4500 addr 0.0.0.0\n"
-        states += "\tanti-replay context: seq 0x0, oseq 0x0, bitmap 0x00000000\n\tsel src 0.0.0.0/0 dst 0.0.0.0/0 \n"
+        states += "\tanti-replay context: seq 0x0, oseq 0x0, bitmap 0x00000000\n"
+        states += "\tsel src 0.0.0.0/0 dst 0.0.0.0/0 \n"
     for direction, source, sink in (("out", FAR, NEAR), ("in", NEAR, FAR), ("fwd", NEAR, FAR)):
-        policies += f"src {source.inner[4]}/32 dst {sink.inner[4]}/32 \n\tdir {direction} priority 371327 \n"
-        policies += f"\ttmpl src {source.outer[4]} dst {sink.outer[4]}\n\t\tproto esp reqid 1 mode tunnel\n"
+        policies += f"src {source.inner[4]}/32 dst {sink.inner[4]}/32 \n"
+        policies += f"\tdir {direction} priority 371327 \n"
+        policies += (
+            f"\ttmpl src {source.outer[4]} dst {sink.outer[4]}\n\t\tproto esp reqid 1 mode tunnel\n"
+        )
     return states, policies
 
 
@@ -201,18 +240,32 @@ def check_keys(capture, proposal, keys, spi_in, spi_out):
     from scapy.utils import rdpcap
 
     enc, auth, _ = TRANSFORMS[proposal]
-    names = {"cbc(aes)": "AES-CBC", "rfc3686(ctr(aes))": "AES-CTR", "rfc4106(gcm(aes))": "AES-GCM", "ecb(cipher_null)": "NULL"}
+    names = {
+        "cbc(aes)": "AES-CBC",
+        "rfc3686(ctr(aes))": "AES-CTR",
+        "rfc4106(gcm(aes))": "AES-GCM",
+        "ecb(cipher_null)": "NULL",
+    }
     auths = {"hmac(sha1)": "HMAC-SHA1-96", "hmac(sha256)": "SHA2-256-128", None: "NULL"}
     opened = {spi_in: 0, spi_out: 0}
     for who, spi in (("initiator", spi_in), ("responder", spi_out)):
         association = SecurityAssociation(
-            ESP, spi=spi, crypt_algo=names[enc], crypt_key=bytes.fromhex(keys.get(f"encryption {who}", "")),
-            auth_algo=auths[auth], auth_key=bytes.fromhex(keys.get(f"integrity {who}", "")), nat_t_header=UDP(sport=4500, dport=4500),
+            ESP,
+            spi=spi,
+            crypt_algo=names[enc],
+            crypt_key=bytes.fromhex(keys.get(f"encryption {who}", "")),
+            auth_algo=auths[auth],
+            auth_key=bytes.fromhex(keys.get(f"integrity {who}", "")),
+            nat_t_header=UDP(sport=4500, dport=4500),
             tunnel_header=IP(src="0.0.0.0", dst="0.0.0.0"),
         )
         for packet in rdpcap(capture):
             is_whole = IP in packet and not packet[IP].flags.MF and packet[IP].frag == 0
-            body = bytes(packet[UDP].payload) if is_whole and UDP in packet and packet[UDP].dport == 4500 else b""
+            body = (
+                bytes(packet[UDP].payload)
+                if is_whole and UDP in packet and packet[UDP].dport == 4500
+                else b""
+            )
             if len(body) > 8 and int.from_bytes(body[:4], "big") == spi:
                 outer = packet[IP]
                 plain = association.decrypt(IP(bytes(outer)))
@@ -226,8 +279,14 @@ def check_keys(capture, proposal, keys, spi_in, spi_out):
 
 def run(arguments, namespaces, folder, near, far, proposal):
     # Until there are keys, everything passes: IKE goes through the same Warpline.
-    chain = f"{folder}/wire.toml" if arguments.keys_only else write_chain(folder, "", "", [FAR.outer[4]])
-    bridge = start_bridge(namespaces, folder, arguments.warpline, chain, [*NEAR.routes(), *FAR.routes()])
+    chain = (
+        f"{folder}/wire.toml"
+        if arguments.keys_only
+        else write_chain(folder, "", "", [FAR.outer[4]])
+    )
+    bridge = start_bridge(
+        namespaces, folder, arguments.warpline, chain, [*NEAR.routes(), *FAR.routes()]
+    )
     try:
         for daemon in (far, near):
             daemon.load(proposal)
@@ -251,7 +310,10 @@ def run(arguments, namespaces, folder, near, far, proposal):
         return
     for way, kinds in counts["interfaces"]["near"].items():
         # IKE begins on port 500.
-        if set(kinds) - {"udp500", "udp4500", "unrouted", "ip17-fragment"} or "udp4500" not in kinds:
+        if (
+            set(kinds) - {"udp500", "udp4500", "unrouted", "ip17-fragment"}
+            or "udp4500" not in kinds
+        ):
             raise Failed(f"seen on the wire, {way}: {kinds}")
     if drops(folder):
         raise Failed(f"Warpline dropped {drops(folder)}")
@@ -284,7 +346,9 @@ def traffic(namespaces):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("warpline", type=os.path.abspath)
     parser.add_argument("--keys-only", action="store_true")
     parser.add_argument("--only", default="", help="only proposals that hold this")
@@ -309,7 +373,9 @@ def main():
                     Daemon(namespaces, "far", folder, FAR, NEAR) as far,
                 ):
                     run(arguments, namespaces, folder, near, far, proposal)
-                print(f"ok     strongSwan {proposal} ({time.monotonic() - started:.1f} s)", flush=True)
+                print(
+                    f"ok     strongSwan {proposal} ({time.monotonic() - started:.1f} s)", flush=True
+                )
             except (Failed, RuntimeError, subprocess.SubprocessError) as why:
                 failed += 1
                 print(f"FAILED strongSwan {proposal}: {why}", flush=True)

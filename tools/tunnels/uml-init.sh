@@ -3,7 +3,8 @@
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run
 # Registers wider than SSE's are not kept here (see uml.py), so the C library is not to use them.
 if [ -z "$GLIBC_TUNABLES" ]; then
-    export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX_Fast_Unaligned_Load,-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-XSAVEC,-XSAVE
+    wide=-AVX_Fast_Unaligned_Load,-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-XSAVEC,-XSAVE
+    export GLIBC_TUNABLES=glibc.cpu.hwcaps=$wide
     exec "$0"
 fi
 mount -t proc proc /proc
@@ -11,8 +12,8 @@ mount -t sysfs sys /sys
 mount -t tmpfs run /run
 stty -F /dev/console -echo -onlcr 2>/dev/null
 tree=$(sed -n 's/.*warpline_tree=\([^ ]*\).*/\1/p' /proc/cmdline)
-for module in ipv6 xfrm_user esp4 esp6 xfrm4_tunnel xfrm6_tunnel authenc authencesn cbc ctr gcm ccm ghash-generic \
-    hmac sha512_generic jitterentropy_rng drbg ansi_cprng seqiv echainiv; do
+for module in ipv6 xfrm_user esp4 esp6 xfrm4_tunnel xfrm6_tunnel authenc authencesn cbc ctr gcm \
+    ccm ghash-generic hmac sha512_generic jitterentropy_rng drbg ansi_cprng seqiv echainiv; do
     modprobe -d "$tree" "$module" || echo "no module $module"
 done
 echo 0 >/proc/sys/kernel/printk

@@ -21,8 +21,8 @@ END = "@@end@@"
 def without_xstate():
     """Before exec: lets PTRACE_GETREGSET fail, so that the kernel saves registers in the old way.
 
-    User-mode Linux 6.1 has room for the registers of AVX-512 and no more. On processors with more (AMX) the host
-    takes its calls amiss and nothing runs.
+    User-mode Linux 6.1 has room for the registers of AVX-512 and no more. On processors with more
+    (AMX) the host takes its calls amiss and nothing runs.
     """
     get_regset, ptrace, errno_eio = 0x4204, 101, 5
     load, equal, end = 0x20, 0x15, 0x06
@@ -38,7 +38,9 @@ def without_xstate():
         ]
     )
     lines = ctypes.create_string_buffer(program)
-    filter_ = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(lines)))
+    filter_ = ctypes.create_string_buffer(
+        struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(lines))
+    )
     libc = ctypes.CDLL(None, use_errno=True)
     no_new_privileges, seccomp, mode_filter = 38, 22, 2
     libc.prctl(no_new_privileges, 1, 0, 0, 0)
@@ -55,9 +57,22 @@ class Uml:
         os.symlink(MODULES, f"{self.folder}/tree/lib/modules")
         self.log = open(log, "w")
         command = [
-            "ip", "netns", "exec", namespace,
-            "linux.uml", "mem=192M", "rootfstype=hostfs", "rootflags=/", "ro", f"init={INIT}", "quiet", "loglevel=1",
-            "con=null", "con0=fd:0,fd:1", f"eth0=tuntap,{tap},{mac}", f"uml_dir={self.folder}",
+            "ip",
+            "netns",
+            "exec",
+            namespace,
+            "linux.uml",
+            "mem=192M",
+            "rootfstype=hostfs",
+            "rootflags=/",
+            "ro",
+            f"init={INIT}",
+            "quiet",
+            "loglevel=1",
+            "con=null",
+            "con0=fd:0,fd:1",
+            f"eth0=tuntap,{tap},{mac}",
+            f"uml_dir={self.folder}",
             f"warpline_tree={self.folder}/tree",
         ]
         self.process = subprocess.Popen(
@@ -82,7 +97,9 @@ class Uml:
             try:
                 line = self.lines.get(timeout=seconds)
             except queue.Empty:
-                raise RuntimeError(f"user-mode Linux: no answer in {seconds} s; see {self.log.name}") from None
+                raise RuntimeError(
+                    f"user-mode Linux: no answer in {seconds} s; see {self.log.name}"
+                ) from None
             if line is None:
                 raise RuntimeError(f"user-mode Linux ended; see {self.log.name}")
             if mark in line:
@@ -91,7 +108,9 @@ class Uml:
 
     def try_run(self, command, seconds=60):
         """Status and output of a command of one line."""
-        self.process.stdin.write(f"{{ {command} ; }} 2>&1 </dev/null; status=$?; echo; echo {END} $status\n".encode())
+        self.process.stdin.write(
+            f"{{ {command} ; }} 2>&1 </dev/null; status=$?; echo; echo {END} $status\n".encode()
+        )
         found, line = self.wait_for(END, seconds)
         return int(line.split(END)[1]), "\n".join(found).strip()
 

@@ -1,4 +1,6 @@
-"""Security associations and policies as `ip xfrm` takes them, for each transform, mode and IP version."""
+"""Security associations and policies as `ip xfrm` takes them, for each transform, mode and IP
+version.
+"""
 
 import itertools
 
@@ -39,7 +41,9 @@ class Case:
         self.esn, self.encap, self.trial = esn, encap, trial
 
     def __str__(self):
-        marks = " esn" * self.esn + " in UDP" * self.encap + (f", {self.trial}" if self.trial else "")
+        marks = (
+            " esn" * self.esn + " in UDP" * self.encap + (f", {self.trial}" if self.trial else "")
+        )
         carried = f"v{self.inner} in v{self.outer}" if self.mode == "tunnel" else f"v{self.outer}"
         return f"{self.transform} {self.mode} {carried}{marks}"
 
@@ -48,8 +52,8 @@ class Case:
         return end.inner[self.inner] if self.mode == "tunnel" else end.outer[self.outer]
 
     def states(self, near, far, spoil=False, generation=0):
-        """`ip xfrm state add` from near to far and back, the same for both ends. 64-bit numbers start so that their
-        low half wraps. Every generation has SPIs and keys of its own."""
+        """`ip xfrm state add` from near to far and back, the same for both ends. 64-bit numbers
+        start so that their low half wraps. Every generation has SPIs and keys of its own."""
         for spi, source, sink, seed in ((0x1001, near, far, 1), (0x2001, far, near, 9)):
             spi, seed = spi + generation, seed + 3 * generation
             keys = transforms()[self.transform](seed + (1 if spoil else 0))
@@ -58,14 +62,16 @@ class Case:
             encap = "encap espinudp 4500 4500 0.0.0.0" * self.encap
             start = "replay-seq 0xfffffff8 replay-oseq 0xfffffff8" if self.esn else ""
             yield (
-                f"ip xfrm state add src {source.outer[self.outer]} dst {sink.outer[self.outer]} proto esp spi {spi:#x}"
+                f"ip xfrm state add src {source.outer[self.outer]} dst {sink.outer[self.outer]}"
+                f" proto esp spi {spi:#x}"
                 f" reqid 1 mode {self.mode} replay-window 128 {flag} {start} {keys} {encap}"
             )
 
     def deletes(self, near, far):
         """`ip xfrm state delete` of the first generation, from near to far and back."""
         for spi, source, sink in ((0x1001, near, far), (0x2001, far, near)):
-            yield f"ip xfrm state delete src {source.outer[self.outer]} dst {sink.outer[self.outer]} proto esp spi {spi:#x}"
+            ends = f"src {source.outer[self.outer]} dst {sink.outer[self.outer]}"
+            yield f"ip xfrm state delete {ends} proto esp spi {spi:#x}"
 
     def policies(self, own, other):
         """`ip xfrm policy` commands of the end `own`."""
@@ -73,15 +79,21 @@ class Case:
         if self.mode == "tunnel":
             directions.append(("fwd", other, own))
         for direction, source, sink in directions:
-            ends = f"src {source.outer[self.outer]} dst {sink.outer[self.outer]}" if self.mode == "tunnel" else ""
+            ends = (
+                f"src {source.outer[self.outer]} dst {sink.outer[self.outer]}"
+                if self.mode == "tunnel"
+                else ""
+            )
             yield (
-                f"ip xfrm policy add src {self.protected(source)} dst {self.protected(sink)} dir {direction}"
+                f"ip xfrm policy add src {self.protected(source)} dst {self.protected(sink)}"
+                f" dir {direction}"
                 f" priority 100 tmpl {ends} proto esp reqid 1 mode {self.mode}"
             )
         if self.encap and self.mode == "transport":
             # The UDP around ESP is between the same two hosts, and comes without ESP of its own.
             yield (
-                f"ip xfrm policy add src {self.protected(other)} dst {self.protected(own)} proto udp sport 4500 dport 4500"
+                f"ip xfrm policy add src {self.protected(other)} dst {self.protected(own)}"
+                " proto udp sport 4500 dport 4500"
                 " dir in priority 1"
             )
 
@@ -90,17 +102,31 @@ CLEAR = "ip xfrm state flush; ip xfrm policy flush"
 
 
 def cases(is_all):
-    """Every transform with every mode and IP version; each with 64-bit numbers and without, or in turn."""
-    ways = [("tunnel", 4, 4), ("tunnel", 6, 6), ("tunnel", 4, 6), ("tunnel", 6, 4), ("transport", 4, 4), ("transport", 6, 6)]
+    """Every transform with every mode and IP version; each with 64-bit numbers and without, or
+    in turn.
+    """
+    ways = [
+        ("tunnel", 4, 4),
+        ("tunnel", 6, 6),
+        ("tunnel", 4, 6),
+        ("tunnel", 6, 4),
+        ("transport", 4, 4),
+        ("transport", 6, 6),
+    ]
     for number, (transform, way) in enumerate(itertools.product(transforms(), ways)):
         row = number // len(ways)
         for esn in (False, True) if is_all else ((number + row) % 2 == 1,):
             yield Case(transform, *way, esn)
 
 
-# What happens besides plain traffic: the far end has other keys; what the near end sends comes twice; both SAs are
-# replaced while packets flow; the far end stops and starts.
-TRIALS = ANOTHER_KEY, TWICE, REKEY, RESTART = "another key", "all comes twice", "rekey while pings run", "restarted"
+# What happens besides plain traffic: the far end has other keys; what the near end sends comes
+# twice; both SAs are replaced while packets flow; the far end stops and starts.
+TRIALS = ANOTHER_KEY, TWICE, REKEY, RESTART = (
+    "another key",
+    "all comes twice",
+    "rekey while pings run",
+    "restarted",
+)
 
 
 def more_cases():

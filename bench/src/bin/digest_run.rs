@@ -78,16 +78,17 @@ fn measure(batches: usize, len: usize) {
     let hmac_ratio = ratio(&times[4]);
     let [bare, own, noted, crate_md5, hmac] = times.map(nanos);
     println!(
-        "{batches:2} batches, {len:4} B: bare {bare:6.1} ns ({:.2} GB/s), run {own:6.1} ns, ratio {run:.3}; \
-         with notes {noted:6.1} ns, ratio {with_notes:.3}; md-5 {crate_md5:6.1} ns, ratio {scalar:.3}",
+        "{batches:2} batches, {len:4} B: bare {bare:6.1} ns ({:.2} GB/s), run {own:6.1} ns, ratio \
+         {run:.3}; with notes {noted:6.1} ns, ratio {with_notes:.3}; md-5 {crate_md5:6.1} ns, \
+         ratio {scalar:.3}",
         len as f64 / bare
     );
     if !hmac.is_nan() {
         // Blocks of MD5 (RFC 1321, 3.1 and 3.2); HMAC has one more.
         let blocks = ((len + 8) / BLOCK_LEN + 1) as f64;
         println!(
-            "{batches:2} batches, {len:4} B: intel-ipsec-mb HMAC-MD5 {hmac:6.1} ns, ratio {hmac_ratio:.3}; a block \
-             {:.2} ns, ratio {:.3}",
+            "{batches:2} batches, {len:4} B: intel-ipsec-mb HMAC-MD5 {hmac:6.1} ns, ratio \
+             {hmac_ratio:.3}; a block {:.2} ns, ratio {:.3}",
             hmac / (blocks + 1.0),
             hmac_ratio * (blocks + 1.0) / blocks
         );

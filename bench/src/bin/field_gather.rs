@@ -191,7 +191,8 @@ fn print(device: &str, rounds: usize) -> Result<(), String> {
         row(&format!("the first {count}"), some.iter().map(|(_, len)| len).sum(), set);
     }
     println!(
-        "\n## As plans take it, ns: a packet, and each field; a byte is the slope over single fields\n"
+        "\n## As plans take it, ns: a packet, and each field; a byte is the slope over single \
+         fields\n"
     );
     println!("| batch | gathered: packet | field | byte | put back: packet | field | byte |");
     println!("|---|---|---|---|---|---|---|");

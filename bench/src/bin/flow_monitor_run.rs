@@ -43,7 +43,8 @@ fn main() {
     let [few, _, many] = costs;
     let misses = many.bare - few.bare;
     println!(
-        "from 1 k to 1 M: {:.1} ns more, {misses:.1} of them the misses of one look-up; beyond them {:+.0} %",
+        "from 1 k to 1 M: {:.1} ns more, {misses:.1} of them the misses of one look-up; beyond \
+         them {:+.0} %",
         many.function - few.function,
         100.0 * ((many.function - misses) / few.function - 1.0)
     );
@@ -67,7 +68,8 @@ fn measure_bursts(burst: usize) {
     let nanos = |seconds: f64| seconds * 1e9 / PACKETS as f64;
     let touched = median(touched);
     println!(
-        "bursts of {burst}: flow_monitor {:.1} ns a packet, `run` {:.1} of them; behind one of their flow in their batch: {:.0} %",
+        "bursts of {burst}: flow_monitor {:.1} ns a packet, `run` {:.1} of them; behind one of \
+         their flow in their batch: {:.0} %",
         nanos(median(own) - touched),
         nanos(median(run) - touched),
         100.0 * repeated(flow) as f64 / PACKETS as f64

@@ -207,9 +207,9 @@ impl Bench {
         let function = median(function) * 1e9 / count;
         let [bare, engine, software] = times.map(|times| median(times) * 1e9 / count);
         println!(
-            "{:14} {:4} {:5} SAs, {text_len:4} B: bare {bare:5.0} ns; ipsec-mb {engine:5.0} ns, ratio \
-             {engine_ratio:.3}; software {software:5.0} ns, ratio {software_ratio:.3}; function {function:5.0} ns, \
-             ratio {function_ratio:.3}",
+            "{:14} {:4} {:5} SAs, {text_len:4} B: bare {bare:5.0} ns; ipsec-mb {engine:5.0} ns, \
+             ratio {engine_ratio:.3}; software {software:5.0} ns, ratio {software_ratio:.3}; \
+             function {function:5.0} ns, ratio {function_ratio:.3}",
             self.name,
             name(self.direction),
             self.keys.rows().len(),
@@ -478,8 +478,10 @@ fn write_files(folder: &Path, suite: Suite, sas: u32) -> std::io::Result<()> {
             };
             let _ = write!(
                 text,
-                "[[sa]]\nname = '{}'\ndirection = '{file}'\nspi = {}\nsrc = '{}'\ndst = '{}'\nmode = 'tunnel'\n\
-                 cipher = '{cipher_name}'\nenc_key = '0x{}'\nauth = '{auth_name}'\n{auth_key}{window}",
+                "[[sa]]\nname = '{}'\ndirection = '{file}'\nspi = {}\nsrc = '{}'\ndst = '{}'\n\
+                 mode = 'tunnel'\n\
+                 cipher = '{cipher_name}'\nenc_key = '0x{}'\nauth = '{auth_name}'\n\
+                 {auth_key}{window}",
                 sa.name,
                 sa.spi,
                 sa.src,
@@ -496,7 +498,8 @@ fn write_files(folder: &Path, suite: Suite, sas: u32) -> std::io::Result<()> {
         let dst = Ipv4Addr::from(11 << 24 | number);
         let _ = write!(
             policies,
-            "[[policy]]\nsrc = '10.0.0.0/8'\ndst = '{dst}/32'\naction = 'protect'\nsa = 'sa-{number}'\n",
+            "[[policy]]\nsrc = '10.0.0.0/8'\ndst = '{dst}/32'\naction = 'protect'\n\
+             sa = 'sa-{number}'\n",
         );
     }
     std::fs::write(folder.join("policies"), policies)

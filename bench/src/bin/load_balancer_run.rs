@@ -324,7 +324,8 @@ fn disruption(backends: usize) {
     };
     let (then, back) = (reload(Some(gone)), reload(None));
     println!(
-        "{backends} backends, with connections: {:.3} % move when it goes, {:.3} % when it comes back",
+        "{backends} backends, with connections: {:.3} % move when it goes, {:.3} % when it comes \
+         back",
         moved(&first, &then),
         moved(&then, &back)
     );

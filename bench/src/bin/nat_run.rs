@@ -34,7 +34,8 @@ fn measure(flows: usize, bindings: usize) {
     let sent: usize = lane.batches.iter().map(|batch| batch.forward().count()).sum();
     let nanos = |seconds: f64| seconds * 1e9 / (2 * flows) as f64;
     println!(
-        "{flows} flows: group {:.1}, before {:.1}, run {:.1}, bare loop {:.1} ns a packet; {sent} sent",
+        "{flows} flows: group {:.1}, before {:.1}, run {:.1}, bare loop {:.1} ns a packet; {sent} \
+         sent",
         nanos(group),
         nanos(before - group),
         nanos(run),

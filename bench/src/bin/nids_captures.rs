@@ -67,7 +67,8 @@ fn compare(rivals: &[Box<dyn Rival>], folder: &Path, rules: &Path, traffic: &Tra
         let (time, load) = (seconds(runs), median(runs.iter().map(|run| run.load).collect()));
         let (gbps, kpps) = (traffic.len as f64 * 8e-9 / time, traffic.packets as f64 / time / 1e3);
         println!(
-            "{:32} {gbps:6.3} Gb/s, {kpps:6.0} kpps, {:5.2} of the faster Suricata; load {load:5.2} s{}",
+            "{:32} {gbps:6.3} Gb/s, {kpps:6.0} kpps, {:5.2} of the faster Suricata; load \
+             {load:5.2} s{}",
             rival.name(),
             base / time,
             runs[0].alerts_text
@@ -108,7 +109,8 @@ impl Rival for Warpline {
         let [chain, stats, cache] =
             ["chain.toml", "stats.json", "cache"].map(|name| folder.join(name));
         let text = format!(
-            "[chain]\nfunctions = [\"nids\"]\ninput = {packets:?}\n[nids]\nrules = {rules:?}\nmatcher = {:?}\n\
+            "[chain]\nfunctions = [\"nids\"]\ninput = {packets:?}\n[nids]\nrules = {rules:?}\n\
+             matcher = {:?}\n\
              cache = {cache:?}\n[nids.variables]\nEXTERNAL_NET = \"any\"\n",
             self.matcher
         );

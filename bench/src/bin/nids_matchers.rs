@@ -55,7 +55,8 @@ fn measure(literals: &[Pattern]) {
             let ratio = median(own.iter().zip(&times[0]).map(|(own, base)| base / own).collect());
             let gbps = (PAYLOADS * LEN * 8) as f64 / median(own.clone()) / 1e9;
             println!(
-                "{:6} literals, {kind:6}: {:12} {gbps:7.2} Gb/s, ratio {ratio:6.2}; {:.2} hits a payload",
+                "{:6} literals, {kind:6}: {:12} {gbps:7.2} Gb/s, ratio {ratio:6.2}; {:.2} hits a \
+                 payload",
                 literals.len(),
                 search.name,
                 *count as f64 / PAYLOADS as f64,

@@ -126,8 +126,9 @@ fn compare(lane: &mut Lane, traffic: &mut Traffic, count: usize, what: &str) {
     let [asked, candidates, over] =
         [0, 1, 2].map(|at| per_packet(lane.counter(counters[at]) - start[at]));
     println!(
-        "{what}: bare {:6.2} Gb/s, {:6.0} ns; function {:6.2} Gb/s, {:6.0} ns, {:6.0} ns of it `run`; ratio {ratio:.3}; a packet: rules asked \
-         {asked:.2}, candidates {candidates:.2}, matches {:.2}",
+        "{what}: bare {:6.2} Gb/s, {:6.0} ns; function {:6.2} Gb/s, {:6.0} ns, {:6.0} ns of it \
+         `run`; ratio {ratio:.3}; a packet: rules asked {asked:.2}, candidates {candidates:.2}, \
+         matches {:.2}",
         gbps[0],
         nanos[0],
         gbps[1],

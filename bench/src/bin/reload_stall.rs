@@ -112,8 +112,8 @@ fn measure(settings: &Settings, function: &str, table: &str, folder: &Path, what
     });
     let alone = gaps(settings, &old, &frames, "asleep", |_, _| thread::sleep(elapsed));
     println!(
-        "{what}: longest stall while building {}, replacing {}, freeing {} ({RELOADS} times in {:.1} s; \
-         built in {:.0} ms); beside a thread that counts {}; alone {}",
+        "{what}: longest stall while building {}, replacing {}, freeing {} ({RELOADS} times in \
+         {:.1} s; built in {:.0} ms); beside a thread that counts {}; alone {}",
         reloading.longest(Beside::Building),
         reloading.longest(Beside::Replacing),
         reloading.longest(Beside::Freeing),

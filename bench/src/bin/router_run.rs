@@ -118,7 +118,8 @@ fn measure(folder: &Path, prefixes: &[u32], fib: &Fib4, rewrite: bool, batches: 
     let ratio = median(ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours).collect());
     let nanos = |times| median(times) * 1e9 / (BATCH * batches * passes) as f64;
     println!(
-        "{batches:2} batches  rewrite {rewrite:5}  run {:5.2} ns/packet  by hand {:5.2} ns/packet  ratio {ratio:.2}",
+        "{batches:2} batches  rewrite {rewrite:5}  run {:5.2} ns/packet  by hand {:5.2} ns/packet  \
+         ratio {ratio:.2}",
         nanos(ours),
         nanos(theirs)
     );

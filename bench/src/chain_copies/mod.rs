@@ -106,7 +106,8 @@ impl Copies {
         );
         if about.id.ends_with("-apart") {
             println!(
-                "The device is this machine's own cores and only made to copy: bytes are those of a GPU, times say little of one."
+                "The device is this machine's own cores and only made to copy: bytes are those of \
+                 a GPU, times say little of one."
             );
         }
         for chain in &CHAINS {

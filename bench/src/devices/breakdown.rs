@@ -24,7 +24,8 @@ const BYTES: usize = 1 << 20;
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head(
         "breakdown",
-        "function,payload_bytes,launch_packets,before_ns,copy_in_ns,kernels_ns,copy_out_ns,after_ns",
+        "function,payload_bytes,launch_packets,before_ns,copy_in_ns,kernels_ns,copy_out_ns,\
+         after_ns",
     );
     for case in cases::ALL {
         for len in [64, 512, LONGEST] {

@@ -37,7 +37,8 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     let free = median(free.collect::<Result<_, Failure>>()?);
     bench.head(
         "buffers",
-        "function,payload_bytes,launch_kib,mean_kib,share,offered_gbps,gbps,loss_percent,lane_percent,device_percent,p50_us,p99_us",
+        "function,payload_bytes,launch_kib,mean_kib,share,offered_gbps,gbps,loss_percent,\
+         lane_percent,device_percent,p50_us,p99_us",
     );
     println!("# without a rate, launches of {} KiB: {free:.3} Gb/s", BYTES[2] >> 10);
     for bytes in BYTES {

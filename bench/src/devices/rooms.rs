@@ -31,7 +31,8 @@ const HOLES: usize = 4;
 pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     bench.head(
         "rooms",
-        "room_bytes,launch_kib,layout,way,in_gbytes_s,out_gbytes_s,both_in_gbytes_s,both_out_gbytes_s",
+        "room_bytes,launch_kib,layout,way,in_gbytes_s,out_gbytes_s,both_in_gbytes_s,\
+         both_out_gbytes_s",
     );
     let carrier = Carrier::load(bench)?;
     if !memory(bench, 64)?.region().is_mapped() {

@@ -313,7 +313,8 @@ mod tests {
         let reported = source.mistake(at..at + 3, "unknown word").help("one of: good").to_string();
         assert_eq!(
             reported,
-            "a.rules:2:8: unknown word\n    2 | secönd bad\n      |        ^^^\n      = one of: good"
+            "a.rules:2:8: unknown word\n    2 | secönd bad\n      |        ^^^\n      = one of: \
+             good"
         );
     }
 

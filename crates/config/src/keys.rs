@@ -55,7 +55,8 @@ pub const COMMON_KEYS: &[Key] = &[
         name: "launch_timeout_ms",
         allowed: "1 to 600000",
         default: "2000",
-        help: "on a device: milliseconds until an unfinished launch makes the device count as failed",
+        help: "on a device: milliseconds until an unfinished launch makes the device count as \
+               failed",
     },
     Key {
         name: "streams",

@@ -1,5 +1,5 @@
-/* Synthetic work: rows of the product of two square matrices of SIDE * SIDE integers. Item i computes one
- * element; further items compute the same elements again. */
+/* Synthetic work: rows of the product of two square matrices of SIDE * SIDE integers. Item i
+ * computes one element; further items compute the same elements again. */
 
 #define SIDE 256
 

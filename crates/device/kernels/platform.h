@@ -1,7 +1,8 @@
 /* One kernel text for CUDA C++ (NVRTC), OpenCL C 1.2 and plain C (the host reference device).
  *
- * A kernel is written for a work-group. What every work-item of the group does stands in blocks headed by ITEMS; at
- * the end of such a block all items wait for each other. So a kernel runs in plain C too, where ITEMS is a loop:
+ * A kernel is written for a work-group. What every work-item of the group does stands in blocks
+ * headed by ITEMS; at the end of such a block all items wait for each other. So a kernel runs in
+ * plain C too, where ITEMS is a loop:
  *
  *     KERNEL(reverse, 64)(const GLOBAL u32 *in, GLOBAL u32 *out)
  *     {
@@ -11,15 +12,19 @@
  *     }
  *
  * Rules of the dialect:
- *  - C99 without recursion, function pointers, variable-length arrays and goto; no name begins with `wl_`.
- *  - Inside ITEMS: `continue` ends the item's part; no `return`, no `break` out of it. No ITEMS inside ITEMS. Outside
- *    ITEMS stand only declarations and what is the same for all items.
- *  - Within a block of ITEMS no item touches a byte that another writes, not even with the same value, except by atomics.
- *  - A variable of an item lives within its block; what must outlive it lies in SHARED memory or is read again.
- *  - Every pointer says where it points: GLOBAL, LOCAL (to SHARED memory), CONSTANT; pointers to an item's own variables
- *    say nothing.
- *  - Parameters are GLOBAL pointers, u32 and u64. Pointers that are not RESTRICT may name neighbouring memory, never the
- *    same: the launch is refused where a written argument overlaps another.
+ *  - C99 without recursion, function pointers, variable-length arrays and goto; no name begins with
+ *    `wl_`.
+ *  - Inside ITEMS: `continue` ends the item's part; no `return`, no `break` out of it. No ITEMS
+ *    inside ITEMS. Outside ITEMS stand only declarations and what is the same for all items.
+ *  - Within a block of ITEMS no item touches a byte that another writes, not even with the same
+ *    value, except by atomics.
+ *  - A variable of an item lives within its block; what must outlive it lies in SHARED memory or is
+ *    read again.
+ *  - Every pointer says where it points: GLOBAL, LOCAL (to SHARED memory), CONSTANT; pointers to an
+ *    item's own variables say nothing.
+ *  - Parameters are GLOBAL pointers, u32 and u64. Pointers that are not RESTRICT may name
+ *    neighbouring memory, never the same: the launch is refused where a written argument overlaps
+ *    another.
  *  - Words in memory are little-endian, as on every device that this runs on.
  */
 
@@ -41,7 +46,8 @@ typedef uint4 u32x4;
 # define RESTRICT __restrict__
 # define UNROLL _Pragma("unroll")
 
-/* Up to 48 KiB in all. Beyond, one SHARED_BIG a kernel, whose bytes the kernel's description names. */
+/* Up to 48 KiB in all. Beyond, one SHARED_BIG a kernel, whose bytes the kernel's description
+ * names. */
 # define SHARED(type, name, count) __shared__ type name[count]
 # define SHARED_BIG(type, name, count) extern __shared__ type name[]
 # define ITEMS for (int wl_once = 1; wl_once; wl_once = 0, __syncthreads())
@@ -71,7 +77,8 @@ typedef uint4 u32x4;
 
 /* Inlined always: PoCL 3.1 gives wrong results where a call that reads shared memory stays one. */
 # define FUNCTION static inline __attribute__((always_inline))
-# define KERNEL(name, group_size) __kernel __attribute__((reqd_work_group_size(group_size, 1, 1))) void name
+# define KERNEL(name, group_size) \
+    __kernel __attribute__((reqd_work_group_size(group_size, 1, 1))) void name
 # define GLOBAL __global
 # define LOCAL __local
 # define CONSTANT __constant
@@ -81,7 +88,9 @@ typedef uint4 u32x4;
 
 # define SHARED(type, name, count) __local type name[count]
 # define SHARED_BIG(type, name, count) __local type name[count]
-# define ITEMS for (int wl_once = 1; wl_once; wl_once = 0, barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE))
+# define ITEMS \
+    for (int wl_once = 1; wl_once; \
+         wl_once = 0, barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE))
 
 FUNCTION u32 item(void) { return (u32)get_local_id(0); }
 FUNCTION u32 group(void) { return (u32)get_group_id(0); }
@@ -106,7 +115,8 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef struct { u32 x, y, z, w; } u32x4;
 
-/* The loop over the groups is made by the device from the kernel's description. One thread runs a launch. */
+/* The loop over the groups is made by the device from the kernel's description. One thread runs a
+ * launch. */
 static _Thread_local u32 wl_item, wl_group, wl_groups, wl_group_size;
 
 # define KERNEL(name, group_size) enum { wl_size_of_##name = group_size }; static void name
@@ -133,7 +143,10 @@ FUNCTION u32 count_ones(u32 x) { return (u32)__builtin_popcount(x); }
 FUNCTION u32 leading_zeros(u32 x) { return x ? (u32)__builtin_clz(x) : 32; }
 FUNCTION u32 add_atomic(u32 *to, u32 value) { u32 before = *to; *to += value; return before; }
 FUNCTION u32 or_atomic(u32 *to, u32 value) { u32 before = *to; *to |= value; return before; }
-FUNCTION u32x4 load16(const void *from) { return *(const u32x4 *)__builtin_assume_aligned(from, 16); }
+FUNCTION u32x4 load16(const void *from)
+{
+    return *(const u32x4 *)__builtin_assume_aligned(from, 16);
+}
 FUNCTION void store16(void *to, u32x4 value) { *(u32x4 *)__builtin_assume_aligned(to, 16) = value; }
 
 #endif

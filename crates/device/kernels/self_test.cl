@@ -1,5 +1,6 @@
-/* What a device must do right before it gets work: digests of messages at any address (MD5, RFC 1321), bytes moved at odd
- * addresses and lengths, the dialect's operations, items of a group that see each other's results. */
+/* What a device must do right before it gets work: digests of messages at any address (MD5, RFC
+ * 1321), bytes moved at odd addresses and lengths, the dialect's operations, items of a group that
+ * see each other's results. */
 
 CONSTANT_TABLE u32 SINES[64] = {
     0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a, 0xa8304613, 0xfd469501,
@@ -31,7 +32,8 @@ FUNCTION void md5_block(u32 *state, const u32 *words)
     state[0] += a; state[1] += b; state[2] += c; state[3] += d;
 }
 
-/* Byte `at` of a message of `length` bytes with its padding (RFC 1321, 3.1 and 3.2); `end` is where that ends. */
+/* Byte `at` of a message of `length` bytes with its padding (RFC 1321, 3.1 and 3.2); `end` is where
+ * that ends. */
 FUNCTION u32 padded_byte(const GLOBAL u8 *message, u32 length, u32 at, u32 end)
 {
     if (at < length) return message[at];
@@ -39,7 +41,8 @@ FUNCTION u32 padded_byte(const GLOBAL u8 *message, u32 length, u32 at, u32 end)
     return at >= end - 8 && at < end - 4 ? length * 8 >> 8 * (at - (end - 8)) & 255 : 0;
 }
 
-/* Message i begins at `starts[i]` of `bytes` and ends where the next begins; its digest is four words of `digests`. */
+/* Message i begins at `starts[i]` of `bytes` and ends where the next begins; its digest is four
+ * words of `digests`. */
 KERNEL(md5, 64)(const GLOBAL u8 *bytes, const GLOBAL u32 *starts, GLOBAL u32 *digests, u32 count)
 {
     ITEMS {
@@ -69,7 +72,8 @@ KERNEL(move, 64)(const GLOBAL u8 *from, GLOBAL u8 *to, u32 start, u32 end)
     }
 }
 
-/* The dialect's operations, one result a word: out[6 * i ..] from word i. Counts in `sum` the ones of all words. */
+/* The dialect's operations, one result a word: out[6 * i ..] from word i. Counts in `sum` the ones
+ * of all words. */
 KERNEL(operations, 64)(const GLOBAL u32 *words, GLOBAL u32 *out, GLOBAL u32 *sum, u32 count)
 {
     ITEMS {
@@ -87,7 +91,8 @@ KERNEL(operations, 64)(const GLOBAL u32 *words, GLOBAL u32 *out, GLOBAL u32 *sum
     }
 }
 
-/* Each group turns its 64 pieces of 16 bytes around, through shared memory, and adds the group's number. */
+/* Each group turns its 64 pieces of 16 bytes around, through shared memory, and adds the group's
+ * number. */
 KERNEL(turn_around, 64)(const GLOBAL u8 *in, GLOBAL u8 *out)
 {
     SHARED(u32x4, held, 64);

@@ -1,10 +1,13 @@
 /* Bytes of packets at any address: words, moves, sums. */
 
 /* 32 bits of 64, from bit `shift` on, which is below 32. */
-FUNCTION u32 joined(u32 low, u32 high, u32 shift) { return (u32)(((u64)high << 32 | low) >> shift); }
+FUNCTION u32 joined(u32 low, u32 high, u32 shift)
+{
+    return (u32)(((u64)high << 32 | low) >> shift);
+}
 
-/* Little-endian words. Which type they are read and written by follows from the address alone, so that a compiler that tells
- * types apart sees that a word is read that was written. */
+/* Little-endian words. Which type they are read and written by follows from the address alone, so
+ * that a compiler that tells types apart sees that a word is read that was written. */
 FUNCTION u32 load_word(const GLOBAL u8 *at)
 {
     u32 odd = (u32)(u64)at & 3;
@@ -26,9 +29,9 @@ FUNCTION void store_word(GLOBAL u8 *at, u32 word)
     }
 }
 
-/* The sixteen bytes at `at` as words, of which the first `len` count, all where it is more. Read as one or two pieces of sixteen
- * bytes where those are aligned, none of which holds no byte that counts: so nothing outside of a packet's room is read, whose ends
- * are multiples of 64. */
+/* The sixteen bytes at `at` as words, of which the first `len` count, all where it is more. Read as
+ * one or two pieces of sixteen bytes where those are aligned, none of which holds no byte that
+ * counts: so nothing outside of a packet's room is read, whose ends are multiples of 64. */
 FUNCTION void load_words(const GLOBAL u8 *at, u32 len, u32 *words)
 {
     u32 odd = (u32)(u64)at & 15, shift = 8 * (odd & 3);
@@ -38,7 +41,12 @@ FUNCTION void load_words(const GLOBAL u8 *at, u32 len, u32 *words)
     if (odd + len > 16) high = load16(at - odd + 16);
     u32 by2[6] = {low.x, low.y, low.z, low.w, high.x, high.y}, next;
     if (odd & 8) {
-        by2[0] = low.z; by2[1] = low.w; by2[2] = high.x; by2[3] = high.y; by2[4] = high.z; by2[5] = high.w;
+        by2[0] = low.z;
+        by2[1] = low.w;
+        by2[2] = high.x;
+        by2[3] = high.y;
+        by2[4] = high.z;
+        by2[5] = high.w;
     }
     UNROLL
     for (u32 i = 0; i < 4; i++) words[i] = odd & 4 ? by2[i + 1] : by2[i];
@@ -78,7 +86,8 @@ FUNCTION u32 fold_sum(u32 sum)
     return (sum >> 16) + (sum & 0xffff);
 }
 
-/* The sum of at most 65,535 bytes, not folded; an odd last byte counts as the high half of a word. */
+/* The sum of at most 65,535 bytes, not folded; an odd last byte counts as the high half of a
+ * word. */
 FUNCTION u32 sum_bytes(const GLOBAL u8 *at, u32 len)
 {
     u32 sum = 0;
@@ -86,7 +95,8 @@ FUNCTION u32 sum_bytes(const GLOBAL u8 *at, u32 len)
     return len & 1 ? sum + ((u32)at[len - 1] << 8) : sum;
 }
 
-/* The sum of a pseudo-header (RFC 793; RFC 8200, 8.1): of the sum of both addresses, protocol and length. */
+/* The sum of a pseudo-header (RFC 793; RFC 8200, 8.1): of the sum of both addresses, protocol and
+ * length. */
 FUNCTION u32 sum_pseudo(u32 addresses, u32 protocol, u32 len)
 {
     return fold_sum(addresses) + protocol + (len >> 16) + (len & 0xffff);

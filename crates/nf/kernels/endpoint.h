@@ -1,5 +1,6 @@
-/* What `before` of a translator or balancer found for a packet, as its scratch words carry it: the first has a tag in its low half, 0 for
- * nothing, and a port in its high half; then comes an address, from its low word on, of one word where there is no IPv6. */
+/* What `before` of a translator or balancer found for a packet, as its scratch words carry it: the
+ * first has a tag in its low half, 0 for nothing, and a port in its high half; then comes an
+ * address, from its low word on, of one word where there is no IPv6. */
 
 FUNCTION u32 tag_of(Packet p) { return scratch(p, WORD_HEAD) & 0xffff; }
 FUNCTION u32 port_of(Packet p) { return scratch(p, WORD_HEAD) >> 16; }

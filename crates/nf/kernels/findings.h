@@ -1,6 +1,7 @@
-/* Lists of what a kernel finds in packets, in room that a launch has for all of them. It begins with a head of two words: how many
- * numbers were taken, also such as there was no room for, and whether there was none for some list. A list is its length and its
- * numbers. The packet's word says where: 0 where nothing was found, and NO_ROOM where the CPU has to look for it again. */
+/* Lists of what a kernel finds in packets, in room that a launch has for all of them. It begins
+ * with a head of two words: how many numbers were taken, also such as there was no room for, and
+ * whether there was none for some list. A list is its length and its numbers. The packet's word
+ * says where: 0 where nothing was found, and NO_ROOM where the CPU has to look for it again. */
 
 #define FINDINGS_HEAD 2
 #define NO_ROOM 0xffffffffu

@@ -1,11 +1,15 @@
 /* Ethernet addresses of a frame that goes on to a neighbour. */
 
 FUNCTION void put_le16(GLOBAL u8 *at, u32 word) { at[0] = (u8)word; at[1] = (u8)(word >> 8); }
-FUNCTION void put_le32(GLOBAL u8 *at, u32 word) { put_le16(at, word); put_le16(at + 2, word >> 16); }
+FUNCTION void put_le32(GLOBAL u8 *at, u32 word)
+{
+    put_le16(at, word);
+    put_le16(at + 2, word >> 16);
+}
 
-/* Writes a destination, whose first four bytes are `first` and the others the low half of `second`, and the function's own address as the
- * source: its first two bytes are OWN_MAC_START, the others OWN_MAC_REST. All are little-endian. Both as three words where they lie side
- * by side. */
+/* Writes a destination, whose first four bytes are `first` and the others the low half of `second`,
+ * and the function's own address as the source: its first two bytes are OWN_MAC_START, the others
+ * OWN_MAC_REST. All are little-endian. Both as three words where they lie side by side. */
 FUNCTION void write_mac_addresses(Fields f, u32 first, u32 second)
 {
     Packet p = f.packet;

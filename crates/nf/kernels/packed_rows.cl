@@ -1,5 +1,6 @@
-/* Rows of a launch's table that crossed in eight bytes each (`packed_rows.rs` of `warpline-packet`), in `host`: the rows, then the shapes,
- * of which each row names one. An item a packet writes the table's columns from both, before other kernels look at them. */
+/* Rows of a launch's table that crossed in eight bytes each (`packed_rows.rs` of
+ * `warpline-packet`), in `host`: the rows, then the shapes, of which each row names one. An item a
+ * packet writes the table's columns from both, before other kernels look at them. */
 
 FUNCTION u32 low(u32 word) { return word & 0xffff; }
 FUNCTION u32 high(u32 word) { return word >> 16; }
@@ -15,7 +16,8 @@ PACKET_KERNEL(unpack_rows)
         const GLOBAL u32 *shape = (const GLOBAL u32 *)(host + 8 * packet_rows) + 8 * (row[1] >> 24);
         u32 start = high(shape[3]);
         CELL(u32, p, COLUMN_ROOM_AT) = place & ~(ROOM_ALIGN - 1);
-        CELL(u32, p, COLUMN_ROOM_LEN) = ((start + len + ROOM_ALIGN - 1) & ~(ROOM_ALIGN - 1)) + (place & (ROOM_ALIGN - 1)) * ROOM_ALIGN;
+        CELL(u32, p, COLUMN_ROOM_LEN) = ((start + len + ROOM_ALIGN - 1) & ~(ROOM_ALIGN - 1))
+            + (place & (ROOM_ALIGN - 1)) * ROOM_ALIGN;
         CELL(u32, p, COLUMN_FRAME_LEN) = len;
         CELL(u16, p, COLUMN_START) = (u16)start;
         CELL(u16, p, COLUMN_LINK) = (u16)low(shape[3]);

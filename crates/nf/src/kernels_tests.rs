@@ -24,15 +24,16 @@ fn heads_are_what_the_description_says() {
     assert_eq!(names, ["packet.h", "fields.h", "heads.h", "bytes.h"]);
     assert_eq!(
         headers[2].text,
-        "#define HEAD_OF_look KERNEL(look, 32)(GLOBAL u8 *arena, GLOBAL u8 *packets, const GLOBAL u16 *leaves, \
-         const GLOBAL u8 *rows, GLOBAL u32 *findings, u32 findings_room, u32 packet_rows, u32 count, u32 place)\n"
+        "#define HEAD_OF_look KERNEL(look, 32)(GLOBAL u8 *arena, GLOBAL u8 *packets, const GLOBAL \
+         u16 *leaves, const GLOBAL u8 *rows, GLOBAL u32 *findings, u32 findings_room, u32 \
+         packet_rows, u32 count, u32 place)\n"
     );
 }
 
 #[test]
 fn heads_of_what_copies_rooms_have_both_arenas() {
     let headers = room_copies().headers(&Binding::MIRROR);
-    let head = "#define HEAD_OF_pull_rooms KERNEL(pull_rooms, 128)(GLOBAL u8 *arena, GLOBAL u8 *host, GLOBAL u8 *packets, \
-                u32 packet_rows, u32 count, u32 place, u32 without)";
+    let head = "#define HEAD_OF_pull_rooms KERNEL(pull_rooms, 128)(GLOBAL u8 *arena, GLOBAL u8 \
+                *host, GLOBAL u8 *packets, u32 packet_rows, u32 count, u32 place, u32 without)";
     assert_eq!(headers[2].text.lines().next(), Some(head));
 }

@@ -273,8 +273,10 @@ impl Accessor {
         let (name, at, of) = (self.name(), self.span.start, self.header.pointer());
         let _ = writeln!(
             text,
-            "FUNCTION const GLOBAL u8 *{name}_at(const GLOBAL u8 *header) {{ return header + {at}; }}\n\
-             FUNCTION GLOBAL u8 *{name}_to_write_at(GLOBAL u8 *header) {{ return header + {at}; }}\n\
+            "FUNCTION const GLOBAL u8 *{name}_at(const GLOBAL u8 *header) {{ return header + {at}; \
+             }}\n\
+             FUNCTION GLOBAL u8 *{name}_to_write_at(GLOBAL u8 *header) {{ return header + {at}; \
+             }}\n\
              FUNCTION const GLOBAL u8 *{name}(Fields f) {{ return {name}_at(f.{of}); }}\n\
              FUNCTION GLOBAL u8 *{name}_to_write(Fields f) {{ return {name}_to_write_at(f.{of}); }}"
         );
@@ -329,7 +331,8 @@ fn write_copies(text: &mut String, way: &str, fields: FieldSet, binding: &Bindin
             let (at, name) = (format!("f.{} + {start}", header.pointer()), column.name());
             let _ = writeln!(
                 text,
-                "    if ({condition} && is_in_frame(f, {at}, {len})) {way}_bytes({at}, row_of_{name}(f), {len});"
+                "    if ({condition} && is_in_frame(f, {at}, {len})) {way}_bytes({at}, \
+                 row_of_{name}(f), {len});"
             );
         }
     }

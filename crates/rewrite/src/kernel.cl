@@ -1,5 +1,6 @@
-/* What `before` found is written into packets, an item a packet: an address, and a port or identifier. Checksums are updated by RFC 1624,
- * never computed over the payload. What needs more of a packet than its headers is left to the CPU. The tag says what to do. */
+/* What `before` found is written into packets, an item a packet: an address, and a port or
+ * identifier. Checksums are updated by RFC 1624, never computed over the payload. What needs more
+ * of a packet than its headers is left to the CPU. The tag says what to do. */
 
 FUNCTION int is_source(u32 action)
 {
@@ -14,7 +15,10 @@ FUNCTION int is_address_alone(u32 action)
 FUNCTION u32 halves(u32 word) { return (word >> 16) + (word & 0xffff); }
 
 /* A change is a sum: added to a checksum's complement it updates that. */
-FUNCTION u32 changed(u32 checksum, u32 change) { return ~fold_sum((~checksum & 0xffff) + change) & 0xffff; }
+FUNCTION u32 changed(u32 checksum, u32 change)
+{
+    return ~fold_sum((~checksum & 0xffff) + change) & 0xffff;
+}
 
 /* Writes an IPv6 address; gives the change. */
 FUNCTION u32 write_v6(GLOBAL u8 *at, Address to)
@@ -31,7 +35,8 @@ FUNCTION u32 write_v6(GLOBAL u8 *at, Address to)
 /* Writes the packet's own address; gives the change. */
 FUNCTION u32 write_address(Fields f, u32 version, int source, Address to)
 {
-    if (version == 6) return write_v6(source ? src_addr_v6_to_write(f) : dst_addr_v6_to_write(f), to);
+    if (version == 6)
+        return write_v6(source ? src_addr_v6_to_write(f) : dst_addr_v6_to_write(f), to);
     u32 old = source ? src_addr_v4(f) : dst_addr_v4(f);
     if (source) set_src_addr_v4(f, to.words[3]);
     else set_dst_addr_v4(f, to.words[3]);
@@ -40,17 +45,24 @@ FUNCTION u32 write_address(Fields f, u32 version, int source, Address to)
     return change;
 }
 
-/* What a UDP header carries after its checksum went from `old` to `updated` (RFC 768): "an all zero transmitted checksum value means that
- * the transmitter generated no checksum". */
-FUNCTION u32 udp_sum(u32 old, u32 updated) { return old == 0 ? 0 : updated == 0 ? 0xffff : updated; }
+/* What a UDP header carries after its checksum went from `old` to `updated` (RFC 768): "an all zero
+ * transmitted checksum value means that the transmitter generated no checksum". */
+FUNCTION u32 udp_sum(u32 old, u32 updated)
+{
+    return old == 0 ? 0 : updated == 0 ? 0xffff : updated;
+}
 
 #if HAS_ECHOES
 /* The checksum of an ICMPv4 message with another identifier. */
-FUNCTION u32 icmp_sum_v4(Fields f, u32 port) { return update_sum(l4_checksum_icmp(f), icmp_ident(f), port); }
+FUNCTION u32 icmp_sum_v4(Fields f, u32 port)
+{
+    return update_sum(l4_checksum_icmp(f), icmp_ident(f), port);
+}
 
 FUNCTION void write_icmp(Fields f, u32 version, u32 port, u32 change)
 {
-    u32 sum = version == 4 ? icmp_sum_v4(f, port) : update_sum(changed(l4_checksum_icmp(f), change), icmp_ident(f), port);
+    u32 sum = version == 4 ? icmp_sum_v4(f, port)
+                           : update_sum(changed(l4_checksum_icmp(f), change), icmp_ident(f), port);
     set_icmp_ident(f, port);
     set_l4_checksum_icmp(f, sum);
 }
@@ -72,22 +84,25 @@ FUNCTION void write_udp(Fields f, int source, u32 port, u32 change)
     set_l4_checksum_udp(f, udp_sum(sum, update_sum(changed(sum, change), old, port)));
 }
 
-/* Whether the headers that are rewritten lie in the frame: what ingress found is believed within the frame only. */
+/* Whether the headers that are rewritten lie in the frame: what ingress found is believed within
+ * the frame only. */
 FUNCTION int is_within(Packet p, u32 version, int has_transport)
 {
     u32 end = ip_end(p), start = payload_offset(p);
-    if (end > frame_len(p) || l3_offset(p) + (version == 4 ? HEADER_LEN_V4 : HEADER_LEN_V6) > end) return 0;
+    if (end > frame_len(p) || l3_offset(p) + (version == 4 ? HEADER_LEN_V4 : HEADER_LEN_V6) > end)
+        return 0;
     u32 header_len = ip_protocol(p) == IP_PROTOCOL_TCP ? HEADER_LEN_TCP : HEADER_LEN_UDP;
     return !has_transport || (start <= end && l4_offset(p) + header_len <= end);
 }
 
-/* Whether more than headers is needed: an error has the packet that it quotes rewritten too, and where an echo's checksum becomes
- * zero the whole message says which of the two zeros it is. */
+/* Whether more than headers is needed: an error has the packet that it quotes rewritten too, and
+ * where an echo's checksum becomes zero the whole message says which of the two zeros it is. */
 FUNCTION int needs_payload(Fields f, u32 action, u32 version, u32 port)
 {
     if (action == ACTION_ERROR_OUT || action == ACTION_ERROR_IN) return 1;
 #if HAS_ECHOES
-    int is_echo = version == 4 && ip_protocol(f.packet) == IP_PROTOCOL_ICMP && !is_address_alone(action);
+    int is_echo =
+        version == 4 && ip_protocol(f.packet) == IP_PROTOCOL_ICMP && !is_address_alone(action);
     return is_echo && icmp_sum_v4(f, port) == 0;
 #else
     return ip_protocol(f.packet) != IP_PROTOCOL_TCP && ip_protocol(f.packet) != IP_PROTOCOL_UDP;
@@ -132,7 +147,8 @@ PACKET_KERNEL(translate)
         }
         if (header_flags(p) & FLAG_LATER_FRAGMENT) action = ACTION_SOURCE_ADDRESS;
 #endif
-        if (!is_within(p, version, !is_address_alone(action)) || needs_payload(f, action, version, port)) {
+        if (!is_within(p, version, !is_address_alone(action))
+            || needs_payload(f, action, version, port)) {
             leave(p, place);
             continue;
         }

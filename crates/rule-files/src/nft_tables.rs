@@ -11,8 +11,8 @@ use warpline_config::{Diagnostic, SourceText};
 /// Flags that leave a table in force.
 const IN_FORCE: [&str; 2] = ["owner", "persist"];
 
-const HELP: &str = "some versions of nft print a single flag wrong: write \"dormant\" or \"owner\", \
-                    as `nft list tables` shows it, or leave the table out";
+const HELP: &str = "some versions of nft print a single flag wrong: write \"dormant\" or \
+                    \"owner\", as `nft list tables` shows it, or leave the table out";
 
 /// The dormant tables of a document.
 #[derive(Debug, Default)]

@@ -104,7 +104,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counts_what_a_map_counts(steps in prop::collection::vec((0..9_u128, any::<bool>(), any::<bool>()), 1..300)) {
+        fn counts_what_a_map_counts(
+            steps in prop::collection::vec((0..9_u128, any::<bool>(), any::<bool>()), 1..300)) {
             let mut sources = Sources::new(16, 3).expect("a bound");
             let mut counts: HashMap<(u8, u128), u32> = HashMap::new();
             for (address, v6, add) in steps {

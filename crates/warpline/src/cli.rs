@@ -46,7 +46,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "SRC", requires = "strict")]
         input: Option<String>,
         /// Check for `run --device NAME`
-        #[arg(long, value_name = "NAME", value_parser = offered::DEVICES, hide_possible_values = true)]
+        #[arg(long, value_name = "NAME")]
+        #[arg(value_parser = offered::DEVICES, hide_possible_values = true)]
         device: Option<String>,
         /// Set a key of a table
         #[arg(long, value_name = "TABLE.KEY=VALUE")]

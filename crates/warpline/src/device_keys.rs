@@ -60,7 +60,8 @@ pub(crate) fn unused<'a>(
     let mut sites = deployments.into_iter().flat_map(Deployment::sites);
     (!sites.any(|site| site.on_device.is_some())).then(|| {
         format!(
-            "warning: --device {device}: no function in this chain has kernels; all run on the CPU\n"
+            "warning: --device {device}: no function in this chain has kernels; all run on the \
+             CPU\n"
         )
     })
 }

@@ -362,7 +362,8 @@ mod tests {
 
     fn reference() -> String {
         let mut text = String::from(
-            "# Keys\n\nGenerated from the definitions in the code; a test compares it. Paths are relative to the chain file.\n",
+            "# Keys\n\nGenerated from the definitions; a test compares it. Paths are \
+             relative to the chain file.\n",
         );
         let mut section = |title: &str, keys: &[Key]| {
             text += &format!("\n## {title}\n\n{}", table(keys));

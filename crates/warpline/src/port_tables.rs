@@ -97,7 +97,8 @@ fn name(section: &mut Section<'_>, before: &[PortTable]) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@-".contains(c);
     if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_plain) {
         let text = format!(
-            "`name`: a port's name has 1 to {NAME_LEN_MAX} of the characters a-z, A-Z, 0-9 and ._:@-"
+            "`name`: a port's name has 1 to {NAME_LEN_MAX} of the characters a-z, A-Z, 0-9 and \
+             ._:@-"
         );
         section.mistake("name", text);
         return None;
@@ -191,7 +192,8 @@ fn refuse_taken(section: &mut Section<'_>, table: &PortTable, before: &[PortTabl
     match (&table.interface, other) {
         (None, _) => {
             let text = format!(
-                "ports {:?} and {name:?} read {file}: each needs the interface that feeds it, such as interface = 0",
+                "ports {:?} and {name:?} read {file}: each needs the interface that feeds it, such \
+                 as interface = 0",
                 first.port.name
             );
             section.mistake("device", text);

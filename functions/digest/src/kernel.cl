@@ -1,6 +1,7 @@
 /* MD5 (RFC 1321) of payloads, an item a packet. */
 
-/* Words 4 `quarter` to 4 `quarter` + 3 of a text of `len` bytes behind which are a byte 0x80 and zeros (RFC 1321, 3.1). */
+/* Words 4 `quarter` to 4 `quarter` + 3 of a text of `len` bytes behind which are a byte 0x80 and
+ * zeros (RFC 1321, 3.1). */
 FUNCTION void padded_words(const GLOBAL u8 *text, u32 quarter, u32 len, u32 *words)
 {
     u32 at = 16 * quarter, left = len > at ? len - at : 0;
@@ -18,8 +19,10 @@ FUNCTION void padded_words(const GLOBAL u8 *text, u32 quarter, u32 len, u32 *wor
 #define MIX_2(x, y, z) (y ^ (z & (x ^ y)))
 #define MIX_3(x, y, z) (x ^ y ^ z)
 #define MIX_4(x, y, z) (y ^ (x | ~z))
-#define TURN(mix, p, q, r, s, word, sine, bits) p = q + rotate_left(p + mix(q, r, s) + block[word] + sine, bits)
-/* Four steps by words i to l of the block; w to z are 2^32 times the absolute sines of their numbers, cut to integers. */
+#define TURN(mix, p, q, r, s, word, sine, bits) \
+    p = q + rotate_left(p + mix(q, r, s) + block[word] + sine, bits)
+/* Four steps by words i to l of the block; w to z are 2^32 times the absolute sines of their
+ * numbers, cut to integers. */
 #define FOUR(mix, bits_1, bits_2, bits_3, bits_4, i, j, k, l, w, x, y, z) \
     TURN(mix, a, b, c, d, i, w, bits_1); \
     TURN(mix, d, a, b, c, j, x, bits_2); \
@@ -73,7 +76,8 @@ FUNCTION void md5(const GLOBAL u8 *text, u32 len, u32 *digest)
     }
 }
 
-/* The digest's words, and the flag, of payloads of at least MIN_LEN bytes; WORD_0 and so on are the function's words. */
+/* The digest's words, and the flag, of payloads of at least MIN_LEN bytes; WORD_0 and so on are the
+ * function's words. */
 PACKET_KERNEL(digest_payloads)
 {
     ITEMS {

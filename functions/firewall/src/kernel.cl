@@ -1,12 +1,14 @@
-/* First match among many rules by aggregated bit vectors, an item a packet. The tables are those that the CPU looks up, as `kernels.rs`
- * lays them out: a search for each IP version, an array of words. References in them are right by their making. */
+/* First match among many rules by aggregated bit vectors, an item a packet. The tables are those
+ * that the CPU looks up, as `kernels.rs` lays them out: a search for each IP version, an array of
+ * words. References in them are right by their making. */
 
 /* The words that a search begins with. */
 #define HEAD_WORDS 0     /* Words of 64 bits in a row; 0 where there is no rule. */
 #define HEAD_SUMMARIES 1 /* The same of a summary. */
 #define HEAD_ACCEPTS 2   /* Where there is a bit for each rule that accepts. */
 #define HEAD_LEN 3
-/* Behind them, of each dimension: where its parts begin. Ports and kinds have a map of 16 bits each in the place of the starts. */
+/* Behind them, of each dimension: where its parts begin. Ports and kinds have a map of 16 bits each
+ * in the place of the starts. */
 #define STARTS 0
 #define CLASSES 1
 #define INDEX 2
@@ -50,7 +52,8 @@ FUNCTION u32 class_of_address(const GLOBAL u32 *search, u32 number, const u32 *a
     u32 low = found[0], len = found[1] - low + 1;
     while (len > 1) {
         u32 half_len = len / 2;
-        if (!is_before(address, search + own[STARTS] + width * (low + half_len), width)) low += half_len;
+        if (!is_before(address, search + own[STARTS] + width * (low + half_len), width))
+            low += half_len;
         len -= half_len;
     }
     return search[own[CLASSES] + low];
@@ -135,11 +138,13 @@ FUNCTION int is_accepted(const GLOBAL u32 *search, const Key *key, u32 width, u3
 
 FUNCTION int is_extension(u32 protocol)
 {
-    return protocol == IP_PROTOCOL_HOP_BY_HOP || protocol == IP_PROTOCOL_ROUTING || protocol == IP_PROTOCOL_FRAGMENT
-        || protocol == IP_PROTOCOL_AH || protocol == IP_PROTOCOL_DESTINATION_OPTIONS;
+    return protocol == IP_PROTOCOL_HOP_BY_HOP || protocol == IP_PROTOCOL_ROUTING
+        || protocol == IP_PROTOCOL_FRAGMENT || protocol == IP_PROTOCOL_AH
+        || protocol == IP_PROTOCOL_DESTINATION_OPTIONS;
 }
 
-/* Why a packet is dropped whose transport header could not be read, before the rules are asked; REASONS where they are. */
+/* Why a packet is dropped whose transport header could not be read, before the rules are asked;
+ * REASONS where they are. */
 FUNCTION u32 hidden_reason(Fields f)
 {
     Packet p = f.packet;
@@ -150,7 +155,8 @@ FUNCTION u32 hidden_reason(Fields f)
         u32 offset = 8 * (ip_fragment(f) & 0x1fff);
         return protocol == IP_PROTOCOL_TCP && offset < HEADER_LEN_TCP ? REASON_FRAGMENT : REASONS;
     }
-    if (protocol == IP_PROTOCOL_TCP || protocol == IP_PROTOCOL_UDP || is_hidden) return REASON_SNAPPED;
+    if (protocol == IP_PROTOCOL_TCP || protocol == IP_PROTOCOL_UDP || is_hidden)
+        return REASON_SNAPPED;
     return protocol == (is_v6 ? IP_PROTOCOL_ICMPV6 : IP_PROTOCOL_ICMP) ? REASON_SNAPPED : REASONS;
 }
 
@@ -161,19 +167,23 @@ FUNCTION u32 transport_len(u32 protocol)
     return protocol == IP_PROTOCOL_ICMP || protocol == IP_PROTOCOL_ICMPV6 ? SEEN_LEN_ICMP : 0;
 }
 
-/* Whether the headers that are read lie in the frame: what ingress found is believed within it only. */
+/* Whether the headers that are read lie in the frame: what ingress found is believed within it
+ * only. */
 FUNCTION int is_within(Packet p, u32 version)
 {
-    u32 end = l3_offset(p) + (version == 4 ? HEADER_LEN_V4 : HEADER_LEN_V6), l4 = l4_offset(p), len = frame_len(p);
+    u32 end = l3_offset(p) + (version == 4 ? HEADER_LEN_V4 : HEADER_LEN_V6), l4 = l4_offset(p),
+        len = frame_len(p);
     if (end > len) return 0;
     return !(header_flags(p) & FLAG_TRANSPORT) || l4 + transport_len(ip_protocol(p)) <= len;
 }
 
-/* Whether an extension header says what becomes of it: where in its datagram a later fragment of TCP lies. */
+/* Whether an extension header says what becomes of it: where in its datagram a later fragment of
+ * TCP lies. */
 FUNCTION int needs_extension(Packet p, u32 version)
 {
     if (DROPS_FRAGMENTS) return 0;
-    return version == 6 && header_flags(p) & FLAG_LATER_FRAGMENT && ip_protocol(p) == IP_PROTOCOL_TCP;
+    return version == 6 && header_flags(p) & FLAG_LATER_FRAGMENT
+        && ip_protocol(p) == IP_PROTOCOL_TCP;
 }
 
 FUNCTION void judge_other(Packet p, u32 place)

@@ -93,8 +93,8 @@ impl FromStr for Collector {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let reported = "must be an IP address and a port, such as 192.0.2.7:4739 or [2001:db8::7]:4739; \
-                    names are not resolved";
+        let reported = "must be an IP address and a port, such as 192.0.2.7:4739 or \
+                        [2001:db8::7]:4739; names are not resolved";
         let address = text.parse().ok().filter(|address: &SocketAddr| address.port() > 0);
         address.map(Self).ok_or(reported)
     }

@@ -8,11 +8,14 @@ use super::record::{Direction, FlowRecord, Form};
 pub(super) const fn header(form: Form) -> &'static str {
     match form {
         Form::Biflow => {
-            "first,last,src,dst,protocol,src_port,dst_port,icmp_type,icmp_code,packets,bytes,tcp_flags,\
-             reverse_first,reverse_last,reverse_packets,reverse_bytes,reverse_tcp_flags,end,direction\n"
+            "first,last,src,dst,protocol,src_port,dst_port,icmp_type,icmp_code,packets,bytes,\
+             tcp_flags,\
+             reverse_first,reverse_last,reverse_packets,reverse_bytes,reverse_tcp_flags,end,\
+             direction\n"
         }
         Form::Uniflow => {
-            "first,last,src,dst,protocol,src_port,dst_port,icmp_type,icmp_code,packets,bytes,tcp_flags,\
+            "first,last,src,dst,protocol,src_port,dst_port,icmp_type,icmp_code,packets,bytes,\
+             tcp_flags,\
              end,direction\n"
         }
     }

@@ -1,12 +1,13 @@
-/* The hash of each packet's flow, an item a packet: of its endpoints and its protocol, the same for both directions. `key` has the low and
- * the high half of what the hash is keyed by. */
+/* The hash of each packet's flow, an item a packet: of its endpoints and its protocol, the same for
+ * both directions. `key` has the low and the high half of what the hash is keyed by. */
 
 /* An address: of IPv4 in the low half. */
 typedef struct {
     u64 low, high;
 } Address;
 
-/* What a packet says of its flow. ICMP has no ports: `both` is what it has in their place, which no direction turns around. */
+/* What a packet says of its flow. ICMP has no ports: `both` is what it has in their place, which no
+ * direction turns around. */
 typedef struct {
     Address src, dst;
     u32 src_port, dst_port, both;
@@ -27,12 +28,14 @@ FUNCTION u64 mix(u64 a, u64 b) { return a * b ^ high_product(a, b); }
 FUNCTION u64 hash_end(u64 own_key, Address address, u32 port)
 {
     u64 turned_key = own_key << 32 | own_key >> 32;
-    return mix(address.low ^ (u64)port << 48 ^ own_key ^ 0x9e3779b97f4a7c15, address.high ^ turned_key ^ 0xbf58476d1ce4e5b9);
+    return mix(address.low ^ (u64)port << 48 ^ own_key ^ 0x9e3779b97f4a7c15,
+        address.high ^ turned_key ^ 0xbf58476d1ce4e5b9);
 }
 
 FUNCTION u32 hash_flow(u64 own_key, Ends ends, u32 protocol, u32 version)
 {
-    u64 both_ends = hash_end(own_key, ends.src, ends.src_port) + hash_end(own_key, ends.dst, ends.dst_port);
+    u64 both_ends =
+        hash_end(own_key, ends.src, ends.src_port) + hash_end(own_key, ends.dst, ends.dst_port);
     u64 kind = (u64)ends.both << 16 | protocol << 8 | version;
     u64 hash = mix(both_ends ^ kind, own_key ^ 0x94d049bb133111eb);
     return (u32)(hash >> 32) ^ (u32)hash;
@@ -54,11 +57,13 @@ FUNCTION Address address_v4(u32 word)
     return address;
 }
 
-/* Identifier, type and code of a message: an echo's type is that of its request, and nothing else has an identifier. */
+/* Identifier, type and code of a message: an echo's type is that of its request, and nothing else
+ * has an identifier. */
 FUNCTION u32 message_of(Fields f, u32 version)
 {
     u32 kind = icmp_type(f), code = icmp_code(f);
-    u32 request = version == 4 ? ECHO_REQUEST : ECHO_REQUEST_V6, reply = version == 4 ? ECHO_REPLY : ECHO_REPLY_V6;
+    u32 request = version == 4 ? ECHO_REQUEST : ECHO_REQUEST_V6,
+        reply = version == 4 ? ECHO_REPLY : ECHO_REPLY_V6;
     if (kind != request && kind != reply) return kind << 8 | code;
     return icmp_ident(f) << 16 | request << 8 | code;
 }
@@ -83,7 +88,8 @@ FUNCTION Ends ends_of(Fields f, u32 version)
     return ends;
 }
 
-/* Whether the headers that are read lie in the frame: what ingress found is believed within it only. */
+/* Whether the headers that are read lie in the frame: what ingress found is believed within it
+ * only. */
 FUNCTION int is_within(Packet p, u32 version)
 {
     u32 end = l3_offset(p) + (version == 4 ? HEADER_LEN_V4 : HEADER_LEN_V6);
@@ -100,7 +106,8 @@ PACKET_KERNEL(hash_flows)
         u32 version = ip_version(p), hash = 0;
         if (!malformed(p) && (version == 4 || version == 6)) {
             if (!is_within(p, version)) { leave(p, place); continue; }
-            hash = hash_flow(wide(key[1], key[0]), ends_of(fields_of(p), version), ip_protocol(p), version);
+            hash = hash_flow(
+                wide(key[1], key[0]), ends_of(fields_of(p), version), ip_protocol(p), version);
         }
         set_scratch(p, WORD, hash);
     }

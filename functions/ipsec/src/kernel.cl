@@ -1,7 +1,8 @@
-/* ESP (RFC 4303) on a device: `ipsec_seal` wraps and seals packets; `ipsec_open_counter` opens and strips those of counter modes, and
- * `ipsec_open` all others. An item a packet. They give what the CPU's `run` gives, byte for byte, or leave a packet to it as it came:
- * those of unusable rows, with IPv6 extension headers or IPv4 options where headers have to be found anew, and those that would come
- * out malformed. */
+/* ESP (RFC 4303) on a device: `ipsec_seal` wraps and seals packets; `ipsec_open_counter` opens and
+ * strips those of counter modes, and `ipsec_open` all others. An item a packet. They give what the
+ * CPU's `run` gives, byte for byte, or leave a packet to it as it came: those of unusable rows,
+ * with IPv6 extension headers or IPv4 options where headers have to be found anew, and those that
+ * would come out malformed. */
 
 #if SEALS
 FUNCTION void seal_packet(Task t, u32 place, const LOCAL u32 *encrypting)
@@ -65,7 +66,8 @@ FUNCTION void flag_closed(Task t, u32 place)
     if (t.sa[SA_ESN]) flag(t.packet, place);
 }
 
-/* Where the ESP of task `t` lies, if it authenticates; no bytes where nothing more is to be done. */
+/* Where the ESP of task `t` lies, if it authenticates; no bytes where nothing more is to be
+ * done. */
 FUNCTION Stretch find_authentic(Task t, u32 place, Opening by)
 {
     Stretch esp = {0, 0};
@@ -80,7 +82,8 @@ FUNCTION Stretch find_authentic(Task t, u32 place, Opening by)
     return esp;
 }
 
-/* What comes of a packet that authenticated. Its text is in the clear then, unless the packet is left to the CPU. */
+/* What comes of a packet that authenticated. Its text is in the clear then, unless the packet is
+ * left to the CPU. */
 FUNCTION Plain open_packet(Task t, Stretch stretch, Opening by)
 {
     Esp e = esp_of(t, stretch);
@@ -88,11 +91,13 @@ FUNCTION Plain open_packet(Task t, Stretch stretch, Opening by)
     Plain plain = plain_of(t, e, &peek);
     if (plain.outcome == OUTCOME_NOT_HERE) return plain;
     open_text(e, by);
-    if (has_padding(e, &peek) && !is_padding_right(e, peek.pad_len)) plain.outcome = OUTCOME_BAD_PADDING;
+    if (has_padding(e, &peek) && !is_padding_right(e, peek.pad_len))
+        plain.outcome = OUTCOME_BAD_PADDING;
     return plain;
 }
 
-/* Strips an opened packet, whose ESP lies `esp_at` bytes behind its first, and says what came of it. */
+/* Strips an opened packet, whose ESP lies `esp_at` bytes behind its first, and says what came of
+ * it. */
 FUNCTION void close_packet(Task t, u32 place, u32 esp_at, Plain plain)
 {
     Packet p = t.packet;
@@ -100,14 +105,16 @@ FUNCTION void close_packet(Task t, u32 place, u32 esp_at, Plain plain)
         leave(p, place);
         return;
     }
-    if (plain.outcome == OUTCOME_PLAIN) plain.outcome = strip(t, esp_at + HEADER_LEN_ESP + t.sa[SA_IV_LEN], &plain);
+    if (plain.outcome == OUTCOME_PLAIN)
+        plain.outcome = strip(t, esp_at + HEADER_LEN_ESP + t.sa[SA_IV_LEN], &plain);
     set_outcome(p, plain.outcome);
     if (t.sa[SA_CHECKED] && plain.outcome == OUTCOME_PLAIN) flag(p, place);
 }
 
-/* The kernels that open have three blocks for the work on a packet, each of which finds the packet again: what would be kept of it takes
- * registers that ciphers and hashes have not got. Both say for themselves which packets are theirs: where a function of its own does,
- * PoCL 3.1 gives wrong results. */
+/* The kernels that open have three blocks for the work on a packet, each of which finds the packet
+ * again: what would be kept of it takes registers that ciphers and hashes have not got. Both say
+ * for themselves which packets are theirs: where a function of its own does, PoCL 3.1 gives wrong
+ * results. */
 PACKET_KERNEL(ipsec_open)
 {
     SHARED_BIG(u32, decrypting, AES_TABLE);
@@ -122,7 +129,8 @@ PACKET_KERNEL(ipsec_open)
         authentic[item()].len = 0;
         if (index() >= count) continue;
         Packet p = packet_at(arena, packets, packet_rows, index());
-        if (!is_ours(p) || !has_task(p, sas, WORK_OPEN, place, &t) || is_counter_mode(t.sa)) continue;
+        if (!is_ours(p) || !has_task(p, sas, WORK_OPEN, place, &t) || is_counter_mode(t.sa))
+            continue;
         authentic[item()] = find_authentic(t, place, by);
     }
     ITEMS {
@@ -151,7 +159,8 @@ PACKET_KERNEL(ipsec_open_counter)
         authentic[item()].len = 0;
         if (index() >= count) continue;
         Packet p = packet_at(arena, packets, packet_rows, index());
-        if (!is_ours(p) || !has_task(p, sas, WORK_OPEN, place, &t) || !is_counter_mode(t.sa)) continue;
+        if (!is_ours(p) || !has_task(p, sas, WORK_OPEN, place, &t) || !is_counter_mode(t.sa))
+            continue;
         authentic[item()] = find_authentic(t, place, by);
     }
     ITEMS {

@@ -380,8 +380,8 @@ impl Function for Ipsec {
         }
         let old_rows = self.successor.pair(&self.tables, &old.tables);
         if let Some(sa) = successor::starts_over(&self.tables, &old.tables, old_rows) {
-            let why = "has its SPI and keys from before, but other ends, mode, algorithms, `esn`, `encap` or window: \
-                       it needs new keys";
+            let why = "has its SPI and keys from before, but other ends, mode, algorithms, `esn`, \
+                       `encap` or window: it needs new keys";
             return Err(format!("SA {} {why}", sa.name));
         }
         if self.at.seals() {

@@ -177,7 +177,8 @@ proptest! {
         let last = if esn { u64::MAX } else { u64::from(u32::MAX) };
         let mut arrivals = Vec::new();
         for (at, (delay, fate)) in (0_u64..).zip(way) {
-            let Some(number) = start.checked_add(at + 1).filter(|&number| number <= last) else { break };
+            let Some(number) =
+                start.checked_add(at + 1).filter(|&number| number <= last) else { break };
             let delay = delay.min(u64::from(window) / 2 - 1);
             match fate {
                 0 => {}
@@ -193,7 +194,8 @@ proptest! {
             prop_assert_eq!(replay.check(number), received.insert(number));
             replay.accept(number);
         }
-        prop_assert_eq!(received, arrivals.iter().map(|&(_, number)| number).collect::<HashSet<_>>());
+        prop_assert_eq!(received, arrivals.iter()
+            .map(|&(_, number)| number).collect::<HashSet<_>>());
     }
 }
 

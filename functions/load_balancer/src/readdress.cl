@@ -1,4 +1,5 @@
-/* By MAC, an item a packet: the frame goes as it is to the backend's Ethernet address. The tag says that there is one. */
+/* By MAC, an item a packet: the frame goes as it is to the backend's Ethernet address. The tag says
+ * that there is one. */
 
 PACKET_KERNEL(readdress)
 {

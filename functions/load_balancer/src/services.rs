@@ -228,7 +228,8 @@ mod tests {
     #[test]
     fn a_file_reads() {
         let text = "# web\nvip 192.0.2.10 tcp 80, 443\n\tbackend 10.0.0.1 weight 3 port 8080\n\
-                    backend 10.0.0.2 drain # soon\n\nvip 2001:db8::10 udp 53\n backend fd00::1 down\n";
+                    backend 10.0.0.2 drain # soon\n\nvip 2001:db8::10 udp 53\n backend fd00::1 \
+                    down\n";
         let (file, messages) = read(text, Mode::Dnat);
         assert!(messages.is_empty(), "{messages:?}");
         let [web, dns] = &file.services[..] else { panic!("{file:?}") };

@@ -1,6 +1,8 @@
-/* IP in IP, an item a packet: the packet goes to its backend in another one. The tag is the outer version of IP. */
+/* IP in IP, an item a packet: the packet goes to its backend in another one. The tag is the outer
+ * version of IP. */
 
-/* A packet that is carried: its version, where its IP header lies in the frame, and its bytes as that says. */
+/* A packet that is carried: its version, where its IP header lies in the frame, and its bytes as
+ * that says. */
 typedef struct {
     u32 version, l3, len;
 } Inner;
@@ -20,14 +22,17 @@ FUNCTION Inner inner_of(Packet p)
 /* The length that the frame had, whatever was captured. */
 FUNCTION u32 whole_len(Packet p) { return wire_len(p) > frame_len(p) ? wire_len(p) : frame_len(p); }
 
-/* Whether the packet's IP header lies in the frame: what ingress found is believed within the frame only. */
+/* Whether the packet's IP header lies in the frame: what ingress found is believed within the frame
+ * only. */
 FUNCTION int has_header(Packet p)
 {
     u32 version = ip_version(p), end = ip_end(p);
-    return (version == 4 || version == 6) && end <= frame_len(p) && l3_offset(p) + ip_header_len(version) <= end;
+    return (version == 4 || version == 6) && end <= frame_len(p)
+        && l3_offset(p) + ip_header_len(version) <= end;
 }
 
-/* Whether the packet is what a tunnel of IP `version` can carry, so that no header comes out that lies. */
+/* Whether the packet is what a tunnel of IP `version` can carry, so that no header comes out that
+ * lies. */
 FUNCTION int is_carried(Packet p, Inner inner, u32 version)
 {
     u32 other = version == 4 ? LINKTYPE_IPV6 : LINKTYPE_IPV4;
@@ -36,7 +41,8 @@ FUNCTION int is_carried(Packet p, Inner inner, u32 version)
         && inner.l3 + inner.len <= whole_len(p);
 }
 
-/* RFC 2003, 3.1. DSCP and ECN are the inner packet's (RFC 6040, 4.1), and so is whether it may be fragmented on its way. */
+/* RFC 2003, 3.1. DSCP and ECN are the inner packet's (RFC 6040, 4.1), and so is whether it may be
+ * fragmented on its way. */
 FUNCTION void write_outer_v4(Packet p, GLOBAL u8 *out, const GLOBAL u8 *ip, Inner inner)
 {
     put_be32(out, 0x45000000);
@@ -57,7 +63,8 @@ FUNCTION void write_outer_v6(Packet p, GLOBAL u8 *out, const GLOBAL u8 *ip, Inne
 {
     u32 hash = flow_hash(p);
     Address to = address_of(p);
-    const u32 src[4] = {(u32)SRC_V6_0, (u32)SRC_V6_1, (u32)SRC_V6_2, (u32)SRC_V6_3 | (hash & (u32)SRC_V6_OF_HASH)};
+    const u32 src[4] = { (u32)SRC_V6_0, (u32)SRC_V6_1, (u32)SRC_V6_2,
+        (u32)SRC_V6_3 | (hash & (u32)SRC_V6_OF_HASH) };
     set_traffic_class_v6_at(out, 6u << 28 | class_of(ip, inner.version) << 20 | (hash & 0xfffff));
     set_ip_len_v6_at(out, inner.len);
     set_ip_protocol_v6_at(out, inner.version == 4 ? IP_PROTOCOL_IPV4 : IP_PROTOCOL_IPV6);
@@ -71,7 +78,8 @@ FUNCTION void write_outer_v6(Packet p, GLOBAL u8 *out, const GLOBAL u8 *ip, Inne
 /* Tells how long the frame is, and what the headers are that were written. */
 FUNCTION void set_carried_headers(Packet p, Inner inner, u32 version)
 {
-    u32 outer_len = ip_header_len(version), len = frame_len(p) + outer_len, whole = whole_len(p) + outer_len;
+    u32 outer_len = ip_header_len(version), len = frame_len(p) + outer_len,
+        whole = whole_len(p) + outer_len;
     u32 body = inner.l3 + outer_len, end = body + inner.len;
     u32 flags = (header_flags(p) & (FLAG_VLAN | FLAGS_KEPT)) | FLAG_WRAPPED;
     if (whole > len) flags |= FLAG_SNAPPED;
@@ -82,7 +90,8 @@ FUNCTION void set_carried_headers(Packet p, Inner inner, u32 version)
     HEADERS_CELL(u16, p, HEADERS_L4) = HEADERS_CELL(u16, p, HEADERS_PAYLOAD) = (u16)body;
     HEADERS_CELL(u16, p, HEADERS_FLAGS) = (u16)flags;
     HEADERS_CELL(u8, p, HEADERS_VERSION) = (u8)version;
-    HEADERS_CELL(u8, p, HEADERS_PROTOCOL) = (u8)(inner.version == 4 ? IP_PROTOCOL_IPV4 : IP_PROTOCOL_IPV6);
+    HEADERS_CELL(u8, p, HEADERS_PROTOCOL) =
+        (u8)(inner.version == 4 ? IP_PROTOCOL_IPV4 : IP_PROTOCOL_IPV6);
 }
 
 /* Moves the link header to the front and puts a header of IP `version` behind it. */
@@ -108,7 +117,8 @@ PACKET_KERNEL(tunnel)
         if (!has_header(p)) { leave(p, place); continue; }
         Inner inner = inner_of(p);
         if (!is_carried(p, inner, version)) leave(p, place);
-        else if (ip_header_len(version) > CELL(u16, p, COLUMN_START)) drop(p, REASON_TOO_LONG, place);
+        else if (ip_header_len(version) > CELL(u16, p, COLUMN_START))
+            drop(p, REASON_TOO_LONG, place);
         else carry(p, inner, version);
     }
 }

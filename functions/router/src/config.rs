@@ -29,7 +29,8 @@ pub(super) const KEYS: &[Key] = &{
             name: "routes",
             allowed: "a file, or kernel",
             default: "required",
-            help: "`prefix next-hop` lines, `ip route`, an MRT dump; kernel follows the kernel's routes",
+            help: "`prefix next-hop` lines, `ip route`, an MRT dump; kernel follows the kernel's \
+                   routes",
         },
         Key {
             name: "neighbours",

@@ -1,13 +1,15 @@
-/* Longest match over IPv4 (DIR-24-8) and IPv6 (Poptrie), and what is done for the next hop: an item a packet. The tables
- * are those that the CPU looks up, as `kernels.rs` lays them out; references in them are right by their making. */
+/* Longest match over IPv4 (DIR-24-8) and IPv6 (Poptrie), and what is done for the next hop: an item
+ * a packet. The tables are those that the CPU looks up, as `kernels.rs` lays them out; references
+ * in them are right by their making. */
 
-/* What happens to the packets of a next hop: bytes 0 to 5 are the Ethernet address to write, 6 is the kind, 7 the reason
- * for which they are dropped. */
+/* What happens to the packets of a next hop: bytes 0 to 5 are the Ethernet address to write, 6 is
+ * the kind, 7 the reason for which they are dropped. */
 #define ACTION_WORDS 2
 #define KIND_DROP 0
 #define KIND_REWRITE 2
 
-/* An entry of either table of DIR-24-8: a next hop or, where its top bit is set, the number of a group of 256 entries. */
+/* An entry of either table of DIR-24-8: a next hop or, where its top bit is set, the number of a
+ * group of 256 entries. */
 #if ENTRY_BITS == 16
 typedef u16 Entry;
 #else
@@ -21,19 +23,24 @@ FUNCTION u32 next_hop_v4(const GLOBAL Entry *tbl24, const GLOBAL Entry *tbl8, u3
     return entry & ENTRY_GROUP ? tbl8[(entry - ENTRY_GROUP) * 256 + (address & 255)] : entry;
 }
 
-/* References in the Poptrie are numbers of nodes or, with the top bit set, of leaves, which are next hops. */
+/* References in the Poptrie are numbers of nodes or, with the top bit set, of leaves, which are
+ * next hops. */
 #define LEAF 0x80000000u
 /* Bits of the flat table's index, and bits that a node decides on. */
 #define DIRECT_BITS 18
 #define STRIDE 6
 
-/* A node is 32 bytes: a vector of its slots that have a child, one of the slots where a run of equal next hops begins, both
- * 64 bits; the first child; the leaf before the first run's. The last eight are zero. */
+/* A node is 32 bytes: a vector of its slots that have a child, one of the slots where a run of
+ * equal next hops begins, both 64 bits; the first child; the leaf before the first run's. The last
+ * eight are zero. */
 #define NODE_LEN 32
 #define NODE_FIRST_CHILD 16
 #define NODE_BEFORE_LEAVES 20
 
-FUNCTION u32 count_ones64(u64 vector) { return count_ones((u32)vector) + count_ones((u32)(vector >> 32)); }
+FUNCTION u32 count_ones64(u64 vector)
+{
+    return count_ones((u32)vector) + count_ones((u32)(vector >> 32));
+}
 
 /* What a slot of a node refers to. Runs are counted with the slot's own bit, children without. */
 FUNCTION u32 step(const GLOBAL u8 *node, u32 slot)
@@ -41,8 +48,10 @@ FUNCTION u32 step(const GLOBAL u8 *node, u32 slot)
     u32x4 vectors = load16(node);
     u64 children = (u64)vectors.y << 32 | vectors.x, runs = (u64)vectors.w << 32 | vectors.z;
     u64 before = ((u64)1 << slot) - 1;
-    if (children >> slot & 1) return *(const GLOBAL u32 *)(node + NODE_FIRST_CHILD) + count_ones64(children & before);
-    return (*(const GLOBAL u32 *)(node + NODE_BEFORE_LEAVES) | LEAF) + count_ones64(runs & (before << 1 | 1));
+    if (children >> slot & 1)
+        return *(const GLOBAL u32 *)(node + NODE_FIRST_CHILD) + count_ones64(children & before);
+    return (*(const GLOBAL u32 *)(node + NODE_BEFORE_LEAVES) | LEAF)
+        + count_ones64(runs & (before << 1 | 1));
 }
 
 FUNCTION u32 next_hop_v6(const GLOBAL u32 *direct, const GLOBAL u8 *nodes, const GLOBAL u16 *leaves,
@@ -62,8 +71,9 @@ FUNCTION u32 next_hop_v6(const GLOBAL u32 *direct, const GLOBAL u8 *nodes, const
 }
 
 #if !ONLY_WRAPPED
-/* Takes one off the TTL and mends the checksum (RFC 1624), whose word has the TTL as its upper half; says whether there was
- * one to take: "If the TTL is reduced to zero (or less), the packet MUST be discarded" (RFC 1812, 5.3.1). */
+/* Takes one off the TTL and mends the checksum (RFC 1624), whose word has the TTL as its upper
+ * half; says whether there was one to take: "If the TTL is reduced to zero (or less), the packet
+ * MUST be discarded" (RFC 1812, 5.3.1). */
 FUNCTION int decrement_v4(Fields f)
 {
     u32 ttl = ttl_v4(f);
@@ -107,13 +117,18 @@ FUNCTION int is_checked(u32 reason) { return (u32)CHECKED >> reason & 1; }
 FUNCTION u32 header_sum(Fields f)
 {
     u32 src = src_addr_v4(f), dst = dst_addr_v4(f);
-    u32 sum = 0x4500 + traffic_class_v4(f) + ip_len_v4(f) + ip_ident(f) + ip_fragment(f) + ip_checksum(f);
-    sum += (ttl_v4(f) << 8 | ip_protocol_v4(f)) + (src >> 16) + (src & 0xffff) + (dst >> 16) + (dst & 0xffff);
+    u32 sum =
+        0x4500 + traffic_class_v4(f) + ip_len_v4(f) + ip_ident(f) + ip_fragment(f) + ip_checksum(f);
+    sum += (ttl_v4(f) << 8 | ip_protocol_v4(f)) + (src >> 16) + (src & 0xffff) + (dst >> 16)
+        + (dst & 0xffff);
     sum = (sum >> 16) + (sum & 0xffff);
     return (sum >> 16) + (sum & 0xffff);
 }
 
-FUNCTION int is_martian_v4(u32 src) { return src == 0 || src >> 24 == 127 || src >> 28 == 0xe || src == 0xffffffffu; }
+FUNCTION int is_martian_v4(u32 src)
+{
+    return src == 0 || src >> 24 == 127 || src >> 28 == 0xe || src == 0xffffffffu;
+}
 
 FUNCTION int is_martian_v6(const GLOBAL u8 *src)
 {
@@ -140,10 +155,12 @@ FUNCTION u32 objection(Fields f, u32 version)
     return eth_dst(f)[0] & 1 ? REASON_FRAME_TO_MANY : REASONS;
 }
 
-/* Whether more than the fields of headers says whether it may go on: options, and how a cooked frame was sent. */
+/* Whether more than the fields of headers says whether it may go on: options, and how a cooked
+ * frame was sent. */
 FUNCTION int is_for_cpu(Packet p)
 {
-    return header_flags(p) & FLAG_IP_OPTIONS || link_of(p) == LINKTYPE_LINUX_SLL || link_of(p) == LINKTYPE_LINUX_SLL2;
+    return header_flags(p) & FLAG_IP_OPTIONS || link_of(p) == LINKTYPE_LINUX_SLL
+        || link_of(p) == LINKTYPE_LINUX_SLL2;
 }
 
 PACKET_KERNEL(route)

@@ -47,7 +47,8 @@ mod subtype {
 /// Whether bytes begin a dump of any kind: no text has such bytes.
 pub fn is_mrt(head: &[u8]) -> bool {
     let kinds = [kind::TABLE_DUMP, kind::TABLE_DUMP_V2, kind::BGP4MP, kind::BGP4MP_ET];
-    matches!(head, [_, _, _, _, high, low, ..] if kinds.contains(&u16::from_be_bytes([*high, *low])))
+    matches!(head,
+        [_, _, _, _, high, low, ..] if kinds.contains(&u16::from_be_bytes([*high, *low])))
 }
 
 /// Reads a dump called `name`; every mistake goes to `note`.

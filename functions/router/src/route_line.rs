@@ -205,7 +205,8 @@ fn attributes<'a>(mut words: Words<'a>, found: &mut Attributes<'a>) -> Result<()
             // `ip -o` prints it for the end of a line.
             "\\" => {}
             _ if UNSUPPORTED.contains(&word) => {
-                // A route for some sources or classes of packets holds for those whatever its metric.
+                // A route for some sources or classes of packets holds for those whatever its
+                // metric.
                 found.is_first |= matches!(word, "from" | "tos" | "dsfield");
                 found.unsupported = found.unsupported.or(Some(word));
             }

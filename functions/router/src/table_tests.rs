@@ -202,7 +202,8 @@ fn show(found: &Routes<'_>) -> Vec<String> {
 fn route_files_are_read() {
     let text = "# mine\n\n10.0.0.0/8 192.0.2.1 # the lab\r\n2001:db8::/32\t2001:db8:f::1\n\
         10.9.0.0/16 192.0.2.9 metric 20\n10.9.0.0/16 192.0.2.2 metric 10\n\
-        10.9.0.0/16 192.0.2.2 metric 10\n192.0.2.0/24 direct\nblackhole 10.66.0.0/16\n10.1.2.3 ::1\n";
+        10.9.0.0/16 192.0.2.2 metric 10\n192.0.2.0/24 direct\nblackhole 10.66.0.0/16\n\
+        10.1.2.3 ::1\n";
     let (routes, reported) = read(text, Unsupported::Error);
     assert_eq!(reported, [""; 0]);
     assert_eq!(
@@ -278,7 +279,8 @@ fn a_route_that_is_not_supported_holds_its_prefix() {
         ),
         ("10.2.0.0/16  encap mpls  100/200 via inet 192.0.2.2 dev a", &["10.2.0.0/16 Unsupported"]),
         (
-            "2001:db8::/32  encap seg6 mode encap segs 1 [ 2001:db8:9::1 ] dev a metric 7 pref medium",
+            "2001:db8::/32  encap seg6 mode encap segs 1 [ 2001:db8:9::1 ] dev a metric 7 pref \
+             medium",
             &["2001:db8::/32 Unsupported"],
         ),
         ("10.2.0.0/16 nhid 5 proto static", &["10.2.0.0/16 Unsupported"]),
@@ -345,7 +347,8 @@ fn routes_of_the_kernel_are_never_mistakes() {
 #[test]
 fn every_mistake_of_a_route_file_is_reported() {
     let text = "10.0.0.1/8 192.0.2.1\n10.0.0.0/33 192.0.2.1\n10.0.0.0/8\nten 192.0.2.1\n\
-        10.0.0.0/8 192.0.2.300\n  10.0.0.0/8 via\n10.0.0.0/8 via x\n10.0.0.0/8 192.0.2.1 metric -1\n\
+        10.0.0.0/8 192.0.2.300\n  10.0.0.0/8 via\n10.0.0.0/8 via x\n10.0.0.0/8 192.0.2.1 metric \
+        -1\n\
         10.0.0.0/8 192.0.2.1 colour red\nblackhole\n\u{fc}\u{fc} \u{fc}\n10.0.0.0/8 encap mpls 3\n\
         nexthop via 192.0.2.1\n10.5.0.0/16 192.0.2.1\n10.5.0.0/16 192.0.2.2\n";
     let (routes, reported) = read(text, Unsupported::Error);
@@ -387,7 +390,8 @@ fn neighbour_files_are_read() {
         192.0.2.3 dev eth0  FAILED\nfe80::1 dev eth0 lladdr 02:00:00:00:00:03 router STALE\n\
         fe80::1 dev eth1 lladdr 02:00:00:00:00:04 STALE\n192.0.2.1 02:00:00:00:00:09\n\
         x 02:00:00:00:00:09\n192.0.2.8\n192.0.2.8 02:00:00:00:00\n192.0.2.8 01:00:00:00:00:01\n\
-        192.0.2.8 02:00:00:00:00:08 what\n192.0.2.8 02:00:00:00:00:08:09\n192.0.2.8 +2:00:00:00:00:08\n";
+        192.0.2.8 02:00:00:00:00:08 what\n192.0.2.8 02:00:00:00:00:08:09\n\
+        192.0.2.8 +2:00:00:00:00:08\n";
     let source = SourceText::new("n", text);
     let mut reported = Vec::new();
     let found = warpline_rule_files::neighbours::read(&source, &mut |mistake| {

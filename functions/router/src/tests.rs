@@ -9,7 +9,8 @@ use warpline_packet::{Instant, LinkType, Verdict};
 use super::*;
 use warpline_verify::{Carried, Harness, Input, Outcome, build as build_function, try_build};
 
-pub(super) const ROUTES: &str = "10.0.0.0/8 192.0.2.1\n10.1.0.0/16 192.0.2.2\n10.1.2.3/32 192.0.2.3\n\
+pub(super) const ROUTES: &str = "10.0.0.0/8 192.0.2.1\n10.1.0.0/16 192.0.2.2\n\
+    10.1.2.3/32 192.0.2.3\n\
     192.0.2.0/24 direct\nblackhole 10.66.0.0/16\nunreachable 10.67.0.0/16\nprohibit 10.68.0.0/16\n\
     2001:db8::/32 2001:db8:ffff::1\n2001:db8:1::/48 192.0.2.2\nprohibit 2001:db8:68::/48\n";
 const NEIGHBOURS: &str = "192.0.2.1 02:00:00:00:00:11\n192.0.2.2 02:00:00:00:00:12\n\
@@ -410,7 +411,8 @@ fn every_mistake_of_the_table_is_reported() {
     };
     assert_eq!(
         reported(
-            "routes = \"routes\"\nneighbours = \"n\"\nicmp = \"on\"\nicmp_src_v6 = \"192.0.2.1\"\nx = 1\n"
+            "routes = \"routes\"\nneighbours = \"n\"\nicmp = \"on\"\nicmp_src_v6 = \"192.0.2.1\"\n\
+             x = 1\n"
         ),
         [
             "chain.toml:5:1 [router] has no key `x`",

@@ -149,11 +149,13 @@ mod tests {
             "00112233445566778899aabbccddeeff",
             "functions = [\"firewall\", \"nat\"]",
             "input = \"captures/2024-01-01/day.pcap\"",
-            "alert tcp any any -> any any (msg:\"password in clear\"; content:\"password\"; sid:2024001;)",
+            "alert tcp any any -> any any (msg:\"password in clear\"; content:\"password\"; \
+             sid:2024001;)",
             "alert tcp any any -> any any (content:\"|00112233445566778899aabbccddeeff|\"; sid:1;)",
             "alert tcp any any -> any any (content:\", enc_key = 0011223344556677\"; sid:1;)",
             "alert tcp any any -> any any (content:\"-----BEGIN RSA PRIVATE KEY-----\"; sid:1;)",
-            "alert tcp any any -> any any (msg:\"x: PSK sent\"; content:\"psk=hunter2hunter2\"; sid:1",
+            "alert tcp any any -> any any (msg:\"x: PSK sent\"; content:\"psk=hunter2hunter2\"; \
+             sid:1",
             "-A INPUT -m comment --comment AbCdEfGh1234567890AbCdEfGh -j ACCEPT",
             "accept tcp from 00112233445566778899aabbccddeeff",
             "# key: what the columns mean",

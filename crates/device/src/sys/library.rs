@@ -31,7 +31,8 @@ pub(crate) fn reason_of(error: &libloading::Error) -> String {
 /// Makes a struct of function pointers and `load`, which finds them all or returns the missing one.
 /// The caller of the macro vouches for the signatures, which are those of the library's header.
 macro_rules! functions {
-    ($(#[$meta:meta])* $table:ident in $names:expr; $($name:ident = $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*) => {
+    ($(#[$meta:meta])* $table:ident in $names:expr;
+     $($name:ident = $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*) => {
         $(#[$meta])*
         pub(crate) struct $table {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
@@ -45,10 +46,15 @@ macro_rules! functions {
                     $($name: {
                         // SAFETY: the type is the function's in the library's header; the library
                         // stays loaded.
-                        let found = unsafe { library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>($symbol.as_bytes()) };
+                        let found = unsafe {
+                            library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>(
+                                $symbol.as_bytes(),
+                            )
+                        };
                         match found {
                             Ok(function) => *function,
-                            Err(_) => return Err(crate::Missing(format!("{} has no function {}", $names[0], $symbol))),
+                            Err(_) => return Err(crate::Missing(format!("{} has no function \
+                                {}", $names[0], $symbol))),
                         }
                     },)*
                 })

@@ -5,7 +5,8 @@ use std::process::Command;
 
 #[rustfmt::skip]
 const FLAGS: [&str; 9] = [
-    "-std=c11", "-D_GNU_SOURCE", "-O1", "-fwrapv", "-Wall", "-Wextra", "-Wno-parentheses", "-Werror", "-pthread",
+    "-std=c11", "-D_GNU_SOURCE", "-O1", "-fwrapv", "-Wall", "-Wextra", "-Wno-parentheses",
+    "-Werror", "-pthread",
 ];
 
 /// A program's sources, and the macros defined for them.

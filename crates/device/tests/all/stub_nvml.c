@@ -1,5 +1,5 @@
-/* A stub of NVML, with the signatures of nvml.h: one GPU at one place on the bus, whose numbers the environment sets, and an
- * instance of it. */
+/* A stub of NVML, with the signatures of nvml.h: one GPU at one place on the bus, whose numbers the
+ * environment sets, and an instance of it. */
 
 #include <stdlib.h>
 #include <string.h>

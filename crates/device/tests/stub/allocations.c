@@ -5,7 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct allocation { address at; size_t bytes; struct context *context; int is_assumed; struct allocation *next; } *allocations;
+static struct allocation {
+    address at;
+    size_t bytes;
+    struct context *context;
+    int is_assumed;
+    struct allocation *next;
+} *allocations;
 static int live, unwiped;
 
 static struct allocation *holding(address at)

@@ -1,5 +1,6 @@
-/* Calls of the stub's functions: tests count them and make some fail. What cuda.h forbids is printed and counted, and so is what would
- * be slow or undefined on a GPU; the program ends with a line for each, which the tests look at. */
+/* Calls of the stub's functions: tests count them and make some fail. What cuda.h forbids is
+ * printed and counted, and so is what would be slow or undefined on a GPU; the program ends with a
+ * line for each, which the tests look at. */
 
 #include "stub.h"
 
@@ -9,7 +10,8 @@
 
 pthread_mutex_t stub_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A function, how often it succeeded, and at which call from now on it gives `code`; at all of them where that is negative. */
+/* A function, how often it succeeded, and at which call from now on it gives `code`; at all of them
+ * where that is negative. */
 static struct called { char name[48]; int times, at, code; } called[64];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int misuses, stalls, unwritten;
@@ -68,12 +70,16 @@ void stub_fail_at(const char *name, int at, int code)
 void stub_fail(const char *name, int code) { stub_fail_at(name, 1, code); }
 
 /* The functions that were called, by number; null after the last. */
-const char *stub_name(int number) { return number < 64 && called[number].name[0] ? called[number].name : 0; }
+const char *stub_name(int number)
+{
+    return number < 64 && called[number].name[0] ? called[number].name : 0;
+}
 
 /* Errors after which nothing in a context succeeds, by the texts of cuda.h 13.0. */
 int is_loss(int code)
 {
-    static const int codes[] = { 4, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 806, 810, 911, 999 };
+    static const int codes[] = { 4, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718,
+        719, 721, 806, 810, 911, 999 };
     for (unsigned i = 0; i < sizeof codes / sizeof *codes; i++)
         if (codes[i] == code) return 1;
     return 0;
@@ -106,7 +112,9 @@ void copied_unwritten(address from, size_t bytes)
     size_t first = 0, all = 0;
     while (first < bytes && states[first] != UNWRITTEN) first++;
     for (size_t i = 0; i < bytes; i++) all += states[i] == UNWRITTEN;
-    fprintf(stderr, "stub: of %zu bytes copied back %zu were never written, the first of them byte %zu\n", bytes, all, first);
+    fprintf(stderr,
+        "stub: of %zu bytes copied back %zu were never written, the first of them byte %zu\n",
+        bytes, all, first);
 }
 
 int stub_misuses(void) { return misuses; }
@@ -115,5 +123,6 @@ int stub_unwritten(void) { return unwritten; }
 
 __attribute__((destructor)) static void report(void)
 {
-    fprintf(stderr, "stub: %d misuses, %d stalls, %d unwritten copies\n", misuses, stalls, unwritten);
+    fprintf(
+        stderr, "stub: %d misuses, %d stalls, %d unwritten copies\n", misuses, stalls, unwritten);
 }

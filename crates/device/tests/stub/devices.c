@@ -1,5 +1,6 @@
-/* Devices and their primary contexts: cuInit, cuDevice*, cuDevicePrimaryCtx*, cuCtx*. $STUB_DEVICES names the kind of each (discrete,
- * integrated, unmapped), $STUB_CAPABILITY their compute capability, $STUB_DRIVER the driver's version. */
+/* Devices and their primary contexts: cuInit, cuDevice*, cuDevicePrimaryCtx*, cuCtx*. $STUB_DEVICES
+ * names the kind of each (discrete, integrated, unmapped), $STUB_CAPABILITY their compute
+ * capability, $STUB_DRIVER the driver's version. */
 
 #include "stub.h"
 
@@ -29,15 +30,24 @@ static void read_devices(void)
     const char *text = getenv("STUB_DEVICES");
     char names[256], *rest = 0;
     snprintf(names, sizeof names, "%s", text ? text : "discrete");
-    for (char *name = strtok_r(names, ",", &rest); name && device_count < DEVICES_MAX; name = strtok_r(0, ",", &rest)) {
-        kinds[device_count] = !strcmp(name, "integrated") ? INTEGRATED : !strcmp(name, "unmapped") ? UNMAPPED : DISCRETE;
+    for (char *name = strtok_r(names, ",", &rest); name && device_count < DEVICES_MAX;
+        name = strtok_r(0, ",", &rest)) {
+        kinds[device_count] = !strcmp(name, "integrated") ? INTEGRATED
+            : !strcmp(name, "unmapped")                   ? UNMAPPED
+                                                          : DISCRETE;
         contexts[device_count].device = device_count;
         device_count++;
     }
 }
 
-#define STARTED { int code = is_started ? call_fate(__func__) : misused(__func__, NOT_INITIALIZED, "before cuInit"); if (code) return code; }
-#define KNOWN(device) if (device < 0 || device >= device_count) REFUSE(INVALID_DEVICE, "no such device")
+#define STARTED                                                                      \
+    {                                                                                \
+        int code = is_started ? call_fate(__func__)                                  \
+                              : misused(__func__, NOT_INITIALIZED, "before cuInit"); \
+        if (code) return code;                                                       \
+    }
+#define KNOWN(device) \
+    if (device < 0 || device >= device_count) REFUSE(INVALID_DEVICE, "no such device")
 
 int cuInit(unsigned flags)
 {
@@ -58,8 +68,20 @@ int cuDriverGetVersion(int *version)
 
 int cuDeviceGetCount(int *count) { STARTED; *count = device_count; return 0; }
 int cuDeviceGet(int *device, int ordinal) { STARTED; KNOWN(ordinal); *device = ordinal; return 0; }
-int cuDeviceGetName(char *name, int size, int device) { STARTED; KNOWN(device); snprintf(name, size, "stub"); return 0; }
-int cuDeviceTotalMem_v2(size_t *bytes, int device) { STARTED; KNOWN(device); *bytes = 1ull << CAPACITY_BITS; return 0; }
+int cuDeviceGetName(char *name, int size, int device)
+{
+    STARTED;
+    KNOWN(device);
+    snprintf(name, size, "stub");
+    return 0;
+}
+int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    STARTED;
+    KNOWN(device);
+    *bytes = 1ull << CAPACITY_BITS;
+    return 0;
+}
 
 int cuDeviceGetPCIBusId(char *name, int size, int device)
 {
@@ -121,7 +143,8 @@ int cuDevicePrimaryCtxRelease_v2(int device)
 int cuCtxSetCurrent(struct context *to)
 {
     STARTED;
-    if (to && (to < contexts || to >= contexts + device_count || !to->retained)) REFUSE(INVALID_CONTEXT, "no context");
+    if (to && (to < contexts || to >= contexts + device_count || !to->retained))
+        REFUSE(INVALID_CONTEXT, "no context");
     current = to;
     return 0;
 }
@@ -141,7 +164,8 @@ int context_enter(const char *name, struct context **to)
 /* From now on all calls on a context give this. */
 void stub_lose(int code)
 {
-    for (int i = 0; i < device_count; i++) __atomic_store_n(&contexts[i].sticky, code, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < device_count; i++)
+        __atomic_store_n(&contexts[i].sticky, code, __ATOMIC_SEQ_CST);
 }
 
 /* How many contexts are retained. */

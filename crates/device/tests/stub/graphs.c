@@ -1,6 +1,7 @@
-/* Graphs: cuStreamBeginCapture, cuStreamEndCapture, cuGraph*. A graph holds what was captured, in its order; the stream gets all of it when
- * it is launched. What cuda.h and the programming guide leave open of a capture is refused: copies of nothing, and of memory that is
- * not registered. Without graphs it is a driver from before CUDA 12. */
+/* Graphs: cuStreamBeginCapture, cuStreamEndCapture, cuGraph*. A graph holds what was captured, in
+ * its order; the stream gets all of it when it is launched. What cuda.h and the programming guide
+ * leave open of a capture is refused: copies of nothing, and of memory that is not registered.
+ * Without graphs it is a driver from before CUDA 12. */
 
 #include "stub.h"
 
@@ -29,7 +30,8 @@ int graph_capture(const char *name, struct graph *graph, const struct node *node
     int is_copy = node->kind != CALL;
     (void)name;
     if (graph->is_broken) return CAPTURE_INVALIDATED;
-    graph->is_broken = graph->count == NODES_MAX || (is_copy && (!node->bytes || pages_of(host, node->bytes) != PINNED));
+    graph->is_broken = graph->count == NODES_MAX
+        || (is_copy && (!node->bytes || pages_of(host, node->bytes) != PINNED));
     if (graph->is_broken) return CAPTURE_UNSUPPORTED;
     graph->nodes[graph->count++] = *node;
     return 0;
@@ -64,9 +66,16 @@ int cuStreamEndCapture(struct stream *stream, struct graph **to)
 }
 
 int cuGraphDestroy(struct graph *graph) { ENTER; CHECK(GRAPH, graph); destroy(graph); return 0; }
-int cuGraphExecDestroy(struct graph *executable) { ENTER; CHECK(EXECUTABLE, executable); destroy(executable); return 0; }
+int cuGraphExecDestroy(struct graph *executable)
+{
+    ENTER;
+    CHECK(EXECUTABLE, executable);
+    destroy(executable);
+    return 0;
+}
 
-int cuGraphInstantiateWithFlags(struct graph **to, const struct graph *graph, unsigned long long flags)
+int cuGraphInstantiateWithFlags(
+    struct graph **to, const struct graph *graph, unsigned long long flags)
 {
     ENTER;
     CHECK(GRAPH, graph);
@@ -86,7 +95,10 @@ int cuGraphExecUpdate_v2(struct graph *executable, const struct graph *graph, st
     if (executable->count != graph->count) return UPDATE_FAILURE;
     update->result = 3;
     for (int i = 0; i < graph->count; i++)
-        if (executable->nodes[i].kind != graph->nodes[i].kind) { update->node = &graph->nodes[i]; return UPDATE_FAILURE; }
+        if (executable->nodes[i].kind != graph->nodes[i].kind) {
+            update->node = &graph->nodes[i];
+            return UPDATE_FAILURE;
+        }
     memcpy(executable->nodes, graph->nodes, graph->count * sizeof *graph->nodes);
     update->result = 0;
     return 0;

@@ -110,7 +110,8 @@ int memory_is_zero(address at, size_t bytes)
         size_t len = end - page < (long)PAGE * AT_ONCE ? end - page : (long)PAGE * AT_ONCE;
         if (mincore((void *)page, len, are_there)) abort();
         for (size_t one = 0; one * PAGE < len; one++) {
-            const unsigned char *next = page + (one + 1) * PAGE < end ? page + (one + 1) * PAGE : end;
+            const unsigned char *next =
+                page + (one + 1) * PAGE < end ? page + (one + 1) * PAGE : end;
             int is_there = are_there[one] & 1;
             if (is_there && (*from || memcmp(from, from + 1, next - from - 1))) return 0;
             from = next;

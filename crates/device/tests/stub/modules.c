@@ -1,6 +1,7 @@
-/* Modules that the stub of NVRTC compiled or that NVRTC made as PTX, and calls of their kernels: cuModule*, cuFuncSetAttribute, cuLaunchKernel. PTX is
- * interpreted (ptx_calls.h). Other kernels are code of the host: they get the bytes that a device's address stands for, and all memory that they have
- * a pointer to counts as written. */
+/* Modules that the stub of NVRTC compiled or that NVRTC made as PTX, and calls of their kernels:
+ * cuModule*, cuFuncSetAttribute, cuLaunchKernel. PTX is interpreted (ptx_calls.h). Other kernels
+ * are code of the host: they get the bytes that a device's address stands for, and all memory that
+ * they have a pointer to counts as written. */
 
 #include "ptx_calls.h"
 #include "stub.h"
@@ -21,7 +22,8 @@ static int run_host_code(const struct node *node)
             if (!allocation_has(value, 1, function->object.context)) return ILLEGAL_ADDRESS;
             allocation_assume_written(value);
             value = (address)memory_backing(value);
-        } else if (function->kinds[i] == 'p' && pages_of(value, 1) != PINNED) return ILLEGAL_ADDRESS;
+        } else if (function->kinds[i] == 'p' && pages_of(value, 1) != PINNED)
+            return ILLEGAL_ADDRESS;
         values[i] = value;
         pointers[i] = values + i;
     }
@@ -59,7 +61,8 @@ static int run_ptx(const struct node *node)
     return ptx_call(node->function->code, node->groups, node->items, node->shared, node->values);
 }
 
-static int find_ptx(struct function **to, struct module *module, const char *name, struct context *context)
+static int find_ptx(
+    struct function **to, struct module *module, const char *name, struct context *context)
 {
     const struct ptx_function *found = ptx_find(module->ptx, name);
     if (!found || ptx_parameters(found) > VALUES_MAX) return NOT_FOUND;
@@ -81,7 +84,8 @@ int cuModuleGetFunction(struct function **to, struct module *module, const char 
     snprintf(run, sizeof run, "wl_run_%s", name);
     snprintf(kinds, sizeof kinds, "wl_kinds_of_%s", name);
     const char *own_kinds = dlsym(module->library, kinds);
-    if (!dlsym(module->library, run) || !own_kinds || strlen(own_kinds) > VALUES_MAX) return NOT_FOUND;
+    if (!dlsym(module->library, run) || !own_kinds || strlen(own_kinds) > VALUES_MAX)
+        return NOT_FOUND;
     *to = object_make(FUNCTION, sizeof **to, context);
     (*to)->module = module;
     (*to)->run = run_host_code;
@@ -97,20 +101,23 @@ int cuFuncSetAttribute(struct function *function, int attribute, int value)
 {
     ENTER;
     CHECK(FUNCTION, function);
-    if (attribute != 8 || value < 0 || value > 227 << 10) REFUSE(INVALID_VALUE, "more than a block may have");
+    if (attribute != 8 || value < 0 || value > 227 << 10)
+        REFUSE(INVALID_VALUE, "more than a block may have");
     function->shared_max = value;
     return 0;
 }
 
-int cuLaunchKernel(struct function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                   struct stream *stream, void **values, void **extra)
+int cuLaunchKernel(struct function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+    unsigned by, unsigned bz, unsigned shared, struct stream *stream, void **values, void **extra)
 {
     ENTER;
     CHECK(FUNCTION, function);
     CHECK(MODULE, function->module);
-    if (!gx || gx > 0x7fffffff || gy != 1 || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || shared > function->shared_max || extra)
+    if (!gx || gx > 0x7fffffff || gy != 1 || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1
+        || shared > function->shared_max || extra)
         REFUSE(INVALID_VALUE, "such a grid");
     struct node node = { CALL, .function = function, .groups = gx, .items = bx, .shared = shared };
-    for (unsigned i = 0; i < function->values; i++) node.values[i] = *(unsigned long long *)values[i];
+    for (unsigned i = 0; i < function->values; i++)
+        node.values[i] = *(unsigned long long *)values[i];
     return stream_give(__func__, stream, &node);
 }

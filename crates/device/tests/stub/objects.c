@@ -8,7 +8,10 @@ enum { BUCKETS = 4096 };
 static struct object *buckets[BUCKETS];
 static int live[KINDS];
 
-static struct object **bucket(const void *handle) { return buckets + (size_t)handle / 64 % BUCKETS; }
+static struct object **bucket(const void *handle)
+{
+    return buckets + (size_t)handle / 64 % BUCKETS;
+}
 
 void *object_make(enum kind kind, size_t bytes, struct context *context)
 {
@@ -28,7 +31,8 @@ static const struct object *find(const void *handle)
     return one;
 }
 
-int object_check(const char *name, enum kind kind, const void *handle, const struct context *context)
+int object_check(
+    const char *name, enum kind kind, const void *handle, const struct context *context)
 {
     pthread_mutex_lock(&stub_lock);
     const struct object *own = find(handle);
@@ -48,5 +52,6 @@ void object_destroy(void *handle)
     pthread_mutex_unlock(&stub_lock);
 }
 
-/* How many there are of a kind: 0 streams, 1 events, 2 modules, 3 functions, 4 graphs, 5 executable graphs. */
+/* How many there are of a kind: 0 streams, 1 events, 2 modules, 3 functions, 4 graphs, 5 executable
+ * graphs. */
 int stub_live(int kind) { return live[kind]; }

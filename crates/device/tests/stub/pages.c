@@ -1,5 +1,6 @@
-/* Host memory that is page-locked: cuMemHostRegister, cuMemHostUnregister, cuMemHostGetDevicePointer. The driver locks whole pages, each
- * once, whichever context asked for it. */
+/* Host memory that is page-locked: cuMemHostRegister, cuMemHostUnregister,
+ * cuMemHostGetDevicePointer. The driver locks whole pages, each once, whichever context asked for
+ * it. */
 
 #include "stub.h"
 
@@ -7,7 +8,13 @@
 
 enum { PAGE = 4096, PORTABLE = 1, MAPPED = 2 };
 
-static struct range { address at; size_t bytes; unsigned flags; struct context *context; struct range *next; } *ranges;
+static struct range {
+    address at;
+    size_t bytes;
+    unsigned flags;
+    struct context *context;
+    struct range *next;
+} *ranges;
 static int live;
 
 static address first_page(address at) { return at / PAGE; }
@@ -16,7 +23,10 @@ static address end_page(address at, size_t bytes) { return (at + bytes + PAGE - 
 static const struct range *overlapping(address at, size_t bytes)
 {
     const struct range *one = ranges;
-    while (one && !(first_page(at) < end_page(one->at, one->bytes) && first_page(one->at) < end_page(at, bytes))) one = one->next;
+    while (one
+        && !(first_page(at) < end_page(one->at, one->bytes)
+            && first_page(one->at) < end_page(at, bytes)))
+        one = one->next;
     return one;
 }
 
@@ -76,7 +86,8 @@ int cuMemHostGetDevicePointer_v2(address *to, void *at, unsigned flags)
     while (own && (address)at - own->at >= own->bytes) own = own->next;
     int is_here = own && own->flags & MAPPED && (own->context == context || own->flags & PORTABLE);
     pthread_mutex_unlock(&stub_lock);
-    if (!device_maps_host_memory(context->device) || !is_here) REFUSE(INVALID_VALUE, "not mapped in this context");
+    if (!device_maps_host_memory(context->device) || !is_here)
+        REFUSE(INVALID_VALUE, "not mapped in this context");
     *to = (address)at;
     return 0;
 }

@@ -1,5 +1,6 @@
-/* Streams and events: cuStream*, cuEvent*, cuMemcpy*Async, cuMemsetD8. A stream has a thread of its own, which does what it was given some time later:
- * $STUB_SEED and the stream's number say when. Tests may hold all streams, by which they are busy as long as that is wanted. */
+/* Streams and events: cuStream*, cuEvent*, cuMemcpy*Async, cuMemsetD8. A stream has a thread of its
+ * own, which does what it was given some time later: $STUB_SEED and the stream's number say when.
+ * Tests may hold all streams, by which they are busy as long as that is wanted. */
 
 #include "stub.h"
 
@@ -13,7 +14,13 @@
 struct event { struct object object; int recorded, done; };
 
 /* A node, or an event to be marked done; `age` counts all of them. */
-struct op { struct node node; struct event *event; int number; unsigned long age; struct op *next; };
+struct op {
+    struct node node;
+    struct event *event;
+    int number;
+    unsigned long age;
+    struct op *next;
+};
 
 struct stream {
     struct object object;
@@ -53,7 +60,8 @@ static int memory_set(address to, unsigned char value, size_t bytes)
     enum { PAGE = 4096 };
     unsigned char *at = memory_backing(to);
     size_t edge = -(size_t)at % PAGE, pages = bytes > edge ? (bytes - edge) / PAGE * PAGE : 0;
-    if (memory_states(to)[0] == UNALLOCATED || memory_states(to)[bytes - 1] == UNALLOCATED) return ILLEGAL_ADDRESS;
+    if (memory_states(to)[0] == UNALLOCATED || memory_states(to)[bytes - 1] == UNALLOCATED)
+        return ILLEGAL_ADDRESS;
     /* Pages of zeros take no memory of the host's. */
     if (value || !pages || madvise(at + edge, pages, MADV_DONTNEED)) memset(at, value, bytes);
     else {
@@ -89,7 +97,8 @@ static int perform(const struct node *node)
     switch (node->kind) {
     case SET: return memory_set(node->to, node->from, node->bytes);
     case COPY_IN:
-        outcome = memory_write(node->to, node->staged ? node->staged : (void *)node->from, node->bytes);
+        outcome =
+            memory_write(node->to, node->staged ? node->staged : (void *)node->from, node->bytes);
         break;
     case COPY_OUT:
         outcome = memory_read((void *)node->to, node->from, node->bytes);
@@ -107,7 +116,9 @@ static void *work(void *argument)
     struct context *context = stream->object.context;
     pthread_mutex_lock(&stub_lock);
     for (;;) {
-        while ((is_held && stream->first && stream->object.kind != NULL_STREAM) || (!stream->first && !stream->is_ended)) pthread_cond_wait(&changed, &stub_lock);
+        while ((is_held && stream->first && stream->object.kind != NULL_STREAM)
+            || (!stream->first && !stream->is_ended))
+            pthread_cond_wait(&changed, &stub_lock);
         struct op *op = stream->first;
         if (!op) break;
         pthread_mutex_unlock(&stub_lock);
@@ -174,8 +185,10 @@ int stream_give(const char *name, struct stream *stream, const struct node *node
     if (code) return code;
     if (stream->captured) return graph_capture(name, stream->captured, node);
     if (node->kind == CALL) { put(stream, node, 0); return 0; }
-    address host = node->kind == COPY_IN ? node->from : node->to, there = node->kind == COPY_IN ? node->to : node->from;
-    if (node->bytes && !allocation_has(there, node->bytes, context)) return misused(name, INVALID_VALUE, "not in an allocation of the context");
+    address host = node->kind == COPY_IN ? node->from : node->to,
+            there = node->kind == COPY_IN ? node->to : node->from;
+    if (node->bytes && !allocation_has(there, node->bytes, context))
+        return misused(name, INVALID_VALUE, "not in an allocation of the context");
     enum pages pages = pages_of(host, node->bytes);
     if (pages == PARTLY) return misused(name, INVALID_VALUE, "partly page-locked");
     if (pages == PAGEABLE) return copy_pageable(stream, node);
@@ -207,7 +220,9 @@ void stream_wait_idle(const char *name, struct context *context)
 static int names(const struct node *node, address at, size_t bytes)
 {
     int is = 0;
-    if (node->kind != CALL) return node->to - at < bytes || node->from - at < bytes && !node->staged && node->kind != SET;
+    if (node->kind != CALL)
+        return node->to - at < bytes
+            || node->from - at < bytes && !node->staged && node->kind != SET;
     for (unsigned i = 0; i < node->function->values; i++) is |= node->values[i] - at < bytes;
     return is;
 }
@@ -217,7 +232,8 @@ int stream_uses(address at, size_t bytes)
     int is = 0;
     pthread_mutex_lock(&stub_lock);
     for (struct stream *one = streams; one; one = one->next)
-        for (struct op *op = one->first; op; op = op->next) is |= !op->event && names(&op->node, at, bytes);
+        for (struct op *op = one->first; op; op = op->next)
+            is |= !op->event && names(&op->node, at, bytes);
     pthread_mutex_unlock(&stub_lock);
     return is;
 }
@@ -292,7 +308,8 @@ int cuMemsetD8_v2(address at, unsigned char value, size_t bytes)
 {
     ENTER;
     if (!allocation_has(at, bytes, context)) REFUSE(INVALID_VALUE, "not in an allocation");
-    put(null_stream(context), &(struct node){ .kind = SET, .to = at, .from = value, .bytes = bytes }, 0);
+    put(null_stream(context),
+        &(struct node){ .kind = SET, .to = at, .from = value, .bytes = bytes }, 0);
     return 0;
 }
 
@@ -338,14 +355,22 @@ int cuEventRecord(struct event *event, struct stream *stream)
     return 0;
 }
 
-int cuEventDestroy_v2(struct event *event) { ENTER; CHECK(EVENT, event); object_destroy(event); return 0; }
+int cuEventDestroy_v2(struct event *event)
+{
+    ENTER;
+    CHECK(EVENT, event);
+    object_destroy(event);
+    return 0;
+}
 
 int cuEventQuery(struct event *event)
 {
     ENTER;
     CHECK(EVENT, event);
     pthread_mutex_lock(&stub_lock);
-    int code = event->recorded < 0 ? CAPTURED_EVENT : event->done < event->recorded ? NOT_READY : context->sticky;
+    int code = event->recorded < 0      ? CAPTURED_EVENT
+        : event->done < event->recorded ? NOT_READY
+                                        : context->sticky;
     pthread_mutex_unlock(&stub_lock);
     return code;
 }
@@ -353,17 +378,26 @@ int cuEventQuery(struct event *event)
 int cuMemcpyHtoDAsync_v2(address to, const void *from, size_t bytes, struct stream *stream)
 {
     ENTER;
-    return stream_give(__func__, stream, &(struct node){ .kind = COPY_IN, .to = to, .from = (address)from, .bytes = bytes });
+    return stream_give(__func__, stream,
+        &(struct node){ .kind = COPY_IN, .to = to, .from = (address)from, .bytes = bytes });
 }
 
 int cuMemcpyDtoHAsync_v2(void *to, address from, size_t bytes, struct stream *stream)
 {
     ENTER;
-    return stream_give(__func__, stream, &(struct node){ .kind = COPY_OUT, .to = (address)to, .from = from, .bytes = bytes });
+    return stream_give(__func__, stream,
+        &(struct node){ .kind = COPY_OUT, .to = (address)to, .from = from, .bytes = bytes });
 }
 
 /* `CUDA_MEMCPY2D`. */
-struct rows_memory { size_t x, y; int kind; void *host; address device; void *array; size_t pitch; };
+struct rows_memory {
+    size_t x, y;
+    int kind;
+    void *host;
+    address device;
+    void *array;
+    size_t pitch;
+};
 struct copy_rows { struct rows_memory from, to; size_t width, count; };
 
 int cuMemcpy2DAsync_v2(const struct copy_rows *copy, struct stream *stream)
@@ -372,11 +406,17 @@ int cuMemcpy2DAsync_v2(const struct copy_rows *copy, struct stream *stream)
     ENTER;
     const struct rows_memory *from = &copy->from, *to = &copy->to;
     int is_in = from->kind == HOST && to->kind == DEVICE;
-    if (!is_in && (from->kind != DEVICE || to->kind != HOST)) REFUSE(INVALID_VALUE, "not between host and device");
-    if (from->x || from->y || to->x || to->y || from->pitch != to->pitch) REFUSE(INVALID_VALUE, "rows that the program has no use for");
-    if (!copy->width || !copy->count || copy->width > from->pitch) REFUSE(INVALID_VALUE, "rows that overlap");
-    if (stream && stream->captured) REFUSE(CAPTURE_UNSUPPORTED, "a graph's copies of rows can't be changed");
-    struct node node = { .kind = is_in ? COPY_IN : COPY_OUT, .width = copy->width, .pitch = from->pitch };
+    if (!is_in && (from->kind != DEVICE || to->kind != HOST))
+        REFUSE(INVALID_VALUE, "not between host and device");
+    if (from->x || from->y || to->x || to->y || from->pitch != to->pitch)
+        REFUSE(INVALID_VALUE, "rows that the program has no use for");
+    if (!copy->width || !copy->count || copy->width > from->pitch)
+        REFUSE(INVALID_VALUE, "rows that overlap");
+    if (stream && stream->captured)
+        REFUSE(CAPTURE_UNSUPPORTED, "a graph's copies of rows can't be changed");
+    struct node node = {
+        .kind = is_in ? COPY_IN : COPY_OUT, .width = copy->width, .pitch = from->pitch
+    };
     node.from = is_in ? (address)from->host : from->device;
     node.to = is_in ? to->device : (address)to->host;
     node.bytes = from->pitch * (copy->count - 1) + copy->width;

@@ -38,8 +38,8 @@ impl fmt::Display for Demand {
         let Self { device, memory, mirrors, others, .. } = self;
         write!(
             f,
-            "the lanes' packets take {} MiB on {device} and tables and launches {} MiB; it has {} MiB, \
-             of which packets may take half",
+            "the lanes' packets take {} MiB on {device} and tables and launches {} MiB; it has {} \
+             MiB, of which packets may take half",
             mib(*mirrors),
             mib(*others),
             mib(*memory)

@@ -85,9 +85,9 @@ impl Transfers {
         let Self { fetched_bytes, predicted_fetched_bytes, .. } = self;
         if fetched_bytes > predicted_fetched_bytes {
             text += &format!(
-                "; {fetched_bytes} bytes more are packets that the device left to the CPU or flagged, \
-                 and that it alone had: more than the plan expects ({predicted_fetched_bytes}); \
-                 `recoverable = true` in [plan] has none of them"
+                "; {fetched_bytes} bytes more are packets that the device left to the CPU or \
+                 flagged, and that it alone had: more than the plan expects \
+                 ({predicted_fetched_bytes}); `recoverable = true` in [plan] has none of them"
             );
         }
         Some(text)

@@ -10,8 +10,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 const BEGIN: &str = "error: out of memory";
-const END: &str = ": the system gives no more (a limit of `ulimit -v`, or of the machine)\n  fewer `lanes`, \
-     smaller tables of functions and a smaller `arena_mib` take less\n";
+const END: &str = ": the system gives no more (a limit of `ulimit -v`, or of the machine)\n  fewer \
+                   `lanes`, smaller tables of functions and a smaller `arena_mib` take less\n";
 
 thread_local! {
     /// The purpose of this thread's allocations: an address and a length in bytes.

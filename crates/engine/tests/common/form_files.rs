@@ -9,7 +9,8 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("sensor-of-words", RULES_OF_WORDS),
     (
         "ways",
-        "*filter\n:FORWARD ACCEPT\n-A FORWARD -i lan -p udp -j DROP\n-A FORWARD ! -i lan -o wan -p tcp -j DROP\n\
+        "*filter\n:FORWARD ACCEPT\n-A FORWARD -i lan -p udp -j DROP\n-A FORWARD ! -i lan -o wan -p \
+         tcp -j DROP\n\
          -A FORWARD -o lan -p icmp -j ACCEPT\n-A FORWARD -i w+ -j ACCEPT\nCOMMIT\n",
     ),
     (
@@ -65,88 +66,123 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ),
     (
         "sas-out",
-        "[[sa]]\nname = 'a'\ndirection = 'out'\nspi = 4097\nsrc = '203.0.113.1'\ndst = '203.0.113.101'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        "[[sa]]\nname = 'a'\ndirection = 'out'\nspi = 4097\nsrc = '203.0.113.1'\n\
+         dst = '203.0.113.101'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
         mtu = 576\ndf = 'set'\n\
-        [[sa]]\nname = 'b'\ndirection = 'out'\nspi = 4098\nsrc = '203.0.113.1'\ndst = '203.0.113.102'\nmode = 'tunnel'\n\
-        cipher = 'null'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        [[sa]]\nname = 'b'\ndirection = 'out'\nspi = 4098\nsrc = '203.0.113.1'\n\
+        dst = '203.0.113.102'\nmode = 'tunnel'\n\
+        cipher = 'null'\nauth = 'hmac-sha2-256-128'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         esn = true\nlifetime = { hard = { packets = 60 } }\n\
-        [[sa]]\nname = 'c'\ndirection = 'out'\nspi = 4099\nsrc = '2001:db8:f::1'\ndst = '2001:db8:f::2'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        [[sa]]\nname = 'c'\ndirection = 'out'\nspi = 4099\nsrc = '2001:db8:f::1'\n\
+        dst = '2001:db8:f::2'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n",
     ),
     (
         "sas-in",
-        "[[sa]]\nname = 'a'\ndirection = 'in'\nspi = 4097\nsrc = '203.0.113.1'\ndst = '203.0.113.101'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        "[[sa]]\nname = 'a'\ndirection = 'in'\nspi = 4097\nsrc = '203.0.113.1'\n\
+         dst = '203.0.113.101'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
         lifetime = { hard = { packets = 40 } }\n\
-        [[sa]]\nname = 'b'\ndirection = 'in'\nspi = 4098\nsrc = '203.0.113.1'\ndst = '203.0.113.102'\nmode = 'tunnel'\n\
-        cipher = 'null'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        [[sa]]\nname = 'b'\ndirection = 'in'\nspi = 4098\nsrc = '203.0.113.1'\n\
+        dst = '203.0.113.102'\nmode = 'tunnel'\n\
+        cipher = 'null'\nauth = 'hmac-sha2-256-128'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         esn = true\n\
-        [[sa]]\nname = 'c'\ndirection = 'in'\nspi = 4099\nsrc = '2001:db8:f::1'\ndst = '2001:db8:f::2'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        [[sa]]\nname = 'c'\ndirection = 'in'\nspi = 4099\nsrc = '2001:db8:f::1'\n\
+        dst = '2001:db8:f::2'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
         selectors = [{ src = 'fd00:1::/64', dst = '::/0', protocol = 'tcp' }]\n",
     ),
     (
         "sas-esn-out",
-        "[[sa]]\nname = 'e'\ndirection = 'out'\nspi = 4100\nsrc = '203.0.113.1'\ndst = '203.0.113.103'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        "[[sa]]\nname = 'e'\ndirection = 'out'\nspi = 4100\nsrc = '203.0.113.1'\n\
+         dst = '203.0.113.103'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nesn = true\n",
     ),
     (
         "sas-esn-out-edge",
-        "[[sa]]\nname = 'e'\ndirection = 'out'\nspi = 4100\nsrc = '203.0.113.1'\ndst = '203.0.113.103'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        "[[sa]]\nname = 'e'\ndirection = 'out'\nspi = 4100\nsrc = '203.0.113.1'\n\
+         dst = '203.0.113.103'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nesn = true\nsequence = 4294967100\n",
     ),
     (
         "sas-esn-in",
-        "[[sa]]\nname = 'e'\ndirection = 'in'\nspi = 4100\nsrc = '203.0.113.1'\ndst = '203.0.113.103'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        "[[sa]]\nname = 'e'\ndirection = 'in'\nspi = 4100\nsrc = '203.0.113.1'\n\
+         dst = '203.0.113.103'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nesn = true\nreplay_window = 64\n",
     ),
     // The other end of "sas-out", with an SA to that end.
     (
         "sas-both",
-        "[[sa]]\nname = 'a'\ndirection = 'in'\nspi = 4097\nsrc = '203.0.113.1'\ndst = '203.0.113.101'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        "[[sa]]\nname = 'a'\ndirection = 'in'\nspi = 4097\nsrc = '203.0.113.1'\n\
+         dst = '203.0.113.101'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
         selectors = [{ src = '10.0.0.0/8', dst = '0.0.0.0/0' }]\n\
-        [[sa]]\nname = 'c'\ndirection = 'in'\nspi = 4099\nsrc = '2001:db8:f::1'\ndst = '2001:db8:f::2'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        [[sa]]\nname = 'c'\ndirection = 'in'\nspi = 4099\nsrc = '2001:db8:f::1'\n\
+        dst = '2001:db8:f::2'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
         selectors = [{ src = 'fd00:1::/64', dst = '::/0' }]\n\
-        [[sa]]\nname = 'back'\ndirection = 'out'\nspi = 4103\nsrc = '203.0.113.101'\ndst = '203.0.113.1'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        [[sa]]\nname = 'back'\ndirection = 'out'\nspi = 4103\nsrc = '203.0.113.101'\n\
+        dst = '203.0.113.1'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nmtu = 576\n\
-        [[sa]]\nname = 'back-c'\ndirection = 'out'\nspi = 4104\nsrc = '2001:db8:f::2'\ndst = '2001:db8:f::1'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        [[sa]]\nname = 'back-c'\ndirection = 'out'\nspi = 4104\nsrc = '2001:db8:f::2'\n\
+        dst = '2001:db8:f::1'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n",
     ),
     // The same in another order.
     (
         "turned-sas-both",
-        "[[sa]]\nname = 'back-c'\ndirection = 'out'\nspi = 4104\nsrc = '2001:db8:f::2'\ndst = '2001:db8:f::1'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        "[[sa]]\nname = 'back-c'\ndirection = 'out'\nspi = 4104\nsrc = '2001:db8:f::2'\n\
+         dst = '2001:db8:f::1'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
-        [[sa]]\nname = 'back'\ndirection = 'out'\nspi = 4103\nsrc = '203.0.113.101'\ndst = '203.0.113.1'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        [[sa]]\nname = 'back'\ndirection = 'out'\nspi = 4103\nsrc = '203.0.113.101'\n\
+        dst = '203.0.113.1'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\nmtu = 576\n\
-        [[sa]]\nname = 'c'\ndirection = 'in'\nspi = 4099\nsrc = '2001:db8:f::1'\ndst = '2001:db8:f::2'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        [[sa]]\nname = 'c'\ndirection = 'in'\nspi = 4099\nsrc = '2001:db8:f::1'\n\
+        dst = '2001:db8:f::2'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha2-256-128'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
         selectors = [{ src = 'fd00:1::/64', dst = '::/0' }]\n\
-        [[sa]]\nname = 'a'\ndirection = 'in'\nspi = 4097\nsrc = '203.0.113.1'\ndst = '203.0.113.101'\nmode = 'tunnel'\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        [[sa]]\nname = 'a'\ndirection = 'in'\nspi = 4097\nsrc = '203.0.113.1'\n\
+        dst = '203.0.113.101'\nmode = 'tunnel'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
         selectors = [{ src = '10.0.0.0/8', dst = '0.0.0.0/0' }]\n",
     ),
     (
         "policies-both",
-        "[[policy]]\nsrc = '198.51.100.0/25'\ndst = '10.0.0.0/8'\nprotocol = 'udp'\naction = 'bypass'\n\
+        "[[policy]]\nsrc = '198.51.100.0/25'\ndst = '10.0.0.0/8'\nprotocol = 'udp'\n\
+         action = 'bypass'\n\
         [[policy]]\nsrc = '0.0.0.0/0'\ndst = '10.0.0.0/8'\naction = 'protect'\nsa = 'back'\n\
         [[policy]]\nsrc = '::/0'\ndst = 'fd00:1::/64'\naction = 'protect'\nsa = 'back-c'\n",
     ),
@@ -157,7 +193,8 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     (
         "policies",
         "[[policy]]\nsrc = '10.0.0.0/8'\ndst = '239.0.0.0/8'\naction = 'discard'\n\
-        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '198.51.100.0/25'\nprotocol = 'tcp'\ndst_ports = '443'\naction = 'bypass'\n\
+        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '198.51.100.0/25'\nprotocol = 'tcp'\n\
+        dst_ports = '443'\naction = 'bypass'\n\
         [[policy]]\nsrc = '10.0.0.0/8'\ndst = '198.51.100.0/25'\naction = 'protect'\nsa = 'b'\n\
         [[policy]]\nsrc = '10.0.0.0/8'\ndst = '0.0.0.0/0'\naction = 'protect'\nsa = 'a'\n\
         [[policy]]\nsrc = 'fd00:1::/64'\ndst = '::/0'\naction = 'protect'\nsa = 'c'\n",
@@ -188,7 +225,8 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ),
     (
         "tracking-rules",
-        "accept established\naccept tcp flags syn/syn,ack from any to any\naccept udp from any to any\n\
+        "accept established\naccept tcp flags syn/syn,ack from any to any\naccept udp from any to \
+         any\n\
         accept icmp,icmpv6 from any to any\n",
     ),
     (
@@ -218,30 +256,39 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ),
     (
         "sas-natt-out",
-        "[[sa]]\nname = 'n'\ndirection = 'out'\nspi = 4101\nsrc = '203.0.113.1'\ndst = '203.0.113.104'\nmode = 'tunnel'\n\
+        "[[sa]]\nname = 'n'\ndirection = 'out'\nspi = 4101\nsrc = '203.0.113.1'\n\
+         dst = '203.0.113.104'\nmode = 'tunnel'\n\
         encap = { src_port = 4500, dst_port = 4500 }\n\
-        dscp = 'copy'\ncipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        dscp = 'copy'\ncipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
-        [[sa]]\nname = 't'\ndirection = 'out'\nspi = 4102\nsrc = '198.51.100.7'\ndst = '10.0.0.9'\nmode = 'transport'\n\
+        [[sa]]\nname = 't'\ndirection = 'out'\nspi = 4102\nsrc = '198.51.100.7'\ndst = '10.0.0.9'\n\
+        mode = 'transport'\n\
         encap = { src_port = 4500, dst_port = 4500 }\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n",
     ),
     (
         "sas-natt-in",
-        "[[sa]]\nname = 'n'\ndirection = 'in'\nspi = 4101\nsrc = '203.0.113.1'\ndst = '203.0.113.104'\nmode = 'tunnel'\n\
+        "[[sa]]\nname = 'n'\ndirection = 'in'\nspi = 4101\nsrc = '203.0.113.1'\n\
+         dst = '203.0.113.104'\nmode = 'tunnel'\n\
         encap = { src_port = 4500, dst_port = 4500 }\n\
-        dscp = 'copy'\ncipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        dscp = 'copy'\ncipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n\
-        [[sa]]\nname = 't'\ndirection = 'in'\nspi = 4102\nsrc = '198.51.100.7'\ndst = '10.0.0.9'\nmode = 'transport'\n\
+        [[sa]]\nname = 't'\ndirection = 'in'\nspi = 4102\nsrc = '198.51.100.7'\ndst = '10.0.0.9'\n\
+        mode = 'transport'\n\
         encap = { src_port = 4500, dst_port = 4500 }\n\
-        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\nauth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
+        cipher = 'aes-cbc'\nauth = 'hmac-sha1-96'\n\
+        auth_key = '0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'\n\
         enc_key = '0x3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c'\n",
     ),
     (
         "policies-natt",
         "[[policy]]\nsrc = '198.51.100.7/32'\ndst = '10.0.0.9/32'\naction = 'protect'\nsa = 't'\n\
-        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '0.0.0.0/0'\nsrc_ports = '1024-65535'\nprotocol = 'udp'\naction = 'bypass'\n\
+        [[policy]]\nsrc = '10.0.0.0/8'\ndst = '0.0.0.0/0'\nsrc_ports = '1024-65535'\n\
+        protocol = 'udp'\naction = 'bypass'\n\
         [[policy]]\nsrc = '10.0.0.0/8'\ndst = '0.0.0.0/0'\naction = 'protect'\nsa = 'n'\n",
     ),
 ];

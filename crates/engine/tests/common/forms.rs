@@ -317,7 +317,8 @@ pub(crate) const WIDE: &[Form] = &[
     form(
         "nat-wide",
         "nat",
-        "inside = ['10.0.0.0/8', 'fd00:1::/64']\noutside = ['203.0.113.1', '2001:db8:ff:1:2:3:4:1']",
+        "inside = ['10.0.0.0/8', 'fd00:1::/64']\noutside = ['203.0.113.1', \
+         '2001:db8:ff:1:2:3:4:1']",
         &[],
     ),
     form("sensor-numbers", "nids", "rules = 'number-rules'", &[]),
@@ -383,7 +384,8 @@ pub(crate) const NARROW: &[Form] = &[
     form(
         "sensor-narrow",
         "nids",
-        "rules = 'sensor'\nflows = 64\nstream_memory_mib = 1\nwindow_kib = 2\ndatagrams = 64\nxbits = 64\n\
+        "rules = 'sensor'\nflows = 64\nstream_memory_mib = 1\nwindow_kib = 2\ndatagrams = 64\n\
+         xbits = 64\n\
          thresholds = 64",
         &["alerts", "thresholds-evicted", "xbits-evicted"],
     ),

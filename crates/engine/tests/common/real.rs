@@ -68,7 +68,8 @@ pub(crate) fn try_deploy_on(
 thread_local! {
     /// Chains that this test built last, with their forms. A sensor decides about checksums in the
     /// function at the start of a run, so tests that run at once must not share one.
-    static BUILT: RefCell<VecDeque<(Vec<Form>, Arc<Chain>)>> = const { RefCell::new(VecDeque::new()) };
+    static BUILT: RefCell<VecDeque<(Vec<Form>, Arc<Chain>)>> =
+        const { RefCell::new(VecDeque::new()) };
 }
 
 /// At most so many are kept.

@@ -3,36 +3,52 @@
 /// Rules for the subjects of the conversations of `talk`. They use most of the ways in which a rule
 /// may inspect a packet or a stream. State is divided by pairs of hosts.
 pub(crate) const RULES: &str = r#"
-alert tcp any any -> any 80 (msg:"words to a server"; flow:to_server; content:"packet that "; sid:1;)
-alert udp any any -> any 53 (msg:"numbered question"; content:"WARP"; depth:4; threshold:type limit,track by_src,count 2,seconds 60; sid:2;)
-alert tcp any any -> any any (msg:"page of sevens"; content:"page 0"; fast_pattern; pcre:"/page \d\d7: the same words/"; sid:3;)
-alert tcp any any -> any any (msg:"remembers"; flow:established; content:"back "; flowbits:set,back; flowbits:noalert; sid:4;)
-alert tcp any any -> any any (msg:"remembered"; flowbits:isset,back; content:"sent came "; nocase; flowbits:unset,back; sid:5;)
+alert tcp any any -> any 80 (msg:"words to a server"; flow:to_server; content:"packet that "; \
+    sid:1;)
+alert udp any any -> any 53 (msg:"numbered question"; content:"WARP"; depth:4; \
+    threshold:type limit,track by_src,count 2,seconds 60; sid:2;)
+alert tcp any any -> any any (msg:"page of sevens"; content:"page 0"; fast_pattern; \
+    pcre:"/page \d\d7: the same words/"; sid:3;)
+alert tcp any any -> any any (msg:"remembers"; flow:established; content:"back "; \
+    flowbits:set,back; flowbits:noalert; sid:4;)
+alert tcp any any -> any any (msg:"remembered"; flowbits:isset,back; content:"sent came "; \
+    nocase; flowbits:unset,back; sid:5;)
 drop udp any any -> 239.0.0.0/8 5353 (msg:"word of many"; content:"again"; sid:6;)
 pass tcp any any -> any 443 (msg:"let through"; content:"came back came "; sid:7;)
 reject tcp any any -> any 22 (msg:"reset"; flow:established; content:"that was that "; sid:8;)
 reject udp any any -> any 5000 (msg:"unreachable"; content:"again.|0a|again."; sid:9;)
 alert ip any any -> any any (msg:"first fragment"; fragbits:M; fragoffset:0; sid:10;)
-alert ip any any -> any any (msg:"later fragment"; fragoffset:>0; threshold:type both,track by_dst,count 3,seconds 30; sid:11;)
+alert ip any any -> any any (msg:"later fragment"; fragoffset:>0; \
+    threshold:type both,track by_dst,count 3,seconds 30; sid:11;)
 alert ip 10.1.0.0/28 any -> 198.51.100.0/24 any (msg:"addresses alone"; sid:12;)
 alert icmp any any -> any any (msg:"echo"; itype:8; content:"the "; sid:13;)
 alert icmp any any -> any any (msg:"answer"; itype:0; icode:0; dsize:>100; sid:14;)
-alert ip any any -> any any (msg:"last hop"; ttl:1; threshold:type threshold,track by_rule,count 5,seconds 3600; sid:15;)
+alert ip any any -> any any (msg:"last hop"; ttl:1; \
+    threshold:type threshold,track by_rule,count 5,seconds 3600; sid:15;)
 alert tcp any any -> any any (msg:"begins"; flags:S; dsize:>60; sid:16;)
 alert tcp any any -> any any (msg:"breaks off"; flags:R+; sid:17;)
-alert tcp any any -> any any (msg:"said often"; content:"WARP"; startswith; byte_test:4,>,6,2,relative; sid:18;)
-alert udp any any -> any any (msg:"far apart"; content:"the "; content:"again."; distance:20; within:60; content:!"sent"; sid:19;)
-alert tcp any any -> any any (msg:"much of a stream"; flow:established,to_server; stream_size:client,>,700; content:"again."; sid:20;)
-alert tcp any any -> any any (msg:"across segments"; flow:only_stream; content:"WARP"; content:"WARP"; distance:40; sid:21;)
+alert tcp any any -> any any (msg:"said often"; content:"WARP"; startswith; \
+    byte_test:4,>,6,2,relative; sid:18;)
+alert udp any any -> any any (msg:"far apart"; content:"the "; content:"again."; distance:20; \
+    within:60; content:!"sent"; sid:19;)
+alert tcp any any -> any any (msg:"much of a stream"; flow:established,to_server; \
+    stream_size:client,>,700; content:"again."; sid:20;)
+alert tcp any any -> any any (msg:"across segments"; flow:only_stream; content:"WARP"; \
+    content:"WARP"; distance:40; sid:21;)
 alert udp any any -> any any (msg:"counts"; content:"packet "; flowint:asked,+,1; noalert; sid:22;)
 alert udp any any -> any any (msg:"counted"; content:"WARP"; flowint:asked,>,2; sid:23;)
-alert udp any any -> any any (msg:"marks the pair"; content:"was sent "; xbits:set,seen,track ip_pair,expire 30; sid:24;)
-alert tcp any any -> any any (msg:"marked pair"; content:"the "; xbits:isset,seen,track ip_pair; sid:25;)
+alert udp any any -> any any (msg:"marks the pair"; content:"was sent "; \
+    xbits:set,seen,track ip_pair,expire 30; sid:24;)
+alert tcp any any -> any any (msg:"marked pair"; content:"the "; xbits:isset,seen,track ip_pair; \
+    sid:25;)
 alert ip any any -> any any (msg:"another protocol"; ip_proto:50; sid:26;)
-alert tcp any any -> any any (msg:"many"; content:"same words"; detection_filter:track by_src,count 4,seconds 60; sid:27;)
-drop tcp any any -> 192.0.2.10 80 (msg:"too many of a pair"; content:"again."; detection_filter:track by_both,count 2,seconds 600; sid:28;)
+alert tcp any any -> any any (msg:"many"; content:"same words"; \
+    detection_filter:track by_src,count 4,seconds 60; sid:27;)
+drop tcp any any -> 192.0.2.10 80 (msg:"too many of a pair"; content:"again."; \
+    detection_filter:track by_both,count 2,seconds 600; sid:28;)
 alert tcp any any <> any [22,443] (msg:"no literal"; pcre:"/(the |that ){3}/"; sid:29;)
-alert udp any any -> any any (msg:"nothing behind"; content:"WARP"; offset:0; depth:4; isdataat:!100,relative; sid:30;)
+alert udp any any -> any any (msg:"nothing behind"; content:"WARP"; offset:0; depth:4; \
+    isdataat:!100,relative; sid:30;)
 alert udp any any -> any any (msg:"one word"; content:"came the "; sid:33;)
 alert udp any any -> any any (msg:"two words"; content:"back packet "; sid:34;)
 alert udp any any -> any any (msg:"three words"; content:"sent the "; sid:35;)
@@ -44,10 +60,14 @@ alert udp any any -> any any (msg:"wrong; sid:32;)
 
 /// The same with rules that decide by a host's traffic to any other: all state is shared.
 pub(crate) const RULES_OF_HOSTS: &str = r#"
-alert udp any any -> any 53 (msg:"marks the client"; content:"packet "; xbits:set,asked,track ip_src,expire 60; sid:1;)
-alert tcp any any -> any any (msg:"marked client"; xbits:isset,asked,track ip_src; content:"the "; sid:2;)
-drop tcp any any -> any any (msg:"too often"; content:"again."; detection_filter:track by_src,count 6,seconds 60; sid:3;)
-drop udp any any -> any any (msg:"now and then"; content:"page "; threshold:type limit,track by_dst,count 1,seconds 10; sid:4;)
+alert udp any any -> any 53 (msg:"marks the client"; content:"packet "; \
+    xbits:set,asked,track ip_src,expire 60; sid:1;)
+alert tcp any any -> any any (msg:"marked client"; xbits:isset,asked,track ip_src; \
+    content:"the "; sid:2;)
+drop tcp any any -> any any (msg:"too often"; content:"again."; \
+    detection_filter:track by_src,count 6,seconds 60; sid:3;)
+drop udp any any -> any any (msg:"now and then"; content:"page "; \
+    threshold:type limit,track by_dst,count 1,seconds 10; sid:4;)
 alert ip any any -> any any (msg:"addresses alone"; ip_proto:47; sid:5;)
 "#;
 

@@ -200,7 +200,8 @@ proptest! {
         let part = &outcome.report.part;
         let inside: u64 = part.stages.iter().map(|stage| stage.drops).sum();
         let at_ingress = part.packets.overload - inside;
-        prop_assert!(part.warnings.iter().all(|reported| !reported.contains("fell back")), "{case:?}");
+        prop_assert!(part.warnings.iter().all(|reported| !reported.contains("fell \
+            back")), "{case:?}");
         if !case.pressure.is_off() {
             prop_assert_eq!(inside, 0, "{:?}: {:?}", case, part.stages);
         }

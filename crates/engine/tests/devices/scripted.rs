@@ -74,7 +74,8 @@ proptest! {
     /// were started, and go on in that.
     #[test]
     fn launches_complete_in_any_order_and_go_on_in_theirs(
-        times in prop::collection::vec(prop_oneof![Just(0u64), 1u64..5_000, Just(40_000u64)], 7..13),
+        times in prop::collection::vec(prop_oneof![Just(0u64), 1u64..5_000, Just(40_000u64)],
+            7..13),
         (lanes, batch, streams) in (1usize..4, 16usize..100, 1usize..9),
         bytes in prop_oneof![Just(1usize), Just(8000)],
     ) {

@@ -210,12 +210,14 @@ fn a_reload_between_places_is_at_one_place_of_the_input() {
         (
             CHAINS[0],
             2,
-            "routes = 'other-routes'\nicmp = 'on'\nicmp_src_v4 = '192.0.2.254'\nicmp_rate_pps = 1000000\n",
+            "routes = 'other-routes'\nicmp = 'on'\nicmp_src_v4 = '192.0.2.254'\nicmp_rate_pps = \
+             1000000\n",
         ),
         (
             CHAINS[2],
             3,
-            "routes = 'other-routes'\nicmp = 'on'\nicmp_src_v4 = '192.0.2.254'\nicmp_rate_pps = 1000000\n",
+            "routes = 'other-routes'\nicmp = 'on'\nicmp_src_v4 = '192.0.2.254'\nicmp_rate_pps = \
+             1000000\n",
         ),
     ] {
         let old = forms(names);
@@ -320,7 +322,8 @@ proptest! {
         forms in chains(),
         at in prop::collection::vec(0usize..6, 10),
         (lanes, batch) in (prop_oneof![Just(1usize), Just(2), Just(4)], 1usize..300),
-        (bytes, streams) in (prop_oneof![Just(1usize), 1000usize..20_000, Just(1 << 20)], 1usize..6),
+        (bytes, streams) in (prop_oneof![Just(1usize), 1000usize..20_000, Just(1 << 20)],
+            1usize..6),
         (mode, packet_len) in (prop::sample::select(&Mode::ALL[..]), 42u32..2000),
         seed in any::<u64>(),
     ) {

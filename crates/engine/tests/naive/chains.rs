@@ -242,7 +242,8 @@ pub(crate) fn nat(draw: &mut Draw) -> Spec {
     let list = |all: &[Prefix]| all.iter().map(|p| format!("'{p}'")).collect::<Vec<_>>().join(", ");
     let [udp, established, transitory, echo, unanswered, short, other] = config.timeouts;
     let table = format!(
-        "inside = [{}]\noutside = [{}]\nports = '{}-{}'\nmapping = '{mapping_name}'\nfiltering = '{filtering_name}'\n\
+        "inside = [{}]\noutside = [{}]\nports = '{}-{}'\nmapping = '{mapping_name}'\n\
+         filtering = '{filtering_name}'\n\
          remotes = 64\nper_source_max = {}\nshort_timeouts = true\nudp_timeout_s = {udp}\n\
          tcp_established_timeout_s = {established}\ntcp_transitory_timeout_s = {transitory}\n\
          icmp_timeout_s = {echo}\nudp_unanswered_timeout_s = {unanswered}\n\

@@ -108,7 +108,8 @@ pub(crate) fn compare_staged(
                 let place = tally.packets - taken + row;
                 assert!(
                     pair.0 == pair.1,
-                    "{said}: batch {batch}, packet {row}, from input {place} on: run gives\n{:?}\nand kernels\n{:?}",
+                    "{said}: batch {batch}, packet {row}, from input {place} on: run gives\n{:?}\n\
+                     and kernels\n{:?}",
                     pair.0,
                     pair.1,
                 );

@@ -19,7 +19,8 @@ const RULES: &str = "drop tcp flags syn,fin/syn,fin\naccept tcp to 10.1.0.0/16 p
     accept icmp type echo-request code 0\ndrop icmp type 3 code 1-4\naccept icmpv6 type 128,135\n\
     drop tcp from any port 7 to 2001:db8:1::/48\naccept tcp flags ack/syn,ack\n\
     accept 50,99 to 10.0.0.0/8, 2001:db8::/32\naccept udp to 10.0.0.0/8, 2001:db8::/33\n";
-const TRACKED_RULES: &str = "accept tcp flags syn/syn,ack from any to 10.0.0.0/8\naccept icmp type echo-request\n\
+const TRACKED_RULES: &str = "accept tcp flags syn/syn,ack from any to 10.0.0.0/8\naccept icmp type \
+    echo-request\n\
     accept established to 10.1.0.0/16\naccept udp to any port 53\n";
 /// Small tables: some packets find them full.
 const TRACKING: &str = "established = true\nconnections = 64\n";

@@ -60,7 +60,8 @@ impl Set {
         let path: PathBuf = folder.join(&file);
         std::fs::write(&path, text).expect("a file");
         let table = format!(
-            "rules = '{file}'\nmatcher = 'compact'\nflows = 64\nstream_memory_mib = 1\nwindow_kib = 2\n\
+            "rules = '{file}'\nmatcher = 'compact'\nflows = 64\nstream_memory_mib = 1\n\
+             window_kib = 2\n\
              datagrams = 64\nxbits = 64\nthresholds = 64"
         );
         let (function, words) = build(&DEFINITION, &table, &folder);

@@ -15,11 +15,15 @@ use crate::compiled::compile_for_cuda;
 use crate::driver::{compare, compare_staged, devices};
 use crate::frames::{Random, ethernet, ipv4, ipv6, on_link, random, snapped, udp};
 
-const ROUTES: &str = "10.0.0.0/8 192.0.2.1\n10.1.0.0/16 192.0.2.2\n10.1.2.3/32 192.0.2.3\n192.0.2.0/24 direct\n\
+const ROUTES: &str = "10.0.0.0/8 192.0.2.1\n10.1.0.0/16 192.0.2.2\n10.1.2.3/32 192.0.2.3\n\
+                      192.0.2.0/24 direct\n\
     blackhole 10.66.0.0/16\nunreachable 10.67.0.0/16\nprohibit 10.68.0.0/16\n0.0.0.0/8 192.0.2.1\n\
-    2001:db8::/32 2001:db8:ffff::1\n2001:db8:1::/48 192.0.2.2\nprohibit 2001:db8:68::/48\nblackhole 2001:db8:66::/49\n\
-    2001:db8:2::1/128 2001:db8:ffff::1\n2001:db8:2::/127 2001:db8:ffff::2\nunreachable 2001:db8:2:0:8000::/65\n";
-const NEIGHBOURS: &str = "192.0.2.1 02:00:00:00:00:11\n192.0.2.2 06:12:34:56:78:9a\n192.0.2.77 02:00:00:00:00:77\n\
+    2001:db8::/32 2001:db8:ffff::1\n2001:db8:1::/48 192.0.2.2\nprohibit 2001:db8:68::/48\n\
+    blackhole 2001:db8:66::/49\n\
+    2001:db8:2::1/128 2001:db8:ffff::1\n2001:db8:2::/127 2001:db8:ffff::2\n\
+    unreachable 2001:db8:2:0:8000::/65\n";
+const NEIGHBOURS: &str = "192.0.2.1 02:00:00:00:00:11\n192.0.2.2 06:12:34:56:78:9a\n\
+    192.0.2.77 02:00:00:00:00:77\n\
     2001:db8:ffff::1 fe:dc:ba:98:76:54\n";
 const MAC: &str = "neighbours = \"neighbours\"\nmac = \"02:a1:b2:c3:d4:e5\"\n";
 const ICMP: &str = "icmp = \"on\"\nicmp_src_v4 = \"192.0.2.254\"\nicmp_src_v6 = \"2001:db8::fe\"\n";

@@ -133,7 +133,8 @@ FUNCTION void change_link(Fields f)
 FUNCTION void change_ip(Fields f)
 {
     if (ip_version(f.packet) == 4) {
-        ADD_ONE(traffic_class_v4); ADD_ONE(ip_len_v4); ADD_ONE(ip_ident); ADD_ONE(ip_fragment); ADD_ONE(ttl_v4);
+        ADD_ONE(traffic_class_v4); ADD_ONE(ip_len_v4); ADD_ONE(ip_ident); ADD_ONE(ip_fragment); \
+        ADD_ONE(ttl_v4);
         ADD_ONE(ip_protocol_v4); ADD_ONE(ip_checksum); ADD_ONE(src_addr_v4); ADD_ONE(dst_addr_v4);
     } else {
         ADD_ONE(traffic_class_v6); ADD_ONE(ip_len_v6); ADD_ONE(ttl_v6); ADD_ONE(ip_protocol_v6);
@@ -144,12 +145,14 @@ FUNCTION void change_ip(Fields f)
 FUNCTION void change_transport(Fields f, u32 protocol)
 {
     if (protocol == 6) {
-        ADD_ONE(src_port_tcp); ADD_ONE(dst_port_tcp); ADD_ONE(tcp_seq); ADD_ONE(tcp_ack); ADD_ONE(tcp_flags);
+        ADD_ONE(src_port_tcp); ADD_ONE(dst_port_tcp); ADD_ONE(tcp_seq); ADD_ONE(tcp_ack); \
+        ADD_ONE(tcp_flags);
         ADD_ONE(tcp_window); ADD_ONE(l4_checksum_tcp); ADD_ONE(tcp_urgent);
     } else if (protocol == 17) {
         ADD_ONE(src_port_udp); ADD_ONE(dst_port_udp); ADD_ONE(udp_len); ADD_ONE(l4_checksum_udp);
     } else if (protocol == 1 || protocol == 58) {
-        ADD_ONE(icmp_type); ADD_ONE(icmp_code); ADD_ONE(l4_checksum_icmp); ADD_ONE(icmp_ident); ADD_ONE(icmp_seq);
+        ADD_ONE(icmp_type); ADD_ONE(icmp_code); ADD_ONE(l4_checksum_icmp); ADD_ONE(icmp_ident); \
+        ADD_ONE(icmp_seq);
     } else if (protocol == 50) {
         ADD_ONE(esp_spi); ADD_ONE(esp_seq);
     }

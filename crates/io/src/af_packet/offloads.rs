@@ -81,7 +81,8 @@ mod tests {
 
     /// A DNS query as `scapy` writes it, with a right checksum, from the start of Ethernet.
     const QUERY: &str = "020000000002020000000001080045000039000100004011f9670a0000010a800002\
-                         0035003500255f5e000001000001000000000000076578616d706c65036f72670000010001";
+                         0035003500255f5e000001000001000000000000\
+                         076578616d706c65036f72670000010001";
 
     fn bytes(hex: &str) -> Vec<u8> {
         let digits: Vec<u8> =

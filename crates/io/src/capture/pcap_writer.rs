@@ -221,7 +221,7 @@ mod tests {
         writer.send(&Frame { wire_len: 258, ..frame(&[0xaa, 0xbb], ETHERNET) }).unwrap();
         writer.flush().unwrap();
         let expected = [
-            &[0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0][..],
+            &b"\x4d\x3c\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0\x01\0\0\0"[..],
             &[7, 0, 0, 0, 8, 0, 0, 0, 2, 0, 0, 0, 2, 1, 0, 0, 0xaa, 0xbb],
         ];
         assert_eq!(*got.lock().unwrap(), expected.concat());

@@ -119,14 +119,14 @@ impl Pcapng {
         let interfaces = self.before + self.described;
         let untimed = (untimed > 0).then(|| {
             format!(
-                "{untimed} packets of the capture have no timestamp; each was given that of the packet \
-                 before it"
+                "{untimed} packets of the capture have no timestamp; each was given that of the \
+                 packet before it"
             )
         });
         let shared = (interfaces > SHARED_NUMBER + 1).then(|| {
             format!(
-                "the capture has {interfaces} interfaces, and outputs number {SHARED_NUMBER} at most; \
-                 packets of the others get the number {SHARED_NUMBER}"
+                "the capture has {interfaces} interfaces, and outputs number {SHARED_NUMBER} at \
+                 most; packets of the others get the number {SHARED_NUMBER}"
             )
         });
         let passed_over = (passed_over > 0).then(|| {

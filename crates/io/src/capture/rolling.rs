@@ -96,9 +96,9 @@ pub struct Rolling {
 }
 
 impl Rolling {
-    /// Writes to `file`, which is at `path`. Frames that it has from an earlier run get a number, as
-    /// a file that is full does. If this `resumes`, frames are refused while writing fails, and a
-    /// new file begins when it succeeds.
+    /// Writes to `file`, which is at `path`. Frames that it has from an earlier run get a number,
+    /// as a file that is full does. If this `resumes`, frames are refused while writing fails, and
+    /// a new file begins when it succeeds.
     ///
     /// # Errors
     /// The earlier file can't be renamed, or the new one not created.

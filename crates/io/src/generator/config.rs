@@ -194,7 +194,8 @@ mod tests {
     #[test]
     fn all_mistakes_are_listed_with_their_columns() {
         let text = "generate:packets=-1,size=10,flows=0,colour=red,zipf=nan,rate_gbps=0,seed,\
-                    arrivals=never,payload=planted:,on_full=maybe,ip=5,protocol=sctp,ip=4,seconds=x";
+                    arrivals=never,payload=planted:,on_full=maybe,ip=5,protocol=sctp,ip=4,\
+                    seconds=x";
         let problems = GeneratorConfig::parse(text).unwrap_err();
         let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
         assert_eq!(

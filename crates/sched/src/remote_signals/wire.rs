@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! 0   "WLPS"    4 version   5 kind   6 flags   7 zero
-//! 8   session   16 turn     24 epoch   32 sequence   40 highest epoch seen   48 lease in ms   52 zero
+//! 8   session   16 turn   24 epoch   32 sequence   40 highest epoch seen
+//! 48  lease in ms         52 zero
 //! ```
 
 use super::SignalRefusal;

@@ -174,7 +174,8 @@ mod tests {
     proptest! {
         /// Blocks never overlap, and when all came back the memory is as whole as it was.
         #[test]
-        fn lends_and_joins(units in 1..70usize, steps in prop::collection::vec((0..9000usize, 0..8usize), 1..80)) {
+        fn lends_and_joins(units in 1..70usize,
+            steps in prop::collection::vec((0..9000usize, 0..8usize), 1..80)) {
             let mut blocks = Blocks::new(units * UNIT + 17);
             let mut lent: Vec<Block> = Vec::new();
             for (len, which) in steps {

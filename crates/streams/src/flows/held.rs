@@ -176,7 +176,8 @@ mod tests {
     proptest! {
         /// Two lists of the same nodes, against sorted vectors.
         #[test]
-        fn keeps_lists_in_order(steps in prop::collection::vec((0..2usize, 0..9u64, 0..4u8), 1..60)) {
+        fn keeps_lists_in_order(
+            steps in prop::collection::vec((0..2usize, 0..9u64, 0..4u8), 1..60)) {
             let mut held = Held::new(8);
             let mut lines = [Line::EMPTY; 2];
             let mut model: [Vec<u64>; 2] = Default::default();

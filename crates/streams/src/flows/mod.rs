@@ -98,8 +98,8 @@ impl<V: Default + Clone> Flows<V> {
         }
     }
 
-    /// Flows whose caller's data satisfy `is_reported`, like flows with waiting data, don't end without
-    /// a notification.
+    /// Flows whose caller's data satisfy `is_reported`, like flows with waiting data, don't end
+    /// without a notification.
     #[must_use]
     pub fn telling_ends_of(self, is_reported: fn(&V) -> bool) -> Self {
         Self { is_reported, ..self }

@@ -131,8 +131,8 @@ fn too_large(chain: &Chain, need: &LaneNeed) -> String {
         format!("; so do shorter frames made by [{name}], now up to {len} bytes")
     });
     format!(
-        "chain {:?}: {}; this one takes {need}\n  a smaller `arena_mib`, `batch_packets` or `launch_kib` and fewer \
-         `streams` take less{longest}",
+        "chain {:?}: {}; this one takes {need}\n  a smaller `arena_mib`, `batch_packets` or \
+         `launch_kib` and fewer `streams` take less{longest}",
         chain.name,
         LaneNeed::BOUND
     )
@@ -143,7 +143,8 @@ fn too_much(demand: &Demand) -> String {
     let names: Vec<String> = demand.chains.iter().map(|name| format!("{name:?}")).collect();
     let whose = if names.len() == 1 { "chain" } else { "chains" };
     format!(
-        "{whose} {}: {demand}\n  fewer `lanes` or `streams`, a smaller `arena_mib` or `launch_kib` take less",
+        "{whose} {}: {demand}\n  fewer `lanes` or `streams`, a smaller `arena_mib` or `launch_kib` \
+         take less",
         names.join(", ")
     )
 }
@@ -286,7 +287,8 @@ fn describe(deployment: &Deployment, settings: &Settings, is_verbose: bool) -> S
         None => text += &format!("  steering  {}\n", chain.steering.name()),
         Some([first, second]) => {
             text += &format!(
-                "  steering  none: [{first}] and [{second}] divide their state by different keys, so the chain runs on one lane\n"
+                "  steering  none: [{first}] and [{second}] divide their state by different keys, \
+                 so the chain runs on one lane\n"
             );
         }
     }

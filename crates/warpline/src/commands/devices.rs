@@ -115,7 +115,8 @@ fn in_words(speeds: &Speeds) -> String {
     let [both_in, both_out] = [speeds.both_in, speeds.both_out].map(gb);
     let each = speeds.each_copy * 1e6;
     format!(
-        "in {copy_in}, out {copy_out}; both at once: in {both_in}, out {both_out}; {each:.2} us each besides"
+        "in {copy_in}, out {copy_out}; both at once: in {both_in}, out {both_out}; {each:.2} us \
+         each besides"
     )
 }
 
@@ -136,7 +137,8 @@ fn in_json(looked: &[Looked], missing: &[(String, Missing)], cpu: &Result<Rapl, 
         .map(|(kind, why)| json!({ "kind": kind, "reason": why.to_string() }))
         .collect();
     let rapl = cpu.as_ref().err().map(ToString::to_string);
-    json!({ "schema": SCHEMA, "devices": devices, "missing": missing, "cpu": { "energy_unknown": rapl } })
+    let cpu = json!({ "energy_unknown": rapl });
+    json!({ "schema": SCHEMA, "devices": devices, "missing": missing, "cpu": cpu })
 }
 
 fn device_in_json(looked: &Looked) -> Value {

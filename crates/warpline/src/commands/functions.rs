@@ -6,6 +6,9 @@ use warpline_nf::{Counter, Definition, Key};
 use super::say;
 use crate::Failure;
 
+/// Columns of a manual.
+const COLUMNS: usize = 100;
+
 pub(crate) fn functions(all: &[&Definition], name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else {
         for definition in all {
@@ -42,21 +45,43 @@ fn manual(definition: &Definition) -> String {
         ("after, flagged", access.after_flagged),
     ] {
         if !phase.is_none() {
-            text +=
-                &format!("  {name}\n    reads   {}\n    writes  {}\n", phase.reads, phase.writes);
+            let (reads, writes) = (phase.reads.to_string(), phase.writes.to_string());
+            text += &format!("  {name}\n{}", filled("    reads   ", &reads, 12));
+            text += &filled("    writes  ", &writes, 12);
         }
     }
-    text += &format!("\nDrop reasons\n  {}\n\nCounters\n", definition.drops.join(" "));
+    text += &format!("\nDrop reasons\n{}", filled("  ", &definition.drops.join(" "), 2));
+    text += "\nCounters\n";
     for Counter { name, kind, unit, help } in definition.counters {
-        let measure = format!("{}, {unit}", kind.name());
-        text += &format!("  {name:<28} {help}\n  {:<28}   {measure}\n", "");
+        text += &described(name, help, &format!("{}, {unit}", kind.name()));
     }
     text.trim_end().into()
 }
 
 fn describe(key: &Key) -> String {
-    format!(
-        "  {:<28} {}\n  {:<28}   {}; default: {}\n",
-        key.name, key.help, "", key.allowed, key.default
-    )
+    described(key.name, key.help, &format!("{}; default: {}", key.allowed, key.default))
+}
+
+/// A name with its meaning, and its details below.
+fn described(name: &str, help: &str, details: &str) -> String {
+    let first = format!("  {name:<28} ");
+    filled(&first, help, first.len()) + &filled(&format!("{:33}", ""), details, 35)
+}
+
+/// `words` after `first`, in lines of at most [`COLUMNS`]; later lines are indented by `indent`.
+fn filled(first: &str, words: &str, indent: usize) -> String {
+    let (mut text, mut width) = (first.trim_end().to_owned(), first.trim_end().len());
+    let mut gap = first.len() - width;
+    for word in words.split(' ').filter(|word| !word.is_empty()) {
+        let len = word.chars().count();
+        if width + gap + len > COLUMNS && width > indent {
+            text.push('\n');
+            (width, gap) = (0, indent);
+        }
+        text.extend(core::iter::repeat_n(' ', gap));
+        text += word;
+        width += gap + len;
+        gap = 1;
+    }
+    text + "\n"
 }

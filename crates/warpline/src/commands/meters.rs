@@ -160,7 +160,8 @@ mod tests {
         let devices = [(&first, all), (&second, some), (&third, none)];
         let expected = [
             "  12.0 s  cuda:0   power 312.4 W, memory in use 384.0 MiB of 1.0 GiB, busy 87 %",
-            "  12.0 s  cuda:11  power 312.4 W, memory in use 384.0 MiB of 1.0 GiB, busy unknown: not said",
+            "  12.0 s  cuda:11  power 312.4 W, memory in use 384.0 MiB of 1.0 GiB, busy unknown: \
+             not said",
             "  12.0 s  fake     unknown: no meter is known for this kind of device",
             "  12.0 s  cpu      power unknown: no RAPL here",
         ];

@@ -38,7 +38,8 @@ pub(super) fn refuse_input(loaded: &Loaded, input: Option<&str>) -> Result<(), F
     let ports = loaded.chain().ports();
     match (input, ports.iter().next()) {
         (Some(text), Some(port)) => Err(Failure::Usage(format!(
-            "chain {:?}: --input conflicts with [[port]]; for a port, write --set port.{}.device={text}",
+            "chain {:?}: --input conflicts with [[port]]; for a port, write --set \
+             port.{}.device={text}",
             loaded.chain().name,
             port.name
         ))),

@@ -328,7 +328,8 @@ mod tests {
     #[test]
     fn the_headline_and_lost_packets_stand_out() {
         let text = "demo: 3 packets\n  read     3\n  dropped  1  nat: fragment 1\n";
-        let expected = "\u{1b}[1mdemo: 3 packets\u{1b}[0m\n  read     3\n\u{1b}[33m  dropped  1  nat: fragment 1\u{1b}[0m\n";
+        let expected = "\u{1b}[1mdemo: 3 packets\u{1b}[0m\n  read     3\n\u{1b}[33m  dropped  1  \
+                        nat: fragment 1\u{1b}[0m\n";
         assert_eq!(painted(text), expected);
     }
 

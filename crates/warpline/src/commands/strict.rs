@@ -146,7 +146,8 @@ fn prove_access(
         let all = [&came[..], &made].concat();
         let looked = look(&make, &all).map_err(|why| wrong(in_words(&why, &all, came.len())))?;
         say(&format!(
-            "  {:<14} as declared, over {} packets and {} made: {} fields seen not to be read, {} not to be written",
+            "  {:<14} as declared, over {} packets and {} made: {} fields seen not to be read, {} \
+             not to be written",
             instance.name,
             came.len(),
             made.len(),
@@ -282,7 +283,8 @@ mod tests {
 
     fn router(mac: &str, device: &str) -> Loaded {
         let text = format!(
-            "[chain]\nfunctions = [\"router\"]\n[router]\nroutes = \"routes\"\nneighbours = \"neighbours\"\nmac = {mac:?}"
+            "[chain]\nfunctions = [\"router\"]\n[router]\nroutes = \"routes\"\nneighbours = \
+             \"neighbours\"\nmac = {mac:?}"
         );
         let source = SourceText::new("chain.toml", text);
         let functions = warpline_functions::FUNCTIONS;
@@ -327,7 +329,8 @@ mod tests {
         let reported = in_place(&loaded, &stale(0, "router", Reader::Run));
         assert_eq!(
             reported,
-            "chain.toml:3:2: packet 7: `run` of router uses ttl on cuda:0, where it is stale; the newest version is on the host"
+            "chain.toml:3:2: packet 7: `run` of router uses ttl on cuda:0, where it is stale; the \
+             newest version is on the host"
         );
         let reported = in_place(&loaded, &stale(1, "output", Reader::Output));
         assert!(reported.starts_with("packet 7: the output sends ttl"), "{reported}");

@@ -141,7 +141,8 @@ mod tests {
         let answer = "HTTP/1.1 414 URI Too Long\r\nContent-Length: 0\r\ndate: now\r\n\r\n";
         let reported =
             String::from_utf8(with_body(answer.as_bytes()).expect("a body")).expect("text");
-        let expected = "HTTP/1.1 414 URI Too Long\r\ndate: now\r\ncontent-type: application/json\r\n\
+        let expected = "HTTP/1.1 414 URI Too Long\r\ndate: now\r\ncontent-type: \
+                        application/json\r\n\
             content-length: 24\r\n\r\n{\"error\":\"uri too long\"}";
         assert_eq!(reported, expected);
         for other in [

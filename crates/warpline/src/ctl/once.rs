@@ -135,7 +135,8 @@ mod tests {
             (state >> 16) as usize % below
         };
         let request = b"POST /v1/place?function=nat&device=cpu&chain=a%20b HTTP/1.1\r\n\
-            host: x\r\ncontent-length: 3\r\n\r\nabcGET /v1/stats?chain=a HTTP/1.1\r\nhost: x\r\n\r\n";
+            host: x\r\ncontent-length: 3\r\n\r\nabcGET /v1/stats?chain=a HTTP/1.1\r\nhost: x\r\n\
+            \r\n";
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(500) {
             let mut damaged = request.to_vec();

@@ -84,6 +84,18 @@ fn manuals_list_the_counters() {
     assert!(counters.contains("peak, bindings\n"), "{counters}");
 }
 
+#[test]
+fn manuals_fit_100_columns() {
+    let demo = Demo::new();
+    for definition in FUNCTIONS {
+        let shown = demo.warpline(&format!("functions {}", definition.name)).expect(0).stdout;
+        let shown = String::from_utf8(shown).unwrap();
+        for line in shown.lines() {
+            assert!(line.chars().count() <= 100, "{}: {line}", definition.name);
+        }
+    }
+}
+
 /// Whether a name has words of lower-case letters and digits, between single separators.
 pub(crate) fn is_of_words(name: &str, separator: char) -> bool {
     let is_word = |word: &str| {

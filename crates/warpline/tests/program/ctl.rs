@@ -236,7 +236,8 @@ fn a_reload_names_the_keys_of_ports_and_of_each_chain() {
              input = \"generate:packets=1000000000000,size=100\"\n\
              [[port]]\nname = \"lan\"\nside = \"inside\"\n\
              device = \"generate:packets=1000000000000\"\n\
-             [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"none\"\noutput = \"{output}\"\n"
+             [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"none\"\n\
+             output = \"{output}\"\n"
         )
     };
     demo.write("c.toml", file(1, "/dev/null"));

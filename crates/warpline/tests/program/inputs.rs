@@ -157,7 +157,8 @@ fn every_packet_keeps_its_own_time() {
     for functions in ["[]", "[\"nat\",\"firewall\",\"router\",\"nat\"]"] {
         for lanes in [1, 4] {
             demo.warpline(&format!(
-                "run chain.toml --input times.pcap --lanes {lanes} --set chain.functions={functions}"
+                "run chain.toml --input times.pcap --lanes {lanes} --set \
+                 chain.functions={functions}"
             ))
             .expect(0);
             let (_, sent) = parse(&demo.read("out.pcap"));

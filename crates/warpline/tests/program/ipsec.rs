@@ -250,7 +250,8 @@ fn counter_modes_need_a_file_of_numbers() {
         site.write("bare.toml", chain);
         for command in ["check bare.toml", "run bare.toml --input generate:packets=1"] {
             let ended = site.warpline(command).expect(2);
-            let messages = "bare.toml:4:7: SA \"one\": AES-CTR and AES-GCM with keys from a file need `nonce_state`";
+            let messages = "bare.toml:4:7: SA \"one\": AES-CTR and AES-GCM with keys from a file \
+                need `nonce_state`";
             assert!(ended.stderr.contains(messages), "{}", ended.stderr);
         }
         // Inbound packets carry their own counters, and need no file.
@@ -307,7 +308,8 @@ fn ten_thousand_sas_are_summarised() {
     }
     site.write_secret("out.sas", &sas);
     site.write("policies", rules + &policies(&["sa-00077"]));
-    let run = "run seal.toml -v --output none --stats s.json --input generate:packets=100000,flows=100000,size=64";
+    let run = "run seal.toml -v --output none --stats s.json --input \
+               generate:packets=100000,flows=100000,size=64";
     let ended = site.warpline(run).expect(0);
     let stats = site.function("s.json");
     let rows = stats["tables"]["sas"].as_array().unwrap();

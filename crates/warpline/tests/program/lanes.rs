@@ -12,13 +12,15 @@ fn lanes_and_batches_change_nothing() {
         // Where room runs out, too.
         "--set nat.bindings=64 --set firewall.connections=64 --set router.icmp_rate_pps=1",
         "--set chain.functions=[\"router\"] --set chain.queue_batches=1 --set chain.arena_mib=2",
-        "--input generate:packets=20000,flows=5000,ip=mix,protocol=mix --set firewall.default=accept",
+        "--input generate:packets=20000,flows=5000,ip=mix,protocol=mix --set \
+         firewall.default=accept",
     ] {
         let mut first = None;
         for lanes in [1, 2, 4] {
             for batch in [1, 256, 1024] {
                 demo.warpline(&format!(
-                    "run chain.toml --stats s.json --lanes {lanes} --set chain.batch_packets={batch} {more}"
+                    "run chain.toml --stats s.json --lanes {lanes} --set \
+                     chain.batch_packets={batch} {more}"
                 ))
                 .expect(0);
                 let stats = stats::read(&demo, "s.json");

@@ -15,7 +15,8 @@ const CHAIN: &str = "[chain]\nfunctions = [\"nids\"]\ninput = \"capture.pcap\"\n
 
 /// The request that the demo's clients send to the web server.
 const LOGIN: &str = "alert tcp any any -> $HTTP_SERVERS 80 (msg:\"login\"; \
-    flow:established,to_server; content:\"/account/login\"; classtype:policy-violation; sid:7; rev:2;)\n";
+    flow:established,to_server; content:\"/account/login\"; classtype:policy-violation; sid:7; \
+    rev:2;)\n";
 
 fn with(rules: &str, more: &str) -> Demo {
     let demo = Demo::new();

@@ -441,7 +441,8 @@ fn a_device_that_is_reported_to_copies() {
     let mut there = Vec::new();
     for mode in ["adaptive", "local", "share_all", "per_nf"] {
         let asked = format!(
-            "run chain.toml --output {mode}.pcap --stats s.json --device host {apart} --set plan.mode={mode}"
+            "run chain.toml --output {mode}.pcap --stats s.json --device host {apart} --set \
+             plan.mode={mode}"
         );
         demo.warpline(&asked).expect(0);
         assert!(demo.read("cpu.pcap") == demo.read(&format!("{mode}.pcap")), "{mode}");

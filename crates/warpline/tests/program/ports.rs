@@ -63,8 +63,10 @@ fn packets_come_in_by_time_and_leave_by_the_other_port() {
     let all = stats::read(&demo, "s.json");
     let len = frame(LAN, WAN).len();
     let of = |name: &str, side: &str, read: usize, sent: usize| {
-        json!({ "name": name, "side": side, "packets": { "read": read, "sent": sent, "overload": 0 },
-            "bytes": { "read": read * len, "sent": sent * len } })
+        json!({
+            "name": name, "side": side, "packets": { "read": read, "sent": sent, "overload": 0 },
+            "bytes": { "read": read * len, "sent": sent * len },
+        })
     };
     let ports = json!([of("lan", "inside", 2, 3), of("wan", "outside", 3, 2)]);
     assert_eq!(all["chains"][0]["ports"], ports);
@@ -245,7 +247,8 @@ fn routes_name_the_port_that_packets_leave_by() {
     let lan = port("lan", "inside", "lan.pcap", "");
     let wan = port("wan", "outside", "none", "");
     let dmz = port("dmz", "inside", "none", "");
-    let chain = "[chain]\nfunctions = [\"router\"]\noutput = \"out.pcapng\"\n[router]\nroutes = \"routes\"\n";
+    let chain = "[chain]\nfunctions = [\"router\"]\noutput = \"out.pcapng\"\n[router]\n\
+                 routes = \"routes\"\n";
     demo.write("c.toml", format!("{chain}{lan}{wan}{dmz}"));
     demo.warpline("run c.toml --lanes 2").expect(0);
     let expected = named(&[(1, "wan"), (2, "dmz"), (3, "dmz"), (5, "lan")]);
@@ -284,7 +287,8 @@ fn mistakes_in_ports_have_a_place_and_a_text_to_write() {
         ),
         (
             one(&port("wan", "outside", "af_packet:eth0,promiscuous=no", "")),
-            "10:10: `device`: \"promiscuous=no\" is not a setting; allowed: promiscuous=true, promiscuous=false",
+            "10:10: `device`: \"promiscuous=no\" is not a setting; allowed: promiscuous=true, \
+             promiscuous=false",
         ),
         (
             one(&port("wan", "outside", "af_xdp:eth0,mode=fast", "")),
@@ -308,7 +312,8 @@ fn mistakes_in_ports_have_a_place_and_a_text_to_write() {
         ),
         (
             one(&port("wan", "outside", "lan.pcap", "")),
-            "10:10: ports \"lan\" and \"wan\" read lan.pcap: each needs the interface that feeds it, such as interface = 0",
+            "10:10: ports \"lan\" and \"wan\" read lan.pcap: each needs the interface that feeds \
+             it, such as interface = 0",
         ),
         (
             one(&port("wan", "outside", "none", "output = \"-\"\n")),
@@ -432,7 +437,8 @@ fn translated_packets_cross_both_ways() {
     assert_eq!(all[1].record.bytes[14 + 16..14 + 20], LAN);
 }
 
-const FORWARDS: &str = "*filter\n:FORWARD DROP [0:0]\n:in - [0:0]\n-A FORWARD -i lan -o wan -j ACCEPT\n\
+const FORWARDS: &str = "*filter\n:FORWARD DROP [0:0]\n:in - [0:0]\n-A FORWARD -i lan -o wan -j \
+                        ACCEPT\n\
     -A FORWARD -i w+ ! -o wan -j in\n-A in -s 203.0.113.0/24 -j ACCEPT\nCOMMIT\n";
 
 /// Rules name ports, before the router by which side of two a packet comes, after it by its route.
@@ -510,7 +516,8 @@ fn interfaces_that_are_no_ports_are_refused() {
     assert!(reported.contains("  ports     lan inside, wan outside, dmz inside\n"), "{reported}");
     demo.write("c.toml", chain("\"firewall\", \"router\""));
     let ended = demo.warpline("check c.toml").expect(2);
-    let reported = "rules:4:22: `wan`: not supported: with more than two ports, the router must come before the rules";
+    let reported = "rules:4:22: `wan`: not supported: with more than two ports, the router must \
+                    come before the rules";
     assert!(ended.stderr.contains(reported), "{}", ended.stderr);
 }
 

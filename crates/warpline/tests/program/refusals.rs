@@ -155,7 +155,8 @@ fn a_refused_run_touches_nothing() {
     demo.write("gzip.pcap", [0x1f, 0x8b, 8, 0, 0]);
     demo.write("ng.pcapng", [0x0a, 0x0d, 0x0d, 0x0a, 0xff, 0xff, 0xff, 0x7f, 1, 2, 3, 4, 5]);
     let before = files(&demo);
-    let all = "run chain.toml --set chain.tap=tap.pcap --set flow_monitor.csv=f.csv --stats s.json --alerts a.jsonl";
+    let all = "run chain.toml --set chain.tap=tap.pcap --set flow_monitor.csv=f.csv --stats s.json \
+               --alerts a.jsonl";
     for (options, reported) in [
         // The command line.
         ("--lanes 0", "not a number from 1 to 64"),

@@ -64,7 +64,9 @@ fn packets_pass_the_functions_of_their_routes() {
         assert_eq!(times, [0, 1, 2, 3, 5], "the order of the input");
         let chain = &stats::read(&demo, "s.json")["chains"][0];
         assert_eq!(chain["ingress_drops"], json!({ "no-chain-route": 1 }));
-        let path = |functions: &[&str], packets: u64| json!({ "functions": functions, "packets": packets });
+        let path = |functions: &[&str], packets: u64| -> Value {
+            json!({ "functions": functions, "packets": packets })
+        };
         let paths = json!([
             path(&["digest", "firewall", "count"], 2),
             path(&[], 1),
@@ -157,7 +159,8 @@ const MISTAKES: &[(&str, &str)] = &[
         "c.toml:21:1: a second route with the same `from` and `destination`",
     ),
     (
-        "[[route]]\nfrom = \"digest\"\nto = \"egress\"\ndestination = [\"10.0.0.0/8\", \"2001:db8::/32\"]\n",
+        "[[route]]\nfrom = \"digest\"\nto = \"egress\"\ndestination = [\"10.0.0.0/8\", \
+         \"2001:db8::/32\"]\n",
         "c.toml:24:15: `destination`: a route has IPv4 or IPv6 destinations, not both",
     ),
     (
@@ -210,7 +213,8 @@ fn mistakes_have_their_place() {
 fn a_path_has_both_places_of_a_translator() {
     let demo = demo(&[]);
     let chain = "[chain]\nfunctions = [\"nat\", \"firewall\", \"nat\"]\ninput = \"in.pcap\"\n\
-        [nat]\ninside = \"10.0.0.0/8\"\noutside = \"192.0.2.1\"\n[firewall]\nfunction = \"digest\"\n";
+        [nat]\ninside = \"10.0.0.0/8\"\noutside = \"192.0.2.1\"\n[firewall]\n\
+        function = \"digest\"\n";
     let routes = [
         route("ingress", "nat:1", ""),
         route("nat:1", "firewall", ""),

@@ -20,7 +20,8 @@ const CHAIN: &str = "[chain]\nfunctions = [\"flow_monitor\", \"nids\"]\ninput = 
     [nids]\nrules = \"rules\"\nfast_log = \"fast.log\"\n";
 /// Every second packet of a host within a minute.
 const RULES: &str = "alert udp any any -> any 53 (msg:\"packet\"; content:\"...\"; sid:1;)\n\
-    alert udp any any -> any 53 (msg:\"often\"; content:\"...\"; threshold:type limit, track by_src, count 1, seconds 60; sid:2;)\n";
+    alert udp any any -> any 53 (msg:\"often\"; content:\"...\"; threshold:type limit, track \
+    by_src, count 1, seconds 60; sid:2;)\n";
 
 /// A datagram from this port.
 fn from(port: u16, at_ns: u64) -> Record {

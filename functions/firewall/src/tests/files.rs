@@ -205,7 +205,8 @@ fn the_examples_of_the_manual_read() {
 proptest! {
     #[test]
     fn any_text_is_read_or_reported(
-        text in "((accept|drop|reject|tcp|udp|icmp|type|code|flags|from|to|port|any|established|syn|/|,|-|:|@|0x|[0-9.]{1,5}|10\\.0\\.0\\.0/8|::1|#|é|\\PC| |\n|\r|\t){0,4} ){0,30}",
+        text in "((accept|drop|reject|tcp|udp|icmp|type|code|flags|from|to|port|any|established|syn\
+            |/|,|-|:|@|0x|[0-9.]{1,5}|10\\.0\\.0\\.0/8|::1|#|é|\\PC| |\n|\r|\t){0,4} ){0,30}",
     ) {
         let source = SourceText::new("f", text.as_str());
         for file in [parse_lines(&source), parse_classbench(&source, Action::Drop)] {

@@ -276,7 +276,8 @@ fn what_is_left_out_never_opens() {
         ("-A FORWARD -i eth0 -j ACCEPT\n", "default", "skip leaves it out"),
         ("-A FORWARD -m limit --limit 5/min -j DROP\n-A FORWARD -j ACCEPT\n", "rule", "drops more"),
         (
-            "-A FORWARD -i eth0 -j REJECT --reject-with icmp-port-unreachable\n-A FORWARD -j ACCEPT\n",
+            "-A FORWARD -i eth0 -j REJECT --reject-with icmp-port-unreachable\n-A FORWARD -j \
+             ACCEPT\n",
             "rule",
             "REJECT drops",
         ),
@@ -359,7 +360,8 @@ fn a_match_that_reads_a_header_has_no_later_fragment() {
         assert_eq!(leaves(&mut firewall(&file, 4, ""), &fragment), "rule", "{rule}");
         // So does what a return leaves.
         let file = format!(
-            "*filter\n:FORWARD ACCEPT\n:a -\n-A FORWARD -j a\n-A a {rule} -j RETURN\n-A a -j DROP\nCOMMIT\n"
+            "*filter\n:FORWARD ACCEPT\n:a -\n-A FORWARD -j a\n-A a {rule} -j RETURN\n-A a -j DROP\n\
+             COMMIT\n"
         );
         let expected = if later { "accept" } else { "rule" };
         assert_eq!(leaves(&mut firewall(&file, 4, ""), &fragment), expected, "{rule}");
@@ -383,9 +385,11 @@ fn a_file_of_which_no_accept_is_left_is_refused() {
 
 #[test]
 fn ranges_lists_and_words_are_read() {
-    let rules = "*filter\n:FORWARD DROP\n-A FORWARD -m iprange ! --src-range 10.0.0.1-10.0.0.9 -j DROP\n\
+    let rules = "*filter\n:FORWARD DROP\n-A FORWARD -m iprange ! --src-range 10.0.0.1-10.0.0.9 -j \
+                 DROP\n\
         -A FORWARD -m iprange --dst-range 10.0.0.3-10.0.0.9 -j DROP\n\
-        -A FORWARD -s 10.0.0.0/255.0.0.0,192.0.2.1 -p tcp -m multiport --dports 22,80:90 -j ACCEPT\n\
+        -A FORWARD -s 10.0.0.0/255.0.0.0,192.0.2.1 -p tcp -m multiport --dports 22,80:90 -j \
+        ACCEPT\n\
         -A FORWARD -p tcp --syn -m multiport ! --dports 1:1000 -j ACCEPT\nCOMMIT\n";
     let mut harness = firewall(rules, 4, "");
     for (port, expected) in [(22, "accept"), (23, "default"), (85, "accept"), (91, "default")] {
@@ -551,7 +555,8 @@ fn interfaces_that_cannot_be_opened_are_reported() {
             &three,
             "-o eth1 -j ACCEPT",
             Some(
-                "4:15 `eth1`: not supported: with more than two ports, the router must come before the rules",
+                "4:15 `eth1`: not supported: with more than two ports, the router must come before \
+                 the rules",
             ),
             false,
         ),

@@ -230,7 +230,8 @@ fn every_mistake_is_reported_with_its_place() {
         "handle 10: no chain `nowhere` to go to",
         "handle 11, statement 1: not supported: teleport",
         "handle 12, statement 1: `ct state` requires established = true",
-        "handle 13, statement 1: not supported: `eth0`: the chain has no [[port]], in a rule that leads to another chain",
+        "handle 13, statement 1: not supported: `eth0`: the chain has no [[port]], in a rule that \
+         leads to another chain",
         "handle 14, statement 1: not supported: a target of iptables",
         "handle 15, statement 1: a range that ends before it begins",
         "handle 17, statement 1: not supported: queue",
@@ -310,7 +311,8 @@ fn what_is_left_out_never_opens() {
 fn sets_maps_and_states_are_read() {
     let addresses = json!({"family": "inet", "table": "fw", "name": "hosts", "type": "ipv4_addr",
         "flags": ["interval"], "elem": [{"prefix": {"addr": "192.0.2.0", "len": 24}},
-            {"range": ["10.0.0.1", "10.0.0.9"]}, {"elem": {"val": "198.51.100.1", "comment": "x"}}]});
+            {"range": ["10.0.0.1", "10.0.0.9"]},
+            {"elem": {"val": "198.51.100.1", "comment": "x"}}]});
     let verdicts = json!({"family": "inet", "table": "fw", "name": "ports", "type": "inet_service",
         "map": "verdict", "elem": [[22, {"drop": null}], [{"range": [80, 81]}, {"accept": null}],
             [82, {"jump": {"target": "sub"}}]]});
@@ -413,7 +415,9 @@ fn a_set_that_names_itself_ends() {
 /// Linux does not apply the rules of a dormant table.
 #[test]
 fn dormant_tables_filter_nothing() {
-    let table = |name: &str, flags: Value| json!({"table": {"family": "inet", "name": name, "flags": flags}});
+    let table = |name: &str, flags: Value| -> Value {
+        json!({"table": {"family": "inet", "name": name, "flags": flags}})
+    };
     let of = |name: &str, mut object: Value| {
         let kind = if object.get("rule").is_some() { "rule" } else { "chain" };
         object[kind]["table"] = name.into();

@@ -50,7 +50,8 @@ fn every_shape_is_compressed_and_comes_back() {
 /// Keys of both ends are for two places, and `mode` is not.
 #[test]
 fn two_places_take_the_keys_of_both_ends() {
-    let all = "level = 3\nmin_len = 200\nadaptive = false\nto = [\"10.0.0.0/8\"]\nlen_max = 500\ncpi = 300\n";
+    let all = "level = 3\nmin_len = 200\nadaptive = false\nto = [\"10.0.0.0/8\"]\nlen_max = 500\n\
+               cpi = 300\n";
     let [mut first, mut second] = places(all);
     let short = Case::v4(&[], 17, &udp(&content(150, 3)));
     let long = Case::v4(&[], 17, &udp(&content(900, 3)));

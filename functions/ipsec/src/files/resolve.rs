@@ -118,8 +118,8 @@ fn find_directions(
         let direction = entry.direction.or(one(own)).or(one(asked));
         let Some(direction) = direction else {
             let reported = format!(
-                "whether SA {} is for packets that come in or go out is not reported: `local` lists \
-                 addresses of this gateway, a TOML file may say `direction`",
+                "whether SA {} is for packets that come in or go out is not reported: `local` \
+                 lists addresses of this gateway, a TOML file may say `direction`",
                 entry.sa.name
             );
             source.mistake(section, entry.at.clone(), reported);

@@ -100,7 +100,8 @@ pub(super) fn check_ports(selector: &Selector) -> Result<(), &'static str> {
             }
         }
         _ => Err(
-            "ports take the protocol tcp, udp or sctp; or icmp or icmpv6, whose type and code they are",
+            "ports take the protocol tcp, udp or sctp; or icmp or icmpv6, whose type and code they \
+             are",
         ),
     }
 }

@@ -1,15 +1,17 @@
 /* AES (FIPS 197) by tables in shared memory: a round of a column is four look-ups.
  *
- * A block is four little-endian words, one a column. Round keys lie as the standard writes them, 16 bytes each, at a multiple of
- * 16. A group fills the table that its kernel has, in two blocks of ITEMS before the first use:
+ * A block is four little-endian words, one a column. Round keys lie as the standard writes them, 16
+ * bytes each, at a multiple of 16. A group fills the table that its kernel has, in two blocks of
+ * ITEMS before the first use:
  *
  *     SHARED_BIG(u32, encrypting, AES_TABLE);
  *     ITEMS { aes_begin(encrypting); }
  *     ITEMS { aes_fill(encrypting); }
  *
- * The table has a row for each value of a byte: what it gives to its column in the first row of a block, then the same turned
- * by eight bits, each in as many copies as items use banks of memory at once. A GPU's row is 256 bytes, so that byte and item are put
- * together by one instruction, and each item has a bank of its own: how long a look-up in it takes does not depend on keys. */
+ * The table has a row for each value of a byte: what it gives to its column in the first row of a
+ * block, then the same turned by eight bits, each in as many copies as items use banks of memory at
+ * once. A GPU's row is 256 bytes, so that byte and item are put together by one instruction, and
+ * each item has a bank of its own: how long a look-up in it takes does not depend on keys. */
 
 #if PLATFORM_CUDA
 # define AES_COPIES AES_BANKS
@@ -45,8 +47,8 @@ CONSTANT_TABLE u8 AES_SBOX[256] = {
 /* FIPS 197, 4.2.1: times x. */
 FUNCTION u32 aes_double(u32 x) { return (x << 1 ^ (x >> 7) * 0x1b) & 255; }
 
-/* The first word of each row: what a byte of the first row of a block gives to its column, by the S-box and MixColumns (5.1.3). The S-box
- * alone is in bytes 1 and 2. */
+/* The first word of each row: what a byte of the first row of a block gives to its column, by the
+ * S-box and MixColumns (5.1.3). The S-box alone is in bytes 1 and 2. */
 FUNCTION void aes_begin(LOCAL u32 *table)
 {
     for (u32 x = item(); x < 256; x += group_size()) {
@@ -55,13 +57,15 @@ FUNCTION void aes_begin(LOCAL u32 *table)
     }
 }
 
-/* The same of the inverse cipher: the inverse S-box, then InvMixColumns (5.3.3); and the inverse S-box. */
+/* The same of the inverse cipher: the inverse S-box, then InvMixColumns (5.3.3); and the inverse
+ * S-box. */
 FUNCTION void aes_begin_inverse(LOCAL u32 *table, LOCAL u8 *box)
 {
     for (u32 x = item(); x < 256; x += group_size()) {
         u32 s = AES_SBOX[x];
         u32 by2 = aes_double(x), by4 = aes_double(by2), by8 = aes_double(by4);
-        table[s * AES_ROW] = (by8 ^ by4 ^ by2) | (by8 ^ x) << 8 | (by8 ^ by4 ^ x) << 16 | (by8 ^ by2 ^ x) << 24;
+        table[s * AES_ROW] =
+            (by8 ^ by4 ^ by2) | (by8 ^ x) << 8 | (by8 ^ by4 ^ x) << 16 | (by8 ^ by2 ^ x) << 24;
         box[s] = (u8)x;
     }
 }
@@ -105,7 +109,8 @@ FUNCTION u32 aes_unmixed(const LOCAL u32 *table, u32 a, u32 b, u32 c, u32 d)
 
 FUNCTION u32 aes_unboxed(const LOCAL u8 *box, u32 a, u32 b, u32 c, u32 d)
 {
-    return box[a & 255] | (u32)box[b >> 8 & 255] << 8 | (u32)box[c >> 16 & 255] << 16 | (u32)box[d >> 24] << 24;
+    return box[a & 255] | (u32)box[b >> 8 & 255] << 8 | (u32)box[c >> 16 & 255] << 16
+        | (u32)box[d >> 24] << 24;
 }
 
 /* FIPS 197, 5.1: encrypts `block` with `rounds` + 1 round keys. */
@@ -126,7 +131,8 @@ FUNCTION void aes_encrypt(u32 *block, const GLOBAL u8 *keys, u32 rounds, const L
     block[3] = aes_unmixed(table, d, a, b, c) ^ key.w;
 }
 
-/* FIPS 197, 5.3.5: decrypts `block` with the round keys of the equivalent inverse cipher, in the order of their use. */
+/* FIPS 197, 5.3.5: decrypts `block` with the round keys of the equivalent inverse cipher, in the
+ * order of their use. */
 FUNCTION void aes_decrypt(
     u32 *block, const GLOBAL u8 *keys, u32 rounds, const LOCAL u32 *table, const LOCAL u8 *box)
 {

@@ -1,4 +1,5 @@
-/* The cipher work of ESP (RFC 4303, 3.3.2 and 3.4.4) on one packet: IV, text, ICV. The text is whole words. */
+/* The cipher work of ESP (RFC 4303, 3.3.2 and 3.4.4) on one packet: IV, text, ICV. The text is
+ * whole words. */
 
 typedef struct {
     const GLOBAL u8 *sa;
@@ -25,9 +26,13 @@ typedef struct {
 #define HEADER_LEN_ESP 8
 
 /* Whether the SA's cipher enciphers a counter. */
-FUNCTION int is_counter_mode(const GLOBAL u8 *sa) { return sa[SA_CIPHER] == CIPHER_CTR || sa[SA_CIPHER] == CIPHER_GCM; }
+FUNCTION int is_counter_mode(const GLOBAL u8 *sa)
+{
+    return sa[SA_CIPHER] == CIPHER_CTR || sa[SA_CIPHER] == CIPHER_GCM;
+}
 
-/* The ESP of task `t` at `stretch`, which has room for what is around a text; its IV is what lies there. */
+/* The ESP of task `t` at `stretch`, which has room for what is around a text; its IV is what lies
+ * there. */
 FUNCTION Esp esp_of(Task t, Stretch stretch)
 {
     Esp e;
@@ -97,7 +102,8 @@ FUNCTION void add_key_stream(Esp e, u32 i, const LOCAL u32 *encrypting, u32 *blo
     for (u32 w = 0; w < 4; w++) block[w] ^= stream[w];
 }
 
-/* Writes the IV. It is the number; of CBC it is encrypted with a key for that alone, and left in `chained`. */
+/* Writes the IV. It is the number; of CBC it is encrypted with a key for that alone, and left in
+ * `chained`. */
 FUNCTION void write_iv(Esp *e, const LOCAL u32 *encrypting, u32 *chained)
 {
     GLOBAL u8 *iv = e->esp + HEADER_LEN_ESP;
@@ -116,7 +122,8 @@ FUNCTION void write_iv(Esp *e, const LOCAL u32 *encrypting, u32 *chained)
     }
 }
 
-/* Enciphers the text by CBC, with the IV in `chained`. The next block is read before the cipher's work, which takes longer. */
+/* Enciphers the text by CBC, with the IV in `chained`. The next block is read before the cipher's
+ * work, which takes longer. */
 FUNCTION void seal_cbc(Esp e, const LOCAL u32 *encrypting, u32 *chained)
 {
     u32 next[4], blocks = blocks_of(e);
@@ -192,7 +199,8 @@ FUNCTION void open_text(Esp e, Opening by)
     else if (e.sa[SA_CIPHER] == CIPHER_CBC) open_cbc(e, by);
 }
 
-/* What GCM hashes, a block at a time: what is known, the text as it was sent, and their lengths (RFC 4106, 5; NIST SP 800-38D, 7.1). */
+/* What GCM hashes, a block at a time: what is known, the text as it was sent, and their lengths
+ * (RFC 4106, 5; NIST SP 800-38D, 7.1). */
 FUNCTION void hashed_block(Esp e, u32 i, u32 *block)
 {
     u32 has_high = e.sa[SA_ESN], low = esp_seq_at(e.esp);
@@ -232,14 +240,16 @@ FUNCTION void hmac_icv(Esp e, u32 *icv)
     message.has_last = e.sa[SA_ESN];
     message.last = e.high;
     message.before = 64;
-    const GLOBAL u32 *inner = (const GLOBAL u32 *)(e.sa + SA_HMAC_INNER), *outer = (const GLOBAL u32 *)(e.sa + SA_HMAC_OUTER);
+    const GLOBAL u32 *inner = (const GLOBAL u32 *)(e.sa + SA_HMAC_INNER),
+                     *outer = (const GLOBAL u32 *)(e.sa + SA_HMAC_OUTER);
     u32 mac[8];
     if (e.sa[SA_AUTH] == AUTH_SHA1) hmac_sha1(message, inner, outer, mac);
     if (e.sa[SA_AUTH] == AUTH_SHA256) hmac_sha256(message, inner, outer, mac);
     for (u32 w = 0; w < 4; w++) icv[w] = e.sa[SA_AUTH] == AUTH_NONE ? 0 : mac[w];
 }
 
-/* The ICV over the text as it was sent, as words in network order; as many of the four as the SA has count. */
+/* The ICV over the text as it was sent, as words in network order; as many of the four as the SA
+ * has count. */
 FUNCTION void icv_of(Esp e, int may_be_gcm, const LOCAL u32 *encrypting, u32 *icv)
 {
     if (may_be_gcm && e.sa[SA_CIPHER] == CIPHER_GCM) gcm_icv(e, encrypting, icv);
@@ -259,6 +269,7 @@ FUNCTION int is_authentic(Esp e, Opening by)
     u32 icv[4], words = e.sa[SA_ICV_LEN] / 4, wrong = 0;
     if (words == 0) return 1;
     icv_of(e, by.is_counter_mode, by.encrypting, icv);
-    for (u32 w = 0; w < words; w++) wrong |= icv[w] ^ get_be32(e.esp + e.text_at + e.text_len + 4 * w);
+    for (u32 w = 0; w < words; w++)
+        wrong |= icv[w] ^ get_be32(e.esp + e.text_at + e.text_len + 4 * w);
     return wrong == 0;
 }

@@ -1,8 +1,9 @@
 /* SAs as kernels see them, and what is to be done with a packet.
  *
- * The table of SAs is the number of its rows, little-endian, in the first of `SA_HEAD` bytes, then a row of `SA_LEN` bytes for each. All
- * is aligned to 16 bytes. `SA_*` are places in a row. It begins with the row of keys; behind it is what ESP of this SA looks like:
- * lengths, one byte each, and the headers in front of ESP with zeroes for what differs from packet to packet. */
+ * The table of SAs is the number of its rows, little-endian, in the first of `SA_HEAD` bytes, then
+ * a row of `SA_LEN` bytes for each. All is aligned to 16 bytes. `SA_*` are places in a row. It
+ * begins with the row of keys; behind it is what ESP of this SA looks like: lengths, one byte each,
+ * and the headers in front of ESP with zeroes for what differs from packet to packet. */
 
 typedef struct {
     Packet packet;
@@ -27,7 +28,8 @@ FUNCTION Task task_of(Packet p, const GLOBAL u8 *sas)
     return t;
 }
 
-/* Whether the word of packet `p` asks for `work` here, and if so, the task. What only a CPU does is left to it. */
+/* Whether the word of packet `p` asks for `work` here, and if so, the task. What only a CPU does is
+ * left to it. */
 FUNCTION int has_task(Packet p, const GLOBAL u8 *sas, u32 work, u32 place, Task *task)
 {
     u32 what = scratch(p, WORD_WHAT), row = what & 0xffff;
@@ -48,16 +50,18 @@ FUNCTION void set_outcome(Packet p, u32 outcome)
 /* Whether an IPv6 packet goes on behind the header of this number (RFC 8200, 4.1). */
 FUNCTION int is_extension(u32 protocol)
 {
-    return protocol == IP_PROTOCOL_HOP_BY_HOP || protocol == IP_PROTOCOL_ROUTING || protocol == IP_PROTOCOL_FRAGMENT
-        || protocol == IP_PROTOCOL_AH || protocol == IP_PROTOCOL_DESTINATION_OPTIONS;
+    return protocol == IP_PROTOCOL_HOP_BY_HOP || protocol == IP_PROTOCOL_ROUTING
+        || protocol == IP_PROTOCOL_FRAGMENT || protocol == IP_PROTOCOL_AH
+        || protocol == IP_PROTOCOL_DESTINATION_OPTIONS;
 }
 
-/* Whether the IP header lies where it should, and in transport mode the place of ESP where no header has to be walked over.
- * Fragments are sealed by tunnels alone. */
+/* Whether the IP header lies where it should, and in transport mode the place of ESP where no
+ * header has to be walked over. Fragments are sealed by tunnels alone. */
 FUNCTION int is_usual_shape(Task t)
 {
     Packet p = t.packet;
-    u32 version = ip_version(p), l4 = l4_offset(p), end = ip_end(p), behind = l3_offset(p) + ip_header_len(version);
+    u32 version = ip_version(p), l4 = l4_offset(p), end = ip_end(p),
+        behind = l3_offset(p) + ip_header_len(version);
     int is_tunnel = t.sa[SA_OUTER_LEN] != 0;
     if (version == 0 || end > frame_len(p) || behind > end) return 0;
     if (is_tunnel && t.sa[SA_DIRECTION] == WORK_SEAL) return 1;

@@ -31,9 +31,10 @@ FUNCTION void sha256_block(u32 *state, u32 *words)
     u32 e = state[4], f = state[5], g = state[6], h = state[7];
     UNROLL
     for (u32 t = 0; t < 64; t++) {
-        u32 one = h + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) + ((e & f) ^ (~e & g))
-            + SHA256_K[t] + sha256_word(words, t);
-        u32 two = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+        u32 one = h + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25))
+            + ((e & f) ^ (~e & g)) + SHA256_K[t] + sha256_word(words, t);
+        u32 two = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22))
+            + ((a & b) ^ (a & c) ^ (b & c));
         h = g; g = f; f = e; e = d + one; d = c; c = b; b = a; a = one + two;
     }
     state[0] += a; state[1] += b; state[2] += c; state[3] += d;
@@ -41,7 +42,8 @@ FUNCTION void sha256_block(u32 *state, u32 *words)
 }
 
 /* HMAC of `message` from the states behind the padded keys: eight words of `mac`. */
-FUNCTION void hmac_sha256(Message message, const GLOBAL u32 *inner, const GLOBAL u32 *outer, u32 *mac)
+FUNCTION void hmac_sha256(
+    Message message, const GLOBAL u32 *inner, const GLOBAL u32 *outer, u32 *mac)
 {
     u32 words[16], blocks = message_blocks(message);
     for (u32 i = 0; i < 8; i++) mac[i] = inner[i];

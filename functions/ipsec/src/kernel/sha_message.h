@@ -39,11 +39,13 @@ FUNCTION void message_block(Message m, u32 block, u32 *words)
         u32 first = 16 * block + i, left = first < m.words ? m.words - first : 0;
         if (left) load_words(m.bytes + 4 * first, left < 4 ? 4 * left : 16, words + i);
         UNROLL
-        for (u32 w = 0; w < 4; w++) words[i + w] = w < left ? swap_bytes(words[i + w]) : message_end(m, first + w, end);
+        for (u32 w = 0; w < 4; w++)
+            words[i + w] = w < left ? swap_bytes(words[i + w]) : message_end(m, first + w, end);
     }
 }
 
-/* The only block of a digest of `count` words that is hashed behind one block: the outer hash of HMAC (RFC 2104). */
+/* The only block of a digest of `count` words that is hashed behind one block: the outer hash of
+ * HMAC (RFC 2104). */
 FUNCTION void digest_block(const u32 *digest, u32 count, u32 *words)
 {
     UNROLL

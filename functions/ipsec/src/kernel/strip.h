@@ -1,8 +1,9 @@
-/* Takes ESP off a packet that authenticated (RFC 4303, 3.4.4.1; RFC 4301, 5.2). What comes of it is known before a byte is
- * changed: from the text's first blocks and its last, which are deciphered aside. Shapes that only the CPU knows are left to it
- * then, as they came. */
+/* Takes ESP off a packet that authenticated (RFC 4303, 3.4.4.1; RFC 4301, 5.2). What comes of it is
+ * known before a byte is changed: from the text's first blocks and its last, which are deciphered
+ * aside. Shapes that only the CPU knows are left to it then, as they came. */
 
-/* Blocks of a text that are deciphered aside: IPv6 and as much of TCP as says how long it is fill less. */
+/* Blocks of a text that are deciphered aside: IPv6 and as much of TCP as says how long it is fill
+ * less. */
 #define PEEKED 4
 
 typedef struct {
@@ -40,7 +41,8 @@ FUNCTION Peek peek_at(Esp e, Opening by)
     return peek;
 }
 
-/* Finds the transport header `at` bytes behind the text's start, of `len` bytes with what it carries; `plain->l4` is set. */
+/* Finds the transport header `at` bytes behind the text's start, of `len` bytes with what it
+ * carries; `plain->l4` is set. */
 FUNCTION void find_transport(const Peek *peek, u32 at, u32 len, Plain *plain)
 {
     u32 header_len = 8, protocol = plain->protocol;
@@ -51,8 +53,10 @@ FUNCTION void find_transport(const Peek *peek, u32 at, u32 len, Plain *plain)
         if (header_len < 20 || header_len > len) plain->outcome = OUTCOME_NOT_HERE;
     } else if (protocol == IP_PROTOCOL_UDP) {
         u32 own = len < 8 ? 0 : udp_len_in(peek->head, at);
-        if (own < 8 || (own > len && !(plain->flags & FLAG_FRAGMENT))) plain->outcome = OUTCOME_NOT_HERE;
-    } else if (protocol == (plain->version == 4 ? IP_PROTOCOL_ICMP : IP_PROTOCOL_ICMPV6) || protocol == IP_PROTOCOL_ESP) {
+        if (own < 8 || (own > len && !(plain->flags & FLAG_FRAGMENT)))
+            plain->outcome = OUTCOME_NOT_HERE;
+    } else if (protocol == (plain->version == 4 ? IP_PROTOCOL_ICMP : IP_PROTOCOL_ICMPV6)
+        || protocol == IP_PROTOCOL_ESP) {
         if (len < 8) plain->outcome = OUTCOME_NOT_HERE;
     } else {
         return;
@@ -88,9 +92,12 @@ FUNCTION void find_v6(const Peek *peek, u32 l3, u32 len, Plain *plain)
 FUNCTION void find_tunnelled(Task t, const Peek *peek, u32 len, Plain *plain)
 {
     Packet p = t.packet;
-    u32 l3 = l3_offset(p), link = link_of(p), own = 0, version = len == 0 ? 0 : byte_in(peek->head, 0) >> 4;
-    if (peek->protocol == IP_PROTOCOL_IPV4 && version == 4 && len >= 20) own = ip_len_v4_in(peek->head, 0);
-    if (peek->protocol == IP_PROTOCOL_IPV6 && version == 6 && len >= 40) own = 40 + ip_len_v6_in(peek->head, 0);
+    u32 l3 = l3_offset(p), link = link_of(p), own = 0,
+        version = len == 0 ? 0 : byte_in(peek->head, 0) >> 4;
+    if (peek->protocol == IP_PROTOCOL_IPV4 && version == 4 && len >= 20)
+        own = ip_len_v4_in(peek->head, 0);
+    if (peek->protocol == IP_PROTOCOL_IPV6 && version == 6 && len >= 40)
+        own = 40 + ip_len_v6_in(peek->head, 0);
     if (own < 20 || own > len) {
         plain->outcome = OUTCOME_MALFORMED;
         return;
@@ -114,12 +121,16 @@ FUNCTION void find_transported(Task t, const Peek *peek, u32 len, Plain *plain)
     plain->l4 = l4_offset(p);
     plain->end = plain->l4 + len;
     plain->flags |= header_flags(p) & FLAG_IP_OPTIONS;
-    if (plain->version == 6 && (is_extension(peek->protocol) || len == 0)) plain->outcome = OUTCOME_NOT_HERE;
+    if (plain->version == 6 && (is_extension(peek->protocol) || len == 0))
+        plain->outcome = OUTCOME_NOT_HERE;
     find_transport(peek, 0, len, plain);
 }
 
 /* Whether the text is as long as its last bytes say: padding, its length, and what is carried. */
-FUNCTION int has_padding(Esp e, const Peek *peek) { return e.text_len >= 2 && peek->pad_len + 2 <= e.text_len; }
+FUNCTION int has_padding(Esp e, const Peek *peek)
+{
+    return e.text_len >= 2 && peek->pad_len + 2 <= e.text_len;
+}
 
 /* What comes of the packet if its padding is right. */
 FUNCTION Plain plain_of(Task t, Esp e, const Peek *peek)
@@ -151,7 +162,8 @@ FUNCTION int is_padding_right(Esp e, u32 pad_len)
     return wrong == 0;
 }
 
-/* The congestion mark of a packet that leaves a tunnel (RFC 6040, 4.2); 4 where it is to be dropped. */
+/* The congestion mark of a packet that leaves a tunnel (RFC 6040, 4.2); 4 where it is to be
+ * dropped. */
 FUNCTION u32 ecn_out(u32 inner, u32 outer)
 {
     if (inner == 0) return outer == ECN ? 4 : 0;
@@ -189,13 +201,15 @@ FUNCTION void sum_anew(GLOBAL u8 *frame, u32 l3, const Plain *plain)
     }
 }
 
-/* Moves the headers that stay to the text, which is in the clear, ends the packet where `plain` says, and gives the outcome. */
+/* Moves the headers that stay to the text, which is in the clear, ends the packet where `plain`
+ * says, and gives the outcome. */
 FUNCTION u32 strip(Task t, u32 text_at, const Plain *plain)
 {
     Packet p = t.packet;
     GLOBAL u8 *frame = frame_of(p);
     u32 is_tunnel = t.sa[SA_OUTER_LEN] != 0, l3 = l3_offset(p), kept = is_tunnel ? l3 : plain->l4;
-    u32 outer_version = ip_version(p), outer_class = class_of(frame + l3, outer_version), front = text_at - kept;
+    u32 outer_version = ip_version(p), outer_class = class_of(frame + l3, outer_version),
+        front = text_at - kept;
     move_up(frame + front, frame, kept);
     frame += front;
     CELL(u16, p, COLUMN_START) = (u16)(CELL(u16, p, COLUMN_START) + front);

@@ -49,25 +49,31 @@ FUNCTION void set_sealed_headers(Task t, u32 len, u32 l4)
     /* UDP and ESP have headers of the same length. */
     HEADERS_CELL(u16, p, HEADERS_PAYLOAD) = (u16)(l4 + HEADER_LEN_ESP);
     HEADERS_CELL(u16, p, HEADERS_FLAGS) = (u16)flags;
-    HEADERS_CELL(u8, p, HEADERS_PROTOCOL) = (u8)(t.sa[SA_UDP_LEN] ? IP_PROTOCOL_UDP : IP_PROTOCOL_ESP);
+    HEADERS_CELL(u8, p, HEADERS_PROTOCOL) =
+        (u8)(t.sa[SA_UDP_LEN] ? IP_PROTOCOL_UDP : IP_PROTOCOL_ESP);
 }
 
-/* Grows the packet by what its SA takes, moves its headers to the front, writes those of the tunnel, of UDP and of ESP, padding and
- * trailer. Says where ESP lies; no bytes, and nothing is done, where there is no room or it is left to the CPU. */
+/* Grows the packet by what its SA takes, moves its headers to the front, writes those of the
+ * tunnel, of UDP and of ESP, padding and trailer. Says where ESP lies; no bytes, and nothing is
+ * done, where there is no room or it is left to the CPU. */
 FUNCTION Stretch wrap(Task t, u32 place)
 {
     Packet p = t.packet;
     const GLOBAL u8 *sa = t.sa;
     Stretch esp = {0, 0};
     GLOBAL u8 *frame = frame_of(p);
-    u32 version = ip_version(p), l3 = l3_offset(p), end = ip_end(p), start = CELL(u16, p, COLUMN_START);
+    u32 version = ip_version(p), l3 = l3_offset(p), end = ip_end(p),
+        start = CELL(u16, p, COLUMN_START);
     u32 outer_len = sa[SA_OUTER_LEN], is_tunnel = outer_len != 0;
-    if (!is_usual_shape(t) || (!is_tunnel && version == 6 && is_extension(next_of(frame + l3, version)))) {
+    if (!is_usual_shape(t)
+        || (!is_tunnel && version == 6 && is_extension(next_of(frame + l3, version)))) {
         leave(p, place);
         return esp;
     }
     u32 body = is_tunnel ? l3 : l4_offset(p), carried = end - body;
-    u32 protocol = !is_tunnel ? next_of(frame + l3, version) : version == 4 ? IP_PROTOCOL_IPV4 : IP_PROTOCOL_IPV6;
+    u32 protocol = !is_tunnel ? next_of(frame + l3, version)
+        : version == 4        ? IP_PROTOCOL_IPV4
+                              : IP_PROTOCOL_IPV6;
     u32 block = sa[SA_BLOCK_LEN], text_len = (carried + 2 + block - 1) / block * block;
     u32 front = outer_len + sa[SA_UDP_LEN] + HEADER_LEN_ESP + sa[SA_IV_LEN];
     u32 len = front + end - carried + text_len + sa[SA_ICV_LEN];
@@ -86,7 +92,8 @@ FUNCTION Stretch wrap(Task t, u32 place)
         write_outer(t, frame + l3, inner_class, dont_fragment, len - l3);
         if (sa[SA_OUTER_VERSION] != version) set_kind(frame, link_of(p), l3, sa[SA_OUTER_VERSION]);
     } else {
-        mend_ip_header(frame + l3, version, len - l3, sa[SA_UDP_LEN] ? IP_PROTOCOL_UDP : IP_PROTOCOL_ESP);
+        mend_ip_header(
+            frame + l3, version, len - l3, sa[SA_UDP_LEN] ? IP_PROTOCOL_UDP : IP_PROTOCOL_ESP);
     }
     for (u32 i = 0; i < sa[SA_UDP_LEN]; i++) frame[l4 + i] = sa[SA_UDP_HEADER + i];
     if (sa[SA_UDP_LEN]) set_udp_len_at(frame + l4, len - l4);

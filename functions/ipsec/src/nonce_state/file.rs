@@ -126,7 +126,8 @@ fn read(path: &Path) -> Result<Records, String> {
     read.map_err(|error| unreadable(&error))?;
     // Beginning anew would repeat nonces: what doesn't read is for a person to look at.
     parse(&bytes).ok_or_else(|| {
-        "it is torn or was changed, so which nonces were used is not known: give the SAs new keys, and remove it"
+        "it is torn or was changed, so which nonces were used is not known: give the SAs new keys, \
+         and remove it"
             .into()
     })
 }

@@ -154,7 +154,8 @@ impl SaText {
         let Self { name, spi, peers: [src, dst], mode, suite, more } = self;
         let [enc_key, auth_key] = self.keys();
         let mut text = format!(
-            "[[sa]]\nname = '{name}'\ndirection = '{direction}'\nspi = {spi}\nsrc = '{src}'\ndst = '{dst}'\n\
+            "[[sa]]\nname = '{name}'\ndirection = '{direction}'\nspi = {spi}\nsrc = '{src}'\n\
+             dst = '{dst}'\n\
              mode = '{mode}'\ncipher = '{}'\nauth = '{}'\n",
             suite.cipher, suite.auth
         );
@@ -169,7 +170,8 @@ impl SaText {
 }
 
 /// Everything of both IP versions by SA "one".
-pub(super) const ALL: &str = "[[policy]]\nsrc = '0.0.0.0/0'\ndst = '0.0.0.0/0'\naction = 'protect'\nsa = 'one'\n\
+pub(super) const ALL: &str = "[[policy]]\nsrc = '0.0.0.0/0'\ndst = '0.0.0.0/0'\n\
+    action = 'protect'\nsa = 'one'\n\
      [[policy]]\nsrc = '::/0'\ndst = '::/0'\naction = 'protect'\nsa = 'one'\n";
 
 /// The two ends of one SA.

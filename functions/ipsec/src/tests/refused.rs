@@ -130,7 +130,8 @@ fn policies_decide_in_their_order() {
     files.write(
         "policies.toml",
         "[[policy]]\nsrc = '10.1.0.0/16'\ndst = '10.2.0.9/32'\naction = 'discard'\n\
-         [[policy]]\nsrc = '10.1.0.0/16'\ndst = '10.2.0.0/16'\nprotocol = 'udp'\ndst_ports = '53'\naction = 'bypass'\n\
+         [[policy]]\nsrc = '10.1.0.0/16'\ndst = '10.2.0.0/16'\nprotocol = 'udp'\ndst_ports = '53'\n\
+         action = 'bypass'\n\
          [[policy]]\nsrc = '10.1.0.0/16'\ndst = '10.2.0.0/16'\naction = 'protect'\nsa = 'one'\n",
     );
     let mut gateway = files.gateway("");

@@ -93,7 +93,8 @@ fn numbers_go_on_over_reloads_that_move_sas() {
         files.write("sas.toml", &texts.concat());
         let policy = |&n: &usize| {
             format!(
-                "[[policy]]\nsrc = '10.1.0.0/16'\ndst = '10.2.{n}.0/24'\naction = 'protect'\nsa = 'sa{n}'\n"
+                "[[policy]]\nsrc = '10.1.0.0/16'\ndst = '10.2.{n}.0/24'\naction = 'protect'\n\
+                 sa = 'sa{n}'\n"
             )
         };
         files.write("policies.toml", &order.iter().map(policy).collect::<String>());
@@ -145,7 +146,8 @@ fn ports_are_not_read_from_behind_the_packet() {
     files.write("sas.toml", &SaText::new(CBC).text("out"));
     files.write(
         "policies.toml",
-        "[[policy]]\nsrc = '0.0.0.0/0'\ndst = '0.0.0.0/0'\nprotocol = 132\ndst_ports = '7'\naction = 'bypass'\n\
+        "[[policy]]\nsrc = '0.0.0.0/0'\ndst = '0.0.0.0/0'\nprotocol = 132\ndst_ports = '7'\n\
+         action = 'bypass'\n\
          [[policy]]\nsrc = '0.0.0.0/0'\ndst = '0.0.0.0/0'\naction = 'protect'\nsa = 'one'\n",
     );
     let mut gateway = files.gateway("");

@@ -26,11 +26,14 @@ fn step() -> impl Strategy<Value = TrafficEvent> {
     let quoted = || (14..45_usize).prop_map(|words| 2 * words);
     prop_oneof![
         8 => (0..12_u8, 0..3_u8, 0..3_u8, flags(), 0..40_usize)
-            .prop_map(|(host, port, vip, flags, len)| TrafficEvent::Client { host, port, vip, flags, len }),
+            .prop_map(|(host, port, vip, flags, len)|
+                TrafficEvent::Client { host, port, vip, flags, len }),
         4 => (any::<usize>(), flags(), 0..40_usize)
             .prop_map(|(to, flags, len)| TrafficEvent::Answer { to, flags, len }),
-        2 => (any::<usize>(), quoted()).prop_map(|(about, len)| TrafficEvent::ErrorIn { about, len }),
-        2 => (any::<usize>(), quoted()).prop_map(|(about, len)| TrafficEvent::ErrorOut { about, len }),
+        2 => (any::<usize>(), quoted())
+            .prop_map(|(about, len)| TrafficEvent::ErrorIn { about, len }),
+        2 => (any::<usize>(), quoted())
+            .prop_map(|(about, len)| TrafficEvent::ErrorOut { about, len }),
         1 => [0..6_u8, 0..6, 0..6, 0..6, 0..6].prop_map(|states| TrafficEvent::Reload { states }),
         1 => seconds.prop_map(|seconds| TrafficEvent::Wait { seconds }),
     ]

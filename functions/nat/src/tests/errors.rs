@@ -66,7 +66,8 @@ fn errors_about_forwarded_connections_are_translated() {
         let mut nat = gateway(rules);
         assert_translated(&mut |packet| sent(&mut nat, 1, packet), &came, rules[1]);
     }
-    let table = "inside = [\"10.1.0.0/16\"]\noutside = [\"203.0.113.1\"]\nexcept = [\"8.8.8.0/24\"]\n\
+    let table = "inside = [\"10.1.0.0/16\"]\noutside = [\"203.0.113.1\"]\n\
+                 except = [\"8.8.8.0/24\"]\n\
                  forwards = [\"udp 203.0.113.1 53 to 10.1.0.5 5000\"]\n";
     let (function, words) = build(&DEFINITION, table, Path::new("."));
     let mut nat = Harness::new(function, words);

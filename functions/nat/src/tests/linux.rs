@@ -174,7 +174,9 @@ impl Rules {
     }
 
     fn nft(&self) -> String {
-        let rule = |chain: &str, expr: Value| json!({"rule": {"family": "ip", "table": "nat", "chain": chain, "expr": expr}});
+        let rule = |chain: &str, expr: Value| -> Value {
+            json!({"rule": {"family": "ip", "table": "nat", "chain": chain, "expr": expr}})
+        };
         let chain = |name: &str, hook: &str| {
             json!({"chain": {"family": "ip", "table": "nat", "name": name, "type": "nat",
                 "hook": hook}})

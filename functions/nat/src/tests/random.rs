@@ -65,7 +65,8 @@ fn edge_step() -> impl Strategy<Value = TrafficEvent> {
         ),
         2 => (any::<usize>(), 0..4_u8, flags())
             .prop_map(|(to, from, flags)| TrafficEvent::Reply { to, from, flags, len: 0, odd: 0 }),
-        1 => (seconds, -1..2_i64).prop_map(|(seconds, nanos)| TrafficEvent::Edge { seconds, nanos }),
+        1 => (seconds, -1..2_i64)
+            .prop_map(|(seconds, nanos)| TrafficEvent::Edge { seconds, nanos }),
     ]
 }
 
@@ -88,8 +89,10 @@ fn step() -> impl Strategy<Value = TrafficEvent> {
             }
         ),
         5 => (any::<usize>(), 0..4_u8, flags, 0..40_usize, 0..12_u8)
-            .prop_map(|(to, from, flags, len, odd)| TrafficEvent::Reply { to, from, flags, len, odd }),
-        2 => (any::<usize>(), quoted()).prop_map(|(about, len)| TrafficEvent::ErrorIn { about, len }),
+            .prop_map(|(to, from, flags, len, odd)|
+                TrafficEvent::Reply { to, from, flags, len, odd }),
+        2 => (any::<usize>(), quoted())
+            .prop_map(|(about, len)| TrafficEvent::ErrorIn { about, len }),
         2 => (any::<usize>(), quoted(), 0..3_u8)
             .prop_map(|(about, len, router)| TrafficEvent::ErrorOut { about, len, router }),
         1 => (any::<u16>(), 0..5_u8).prop_map(|(port, kind)| TrafficEvent::Stray { port, kind }),
@@ -335,7 +338,8 @@ proptest! {
             }
             let out = harness.process(&[input]).remove(0);
             prop_assert_eq!(out.bytes.len(), frame.len());
-            if out.verdict == Verdict::Forward && out.bytes.len() >= 34 && out.bytes[12..14] == [8, 0] {
+            if out.verdict == Verdict::Forward && out.bytes.len() >= 34
+                && out.bytes[12..14] == [8, 0] {
                 let inside = |at: usize| out.bytes[at] == 10;
                 let link = out.bytes[30..33] == [224, 0, 0]
                     || out.bytes[30..32] == [169, 254]

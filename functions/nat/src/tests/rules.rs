@@ -56,7 +56,10 @@ pub(super) fn nft_sets(
     pre: &[Value],
     post: &[Value],
 ) -> NatRules {
-    let chain = |name: &str, hook: &str| json!({"chain": {"family": "ip", "table": "nat", "name": name, "type": "nat", "hook": hook}});
+    let chain = |name: &str, hook: &str| {
+        json!({"chain": {"family": "ip", "table": "nat", "name": name, "type": "nat",
+            "hook": hook}})
+    };
     let mut objects = vec![chain("post", "postrouting"), chain("pre", "prerouting")];
     objects.extend_from_slice(sets);
     for (chain, statements) in [("post", post), ("pre", pre)] {
@@ -70,7 +73,8 @@ pub(super) fn nft_sets(
 }
 
 pub(super) fn saddr(right: Value) -> Value {
-    json!({"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": right}})
+    json!({"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}},
+        "right": right}})
 }
 
 pub(super) fn reported(found: &NatRules) -> Vec<String> {
@@ -315,10 +319,12 @@ fn rules_take_the_place_of_keys() {
 
 proptest! {
     #[test]
-    fn ranges_are_made_of_few_prefixes(first in any::<u32>(), len in 0u32..5000, is_v6 in any::<bool>()) {
+    fn ranges_are_made_of_few_prefixes(first in any::<u32>(), len in 0u32..5000,
+        is_v6 in any::<bool>()) {
         let last = first.saturating_add(len);
         let shift = if is_v6 { 90 } else { 0 };
-        let (version, low, high) = (if is_v6 { 6 } else { 4 }, u128::from(first) << shift, u128::from(last) << shift);
+        let (version, low, high) =
+            (if is_v6 { 6 } else { 4 }, u128::from(first) << shift, u128::from(last) << shift);
         let made = prefixes(&NumberSet::range(low, high), version);
         let most = if is_v6 { 256 } else { 64 };
         prop_assert!(made.len() <= most);

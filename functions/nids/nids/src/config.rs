@@ -58,25 +58,29 @@ pub(super) const KEYS: &[Key] = &[
         name: "matcher",
         allowed: "auto | hyperscan | dense | compact",
         default: "auto",
-        help: "the literal search; auto: Hyperscan if installed, otherwise by the number of literals",
+        help: "the literal search; auto: Hyperscan if installed, otherwise by the number of \
+               literals",
     },
     Key {
         name: "cache",
         allowed: "a folder",
         default: "$XDG_CACHE_HOME/warpline or ~/.cache/warpline",
-        help: "a folder for compiled Hyperscan databases, which take seconds to compile; \"\": none",
+        help: "a folder for compiled Hyperscan databases, which take seconds to compile; \"\": \
+               none",
     },
     Key {
         name: "checksum",
         allowed: "auto | ignore | check",
         default: "auto",
-        help: "check: streams exclude TCP packets with wrong checksums; auto: unless they are common",
+        help: "check: streams exclude TCP packets with wrong checksums; auto: unless they are \
+               common",
     },
     Key {
         name: "overlap",
         allowed: "windows | bsd | linux | solaris | first | last",
         default: "windows",
-        help: "bytes that count if segments or fragments overlap: the policy of the protected hosts",
+        help: "bytes that count if segments or fragments overlap: the policy of the protected \
+               hosts",
     },
     Key {
         name: "urgent",

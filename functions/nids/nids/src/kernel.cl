@@ -1,7 +1,9 @@
-/* Which literals of its group are in each packet's payload: by one automaton of the literals of all groups, an item a packet. */
+/* Which literals of its group are in each packet's payload: by one automaton of the literals of all
+ * groups, an item a packet. */
 
 /* Adds what ends in an accepting state, before `behind`. */
-FUNCTION void tell_state(const Literals *literals, const Automaton *all, u32 state, const GLOBAL u8 *behind, Hits *hits)
+FUNCTION void tell_state(
+    const Literals *literals, const Automaton *all, u32 state, const GLOBAL u8 *behind, Hits *hits)
 {
     u32 output = state - ACCEPTING;
     while (output != NONE) {
@@ -11,7 +13,8 @@ FUNCTION void tell_state(const Literals *literals, const Automaton *all, u32 sta
     }
 }
 
-FUNCTION void find_literals(const Literals *literals, const Automaton *all, const GLOBAL u8 *text, u32 len, Hits *hits)
+FUNCTION void find_literals(
+    const Literals *literals, const Automaton *all, const GLOBAL u8 *text, u32 len, Hits *hits)
 {
     u32 state = 0;
     hits->len = 0;
@@ -41,6 +44,7 @@ PACKET_KERNEL(scan_payloads)
         find_literals(&literals, &all, payload(f), ip_end(p) - payload_offset(p), &hits);
         u32 word = hits.len > KEPT_MAX ? NO_ROOM : begin_list(findings, findings_room, hits.len);
         set_scratch(p, WORD, word);
-        for (u32 i = 0; i < hits.len && word != NO_ROOM; i++) put_finding(findings, word, i, hits.ids[i]);
+        for (u32 i = 0; i < hits.len && word != NO_ROOM; i++)
+            put_finding(findings, word, i, hits.ids[i]);
     }
 }

@@ -197,8 +197,8 @@ impl Function for Nids {
         }
         if let (Some(sid), None) = (new.whole_sid, old.whole_sid) {
             return Err(format!(
-                "rule {sid} counts over several hosts to decide about packets: it needs a chain with \
-                 one lane, so a restart"
+                "rule {sid} counts over several hosts to decide about packets: it needs a chain \
+                 with one lane, so a restart"
             ));
         }
         new.generation.follow(&old.generation);

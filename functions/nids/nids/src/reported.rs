@@ -83,7 +83,9 @@ fn on_devices(groups: &Groups) -> (String, Value) {
             );
             (
                 text,
-                json!({ "form": "grams", "bytes": bytes, "literals": literals, "by_grams": by_grams }),
+                json!({
+                    "form": "grams", "bytes": bytes, "literals": literals, "by_grams": by_grams,
+                }),
             )
         }
     }
@@ -112,6 +114,11 @@ fn size(bytes: usize) -> String {
 
 /// Mistakes with their places, as far as they are listed.
 fn listed(mistakes: &Diagnostics) -> Value {
-    let one = |reported: &warpline_nf::Diagnostic| json!({ "file": &*reported.file, "line": reported.line, "column": reported.column, "message": reported.message });
+    let one = |reported: &warpline_nf::Diagnostic| {
+        json!({
+            "file": &*reported.file, "line": reported.line, "column": reported.column,
+            "message": reported.message,
+        })
+    };
     mistakes.iter().map(one).collect()
 }

@@ -328,7 +328,8 @@ mod tests {
     proptest! {
         /// Two directions that share a pool, against lists.
         #[test]
-        fn the_oldest_makes_room(steps in prop::collection::vec((0..2usize, 0..16u32, 0..5u64), 1..150)) {
+        fn the_oldest_makes_room(
+            steps in prop::collection::vec((0..2usize, 0..16u32, 0..5u64), 1..150)) {
             const ROOM: usize = 5;
             let mut pool = Pool::new(ROOM);
             let mut waiting = [Waiting::default(); 2];

@@ -126,7 +126,8 @@ fn default_base(draft: &Draft) -> Option<u8> {
 }
 
 fn byte_test(setting: &Setting<'_>, draft: &Draft) -> Read<PayloadTest> {
-    let form = "bytes, operator, value, offset, then relative, big, little, string, dec, hex, oct, bitmask";
+    let form = "bytes, operator, value, offset, then relative, big, little, string, dec, hex, oct, \
+                bitmask";
     let ([bytes, operator, value, offset], words) = fields(setting, form)?;
     let mut number = Form::default();
     for word in words {
@@ -186,8 +187,8 @@ fn compare(operator: Piece<'_>) -> Read<(bool, Compare)> {
 }
 
 fn byte_jump(setting: &Setting<'_>, draft: &Draft) -> Read<PayloadTest> {
-    let form = "bytes, offset, then relative, multiplier, big, little, string, dec, hex, oct, align, \
-                from_beginning, from_end, post_offset, bitmask";
+    let form = "bytes, offset, then relative, multiplier, big, little, string, dec, hex, oct, \
+                align, from_beginning, from_end, post_offset, bitmask";
     let ([bytes, offset], words) = fields(setting, form)?;
     let mut number = Form::default();
     let (mut multiplier, mut is_aligned) = (1, false);
@@ -275,7 +276,8 @@ fn byte_extract(setting: &Setting<'_>, draft: &mut Draft) -> Read<PayloadTest> {
 }
 
 fn byte_math(setting: &Setting<'_>, draft: &mut Draft) -> Read<PayloadTest> {
-    let form = "bytes N, offset N, oper O, rvalue N, result NAME, then relative, endian big, string dec, bitmask 0xff";
+    let form = "bytes N, offset N, oper O, rvalue N, result NAME, then relative, endian big, \
+                string dec, bitmask 0xff";
     let whole = setting.value()?;
     let mut number = Form::default();
     let [mut bytes, mut offset, mut operator, mut right, mut result] = [None; 5];

@@ -124,7 +124,8 @@ mod tests {
         let mut mistakes = Diagnostics::default();
         let mut configs = Configs::default();
         assert!(configs.knows_reference("anything"));
-        let text = "# comment\nconfig classification: web-application-attack,Web Application Attack,1\n\
+        let text = "# comment\nconfig classification: web-application-attack,Web Application \
+                    Attack,1\n\
                     config classification: not-suspicious, Not Suspicious, really , 3\r\n\
                     config classification: not-suspicious,again,1\nconfig classification: x,y\n\
                     config classification: x,y,0\nfoo";
@@ -133,7 +134,8 @@ mod tests {
         assert_eq!((&*class.description, class.priority), ("Web Application Attack", 1));
         let class = configs.class("not-suspicious").unwrap();
         assert_eq!((&*class.description, class.priority), ("Not Suspicious, really", 3));
-        let text = "config reference: cve  https://cve.org/?name=\nconfig reference: McAfee x\nconfig reference: y";
+        let text = "config reference: cve  https://cve.org/?name=\nconfig reference: McAfee x\n\
+                    config reference: y";
         configs.read_reference(&SourceText::new("r.config", text), &mut mistakes);
         assert_eq!(configs.reference_url("CVE").map(|u| &**u), Some("https://cve.org/?name="));
         assert!(configs.knows_reference("mcafee") && !configs.knows_reference("url"));

@@ -45,8 +45,8 @@ fn flow(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
                 continue;
             }
             other => {
-                let help = "to_server, to_client, from_server, from_client, established, not_established, \
-                            stateless, only_stream, no_stream, only_frag, no_frag";
+                let help = "to_server, to_client, from_server, from_client, established, \
+                    not_established, stateless, only_stream, no_stream, only_frag, no_frag";
                 return Err(word.expected(format!("flows can't be `{other}`"), help));
             }
         };
@@ -176,7 +176,8 @@ fn compared(operator: Piece<'_>, text: Piece<'_>, number: u32) -> Read<Span<u32>
 
 fn xbits(setting: &Setting<'_>, draft: &mut Draft, context: &mut Context<'_>) -> Read<()> {
     let whole = setting.value()?;
-    let form = "set, unset, toggle, isset or isnotset, name, track ip_src, ip_dst or ip_pair, expire seconds";
+    let form = "set, unset, toggle, isset or isnotset, name, track ip_src, ip_dst or ip_pair, \
+                expire seconds";
     let mut pieces = whole.list();
     let command = pieces.next().unwrap_or(whole);
     if command.text == "noalert" && pieces.next().is_none() {

@@ -5,8 +5,8 @@ use super::piece::{Piece, Read, Refusal};
 use super::{Action, Dialect, Header, Need, Protocol, Rejected};
 
 const ACTIONS: &str = "alert, pass, drop, reject, rejectsrc, rejectdst, rejectboth";
-const PROTOCOLS: &str = "ip, ipv4, ipv6, any, tcp, tcp-pkt, tcp-stream, udp, sctp, icmp, icmpv4, icmpv6, pkthdr, or \
-                         an application protocol";
+const PROTOCOLS: &str = "ip, ipv4, ipv6, any, tcp, tcp-pkt, tcp-stream, udp, sctp, icmp, icmpv4, \
+    icmpv6, pkthdr, or an application protocol";
 
 /// Parses a header and also returns the text after it.
 pub(super) fn read<'a>(

@@ -79,7 +79,9 @@ impl Held {
     /// `[{"need": "http.uri", "kind": "buffer", "rules": 2, "sids": [1, 2]}, ...]`, most rules
     /// first.
     pub fn to_json(&self) -> Value {
-        let need = |(need, sids): (&Need, Vec<u32>)| json!({"need": need.name(), "kind": need.kind(), "rules": sids.len(), "sids": sids});
+        let need = |(need, sids): (&Need, Vec<u32>)| -> Value {
+            json!({"need": need.name(), "kind": need.kind(), "rules": sids.len(), "sids": sids})
+        };
         self.by_need().into_iter().map(need).collect()
     }
 

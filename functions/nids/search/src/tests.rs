@@ -110,7 +110,8 @@ proptest! {
     fn every_matcher_finds_what_a_naive_search_does(
         patterns in patterns(),
         mut payload in bytes(0..400),
-        places in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..4),
+        places in prop::collection::vec(
+            (any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..4),
     ) {
         for (which, place) in places {
             if !patterns.is_empty() {

@@ -59,7 +59,8 @@ functions! {
     copy_in = "cuMemcpyHtoDAsync_v2"(u64, *const c_void, usize, Handle) -> c_int;
     copy_out = "cuMemcpyDtoHAsync_v2"(*mut c_void, u64, usize, Handle) -> c_int;
     copy_rows = "cuMemcpy2DAsync_v2"(*const CopyRows, Handle) -> c_int;
-    launch = "cuLaunchKernel"(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void) -> c_int;
+    launch = "cuLaunchKernel"(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint,
+        Handle, *mut *mut c_void, *mut *mut c_void) -> c_int;
     error_name = "cuGetErrorName"(c_int, *mut *const c_char) -> c_int;
     error_text = "cuGetErrorString"(c_int, *mut *const c_char) -> c_int;
 }
@@ -118,7 +119,8 @@ functions! {
     version = "nvrtcVersion"(*mut c_int, *mut c_int) -> c_int;
     arch_count = "nvrtcGetNumSupportedArchs"(*mut c_int) -> c_int;
     archs = "nvrtcGetSupportedArchs"(*mut c_int) -> c_int;
-    create = "nvrtcCreateProgram"(*mut Handle, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char) -> c_int;
+    create = "nvrtcCreateProgram"(*mut Handle, *const c_char, *const c_char, c_int,
+        *const *const c_char, *const *const c_char) -> c_int;
     destroy = "nvrtcDestroyProgram"(*mut Handle) -> c_int;
     compile = "nvrtcCompileProgram"(Handle, c_int, *const *const c_char) -> c_int;
     log_size = "nvrtcGetProgramLogSize"(Handle, *mut usize) -> c_int;

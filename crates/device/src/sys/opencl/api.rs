@@ -32,7 +32,8 @@ functions! {
     get_platform_info = "clGetPlatformInfo"(Id, u32, usize, *mut c_void, *mut usize) -> i32;
     get_device_ids = "clGetDeviceIDs"(Id, u64, u32, *mut Id, *mut u32) -> i32;
     get_device_info = "clGetDeviceInfo"(Id, u32, usize, *mut c_void, *mut usize) -> i32;
-    create_context = "clCreateContext"(*const isize, u32, *const Id, Notify, *mut c_void, *mut i32) -> Id;
+    create_context =
+        "clCreateContext"(*const isize, u32, *const Id, Notify, *mut c_void, *mut i32) -> Id;
     release_context = "clReleaseContext"(Id) -> i32;
     create_queue = "clCreateCommandQueue"(Id, Id, u64, *mut i32) -> Id;
     release_queue = "clReleaseCommandQueue"(Id) -> i32;
@@ -40,8 +41,10 @@ functions! {
     create_buffer = "clCreateBuffer"(Id, u64, usize, *mut c_void, *mut i32) -> Id;
     create_sub_buffer = "clCreateSubBuffer"(Id, u64, u32, *const c_void, *mut i32) -> Id;
     release_mem = "clReleaseMemObject"(Id) -> i32;
-    create_program = "clCreateProgramWithSource"(Id, u32, *const *const c_char, *const usize, *mut i32) -> Id;
-    create_program_with_binary = "clCreateProgramWithBinary"(Id, u32, *const Id, *const usize, *const *const u8, *mut i32, *mut i32) -> Id;
+    create_program =
+        "clCreateProgramWithSource"(Id, u32, *const *const c_char, *const usize, *mut i32) -> Id;
+    create_program_with_binary = "clCreateProgramWithBinary"(Id, u32, *const Id, *const usize,
+        *const *const u8, *mut i32, *mut i32) -> Id;
     build_program = "clBuildProgram"(Id, u32, *const Id, *const c_char, Built, *mut c_void) -> i32;
     get_build_info = "clGetProgramBuildInfo"(Id, Id, u32, usize, *mut c_void, *mut usize) -> i32;
     get_program_info = "clGetProgramInfo"(Id, u32, usize, *mut c_void, *mut usize) -> i32;
@@ -49,12 +52,19 @@ functions! {
     create_kernel = "clCreateKernel"(Id, *const c_char, *mut i32) -> Id;
     release_kernel = "clReleaseKernel"(Id) -> i32;
     set_kernel_arg = "clSetKernelArg"(Id, u32, usize, *const c_void) -> i32;
-    enqueue_write = "clEnqueueWriteBuffer"(Id, Id, u32, usize, usize, *const c_void, u32, *const Id, *mut Id) -> i32;
-    enqueue_read = "clEnqueueReadBuffer"(Id, Id, u32, usize, usize, *mut c_void, u32, *const Id, *mut Id) -> i32;
-    enqueue_write_rows = "clEnqueueWriteBufferRect"(Id, Id, u32, *const [usize; 3], *const [usize; 3], *const [usize; 3], usize, usize, usize, usize, *const c_void, u32, *const Id, *mut Id) -> i32;
-    enqueue_read_rows = "clEnqueueReadBufferRect"(Id, Id, u32, *const [usize; 3], *const [usize; 3], *const [usize; 3], usize, usize, usize, usize, *mut c_void, u32, *const Id, *mut Id) -> i32;
-    enqueue_kernel = "clEnqueueNDRangeKernel"(Id, Id, u32, *const usize, *const usize, *const usize, u32, *const Id, *mut Id) -> i32;
-    enqueue_map = "clEnqueueMapBuffer"(Id, Id, u32, u64, usize, usize, u32, *const Id, *mut Id, *mut i32) -> *mut c_void;
+    enqueue_write = "clEnqueueWriteBuffer"(Id, Id, u32, usize, usize, *const c_void, u32, *const Id,
+        *mut Id) -> i32;
+    enqueue_read = "clEnqueueReadBuffer"(Id, Id, u32, usize, usize, *mut c_void, u32, *const Id,
+        *mut Id) -> i32;
+    enqueue_write_rows = "clEnqueueWriteBufferRect"(Id, Id, u32, *const [usize; 3],
+        *const [usize; 3], *const [usize; 3], usize, usize, usize, usize, *const c_void, u32,
+        *const Id, *mut Id) -> i32;
+    enqueue_read_rows = "clEnqueueReadBufferRect"(Id, Id, u32, *const [usize; 3], *const [usize; 3],
+        *const [usize; 3], usize, usize, usize, usize, *mut c_void, u32, *const Id, *mut Id) -> i32;
+    enqueue_kernel = "clEnqueueNDRangeKernel"(Id, Id, u32, *const usize, *const usize, *const usize,
+        u32, *const Id, *mut Id) -> i32;
+    enqueue_map = "clEnqueueMapBuffer"(Id, Id, u32, u64, usize, usize, u32, *const Id, *mut Id,
+        *mut i32) -> *mut c_void;
     enqueue_unmap = "clEnqueueUnmapMemObject"(Id, Id, *mut c_void, u32, *const Id, *mut Id) -> i32;
     get_event_info = "clGetEventInfo"(Id, u32, usize, *mut c_void, *mut usize) -> i32;
     wait_for_events = "clWaitForEvents"(u32, *const Id) -> i32;

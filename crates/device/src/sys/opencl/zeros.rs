@@ -16,10 +16,16 @@ const LARGE: usize = 1 << 20;
 pub(super) unsafe fn fill(base: NonNull<u8>, len: usize) {
     let start = base.as_ptr() as usize;
     let (from, to) = (start.next_multiple_of(PAGE), (start + len) / PAGE * PAGE);
-    let given_back = len >= LARGE
-        && is_private_and_anonymous(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default(), from, to)
+    let maps = || std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let drop_pages = || {
         // SAFETY: whole pages of the caller's block, whose content is not needed.
-        && unsafe { libc::madvise(base.as_ptr().add(from - start).cast(), to - from, libc::MADV_DONTNEED) } == 0;
+        unsafe {
+            let first = base.as_ptr().add(from - start).cast();
+            libc::madvise(first, to - from, libc::MADV_DONTNEED)
+        }
+    };
+    let given_back =
+        len >= LARGE && is_private_and_anonymous(&maps(), from, to) && drop_pages() == 0;
     let (head, tail) = if given_back { (from - start, to - start) } else { (len, len) };
     // SAFETY: both ranges are within the caller's block.
     unsafe {

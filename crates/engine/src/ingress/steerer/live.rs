@@ -13,7 +13,8 @@ use super::{OVERLOAD_QUEUE, Steerer};
 pub(super) struct Silence(Option<(u64, Instant)>);
 
 impl Silence {
-    /// The packet time at `clock` if it passes as the clock does. `last` is that of the last packet.
+    /// The packet time at `clock` if it passes as the clock does. `last` is that of the last
+    /// packet.
     fn time(&mut self, clock: u64, last: Instant) -> Instant {
         let (since, start) = *self.0.get_or_insert((clock, last));
         last.max(start.after(Duration::from_nanos(clock - since)))

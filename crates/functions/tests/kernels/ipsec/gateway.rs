@@ -119,7 +119,8 @@ impl Sa {
         let mode = if form.is_tunnel { "tunnel" } else { "transport" };
         let src = if form.version == 4 { "192.0.2.1" } else { "2001:db8::1" };
         let mut text = format!(
-            "[[sa]]\nname = 'sa-{number}'\ndirection = '{direction}'\nspi = {}\nsrc = '{src}'\ndst = '{}'\n\
+            "[[sa]]\nname = 'sa-{number}'\ndirection = '{direction}'\nspi = {}\nsrc = '{src}'\n\
+             dst = '{}'\n\
              mode = '{mode}'\ncipher = '{cipher}'\nauth = '{auth}'\nesn = {esn}\n{more}\n",
             self.spi(),
             self.peer(),

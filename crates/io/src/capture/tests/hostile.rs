@@ -128,7 +128,8 @@ proptest! {
         writer.finish().unwrap();
         let file = kept.0.lock().unwrap().clone();
         let reported = read(Manner::Whole.reader(&file));
-        prop_assert_eq!(reported, Reported { packets: expected, error: None, warnings: Vec::new() });
+        prop_assert_eq!(reported,
+            Reported { packets: expected, error: None, warnings: Vec::new() });
     }
 
     #[test]
@@ -155,7 +156,8 @@ proptest! {
     }
 
     #[test]
-    fn altered(which in 0_usize..3, changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+    fn altered(which in 0_usize..3,
+        changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let (mut file, _) = [small_pcap(), small_pcapng(false), small_pcapng(true)][which].clone();
         for (place, value) in changes {
             let place = place.index(file.len());

@@ -123,8 +123,8 @@ fn any_number_of_interfaces() {
         let expected =
             [(0, true, 1), (65_534, true, 1), (u16::MAX, false, 101), (u16::MAX, false, 101)];
         assert_eq!(seen, expected, "{by_section}");
-        let text = "the capture has 70000 interfaces, and outputs number 65535 at most; packets of the \
-                    others get the number 65535";
+        let text = "the capture has 70000 interfaces, and outputs number 65535 at most; packets of \
+                    the others get the number 65535";
         assert_eq!(reader.warnings(), [text]);
     }
 }

@@ -90,8 +90,8 @@ impl Database {
         let context: *mut F = &mut on_hit;
         let status = scratch::with(self.generation, |scratch| {
             // SAFETY: database and text are borrowed. The scratch is this thread's, in no other
-            // scan's use and long enough for the database. `reported` gets the context alone, which is
-            // an `F` without other borrows.
+            // scan's use and long enough for the database. `reported` gets the context alone, which
+            // is an `F` without other borrows.
             unsafe {
                 (self.library.scan)(
                     self.compiled.as_ptr(),

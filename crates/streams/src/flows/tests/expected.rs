@@ -76,7 +76,8 @@ proptest! {
         for (whose, off, len, flags, ack_off, seconds, is_dropped) in steps {
             nanos += seconds * 1_000_000_000;
             let (way, is_tcp) = (whose % 2, whose < 2);
-            let data: Vec<u8> = (0..len as u32).map(|at| next[way].wrapping_add(at) as u8).collect();
+            let data: Vec<u8> =
+                (0..len as u32).map(|at| next[way].wrapping_add(at) as u8).collect();
             let protocol = if is_tcp { ip_protocol::TCP } else { ip_protocol::UDP };
             let frame = Frame { nanos, protocol, ..Frame::to(BOTH[way]) }
                 .seq(next[way].wrapping_add_signed(off))
@@ -126,7 +127,8 @@ proptest! {
         let limits = Limits { flows: 4, window_len, stream_memory: 1 << 20, ..Limits::default() };
         let mut listener = Listener::new(&limits);
         listener.open(0, 0);
-        let text: Vec<u8> = (0..120_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 23) as u8).collect();
+        let text: Vec<u8> =
+            (0..120_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 23) as u8).collect();
         let (mut from, mut room) = (0, vec![0; 2 * reach]);
         for (len, is_looked_at) in lens {
             let data = &text[from..from + len];
@@ -136,10 +138,12 @@ proptest! {
             let frame_bytes = frame.bytes();
             let packet = frame.packet(&frame_bytes).expect("a packet of a flow");
             let expected = listener.flows.take_expected(&packet);
-            if let Some(Grew { seam: Some(seam), .. }) = expected.and_then(|expected| expected.grew) {
+            if let Some(Grew { seam: Some(seam), .. }) =
+                expected.and_then(|expected| expected.grew) {
                 prop_assert_eq!(&seam.to_be_bytes(), &text[from - 3..from + 5]);
             }
-            let tracked = expected.map(Tracked::from).unwrap_or_else(|| listener.flows.take(&packet));
+            let tracked =
+                expected.map(Tracked::from).unwrap_or_else(|| listener.flows.take(&packet));
             let (place, direction) = (tracked.place.expect("a flow"), tracked.direction);
             let ((bytes, border), _) =
                 listener.flows.seam_and_vars(place, direction, len, reach, &mut room);
@@ -148,7 +152,8 @@ proptest! {
             if is_looked_at {
                 let window = listener.flows.window(place, direction);
                 let start = from - from.min(window_len);
-                prop_assert_eq!((window.start, window.bytes), (start as u64, &text[start..from + len]));
+                prop_assert_eq!((window.start, window.bytes),
+                    (start as u64, &text[start..from + len]));
             }
             from += len;
         }

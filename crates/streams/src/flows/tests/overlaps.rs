@@ -169,7 +169,8 @@ proptest! {
             let frame = Frame::to_server().seq(seq).ack(6).data(&data);
             let tracked = listener.take(&frame);
             let window = listener.flows.window(tracked.place.expect("a flow"), tracked.direction);
-            let expected: Vec<u8> = model.bytes[..model.delivered].iter().flatten().copied().collect();
+            let expected: Vec<u8> =
+                model.bytes[..model.delivered].iter().flatten().copied().collect();
             let is_probe = len == 1 && start + 1 == from;
             if !is_probe {
                 prop_assert_eq!(window.bytes, expected);

@@ -42,7 +42,8 @@ impl Traffic {
                 own.problem.links[number];
             let from = origin(deployment.profile().link(id).is_some());
             let mut text = format!(
-                "  link to {id}: {:.1} GB/s to the device and {:.1} to the host ({from}), assumed {traffic:.1} times slower beside other copies",
+                "  link to {id}: {:.1} GB/s to the device and {:.1} to the host ({from}), assumed \
+                 {traffic:.1} times slower beside other copies",
                 1.0 / to_device_ns_per_byte,
                 1.0 / to_host_ns_per_byte,
             );
@@ -72,8 +73,8 @@ fn host(deployment: &Deployment, own: &Planned) -> String {
         format!("{:.2} ns a packet and {:.2} a field", costs.packet_ns, costs.field_ns)
     };
     format!(
-        "  host: gathering fields takes {}; storing them {}, and {host_copy_ns_per_byte:.2} a byte ({from})\n  \
-         copies within a device, and whole frames to the host, have default costs\n",
+        "  host: gathering fields takes {}; storing them {}, and {host_copy_ns_per_byte:.2} a byte \
+         ({from})\n  copies within a device, and whole frames to the host, have default costs\n",
         of(gather),
         of(put)
     )

@@ -103,7 +103,8 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
     let own = at(packet_len);
     let plan = made(&own, mode)?;
     let mut text = format!(
-        "chain {:?}, {} plan, frames of {packet_len} bytes (UDP in IPv4), {} bytes of memory each\n",
+        "chain {:?}, {} plan, frames of {packet_len} bytes (UDP in IPv4), {} bytes of memory \
+         each\n",
         deployment.chain().name,
         mode.name(),
         own.problem.widths.room
@@ -120,7 +121,8 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
             let [there, back] = traffic.shares(&own, step).map(|share| 100.0 * share);
             let at = traffic.gbps;
             text += &format!(
-                "    {:<13} {there:>7.1} % to the device and {back:.1} % to the host, at {at:.0} Gb/s\n",
+                "    {:<13} {there:>7.1} % to the device and {back:.1} % to the host, at {at:.0} \
+                 Gb/s\n",
                 "of the link"
             );
         }
@@ -197,7 +199,8 @@ fn dearer(own: &Planned, plan: &Plan) -> Result<String, Failure> {
     let found = own.problem.dearer(plan).map_err(|why| Failure::Usage(why.to_string()))?;
     let line = |Dearer { mode, fewer_bytes, link_ns, host_ns }: Dearer| {
         format!(
-            "  {} moves {fewer_bytes:.1} B fewer, which saves {link_ns:.1} ns on the link; gathering and storing its fields costs {host_ns:.1} ns more\n",
+            "  {} moves {fewer_bytes:.1} B fewer, which saves {link_ns:.1} ns on the link; \
+             gathering and storing its fields costs {host_ns:.1} ns more\n",
             mode.name(),
         )
     };

@@ -48,14 +48,16 @@ pub(super) fn draw(chains: &[Loaded], packet_len: u32, mode: Mode) -> Result<Str
     }
     top = legend(&mut body, top);
     Ok(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{top}\" font-family=\"monospace\" font-size=\"12\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{top}\" \
+         font-family=\"monospace\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{HEAD}{body}</svg>\n",
     ))
 }
 
 /// The head of an arrow.
-const HEAD: &str = "<defs><marker id=\"head\" viewBox=\"0 0 6 6\" refX=\"5\" refY=\"3\" markerWidth=\"14\" markerHeight=\"14\" \
-    markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0,0 L6,3 L0,6 z\" fill=\"#456\"/></marker></defs>\n";
+const HEAD: &str = "<defs><marker id=\"head\" viewBox=\"0 0 6 6\" refX=\"5\" refY=\"3\" \
+                    markerWidth=\"14\" markerHeight=\"14\" markerUnits=\"userSpaceOnUse\" \
+                    orient=\"auto\"><path d=\"M0,0 L6,3 L0,6 z\" fill=\"#456\"/></marker></defs>\n";
 
 /// A chain with the places of its functions.
 struct Drawing<'a> {
@@ -120,7 +122,8 @@ impl<'a> Drawing<'a> {
             }
             let _ = writeln!(
                 body,
-                "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{BOX}\" rx=\"4\" fill=\"#eef\" stroke=\"#456\"/>",
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{BOX}\" rx=\"4\" \
+                 fill=\"#eef\" stroke=\"#456\"/>",
             );
             text(body, (x + width / 2, y + 17), "middle", name);
             text(body, (x + width / 2, y + 17 + LINE), "middle", on);
@@ -157,7 +160,8 @@ impl<'a> Drawing<'a> {
             let thick = (THICK * bytes / self.own.problem.widths.room).clamp(1.0, THICK);
             let _ = writeln!(
                 body,
-                "<line x1=\"{x}\" y1=\"{from}\" x2=\"{x}\" y2=\"{to}\" stroke=\"#456\" stroke-width=\"{thick:.1}\" marker-end=\"url(#head)\"/>"
+                "<line x1=\"{x}\" y1=\"{from}\" x2=\"{x}\" y2=\"{to}\" stroke=\"#456\" \
+                 stroke-width=\"{thick:.1}\" marker-end=\"url(#head)\"/>"
             );
             let number = notes.len() + 1;
             let label = format!("{number}: {bytes:.1} B");

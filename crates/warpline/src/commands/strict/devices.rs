@@ -40,7 +40,8 @@ pub(super) fn compare(
     warnings.try_for_each(|warning| say(&format!("  warning: {warning}")))?;
     if ours.is_like(&cpu) {
         return say(&format!(
-            "  {} on devices, by the {} plan: the {} packets that the CPU alone sends; none of {looks} fields was stale where it was used",
+            "  {} on devices, by the {} plan: the {} packets that the CPU alone sends; none of \
+             {looks} fields was stale where it was used",
             names.join(", "),
             loaded.deployment.plan().mode.name(),
             ours.hashes.len()

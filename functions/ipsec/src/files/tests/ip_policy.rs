@@ -38,7 +38,8 @@ src ::/0 dst ::/0
 fn the_order_of_policies() {
     let line = |net: u8, dir: &str, priority: u32| {
         format!(
-            "src 0.0.0.0/0 dst 10.{net}.0.0/16 uid 0\n\tdir {dir} index {net} priority {priority} ptype main share any flag  (0x00000000)\n"
+            "src 0.0.0.0/0 dst 10.{net}.0.0/16 uid 0\n\tdir {dir} index {net} priority {priority} \
+             ptype main share any flag  (0x00000000)\n"
         )
     };
     let text = [
@@ -83,7 +84,8 @@ const POLICY_WRONG: &[(&str, &str, &str)] = &[
     (
         "src 10.1.0.0/16",
         "src 10.1.0.0/16 dst 10.2.0.0/16 proto gre sport 5 ",
-        "-9:1 `src 10.1.0.0/16 dst 10.2.0.0/16 proto gr`: not supported: ports take the protocol tcp, udp or sctp; or icmp or icmpv6, whose type and code they are",
+        "-9:1 `src 10.1.0.0/16 dst 10.2.0.0/16 proto gr`: not supported: ports take the protocol \
+         tcp, udp or sctp; or icmp or icmpv6, whose type and code they are",
     ),
     (
         "src 10.1.0.0/16",
@@ -93,7 +95,8 @@ const POLICY_WRONG: &[(&str, &str, &str)] = &[
     (
         "src 10.1.0.0/16",
         "src 10.1.0.0/16 dst 2001:db8::/32",
-        "9:1 `src 10.1.0.0/16 dst 2001:db8::/32`: source and destination are of different IP versions",
+        "9:1 `src 10.1.0.0/16 dst 2001:db8::/32`: source and destination are of different IP \
+         versions",
     ),
     (
         "\tdir out",
@@ -118,8 +121,10 @@ const POLICY_WRONG: &[(&str, &str, &str)] = &[
     ),
     (
         "\ttmpl src 192.0.2.1 dst",
-        "\ttmpl src 192.0.2.1 dst 192.0.2.2\n\t\tproto comp reqid 1 mode tunnel\n\ttmpl src 0.0.0.0 dst 0.0.0.0",
-        "-12:9 `comp`: not supported: IPsec protocols other than esp|-13:2 `tmpl`: not supported: more than one template",
+        "\ttmpl src 192.0.2.1 dst 192.0.2.2\n\t\tproto comp reqid 1 mode tunnel\n\
+         \ttmpl src 0.0.0.0 dst 0.0.0.0",
+        "-12:9 `comp`: not supported: IPsec protocols other than esp|-13:2 `tmpl`: not supported: \
+         more than one template",
     ),
     (
         "\ttmpl src 192.0.2.1 dst",
@@ -186,9 +191,11 @@ fn a_policy_of_an_sa_that_is_left_out_drops() {
         ]
     );
     assert_eq!(found.database.unwrap().policies[1].action, Action::Discard);
-    let policy = "[[policy]]\ndst = \"10.2.0.0/16\"\naction = \"protect\"\nsa = [\"0x00001000@192.0.2.2\"]\n";
+    let policy = "[[policy]]\ndst = \"10.2.0.0/16\"\naction = \"protect\"\n\
+                  sa = [\"0x00001000@192.0.2.2\"]\n";
     let found = read_texts(&text, Some(policy), "local = \"192.0.2.1\"\nunsupported = \"skip\"");
-    let reported = "policies:1:1 its SA was skipped (0x00001000@192.0.2.2): packets that it matches are dropped";
+    let reported = "policies:1:1 its SA was skipped (0x00001000@192.0.2.2): packets that it \
+                    matches are dropped";
     assert_eq!(found.notices[1], reported);
     assert_eq!(found.database.unwrap().policies[0].action, Action::Discard);
 }

@@ -27,7 +27,8 @@ pub(super) fn pair() -> String {
          \t  replay-window 0 replay 0 failed 0\n\
          src 192.0.2.1 dst 192.0.2.2\n\
          \tproto esp spi 0x00001000(4096) reqid 1(0x00000001) mode tunnel\n\
-         \treplay-window 0 seq 0x00000000 flag noecn nopmtudisc af-unspec esn extra_flag dont-encap-dscp  (0x10110001)\n\
+         \treplay-window 0 seq 0x00000000 flag noecn nopmtudisc af-unspec esn extra_flag \
+         dont-encap-dscp  (0x10110001)\n\
          \taead rfc4106(gcm(aes)) {} (288 bits) 128\n\
          \tencap type espinudp sport 4500 dport 4501 addr 0.0.0.0\n\
          \tanti-replay esn context:\n\
@@ -157,7 +158,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "\tproto esp spi 0xc1",
         "\tproto esp spi 0x000000ff reqid 1 mode tunnel",
-        "-2:2 `proto esp spi 0x000000ff reqid 1 mode tu`: not supported: SPIs go from 256; what has none is not set up yet",
+        "-2:2 `proto esp spi 0x000000ff reqid 1 mode tu`: not supported: SPIs go from 256; what \
+         has none is not set up yet",
     ),
     (
         "\tproto esp spi 0xc1",
@@ -183,7 +185,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "\tauth-trunc",
         "\tauth-trunc hmac(sha256) 0x5ec2e7 (24 bits) 96",
-        "-4:13 `hmac(sha256)`: not supported: other than hmac(sha1) of 96 bits and hmac(sha256) of 128",
+        "-4:13 `hmac(sha256)`: not supported: other than hmac(sha1) of 96 bits and hmac(sha256) of \
+         128",
     ),
     (
         "\tauth-trunc",
@@ -204,7 +207,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "\tenc",
         "\tenc cbc(des3_ede) 0x5ec2e7",
-        "-5:6 `cbc(des3_ede)`: not supported: other than cbc(aes), rfc3686(ctr(aes)) and ecb(cipher_null)",
+        "-5:6 `cbc(des3_ede)`: not supported: other than cbc(aes), rfc3686(ctr(aes)) and \
+         ecb(cipher_null)",
     ),
     (
         "\tenc",

@@ -41,7 +41,8 @@ selectors = [
     {{ src = "10.1.0.0/16", dst = "10.2.0.0/16", protocol = "tcp", dst_ports = "1-1023" }},
     {{ dst = "2001:db8:2::/48", protocol = 58, src_ports = 128 }},
 ]
-lifetime = {{ soft = {{ bytes = 1000, seconds = 9 }}, hard = {{ packets = 18_446_744_073_709_551_615 }} }}
+lifetime.soft = {{ bytes = 1000, seconds = 9 }}
+lifetime.hard = {{ packets = 18_446_744_073_709_551_615 }}
 sequence = 4294967296
 dscp = 46
 ecn = false
@@ -119,7 +120,8 @@ fn key_lengths() {
             let auth = if cipher == "aes-gcm" { "none" } else { "hmac-sha1-96" };
             let auth_key = if cipher == "aes-gcm" { "0x".into() } else { hex(20, 0) };
             let rest = format!(
-                "cipher = \"{cipher}\"\nenc_key = \"{}\"\nauth = \"{auth}\"\nauth_key = \"{auth_key}\"",
+                "cipher = \"{cipher}\"\nenc_key = \"{}\"\nauth = \"{auth}\"\n\
+                 auth_key = \"{auth_key}\"",
                 hex(len, 0)
             );
             let found = read_texts(&sa("a", 256, "in", &rest), None, "");
@@ -307,8 +309,9 @@ fn directions() {
     let policy = "[[policy]]\ndst = \"10.0.0.0/8\"\naction = \"protect\"\nsa = \"a\"\n";
     assert_eq!(good(read_texts(&text, Some(policy), "")).sas[0].direction, Direction::Out);
     for more in ["", "local = \"192.0.2.0/24\"", "local = \"10.0.0.0/8\""] {
-        let reported = "sas:1:1 whether SA a is for packets that come in or go out is not reported: `local` lists \
-                    addresses of this gateway, a TOML file may say `direction`";
+        let reported = "sas:1:1 whether SA a is for packets that come in or go out is not \
+                        reported: `local` lists addresses of this gateway, a TOML file may say \
+                        `direction`";
         assert_eq!(read_texts(&text, None, more).mistakes, [reported]);
     }
 }

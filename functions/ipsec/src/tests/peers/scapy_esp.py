@@ -2,8 +2,9 @@
 
     scapy_esp.py seal|open < SAS > PACKETS
 
-SAS is a JSON list of security associations, each with its packets in hex, as `scapy.rs` writes them. PACKETS is a list
-of lists in the same order: what became of each packet, in hex, or why it didn't.
+SAS is a JSON list of security associations, each with its packets in hex, as `scapy.rs` writes
+them. PACKETS is a list of lists in the same order: what became of each packet, in hex, or why it
+didn't.
 """
 
 import json
@@ -43,7 +44,8 @@ def association(sa):
 def seal(association, packet):
     sealed = association.encrypt(parse(packet))
     if association.nat_t_header:
-        # scapy computes the length of UDP before ESP is in it, and leaves the sum out over IPv6, too.
+        # scapy computes the length of UDP before ESP is in it, and leaves the sum out over IPv6,
+        # too.
         del sealed[UDP].len
         if sealed.version == 6:
             del sealed[UDP].chksum

@@ -63,7 +63,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_rules_of_an_address_are_those_that_name_it(
-            sets in prop::collection::vec(prop::collection::vec((any::<u8>(), 0..9u8), 0..6), 0..20),
+            sets in prop::collection::vec(prop::collection::vec((any::<u8>(), 0..9u8), 0..6),
+                0..20),
         ) {
             // Sets as a reader makes them: sorted, none touching. Small numbers at both ends of the
             // space.
@@ -75,7 +76,8 @@ mod tests {
                         IpAddr::V4(a) => set.v4.iter().any(|&(x, y)| x <= a && a <= y),
                         IpAddr::V6(a) => set.v6.iter().any(|&(x, y)| x <= a && a <= y),
                     };
-                    let expected: Vec<u32> = (0..).zip(&sets).filter(|(_, s)| named(s)).map(|(n, _)| n).collect();
+                    let expected: Vec<u32> =
+                        (0..).zip(&sets).filter(|(_, s)| named(s)).map(|(n, _)| n).collect();
                     prop_assert_eq!(index.of(address), &expected[..]);
                 }
             }

@@ -306,7 +306,8 @@ mod tests {
         ) {
             let literals: Vec<&str> = literals.iter().map(String::as_str).collect();
             let (seams, text) = (seams(&literals), text.as_bytes());
-            for (literal, border) in literals.iter().flat_map(|l| (0..=text.len()).map(move |b| (l, b))) {
+            for (literal, border) in literals.iter()
+                .flat_map(|l| (0..=text.len()).map(move |b| (l, b))) {
                 let spans = |start: usize| {
                     start + literal.len() > border
                         && text[start..].get(..literal.len()).is_some_and(|found| {

@@ -128,7 +128,8 @@ mod tests {
     proptest! {
         /// Two ports are one class exactly when the same rules ask for them, and it counts those.
         #[test]
-        fn classes_are_ports_that_the_same_rules_ask_for(rules in prop::collection::vec(set(), 0..12)) {
+        fn classes_are_ports_that_the_same_rules_ask_for(
+            rules in prop::collection::vec(set(), 0..12)) {
             let stretches = Stretches::new(rules.iter());
             let mut of_port = vec![0; 1 << 16];
             for (first, last, class) in stretches.iter() {
@@ -143,7 +144,8 @@ mod tests {
                 prop_assert_eq!(*known.entry(askers).or_insert(class), class);
                 for rule in &rules {
                     prop_assert_eq!(stretches.classes_of(rule).any(|c| c == class && c > 0), {
-                        class > 0 && rule.0.iter().any(|&(a, b)| of_port[a.into()..=b.into()].contains(&class))
+                        class > 0 && rule.0.iter()
+                            .any(|&(a, b)| of_port[a.into()..=b.into()].contains(&class))
                     });
                 }
             }

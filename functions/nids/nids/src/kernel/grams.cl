@@ -1,12 +1,16 @@
-/* Which literals of its group are in each packet's payload, for sets whose automaton would be too large: all grams of a payload, four bytes
- * each, are looked up by their hash in a table of bits. Where that has one, the literals in its bucket are compared. An automaton finds
- * the few literals that have no gram of their own. An item a packet. The tables are as `matcher/gram_tables.rs` lays them out.
+/* Which literals of its group are in each packet's payload, for sets whose automaton would be too
+ * large: all grams of a payload, four bytes each, are looked up by their hash in a table of bits.
+ * Where that has one, the literals in its bucket are compared. An automaton finds the few literals
+ * that have no gram of their own. An item a packet. The tables are as `matcher/gram_tables.rs` lays
+ * them out.
  *
- * A payload of n bytes takes n looks at bits, n steps of that automaton, and of what follows from them n + STEPS_MIN steps at most: to look
- * at a row, to compare a literal, to look at an output or to tell an entry is one. A payload that needs more is left to the CPU. */
+ * A payload of n bytes takes n looks at bits, n steps of that automaton, and of what follows from
+ * them n + STEPS_MIN steps at most: to look at a row, to compare a literal, to look at an output or
+ * to tell an entry is one. A payload that needs more is left to the CPU. */
 
-/* A row is the gram of a literal, how far it is from the literal's start and the literal's length, where its folded bytes begin, and
- * its first entry. Its last one stands before the next row's first. */
+/* A row is the gram of a literal, how far it is from the literal's start and the literal's length,
+ * where its folded bytes begin, and its first entry. Its last one stands before the next row's
+ * first. */
 #define ROW_WORDS 4
 
 typedef struct {
@@ -24,7 +28,8 @@ FUNCTION int take(u32 *left, u32 steps)
     return 1;
 }
 
-/* Four bytes with letters of ASCII in lower case: the high bit of a byte is put where it is from A on and not behind Z. */
+/* Four bytes with letters of ASCII in lower case: the high bit of a byte is put where it is from A
+ * on and not behind Z. */
 FUNCTION u32 fold_case(u32 word)
 {
     u32 low = word & 0x7f7f7f7f;
@@ -41,7 +46,8 @@ FUNCTION u32 has_gram(const Set *all, u32 gram)
     return all->filter[hash / 32] >> (hash & 31) & 1;
 }
 
-/* Which bytes of sixteen end a gram that may be one of a literal; `before` are the four in front. */
+/* Which bytes of sixteen end a gram that may be one of a literal; `before` are the four in
+ * front. */
 FUNCTION u32 ends_of_grams(const Set *all, u32 before, const u32 *words)
 {
     u32 ends = 0;
@@ -65,7 +71,8 @@ FUNCTION int is_same_folded(const GLOBAL u8 *text, const GLOBAL u8 *folded, u32 
 }
 
 /* Compares the literals of the gram at `at`; 0 where that takes too many steps. */
-FUNCTION int look_closer(const Set *all, const GLOBAL u8 *text, u32 len, u32 at, Hits *hits, u32 *left)
+FUNCTION int look_closer(
+    const Set *all, const GLOBAL u8 *text, u32 len, u32 at, Hits *hits, u32 *left)
 {
     u32 gram = fold_case(load_bytes(text + at)), bucket = hash_of(gram) >> BUCKET_SHIFT;
     u32 last = all->starts[bucket + 1];
@@ -106,8 +113,8 @@ FUNCTION int find_by_grams(const Set *all, const GLOBAL u8 *text, u32 len, Hits 
 }
 
 #if HAS_REST
-/* States of which nothing more is to be reported: the last one, that of a run of bytes, say; and of the first 64 that have outputs, those
- * of the shortest literals, a bit for each. */
+/* States of which nothing more is to be reported: the last one, that of a run of bytes, say; and of
+ * the first 64 that have outputs, those of the shortest literals, a bit for each. */
 typedef struct {
     u32 last;
     u64 first;
@@ -120,7 +127,8 @@ FUNCTION int is_reported(const Reported *reported, u32 state)
 }
 
 /* Adds what ends in an accepting state, before `behind`; 0 where that takes too many steps. */
-FUNCTION int tell_state(const Set *all, u32 state, const GLOBAL u8 *behind, Hits *hits, u32 *left, Reported *reported)
+FUNCTION int tell_state(
+    const Set *all, u32 state, const GLOBAL u8 *behind, Hits *hits, u32 *left, Reported *reported)
 {
     int is_all = 1;
     u32 output = state - ACCEPTING;
@@ -149,15 +157,19 @@ FUNCTION int find_rest(const Set *all, const GLOBAL u8 *text, u32 len, Hits *hit
     return 1;
 }
 #else
-FUNCTION int find_rest(const Set *all, const GLOBAL u8 *text, u32 len, Hits *hits, u32 *left) { return 1; }
+FUNCTION int find_rest(const Set *all, const GLOBAL u8 *text, u32 len, Hits *hits, u32 *left)
+{
+    return 1;
+}
 #endif
 
 /* What stands for a packet that gets no word; room for findings ends before. */
 #define NOT_OURS 0xfffffffeu
 #define TO_LEAVE 0xfffffffdu
 
-/* WORD says where the ids of what was found are kept. It is written behind the search, by a block that finds the packet again: a packet
- * that was kept meanwhile would take registers that the search has not got. */
+/* WORD says where the ids of what was found are kept. It is written behind the search, by a block
+ * that finds the packet again: a packet that was kept meanwhile would take registers that the
+ * search has not got. */
 PACKET_KERNEL(filter_payloads)
 {
     SHARED(u32, words, GROUP);
@@ -173,14 +185,17 @@ PACKET_KERNEL(filter_payloads)
         u32 number = number_of(f, port_classes, numbers);
         if (number == NONE) continue;
         Set all;
-        all.literals.exact = exact; all.literals.entries = entries; all.literals.ids = ids + number * ENTRIES;
+        all.literals.exact = exact;
+        all.literals.entries = entries;
+        all.literals.ids = ids + number * ENTRIES;
         all.rest.byte_classes = byte_classes; all.rest.cells = cells; all.rest.outputs = outputs;
         all.filter = filter; all.starts = starts; all.rows = rows; all.folded = folded;
         const GLOBAL u8 *text = payload(f);
         u32 len = ip_end(p) - payload_offset(p), left = STEPS_MIN + len;
         Hits hits;
         hits.len = 0;
-        int is_done = find_by_grams(&all, text, len, &hits, &left) && find_rest(&all, text, len, &hits, &left);
+        int is_done = find_by_grams(&all, text, len, &hits, &left)
+            && find_rest(&all, text, len, &hits, &left);
 #ifdef TELL_STEPS
         /* For tests: how many steps that took. */
         words[item()] = STEPS_MIN + len - left;
@@ -189,7 +204,8 @@ PACKET_KERNEL(filter_payloads)
         if (!is_done) { words[item()] = TO_LEAVE; continue; }
         u32 word = hits.len > KEPT_MAX ? NO_ROOM : begin_list(findings, findings_room, hits.len);
         words[item()] = word;
-        for (u32 i = 0; i < hits.len && word != NO_ROOM; i++) put_finding(findings, word, i, hits.ids[i]);
+        for (u32 i = 0; i < hits.len && word != NO_ROOM; i++)
+            put_finding(findings, word, i, hits.ids[i]);
     }
     ITEMS {
         u32 word = words[item()];

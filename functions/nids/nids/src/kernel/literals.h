@@ -1,5 +1,5 @@
-/* Literals that were found, and Aho and Corasick's automaton. The tables are as `matcher/flat.rs` lays them out; references in them
- * are right by their making. */
+/* Literals that were found, and Aho and Corasick's automaton. The tables are as `matcher/flat.rs`
+ * lays them out; references in them are right by their making. */
 
 /* An entry is the length of a literal, and where its bytes begin in `exact` if its case counts. */
 #define ENTRY_WORDS 2
@@ -37,9 +37,10 @@ FUNCTION int is_same(const GLOBAL u8 *one, const GLOBAL u8 *other, u32 len)
     return 1;
 }
 
-/* Adds those of the entries from `first` on that are the group's, whose folded bytes end before `behind`. Gives whether that was all of
- * them: it was not where the case of one is another. */
-FUNCTION int tell_entries(const Literals *all, u32 first, u32 last, const GLOBAL u8 *behind, Hits *hits)
+/* Adds those of the entries from `first` on that are the group's, whose folded bytes end before
+ * `behind`. Gives whether that was all of them: it was not where the case of one is another. */
+FUNCTION int tell_entries(
+    const Literals *all, u32 first, u32 last, const GLOBAL u8 *behind, Hits *hits)
 {
     int is_all = 1;
     for (u32 entry = first; entry < last && hits->len <= KEPT_MAX; entry++) {
@@ -62,7 +63,8 @@ typedef u16 Cell;
 typedef u32 Cell;
 #endif
 
-/* An output is the first entry of what ends in a state, the one behind the last, and the output of the next shorter suffix. */
+/* An output is the first entry of what ends in a state, the one behind the last, and the output of
+ * the next shorter suffix. */
 #define OUTPUT_WORDS 3
 
 typedef struct {

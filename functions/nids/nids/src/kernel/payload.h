@@ -12,15 +12,23 @@ FUNCTION int has_text(Packet p)
     return payload_offset(p) < ip_end(p) && ip_end(p) <= frame_len(p);
 }
 
-FUNCTION int has_ports(u32 protocol) { return protocol == IP_PROTOCOL_TCP || protocol == IP_PROTOCOL_UDP; }
+FUNCTION int has_ports(u32 protocol)
+{
+    return protocol == IP_PROTOCOL_TCP || protocol == IP_PROTOCOL_UDP;
+}
 
 /* Ingress found both ports; what it found is believed within the frame only. */
-FUNCTION int lacks_ports(Packet p) { return has_ports(ip_protocol(p)) && l4_offset(p) + 4 > frame_len(p); }
+FUNCTION int lacks_ports(Packet p)
+{
+    return has_ports(ip_protocol(p)) && l4_offset(p) + 4 > frame_len(p);
+}
 
-/* The number of a packet's group among all, by classes of its ports; the last class is that of none. */
+/* The number of a packet's group among all, by classes of its ports; the last class is that of
+ * none. */
 FUNCTION u32 number_of(Fields f, const GLOBAL u8 *port_classes, const GLOBAL u32 *numbers)
 {
-    u32 protocol = ip_protocol(f.packet), upper = 3, by_src = PORT_CLASSES - 1, by_dst = PORT_CLASSES - 1;
+    u32 protocol = ip_protocol(f.packet), upper = 3, by_src = PORT_CLASSES - 1,
+        by_dst = PORT_CLASSES - 1;
     if (protocol == IP_PROTOCOL_TCP) {
         upper = 0;
         by_src = port_classes[src_port_tcp(f)];

@@ -274,7 +274,8 @@ fn rule(out: &mut Vec<u8>, alert: &Alert<'_>, about: &About, options: EveOptions
     let About { gid, sid, rev, .. } = about;
     let _ = write!(
         out,
-        ",\"alert\":{{\"action\":\"{action}\",\"gid\":{gid},\"signature_id\":{sid},\"rev\":{rev},\"signature\":"
+        ",\"alert\":{{\"action\":\"{action}\",\"gid\":{gid},\"signature_id\":{sid},\"rev\":{rev},\
+         \"signature\":"
     );
     json_text(out, &about.msg);
     out.extend_from_slice(b",\"category\":");
@@ -342,7 +343,9 @@ fn flow_at(out: &mut Vec<u8>, alert: &Alert<'_>, flow: &FlowAt) {
         flow;
     let _ = write!(
         out,
-        ",\"direction\":\"{direction}\",\"flow\":{{\"pkts_toserver\":{packets_to_server},\"pkts_toclient\":{packets_to_client},\"bytes_toserver\":{bytes_to_server},\"bytes_toclient\":{bytes_to_client},\"start\":\""
+        ",\"direction\":\"{direction}\",\"flow\":{{\"pkts_toserver\":{packets_to_server},\
+         \"pkts_toclient\":{packets_to_client},\"bytes_toserver\":{bytes_to_server},\
+         \"bytes_toclient\":{bytes_to_client},\"start\":\""
     );
     iso_time(out, flow.start);
     out.push(b'"');

@@ -74,7 +74,8 @@ impl Hits {
         let rule = |hit: &&Hit| {
             json!({
                 "gid": hit.gid, "sid": hit.sid, "rev": hit.rev, "msg": &*hit.msg,
-                "matches": hit.matches, "alerts": hit.alerts, "suppressed": hit.matches - hit.alerts,
+                "matches": hit.matches, "alerts": hit.alerts,
+                "suppressed": hit.matches - hit.alerts,
             })
         };
         let rules: Vec<Value> = self.sorted().iter().map(rule).collect();

@@ -10,7 +10,8 @@ use super::run::{Ran, Reported, run};
 /// Packets with a time to live of 1 are dropped.
 const DROP: &str = "drop ip any any -> any any (ttl:1; sid:9;)\n";
 const RULES: &str = "alert tcp-stream any any -> any 80 (content:\"attack\"; sid:1;)\n\
-                     alert tcp-stream any any -> any 80 (content:\"att\"; content:\"!\"; distance:0; sid:2;)\n";
+                     alert tcp-stream any any -> any 80 (content:\"att\"; content:\"!\"; \
+                     distance:0; sid:2;)\n";
 
 /// Segments of the client: how far ahead, bytes, and whether they are dropped.
 type Piece<'a> = (i32, &'a [u8], bool);
@@ -113,7 +114,8 @@ fn what_rules_set_on_them_stays_set() {
         for protocol in ["udp", "tcp-pkt"] {
             let rule = |action, content, options, sid| {
                 format!(
-                    "{action} {protocol} any any -> any any (content:\"{content}\"; {options} sid:{sid};)\n"
+                    "{action} {protocol} any any -> any any (content:\"{content}\"; {options} \
+                     sid:{sid};)\n"
                 )
             };
             let asking = rule("alert", "ask", asks, 3);
@@ -160,14 +162,16 @@ proptest! {
 
     /// Other packets raise the same alerts as without the dropped ones.
     #[test]
-    fn as_if_they_never_were(options in vec(options(), 1..10), stream in vec(select(b"abc".to_vec()), 1..30), cuts in cuts()) {
+    fn as_if_they_never_were(options in vec(options(), 1..10),
+        stream in vec(select(b"abc".to_vec()), 1..30), cuts in cuts()) {
         let mut pieces: Vec<(usize, usize, Vec<u8>, u8)> = Vec::new();
         let mut at = 0;
         for (number, (len, later, decoy)) in cuts.into_iter().enumerate() {
             let to = (at + len).min(stream.len());
             if at < to {
                 pieces.push((number + later, at, stream[at..to].to_vec(), 64));
-                pieces.extend(decoy.map(|(later, byte)| (number + later, at, vec![byte; to - at], 1)));
+                pieces.extend(
+                    decoy.map(|(later, byte)| (number + later, at, vec![byte; to - at], 1)));
             }
             at = to;
         }
@@ -177,11 +181,13 @@ proptest! {
             let frame = talk.segment(0, ACK, at as i32, &bytes);
             talk.frames.push(Frame { ttl, ..frame });
         }
-        let rule = |(at, options)| format!("alert tcp-stream any any -> any any ({options} sid:{at};)\n");
+        let rule = |(at, options)| format!("alert tcp-stream any any -> any any ({options} \
+            sid:{at};)\n");
         let rules: String = (10..).zip(&options).map(rule).collect::<String>() + DROP;
         let all: Vec<Frame> = (0..).zip(talk.frames).map(|(at, frame)| frame.at(at)).collect();
         let (kept, places): (Vec<Frame>, Vec<usize>) =
-            all.iter().zip(0..).filter(|(frame, _)| frame.ttl != 1).map(|(frame, at)| (frame.clone(), at)).unzip();
+            all.iter().zip(0..).filter(|(frame, _)| frame.ttl != 1)
+                .map(|(frame, at)| (frame.clone(), at)).unzip();
         let mut reported = run(&rules, "", &all).alerts;
         reported.retain(|(at, _)| all[*at].ttl != 1);
         let expected: Vec<Reported> =

@@ -10,7 +10,8 @@ use warpline_nf::{After, Emit, Emits, Function, State, StateHalf};
 use warpline_verify::{Harness, Input, try_build};
 
 /// Rules by their places; the last is of the other direction.
-const RULES: &str = "alert tcp any any -> any 80 (flow:established,to_server; content:\"DATA\"; sid:1;)\n\
+const RULES: &str = "alert tcp any any -> any 80 (flow:established,to_server; content:\"DATA\"; \
+                     sid:1;)\n\
                      alert tcp any any -> any any (content:\"VERYDATA\"; sid:2;)\n\
                      alert tcp any 80 -> any any (flow:to_client; content:\"DATA\"; sid:4;)\n";
 

@@ -3,7 +3,8 @@
 use super::frames::{ACK, FIN, Frame, RST, Talk, URG};
 use super::run::run;
 
-const RULE: &str = "alert tcp any any -> any 80 (flow:established,to_server; content:\"attack\"; sid:1;)\n\
+const RULE: &str = "alert tcp any any -> any 80 (flow:established,to_server; content:\"attack\"; \
+                    sid:1;)\n\
                     alert udp any any -> any 80 (content:\"attack\"; sid:2;)\n";
 
 fn is_found(table: &str, frames: &[Frame]) -> bool {

@@ -69,7 +69,8 @@ fn rules_without_a_literal_are_asked_of_each_packet_that_may_match() {
 #[test]
 fn payloads_that_the_stream_refuses() {
     let rules = "alert tcp any any -> any any (content:\"attack\"; sid:1;)\n\
-                 alert tcp any any -> any any (flow:established,to_server; content:\"attack\"; sid:2;)\n";
+                 alert tcp any any -> any any (flow:established,to_server; content:\"attack\"; \
+                 sid:2;)\n";
     let mut talk = talk();
     for (flags, ahead) in [(ACK, 100_000), (0, 0), (SYN, 0), (SYN | ACK, 0), (RST | ACK, 100_000)] {
         talk.frames.push(talk.segment(0, flags, ahead, b"an attack"));
@@ -152,16 +153,20 @@ fn datagrams_are_established_by_an_answer() {
 #[test]
 fn flowbits_between_packets_and_in_one() {
     let rules = "alert tcp any any -> any any (content:\"three\"; flowbits:isset,seen; sid:3;)\n\
-                 alert tcp any any -> any any (content:\"one\"; flowbits:set,seen; noalert; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"one\"; flowbits:set,seen; noalert; \
+                 sid:1;)\n\
                  alert tcp any any -> any any (content:\"two\"; flowbits:isset,seen; sid:2;)\n\
                  alert tcp any any -> any any (content:\"abc\"; flowbits:isnotset,seen; sid:4;)\n\
-                 alert tcp any any -> any any (content:\"one\"; flowbits:isset,seen|other; sid:5;)\n";
+                 alert tcp any any -> any any (content:\"one\"; flowbits:isset,seen|other; \
+                 sid:5;)\n";
     assert_eq!(alerts(rules, &talk().frames), [(3, 5), (4, 2), (5, 3)]);
     let rules = rules.replace("noalert;", "flowbits:noalert;");
     assert_eq!(alerts(&rules, &talk().frames), [(3, 5), (4, 2), (5, 3)]);
-    let rules = "alert tcp any any -> any any (content:\"abc\"; flowbits:toggle,odd; noalert; sid:1;)\n\
+    let rules = "alert tcp any any -> any any (content:\"abc\"; flowbits:toggle,odd; noalert; \
+                 sid:1;)\n\
                  alert tcp any any -> any any (content:\"abc\"; flowbits:isset,odd; sid:2;)\n\
-                 alert tcp any any -> any any (content:\"two\"; flowbits:set,a; flowbits:unset,odd; sid:3;)\n";
+                 alert tcp any any -> any any (content:\"two\"; flowbits:set,a; \
+                 flowbits:unset,odd; sid:3;)\n";
     assert_eq!(alerts(rules, &talk().frames), [(3, 2), (4, 3), (5, 2)]);
     // Another flow's bits are its own.
     let other = Talk::new(&Frame::udp(b"").ports([5, 6]));
@@ -173,8 +178,10 @@ fn flowbits_between_packets_and_in_one() {
 
 #[test]
 fn flowints_count() {
-    let rules = "alert udp any any -> any any (content:\"a\"; flowint:n,isnotset; flowint:n,=,1; sid:1;)\n\
-                 alert udp any any -> any any (content:\"a\"; flowint:n,isset; flowint:n,+,1; noalert; sid:2;)\n\
+    let rules = "alert udp any any -> any any (content:\"a\"; flowint:n,isnotset; flowint:n,=,1; \
+                 sid:1;)\n\
+                 alert udp any any -> any any (content:\"a\"; flowint:n,isset; flowint:n,+,1; \
+                 noalert; sid:2;)\n\
                  alert udp any any -> any any (content:\"a\"; flowint:n,>,3; sid:3;)\n";
     let frames = vec![Frame::udp(b"a"); 4];
     let found = alerts(rules, &frames);
@@ -198,7 +205,8 @@ fn xbits_of_hosts_and_pairs() {
         [("ip_src", &[1, 2]), ("ip_dst", &[1, 3]), ("ip_pair", &[1, 4])];
     for (track, expected) in cases {
         let rules = format!(
-            "alert udp any any -> any any (content:\"set\"; xbits:set,x,track {track},expire 10; noalert; sid:1;)\n\
+            "alert udp any any -> any any (content:\"set\"; xbits:set,x,track {track},expire 10; \
+             noalert; sid:1;)\n\
              alert udp any any -> any any (content:\"ask\"; xbits:isset,x,track {track}; sid:2;)\n"
         );
         let places: Vec<usize> =
@@ -279,7 +287,8 @@ fn a_match_in_a_packet_is_not_reported_for_its_stream() {
 fn many_rules_wait_for_more() {
     let rule = |n: u32| {
         format!(
-            "alert tcp-stream any any -> any any (content:\"begin{n:02}\"; content:\"end\"; distance:0; sid:{n};)\n"
+            "alert tcp-stream any any -> any any (content:\"begin{n:02}\"; content:\"end\"; \
+             distance:0; sid:{n};)\n"
         )
     };
     let rules: String = (1..=14).map(rule).collect();
@@ -303,9 +312,11 @@ fn many_rules_wait_for_more() {
 fn xbits_are_asked_before_they_are_set() {
     for track in ["ip_src", "ip_dst", "ip_pair"] {
         let rules = format!(
-            "alert udp any any -> any any (content:\"abc\"; xbits:set,x,track {track},expire 10; sid:1;)\n\
+            "alert udp any any -> any any (content:\"abc\"; xbits:set,x,track {track},expire 10; \
+             sid:1;)\n\
              alert udp any any -> any any (content:\"abc\"; xbits:isset,x,track {track}; sid:2;)\n\
-             alert udp any any -> any any (content:\"abc\"; xbits:isnotset,x,track {track}; sid:3;)\n"
+             alert udp any any -> any any (content:\"abc\"; xbits:isnotset,x,track {track}; \
+             sid:3;)\n"
         );
         let frames = [Frame::udp(b"abc"), Frame::udp(b"abc").ports([7, 7])];
         let expected = [(0, 3), (0, 1), (1, 2), (1, 1)];

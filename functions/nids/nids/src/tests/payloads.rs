@@ -94,12 +94,14 @@ const GROWING: &[Case] = &[
         false,
     ),
     (
-        r#"byte_extract:1,0,n; byte_math:bytes 1, offset 1, oper -, rvalue n, result r; byte_test:1,=,r,2;"#,
+        "byte_extract:1,0,n; byte_math:bytes 1, offset 1, oper -, rvalue n, result r; \
+         byte_test:1,=,r,2;",
         b"\x01\x05\x04",
         true,
     ),
     (
-        r#"byte_math:bytes 1, offset 0, oper -, rvalue 3, result r; byte_jump:1,1,post_offset r; content:"|01|"; within:1;"#,
+        "byte_math:bytes 1, offset 0, oper -, rvalue 3, result r; byte_jump:1,1,post_offset r; \
+         content:\"|01|\"; within:1;",
         b"\x01\x01",
         true,
     ),

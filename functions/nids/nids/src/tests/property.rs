@@ -119,7 +119,8 @@ proptest! {
         let ran = run(&rules, "", &frames);
         for (at, payload) in payloads.iter().enumerate() {
             let mut found: Vec<u32> =
-                ran.alerts.iter().filter(|reported| reported.0 == at).map(|reported| reported.1).collect();
+                ran.alerts.iter().filter(|reported| reported.0 == at).map(|reported| reported.1)
+                    .collect();
             found.sort_unstable();
             prop_assert_eq!(found, expected(&rules, &[payload]), "{}", rules);
         }

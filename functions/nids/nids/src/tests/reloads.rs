@@ -66,8 +66,8 @@ fn a_rule_that_needs_one_lane_is_named() {
         std::fs::write(folder.0.join("test.rules"), rules).unwrap();
         try_build(&DEFINITION, "rules = \"test.rules\"\nflows = 4096\n", &folder.0).unwrap().0
     };
-    let counts = "drop tcp any any -> any any (threshold:type both, track by_src, count 3, seconds 9; \
-                  sid:77;)\n";
+    let counts = "drop tcp any any -> any any (threshold:type both, track by_src, count 3, seconds \
+                  9; sid:77;)\n";
     let bits = "alert tcp any any -> any any (content:\"a\"; xbits:set,a,track ip_src; sid:78;)\n";
     for (rules, sid) in [(counts, 77), (bits, 78)] {
         let (divided, whole) = (build(OTHER), build(&[OTHER, rules].concat()));

@@ -16,7 +16,8 @@ fn a_file_is_summed_up() {
         alert ip any any -> any any (sid:1; rev:1;)\n\
         alert ip any any -> any any (msg:\"b\"; sid:1; rev:2;)\n";
     let set = read_text(text, Dialect::Suricata);
-    let reported = "1 of 7 rules active; 2 need http.*; 1 need tls.*; 1 broken; 1 for another engine; 2 replaced";
+    let reported = "1 of 7 rules active; 2 need http.*; 1 need tls.*; 1 broken; 1 for another \
+                    engine; 2 replaced";
     assert_eq!(set.to_string(), reported);
     assert_eq!((&*set.rules[0].about.msg, set.rules[0].place.line), ("b", 11));
     let broken = set.broken.iter().next().unwrap();
@@ -50,7 +51,8 @@ fn names_with_equal_hashes_are_reported() {
         })
         .unwrap();
     let text = format!(
-        "alert ip any any -> any any (flowbits:set,{a}; sid:1;)\nalert ip any any -> any any (flowbits:isset,{b}; sid:2;)"
+        "alert ip any any -> any any (flowbits:set,{a}; sid:1;)\nalert ip any any -> any any \
+         (flowbits:isset,{b}; sid:2;)"
     );
     let set = read_text(text.as_bytes(), Dialect::Suricata);
     assert_eq!(set.rules.len(), 1);
@@ -59,13 +61,17 @@ fn names_with_equal_hashes_are_reported() {
 
 #[test]
 fn thresholds_are_read() {
-    let text = "# none\nthreshold gen_id 1, sig_id 2002087, type both, track by_src, count 3, seconds 5\n\
+    let text = "# none\nthreshold gen_id 1, sig_id 2002087, type both, track by_src, count 3, \
+                seconds 5\n\
         event_filter gen_id 0, sig_id 0, type limit, track by_rule, \\\n  count 1, seconds 15\n\
-        rate_filter gen_id 1, sig_id 888, track by_src, count 10, seconds 60, new_action drop, timeout 300\n\
+        rate_filter gen_id 1, sig_id 888, track by_src, count 10, seconds 60, new_action drop, \
+        timeout 300\n\
         suppress gen_id 1, sig_id 2002087\n\
         suppress gen_id 1, sig_id 2003614, track by_either, ip [$HOME_NET, !10.1.0.0/16]\n\
-        suppress gen_id 1, sig_id 1, track by_src\nsuppress gen_id 1, sig_id 1, track by_src, ip $NONE\n\
-        threshold gen_id 1, sig_id 1, type backoff, track by_flow, count 1, multiplier 2\nforget it\n";
+        suppress gen_id 1, sig_id 1, track by_src\nsuppress gen_id 1, sig_id 1, track by_src, ip \
+        $NONE\n\
+        threshold gen_id 1, sig_id 1, type backoff, track by_flow, count 1, multiplier 2\n\
+        forget it\n";
     let mut mistakes = Diagnostics::default();
     let file = ThresholdFile::read(&SourceText::new("t.config", text), &variables(), &mut mistakes);
     let rate = |track, count, seconds| Rate { track, count, seconds };
@@ -102,7 +108,8 @@ fn long(size: usize) -> Vec<u8> {
             }
             1 => format!("alert tcp any any -> any any (content:\"{sid}\"; depth:1; sid:{sid};)\n"),
             _ => format!(
-                "alert tcp $HOME_NET any -> any any (content:\"{sid}\"; flowbits:set,{sid}; sid:{sid};)\n"
+                "alert tcp $HOME_NET any -> any any (content:\"{sid}\"; flowbits:set,{sid}; \
+                 sid:{sid};)\n"
             ),
         };
         text.extend_from_slice(rule.as_bytes());

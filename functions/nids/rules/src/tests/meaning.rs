@@ -285,9 +285,9 @@ fn numbers_in_the_payload() {
 
 #[test]
 fn what_was_found_is_named() {
-    let text = "byte_extract:1,0,a; byte_math:bytes 1, offset 1, oper *, rvalue a, result b; byte_test:2,=,b,13; \
-                content:\"x\"; distance:a; within:b; content:\"y\"; offset:b; depth:a; isdataat:b,relative; \
-                byte_test:a,=,1,b; byte_jump:2,a,post_offset b;";
+    let text = "byte_extract:1,0,a; byte_math:bytes 1, offset 1, oper *, rvalue a, result b; \
+                byte_test:2,=,b,13; content:\"x\"; distance:a; within:b; content:\"y\"; offset:b; \
+                depth:a; isdataat:b,relative; byte_test:a,=,1,b; byte_jump:2,a,post_offset b;";
     let rule = suricata(text);
     assert_eq!(rule.slots, 2);
     let named = |test: &PayloadTest| match test {
@@ -422,9 +422,8 @@ fn headers() {
     );
     assert!(header.dst.v6.is_empty() && header.is_bidirectional);
     assert_eq!(header.dst_ports.0, [(1024, u16::MAX)]);
-    let header = set(
-        "alert udp [$HOME_NET,!10.1.1.1 - 10.1.1.9] $HTTP_PORTS -> [$EXTERNAL_NET, ![::1,8.0.0.0/5]] !:1023(sid:1;)",
-    );
+    let header = set("alert udp [$HOME_NET,!10.1.1.1 - 10.1.1.9] $HTTP_PORTS -> [$EXTERNAL_NET, \
+         ![::1,8.0.0.0/5]] !:1023(sid:1;)");
     let expected = [
         ("10.0.0.0", "10.1.1.0"),
         ("10.1.1.10", "10.255.255.255"),
@@ -438,7 +437,8 @@ fn headers() {
     let header = set("alert ip fe80::/10 any -> 2001::1-2001::4 any (sid:1;)");
     assert_eq!(header.src.v6[0].1.to_string(), "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
     assert!(header.src.v4.is_empty() && header.src_ports.is_any());
-    let two = b"drop udp $HOME_NET any -> any any (sid:1;)\nreject udp any any -> [10.0.0.0/8,192.168.0.0/16] any (sid:2;)";
+    let two = b"drop udp $HOME_NET any -> any any (sid:1;)\nreject udp any any -> \
+                [10.0.0.0/8,192.168.0.0/16] any (sid:2;)";
     let two = read_text(two, Dialect::Suricata).rules;
     assert!(Arc::ptr_eq(&two[0].header.src, &two[1].header.dst));
     assert!(Arc::ptr_eq(&two[0].header.dst, &two[1].header.src));
@@ -449,8 +449,9 @@ fn headers() {
 
 #[test]
 fn names_and_reports() {
-    let text = r#"msg:"a\; \"b\" c\:d"; rev:3; gid:7; priority:2; reference:cve,CVE-2014-1234; reference:url,"www.x";
-                  metadata:key value, tag two words , alone; target:dest_ip; noalert; prefilter; pkt_data;"#;
+    let text = r#"msg:"a\; \"b\" c\:d"; rev:3; gid:7; priority:2; reference:cve,CVE-2014-1234;
+                  reference:url,"www.x"; metadata:key value, tag two words , alone; target:dest_ip;
+                  noalert; prefilter; pkt_data;"#;
     let about = suricata(&text.replace('\n', " ")).about;
     assert_eq!((&*about.msg, about.rev, about.gid, about.sid), ("a; \"b\" c:d", 3, 7, 1));
     assert_eq!(

@@ -131,10 +131,12 @@ proptest! {
         sid in 1u32..,
     ) {
         let escaped: String =
-            msg.chars().flat_map(|c| ['\\', c].into_iter().skip(usize::from(!"\\\";:".contains(c)))).collect();
+            msg.chars().flat_map(|c| ['\\', c].into_iter().skip(usize::from(!"\\\";\
+                :".contains(c)))).collect();
         let payload: String =
             contents.iter().map(|(t, _)| &**t).chain(numbers.iter().map(|(t, _)| &**t)).collect();
-        let text = format!("drop tcp any {ports} -> $HOME_NET any (msg:\"{escaped}\"; {payload} sid:{sid};)");
+        let text = format!("drop tcp any {ports} -> $HOME_NET any (msg:\"{escaped}\"; {payload} \
+            sid:{sid};)");
         let read = read_text(text.as_bytes(), Dialect::Suricata);
         if !set.contains(&true) {
             prop_assert!(read.broken.to_string().contains("no ports are left"));
@@ -145,9 +147,11 @@ proptest! {
         let contents = contents.into_iter().map(|(_, content)| PayloadTest::Content(content));
         let expected: Vec<_> = contents.chain(numbers.into_iter().map(|(_, n)| n)).collect();
         prop_assert_eq!(&rule.payload, &expected);
-        prop_assert_eq!((&*rule.about.msg, rule.about.sid, rule.action), (&*msg, sid, Action::Drop));
+        prop_assert_eq!((&*rule.about.msg, rule.about.sid, rule.action),
+            (&*msg, sid, Action::Drop));
         for (port, is_in) in set.into_iter().enumerate() {
-            prop_assert_eq!(rule.header.src_ports.contains(port as u16), is_in, "{} {}", ports, port);
+            prop_assert_eq!(rule.header.src_ports.contains(port as u16), is_in, "{} \
+                {}", ports, port);
         }
     }
 }

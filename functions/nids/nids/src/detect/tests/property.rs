@@ -162,7 +162,8 @@ fn any_test() -> impl Strategy<Value = NaiveTest> {
         6 => content().prop_map(plain),
         2 => pcre(),
         3 => with_number().prop_map(plain),
-        1 => (value(0, 12), any::<bool>(), any::<bool>()).prop_map(move |(at, is_relative, is_negated)| {
+        1 => (value(0, 12), any::<bool>(), any::<bool>())
+            .prop_map(move |(at, is_relative, is_negated)| {
             plain(PayloadTest::IsDataAt { at, is_relative, is_negated })
         }),
         1 => (0..8u64, 4..20u64, rarely()).prop_map(move |(min, max, is_negated)| {
@@ -172,11 +173,14 @@ fn any_test() -> impl Strategy<Value = NaiveTest> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20 * ProptestConfig::default().cases, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(
+        ProptestConfig { cases: 20 * ProptestConfig::default().cases, max_shrink_iters: 20_000,
+            ..ProptestConfig::default() })]
 
     #[test]
     fn agrees_with_the_naive_one(
-        tests in vec(any_test(), 1..=5), bytes in vec(byte(), 0..=16), start in prop_oneof![3 => Just(0u64), 1 => 1..5u64],
+        tests in vec(any_test(), 1..=5), bytes in vec(byte(), 0..=16),
+            start in prop_oneof![3 => Just(0u64), 1 => 1..5u64],
     ) {
         let payload = tests.iter().map(|test| test.test.clone()).collect();
         let rule = Rule { payload, slots: 2, ..build::rule() };

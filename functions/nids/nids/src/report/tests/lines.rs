@@ -213,12 +213,15 @@ fn lines_of_fast_log() {
         (
             alert(),
             about(),
-            "11/14/2023-22:13:20.123456  [**] [1:7:3] a \"quoted\" é \\ attack [**] [Classification: A Network Trojan was detected] [Priority: 1] {TCP} 10.1.0.1:4000 -> 10.2.0.2:80\n",
+            "11/14/2023-22:13:20.123456  [**] [1:7:3] a \"quoted\" é \\ attack [**] \
+             [Classification: A Network Trojan was detected] [Priority: 1] {TCP} 10.1.0.1:4000 -> \
+             10.2.0.2:80\n",
         ),
         (
             Alert { protocol: 17, is_blocked: true, ..alert() },
             plain.clone(),
-            "11/14/2023-22:13:20.123456  [Drop] [**] [1:7:0] udp [**] [Classification: (null)] [Priority: 3] {UDP} 10.1.0.1:4000 -> 10.2.0.2:80\n",
+            "11/14/2023-22:13:20.123456  [Drop] [**] [1:7:0] udp [**] [Classification: (null)] \
+             [Priority: 3] {UDP} 10.1.0.1:4000 -> 10.2.0.2:80\n",
         ),
         (
             Alert { protocol: 1, src_port: 8, dst_port: 0, ..alert() },
@@ -227,17 +230,20 @@ fn lines_of_fast_log() {
                 class: "a\u{202e}\x1b[2Jb".into(),
                 ..plain.clone()
             },
-            "11/14/2023-22:13:20.123456  [**] [1:7:0] two lines !   | [**] [Classification: a  [2Jb] [Priority: 3] {ICMP} 10.1.0.1:8 -> 10.2.0.2:0\n",
+            "11/14/2023-22:13:20.123456  [**] [1:7:0] two lines !   | [**] [Classification: a  \
+             [2Jb] [Priority: 3] {ICMP} 10.1.0.1:8 -> 10.2.0.2:0\n",
         ),
         (
             Alert { protocol: 253, src_port: 0, dst_port: 0, ..alert() },
             plain.clone(),
-            "11/14/2023-22:13:20.123456  [**] [1:7:0] udp [**] [Classification: (null)] [Priority: 3] {PROTO:253} 10.1.0.1:0 -> 10.2.0.2:0\n",
+            "11/14/2023-22:13:20.123456  [**] [1:7:0] udp [**] [Classification: (null)] [Priority: \
+             3] {PROTO:253} 10.1.0.1:0 -> 10.2.0.2:0\n",
         ),
         (
             Alert { ends: None, ..alert() },
             plain,
-            "11/14/2023-22:13:20.123456  [**] [1:7:0] udp [**] [Classification: (null)] [Priority: 3]\n",
+            "11/14/2023-22:13:20.123456  [**] [1:7:0] udp [**] [Classification: (null)] [Priority: \
+             3]\n",
         ),
     ] {
         assert_eq!(fast_of(&alert, &about), expected);
