@@ -132,7 +132,7 @@ impl Builder {
             memory.touch(settings.memory(deployment).in_use);
         }
         let arena = Arena::new(Box::new(memory.clone()), &layout).map_err(StartError::Arena)?;
-        let mut mirrors = Mirrors::new(&memory);
+        let mut mirrors = Mirrors::new(&memory, deployment.failures(), lane);
         let launches = launches(deployment, settings, (lane, &mut mirrors), reported)?;
         let mut batches: Vec<Batch> = arena.tables.into_iter().map(Batch::new).collect();
         let (notes, note_bytes) = settings.notes(chain);
@@ -224,7 +224,7 @@ fn launches_of(
     let Some(limits) = settings.launch_limits(deployment, stage) else { return Ok(None) };
     let Some(on) = deployment.on_device(stage) else { return Ok(None) };
     let name = &deployment.chain().instances[stage.first].name;
-    if lane >= on.launches.lanes {
+    if lane >= on.launches.lanes || mirrors.has_lost(&*on.device) {
         mirrors.leave(deployment.crossings(stage), &*on.device, name);
         return Ok(None);
     }
@@ -236,7 +236,9 @@ fn launches_of(
     match Launches::open(deployment, settings, stage, on, &limits, mirrors) {
         Ok(launches) => Ok(Some(launches)),
         // Those of a stage agree in that.
-        Err(why) if on.is_required => Err(StartError::Device(name.clone(), why)),
+        Err(why) if on.is_required && !mirrors.has_failed(&*on.device) => {
+            Err(StartError::Device(name.clone(), why))
+        }
         Err(why) => {
             reported.extend(mirrors.leave(deployment.crossings(stage), &*on.device, name));
             reported.push(format!("{name} runs on the CPU: {why}"));

@@ -10,7 +10,7 @@ use warpline_packet::Binding;
 use warpline_sched::{Mode, Profile};
 
 use crate::cut::{StagePlan, cut};
-use crate::device::{self, Crossings, LaunchTarget, Loaded, OnDevice};
+use crate::device::{self, Crossings, FailedDevices, LaunchTarget, Loaded, OnDevice};
 use crate::planned::crossings;
 use crate::{Chain, FramesBy, Instance, PlanOptions, StartError};
 
@@ -64,6 +64,8 @@ pub struct Deployment {
     unpackers: Vec<OnceLock<Arc<Loaded>>>,
     /// By the first function of a stage, how its launches are closed.
     targets: Vec<Arc<LaunchTarget>>,
+    /// The devices that failed in lanes of its run.
+    failures: Arc<FailedDevices>,
     /// Set once [`Deployment::load`] was called.
     was_loaded: OnceLock<()>,
 }
@@ -82,6 +84,7 @@ impl Deployment {
             carriers: slots(&sites),
             unpackers: slots(&sites),
             targets: slots(&sites),
+            failures: Arc::default(),
             was_loaded: OnceLock::new(),
             stages: cut(&chain, &sites, false),
             shows_drops: false,
@@ -99,6 +102,7 @@ impl Deployment {
         new.set_plan(self.plan);
         new.set_profile(self.profile.clone());
         new.targets.clone_from(&self.targets);
+        new.follow(self);
         new
     }
 
@@ -114,12 +118,23 @@ impl Deployment {
                 *target = Arc::clone(&self.targets[position]);
             }
         }
+        new.follow(self);
         new
     }
 
     /// The launches of `old`, which has the same sites, keep the sizes and deadlines that were set.
     pub fn keep_launches(&mut self, old: &Self) {
         self.targets.clone_from(&old.targets);
+    }
+
+    /// It continues the run of `old`.
+    pub(crate) fn follow(&mut self, old: &Self) {
+        self.failures = Arc::clone(&old.failures);
+    }
+
+    /// The devices that failed in lanes of its run.
+    pub(crate) fn failures(&self) -> &FailedDevices {
+        &self.failures
     }
 
     /// A device is required by each function that moves there from `old`, and by each that runs
@@ -285,29 +300,35 @@ impl Deployment {
     }
 
     /// Compiles the functions that are on devices and copies their tables there, unless that is
-    /// done already. A device that `old` gave up is not used: its functions stay on the CPU.
+    /// done already. A device that failed in all lanes of the run is not used: its functions stay
+    /// on the CPU. If it failed in some, it is not required.
     ///
     /// Gives a message for each function whose device fails and is not required.
     ///
     /// # Errors
     /// The instance, and the reason of its device.
-    pub(crate) fn load(&self, old: Option<&Self>) -> Result<Vec<String>, (String, Failure)> {
+    pub(crate) fn load(&self) -> Result<Vec<String>, (String, Failure)> {
         let _ = self.was_loaded.set(());
-        let mut reported = Vec::new();
+        let (mut reported, mut lost) = (Vec::new(), Vec::new());
         let all = self.stages.iter().flat_map(|stage| stage.positions().map(move |at| (stage, at)));
         for (stage, position) in all {
             let (site, slot) = (&self.sites[position], &self.loaded[position]);
             let (Some(on), None) = (&site.on_device, slot.get()) else { continue };
-            if old.is_some_and(|old| old.has_given_up(site.device_id())) {
+            let device = site.device_id();
+            if lost.contains(&device) || self.failures.is_lost_everywhere(device) {
                 continue;
             }
+            let has_failed = self.failures.has_failed(device);
             let name = &self.chain.instances[position].name;
             match self.load_one(on, stage, position) {
                 Ok(loaded) => {
                     let _ = slot.set(Arc::new(loaded));
                 }
-                Err(why) if on.is_required => return Err((name.clone(), why)),
-                Err(why) => reported.push(format!("{name} runs on the CPU: {why}")),
+                Err(why) if on.is_required && !has_failed => return Err((name.clone(), why)),
+                Err(why) => {
+                    reported.push(format!("{name} runs on the CPU: {why}"));
+                    lost.extend(has_failed.then_some(device));
+                }
             }
         }
         Ok(reported)
@@ -364,17 +385,6 @@ impl Deployment {
     /// The kernels and tables of function `position` on its device.
     pub(crate) fn loaded(&self, position: usize) -> Option<&Arc<Loaded>> {
         self.loaded.get(position)?.get()
-    }
-
-    /// Whether a lane has stopped using device `id`; for a deployment that runs or ran.
-    fn has_given_up(&self, id: &str) -> bool {
-        let mut all =
-            self.sites.iter().zip(&self.loaded).filter(|(site, _)| site.device_id() == id);
-        all.any(|(site, slot)| match slot.get() {
-            Some(loaded) => loaded.is_given_up(),
-            // A run doesn't start without it, so a reload left it out.
-            None => site.on_device.as_ref().is_some_and(|on| on.is_required),
-        })
     }
 
     /// Takes over the kernels and tables of function `position` from `old`, which has the same

@@ -112,20 +112,24 @@ impl Successor {
             return Err(one("functions of one chain can't move to another".into()));
         }
         // A function that can't run on its device refuses the move.
+        new.follow(old);
         new.require_devices(old);
         if old.shows_drops() {
             new.show_drops();
         }
         let moved = old.moved_to(&new);
         let named = |(name, why)| one(format!("{name} can't run there: {why}"));
-        let mut reported = new.load(Some(old)).map_err(named)?;
-        for &position in &moved {
-            let site = &new.sites()[position];
-            if site.on_device.is_some() && new.loaded(position).is_none() {
-                let name = &new.chain().instances[position].name;
-                return Err(one(format!("{name}: {} failed earlier", site.device_id())));
-            }
-        }
+        let lost = |new: &Deployment| {
+            let device = |&at: &usize| new.sites()[at].device_id();
+            let lost = moved.iter().find(|at| new.failures().has_failed(device(at)));
+            lost.map_or(Ok(()), |at| {
+                let name = &new.chain().instances[*at].name;
+                Err(one(format!("{name}: {} failed earlier", device(at))))
+            })
+        };
+        lost(&new)?;
+        let mut reported = new.load().map_err(named)?;
+        lost(&new)?;
         let settings = builder.settings(&new).map_err(|why| one(why.to_string()))?;
         let built = builder.lanes(&new, &settings, StateOf::Running, &mut reported);
         let built = built.map_err(|why| one(why.to_string()))?;

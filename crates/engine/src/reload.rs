@@ -92,10 +92,11 @@ impl Successor {
         let chain = Arc::new(is.keeping(was));
         new = new.with_chain(chain);
         new.keep_launches(old);
+        new.follow(old);
         kept.into_iter().for_each(|position| new.keep_loaded(old, position));
         if old.was_loaded()
             && refused.is_empty()
-            && let Err((name, why)) = new.load(Some(old))
+            && let Err((name, why)) = new.load()
         {
             refused.push(format!("[{name}]: {why}"));
         }

@@ -165,7 +165,8 @@ fn run_lanes(
     let settings = within_bounds(own.fit(deployment), deployment)?;
     let _ = control.settings.set(settings);
     let builder = Builder::new(own, settings.lanes, Clock::start(), is_live);
-    let loaded = deployment.load(None);
+    deployment.failures().clear();
+    let loaded = deployment.load();
     let mut reported = loaded.map_err(|(name, why)| StartError::Device(name, why))?;
     let chain = deployment.chain();
     let reports = Reports::open(chain, &outputs.of_chain(is_live))?;

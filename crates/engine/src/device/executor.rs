@@ -138,14 +138,21 @@ impl Executor {
 
     /// Why nothing may be started on the lane's mirror any more, where that is so.
     pub(crate) fn failed(&self) -> Option<&str> {
-        self.mirror.failed.get().map(String::as_str)
+        self.mirror.stopped()
     }
 
     /// Starts nothing more on the lane's mirror, by any stage: a work that was given up may still
     /// use it.
     pub(crate) fn fail(&self, why: String) {
         let _ = self.mirror.failed.set(why);
-        self.segment.iter().for_each(|member| member.loaded.set_given_up());
+        self.note_failure();
+    }
+
+    /// If the device failed in this lane, nothing waits for work on it any more.
+    pub(crate) fn note_failure(&self) {
+        if self.mirror.failed.get().is_some() {
+            self.segment.iter().for_each(|member| member.loaded.set_given_up());
+        }
     }
 
     /// Whether frames have to be copied back.

@@ -40,6 +40,8 @@ pub(crate) struct Launches {
     sync: bool,
     /// Names of the segment's functions.
     names: String,
+    /// Whether no other lane has the same stage.
+    is_alone: bool,
     /// The message about its device, if it failed at this stage.
     failed: Option<String>,
     is_reported: bool,
@@ -117,6 +119,7 @@ impl Launches {
             writes,
             sync: on.launches.sync,
             names,
+            is_alone: settings.lanes == 1,
             failed: None,
             is_reported: false,
             mates: deployment.loaded_on(&on.device.description().id),
@@ -319,7 +322,8 @@ impl Launches {
     /// The lane uses the device no more.
     fn give_up(&mut self, why: String) {
         if self.executor.failed().is_none() {
-            self.failed = Some(format!("{} fell back to the CPU: {why}", self.names));
+            let place = if self.is_alone { "" } else { " in at least one lane" };
+            self.failed = Some(format!("{} fell back to the CPU{place}: {why}", self.names));
         }
         self.executor.fail(why);
     }
@@ -448,6 +452,12 @@ impl Launches {
                 )
             });
             self.executor.segment_mut().iter().for_each(|member| member.loaded.set_given_up());
+            deployment.failures().retire(&self.device.description().id);
         }
+    }
+
+    /// The device may have failed in the lane that these launches continue.
+    pub(crate) fn continue_lane(&self) {
+        self.executor.note_failure();
     }
 }

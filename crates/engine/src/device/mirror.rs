@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use warpline_device::{Buffer, Device, Failure, Region};
 use warpline_packet::{ALIGN, mirror_bit};
 
-use super::Crossings;
+use super::failed_devices::DeviceFailure;
+use super::{Crossings, FailedDevices};
 use crate::planned::takes_out_of_mirrors;
 use crate::sys::lane_memory::LaneMemory;
 use crate::{Deployment, Instance};
@@ -59,20 +60,42 @@ pub(crate) struct Mirror {
     pub(crate) copy: Option<Buffer>,
     /// Its number among the lane's.
     pub(crate) number: u8,
+    /// Why the lane does not use its device any more.
+    pub(crate) failed: DeviceFailure,
+    /// Why nothing is started on it although its device works.
+    pub(crate) unused: Arc<OnceLock<String>>,
+}
+
+impl Mirror {
     /// Why nothing may be started on it any more, by any of the lane's stages.
-    pub(crate) failed: Arc<OnceLock<String>>,
+    pub(crate) fn stopped(&self) -> Option<&str> {
+        self.failed.get().or_else(|| self.unused.get()).map(String::as_str)
+    }
 }
 
 /// The mirrors of a lane, by device: stages on the same device share one.
 pub(crate) struct Mirrors<'a> {
     memory: &'a LaneMemory,
+    failures: &'a FailedDevices,
+    /// The number of the lane.
+    lane: usize,
     by_device: Vec<(String, Mirror)>,
 }
 
 impl<'a> Mirrors<'a> {
-    /// Of `memory`; none so far.
-    pub(crate) fn new(memory: &'a LaneMemory) -> Self {
-        Self { memory, by_device: Vec::new() }
+    /// Of `memory`, which lane `lane` has; none so far.
+    pub(crate) fn new(memory: &'a LaneMemory, failures: &'a FailedDevices, lane: usize) -> Self {
+        Self { memory, failures, lane, by_device: Vec::new() }
+    }
+
+    /// Whether `device` failed in any lane.
+    pub(crate) fn has_failed(&self, device: &dyn Device) -> bool {
+        self.failures.has_failed(&device.description().id)
+    }
+
+    /// Whether `device` failed in this lane.
+    pub(crate) fn has_lost(&self, device: &dyn Device) -> bool {
+        self.failures.is_lost(&device.description().id, self.lane)
     }
 
     /// The one on `device`.
@@ -90,8 +113,8 @@ impl<'a> Mirrors<'a> {
         // Those that work in place have none that packets are marked for.
         let copies = self.by_device.iter().filter(|(_, mirror)| mirror.copy.is_some());
         let number = copies.count().min(u8::MAX.into()) as u8;
-        let (memory, failed) = (self.memory.clone(), Arc::default());
-        let mirror = Mirror { memory, region, copy, number, failed };
+        let (memory, failed) = (self.memory.clone(), self.failures.of(&about.id, self.lane));
+        let mirror = Mirror { memory, region, copy, number, failed, unused: Arc::default() };
         self.by_device.push((about.id.clone(), mirror.clone()));
         Ok(mirror)
     }
@@ -126,7 +149,7 @@ impl<'a> Mirrors<'a> {
         let id = &device.description().id;
         let (_, mirror) = self.by_device.iter().find(|(own, _)| own == id)?;
         let why = format!("what {name} would find on {id} stays on the CPU, as it runs there");
-        let _ = crossings.relies_on_mirror.then(|| mirror.failed.set(why.clone()))?;
+        let _ = crossings.relies_on_mirror.then(|| mirror.unused.set(why.clone()))?;
         Some(why)
     }
 }

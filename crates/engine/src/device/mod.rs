@@ -8,8 +8,8 @@
 //!
 //! Nothing on the host is written before all kernels of a launch are done. If anything fails before
 //! that, the CPU does the work of the launch with the host's data. If copying frames back fails,
-//! the packets of the launch are lost ([`DEVICE_LOST`]). After the first failure the stage stays on
-//! the CPU.
+//! the packets of the launch are lost ([`DEVICE_LOST`]). After the first failure the lane does not
+//! use the device again. Other lanes do.
 //!
 //! A device that shares the host's memory works on the packets themselves, without copies. If its
 //! kernels write frames, a failure loses the packets of the launch. If they only read, the CPU does
@@ -18,6 +18,7 @@
 mod crossings;
 mod demand;
 mod executor;
+mod failed_devices;
 mod flying;
 mod launch_buffers;
 mod launch_target;
@@ -37,6 +38,7 @@ pub(crate) use crossings::Crossings;
 #[cfg(test)]
 pub(crate) use crossings::RoomsThere;
 pub use demand::{Demand, demands};
+pub(crate) use failed_devices::FailedDevices;
 pub(crate) use flying::{Finished, How};
 pub(crate) use launch_buffers::Dimensions;
 pub(crate) use launch_target::LaunchTarget;

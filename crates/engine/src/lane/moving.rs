@@ -55,6 +55,9 @@ impl Lane {
             launches.take_news().into_iter().for_each(|news| control.tell(news));
             earlier.warnings.extend(launches.warnings());
         }
+        for launches in self.stages.iter().filter_map(|stage| stage.launches.as_ref()) {
+            launches.continue_lane();
+        }
         let own = (&self.plans[..], &mut self.pressure.counts[..]);
         let transfers =
             Stage::take_over(&mut self.stages, &mut old.stages, own, &old.pressure.counts);

@@ -18,6 +18,7 @@ mod launch_sizes;
 mod leftovers;
 mod load;
 mod moves;
+mod one_lane;
 mod placed;
 mod plans;
 mod predicted;
