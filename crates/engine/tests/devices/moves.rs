@@ -90,6 +90,30 @@ fn a_chain_that_moves_over_all_devices_and_back_is_the_same() {
     }
 }
 
+/// A lane that moves closes its open launches. It waits for no deadline, here of an hour, and for
+/// no more packets, which come only after the move.
+#[test]
+fn a_lane_that_moves_waits_for_no_open_launch() {
+    let forms = forms(&["nat", "digest-count", "firewall", "router"]);
+    let inputs = traffic(&forms, Talk::new(71, 60, 700).take(800), 73, 15);
+    let reference = run_forms(&forms, Settings::default(), &inputs);
+    let hour = Duration::from_secs(3600);
+    let launches = LaunchOptions { bytes: 1 << 20, delay: hour, ..launches() };
+    for device in host().into_iter().chain(host().as_ref().map(apart)) {
+        let own = try_deploy_on(&forms, &[], |_| None).expect("a chain");
+        let on =
+            |is_there| sites(&own, launches, |_| Some(Arc::clone(&device)).filter(|_| is_there));
+        let every = inputs.len() / 6;
+        let moves: Moves = (1..=5).map(|at| (at * every, on(at % 2 == 1))).collect();
+        let settings = Settings { lanes: 2, slabs: 8, ..Settings::default() };
+        let (outcome, refused) = run_moving(own, settings, &inputs, moves);
+        assert!(refused.is_empty(), "{refused:?}");
+        let part = &outcome.report.part;
+        assert!(part.moves.count == 5 && part.transfers.launches > 0, "{:?}", part.moves);
+        assert_same(&reference.summary(), &outcome.summary(), "launches that never fill");
+    }
+}
+
 /// A device that fails before, during or after moves. The CPU continues, and packets that the
 /// device alone had are lost and counted. A move to a device that failed is refused.
 #[test]
