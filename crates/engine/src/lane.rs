@@ -81,6 +81,10 @@ pub(crate) struct Lane {
     unrouted: u64,
     /// Packets that left, by the number of their path.
     paths: Vec<u64>,
+    /// Packets that the first stage took.
+    entered: u64,
+    /// Packets that came for the lane, by the last look.
+    offered: u64,
     finished: bool,
     number: usize,
     plans: Vec<StagePlan>,
@@ -155,6 +159,8 @@ impl Lane {
             paths: routing.as_ref().map_or_else(Vec::new, Routing::counters),
             routing,
             unrouted: 0,
+            entered: 0,
+            offered: 0,
             finished: false,
             number: lane,
             plans: deployment.stages().to_vec(),
@@ -172,6 +178,7 @@ impl Lane {
             let held = if control.is_stopped() { 0 } else { control.peers.held() };
             self.pressure.hold(held, self.clock.now());
         }
+        self.count_arrivals();
         self.gauge(0);
         for stage in (0..self.stages.len()).rev() {
             worked |= self.advance(stage, control);
@@ -199,6 +206,18 @@ impl Lane {
             worked |= self.move_on(control);
         }
         worked
+    }
+
+    /// Reports packets that came for the stages on devices, whether they are paused or not.
+    fn count_arrivals(&mut self) {
+        let waiting = self.input.packets() as u64;
+        let offered = (self.entered + waiting + self.input.lost()).max(self.offered);
+        if offered > self.offered {
+            self.offered = offered;
+            let entered = self.entered;
+            let launches = self.stages.iter_mut().filter_map(|stage| stage.launches.as_mut());
+            launches.for_each(|launches| launches.count_arrivals(offered, entered));
+        }
     }
 
     /// Whether it polls a device.
@@ -360,6 +379,7 @@ impl Lane {
                     return None;
                 }
                 let mut batch = self.input.pop()?;
+                self.entered += batch.len() as u64;
                 self.rooms.versions.iter_mut().for_each(|versions| versions.arrive(&batch));
                 if let Some(routing) = &self.routing {
                     self.unrouted += routing.enter(&mut batch);
@@ -407,7 +427,8 @@ impl Lane {
         if self.pressure.drops(stage, waiting) {
             let dropped = batch.overload(self.stages[stage].first());
             self.pressure.count_drops(stage, dropped);
-            self.stages[stage].launches.iter().for_each(|launches| launches.announce(dropped));
+            let launches = self.stages[stage].launches.as_mut();
+            launches.into_iter().for_each(|launches| launches.drop_packets(dropped));
         }
     }
 

@@ -2,7 +2,7 @@
 //! are not full.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 use warpline_packet::Batch;
@@ -22,6 +22,8 @@ pub(crate) struct BatchQueue {
     packets_max: usize,
     /// The stage for which the taker paused the giver, plus one; 0 if it did not.
     held_by: AtomicUsize,
+    /// Packets that the giver lost for want of room.
+    lost: AtomicU64,
     /// Wakes the taker, if it waits for that.
     bell: Option<Arc<Bell>>,
 }
@@ -34,9 +36,14 @@ impl BatchQueue {
 
     /// For `batches` batches, at least one, while they have less than `packets_max` packets.
     pub(crate) fn holding(batches: usize, packets_max: usize) -> Self {
-        let batches = ArrayQueue::new(batches.max(1));
-        let held_by = AtomicUsize::new(0);
-        Self { batches, packets: AtomicUsize::new(0), packets_max, held_by, bell: None }
+        Self {
+            batches: ArrayQueue::new(batches.max(1)),
+            packets: AtomicUsize::new(0),
+            packets_max,
+            held_by: AtomicUsize::new(0),
+            lost: AtomicU64::new(0),
+            bell: None,
+        }
     }
 
     /// Rings `bell` for each batch that it takes.
@@ -63,6 +70,16 @@ impl BatchQueue {
     /// The stage for which the giver is paused.
     pub(crate) fn held_by(&self) -> Option<usize> {
         self.held_by.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// The giver lost packets for want of room.
+    pub(crate) fn lose(&self, packets: u64) {
+        self.lost.fetch_add(packets, Ordering::Relaxed);
+    }
+
+    /// Packets that the giver lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Packets that wait.

@@ -177,7 +177,7 @@ impl Arbiter {
     }
 
     /// Packets came for a tenant; needed for [`Policy::RateProportional`] only. Count them before
-    /// any backpressure, or the shares follow the past shares.
+    /// any backpressure ([`Arrivals`](crate::Arrivals)), or the shares follow the past shares.
     pub fn handle_arrivals(&mut self, tenant: usize, packets: u64, now_ns: u64) {
         self.advance(now_ns);
         if let Some(tenant) = self.tenants.get_mut(tenant) {

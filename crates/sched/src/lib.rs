@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod arbiter;
+mod arrivals;
 mod backpressure;
 mod batcher;
 pub mod monitor;
@@ -33,6 +34,7 @@ pub use arbiter::{
     Arbiter, Evidence, Grant, GrantId, MemoryQuota, Policy, QuotaExceeded, Sharing, SharingError,
     Spent, TenantEvidence,
 };
+pub use arrivals::{Arrivals, Arrived};
 pub use backpressure::{
     Admission, Backpressure, EdgeEvidence, EdgeId, GraphError, Inflow, NodeEvidence, NodeId,
     PauseEvidence, PauseMode, Signal, StageGraph, WatermarkError, Watermarks, required_capacity,

@@ -2,7 +2,7 @@
 
 mod stage;
 
-use warpline_sched::{Admission, Backpressure, EdgeId, NodeId, StageGraph};
+use warpline_sched::{Admission, Arrived, Backpressure, EdgeId, NodeId, StageGraph};
 
 use crate::histogram::Histogram;
 use crate::model::ChainModel;
@@ -120,6 +120,15 @@ impl<'a> Chain<'a> {
         self.counts.offered += batch.packets;
         self.integrate(now_ns);
         self.packets_inside += batch.packets;
+    }
+
+    /// The packets that came for the device of `stage` since the last call, whether it is paused
+    /// or not.
+    pub(crate) fn arrivals(&mut self, stage: usize) -> u64 {
+        let [first, own] = [0, stage].map(|stage| &self.counts.stages[stage]);
+        let (offered, entered) = (self.counts.offered, first.processed + first.drops);
+        let reached = own.processed + own.drops;
+        self.stages[stage].arrivals.handle(Arrived { offered, entered, reached })
     }
 
     /// A paused source loses a batch.

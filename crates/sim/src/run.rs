@@ -139,9 +139,9 @@ impl<'a> Run<'a> {
     fn arrive(&mut self, chain: usize, batch: Batch, now_ns: u64) {
         let own = &mut self.chains[chain];
         own.offer(&batch, now_ns);
-        for stage in &own.model.stages {
-            if let StageSite::Device(work) = &stage.place {
-                let packets = (batch.packets as f64 * stage.share).round() as u64;
+        for (stage, model) in own.model.stages.iter().enumerate() {
+            if let StageSite::Device(work) = &model.place {
+                let packets = own.arrivals(stage);
                 self.devices[work.device].arrive(work.tenant, packets, now_ns);
             }
         }

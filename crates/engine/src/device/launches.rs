@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use warpline_device::{Device, Failure};
 use warpline_packet::{Batch, Broken, FieldSet, FoundLists, Returned};
-use warpline_sched::{Batcher, Launch, LaunchId, LaunchLimits, Load};
+use warpline_sched::{Arrivals, Arrived, Batcher, Launch, LaunchId, LaunchLimits, Load};
 
 use super::OnDevice;
 use super::executor::{Executor, Member};
@@ -55,6 +55,9 @@ pub(crate) struct Launches {
     /// Packets skip functions, so how many a device lacks is not known ahead.
     is_routed: bool,
     load: StageLoad,
+    arrivals: Arrivals,
+    /// Packets that came to the stage, whether it got them or its full queue dropped them.
+    reached: u64,
 }
 
 impl Launches {
@@ -126,6 +129,8 @@ impl Launches {
             is_retired: false,
             is_routed: deployment.chain().routes().is_some(),
             load: StageLoad::default(),
+            arrivals: Arrivals::default(),
+            reached: 0,
         })
     }
 
@@ -144,20 +149,30 @@ impl Launches {
         (self.load.waiting_packets(), self.load.launch_packets(self.batcher.limits()))
     }
 
-    /// Packets came for it, whether it gets them or its full queue drops them.
-    pub(crate) fn announce(&self, packets: u64) {
-        self.device.announce(packets);
+    /// Its full queue dropped packets.
+    pub(crate) fn drop_packets(&mut self, packets: u64) {
+        self.reached += packets;
+    }
+
+    /// So many packets came for the lane until now, of which its first stage took `entered`.
+    pub(crate) fn count_arrivals(&mut self, offered: u64, entered: u64) {
+        let all = Arrived { offered, entered, reached: self.reached };
+        let packets = self.arrivals.handle(all);
+        if packets > 0 {
+            self.device.announce(packets);
+        }
     }
 
     /// Takes a batch that has been through `before`.
     pub(crate) fn push(&mut self, flight: BatchInFlight) {
         let batch = &flight.batch;
         // A launch has no row for packets that are dropped or routed past it.
-        let (packets, bytes) = match batch.forward_count() {
+        let forward = batch.forward_count();
+        let (packets, bytes) = match forward {
             0 => (0, 0),
             _ => (batch.len(), batch.frame_bytes()),
         };
-        self.announce(packets as u64);
+        self.reached += forward as u64;
         let load = Load { packets, bytes, oldest_ns: batch.opened() };
         self.target.apply(&mut self.batcher);
         self.batcher.handle_batch(&load);

@@ -55,6 +55,11 @@ impl LaneWriter {
         self.queue.held_by()
     }
 
+    /// Packets for its lane are lost, because it has no room.
+    pub(super) fn lose(&self, packets: u64) {
+        self.queue.lose(packets);
+    }
+
     /// Hands the open batch to the lane; returns whether there was room, or nothing to hand over.
     /// An empty one stays open.
     pub(super) fn flush(&mut self) -> bool {

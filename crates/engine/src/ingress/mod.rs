@@ -182,13 +182,12 @@ impl Ingress {
     /// Counts frames that interfaces lost.
     fn take_losses(&mut self) {
         self.counted = self.steerer.clock.now();
-        let (part, has_ports) = (&mut self.steerer.part, self.steerer.has_ports);
+        let steerer = &mut self.steerer;
         let Some(live) = self.source.live() else { return };
         live.losses(&mut |port, count| {
-            part.packets.read += count;
-            part.overloaded(RING_QUEUE, count);
-            if has_ports {
-                part.port(port).lose(count);
+            steerer.lose(count);
+            if steerer.has_ports {
+                steerer.part.port(port).lose(count);
             }
         });
     }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame};
 use warpline_packet::{BatchKind, Flags, FlowHasher, FragmentKey, Instant, Steering};
 
-use super::IngressStep;
 use super::fragments::{Course, Fragments};
 use super::held_frames::HeldFrames;
 use super::lane_writer::{LaneWriter, SteeredFrame};
 use super::packet_clock::PacketClock;
+use super::{IngressStep, RING_QUEUE};
 use crate::clock::Clock;
 use crate::stats::ThreadStats;
 use crate::{Chain, Settings, lane_of};
@@ -357,6 +357,16 @@ impl Steerer {
         true
     }
 
+    /// Packets were lost before their lanes were known; each lane gets an equal part of them.
+    pub(super) fn lose(&mut self, packets: u64) {
+        let lanes = self.writers.len().max(1) as u64;
+        for (lane, writer) in self.writers.iter().enumerate() {
+            writer.lose((packets + lane as u64) / lanes);
+        }
+        self.part.packets.read += packets;
+        self.part.overloaded(RING_QUEUE, packets);
+    }
+
     /// Takes in frames that [`Steerer::find`] has seen, and returns their number: those that follow
     /// found no room and have to wait. If the source can't wait, they are counted as lost instead.
     fn take(&mut self, frames: &[Frame<'_>]) -> usize {
@@ -389,6 +399,7 @@ impl Steerer {
                 if !self.drops_when_full {
                     return at;
                 }
+                writer.lose(1);
                 self.part.overloaded(OVERLOAD_QUEUE, 1);
                 at += 1;
             }

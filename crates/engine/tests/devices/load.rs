@@ -3,10 +3,13 @@
 //! can wait loses nothing at all. Without backpressure, full queues drop, and the sums balance.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use warpline_device::Device;
+use warpline_device::{
+    Buffer, Description, Device, Failure, HostMemory, Module, Region, Source as Text, Stream,
+};
 use warpline_engine::{
     Chain, Control, Deployment, Instance, LaunchOptions, OnDevice, Place, PressureOptions,
     Settings, SharedDevice, Site, Streams, Tenant,
@@ -89,6 +92,39 @@ struct Case {
     shape: (usize, usize),
 }
 
+/// A device that counts the packets that come for it.
+struct Counted {
+    inner: Arc<dyn Device>,
+    announced: Arc<AtomicU64>,
+}
+
+impl Device for Counted {
+    fn description(&self) -> &Description {
+        self.inner.description()
+    }
+    fn compile(&self, source: &Text) -> Result<Module, Failure> {
+        self.inner.compile(source)
+    }
+    fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {
+        self.inner.allocate(bytes)
+    }
+    fn register(&self, memory: Arc<dyn HostMemory>) -> Result<Region, Failure> {
+        self.inner.register(memory)
+    }
+    fn shared_memory(&self, bytes: usize) -> Option<Arc<dyn HostMemory>> {
+        self.inner.shared_memory(bytes)
+    }
+    fn announce(&self, items: u64) {
+        self.announced.fetch_add(items, Ordering::Relaxed);
+    }
+    fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        self.inner.stream()
+    }
+    fn graph_stream(&self) -> Result<Box<dyn Stream>, Failure> {
+        self.inner.graph_stream()
+    }
+}
+
 fn device_of(case: &Case) -> Vec<Arc<dyn Device>> {
     let busy = BusyDevice::new();
     let cost = |&us: &u32| Costs { kernel_ns: f64::from(us) * 1e3, ..Costs::default() };
@@ -132,7 +168,10 @@ fn deploy(case: &Case) -> Option<Deployment> {
 
 /// Runs a case; returns the news for an operator, too.
 fn run_case(case: &Case) -> Option<(Outcome, Vec<String>)> {
-    let deployment = deploy(case)?;
+    Some(run_deployed(case, deploy(case)?))
+}
+
+fn run_deployed(case: &Case, deployment: Deployment) -> (Outcome, Vec<String>) {
     let sum_us: u32 = case.costs_us.iter().sum();
     let gap_ns = u64::from(sum_us) * 1_000 * 100 / u64::from(case.load);
     let frames = Frames { drops_when_full: !case.can_wait, ..Frames::new(&numbered()) };
@@ -143,7 +182,48 @@ fn run_case(case: &Case) -> Option<(Outcome, Vec<String>)> {
     let control = Arc::new(Control::default());
     let outcome =
         run_ports(deployment, settings, source, SentFrames::default(), Arc::clone(&control));
-    Some((outcome, control.take_news()))
+    (outcome, control.take_news())
+}
+
+/// Three functions. The second is slow.
+fn slow_middle() -> Case {
+    Case {
+        costs_us: vec![10, 300, 10],
+        draws: None,
+        load: 200,
+        can_wait: false,
+        pressure: PressureOptions::default(),
+        policy: None,
+        shape: (1, 64),
+    }
+}
+
+/// A tenant's demand is what comes, not what its pauses let through.
+#[test]
+fn arrivals_count_before_pauses_and_drops() {
+    let drops = PressureOptions { mode: PauseMode::Off, ..PressureOptions::default() };
+    for pressure in [PressureOptions::default(), drops] {
+        let case = Case { pressure, ..slow_middle() };
+        let deployment = deploy(&case).expect("a chain without routes");
+        let counts: Vec<Arc<AtomicU64>> = case.costs_us.iter().map(|_| Arc::default()).collect();
+        let counted = |(site, announced): (&Site, &Arc<AtomicU64>)| {
+            let on = site.on_device.clone().map(|on| {
+                let announced = Arc::clone(announced);
+                OnDevice { device: Arc::new(Counted { inner: on.device, announced }), ..on }
+            });
+            Site { on_device: on, ..site.clone() }
+        };
+        let sites = deployment.sites().iter().zip(&counts).map(counted).collect();
+        let (outcome, _) = run_deployed(&case, deployment.on_sites(sites));
+        let part = &outcome.report.part;
+        assert!(part.packets.overload > 500, "{}", part.packets.overload);
+        let counts: Vec<u64> = counts.iter().map(|one| one.load(Ordering::Relaxed)).collect();
+        // The last packets are still on their way when the input ends.
+        let all = 2_300..=3_100;
+        assert!(all.contains(&counts[0]) && all.contains(&counts[1]), "{counts:?}");
+        // Packets that a full queue dropped do not come to a later stage.
+        assert_eq!(all.contains(&counts[2]), !pressure.is_off(), "{counts:?}");
+    }
 }
 
 /// A source that loses packets is an event, which names a stage.
@@ -152,15 +232,7 @@ fn a_source_that_loses_packets_is_news() {
     let marks = Watermarks::checked(1_500, 1_000, 6_000).expect("marks");
     let pressure = PressureOptions { mode: PauseMode::On(marks), queue: 6_000, downstream: 0 };
     let policy = None;
-    let case = |load, can_wait| Case {
-        costs_us: vec![10, 300, 10],
-        draws: None,
-        load,
-        can_wait,
-        pressure,
-        policy,
-        shape: (1, 64),
-    };
+    let case = |load, can_wait| Case { load, can_wait, pressure, policy, ..slow_middle() };
     let (outcome, news) = run_case(&case(200, false)).expect("a run");
     assert!(outcome.report.part.packets.overload > 0);
     let is_loss =

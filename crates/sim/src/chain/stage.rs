@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use warpline_sched::{Batcher, Launch, Load};
+use warpline_sched::{Arrivals, Batcher, Launch, Load};
 
 use crate::model::{DeviceWork, StageModel, StageSite};
 use crate::traffic::Batch;
@@ -25,6 +25,7 @@ pub(crate) struct Stage {
     pub(crate) device: Option<OnDevice>,
     /// Done, and waiting for room after the stage.
     pub(crate) done: VecDeque<Batch>,
+    pub(crate) arrivals: Arrivals,
     launch_packets: u64,
     share: f64,
     /// What rounding left of `share`.
@@ -63,6 +64,7 @@ impl Stage {
             working: None,
             device,
             done: VecDeque::new(),
+            arrivals: Arrivals::default(),
             launch_packets: model.launch_packets,
             share: model.share,
             rest: 0.0,
