@@ -4,6 +4,8 @@
 //!
 //! - New figures move an entry of the profile by at most a factor of two a tick, by weight of
 //!   evidence. A paused or starved period measures the traffic, not the device, so it is ignored.
+//! - A source that is held by pauses shows an overload, even if the profile has none. The figures
+//!   of its chain then count as slower, so that the chain may move.
 //! - An overload that lasts two ticks leads to a placement that carries more at once.
 //! - Otherwise a placement stays for [`MonitorSettings::stay_ns`]. Another one must then be better
 //!   by [`MonitorSettings::gain`] at the highest rate in that time, or exceed fewer limits, for two
@@ -20,6 +22,7 @@
 mod auto_batch;
 mod decision;
 mod demand;
+mod held;
 mod launches;
 mod load;
 mod refused;
@@ -33,6 +36,7 @@ use std::cmp::Ordering;
 pub use auto_batch::{AutoBatch, BatchDecision, LaunchSize, Wait};
 pub use decision::{Decision, Reason};
 pub use demand::{ChainObserved, Observed};
+pub use held::HeldSource;
 pub use settings::{MonitorSettings, PlacementLimits};
 
 use crate::placement::{
@@ -40,6 +44,7 @@ use crate::placement::{
 };
 use crate::work_profile::{Measurement, WorkProfile};
 use demand::Demand;
+use held::Slower;
 use launches::{KnownLaunches, is_near};
 use load::KnownLoad;
 use refused::Refused;
@@ -61,6 +66,7 @@ pub struct Monitor {
     settings: MonitorSettings,
     limits: PlacementLimits,
     profile: WorkProfile,
+    slower: Slower,
     demand: Demand,
     policy: PlacementPolicy,
     placed: Option<Placed>,
@@ -114,6 +120,7 @@ impl Monitor {
             settings,
             limits,
             profile,
+            slower: Slower::default(),
             demand: Demand::new(chains, window),
             policy,
             placed: None,
@@ -182,6 +189,8 @@ impl Monitor {
         self.next_tick_ns = now_ns.saturating_add(self.settings.tick_ns);
         self.observe(chains, figures);
         self.accept();
+        let held: Vec<_> = chains.iter().map(|chain| chain.held).collect();
+        self.handle_held(&held, now_ns);
         let urgent = self.urgent(now_ns);
         let rates = match urgent {
             Some(_) => self.demand.latest(),
@@ -311,7 +320,7 @@ impl Monitor {
         let chains = self.demand.at(rates, HEADROOM);
         let PlacementLimits { delay_ns_max, power_w_max, lanes_max } = self.limits;
         let problem = PlacementProblem {
-            profile: &self.profile,
+            profile: &self.effective(),
             chains: &chains,
             policy: self.policy.clone(),
             devices,

@@ -87,6 +87,19 @@ impl WorkProfile {
         }
     }
 
+    /// The same with other throughputs on these pairs.
+    pub(crate) fn slowed(&self, factors: &BTreeMap<WorkPair, f64>) -> Self {
+        let mut own = self.clone();
+        for ((pair, _), sizes) in &mut own.work {
+            let Some(factor) = factors.get(pair) else { continue };
+            for figures in sizes.values_mut() {
+                figures.bits_per_s *= factor;
+                figures.latency_ns /= factor;
+            }
+        }
+        own
+    }
+
     /// All measurements, in a fixed order. [`merge`](Self::merge) of each into an empty profile
     /// gives the same profile.
     pub fn measurements(&self) -> impl Iterator<Item = Measurement> {

@@ -81,7 +81,7 @@ impl Monitor {
                 let function = demand.functions[position];
                 let at = |site: &crate::placement::Site| {
                     let pair = (function, site.device);
-                    self.profile.alone(pair, site.launch_packets, demand.packet_len)
+                    self.effective().alone(pair, site.launch_packets, demand.packet_len)
                 };
                 if let (true, Some(chosen), Some(other)) =
                     (old.device != new.device, at(new), at(old))

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::RATE_MOVED;
+use super::{HeldSource, RATE_MOVED};
 use crate::placement::ChainDemand;
 
 /// The state of a chain during a period.
@@ -23,6 +23,20 @@ pub struct ChainObserved {
     pub packets_per_s: f64,
     /// Its state.
     pub observed: Observed,
+    /// Whether pauses of the chain held its source.
+    pub held: Option<HeldSource>,
+}
+
+impl ChainObserved {
+    /// So many packets a second, and no pause.
+    pub fn of(packets_per_s: f64, observed: Observed) -> Self {
+        Self { packets_per_s, observed, held: None }
+    }
+
+    /// Packets a second that would have arrived without pauses.
+    fn wanted_per_s(&self) -> f64 {
+        self.held.map_or(self.packets_per_s, |held| held.wanted_per_s().max(self.packets_per_s))
+    }
 }
 
 #[derive(Debug)]
@@ -64,9 +78,10 @@ impl Demand {
     pub(super) fn observe(&mut self, chains: &[ChainObserved]) {
         let mut rates = self.latest();
         for (rate, chain) in rates.iter_mut().zip(chains) {
-            let is_sound = chain.packets_per_s.is_finite() && chain.packets_per_s >= 0.0;
-            if is_sound && (chain.observed != Observed::Paused || chain.packets_per_s > *rate) {
-                *rate = chain.packets_per_s;
+            let wanted = chain.wanted_per_s();
+            let is_sound = wanted.is_finite() && wanted >= 0.0;
+            if is_sound && (chain.observed != Observed::Paused || wanted > *rate) {
+                *rate = wanted;
             }
         }
         if self.recent.len() >= self.window {

@@ -73,6 +73,7 @@ impl Monitor {
         }
         // An unsound figure changes nothing.
         let _ = self.profile.merge(&new);
+        self.slower.forget(pair);
         let rate = |figures: Option<Figures>| figures.map_or(0.0, |figures| figures.bits_per_s);
         self.change_throughput(pair, rate(alone(self)) / rate(old));
     }

@@ -32,6 +32,7 @@ impl Monitor {
         chains: Vec<ChainDemand>,
     ) {
         (self.profile, self.limits) = (profile, limits);
+        self.slower.clear();
         self.demand.replace(chains);
         (self.asked, self.refused, self.stays) = (Some(Reason::Profile), None, 1);
         (self.known_load, self.known_launches) = (None, None);

@@ -1,6 +1,7 @@
 //! The monitor in virtual time.
 
 mod figure_4;
+mod held;
 mod launches;
 mod mixed_trace;
 mod refused;
@@ -42,7 +43,7 @@ pub(super) fn figures(gbps: f64, weight: f64) -> Figures {
 
 pub(super) fn observed(gbps: f64) -> ChainObserved {
     let packets_per_s = gbps * 1e9 / 8.0 / f64::from(LEN);
-    ChainObserved { packets_per_s, observed: Observed::Running }
+    ChainObserved::of(packets_per_s, Observed::Running)
 }
 
 /// A CPU of 10 Gb/s that needs little power, and a GPU of 40 that needs much.

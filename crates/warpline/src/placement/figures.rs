@@ -1,7 +1,7 @@
 //! Live counts of a chain, and the figures of functions that follow from them.
 
 use warpline_engine::stats::ThreadStats;
-use warpline_sched::monitor::{ChainObserved, Observed};
+use warpline_sched::monitor::{ChainObserved, HeldSource, Observed};
 use warpline_sched::work_profile::{CPU, Figures, Measurement, WorkProfile};
 
 /// The part of a period from which a pause counts.
@@ -15,6 +15,8 @@ const LEN_APART: f64 = 0.25;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) read: u64,
+    /// Of these, lost for want of room.
+    lost: u64,
     pub(super) bytes: u64,
     pub(super) elapsed_ns: u64,
     pub(super) paused_ns: u64,
@@ -28,6 +30,7 @@ impl Seen {
         let source = pressure.and_then(|pressure| pressure.nodes.first());
         Self {
             read: part.packets.read,
+            lost: part.packets.overload,
             bytes: part.bytes_read,
             elapsed_ns: pressure.map_or(0, |pressure| pressure.elapsed_ns),
             paused_ns: source.map_or(0, |source| source.paused_ns),
@@ -43,6 +46,7 @@ impl Seen {
         });
         Self {
             read: self.read.saturating_sub(before.read),
+            lost: self.lost.saturating_sub(before.lost),
             bytes: self.bytes.saturating_sub(before.bytes),
             elapsed_ns: self.elapsed_ns.saturating_sub(before.elapsed_ns),
             paused_ns: self.paused_ns.saturating_sub(before.paused_ns),
@@ -60,7 +64,11 @@ impl Seen {
             () if busy >= BUSY => Observed::Running,
             () => Observed::Starved,
         };
-        ChainObserved { packets_per_s: self.read as f64 / seconds, observed }
+        let carried_per_s = self.read.saturating_sub(self.lost) as f64 / seconds;
+        // A user's pause is no load.
+        let is_held = !is_paused && paused > PAUSED;
+        let held = is_held.then(|| HeldSource { share: paused.min(1.0), carried_per_s });
+        ChainObserved { packets_per_s: self.read as f64 / seconds, observed, held }
     }
 }
 
@@ -94,7 +102,8 @@ mod tests {
 
     fn seen(read: u64, paused_ns: u64, busy_ns: u64) -> Seen {
         let functions = vec![(busy_ns, read)];
-        Seen { read, bytes: read * 100, elapsed_ns: 1_000_000_000, paused_ns, functions }
+        let (bytes, elapsed_ns) = (read * 100, 1_000_000_000);
+        Seen { read, lost: 0, bytes, elapsed_ns, paused_ns, functions }
     }
 
     #[test]
@@ -105,6 +114,10 @@ mod tests {
         assert_eq!(period(60_000_000, 950_000_000).observed, Observed::Paused);
         assert_eq!(period(0, 0).packets_per_s, 1000.0);
         assert_eq!(seen(1, 0, 0).observed(1.0, 1, true).observed, Observed::Paused);
+        let held = Seen { lost: 100, ..seen(500, 250_000_000, 0) };
+        let expected = HeldSource { share: 0.25, carried_per_s: 800.0 };
+        assert_eq!(held.observed(0.5, 1, false).held, Some(expected));
+        assert_eq!((held.observed(0.5, 1, true).held, period(0, 0).held), (None, None));
         let before = Seen { functions: Vec::new(), ..seen(400, 10, 0) };
         let since = seen(500, 60, 70).since(&before);
         assert_eq!((since.read, since.bytes, since.paused_ns), (100, 10_000, 50));

@@ -126,8 +126,7 @@ fn monitored(policy: PlacementPolicy) -> Outcome {
             .map(|chain| chain.iter().map(|site| site.device_with(1)).collect())
             .collect();
         outcome.add(&figures(&profile, &devices, &rates), &rates);
-        let observed =
-            |&packets_per_s: &f64| ChainObserved { packets_per_s, observed: Observed::Starved };
+        let observed = |&packets_per_s: &f64| ChainObserved::of(packets_per_s, Observed::Starved);
         let observed: Vec<ChainObserved> = rates.iter().map(observed).collect();
         monitor.handle_tick(&observed, &[], second * SECOND).expect("a placement");
     }

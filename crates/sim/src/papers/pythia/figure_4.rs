@@ -89,10 +89,14 @@ fn run(
     let mut monitor = Monitor::new(settings, limits, policy(0), profile(), chains);
     let mut seconds = Vec::new();
     for second in 0..60 {
-        monitor.handle_policy(policy(second));
+        // A policy is given when it changes, as by `ctl policy`.
+        let has_changed = second > 0 && policy(second) != policy(second - 1);
+        if has_changed {
+            monitor.handle_policy(policy(second));
+        }
         let gbps = load(second);
         let packets_per_s = gbps / functions.len() as f64 * 1e9 / 8.0 / f64::from(LEN);
-        let observed = ChainObserved { packets_per_s, observed: Observed::Running };
+        let observed = ChainObserved::of(packets_per_s, Observed::Running);
         monitor
             .handle_tick(&vec![observed; functions.len()], &[], second * SECOND)
             .map_err(|why| ScenarioError(why.to_string()))?;
