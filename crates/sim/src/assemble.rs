@@ -114,7 +114,8 @@ impl Asked<'_> {
                 let user = tenant * self.chains.len() + number;
                 for lane in 0..chain.lanes.max(1) {
                     let own = (scenario.lanes, user);
-                    let model = self.chain(chain, &placed[number], own, lane)?;
+                    let placed = placed[number].of_lane(lane, chain.lanes.max(1));
+                    let model = self.chain(chain, &placed, own, lane)?;
                     scenario.chains.push(model);
                     scenario.lanes += 1;
                     origins.push((number, tenant));

@@ -1,4 +1,4 @@
-//! The time of a batch on the CPU.
+//! The time of a batch on the CPU, or of a launch on a device.
 
 use crate::model::Cost;
 

@@ -47,11 +47,19 @@ impl Load {
     pub fn parse(text: &str) -> Result<Self, String> {
         let (kind, keys) = text.split_once(':').ok_or_else(|| format!("no such load; {FORMS}"))?;
         let mut given = Given::default();
+        let mut known: Vec<&str> = Vec::new();
         for pair in keys.split(',') {
             let (key, value) = pair
                 .split_once('=')
                 .ok_or_else(|| format!("{pair:?} is not KEY=VALUE; {FORMS}"))?;
-            given.take(kind, key.trim(), value.trim())?;
+            let key = key.trim();
+            // All units are the same key.
+            let name = if UNITS.iter().any(|unit| unit.0 == key) { "a rate" } else { key };
+            if known.contains(&name) {
+                return Err(format!("{name} is given twice"));
+            }
+            known.push(name);
+            given.take(kind, key, value.trim())?;
         }
         given.load(kind)
     }
@@ -182,6 +190,10 @@ mod tests {
             ("steps:gbps=5@0", "`seconds` must be"),
             ("bursts:gbps=1", "no load \"bursts\""),
             ("constant:gbps=1,on_full=maybe", "wait or drop"),
+            ("constant:gbps=1,gbps=2", "a rate is given twice"),
+            ("constant:gbps=1,size=64,mpps=1", "a rate is given twice"),
+            ("constant:gbps=1,size=64,size=imix", "size is given twice"),
+            ("steps:gbps=1@1,gbps=2@1", "a rate is given twice"),
         ] {
             let reported = Load::parse(text).expect_err(text);
             assert!(reported.contains(why), "{text}: {reported}");

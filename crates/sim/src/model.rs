@@ -113,7 +113,7 @@ pub struct DeviceWork {
     /// Bytes to the device.
     pub to_device: Crossing,
     /// Time of the kernel if it has the whole device.
-    pub kernel: Cost,
+    pub kernel: BatchCost,
     /// Additional time until the kernel is done, in which others may run.
     pub latency_ns: u64,
     /// Bytes to the host.
@@ -328,8 +328,8 @@ impl Scenario {
                 if !work.to_device.is_sound() || !work.to_host.is_sound() {
                     return Some("bytes that cross must be 0 to 10^9 a packet");
                 }
-                let costs = [work.before, work.kernel, work.after];
-                (work.lane, costs.iter().all(Cost::is_sound))
+                let is_sound = work.before.is_sound() && work.after.is_sound();
+                (work.lane, is_sound && work.kernel.is_sound())
             }
         };
         if lane >= self.lanes {

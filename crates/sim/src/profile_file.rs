@@ -6,8 +6,8 @@ mod machine;
 use std::fmt;
 
 use serde_json::Value;
-use warpline_sched::LinkSpeeds;
 use warpline_sched::work_profile::{Beside, Figures, Measurement, Power, WorkProfile};
+use warpline_sched::{FieldSpeeds, GatherSpeeds, LinkSpeeds};
 
 /// The version of the form.
 const SCHEMA: u64 = 1;
@@ -21,6 +21,8 @@ pub struct WorkFile {
     pub work: WorkProfile,
     /// By device: its link; `None` shares the host's memory.
     pub links: Vec<Option<LinkSpeeds>>,
+    /// The host's times to gather fields and to put them in their places, if they were measured.
+    pub gather: Option<GatherSpeeds>,
     /// By device: whether its kernels run on the CPU's own cores.
     pub on_cpu: Vec<bool>,
     /// Its title.
@@ -167,6 +169,7 @@ impl WorkFile {
         Ok(Self {
             work,
             links,
+            gather: gather(&all.get("host"))?,
             on_cpu: devices.iter().map(|one| one.get("runs_on_cpu").value == true).collect(),
             title: all.get("title").text()?.to_owned(),
             is_paper: all.get("kind").text()? == "paper",
@@ -217,6 +220,19 @@ fn link(device: &At<'_>, index: usize) -> Result<Option<LinkSpeeds>> {
         to_host: at.get("to_host_bytes_per_s").within(1.0..=1e15)?,
         each_copy: at.get("each_copy_s").within(0.0..=1.0)?,
     }))
+}
+
+fn gather(host: &At<'_>) -> Result<Option<GatherSpeeds>> {
+    if !host.is_given() {
+        return Ok(None);
+    }
+    let seconds = |key: &str| host.get(key).within(0.0..=1.0);
+    let fields = |way: &str| -> Result<FieldSpeeds> {
+        let of = |part: &str| seconds(&format!("{way}_{part}_s"));
+        Ok(FieldSpeeds { packet: of("packet")?, field: of("field")? })
+    };
+    let (gather, put) = (fields("gather")?, fields("put")?);
+    Ok(Some(GatherSpeeds { gather, put, byte: seconds("byte_s")? }))
 }
 
 fn measurement(at: &At<'_>, functions: &[String], devices: &[String]) -> Result<Measurement> {

@@ -9,8 +9,8 @@ use warpline_sched::{
     Watermarks,
 };
 use warpline_sim::{
-    Asked, AskedChain, AskedFunction, Assembled, HopShare, Load, Misdivided, Outcome, Ways,
-    WorkFile, trace,
+    Asked, AskedChain, AskedFunction, Assembled, BatchCost, HopShare, Load, Misdivided, Outcome,
+    StageSite, Ways, WorkFile, trace,
 };
 
 /// On the CPU nat has 4 and nids 1 Gb/s; on the GPU they have 20 and 40 Gb/s.
@@ -106,6 +106,67 @@ fn small_launches_take_a_fixed_time_and_a_time_for_each_packet() {
     let expected = stage.launches as f64 * fixed_ns + stage.processed as f64 * packet_ns;
     assert!(stage.processed / stage.launches < 200, "the deadline closes launches");
     assert!((stage.work_ns as f64 / expected - 1.0).abs() < 0.01, "{stage:?}, not {expected}");
+}
+
+#[test]
+fn a_launch_between_two_measured_sizes_has_a_time_between_theirs() {
+    // 256 packets take 65.5 us, 512 take 131.1 us and 1024 take 104.9 us.
+    let more = r#""measurements": [{"function": "nids", "device": "gpu", "launch_packets": 512,
+        "packet_len": 512, "gbps": 16},"#;
+    let file = PROFILE.replacen("\"measurements\": [", more, 1);
+    let file = WorkFile::parse(&file).expect("sound");
+    let asked = asked(&file, vec![function("nids", Some("gpu"))], "constant:gbps=4,size=512");
+    let assembled = asked.assemble().expect("sound");
+    let StageSite::Device(work) = &assembled.scenario.chains[0].stages[0].place else {
+        panic!("a stage on the device")
+    };
+    let BatchCost::Measured(points) = &work.kernel else { panic!("measured launches") };
+    let found: Vec<_> = points.iter().map(|(packets, ps)| (*packets, (ps / 1e6).round())).collect();
+    assert_eq!(found, [(256.0, 66.0), (512.0, 131.0), (1024.0, 105.0)]);
+}
+
+#[test]
+fn lanes_gather_fields_and_put_them_back() {
+    let host = r#""host": {"gather_packet_s": 2e-8, "gather_field_s": 1e-8, "put_packet_s": 3e-8,
+        "put_field_s": 5e-9, "byte_s": 1e-9}, "functions":"#;
+    let with = PROFILE.replacen("\"functions\":", host, 1);
+    let of = |text: &str| {
+        let file = WorkFile::parse(text).expect("sound");
+        let mut nat = function("nat", Some("gpu"));
+        let fields = FieldSet::of(&[Field::SrcAddr, Field::DstAddr]);
+        nat.access = Access::run_only(ReadWrite::new(fields, FieldSet::of(&[Field::SrcAddr])));
+        let asked = asked(&file, vec![nat], "constant:gbps=4,size=512");
+        let assembled = asked.assemble().expect("sound");
+        let StageSite::Device(work) = &assembled.scenario.chains[0].stages[0].place else {
+            panic!("a stage on the device")
+        };
+        [work.before.packet_ps, work.after.packet_ps].map(|ps| (ps / 1e3).round())
+    };
+    assert_eq!(of(PROFILE), [0.0, 0.0], "not measured");
+    // 20 and twice 10 ns, and 8 bytes; back 30 and 5 ns, and 4 bytes.
+    assert_eq!(of(&with), [48.0, 39.0]);
+    let wrong = with.replacen("2e-8", "-1", 1);
+    let reported = WorkFile::parse(&wrong).expect_err("a negative time").to_string();
+    assert!(reported.contains("`host.gather_packet_s` must be 0 to 1"), "{reported}");
+}
+
+#[test]
+fn divided_flows_use_the_device_in_some_lanes_only() {
+    let file = WorkFile::parse(PROFILE).expect("sound");
+    let mut asked = asked(&file, vec![function("nids", None)], "constant:gbps=200,size=512");
+    asked.chains[0].lanes = 8;
+    let assembled = asked.assemble().expect("sound");
+    let on_gpu =
+        |chain: &warpline_sim::ChainModel| matches!(chain.stages[0].place, StageSite::Device(_));
+    let lanes: Vec<bool> = assembled.scenario.chains.iter().map(on_gpu).collect();
+    let count = lanes.iter().filter(|on_gpu| **on_gpu).count();
+    assert!((1..8).contains(&count) && lanes[..count].iter().all(|own| *own), "{lanes:?}");
+    let decision = format!("the CPU in {} of 8 lanes", 8 - count);
+    assert!(assembled.decisions[0].contains(&decision), "{:?}", assembled.decisions);
+    // The GPU carries 40 Gb/s, and each lane on the CPU 1.
+    let found = gbps(&assembled.scenario.simulate().expect("sound"));
+    let expected = 40.0 + (8 - count) as f64;
+    assert!((found / expected - 1.0).abs() < 0.05, "{found}, not {expected}");
 }
 
 #[test]

@@ -277,7 +277,7 @@ fn instances_have_their_part_of_cores_and_copies() {
     // Frames of 1472 bytes at 1 and 3 GB/s.
     for chain in &mut scenario.chains {
         if let StageSite::Device(work) = &mut chain.stages[0].place {
-            (work.to_device, work.kernel) = (Crossing::FRAMES, Cost::of_packet(1.0));
+            (work.to_device, work.kernel) = (Crossing::FRAMES, Cost::of_packet(1.0).into());
         }
     }
     let by_copies = run(&scenario);
@@ -342,7 +342,7 @@ fn mistakes_of_scenarios_are_named() {
         (|one| one.chains[0].traffic.arrivals = Arrivals::Poisson(f64::NAN), "packets a second"),
         (|one| one.chains[0].stages.clear(), "no stage"),
         (|one| one.chains[0].stages[0].share = 1.5, "share"),
-        (|one| on_device(one).kernel = Cost::of_packet(-5.0), "cost"),
+        (|one| on_device(one).kernel = Cost::of_packet(-5.0).into(), "cost"),
         (|one| on_device(one).tenant = 7, "tenant"),
         (|one| on_device(one).lane = 3, "lane"),
         (|one| one.devices[0].sharing = DeviceSharing::Instances(vec![8]), "sevenths"),

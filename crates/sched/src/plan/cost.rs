@@ -3,7 +3,7 @@
 
 use warpline_packet::{Binding, Field, FieldPlace, FieldSet};
 
-use super::{CopyTimes, Crossing, Way};
+use super::{CopyTimes, Crossing, PlanStep, Way};
 
 /// Bytes a packet, by field, and of its room.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,6 +152,23 @@ impl LinkCosts {
     /// ns a packet for so many bytes there and back, on the link alone.
     pub(crate) fn link_ns(&self, there: f64, back: f64) -> f64 {
         self.traffic * (there * self.to_device_ns_per_byte + back * self.to_host_ns_per_byte)
+    }
+
+    /// ns a packet for which a step occupies the host: to gather fields, and to put others in
+    /// their places.
+    pub fn host_ns(&self, widths: &Widths, step: &PlanStep) -> [f64; 2] {
+        let of = |crossing: &Crossing, host: &FieldCosts| {
+            let fields = crossing.fields & FieldSet::FRAME;
+            match crossing.way {
+                Way::Nothing | Way::Frame => 0.0,
+                Way::Fields | Way::Direct => {
+                    let bytes = widths.of_set(fields);
+                    bytes * self.host_copy_ns_per_byte + host.of(fields.iter().count())
+                }
+            }
+        };
+        let back = [&step.first_to_host, &step.to_host].map(|crossing| of(crossing, &self.put));
+        [of(&step.to_device, &self.gather), back[0] + back[1]]
     }
 
     /// The time of a crossing to the device.

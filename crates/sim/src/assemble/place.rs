@@ -2,7 +2,7 @@
 
 use warpline_packet::{Binding, Field, FieldSet};
 use warpline_sched::placement::{ChainDemand, PlacementPolicy, PlacementProblem, Site};
-use warpline_sched::work_profile::WorkProfile;
+use warpline_sched::work_profile::{CPU, WorkProfile};
 use warpline_sched::{Aim, PlannedFunction, Problem, Profile, RowBytes, Widths};
 
 use super::{Asked, AskedChain};
@@ -21,6 +21,21 @@ pub(crate) struct Placed {
     pub(crate) sites: Vec<Site>,
     /// Its plan's input, with the devices of `sites`.
     pub(crate) problem: Problem,
+}
+
+impl Placed {
+    /// As a lane has it. Flows are divided by lanes: the last ones have divided functions on the
+    /// CPU.
+    pub(crate) fn of_lane(&self, lane: usize, lanes: usize) -> Self {
+        let mut own = self.clone();
+        for (site, planned) in own.sites.iter_mut().zip(&mut own.problem.functions) {
+            if site.device != CPU && lane >= site.device_lanes(lanes) {
+                *site = Site { device: CPU, deadline_ns: 0.0, cpu_share: 1.0, ..*site };
+                planned.device = None;
+            }
+        }
+        own
+    }
 }
 
 /// Places all chains.
@@ -90,8 +105,8 @@ fn links(asked: &Asked<'_>) -> Vec<Option<usize>> {
 
 fn demand(asked: &Asked<'_>, chain: &AskedChain, functions: Vec<usize>) -> ChainDemand {
     let len = asked.packet_len();
-    let profile =
-        Profile { links: asked.file.links.iter().flatten().cloned().collect(), gather: None };
+    let gather = asked.file.gather;
+    let profile = Profile { links: asked.file.links.iter().flatten().cloned().collect(), gather };
     let with_links = asked.file.work.devices().iter().zip(&asked.file.links);
     let costs = with_links.filter(|(_, link)| link.is_some());
     let costs = costs.map(|(device, _)| profile.costs(&device.name, chain.lanes.max(1)));
@@ -209,7 +224,12 @@ pub(super) fn decisions(asked: &Asked<'_>, placed: &[Placed]) -> Vec<String> {
                     format!(", launches of {packets} packets after {us:.0} us at most")
                 }
             };
-            lines.push(format!("{}/{}: {device} ({how}){launches}", chain.name, one.name));
+            let (lanes, own) = (chain.lanes.max(1), site.device_lanes(chain.lanes.max(1)));
+            let others = match site.device != CPU && own < lanes {
+                true => format!(", the CPU in {} of {lanes} lanes", lanes - own),
+                false => String::new(),
+            };
+            lines.push(format!("{}/{}: {device} ({how}){launches}{others}", chain.name, one.name));
         }
     }
     lines

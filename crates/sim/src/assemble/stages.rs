@@ -1,7 +1,7 @@
 //! Stages with their costs. Consecutive functions on one device share a stage, unless one has its
 //! own.
 
-use warpline_sched::{LaunchLimits, Mode, Plan};
+use warpline_sched::{LaunchLimits, Mode, Plan, PlanStep};
 
 use super::{Asked, AskedChain, Placed};
 use crate::batch_cost::{BatchCost, time_ps};
@@ -25,11 +25,11 @@ pub(super) fn stages(
         let site = placed.sites[run.start];
         let (place, launch_packets) = match site.device {
             0 => {
-                let cost = cpu_cost(asked, chain, placed, run);
+                let cost = cost(asked, chain, placed, (run, 0));
                 (StageSite::Cpu { lane, cost, is_exponential: false }, chain.batch_packets)
             }
             _ => {
-                let work = device_work(asked, placed, run, (lane, tenant), &plan);
+                let work = device_work(asked, (chain, placed), run, (lane, tenant), &plan);
                 let packets = work.limits.packets_max as u64;
                 (StageSite::Device(work), packets)
             }
@@ -69,53 +69,32 @@ fn cut(chain: &AskedChain, placed: &Placed) -> Vec<std::ops::Range<usize>> {
     runs
 }
 
-/// Of a launch or batch: the time between two measured sizes is linear.
-fn cost(asked: &Asked<'_>, pair: (usize, usize), launch: u32) -> (Cost, f64) {
+/// Launch sizes of a function on a device that were measured, each with its time in picoseconds.
+fn points(asked: &Asked<'_>, pair: (usize, usize)) -> Vec<(f64, f64)> {
     let (work, len) = (&asked.file.work, asked.packet_len());
-    let figures = |size: u32| work.alone(pair, size, len);
-    let Some(own) = figures(launch) else { return (Cost::NONE, 0.0) };
-    let time =
-        |size: u32| figures(size).map_or(0.0, |figures| f64::from(size) * figures.packet_ns(len));
-    let all = time(launch);
-    let smaller = work.launch_sizes(pair).into_iter().find(|&size| size < launch);
-    let fixed = smaller.map_or(0.0, |size| {
-        let slope = (all - time(size)) / f64::from(launch - size);
-        (all - slope * f64::from(launch)).clamp(0.0, all)
-    });
-    let packet = (all - fixed) / f64::from(launch);
-    let latency_ns = (own.latency_ns - all).max(0.0);
-    (Cost { launch_ps: fixed * 1e3, packet_ps: packet * 1e3, byte_ps: 0.0 }, latency_ns)
+    let of = |size: u32| {
+        let packet_ns = work.alone(pair, size, len)?.packet_ns(len);
+        Some((f64::from(size), f64::from(size) * packet_ns * 1e3))
+    };
+    work.launch_sizes(pair).into_iter().filter_map(of).collect()
 }
 
-fn sum(costs: impl Iterator<Item = (Cost, f64)>) -> (Cost, f64) {
-    costs.fold((Cost::NONE, 0.0), |(all, latency), (one, more)| {
-        let launch_ps = all.launch_ps + one.launch_ps;
-        let packet_ps = all.packet_ps + one.packet_ps;
-        (Cost { launch_ps, packet_ps, byte_ps: 0.0 }, latency + more)
-    })
-}
-
-/// The sum of all functions of a stage, each with its part of the packets. Small batches have the
-/// times of small measured ones.
-fn cpu_cost(
+/// The sum of the functions of a stage on a device, each with its part of the packets. Between
+/// measured sizes the time is linear, and small launches have the times of small measured ones.
+fn cost(
     asked: &Asked<'_>,
     chain: &AskedChain,
     placed: &Placed,
-    run: &std::ops::Range<usize>,
+    (run, device): (&std::ops::Range<usize>, usize),
 ) -> BatchCost {
-    let (work, len) = (&asked.file.work, asked.packet_len());
-    let points = |function: usize| -> Vec<(f64, f64)> {
-        let of = |size: u32| {
-            let packet_ns = work.alone((function, 0), size, len)?.packet_ns(len);
-            Some((f64::from(size), f64::from(size) * packet_ns * 1e3))
-        };
-        work.launch_sizes((function, 0)).into_iter().filter_map(of).collect()
-    };
     let whole = share(chain, run.clone()).max(f64::MIN_POSITIVE);
-    // By function, its part of the stage's packets and its measured batches.
+    // By function, its part of the stage's packets and its measured sizes.
     let functions: Vec<(f64, Vec<(f64, f64)>)> = run
         .clone()
-        .map(|at| (share(chain, at..at + 1) / whole, points(placed.functions[at])))
+        .map(|at| {
+            let points = points(asked, (placed.functions[at], device));
+            (share(chain, at..at + 1) / whole, points)
+        })
         .filter(|(part, _)| *part > 0.0)
         .collect();
     let of_stage = |(part, own): &(f64, Vec<(f64, f64)>)| -> Vec<f64> {
@@ -128,9 +107,33 @@ fn cpu_cost(
     BatchCost::Measured(sizes.into_iter().map(|packets| (packets, all(packets))).collect())
 }
 
+/// The time of a launch besides that of the kernels, in nanoseconds.
+fn latency_ns(asked: &Asked<'_>, pair: (usize, usize), launch: u32) -> f64 {
+    let len = asked.packet_len();
+    asked.file.work.alone(pair, launch, len).map_or(0.0, |figures| {
+        (figures.latency_ns - f64::from(launch) * figures.packet_ns(len)).max(0.0)
+    })
+}
+
+/// The time of the lane to gather fields and to put them back, if the profile has it.
+fn host_costs(asked: &Asked<'_>, placed: &Placed, steps: &[&PlanStep]) -> [Cost; 2] {
+    if asked.file.gather.is_none() {
+        return [Cost::NONE; 2];
+    }
+    let of = |step: &&PlanStep| {
+        let link = placed.problem.links.get(step.device);
+        link.map_or([0.0; 2], |link| link.host_ns(&placed.problem.widths, step))
+    };
+    let sum = steps
+        .iter()
+        .map(of)
+        .fold([0.0; 2], |[gather, put], [one, other]| [gather + one, put + other]);
+    sum.map(Cost::of_packet)
+}
+
 fn device_work(
     asked: &Asked<'_>,
-    placed: &Placed,
+    (chain, placed): (&AskedChain, &Placed),
     run: &std::ops::Range<usize>,
     (lane, tenant): (usize, usize),
     plan: &Plan,
@@ -138,11 +141,12 @@ fn device_work(
     let site = placed.sites[run.start];
     let own = &placed.sites[run.clone()];
     let launch = own.iter().map(|site| site.launch_packets).max().unwrap_or(1);
-    let of = |at: usize| cost(asked, (placed.functions[at], site.device), launch);
-    let (kernel, latency_ns) = sum(run.clone().map(of));
-    let steps = || run.clone().filter_map(|at| plan.step(at));
-    let there: f64 = steps().map(warpline_sched::PlanStep::to_device_bytes).sum();
-    let back: f64 = steps().map(warpline_sched::PlanStep::to_host_bytes).sum();
+    let latency = |at: usize| latency_ns(asked, (placed.functions[at], site.device), launch);
+    let latency_ns: f64 = run.clone().map(latency).sum();
+    let steps: Vec<&PlanStep> = run.clone().filter_map(|at| plan.step(at)).collect();
+    let there: f64 = steps.iter().map(|step| step.to_device_bytes()).sum();
+    let back: f64 = steps.iter().map(|step| step.to_host_bytes()).sum();
+    let [before, after] = host_costs(asked, placed, &steps);
     let launch_packets = launch as usize;
     DeviceWork {
         device: site.device - 1,
@@ -160,11 +164,11 @@ fn device_work(
         },
         counts_from_stage: false,
         lane,
-        before: Cost::NONE,
+        before,
         to_device: Crossing::of_packet(there),
-        kernel,
+        kernel: cost(asked, chain, placed, (run, site.device)),
         latency_ns: latency_ns as u64,
         to_host: Crossing::of_packet(back),
-        after: Cost::NONE,
+        after,
     }
 }

@@ -27,6 +27,7 @@ pub(super) fn converted(machine: &Value) -> Value {
         "kind": "measured",
         "title": format!("{}, {}", part("cpu"), part("date")),
         "functions": functions,
+        "host": machine["host"],
         "devices": devices,
         "measurements": works.iter().map(measurement).collect::<Vec<_>>(),
     })

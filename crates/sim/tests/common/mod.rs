@@ -74,7 +74,7 @@ pub(crate) fn device_chain(costs_ns: &[f64], tenant: usize, launch_packets: u64)
             lane: 0,
             before: Cost::NONE,
             to_device: Crossing::NONE,
-            kernel: Cost::of_packet(packet_ns),
+            kernel: Cost::of_packet(packet_ns).into(),
             latency_ns: 0,
             to_host: Crossing::NONE,
             after: Cost::NONE,

@@ -109,7 +109,7 @@ impl Case {
                 StageSite::Cpu { cost, .. } => all.push(of_batch(&cost)),
                 StageSite::Device(work) => {
                     all.push(of_unit(&work.before) + work.after.packet_ps / 1e3);
-                    gpu += work.kernel.packet_ps / 1e3;
+                    gpu += of_batch(&work.kernel);
                     for (busy, crossing) in links.iter_mut().zip([work.to_device, work.to_host]) {
                         let copies = f64::from(crossing.copies) * COPY_NS / LAUNCH_PACKETS as f64;
                         *busy += crossing.packet * LINK_NS_PER_BYTE + copies;
@@ -173,7 +173,7 @@ impl Case {
             lane,
             before: Cost { launch_ps: of_unit, ..Cost::of_packet(before_ns) },
             to_device: Crossing::of_packet(step.to_device_bytes()),
-            kernel: Cost::of_packet(shared_ns),
+            kernel: Cost::of_packet(shared_ns).into(),
             latency_ns: ((alone_ns - shared_ns) * LAUNCH_PACKETS as f64) as u64,
             to_host: Crossing::of_packet(step.to_host_bytes()),
             after: Cost::of_packet(after_ns),

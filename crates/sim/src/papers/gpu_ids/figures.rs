@@ -48,7 +48,7 @@ fn two_tasks(streams: usize) -> std::result::Result<f64, ScenarioError> {
         lane: 0,
         before: Cost::NONE,
         to_device: Crossing::FRAMES,
-        kernel: Cost::of_packet(1e6),
+        kernel: Cost::of_packet(1e6).into(),
         latency_ns: 0,
         to_host: Crossing::NONE,
         after: Cost::NONE,

@@ -149,7 +149,7 @@ fn work(kib: u64) -> DeviceWork {
         lane: 0,
         before: Cost::of_packet(THREAD_NS / THREADS),
         to_device: Crossing::FRAMES,
-        kernel: Cost { byte_ps: KERNEL_BYTE_PS, ..Cost::NONE },
+        kernel: Cost { byte_ps: KERNEL_BYTE_PS, ..Cost::NONE }.into(),
         latency_ns: 0,
         to_host: Crossing::NONE,
         after: Cost::NONE,

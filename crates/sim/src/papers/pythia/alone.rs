@@ -40,7 +40,7 @@ fn run(
         lane: 0,
         before: Cost::NONE,
         to_device: Crossing::NONE,
-        kernel: Cost::of_packet(f64::from(LEN) * 8.0 / alone_gbps),
+        kernel: Cost::of_packet(f64::from(LEN) * 8.0 / alone_gbps).into(),
         latency_ns: 0,
         to_host: Crossing::NONE,
         after: Cost::NONE,

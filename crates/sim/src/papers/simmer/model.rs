@@ -146,7 +146,7 @@ impl Case {
             lane: 0,
             before: Cost::NONE,
             to_device: Crossing::NONE,
-            kernel: Cost::of_packet(self.costs_ns[at]),
+            kernel: Cost::of_packet(self.costs_ns[at]).into(),
             latency_ns: 0,
             to_host: Crossing::NONE,
             after: Cost::NONE,

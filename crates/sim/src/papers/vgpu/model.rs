@@ -177,7 +177,7 @@ impl Case {
             lane: tenant,
             before: nf.cost(own_ns),
             to_device: Crossing::FRAMES,
-            kernel: nf.cost(nf.kernel_ns()),
+            kernel: nf.cost(nf.kernel_ns()).into(),
             latency_ns: (latency_ns * LAUNCH_PACKETS as f64) as u64,
             to_host: if nf.by_byte { Crossing::FRAMES } else { Crossing::of_packet(4.0) },
             ..work(tenant, LAUNCH_PACKETS, streams)
@@ -189,7 +189,7 @@ impl Case {
 fn training(tenant: usize) -> DeviceWork {
     let (kernel, before) = (TRAINING_NS, TRAINING_HOST_NS);
     DeviceWork {
-        kernel: Cost::of_packet(kernel),
+        kernel: Cost::of_packet(kernel).into(),
         before: Cost::of_packet(before),
         lane: tenant,
         ..work(tenant, 1, 1)
@@ -216,7 +216,7 @@ fn work(tenant: usize, launch_packets: u64, streams: usize) -> DeviceWork {
         lane: tenant,
         before: Cost::NONE,
         to_device: Crossing::NONE,
-        kernel: Cost::NONE,
+        kernel: Cost::NONE.into(),
         latency_ns: 0,
         to_host: Crossing::NONE,
         after: Cost::NONE,

@@ -40,6 +40,11 @@ pub(super) fn divide(
     shares: &[String],
 ) -> Result<(), Failure> {
     let parsed: Vec<Share<'_>> = shares.iter().map(|text| share(text)).collect::<Result<_, _>>()?;
+    for (at, one) in parsed.iter().enumerate() {
+        if parsed[..at].iter().any(|other| (other.from, other.to) == (one.from, one.to)) {
+            return Err(of(&shares[at], "this route is given twice"));
+        }
+    }
     let mut is_used = vec![false; shares.len()];
     for (loaded, ways) in chains.iter().zip(ways) {
         let Some(ways) = ways else { continue };
