@@ -55,6 +55,11 @@ fn touch(name: &str) -> Touch {
     Touch { needs, writes }
 }
 
+/// The fields of a frame that a function on the GPU writes; none elsewhere.
+pub(super) fn writes(name: &str) -> FieldSet {
+    name.strip_prefix('@').map_or(FieldSet::EMPTY, |bare| touch(bare).writes & FieldSet::FRAME)
+}
+
 /// The input of a plan for frames of `len` bytes.
 pub(super) fn problem(names: &[&str], len: u32) -> Problem {
     let function = |name: &&str| {

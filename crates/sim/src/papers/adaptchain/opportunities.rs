@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use warpline_packet::FieldSet;
 use warpline_sched::{Crossing, Mode, Plan, Way};
 
-use super::chains::{C1, C2, C3, C4, C5, LENS, POINTER, plan};
+use super::chains::{C1, C2, C3, C4, C5, LENS, POINTER, plan, writes};
 use crate::ScenarioError;
 use crate::papers::shape::{Rule, within};
 use crate::papers::{ItemResult, Series};
@@ -41,10 +42,6 @@ fn table(counts: &BTreeMap<&'static str, usize>) -> ItemResult {
         series.add(name, None, count as f64);
         rules.push(Rule::new(format!("some plan takes the way {name:?}"), count > 0));
     }
-    let others = counts
-        .keys()
-        .all(|name| rows.iter().any(|row| row.1.name() == *name) || *name == Way::Nothing.name());
-    rules.push(Rule::new("no plan takes another way", others));
     ItemResult { series: vec![series], rules }
 }
 
@@ -55,16 +52,21 @@ pub(super) fn table_1() -> Result {
 pub(super) fn table_2() -> Result {
     let mut found = table(&ways(|step| step.to_host)?);
     // The row `last GPU NF`: the mirror is given up after the last function on the device.
-    let last = |names| -> std::result::Result<bool, ScenarioError> {
-        let plan = plan(names, 1024, Mode::Adaptive)?;
-        Ok(plan.steps.last().is_some_and(|step| !step.to_host.fields.is_empty()))
-    };
-    let all = [C2, C4, C5].into_iter().map(last).collect::<std::result::Result<Vec<_>, _>>()?;
-    let rule = Rule::new("after the last function on the GPU the host gets what it lacks", {
-        all.contains(&true)
-    });
-    found.rules.push(rule);
+    for (name, names) in [("C1", C1), ("C2", C2), ("C3", C3), ("C4", C4), ("C5", C5)] {
+        found.rules.push(host_has_all(name, names, &plan(names, LEN, Mode::Adaptive)?));
+    }
     Ok(found)
+}
+
+/// After the last function on the GPU the host has all fields that functions there wrote: each came
+/// back after its last writer.
+fn host_has_all(name: &str, names: &[&str], plan: &Plan) -> Rule {
+    let mut lacks = FieldSet::EMPTY;
+    for step in &plan.steps {
+        lacks = (lacks | writes(names[step.function])) & !step.to_host.fields;
+    }
+    let text = format!("{name}: after the last function on the GPU the host lacks no field");
+    Rule::new(text, lacks.is_empty())
 }
 
 /// Bytes that a step copies besides the pointer.
@@ -124,4 +126,34 @@ pub(super) fn figure_6() -> Result {
         within("(b): bytes of NAT, addresses and ports alone", copied[3], 12.0..=12.0),
     ];
     Ok(ItemResult { series: vec![series], rules })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpline_sched::PlanStep;
+
+    /// The texts of rules that do not hold.
+    fn broken(rules: &[Rule]) -> Vec<&str> {
+        rules.iter().filter(|rule| !rule.holds).map(|rule| rule.text.as_str()).collect()
+    }
+
+    #[test]
+    fn plans_without_a_way_or_without_a_copy_to_the_host_break_rules() {
+        let all = ways(|step| step.to_device).expect("plans");
+        assert_eq!(broken(&table(&all).rules), [""; 0]);
+        for way in [Way::Fields, Way::Frame, Way::Direct] {
+            let mut without = all.clone();
+            without.remove(way.name());
+            assert_eq!(broken(&table(&without).rules).len(), 1, "{}", way.name());
+        }
+        for names in [C1, C2, C3, C4, C5] {
+            let mut plan = plan(names, LEN, Mode::Adaptive).expect("a plan");
+            assert!(host_has_all("", names, &plan).holds);
+            let brings = |step: &&mut PlanStep| !(step.to_host.fields & FieldSet::FRAME).is_empty();
+            let last = plan.steps.iter_mut().rfind(brings);
+            last.expect("IPsec writes").to_host.fields = FieldSet::EMPTY;
+            assert!(!host_has_all("", names, &plan).holds, "{names:?}");
+        }
+    }
 }
