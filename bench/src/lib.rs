@@ -19,6 +19,7 @@ pub mod payloads;
 pub mod placement_search;
 pub mod program;
 pub mod random_chains;
+pub mod record;
 mod sys;
 pub mod twin;
 pub mod twin_pauses;

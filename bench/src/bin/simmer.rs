@@ -2,12 +2,15 @@
 //! (table 2, figures 2 and 6 to 10). Costs per packet are the paper's (table 1), times ten, so that
 //! two cores can offer the load; rates are shown in the paper's terms.
 //!
-//! `simmer [--quick]`
+//! `simmer [--quick] [--json FILE]`
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use warpline_bench::busy_chain::{Case, Counted};
+use warpline_bench::record::Record;
 use warpline_engine::PressureOptions;
 use warpline_sched::{PauseMode, Route, RouteFrom, RouteTo, RoutedFunction, Routes, Watermarks};
 
@@ -25,22 +28,26 @@ const TABLE_2: [(usize, f64, f64); 4] =
 
 struct Bench {
     lasts: Duration,
+    record: RefCell<Record>,
 }
 
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
-    let bench = Bench { lasts: Duration::from_millis(if quick { 500 } else { 3_000 }) };
+    let lasts = Duration::from_millis(if quick { 500 } else { 3_000 });
+    let record = RefCell::new(Record::of_arguments("simmer"));
+    let bench = Bench { lasts, record };
     bench.by_load();
     bench.table_2();
-    bench.by_watermark("figure 6: three kinds", &hetero(LEN));
-    bench.by_watermark("figure 7: NF-2, NF-2, NF-2", &alike(1, LEN));
-    bench.by_watermark("section 4.2: NF-1, NF-1, NF-1", &alike(0, LEN));
-    bench.by_watermark("section 4.2: NF-3, NF-3, NF-3", &alike(2, LEN));
+    bench.by_watermark(("figure 6", "three kinds"), &hetero(LEN));
+    bench.by_watermark(("figure 7", "NF-2 three times"), &alike(1, LEN));
+    bench.by_watermark(("section 4.2", "NF-1 three times"), &alike(0, LEN));
+    bench.by_watermark(("section 4.2", "NF-3 three times"), &alike(2, LEN));
     bench.shares();
-    bench.by_length("figure 9, three kinds", hetero, false);
-    bench.by_length("figure 9, NF-2 three times", |len| alike(1, len), false);
-    bench.by_length("figure 10, three kinds", hetero, true);
-    bench.by_length("figure 10, NF-2 three times", |len| alike(1, len), true);
+    bench.by_length(("figure 9", "three kinds"), hetero, false);
+    bench.by_length(("figure 9", "NF-2 three times"), |len| alike(1, len), false);
+    bench.by_length(("figure 10", "three kinds"), hetero, true);
+    bench.by_length(("figure 10", "NF-2 three times"), |len| alike(1, len), true);
+    bench.record.into_inner().write();
 }
 
 /// Costs in nanoseconds for frames of `len` bytes. The router's is constant; those of functions
@@ -155,11 +162,22 @@ impl Bench {
     }
 
     /// Throughput and drops by the high mark.
-    fn by_watermark(&self, title: &str, chain: &(Vec<f64>, usize)) {
+    fn by_watermark(&self, (figure, name): (&str, &str), chain: &(Vec<f64>, usize)) {
+        let add = |mark: Option<f64>, counted: &Counted| {
+            let lost: Vec<f64> = lost(counted);
+            self.record.borrow_mut().add(json!({
+                "figure": "by threshold",
+                "chain": name,
+                "mark": mark,
+                "mpps": mega(counted),
+                "drops_percent": lost,
+                "drops_at_first_percent": lost.first(),
+            }));
+        };
         let sum: f64 = chain.0.iter().sum();
         // Twice the capacity of the device.
         let mpps = 2.0 * 1e3 / sum * SCALE;
-        println!("\n{title}, {} B, {mpps:.2} Mpps offered (twice the capacity)", chain.1);
+        println!("\n{figure}: {name}, {} B, {mpps:.2} Mpps offered (twice the capacity)", chain.1);
         println!(
             "{:>8} {:>9} {:>7} {:>22}  of {:.3} Mpps possible",
             "mark",
@@ -171,6 +189,7 @@ impl Bench {
         let marks = [1.0, 1.2, 1.6, 2.0, 2.4, 2.8, 3.2, 4.0];
         let vanilla = self.run(chain, mpps, On::Vanilla);
         println!("{:>8} {:9.3} {:>7} {:>22}", "vanilla", mega(&vanilla), "", drops(&vanilla));
+        add(None, &vanilla);
         for mark in marks {
             let paused = self.run(chain, mpps, On::At(mark));
             let gain = paused.sent_pps() / vanilla.sent_pps() - 1.0;
@@ -180,6 +199,7 @@ impl Bench {
                 percent(gain),
                 drops(&paused)
             );
+            add(Some(mark), &paused);
         }
     }
 
@@ -203,8 +223,13 @@ impl Bench {
     }
 
     /// Figures 9 and 10: throughput by frame length, twice the capacity offered.
-    fn by_length(&self, title: &str, chain: impl Fn(usize) -> (Vec<f64>, usize), dynamic: bool) {
-        println!("\n{title}");
+    fn by_length(
+        &self,
+        (figure, name): (&str, &str),
+        chain: impl Fn(usize) -> (Vec<f64>, usize),
+        dynamic: bool,
+    ) {
+        println!("\n{figure}, {name}");
         println!("{:>6} {:>8} {:>9} {:>9} {:>7}", "bytes", "offered", "vanilla", "paused", "gain");
         for len in [128, 256, 512, 1024, 1472] {
             let chain = chain(len);
@@ -221,6 +246,14 @@ impl Bench {
                 mega(&paused),
                 percent(paused.sent_pps() / vanilla.sent_pps() - 1.0)
             );
+            self.record.borrow_mut().add(json!({
+                "figure": figure,
+                "chain": name,
+                "bytes": len,
+                "offered_mpps": mpps,
+                "vanilla_mpps": mega(&vanilla),
+                "paused_mpps": mega(&paused),
+            }));
         }
     }
 }
@@ -262,7 +295,12 @@ fn percent(share: f64) -> String {
 }
 
 /// Percent of the packets offered, lost before each function.
+fn lost(counted: &Counted) -> Vec<f64> {
+    counted.drops.iter().map(|drops| 100.0 * *drops as f64 / counted.offered as f64).collect()
+}
+
+/// The same as text.
 fn drops(counted: &Counted) -> String {
-    let of = |drops: &u64| format!("{:.1}", 100.0 * *drops as f64 / counted.offered as f64);
-    counted.drops.iter().map(of).collect::<Vec<_>>().join(" / ") + " %"
+    let all: Vec<String> = lost(counted).iter().map(|one| format!("{one:.1}")).collect();
+    all.join(" / ") + " %"
 }

@@ -2,11 +2,13 @@
 //! figures 3 to 6). Costs are such that one tenant and four have the paper's rates for frames of
 //! 1522 bytes without streams, times ten, so that two cores feed all tenants.
 //!
-//! `vgpu [--quick]`
+//! `vgpu [--quick] [--json FILE]`
 
 use std::time::Duration;
 
+use serde_json::json;
 use warpline_bench::busy_tenants::Tenants;
+use warpline_bench::record::Record;
 use warpline_sched::Policy;
 use warpline_testkit::busy::Costs;
 
@@ -43,6 +45,7 @@ impl Nf {
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
     let lasts = Duration::from_millis(if quick { 500 } else { 3_000 });
+    let mut record = Record::of_arguments("vgpu");
     for nf in &NFS {
         let case = Tenants {
             costs: nf.costs(),
@@ -56,10 +59,11 @@ fn main() {
             policy: Some(Policy::BestEffort),
             lasts,
         };
-        by_tenants(nf, case);
-        by_profile(nf, case);
+        by_tenants(nf, case, &mut record);
+        by_profile(nf, case, &mut record);
         beside_others(nf, case);
     }
+    record.write();
 }
 
 /// Gb/s in the paper's terms.
@@ -68,7 +72,7 @@ fn gbps(pps: f64) -> f64 {
 }
 
 /// Figure 3: combined rate by scheduler and tenants, of a profile with four slots.
-fn by_tenants(nf: &Nf, case: Tenants) {
+fn by_tenants(nf: &Nf, case: Tenants, record: &mut Record) {
     println!("\n{}, figure 3: Gb/s of 1 to 4 tenants (and of one tenant, in percent)", nf.name);
     let policies = [
         ("equal_share", Some(Policy::EqualShare)),
@@ -81,6 +85,16 @@ fn by_tenants(nf: &Nf, case: Tenants) {
             let rates: Vec<f64> = (1..=4)
                 .map(|chains| gbps(Tenants { chains, policy, streams, ..case }.run()))
                 .collect();
+            for (number, rate) in rates.iter().enumerate() {
+                record.add(json!({
+                    "figure": "figure 3",
+                    "function": nf.name,
+                    "policy": name,
+                    "streams": streams,
+                    "tenants": number + 1,
+                    "gbps": rate,
+                }));
+            }
             let cells: Vec<String> = rates
                 .iter()
                 .map(|rate| format!("{rate:6.2} ({:3.0} %)", 100.0 * rate / rates[0]))
@@ -92,11 +106,18 @@ fn by_tenants(nf: &Nf, case: Tenants) {
 }
 
 /// Figure 4: as many tenants as the profile has slots.
-fn by_profile(nf: &Nf, case: Tenants) {
+fn by_profile(nf: &Nf, case: Tenants, record: &mut Record) {
     println!("{}, figure 4: Gb/s with all slots of a profile in use, best effort", nf.name);
     for (profile, slots) in [("16q", 1), ("8q", 2), ("4q", 4), ("2q", 8)] {
         let rate = gbps(Tenants { chains: slots, slots, ..case }.run());
         println!("  {profile:>4}, {slots} tenants: {rate:6.2}");
+        record.add(json!({
+            "figure": "figure 4",
+            "function": nf.name,
+            "profile": profile,
+            "tenants": slots,
+            "gbps": rate,
+        }));
     }
 }
 

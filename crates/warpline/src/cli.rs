@@ -272,7 +272,7 @@ pub(crate) struct ReproduceArguments {
     /// Show the bench that measures each entry instead of simulating it
     #[arg(long, conflicts_with = "simulated")]
     pub(crate) live: bool,
-    /// Output of a bench, whose numbers stand beside the paper's
+    /// Record of a bench, whose numbers stand beside the paper's
     #[arg(long, value_name = "FILE", requires = "live")]
     pub(crate) record: Option<PathBuf>,
     /// Simulate the entries; this is the default

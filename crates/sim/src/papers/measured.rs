@@ -1,38 +1,42 @@
-//! Tables of numbers in the output of benches.
+//! The JSON that benches write: `{"bench": NAME, "runs": [{"figure": NAME, ...}]}`.
 
-/// A line of a table: its words up to the first number, and its numbers.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
-    pub(super) label: String,
-    /// All of the line.
-    pub(super) words: String,
-    pub(super) numbers: Vec<f64>,
-}
+use serde_json::Value;
 
-/// The rows with numbers between a line that starts with `title` and the next empty line or title.
-pub(super) fn rows(text: &str, title: &str) -> Vec<Row> {
-    let mut lines = text.lines().map(str::trim);
-    if !lines.by_ref().any(|line| line.starts_with(title)) {
-        return Vec::new();
+/// The runs of one bench.
+#[derive(Clone, Copy)]
+pub(super) struct Runs<'a>(&'a [Value]);
+
+/// A run: its values by name.
+#[derive(Clone, Copy)]
+pub(super) struct BenchRun<'a>(&'a Value);
+
+impl<'a> Runs<'a> {
+    /// Those of `bench`, if the record is its.
+    pub(super) fn of(record: &'a Value, bench: &str) -> Option<Self> {
+        let runs = record["runs"].as_array().filter(|_| record["bench"] == bench)?;
+        Some(Self(runs))
     }
-    let is_own = |line: &&str| !line.is_empty() && !line.contains("figure") && *line != "```";
-    lines.take_while(is_own).map(row).filter(|row| !row.numbers.is_empty()).collect()
+
+    /// Those with these texts as values.
+    pub(super) fn with<'b>(
+        &self,
+        values: &'b [(&'b str, &'b str)],
+    ) -> impl Iterator<Item = BenchRun<'a>> + use<'a, 'b> {
+        let is_meant = |run: &&Value| values.iter().all(|(key, value)| run[*key] == **value);
+        self.0.iter().filter(is_meant).map(BenchRun)
+    }
 }
 
-fn row(line: &str) -> Row {
-    let clean = |word: &str| {
-        word.trim_matches(|one: char| !one.is_ascii_digit() && one != '-' && one != '.').to_owned()
-    };
-    let number = |word: &str| -> Option<f64> {
-        let starts =
-            word.trim_start_matches(['+', '(', '-']).starts_with(|one: char| one.is_ascii_digit());
-        if starts { clean(word).parse().ok() } else { None }
-    };
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let label: Vec<&str> =
-        words.iter().copied().take_while(|word| number(word).is_none()).collect();
-    let numbers = words.iter().filter_map(|word| number(word)).collect();
-    Row { label: label.join(" "), words: line.to_owned(), numbers }
+impl BenchRun<'_> {
+    /// A number, if the run has it.
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
+        self.0[key].as_f64()
+    }
+
+    /// The sum of a list of numbers.
+    pub(super) fn sum(&self, key: &str) -> Option<f64> {
+        self.0[key].as_array()?.iter().map(Value::as_f64).sum()
+    }
 }
 
 #[cfg(test)]
@@ -40,21 +44,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_found_by_their_title() {
-        let text = "figure 6: three kinds\n  mark  Mpps\n vanilla  0.453  49.2 / 0.0 / 0.0 %\n  \
-                    2.8   0.456  +0.8 %  48.2 / 0.0 / 0.0 %\n\nfigure 7\n 1 2\n";
-        let found = rows(text, "figure 6");
-        assert_eq!(found.len(), 2);
-        assert_eq!(
-            (found[0].label.as_str(), &found[0].numbers[..]),
-            ("vanilla", &[0.453, 49.2, 0.0, 0.0][..])
-        );
-        assert_eq!(found[1].numbers, [2.8, 0.456, 0.8, 48.2, 0.0, 0.0]);
-        assert_eq!(
-            rows("IPsec, figure 3: x\n 1 streams  best 7.2 (100 %) -3.1 %\n", "IPsec, figure 3")[0]
-                .numbers,
-            [1.0, 7.2, 100.0, -3.1]
-        );
-        assert!(rows(text, "figure 8").is_empty());
+    fn runs_are_found_by_their_values() {
+        let record = serde_json::json!({ "bench": "simmer", "runs": [
+            { "figure": "figure 6", "mark": null, "drops": [1.5, 2.0] },
+            { "figure": "figure 6", "mark": 2.8, "drops": [1.5, "x"] },
+            { "figure": "figure 7", "mark": 2.8 },
+        ]});
+        let runs = Runs::of(&record, "simmer").expect("its record");
+        let six: Vec<_> = runs.with(&[("figure", "figure 6")]).collect();
+        assert_eq!((six.len(), six[0].number("mark"), six[1].number("mark")), (2, None, Some(2.8)));
+        assert_eq!((six[0].sum("drops"), six[1].sum("drops")), (Some(3.5), None));
+        assert!(Runs::of(&record, "vgpu").is_none());
+        assert!(Runs::of(&serde_json::json!([]), "simmer").is_none());
     }
 }

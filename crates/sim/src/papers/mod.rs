@@ -19,6 +19,8 @@ mod vgpu;
 pub use render::{csv, drawing_name, json, markdown, svg, table};
 pub use shape::Rule;
 
+use serde_json::Value;
+
 use crate::ScenarioError;
 
 /// Our numbers beside the paper's.
@@ -139,8 +141,8 @@ pub struct PaperItem {
     pub live: Option<&'static str>,
     /// The simulation.
     pub simulation: Option<Simulation>,
-    /// Reads the output of the bench that measures it.
-    pub measured: Option<fn(&str) -> Option<ItemResult>>,
+    /// Reads the JSON of the bench that measures it.
+    pub measured: Option<fn(&Value) -> Option<ItemResult>>,
     /// Why there is none.
     pub why_not: &'static str,
 }
@@ -206,9 +208,11 @@ impl PaperItem {
         Ok(Reproduced { entry: self, state, why, found })
     }
 
-    /// The numbers of a bench's output.
-    pub fn measured(&'static self, text: &str) -> Reproduced {
-        let Some(found) = self.measured.and_then(|read| read(text)) else { return self.not_run() };
+    /// The numbers of a bench's JSON.
+    pub fn measured(&'static self, record: &Value) -> Reproduced {
+        let Some(found) = self.measured.and_then(|read| read(record)) else {
+            return self.not_run();
+        };
         let (state, why) = found.verdict();
         Reproduced { entry: self, state, why, found }
     }

@@ -28,7 +28,10 @@ const fn entry(
 }
 
 /// The same, with a reader of the bench's output.
-const fn with(entry: PaperItem, measured: fn(&str) -> Option<super::ItemResult>) -> PaperItem {
+const fn with(
+    entry: PaperItem,
+    measured: fn(&serde_json::Value) -> Option<super::ItemResult>,
+) -> PaperItem {
     PaperItem { measured: Some(measured), ..entry }
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
 use warpline_io_error::plain;
 use warpline_nf::config::read_text;
 use warpline_sim::papers::{self, PAPERS, PaperItem, Reproduced};
@@ -11,7 +12,7 @@ use super::{say, say_json};
 use crate::Failure;
 use crate::cli::ReproduceArguments;
 
-/// Bytes of a bench's output.
+/// Bytes of a bench's record.
 const RECORD_LEN_MAX: u64 = 16 << 20;
 
 /// Runs the entries that are named, or lists all.
@@ -23,7 +24,7 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
     let record = arguments.record.as_deref().map(record).transpose()?;
     let run = |entry: &'static PaperItem| match (arguments.live, &record) {
-        (true, Some(text)) => Ok(entry.measured(text)),
+        (true, Some(record)) => Ok(entry.measured(record)),
         (true, None) => Ok(entry.not_run()),
         (false, _) => entry.simulate(),
     };
@@ -38,10 +39,20 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
 }
 
-/// The output of a bench.
-fn record(path: &Path) -> Result<String, Failure> {
-    read_text(path, RECORD_LEN_MAX)
-        .map_err(|why| Failure::Usage(format!("can't read {}: {why}", path.display())))
+/// The record of a bench.
+fn record(path: &Path) -> Result<Value, Failure> {
+    let name = path.display();
+    let text = read_text(path, RECORD_LEN_MAX)
+        .map_err(|why| Failure::Usage(format!("can't read {name}: {why}")))?;
+    let record: Value = serde_json::from_str(&text).map_err(|why| {
+        let (line, column) = (why.line(), why.column());
+        let help = "a bench writes its record with --json FILE";
+        Failure::Usage(format!("{name}: line {line}, column {column}: no JSON; {help}"))
+    })?;
+    match record["runs"].is_array() && record["bench"].is_string() {
+        true => Ok(record),
+        false => Err(Failure::Usage(format!("{name}: no record of a bench: it has no `runs`"))),
+    }
 }
 
 fn unknown(name: &str) -> String {

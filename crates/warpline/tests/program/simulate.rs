@@ -167,17 +167,25 @@ fn entries_are_reproduced_and_saved() {
         live.contains("live: tools/bench.sh vgpu") && live.contains("0 of the same shape"),
         "{live}"
     );
-    demo.write(
-        "bench.md",
-        "vgpu\nIPsec, figure 4: Gb/s\n 4q, 4 tenants: 28.9\n\n\
-        NIDS, figure 4: Gb/s\n 4q, 4 tenants: 15.3\n",
-    );
-    let read = demo.warpline("reproduce vgpu-nfv-2020 --live --record bench.md --json").expect(0);
+    let run = |name: &str, gbps: f64| {
+        format!(
+            "{{\"figure\": \"figure 4\", \"function\": \"{name}\", \"tenants\": 4, \
+             \"gbps\": {gbps}}}"
+        )
+    };
+    let runs = format!("[{}, {}]", run("IPsec", 28.9), run("NIDS", 15.3));
+    demo.write("bench.json", format!("{{\"bench\": \"vgpu\", \"runs\": {runs}}}"));
+    let read = demo.warpline("reproduce vgpu-nfv-2020 --live --record bench.json --json").expect(0);
     let read = json(&read.stdout);
     let mut all = read["entries"].as_array().expect("a list").iter();
     let four = all.find(|one| one["id"] == "vgpu-nfv-2020/fig4").expect("an entry");
     assert_eq!(four["series"][1]["points"][0]["ours"], 15.3);
     assert_eq!(read["entries"][2]["state"], "not run");
+    for (text, why) in [("figure 4\n", "line 1, column 2: no JSON"), ("{}", "has no `runs`")] {
+        demo.write("bench.md", text);
+        let refused = demo.warpline("reproduce all --live --record bench.md").expect(2).stderr;
+        assert!(refused.contains("bench.md") && refused.contains(why), "{refused}");
+    }
     let unknown = demo.warpline("reproduce simmer-2022/fig99").expect(2).stderr;
     assert!(unknown.contains("entries of simmer-2022: table1, table2"), "{unknown}");
     demo.write("file", "");
