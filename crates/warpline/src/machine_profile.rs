@@ -18,6 +18,9 @@ use crate::profile_file;
 /// Bytes that a profile may have.
 pub(crate) const LEN_MAX: u64 = 64 << 20;
 
+/// Watts that a device may need.
+const WATTS_MAX: f64 = 100_000.0;
+
 /// The name of the CPU in the list of devices.
 pub(crate) const CPU_NAME: &str = "cpu";
 
@@ -86,7 +89,8 @@ impl MachineProfile {
         let names = names(works);
         let mut profile = Self::new(json.clone(), &names.iter().map(|n| &**n).collect::<Vec<_>>())?;
         profile.date = json["date"].as_str().unwrap_or("unknown").into();
-        profile.read_power(&json);
+        check_devices(&json)?;
+        profile.read_power(&json)?;
         for (at, work) in works.iter().enumerate() {
             profile.read_work(work).map_err(|why| format!("`measurements[{at}]`: {why}"))?;
         }
@@ -97,16 +101,19 @@ impl MachineProfile {
         Ok(profile)
     }
 
-    fn read_power(&mut self, json: &Value) {
-        let all = self.work.devices().iter().map(|device| {
-            let id = device.name.clone();
-            let one = if id == CPU_NAME { Some(&json["cpu_power"]) } else { device_of(json, &id) };
-            let watts = |name: &str| one.and_then(|one| one[name].as_f64());
-            Power { idle_w: watts("idle_w"), busy_w: watts("busy_w") }
-        });
-        for (device, power) in all.collect::<Vec<_>>().into_iter().enumerate() {
+    fn read_power(&mut self, json: &Value) -> Result<(), String> {
+        for device in 0..self.work.devices().len() {
+            let id = &self.work.devices()[device].name;
+            let power = match id == CPU_NAME {
+                true => power(&json["cpu_power"], "cpu_power")?,
+                false => power(device_of(json, id).unwrap_or(&Value::Null), id)?,
+            };
             self.work.set_power(device, power);
         }
+        for (name, one) in json["cpu_power"]["domains"].as_object().into_iter().flatten() {
+            power(one, &format!("cpu_power.domains.{name}"))?;
+        }
+        watts(&json["busy_together_w"], "busy_together_w").map(drop)
     }
 
     fn read_work(&mut self, work: &Value) -> Result<(), String> {
@@ -132,7 +139,14 @@ impl MachineProfile {
                 weight: number(work, "seconds")?,
             },
         };
-        self.merge(&one, work["spread"].as_f64().unwrap_or(0.0)).map_err(|why| why.to_string())
+        let spread = match &work["spread"] {
+            Value::Null => 0.0,
+            _ => number(work, "spread")?,
+        };
+        if !(0.0..=1e9).contains(&spread) {
+            return Err(format!("`spread` must be 0 to 10^9, found {spread}"));
+        }
+        self.merge(&one, spread).map_err(|why| why.to_string())
     }
 
     /// Whether a device works in the host's memory, so that it has no link.
@@ -200,12 +214,11 @@ impl MachineProfile {
             self.merge(&own, spread).map_err(|why| why.to_string())?;
         }
         self.unfinished = old.unfinished.clone();
-        self.keep_power(old);
-        Ok(())
+        self.keep_power(old)
     }
 
     /// Takes over the power that a user declared.
-    fn keep_power(&mut self, old: &Self) {
+    fn keep_power(&mut self, old: &Self) -> Result<(), String> {
         for name in ["cpu_power", "busy_together_w"] {
             self.machine[name] = old.machine[name].clone();
         }
@@ -219,7 +232,7 @@ impl MachineProfile {
             }
         }
         let json = self.machine.clone();
-        self.read_power(&json);
+        self.read_power(&json)
     }
 
     /// Sets the measured power of a device.
@@ -298,6 +311,29 @@ impl MachineProfile {
         let written = fs::write(&part, text).and_then(|()| fs::rename(&part, file));
         written.map_err(|why| format!("{}: {}", file.display(), plain(&why)))
     }
+}
+
+/// The power of a device, or of a domain of the CPU.
+fn power(of: &Value, name: &str) -> Result<Power, String> {
+    let own = |key: &str| watts(&of[key], &format!("{name}.{key}"));
+    Ok(Power { idle_w: own("idle_w")?, busy_w: own("busy_w")? })
+}
+
+/// Watts, if they are known.
+fn watts(value: &Value, name: &str) -> Result<Option<f64>, String> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let number = value.as_f64().filter(|watts| (0.0..=WATTS_MAX).contains(watts));
+    let mistake = || format!("`{name}` must be 0 to {WATTS_MAX} W or null, found {value}");
+    number.map(Some).ok_or_else(mistake)
+}
+
+/// A device is listed once.
+fn check_devices(json: &Value) -> Result<(), String> {
+    let ids: Vec<&str> = [CPU_NAME].into_iter().chain(ids(json)).collect();
+    let twice = ids.iter().enumerate().find(|(at, id)| ids[..*at].contains(id));
+    twice.map_or(Ok(()), |(_, id)| Err(format!("`devices`: {id:?} occurs twice")))
 }
 
 fn text<'a>(of: &'a Value, name: &str) -> Result<&'a str, String> {
@@ -420,6 +456,44 @@ mod tests {
         ] {
             let reported = MachineProfile::parse(&text, false).unwrap_err();
             assert!(reported.contains(why), "{reported}");
+        }
+    }
+
+    #[test]
+    fn power_that_cannot_be_is_named() {
+        for (path, value, why) in [
+            ("/cpu_power/idle_w", json!(-1), "`cpu_power.idle_w` must be 0 to 100000 W or null"),
+            ("/cpu_power/busy_w", json!(1e9), "`cpu_power.busy_w` must be 0 to 100000 W or null"),
+            ("/cpu_power/busy_w", json!("90"), "found \"90\""),
+            ("/cpu_power/domains/dram/idle_w", json!(-2), "`cpu_power.domains.dram.idle_w` must"),
+            ("/devices/0/busy_w", json!(-5), "`cuda:7.busy_w` must be 0 to 100000"),
+            ("/devices/0/each_copy_s", json!(-1), "`each_copy_s`: times must be 0 to 1 s, found"),
+            ("/devices/0/to_host_bytes_per_s", json!(0), "`to_host_bytes_per_s`: rates must be"),
+            ("/devices/0/id", json!("cpu"), "`devices`: \"cpu\" occurs twice"),
+            ("/busy_together_w", json!(-1), "`busy_together_w` must be"),
+            ("/measurements/0/spread", json!(-0.5), "`measurements[0]`: `spread` must be"),
+            ("/measurements/0/share", json!(1.5), "`measurements[0]`: share is out of range"),
+            ("/measurements/0/latency_us", json!(-1), "`measurements[0]`: latency is out of"),
+        ] {
+            let mut all = profile().to_value();
+            let domain = json!({ "idle_w": 1.0, "busy_w": null });
+            all["cpu_power"] =
+                json!({ "idle_w": 20.0, "busy_w": 60.0, "domains": { "dram": domain } });
+            all["devices"] = json!([{ "id": "cuda:7", "name": "A GPU", "idle_w": 5.0,
+                "busy_w": 9.0, "shares_host_memory": false, "to_device_bytes_per_s": 1e10,
+                "to_host_bytes_per_s": 1e10, "each_copy_s": 1e-6 }]);
+            all["busy_together_w"] = json!(70.0);
+            assert!(MachineProfile::parse(&all.to_string(), true).is_ok());
+            *all.pointer_mut(path).unwrap() = value;
+            let reported = MachineProfile::parse(&all.to_string(), true).unwrap_err();
+            assert!(reported.contains(why), "{path}: {reported}");
+        }
+        // Numbers that are none, or too large for any.
+        for number in ["NaN", "Infinity", "1e999"] {
+            let text = profile().to_value().to_string();
+            let text = text.replacen("\"gbps\":", &format!("\"gbps\":{number}, \"x\":"), 1);
+            let reported = MachineProfile::parse(&text, true).unwrap_err();
+            assert!(reported.contains("line 1, column"), "{number}: {reported}");
         }
     }
 

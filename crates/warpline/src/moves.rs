@@ -106,7 +106,10 @@ pub(crate) fn serve(
             }
             Move::Policy(policy) => {
                 let result = follow(origin, chains, &policy, done);
-                result.inspect(|_| live.placed_by(placement::monitored(&policy)))
+                result.inspect(|_| {
+                    live.placed_by(placement::monitored(&policy));
+                    live.name_policy(&policy);
+                })
             }
             Move::Proposed(_) if live.is_by_hand() => {
                 Err("functions stay where `ctl` placed them".into())

@@ -123,6 +123,21 @@ pub(crate) fn speeds(json: &Value) -> Result<Profile, String> {
     let number = |value: &Value, name: &str| {
         value[name].as_f64().ok_or_else(|| format!("`{name}` is missing or not a number"))
     };
+    let rate = |value: &Value, name: &str| {
+        let own = number(value, name)?;
+        let mistake = "rates must be 1 to 10^15 bytes a second";
+        (1.0..=1e15)
+            .contains(&own)
+            .then_some(own)
+            .ok_or_else(|| format!("`{name}`: {mistake}, found {own}"))
+    };
+    let time = |value: &Value, name: &str| {
+        let own = number(value, name)?;
+        let is_sound = (0.0..=1.0).contains(&own);
+        is_sound
+            .then_some(own)
+            .ok_or_else(|| format!("`{name}`: times must be 0 to 1 s, found {own}"))
+    };
     let mut links = Vec::new();
     for device in json["devices"].as_array().ok_or("`devices` is not a list")? {
         let text =
@@ -132,9 +147,9 @@ pub(crate) fn speeds(json: &Value) -> Result<Profile, String> {
         let speeds = |id: String| -> Result<LinkSpeeds, String> {
             Ok(LinkSpeeds {
                 device: id,
-                to_device: number(device, "to_device_bytes_per_s")?,
-                to_host: number(device, "to_host_bytes_per_s")?,
-                each_copy: number(device, "each_copy_s")?,
+                to_device: rate(device, "to_device_bytes_per_s")?,
+                to_host: rate(device, "to_host_bytes_per_s")?,
+                each_copy: time(device, "each_copy_s")?,
             })
         };
         // With `in_place = false` the copies are the same, and the name is another.
@@ -144,21 +159,17 @@ pub(crate) fn speeds(json: &Value) -> Result<Profile, String> {
         Value::Null => None,
         host => Some(GatherSpeeds {
             gather: FieldSpeeds {
-                packet: number(host, "gather_packet_s")?,
-                field: number(host, "gather_field_s")?,
+                packet: time(host, "gather_packet_s")?,
+                field: time(host, "gather_field_s")?,
             },
             put: FieldSpeeds {
-                packet: number(host, "put_packet_s")?,
-                field: number(host, "put_field_s")?,
+                packet: time(host, "put_packet_s")?,
+                field: time(host, "put_field_s")?,
             },
-            byte: number(host, "byte_s")?,
+            byte: time(host, "byte_s")?,
         }),
     };
-    let profile = Profile { links, gather };
-    match profile.is_sound() {
-        true => Ok(profile),
-        false => Err("rates must be 1 to 10^15 bytes a second, times 0 to 1 s".into()),
-    }
+    Ok(Profile { links, gather })
 }
 
 /// A device that is not here was not measured here; one that chains don't name does no harm.

@@ -134,6 +134,7 @@ fn reload(
         false => format!("\nreload: unchanged until a restart: {}", restart.join(", ")),
     };
     let terms = placement::terms(&loaded.iter().collect::<Vec<_>>());
+    let policy = loaded.first().map(|own| own.table.policy_name());
     let successors = succeed(live, chains, loaded).map_err(|why| why + &line)?;
     let (mut changed, mut messages) = (Vec::new(), String::new());
     for (running, Next { successor, left_out, placed, speeds, autos }) in
@@ -153,6 +154,7 @@ fn reload(
         }
         running.left_out = left_out;
     }
+    policy.into_iter().for_each(|policy| live.follow_file(policy));
     if live.renew_terms(terms) {
         changed.push(format!("[{}]", placement::TABLE));
     }

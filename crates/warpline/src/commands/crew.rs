@@ -169,7 +169,9 @@ fn live_of(ready: &[Ready], signals: &Signals, shared: (Registry, Arc<Proposals>
     let tenancy = ready.first().map(|(loaded, ..)| Arc::clone(&loaded.tenancy));
     let deployments = ready.iter().map(|(loaded, ..)| Arc::clone(&loaded.deployment));
     let hangup = Arc::clone(&signals.hangup);
-    Live::new(deployments, tenancy.unwrap_or_default(), shared, hangup)
+    let live = Live::new(deployments, tenancy.unwrap_or_default(), shared, hangup);
+    ready.iter().take(1).for_each(|(loaded, ..)| live.follow_file(loaded.table.policy_name()));
+    live
 }
 
 /// Reports are of the chains that ran last.

@@ -208,7 +208,7 @@ fn table(request: Request, value: &Value, functions: &[&Definition]) -> String {
     match request {
         Request::Status => {
             let chains: String = list(&value["chains"]).map(status_line).collect();
-            chains + &placement_lines(&value["placement"])
+            chains + &policy_line(value) + &placement_lines(&value["placement"])
         }
         Request::Functions => {
             lines_of(value, "functions", |own| function_line(own) + &counters(own, functions))
@@ -250,15 +250,34 @@ fn status_line(chain: &Value) -> String {
     let packets = &chain["packets"];
     let peers: String = list(&chain["peers"]).map(peer_line).collect();
     format!(
-        "{:<16} {:<9} read {}, sent {}, dropped {}, overload {}, in flight {}\n{peers}",
+        "{:<16} {:<9} {} lanes, read {}, sent {}, dropped {}, overload {}, in flight {}\n{}{peers}",
         text(&chain["name"]),
         text(&chain["state"]),
+        count(&chain["lanes"]),
         count(&packets["read"]),
         count(&packets["sent"]),
         count(&packets["dropped"]),
         count(&packets["overload"]),
         count(&packets["in_flight"]),
+        list(&chain["devices"]).map(|own| device_line(own, &chain["lanes"])).collect::<String>(),
     )
+}
+
+/// A function on a device.
+fn device_line(own: &Value, lanes: &Value) -> String {
+    let [function, device] = ["function", "device"].map(|key| text(&own[key]));
+    let of = count(lanes);
+    format!("  {function:<14} on {device} in {} of {of} lanes\n", count(&own["lanes"]))
+}
+
+/// How functions with `device = "auto"` are placed.
+fn policy_line(status: &Value) -> String {
+    let policy = text(&status["policy"]);
+    let stays = match status["by_hand"] == true {
+        true => ", but functions stay where `ctl place` put them",
+        false => "",
+    };
+    if policy.is_empty() { String::new() } else { format!("{:<16} {policy}{stays}\n", "policy") }
 }
 
 /// The last decision of the monitor of placements.

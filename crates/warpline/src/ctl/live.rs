@@ -69,12 +69,32 @@ impl LiveChain {
             "name": self.name,
             "state": self.state(),
             "lanes": report.lanes,
+            "devices": devices_json(&deployment, report.lanes),
             "packets": chain["packets"],
             "rate": chain["rate"],
             "bottleneck": chain["bottleneck"],
             "peers": chain["peers"],
         })
     }
+}
+
+/// The functions on devices, with the lanes that use them.
+fn devices_json(deployment: &Deployment, lanes: usize) -> Value {
+    let own = deployment.instances().filter_map(|(instance, site)| {
+        let on = site.on_device.as_ref()?;
+        let lanes = on.launches.lanes.min(lanes);
+        Some(json!({ "function": instance.name, "device": site.device_id(), "lanes": lanes }))
+    });
+    own.collect()
+}
+
+/// Names of policies.
+#[derive(Default)]
+struct PolicyNames {
+    /// Of the chain file.
+    file: &'static str,
+    /// The present one.
+    own: String,
 }
 
 /// Reloads so far.
@@ -102,6 +122,7 @@ pub(crate) struct Live {
     moves: Mutex<Vec<Asked>>,
     /// Another policy for the monitor.
     policy: Mutex<Option<PlacementPolicy>>,
+    policy_names: Mutex<PolicyNames>,
     /// Whether functions stay where a client placed them.
     is_by_hand: AtomicBool,
     /// Whether a move failed after some chains had moved.
@@ -144,6 +165,7 @@ impl Live {
             waiting,
             moves,
             policy,
+            policy_names: Mutex::default(),
             is_by_hand,
             has_moved_in_part: AtomicBool::default(),
             terms: Mutex::default(),
@@ -178,8 +200,23 @@ impl Live {
             "pid": std::process::id(),
             "seconds": self.started.elapsed().as_secs_f64(),
             "chains": chains,
+            "policy": lock(&self.policy_names).own.as_str(),
+            "by_hand": self.is_by_hand(),
             "placement": self.proposals.json(),
         }))
+    }
+
+    /// The policy of the chain file. One that a client chose stays until the file has another.
+    pub(crate) fn follow_file(&self, policy: &'static str) {
+        let mut names = lock(&self.policy_names);
+        if names.file != policy {
+            *names = PolicyNames { file: policy, own: policy.into() };
+        }
+    }
+
+    /// A client chose a policy.
+    pub(crate) fn name_policy(&self, policy: &str) {
+        lock(&self.policy_names).own = policy.into();
     }
 
     /// The statistics so far, in the form of `--stats`.

@@ -5,7 +5,7 @@ use warpline_sched::work_profile::CPU;
 
 use super::demands::{Demands, Scope};
 use super::launches::{Launches, delay, lanes_of, launch_max};
-use super::{PlacementTable, Policy};
+use super::{PlacementTable, Policy, Unknown};
 use crate::chain_file::Loaded;
 
 /// The devices that may be chosen.
@@ -42,6 +42,8 @@ pub(crate) struct Choice {
     pub(crate) devices: Vec<String>,
     /// Functions that were never measured.
     pub(crate) unmeasured: Vec<String>,
+    /// Functions on devices that the profile lacks.
+    pub(crate) unknown: Vec<Unknown>,
 }
 
 impl PlacementTable {
@@ -110,6 +112,7 @@ impl Basis {
             placement,
             devices: self.demands.devices(),
             unmeasured: self.demands.unmeasured.clone(),
+            unknown: self.demands.unknown.clone(),
         })
     }
 }
@@ -118,6 +121,11 @@ impl Choice {
     /// The device of a function, by number.
     pub(crate) fn device(&self, (chain, position): (usize, usize)) -> usize {
         self.placement.sites[chain][position].device_with(self.lanes[chain])
+    }
+
+    /// The lanes in which a function is on its device.
+    pub(crate) fn device_lanes(&self, (chain, position): (usize, usize)) -> usize {
+        self.placement.sites[chain][position].device_lanes(self.lanes[chain])
     }
 
     /// Device and launches of a function: `None` on the CPU. The engine gives a function to one

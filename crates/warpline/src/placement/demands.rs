@@ -4,7 +4,8 @@ use warpline_engine::{Deployment, Instance, Site, planned};
 use warpline_sched::placement::ChainDemand;
 use warpline_sched::work_profile::{Beside, Figures, Measurement, WorkProfile};
 
-use super::Auto;
+use super::unknown::{Unknown, estimate};
+use super::{Auto, device_of};
 use crate::chain_file::Loaded;
 use crate::device_keys;
 use crate::machine_profile::MachineProfile;
@@ -33,22 +34,27 @@ pub(super) struct Demands {
     pub(super) chains: Vec<ChainDemand>,
     /// Functions that were never measured.
     pub(super) unmeasured: Vec<String>,
+    /// Functions on devices that the profile lacks.
+    pub(super) unknown: Vec<Unknown>,
 }
 
 impl Demands {
     pub(super) fn of(profile: &MachineProfile, chains: &[&Loaded], scope: Scope) -> Self {
-        let kinds_of = |chain: &&Loaded| kinds(profile, chain);
+        let ids = devices(profile, chains);
+        let kinds_of = |chain: &&Loaded| kinds(&ids, chain);
         let of_chains: Vec<Vec<FixedFunction>> = chains.iter().map(kinds_of).collect();
         let mut kinds: Vec<FixedFunction> = of_chains.iter().flatten().cloned().collect();
         kinds.sort();
         kinds.dedup();
-        let (work, unmeasured) = work(profile, &kinds, scope);
+        let (mut work, unmeasured) = work(profile, &ids, &kinds, scope);
+        let unknown = fill_unknown(&mut work, profile, &kinds);
         let number = |kind: &FixedFunction| kinds.binary_search(kind).unwrap_or_default();
         let demand = |(chain, own): (&&Loaded, &Vec<FixedFunction>)| {
-            demand(profile, chain, own.iter().map(number).collect(), scope.load_gbps)
+            let functions = own.iter().map(number).collect();
+            demand((profile, &ids), chain, functions, scope.load_gbps)
         };
         let chains = chains.iter().zip(&of_chains).map(demand).collect();
-        Self { work, chains, unmeasured }
+        Self { work, chains, unmeasured, unknown }
     }
 
     /// The chains, each with `load_gbps`.
@@ -66,13 +72,28 @@ impl Demands {
     }
 }
 
+/// The devices of the profile, then those that it lacks and functions stay on.
+fn devices(profile: &MachineProfile, chains: &[&Loaded]) -> Vec<String> {
+    let mut ids: Vec<String> =
+        profile.work.devices().iter().map(|device| device.name.clone()).collect();
+    for chain in chains {
+        for (site, auto) in chain.deployment.sites().iter().zip(&chain.autos) {
+            let id = device_of(site);
+            if auto.is_none() && !ids.iter().any(|own| own == id) {
+                ids.push(id.to_owned());
+            }
+        }
+    }
+    ids
+}
+
 /// The functions of a chain. Without kernels, or without a choice, one must stay where it is.
-fn kinds(profile: &MachineProfile, chain: &Loaded) -> Vec<FixedFunction> {
+fn kinds(ids: &[String], chain: &Loaded) -> Vec<FixedFunction> {
     let all = chain.deployment.instances().zip(&chain.autos);
     let kind = |((instance, site), auto): ((&Instance, &Site), &Option<Auto>)| {
         let stays = match auto {
             Some(_) => None,
-            None => Some(profile.device(site.device_id()).unwrap_or(0)),
+            None => ids.iter().position(|id| id == device_of(site)),
         };
         (instance.definition.name.to_owned(), stays)
     };
@@ -83,12 +104,13 @@ fn kinds(profile: &MachineProfile, chain: &Loaded) -> Vec<FixedFunction> {
 /// to functions that the file puts there, if they may not be chosen.
 fn work(
     profile: &MachineProfile,
+    ids: &[String],
     kinds: &[FixedFunction],
     scope: Scope,
 ) -> (WorkProfile, Vec<String>) {
     let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).collect();
     let devices = profile.work.devices();
-    let ids: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let mut work = WorkProfile::new(&names, &ids);
     for (number, device) in devices.iter().enumerate() {
         work.set_power(number, device.power);
@@ -123,14 +145,33 @@ fn work(
             }
         }
     }
-    let unmeasured = fill(&mut work, kinds);
+    let unmeasured = fill(&mut work, kinds, devices.len());
     (work, unmeasured)
 }
 
-/// Gives functions without measurements a place to stay.
-fn fill(work: &mut WorkProfile, kinds: &[FixedFunction]) -> Vec<String> {
-    let mut unmeasured = Vec::new();
+/// Gives functions on devices that the profile lacks an estimate.
+fn fill_unknown(
+    work: &mut WorkProfile,
+    profile: &MachineProfile,
+    kinds: &[FixedFunction],
+) -> Vec<Unknown> {
+    let known = profile.work.devices().len();
+    let mut all = Vec::new();
     for (function, (name, stays)) in kinds.iter().enumerate() {
+        let Some(device) = stays.filter(|device| *device >= known) else { continue };
+        let id = work.devices()[device].name.clone();
+        let (one, unknown) = estimate(&profile.work, name, ((function, device), &id));
+        let _ = work.merge(&one);
+        all.push(unknown);
+    }
+    all
+}
+
+/// Gives functions without measurements a place to stay on one of the profile's `known` devices.
+fn fill(work: &mut WorkProfile, kinds: &[FixedFunction], known: usize) -> Vec<String> {
+    let mut unmeasured = Vec::new();
+    let here = kinds.iter().enumerate().filter(|(_, kind)| kind.1.is_none_or(|at| at < known));
+    for (function, (name, stays)) in here {
         let devices = 0..work.devices().len();
         if devices.into_iter().any(|device| !work.launch_sizes((function, device)).is_empty()) {
             continue;
@@ -150,7 +191,7 @@ fn fill(work: &mut WorkProfile, kinds: &[FixedFunction]) -> Vec<String> {
 
 /// A chain, with a link for each device that has its own memory.
 fn demand(
-    profile: &MachineProfile,
+    (profile, ids): (&MachineProfile, &[String]),
     chain: &Loaded,
     functions: Vec<usize>,
     load_gbps: f64,
@@ -160,9 +201,14 @@ fn demand(
     let mut plan = planned(&on_cpu(chain), options).problem;
     plan.links.clear();
     let mut links = Vec::new();
-    for (number, device) in profile.work.devices().iter().enumerate() {
-        let link = (!profile.is_in_place(number)).then(|| {
-            plan.links.push(profile.speeds.costs(&device.name, chain.settings.lanes));
+    let known = profile.work.devices().len();
+    for (number, id) in ids.iter().enumerate() {
+        let is_in_place = match number < known {
+            true => profile.is_in_place(number),
+            false => device_keys::description(id).is_some_and(|about| about.shares_host_memory),
+        };
+        let link = (!is_in_place).then(|| {
+            plan.links.push(profile.speeds.costs(id, chain.settings.lanes));
             plan.links.len() - 1
         });
         links.push(link);

@@ -9,11 +9,11 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use warpline_device::apart_id;
 use warpline_sched::monitor::{ChainObserved, Monitor, MonitorSettings};
 use warpline_sched::placement::Site;
 use warpline_sched::work_profile::Measurement;
 
+use super::device_of;
 use super::figures::{Seen, learned};
 use super::launches::{Launches, delay, lanes_of, launch_max};
 use super::proposals::{Move, Proposal, Proposals, Refusal};
@@ -278,12 +278,6 @@ impl LiveMonitor {
     fn device(&self, site: &Site, lanes: usize) -> String {
         self.terms.devices[site.device_with(lanes)].clone()
     }
-}
-
-/// The device of a function, without the mark of copies.
-fn device_of(site: &warpline_engine::Site) -> &str {
-    let id = site.device_id();
-    id.strip_suffix(&apart_id("")).unwrap_or(id)
 }
 
 /// The lanes of a function that use its device; 0 on the CPU.

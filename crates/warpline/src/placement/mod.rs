@@ -12,6 +12,7 @@ mod live;
 mod proposals;
 mod shown;
 mod terms;
+mod unknown;
 
 pub(crate) use choice::{Basis, Choice, Devices};
 pub(crate) use launches::Launches;
@@ -19,12 +20,13 @@ pub(crate) use live::{LiveMonitor, monitor};
 pub(crate) use proposals::{Move, Proposal, Proposals};
 pub(crate) use shown::{NO_PROFILE, choice_json, cost, decided, json, lines, missed, should_say};
 pub(crate) use terms::{Terms, terms};
+pub(crate) use unknown::Unknown;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_device::{Device, apart};
-use warpline_engine::{LaunchOptions, OnDevice, PlanOptions};
+use warpline_device::{Device, apart, apart_id};
+use warpline_engine::{LaunchOptions, OnDevice, PlanOptions, Site};
 use warpline_nf::Section;
 use warpline_sched::Profile;
 use warpline_sched::placement::PlacementPolicy;
@@ -149,6 +151,12 @@ impl PlacementTable {
         self.profile.is_some() && self.policy != Policy::Fixed
     }
 
+    /// The policy's name.
+    pub(crate) fn policy_name(&self) -> &'static str {
+        let own = POLICIES.iter().find(|(_, policy)| *policy == self.policy);
+        own.map_or("throughput", |(name, _)| name)
+    }
+
     /// The longest delay of a packet, if it is limited.
     pub(crate) fn delay_us_max(&self) -> Option<f64> {
         self.delay_us_max
@@ -183,6 +191,12 @@ impl PlacementTable {
         }
         Ok(())
     }
+}
+
+/// The device of a function, without the mark of copies.
+fn device_of(site: &Site) -> &str {
+    let id = site.device_id();
+    id.strip_suffix(&apart_id("")).unwrap_or(id)
 }
 
 /// The policy of that name if the monitor decides by it.

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use warpline_engine::Instance;
 use warpline_sched::Aim;
 use warpline_sched::placement::{Decided, Deciding, Missed, PlacementFigures, RunnerUp, Site};
+use warpline_sched::work_profile::CPU;
 
-use super::{Choice, Chosen};
+use super::{Choice, Chosen, Unknown};
 use crate::chain_file::Loaded;
 
 /// The line about functions on the CPU that have no profile to go by.
@@ -38,11 +39,16 @@ pub(crate) fn lines(loaded: &Loaded) -> String {
         let own = placement.sites[chosen.chain][position];
         let stays = if loaded.autos[position].is_some() { "" } else { ", as the file says" };
         let launches = match &site.on_device {
-            Some(on) if stays.is_empty() => format!(
-                ", launches of {} packets within {} us",
-                own.launch_packets,
-                on.launches.delay.as_micros()
-            ),
+            Some(on) if stays.is_empty() => {
+                let size = match bound(loaded, position, own.launch_packets) {
+                    Some(most) => format!(
+                        "{most} packets, as `launch_kib` allows no {}, ",
+                        own.launch_packets
+                    ),
+                    None => format!("{} packets ", own.launch_packets),
+                };
+                format!(", launches of {size}within {} us", on.launches.delay.as_micros())
+            }
             _ => String::new(),
         };
         let device = site.device_id();
@@ -60,6 +66,14 @@ pub(crate) fn lines(loaded: &Loaded) -> String {
         text += &format!("    copies spare {}\n", aim.name.replace('_', " "));
     }
     text + &against(&chosen.all, chosen.chain, loaded) + &remarks(&chosen.all)
+}
+
+/// The packets of a launch to which `launch_kib` of the file bounds those that were chosen.
+fn bound(loaded: &Loaded, position: usize, chosen: u32) -> Option<u32> {
+    let auto = loaded.autos[position].filter(|auto| auto.has_size)?;
+    let most = auto.launches.bytes / loaded.deployment.plan().packet_len.max(1) as usize;
+    let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
+    (most < chosen).then_some(most)
 }
 
 /// Load, delay and power.
@@ -125,28 +139,39 @@ fn remarks(choice: &Choice) -> String {
     for name in &choice.unmeasured {
         text += &format!("    {name} was never measured: it stays, and its work is not counted\n");
     }
+    for Unknown { function, why } in &choice.unknown {
+        text += &format!("    the cost of {function} is unknown: {why}\n");
+    }
     text
 }
 
 /// The choice as JSON; null without one.
 pub(crate) fn json(loaded: &Loaded) -> Value {
     let Some(Chosen { chain, all }) = &loaded.chosen else { return Value::Null };
-    choice_json(all, *chain, &loaded.chain().instances)
+    let mut json = choice_json(all, *chain, &loaded.chain().instances);
+    let sites = all.placement.sites[*chain].iter().enumerate();
+    for (position, site) in sites.filter(|(_, site)| site.device != CPU) {
+        if let Some(most) = bound(loaded, position, site.launch_packets) {
+            json["functions"][position]["launch_kib_packets"] = json!(most);
+        }
+    }
+    json
 }
 
 /// The choice for a chain of these functions.
 pub(crate) fn choice_json(choice: &Choice, chain: usize, functions: &[Instance]) -> Value {
     let placement = &choice.placement;
-    let site = |(own, site): (&Instance, &Site)| {
+    let site = |(position, (own, site)): (usize, (&Instance, &Site))| {
         json!({
             "name": own.name,
             "device": choice.devices[site.device],
             "launch_packets": site.launch_packets,
             "deadline_us": site.deadline_ns / 1e3,
             "cpu_share": site.cpu_share,
+            "device_lanes": choice.device_lanes((chain, position)),
         })
     };
-    let sites = functions.iter().zip(&placement.sites[chain]).map(site);
+    let sites = functions.iter().zip(&placement.sites[chain]).enumerate().map(site);
     let next = placement.runner_up.as_ref().map(|second| next_json(choice, chain, second));
     json!({
         "policy": choice.policy,
@@ -156,9 +181,14 @@ pub(crate) fn choice_json(choice: &Choice, chain: usize, functions: &[Instance])
         "aim": placement.aims[chain].name,
         "missed": placement.missed.iter().map(|&limit| missed(limit)).collect::<Vec<_>>(),
         "unmeasured": choice.unmeasured,
+        "unknown": choice.unknown.iter().map(unknown).collect::<Vec<_>>(),
         "gap": placement.gap,
         "next": next,
     })
+}
+
+fn unknown(Unknown { function, why }: &Unknown) -> Value {
+    json!({ "function": function, "why": why })
 }
 
 pub(super) fn figures(of: &PlacementFigures) -> Value {

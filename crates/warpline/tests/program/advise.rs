@@ -90,6 +90,24 @@ fn the_table_follows_from_measurements() {
 }
 
 #[test]
+fn divided_flows_are_shown_with_their_lanes() {
+    let demo = demo();
+    let more = "--set chain.lanes=8 --rate 40gbps --delay 50ms";
+    let text = demo.warpline(&format!("{ADVISE} {FOREIGN} {more}")).expect(0).stdout;
+    let text = String::from_utf8(text).unwrap();
+    let all = advice(&demo, more);
+    let own = &all["chains"][0]["cells"][0]["placement"]["functions"][0];
+    let lanes = own["device_lanes"].as_u64().expect("lanes");
+    assert!((1..8).contains(&lanes), "{own:#}");
+    let divided =
+        format!("router uses its device in {lanes} of 8 lanes, and the CPU in the others");
+    assert!(text.contains(&divided), "{text}");
+    assert!(text.contains("A 4096/*") && text.contains("/   the CPU takes a part"), "{text}");
+    let text = demo.warpline(&format!("{ADVISE} {FOREIGN} --rate 4gbps --delay 50ms")).expect(0);
+    assert!(!String::from_utf8(text.stdout).unwrap().contains(" of its flows"));
+}
+
+#[test]
 fn a_rate_and_a_delay_give_the_choice_with_its_keys() {
     let demo = demo();
     // 4,096 packets fill in 41.9 ms.

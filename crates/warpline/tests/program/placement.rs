@@ -147,6 +147,73 @@ fn check_and_plan_have_the_choice_as_json() {
     }
 }
 
+/// A function stays on a device that the profile lacks. Its cost is unknown, and not none.
+#[test]
+fn a_device_that_the_profile_lacks_has_an_unknown_cost() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    let mut without = profile(4.0, 20.0);
+    without["devices"] = json!([]);
+    without["measurements"].as_array_mut().unwrap().truncate(1);
+    demo.write("p.json", without.to_string());
+    let more = "--set router.device=host --set placement.load_gbps=2";
+    let text = check(&demo, more);
+    let why = "the profile has no device \"host\"; it counts as 4.00 Gb/s, its best on cpu";
+    assert!(text.contains(&format!("the cost of router is unknown: {why}")), "{text}");
+    assert!(text.contains("router         on host, as the file says"), "{text}");
+    assert!(text.contains("load 0.500, ") && text.contains("power unknown"), "{text}");
+    let ended = demo.warpline(&format!("plan chain.toml --json {PLACED} {more}")).expect(0);
+    let all: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let own = &all["chains"][0]["placement"];
+    assert_eq!(own["unknown"], json!([{ "function": "router", "why": why }]), "{own:#}");
+    let text = check(&demo, "--set router.device=cpu --set placement.load_gbps=2");
+    assert!(!text.contains("unknown: "), "{text}");
+}
+
+/// Figures that cannot be are named, and nothing runs.
+#[test]
+fn impossible_figures_of_a_profile_are_mistakes() {
+    let demo = Demo::new();
+    for (path, value, why) in [
+        ("/cpu_power/busy_w", "-5", "`cpu_power.busy_w` must be 0 to 100000 W or null, found -5"),
+        ("/devices/0/idle_w", "1e12", "`host.idle_w` must be 0 to 100000 W or null"),
+        ("/devices/0/each_copy_s", "-1", "`each_copy_s`: times must be 0 to 1 s, found -1"),
+        ("/measurements/0/gbps", "-4", "`measurements[0]`: throughput is out of range"),
+        ("/measurements/0/seconds", "NaN", "no JSON"),
+    ] {
+        let mut all = profile(1.0, 20.0);
+        all["cpu_power"] = json!({ "idle_w": 10, "busy_w": 20 });
+        all["devices"][0]["idle_w"] = json!(1);
+        *all.pointer_mut(path).expect(path) = json!("VALUE");
+        demo.write("p.json", all.to_string().replace("\"VALUE\"", value));
+        let ended = demo.warpline(&format!("run chain.toml {PLACED}")).expect(2);
+        assert!(ended.stderr.contains("p.json") && ended.stderr.contains(why), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_size_of_the_file_that_bounds_a_launch_is_named() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    demo.write("p.json", profile(1.0, 20.0).to_string());
+    let text = check(&demo, "--set router.launch_kib=64");
+    let bounded = "on host, launches of 128 packets, as `launch_kib` allows no 256, within ";
+    assert!(text.contains(bounded), "{text}");
+    let of = |more: &str| {
+        let ended = demo.warpline(&format!("plan chain.toml --json {PLACED} {more}")).expect(0);
+        let all: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+        let functions = all["chains"][0]["placement"]["functions"].as_array().cloned().unwrap();
+        functions.into_iter().find(|one| one["name"] == "router").expect("a router")
+    };
+    let own = of("--set router.launch_kib=64");
+    assert_eq!((&own["launch_packets"], &own["launch_kib_packets"]), (&json!(256), &json!(128)));
+    assert_eq!(of("--set router.launch_kib=256")["launch_kib_packets"], Value::Null);
+}
+
 /// A router of 1 Mb/s on the CPU that gets 50, with a device that is much faster.
 #[test]
 fn an_overload_is_answered_by_a_move() {
@@ -171,6 +238,11 @@ fn an_overload_is_answered_by_a_move() {
         thread::sleep(Duration::from_millis(50));
     };
     let text = String::from_utf8(demo.warpline("ctl status --socket s").expect(0).stdout).unwrap();
+    assert!(text.contains("\npolicy           latency\n"), "{text}");
+    assert!(
+        text.contains(" lanes, read ") && text.contains("  router         on host in "),
+        "{text}"
+    );
     assert!(text.contains(" s (overload): load ") && text.contains(", moved after "), "{text}");
     assert!(text.contains("  router of \"demo\" from cpu to host\n"), "{text}");
     let device = || {
@@ -184,6 +256,8 @@ fn an_overload_is_answered_by_a_move() {
     demo.warpline("ctl place router cpu --socket s").expect(0);
     thread::sleep(Duration::from_secs(3));
     assert_eq!(device(), "cpu");
+    let text = String::from_utf8(demo.warpline("ctl status --socket s").expect(0).stdout).unwrap();
+    assert!(text.contains("latency, but functions stay where `ctl place` put them"), "{text}");
     demo.warpline("ctl policy latency --socket s").expect(0);
     let started = Instant::now();
     while device() != "host" {

@@ -8,7 +8,7 @@ use super::units::{delay, rate};
 use super::vgpu::{self, Shares};
 use super::{Advice, devices, launch_packets, packet_len};
 use crate::chain_file::Loaded;
-use crate::placement::{Choice, choice_json, cost, decided, missed};
+use crate::placement::{Choice, Unknown, choice_json, cost, decided, missed};
 
 /// Version of the JSON's form; it grows when a meaning changes, not when something is added.
 const SCHEMA: u32 = 1;
@@ -56,6 +56,9 @@ fn cell(choice: &Choice, chain: usize, kinds: &[Vec<usize>]) -> String {
     if let Some(packets) = launch_packets(choice, chain) {
         let _ = write!(text, " {packets}");
     }
+    if is_split(choice, chain) {
+        text.push('/');
+    }
     if !choice.placement.missed.is_empty() {
         text.push('*');
     }
@@ -82,12 +85,18 @@ fn table(loaded: &Loaded, advice: &Advice, chain: usize) -> String {
     for (number, kind) in kinds.iter().enumerate() {
         let _ = writeln!(text, "  {:<3} {}", letter(number), sites(loaded, first, kind));
     }
+    if advice.choices.iter().any(|choice| is_split(choice, chain)) {
+        text += "  /   the CPU takes a part of the flows in lanes of its own\n";
+    }
     if advice.choices.iter().any(|choice| !choice.placement.missed.is_empty()) {
         text += "  *   no placement keeps all limits: this one comes nearest\n";
     }
     if !first.unmeasured.is_empty() {
         let names = first.unmeasured.join(", ");
         let _ = writeln!(text, "  never measured, so their work is not counted: {names}");
+    }
+    for Unknown { function, why } in &first.unknown {
+        let _ = writeln!(text, "  the cost of {function} is unknown: {why}");
     }
     text + &reasons(loaded, advice, chain, &kinds)
 }
@@ -120,10 +129,33 @@ fn reasons(loaded: &Loaded, advice: &Advice, chain: usize, kinds: &[Vec<usize>])
         if !missed.is_empty() {
             let _ = write!(text, "; it misses {}", missed.join(", "));
         }
+        text += &split(loaded, choice, chain);
         text += &against(loaded, choice, chain, kinds);
         text.push('\n');
     }
     text
+}
+
+/// Whether the CPU and a device divide the flows of a function, by the lanes there are.
+fn is_split(choice: &Choice, chain: usize) -> bool {
+    lanes(choice, chain).next().is_some()
+}
+
+/// The functions whose flows are divided: position, lanes of the device.
+fn lanes(choice: &Choice, chain: usize) -> impl Iterator<Item = (usize, usize)> {
+    let positions = 0..choice.placement.sites[chain].len();
+    let of = move |position| Some((position, choice.launches((chain, position))?.lanes));
+    positions.filter_map(of).filter(|(_, lanes)| *lanes < usize::MAX)
+}
+
+/// The lanes of divided functions.
+fn split(loaded: &Loaded, choice: &Choice, chain: usize) -> String {
+    let all = loaded.deployment.plan().lanes;
+    let of = |(position, lanes): (usize, usize)| {
+        let name = &loaded.chain().instances[position].name;
+        format!("; {name} uses its device in {lanes} of {all} lanes, and the CPU in the others")
+    };
+    lanes(choice, chain).map(of).collect()
 }
 
 /// The next best choice, and the measurement that differs most.
