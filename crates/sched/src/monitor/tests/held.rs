@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// What a chain observes whose device carries `capacity` of `offered` Gb/s. A source that waits
-/// reads only what is carried.
+/// The observation of a chain on a device that carries `capacity` of `offered` Gb/s. A source that
+/// waits reads only what is carried.
 fn paused(offered: f64, capacity: f64, waits: bool) -> ChainObserved {
     let carried = offered.min(capacity);
     if carried >= offered {
@@ -58,7 +58,7 @@ fn a_held_source_moves_nothing_where_nothing_carries_more() {
     let found = devices(PlacementPolicy::Energy, 6.0, [3.0, 3.0], true);
     let changes = found.windows(2).filter(|two| two[0] != two[1]).count();
     assert!(changes <= 9, "{changes} changes");
-    // What the profile expects is no error of it.
+    // A load above the profile's capacity is no error of the profile.
     let found = devices(PlacementPolicy::Throughput, 60.0, [10.0, 40.0], true);
     assert!(found[3..].iter().all(|&device| device == 1), "{found:?}");
 }
