@@ -19,7 +19,15 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 2] = [
     ),
     (
         "ptx",
-        &["ptx_check.c", "ptx_parse.c", "ptx_decode.c", "ptx_registers.c", "ptx_run.c", "memory.c"],
+        &[
+            "ptx_check.c",
+            "ptx_parse.c",
+            "ptx_decode.c",
+            "ptx_races.c",
+            "ptx_registers.c",
+            "ptx_run.c",
+            "memory.c",
+        ],
         &[],
     ),
 ];

@@ -3,8 +3,8 @@
 //! again. The driver's does work some time after it was given, in memory of its own, and refuses
 //! what a driver refuses; it doesn't show how fast a GPU is.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Set in the program that runs over the stubs.
@@ -21,8 +21,15 @@ macro_rules! files {
 
 type Files = &'static [(&'static str, &'static str)];
 
-const HEADERS: Files =
-    files!["stub.h", "memory.h", "ptx.h", "ptx_calls.h", "ptx_code.h", "ptx_operations.h"];
+const HEADERS: Files = files![
+    "stub.h",
+    "memory.h",
+    "ptx.h",
+    "ptx_calls.h",
+    "ptx_code.h",
+    "ptx_operations.h",
+    "ptx_races.h"
+];
 const LIBRARIES: [(&str, Files); 2] = [
     (
         "libcuda.so.1",
@@ -41,6 +48,7 @@ const LIBRARIES: [(&str, Files); 2] = [
             "ptx_mutants.c",
             "ptx_mutation.c",
             "ptx_parse.c",
+            "ptx_races.c",
             "ptx_registers.c",
             "ptx_run.c"
         ],
@@ -52,6 +60,24 @@ const LIBRARIES: [(&str, Files); 2] = [
 #[allow(dead_code, reason = "not every test program asks")]
 pub(crate) fn is_over_stubs() -> bool {
     std::env::var_os(INSIDE).is_some()
+}
+
+/// NVRTC's library. Without it, prints that the test is skipped.
+#[expect(clippy::print_stdout, reason = "a skipped test prints why")]
+fn nvrtc() -> Option<String> {
+    let named = std::env::var("WARPLINE_NVRTC").unwrap_or_default();
+    let paths = [named, "/usr/local/cuda/lib64/libnvrtc.so".into()];
+    let nvrtc = paths.into_iter().find(|path| Path::new(path).exists());
+    if nvrtc.is_none() {
+        assert!(std::env::var_os("WARPLINE_REQUIRE_NVRTC").is_none(), "no NVRTC");
+        println!("skipped: no NVRTC to make PTX");
+    }
+    nvrtc
+}
+
+/// Variables of a program whose kernels NVRTC compiles.
+fn by_ptx(nvrtc: &str) -> [(&'static str, &str); 2] {
+    [("WARPLINE_NVRTC", nvrtc), ("STUB_CAPABILITY", "80")]
 }
 
 /// A folder with both stubs and what they make, removed in the end.
@@ -126,21 +152,28 @@ impl Stubs {
     ///
     /// # Panics
     /// As above; and there is no NVRTC although `WARPLINE_REQUIRE_NVRTC` is set.
-    #[expect(clippy::print_stdout, reason = "a skipped test prints why")]
     pub(crate) fn again_by_ptx(
         &self,
         arguments: &[&str],
         extra: &[(&str, &str)],
     ) -> Option<String> {
-        let named = std::env::var("WARPLINE_NVRTC").unwrap_or_default();
-        let paths = [named, "/usr/local/cuda/lib64/libnvrtc.so".into()];
-        let Some(nvrtc) = paths.iter().find(|path| std::path::Path::new(path).exists()) else {
-            assert!(std::env::var_os("WARPLINE_REQUIRE_NVRTC").is_none(), "no NVRTC");
-            println!("skipped: no NVRTC to make PTX");
-            return None;
-        };
-        let by_ptx = [("WARPLINE_NVRTC", nvrtc.as_str()), ("STUB_CAPABILITY", "80")];
-        Some(self.run(arguments, &[extra, &by_ptx].concat()))
+        let nvrtc = nvrtc()?;
+        Some(self.run(arguments, &[extra, &by_ptx(&nvrtc)].concat()))
+    }
+
+    /// Wants the same to fail if a load and a store take the place of each atomic addition: items
+    /// then race.
+    ///
+    /// # Panics
+    /// No race was reported; or there is no NVRTC although `WARPLINE_REQUIRE_NVRTC` is set.
+    #[allow(dead_code, reason = "not every test program has kernels that add")]
+    pub(crate) fn races_are_seen(&self, arguments: &[&str], extra: &[(&str, &str)]) {
+        let Some(nvrtc) = nvrtc() else { return };
+        let extra = [extra, &by_ptx(&nvrtc), &[("STUB_NO_ATOMICS", "1")]].concat();
+        let ended = self.start(arguments, &extra);
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        let is_seen = !ended.status.success() && stderr.contains("races with another item");
+        assert!(is_seen, "{arguments:?} {extra:?}: {stderr}");
     }
 
     /// The same with damaged copies of each kernel beside it: a changed opcode, register, number or
@@ -167,9 +200,9 @@ impl Stubs {
         assert!(all > 0 && 4 * seen >= 3 * all, "STUB_MUTANT_SEED={seed}: {reported:#?}");
     }
 
-    fn run(&self, arguments: &[&str], extra: &[(&str, &str)]) -> String {
+    fn start(&self, arguments: &[&str], extra: &[(&str, &str)]) -> Output {
         let before = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-        let ended = Command::new(std::env::current_exe().expect("this program"))
+        Command::new(std::env::current_exe().expect("this program"))
             .args(arguments)
             .arg("--nocapture")
             .env(INSIDE, "1")
@@ -183,7 +216,11 @@ impl Stubs {
             .env_remove("WARPLINE_REQUIRE_NVRTC")
             .envs(extra.iter().copied())
             .output()
-            .expect("this program again");
+            .expect("this program again")
+    }
+
+    fn run(&self, arguments: &[&str], extra: &[(&str, &str)]) -> String {
+        let ended = self.start(arguments, extra);
         let [stdout, stderr] = [&ended.stdout, &ended.stderr].map(|s| String::from_utf8_lossy(s));
         let is_run = ended.status.success() && !stdout.contains(" 0 passed");
         assert!(is_run, "over the stubs, {arguments:?} {extra:?}: {stderr}{stdout}");

@@ -1,6 +1,7 @@
 /* PTX as images of the driver's stub: what its modules and launches call. With $STUB_MUTANTS, so
  * many damaged copies of each function are run beside it, until one leaves other memory or faults;
- * at the end of the process it is reported which never did. $STUB_MUTANT_SEED draws the damage. */
+ * at the end of the process it is reported which never did. $STUB_MUTANT_SEED draws the damage.
+ * With $STUB_NO_ATOMICS a load and a store take the place of each atomic addition. */
 
 #ifndef STUB_PTX_CALLS_H
 #define STUB_PTX_CALLS_H
@@ -18,6 +19,9 @@ int ptx_call(const struct ptx_function *function, unsigned groups, unsigned item
  * `reported`; null if there is none. */
 char *ptx_mutated(const char *text, const char *kernel, unsigned *random, char *reported,
     size_t reported_bytes);
+
+/* A copy of the text in which a load and a store take the place of each atomic addition. */
+char *ptx_without_atomics(const char *text);
 
 /* ptx_mutants.c: runs the function's mutants for as long as they live, then leaves the memory as
  * the function does. */

@@ -242,12 +242,17 @@ struct judged { const char *text; enum ptx_outcome outcome; const char *named; }
 
 #define MINE "mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd1, %r1, 4;\nmov.u64 %rd2, held;\n" \
     "add.s64 %rd3, %rd2, %rd1;\nst.shared.u32 [%rd3], %r1;\n"
+/* %rd3 is the address of the item's own of eight words at %rd9. */
+#define OWN "mov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %ntid.x;\nmov.u32 %r3, %tid.x;\n" \
+    "mad.lo.s32 %r4, %r1, %r2, %r3;\nmul.wide.u32 %rd1, %r4, 4;\nadd.s64 %rd3, %rd9, %rd1;\n"
+/* %rd4 is the address of its group's four words. */
+#define GROUP OWN "mul.wide.u32 %rd2, %r1, 16;\nadd.s64 %rd4, %rd9, %rd2;\n"
 static const struct judged JUDGED[] = {
     { "ld.global.u32 %r1, [%rd9+28];", PTX_FINE, "" },
     { "ld.global.u32 %r1, [%rd9+32];", PTX_UNWRITTEN, "line 15, group 0, item" },
-    { "st.global.u32 [%rd9+32], 1;\nld.global.u32 %r1, [%rd9+32];", PTX_FINE, "" },
-    { "st.global.u8 [%rd9+33], 1;\nst.global.u8 [%rd9+34], 1;\nld.global.u32 %r1, [%rd9+32];",
-    PTX_UNWRITTEN, "ld.global.u32 %r1, [%rd9+32];" },
+    { OWN "st.global.u32 [%rd3+32], 1;\nld.global.u32 %r1, [%rd3+32];", PTX_FINE, "" },
+    { OWN "st.global.u8 [%rd3+33], 1;\nst.global.u8 [%rd3+34], 1;\nld.global.u32 %r1, [%rd3+32];",
+    PTX_UNWRITTEN, "ld.global.u32 %r1, [%rd3+32];" },
     { "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd9+16];", PTX_FINE, "" },
     { "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd9+20];", PTX_MISALIGNED, "line 15" },
     { "st.global.u32 [%rd9+64], 1;", PTX_OUT_OF_BOUNDS, "line 15" },
@@ -274,6 +279,30 @@ static const struct judged JUDGED[] = {
         PTX_FINE, "" },
     { MINE "bar.sync 0;\nld.shared.u32 %r2, [held+4];\nst.shared.u32 [%rd3], 1;", PTX_RACE, "" },
     { MINE "bar.sync 0;\natom.shared.add.u32 %r2, [held], 1;", PTX_FINE, "" },
+    { MINE "bar.sync 0;\natom.shared.add.u32 %r2, [held], 1;\nld.shared.u32 %r2, [held];", PTX_RACE,
+        "[held]" },
+    /* Nothing orders groups. */
+    { "st.global.u32 [%rd9], 1;", PTX_RACE, "line 15, group 0" },
+    { "st.global.u64 [%rd7+8], 1;", PTX_RACE, "line 15, group 0" },
+    { GROUP "st.global.u32 [%rd3], 1;\nld.global.u32 %r5, [%rd4+4];", PTX_RACE, "group 0" },
+    { GROUP "ld.global.u32 %r5, [%rd4+4];\nst.global.u32 [%rd3], 1;", PTX_RACE, "[%rd3]" },
+    { GROUP "st.global.u32 [%rd3], 1;\nbar.sync 0;\nld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd4];",
+        PTX_FINE, "" },
+    { GROUP "ld.global.u32 %r5, [%rd4+4];\nbar.sync 0;\nst.global.u32 [%rd3], 1;", PTX_FINE, "" },
+    { OWN "st.global.u32 [%rd3], 1;\nbar.sync 0;\nld.global.u32 %r5, [%rd9];", PTX_RACE,
+        "group 1" },
+    { OWN "ld.global.u32 %r5, [%rd9+16];\nbar.sync 0;\nst.global.u32 [%rd3], 1;", PTX_RACE,
+        "group 1, item 0: st" },
+    { OWN "ld.global.u32 %r5, [%rd9+4];\nbar.sync 0;\nst.global.u32 [%rd3], 1;", PTX_RACE,
+        "group 1, item 0: ld" },
+    { OWN "st.global.u8 [%rd3], 1;\nld.global.u8 %r5, [%rd9+5];", PTX_FINE, "" },
+    { "atom.global.add.u32 %r2, [%rd9], 1;", PTX_FINE, "" },
+    { "ld.global.u32 %r1, [%rd9];\natom.global.add.u32 %r2, [%rd9], 1;", PTX_RACE, "group 0" },
+    { "atom.global.add.u32 %r2, [%rd9], 1;\nbar.sync 0;\nld.global.u32 %r1, [%rd9];", PTX_RACE,
+        "group 1, item" },
+    { OWN "setp.eq.s32 %p1, %r4, 3;\n@!%p1 bra $look;\natom.global.add.u32 %r5, [%rd9], 1;\nret;\n"
+        "$look:\nld.global.u32 %r5, [%rd9];", PTX_RACE, "item 2: ld" },
+    { "atom.global.add.u32 %r2, [%rd9], 1;\nst.global.u8 [%rd9+3], 1;", PTX_RACE, "atom" },
     { "mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 2;\n@%p1 bra $out;\nbar.sync 0;\n$out:",
     PTX_DIVERGED, "bar.sync" },
     { "mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 2;\n@%p1 bra $out;\nbar.sync 0;\nret;\n"

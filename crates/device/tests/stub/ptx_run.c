@@ -3,6 +3,7 @@
 
 #include "memory.h"
 #include "ptx_code.h"
+#include "ptx_races.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +11,6 @@
 
 /* Branches that an item may take between barriers if the grid names no limit. */
 enum { BRANCHES_MAX = 1 << 24 };
-
-/* Who touched a byte of shared memory last in which stretch between barriers: the stretch times
- * 2048, and the item, or MANY. */
-enum { MANY = 2047 };
-struct touched { u32 writer, reader; };
 
 struct item { u64 *slots; const struct instruction *at; u8 *local, *local_states; int is_over; };
 
@@ -24,7 +20,9 @@ struct launch {
     u8 *device_bytes, *device_states, *shared, *shared_states;
     address device_first;
     u64 shared_len;
-    struct touched *touched;
+    /* Of the group's shared memory, and of memory that all groups share. */
+    struct marks *shared_marks;
+    struct races races;
     struct item *all;
     struct ptx_journal *journal;
     char *why;
@@ -149,18 +147,15 @@ static struct bytes reach(struct launch *launch, struct item *item, enum space s
         : (struct bytes){ 0, 0 };
 }
 
-/* Whether another item touched these bytes of shared memory since the last barrier, where one of
- * both writes. */
-static int races(struct launch *launch, u32 item, u64 offset, u32 bytes, int is_write)
+/* Whether an access to shared or global memory races with one of another item. */
+static int races(struct launch *launch, u32 item, u64 at, u32 bytes, enum touch kind)
 {
-    u32 now = launch->stretch << 11, own = now | item;
-    int is_race = 0;
-    for (struct touched *at = launch->touched + offset, *end = at + bytes; at < end; at++) {
-        is_race |= at->writer >= now && at->writer != own;
-        if (is_write) is_race |= at->reader >= now && at->reader != own, at->writer = own;
-        else at->reader = at->reader < now || at->reader == own ? own : now | MANY;
-    }
-    return is_race;
+    enum space space = own_space(at);
+    if (space != SHARED && space != GLOBAL) return 0;
+    struct marks *marks = space == SHARED ? launch->shared_marks + (at - BASE(SHARED))
+        : races_at(&launch->races, at);
+    struct toucher own = { launch->group, launch->stretch, item };
+    return races_touch(marks, bytes, own, kind);
 }
 
 static void note(struct ptx_journal *journal, const struct bytes *of, u32 length)
@@ -173,8 +168,9 @@ static void note(struct ptx_journal *journal, const struct bytes *of, u32 length
 
 /* Checks an access, and says where its bytes are. */
 static enum ptx_outcome access(struct launch *launch, struct item *item,
-    const struct instruction *own, u64 at, int is_read, int is_write, u8 **to)
+    const struct instruction *own, u64 at, enum touch kind, u8 **to)
 {
+    int is_read = kind != WRITES, is_write = kind != READS;
     u32 length = own->bytes * own->count;
     if (at % length) return fail(launch, item, own, PTX_MISALIGNED, at);
     struct bytes found = reach(launch, item, own->space, at, length);
@@ -185,9 +181,7 @@ static enum ptx_outcome access(struct launch *launch, struct item *item,
     if (is_write && launch->journal && own_space(at) == GLOBAL)
         note(launch->journal, &found, length);
     if (is_write) memset(found.states, WRITTEN, length);
-    int is_shared = at >> 40 == SHARED;
-    if (is_shared && own->op != OP_ATOMIC && races(launch, item - launch->all, at - BASE(SHARED),
-        length, is_write))
+    if (races(launch, item - launch->all, at, length, kind))
         return fail(launch, item, own, PTX_RACE, at);
     *to = found.at;
     return PTX_FINE;
@@ -198,7 +192,7 @@ static enum ptx_outcome load(struct launch *launch, struct item *item,
 {
     u64 *r = item->slots, at = r[own->a] + r[own->b];
     u8 *from;
-    enum ptx_outcome outcome = access(launch, item, own, at, 1, 0, &from);
+    enum ptx_outcome outcome = access(launch, item, own, at, READS, &from);
     if (outcome) return outcome;
     if (own->count == 1) { r[own->d] = get(from, own->bytes, own->is_signed); return PTX_FINE; }
     const u32 *slots = launch->function->lists.items + own->d;
@@ -212,7 +206,7 @@ static enum ptx_outcome store(struct launch *launch, struct item *item,
 {
     u64 *r = item->slots, at = r[own->a] + r[own->b];
     u8 *to;
-    enum ptx_outcome outcome = access(launch, item, own, at, 0, 1, &to);
+    enum ptx_outcome outcome = access(launch, item, own, at, WRITES, &to);
     if (outcome) return outcome;
     if (own->count == 1) { put(to, own->bytes, r[own->c]); return PTX_FINE; }
     const u32 *slots = launch->function->lists.items + own->c;
@@ -244,7 +238,7 @@ static enum ptx_outcome change(struct launch *launch, struct item *item,
 {
     u64 *r = item->slots, at = r[own->a] + r[own->b];
     u8 *place;
-    enum ptx_outcome outcome = access(launch, item, own, at, 1, 1, &place);
+    enum ptx_outcome outcome = access(launch, item, own, at, CHANGES, &place);
     if (outcome) return outcome;
     for (;;) {
         u64 before = own->bytes == 8 ? __atomic_load_n((u64 *)place, __ATOMIC_SEQ_CST)
@@ -310,7 +304,7 @@ static void begin_group(struct launch *launch)
 {
     const struct ptx_function *function = launch->function;
     launch->stretch = 1;
-    memset(launch->touched, 0, launch->shared_len * sizeof *launch->touched);
+    memset(launch->shared_marks, 0, launch->shared_len * sizeof *launch->shared_marks);
     forget(launch->shared_states, launch->shared_len);
     for (u32 k = 0; k < launch->items; k++) {
         struct item *item = &launch->all[k];
@@ -371,7 +365,7 @@ static void begin(struct launch *launch, const unsigned long long *values, u32 d
     launch->shared_len = function->dynamic_at + dynamic;
     launch->shared = calloc(launch->shared_len + 1, 2);
     launch->shared_states = launch->shared + launch->shared_len;
-    launch->touched = calloc(launch->shared_len + 1, sizeof *launch->touched);
+    launch->shared_marks = calloc(launch->shared_len + 1, sizeof *launch->shared_marks);
     allow(function, SHARED, launch->shared_states);
     memset(launch->shared_states + function->dynamic_at, UNWRITTEN, dynamic);
     launch->all = calloc(launch->items, sizeof *launch->all);
@@ -392,7 +386,8 @@ static void begin(struct launch *launch, const unsigned long long *values, u32 d
 static void end(struct launch *launch)
 {
     for (u32 k = 0; k < launch->items; k++) free(launch->all[k].slots), free(launch->all[k].local);
-    free(launch->all), free(launch->shared), free(launch->touched);
+    free(launch->all), free(launch->shared), free(launch->shared_marks);
+    races_end(&launch->races);
 }
 
 enum ptx_outcome ptx_run(const struct ptx_function *function, const struct ptx_grid *grid,
@@ -401,7 +396,7 @@ enum ptx_outcome ptx_run(const struct ptx_function *function, const struct ptx_g
     struct launch launch = { .function = function, .groups = grid->groups, .items = grid->items,
         .why = why, .why_bytes = why_bytes, .journal = grid->journal };
     enum ptx_outcome outcome = PTX_FINE;
-    if (!grid->items || grid->items > function->items_max || grid->items >= MANY) {
+    if (!grid->items || grid->items > function->items_max || grid->items >= MANY_ITEMS) {
         snprintf(why, why_bytes, "%s: groups of %u items", function->name, grid->items);
         return PTX_REFUSED;
     }

@@ -57,6 +57,14 @@ fn kernels_are_the_same_over_stubs_by_ptx() {
     stubs.again_by_ptx(&NOT_BY_PTX, &CUDA_ALONE);
 }
 
+/// Items that race for memory of all groups are found: those of a launch whose lists take room
+/// without an atomic.
+#[test]
+fn races_are_seen_over_stubs_by_ptx() {
+    let Some(stubs) = stub::Stubs::build() else { return };
+    stubs.races_are_seen(&["--exact", "findings::findings_are_those_of_run"], &CUDA_ALONE);
+}
+
 /// Tests by PTX find damage to it.
 #[test]
 fn damaged_kernels_are_seen_over_stubs_by_ptx() {
