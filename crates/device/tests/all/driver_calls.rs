@@ -33,7 +33,16 @@ const ROLES: &[Case] = &[
     ("two devices share memory", &[("STUB_DEVICES", "discrete,discrete")], shared_registration),
     ("an integrated device", &[("STUB_DEVICES", "integrated")], integrated),
     ("a device without mapped memory", &[("STUB_DEVICES", "unmapped")], every_case),
-    ("memory that can't be locked", &[("STUB_FAIL", "cuMemHostRegister_v2:-1:801")], unlocked),
+    (
+        "memory that can't be locked",
+        &[("STUB_FAIL", "cuMemHostRegister_v2:-1:801")],
+        unlocked_through_blocks,
+    ),
+    (
+        "memory that can't be locked, beside a driver without other memory",
+        &[("STUB_FAIL", "cuMemHostRegister_v2:-1:801"), ("STUB_MAY_WAIT", "1")],
+        unlocked_without_blocks,
+    ),
     ("what is dropped waits for streams", &[], dropped_while_busy),
     ("a busy stream is dropped", &[], busy_stream_dropped),
     ("memory that is not given back yet", &[], memory_runs_out),
@@ -187,7 +196,7 @@ fn unlocked() {
     let device = open("cuda:0").unwrap();
     let piece = piece_of(&*device, &[1; 10]);
     let why = piece.region().shortcoming().unwrap();
-    assert!(why.contains("can't be locked") && why.contains("waits"), "{why}");
+    assert!(why.contains("can't be locked") && why.contains("other memory"), "{why}");
     assert!(!piece.region().is_mapped());
     for (name, case) in CASES {
         // Kernels don't reach such memory.
@@ -198,6 +207,38 @@ fn unlocked() {
     }
     drop(piece);
     assert_eq!(times("cuMemHostUnregister"), 0);
+    let mut most = live();
+    most[7] = 0;
+    settled_at_most(most);
+}
+
+/// Copies pass through memory of the driver's own: the stub counts each that waits.
+fn unlocked_through_blocks() {
+    unlocked();
+    assert!(times("cuMemHostAlloc") > 0);
+}
+
+/// Copies wait for the device, and are right.
+fn unlocked_without_blocks() {
+    let device = open("cuda:0").unwrap();
+    back_and_there_again(&*device);
+    assert_eq!(times("cuMemHostAlloc"), 0);
+    fail_at("cuMemHostAlloc", -1, 2);
+    unlocked();
+}
+
+/// A copy from memory to which the same work copied before.
+fn back_and_there_again(device: &dyn Device) {
+    let [one, other] = [0, 1].map(|_| device.allocate(256).unwrap());
+    let pieces = [7, 8, 9].map(|value| piece_of(device, &[value; 256]));
+    let steps = vec![
+        Step::CopyIn { from: part(0, 0..256), to: one.whole() },
+        Step::CopyOut { from: one.whole(), to: part(1, 0..256) },
+        Step::CopyIn { from: part(1, 0..256), to: other.whole() },
+        Step::CopyOut { from: other.whole(), to: part(2, 0..256) },
+    ];
+    let done = do_now(&mut *device.stream().unwrap(), Work::new(pieces.into(), steps));
+    assert_eq!(done.work.pieces[2][..256], [7; 256]);
 }
 
 /// A buffer, pages and kernels are dropped while a stream is busy with others: this thread doesn't

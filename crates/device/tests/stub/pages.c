@@ -1,6 +1,6 @@
 /* Host memory that is page-locked: cuMemHostRegister, cuMemHostUnregister,
- * cuMemHostGetDevicePointer. The driver locks whole pages, each once, whichever context asked for
- * it. */
+ * cuMemHostGetDevicePointer, cuMemHostAlloc, cuMemFreeHost. The driver locks whole pages, each
+ * once, whichever context asked for it. */
 
 #include "stub.h"
 
@@ -12,6 +12,8 @@ static struct range {
     address at;
     size_t bytes;
     unsigned flags;
+    /* The driver made the memory. */
+    int is_own;
     struct context *context;
     struct range *next;
 } *ranges;
@@ -50,7 +52,7 @@ int cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
     pthread_mutex_lock(&stub_lock);
     int is_locked = overlapping((address)at, bytes) != 0;
     if (!is_locked) {
-        *own = (struct range){ (address)at, bytes, flags, context, ranges };
+        *own = (struct range){ (address)at, bytes, flags, 0, context, ranges };
         ranges = own;
         live++;
     }
@@ -60,21 +62,56 @@ int cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
     return 0;
 }
 
-int cuMemHostUnregister(void *at)
+/* Takes a range that begins there out of the list. */
+static int give_back(const char *name, struct context *context, void *at, int is_own, int unknown)
 {
-    ENTER;
-    stream_wait_idle(__func__, context);
+    stream_wait_idle(name, context);
     pthread_mutex_lock(&stub_lock);
     struct range **link = &ranges;
-    while (*link && (*link)->at != (address)at) link = &(*link)->next;
+    while (*link && ((*link)->at != (address)at || (*link)->is_own != is_own))
+        link = &(*link)->next;
     struct range *gone = *link;
     if (gone) { *link = gone->next; live--; }
     pthread_mutex_unlock(&stub_lock);
-    if (!gone) REFUSE(NOT_REGISTERED, "not registered");
-    if (stream_uses(gone->at, gone->bytes)) misused(__func__, 0, "queued work uses the memory");
+    if (!gone) return misused(name, unknown, "no such memory");
+    for (size_t i = 0; is_own && i < gone->bytes; i++)
+        if (((char *)at)[i]) { misused(name, 0, "memory that may have keys"); break; }
+    if (stream_uses(gone->at, gone->bytes)) misused(name, 0, "queued work uses the memory");
     memory_unmap_host(at);
     free(gone);
     return 0;
+}
+
+int cuMemHostUnregister(void *at)
+{
+    ENTER;
+    return give_back(__func__, context, at, 0, NOT_REGISTERED);
+}
+
+/* New memory, which is locked. */
+int cuMemHostAlloc(void **to, size_t bytes, unsigned flags)
+{
+    ENTER;
+    if (!bytes || flags) REFUSE(INVALID_VALUE, "no bytes, or unknown flags");
+    void *at = aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
+    if (!at) return OUT_OF_MEMORY;
+    struct range *own = malloc(sizeof *own);
+    pthread_mutex_lock(&stub_lock);
+    *own = (struct range){ (address)at, bytes, 0, 1, context, ranges };
+    ranges = own;
+    live++;
+    pthread_mutex_unlock(&stub_lock);
+    memory_map_host(at, bytes);
+    *to = at;
+    return 0;
+}
+
+int cuMemFreeHost(void *at)
+{
+    ENTER;
+    int code = give_back(__func__, context, at, 1, INVALID_VALUE);
+    if (!code) free(at);
+    return code;
 }
 
 int cuMemHostGetDevicePointer_v2(address *to, void *at, unsigned flags)

@@ -169,6 +169,7 @@ static void drain(struct stream *stream)
 static int copy_pageable(struct stream *stream, const struct node *node)
 {
     struct node own = *node;
+    if (own.bytes) stalled(own.kind == COPY_IN ? "a pageable copy in" : "a pageable copy out");
     if (own.kind == COPY_IN && own.bytes) {
         own.staged = malloc(own.bytes);
         memcpy(own.staged, (void *)own.from, own.bytes);

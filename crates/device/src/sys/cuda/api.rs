@@ -44,6 +44,8 @@ functions! {
     set_attribute = "cuFuncSetAttribute"(Handle, c_int, c_int) -> c_int;
     allocate = "cuMemAlloc_v2"(*mut u64, usize) -> c_int;
     free = "cuMemFree_v2"(u64) -> c_int;
+    allocate_host = "cuMemHostAlloc"(*mut *mut c_void, usize, c_uint) -> c_int;
+    free_host = "cuMemFreeHost"(*mut c_void) -> c_int;
     set_memory = "cuMemsetD8_v2"(u64, c_uchar, usize) -> c_int;
     register = "cuMemHostRegister_v2"(*mut c_void, usize, c_uint) -> c_int;
     unregister = "cuMemHostUnregister"(*mut c_void) -> c_int;

@@ -121,7 +121,7 @@ impl Graphs {
         let begun =
             context.call(|_| unsafe { (self.driver.begin_capture)(stream, api::CAPTURE_RELAXED) });
         let recorded =
-            begun.and_then(|()| nodes(work).try_for_each(|step| queue.enqueue(step, work)));
+            begun.and_then(|()| nodes(work).try_for_each(|step| queue.enqueue(step, work, None)));
         let mut graph = Handle::NULL;
         // SAFETY: one handle is written. On a stream that captures nothing it is refused.
         let ended = context.call(|_| unsafe { (self.driver.end_capture)(stream, &mut graph) });

@@ -8,6 +8,7 @@ mod nvrtc;
 mod pages;
 mod queue;
 mod retired;
+mod staging;
 mod stream;
 
 use core::ffi::{CStr, c_char, c_int};

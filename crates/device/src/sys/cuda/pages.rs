@@ -1,8 +1,9 @@
 //! Host pages that the driver locked, so that copies don't wait and kernels reach them.
 //!
 //! A driver locks a page once, for all contexts, and refuses to do so again. So all devices with
-//! the same memory share one registration, and each queries its own address of it. Memory that
-//! can't be locked is copied all the same, and submitting waits for it.
+//! the same memory share one registration, and each queries its own address of it. Copies of memory
+//! that can't be locked go through memory that the driver locks (`staging.rs`). If it has none,
+//! submitting waits for them.
 
 use core::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -85,7 +86,7 @@ impl Registration for RegisteredPages {
     fn shortcoming(&self) -> Option<String> {
         let why = self.is_locked.as_ref().err()?;
         Some(format!(
-            "its pages can't be locked ({why}), so each copy of them waits for the device"
+            "its pages can't be locked ({why}), so all copies of them pass through other memory"
         ))
     }
 }

@@ -26,12 +26,19 @@ impl Queue {
     }
 
     /// Gives the driver a step of `work`, which was checked and is kept until the event after it is
-    /// done.
-    pub(super) fn enqueue(&self, step: &Step, work: &Work) -> Result<(), Failure> {
+    /// done. A copy uses memory at `staged` in place of its piece, if that is given: as much, and
+    /// kept as long.
+    pub(super) fn enqueue(
+        &self,
+        step: &Step,
+        work: &Work,
+        staged: Option<*mut u8>,
+    ) -> Result<(), Failure> {
         let stream = self.stream;
+        let part_base = |part: &Part| staged.unwrap_or_else(|| part_base(&work.pieces, part));
         match step {
             Step::CopyIn { from, to } => {
-                let (host, there) = (part_base(&work.pieces, from), address(to)?);
+                let (host, there) = (part_base(from), address(to)?);
                 // SAFETY: both ranges were checked; the piece and the buffer are the flying work's
                 // until the event after it is done.
                 self.context.call(|driver| unsafe {
@@ -39,19 +46,19 @@ impl Queue {
                 })
             }
             Step::CopyOut { from, to } => {
-                let (host, there) = (part_base(&work.pieces, to), address(from)?);
+                let (host, there) = (part_base(to), address(from)?);
                 // SAFETY: as above; nothing else accesses the piece.
                 self.context.call(|driver| unsafe {
                     (driver.copy_out)(host.cast(), there, from.len(), stream)
                 })
             }
             Step::RowsIn { from, to, rows } => {
-                let host = RowsMemory::host(part_base(&work.pieces, from).cast(), rows.pitch);
+                let host = RowsMemory::host(part_base(from).cast(), rows.pitch);
                 let there = RowsMemory::device(address(to)?, rows.pitch);
                 self.copy_rows(host, there, *rows, to.len())
             }
             Step::RowsOut { from, to, rows } => {
-                let host = RowsMemory::host(part_base(&work.pieces, to).cast(), rows.pitch);
+                let host = RowsMemory::host(part_base(to).cast(), rows.pitch);
                 let there = RowsMemory::device(address(from)?, rows.pitch);
                 self.copy_rows(there, host, *rows, from.len())
             }

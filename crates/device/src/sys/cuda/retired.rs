@@ -16,6 +16,7 @@ use std::time::Instant;
 use super::api::Handle;
 use super::context::Context;
 use super::pages;
+use super::staging::Block;
 use super::stream::Line;
 
 /// One thing to give back.
@@ -30,6 +31,8 @@ pub(super) enum Item {
         bytes: usize,
     },
     Module(Handle),
+    /// Locked memory of the driver's own.
+    Block(Block),
     Stream(Line),
 }
 
@@ -138,6 +141,7 @@ fn give_back(context: &Arc<Context>) {
 fn bytes(items: &[(Item, Instant)]) -> usize {
     let of_one = |(item, _): &(Item, Instant)| match item {
         Item::Memory { bytes, .. } | Item::Pages { bytes, .. } => *bytes,
+        Item::Block(block) => block.bytes,
         Item::Module(_) | Item::Stream(_) => 0,
     };
     items.iter().map(of_one).sum()
@@ -182,6 +186,10 @@ fn release(context: &Context, item: &Item) {
                 (driver.free)(address)
             }
             Item::Module(module) => (driver.unload_module)(module),
+            Item::Block(Block { base, bytes }) => {
+                base.write_bytes(0, bytes);
+                (driver.free_host)(base.as_ptr().cast())
+            }
             Item::Pages { .. } | Item::Stream(_) => 0,
         }
     });

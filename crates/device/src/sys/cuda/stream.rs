@@ -9,6 +9,7 @@ use super::context::Context;
 use super::graph::{self, Graphs};
 use super::queue::Queue;
 use super::retired::Item;
+use super::staging::{Staged, Staging};
 use crate::{Done, Failure, Refused, Stream, Work};
 
 pub(super) struct CudaStream {
@@ -23,6 +24,7 @@ pub(super) struct Line {
     queue: Queue,
     /// Where works are given as graphs.
     graphs: Option<Graphs>,
+    staging: Staging,
     flying: VecDeque<Flying>,
     // Events of work that was given back.
     idle: Vec<Handle>,
@@ -31,6 +33,7 @@ pub(super) struct Line {
 /// Work that was given to the driver.
 struct Flying {
     work: Work,
+    staged: Option<Staged>,
     event: Handle,
     failed: Option<Failure>,
 }
@@ -42,8 +45,8 @@ impl CudaStream {
         context: &Arc<Context>,
         graphs: Option<Graphs>,
     ) -> Result<Self, Failure> {
-        let (flying, idle) = (VecDeque::new(), Vec::new());
-        let line = Some(Line { queue: Queue::new(context)?, graphs, flying, idle });
+        let (staging, flying, idle) = (Staging::default(), VecDeque::new(), Vec::new());
+        let line = Some(Line { queue: Queue::new(context)?, graphs, staging, flying, idle });
         Ok(Self { number, reaches_host, line })
     }
 }
@@ -61,10 +64,13 @@ impl Line {
         Ok(event)
     }
 
-    fn give(&mut self, work: &Work) -> Result<(), Failure> {
+    fn give(&mut self, work: &Work, staged: Option<&Staged>) -> Result<(), Failure> {
         match &mut self.graphs {
             Some(graphs) if graph::suits(work) => graphs.launch(work, &self.queue),
-            _ => work.steps.iter().try_for_each(|step| self.queue.enqueue(step, work)),
+            _ => work.steps.iter().enumerate().try_for_each(|(number, step)| {
+                let host = staged.and_then(|staged| staged.host(number));
+                self.queue.enqueue(step, work, host)
+            }),
         }
     }
 
@@ -93,13 +99,14 @@ impl Line {
             Err(why) => return Err(Refused { work, why }),
         };
         self.queue.context.took_off();
-        let given = self.give(&work);
+        let staged = self.staging.stage(&work, &self.queue.context);
+        let given = self.give(&work, staged.as_ref());
         // SAFETY: the event and the stream are this value's own.
         let recorded = self
             .queue
             .context
             .call(|driver| unsafe { (driver.record_event)(event, self.queue.stream) });
-        let mut flying = Flying { work, event, failed: given.err() };
+        let mut flying = Flying { work, staged, event, failed: given.err() };
         if let Err(why) = recorded {
             self.idle.push(mem::replace(&mut flying.event, Handle::NULL));
             flying.failed.get_or_insert(why);
@@ -110,10 +117,13 @@ impl Line {
 
     fn poll(&mut self) -> Option<Done> {
         let outcome = self.outcome(self.flying.front()?)?;
-        let flying = self.flying.pop_front()?;
+        let mut flying = self.flying.pop_front()?;
         self.queue.context.landed(1);
         if flying.event != Handle::NULL {
             self.idle.push(flying.event);
+        }
+        if let Some(staged) = flying.staged.take() {
+            self.staging.finish(staged, &mut flying.work, outcome.is_ok());
         }
         Some(Done { work: flying.work, outcome })
     }
@@ -132,6 +142,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         let context = &self.queue.context;
         context.landed(self.flying.len());
+        self.staging.retire(context);
         if context.is_lost() {
             // The device may still use this memory.
             mem::forget(mem::take(&mut self.flying));
