@@ -38,7 +38,7 @@ pub use warpline_config::{
 };
 pub use warpline_outputs::{
     Counts, Destination, Format, LINKS_MAX, Output, Registry, STDIN, STDOUT, Writer, continued,
-    descriptor_of, link_target,
+    descriptor_of, is_inherited, link_target, note_inherited,
 };
 
 /// The static description of a function.

@@ -16,7 +16,9 @@ mod queue;
 mod registry;
 mod stream;
 
-pub use descriptor::{LINKS_MAX, STDIN, STDOUT, continued, descriptor_of, link_target};
+pub use descriptor::{
+    LINKS_MAX, STDIN, STDOUT, continued, descriptor_of, is_inherited, link_target, note_inherited,
+};
 pub use destination::Destination;
 pub use format::Format;
 pub use output::{Counts, Output, Writer};

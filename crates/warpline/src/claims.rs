@@ -2,14 +2,15 @@
 //!
 //! Two names are of one file if device and inode are the same, with all links followed.
 //! Names of a file that does not exist yet are compared as paths. `-`, `/dev/stdout` and
-//! `/proc/self/fd/1` are one stream.
+//! `/proc/self/fd/1` are one stream. Other descriptors have names if the program was started with
+//! them.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use warpline_io::interface::Interface;
-use warpline_nf::{LINKS_MAX, STDIN, STDOUT, descriptor_of, link_target};
+use warpline_nf::{LINKS_MAX, STDIN, STDOUT, descriptor_of, is_inherited, link_target};
 
 use crate::ports::{Input, Output, PortInput};
 
@@ -39,7 +40,7 @@ enum Thing {
     File(u64, u64),
     /// A pipe: each byte gets to one reader only.
     Pipe(u64, u64),
-    /// A standard stream that is a terminal, a socket or another device.
+    /// A stream of the process that is a terminal, a socket or another device.
     Stream(u32),
     /// A network interface, and whether frames leave by it.
     Interface(String, bool),
@@ -103,14 +104,16 @@ impl Claims {
 
     /// Notes a file; refuses one that is written and also something else.
     pub(crate) fn claim(&mut self, what: &str, path: &Path, writes: bool) -> Result<(), Refusal> {
-        let stream = descriptor_of(path).filter(|&number| number <= STDOUT);
-        let thing = stream.map_or_else(|| Thing::at(path), Thing::of_stream);
-        self.add(
-            what,
-            &path.display().to_string(),
-            path,
-            Claim { what: what.into(), thing, writes },
-        )
+        let name = path.display().to_string();
+        let thing = match descriptor_of(path) {
+            Some(number) if !is_inherited(number) => {
+                let why = format!("{name}: descriptor {number} was not open at the start");
+                return Err(Refusal { why, path: path.into() });
+            }
+            Some(number) => Thing::of_stream(number),
+            None => Thing::at(path),
+        };
+        self.add(what, &name, path, Claim { what: what.into(), thing, writes })
     }
 
     /// The same for standard input, which is read, or standard output, which is written.

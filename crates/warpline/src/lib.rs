@@ -122,6 +122,7 @@ impl Failure {
 ///
 /// It takes over the process: signals, messages, and the allocator, which is this crate's.
 pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
+    warpline_nf::note_inherited();
     if let Some(what) = missing_instructions() {
         let why = format!("this processor lacks {what}; this program was built for x86-64-v3");
         return ExitCode::from(fail(1, &why));

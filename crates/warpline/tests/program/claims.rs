@@ -136,3 +136,26 @@ fn standard_output_is_continued() {
     let reported = demo.warpline("run chain.toml --output /dev/stdout,size_mib=1").expect(2).stderr;
     assert!(reported.contains("no new file can follow"), "{reported}");
 }
+
+/// A number that no one passed is never one of the program's own files, such as its input.
+#[test]
+fn descriptors_of_the_program_itself_are_refused() {
+    let demo = Demo::new();
+    let whole = demo.read("capture.pcap");
+    let names = ["--alerts N", "--stats N", "--output N", "--input N", "--set nids.fast_log=N"];
+    for (number, what) in (3..10).flat_map(|number| names.map(|name| (number, name))) {
+        let what = what.replace('N', &format!("/dev/fd/{number}"));
+        let closed = "3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-";
+        let run = format!(
+            "exec {} run chain.toml --output none {what} {closed}",
+            env!("CARGO_BIN_EXE_warpline")
+        );
+        let run = if what.contains("--output") { run.replace("--output none ", "") } else { run };
+        let ran = Command::new("sh").args(["-c", &run]).current_dir(demo.path(".")).output();
+        let ran = ran.expect("a shell");
+        let reported = String::from_utf8_lossy(&ran.stderr).into_owned();
+        let why = format!("descriptor {number} was not open at the start");
+        assert!(ran.status.code() == Some(2) && reported.contains(&why), "{what}: {reported}");
+        assert!(demo.read("capture.pcap") == whole, "{what} changed the input");
+    }
+}
