@@ -95,7 +95,12 @@ impl Resources {
 
     /// Tells what a function was asked to leave out, and left out, of a file that it read.
     pub fn notice(&mut self, left_out: Diagnostic) {
-        self.skipped.unsupported += 1;
+        self.notice_many(left_out, 1);
+    }
+
+    /// The same for `rules` rules or lines in one message.
+    pub fn notice_many(&mut self, left_out: Diagnostic, rules: usize) {
+        self.skipped.unsupported += rules;
         self.notices.push(left_out);
     }
 

@@ -139,14 +139,18 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
     if section.is_broken() {
         return None;
     }
-    if let Some(skipped) = routes.as_ref().map(|routes| routes.skipped).filter(|&n| n > 0) {
-        let name = section.string("routes").unwrap_or_default();
-        let reported = format!(
-            "{skipped} routes are not supported: their packets are dropped as `unsupported-route`"
-        );
-        resources.notice(SourceText::new(name, "").whole(reported));
-    }
     let routes = routes?;
+    let file = SourceText::new(section.string("routes").unwrap_or_default(), "");
+    let (skipped, others) = (routes.skipped, routes.of_other_tables);
+    let dropped = format!(
+        "{skipped} routes are not supported: their packets are dropped as `unsupported-route`"
+    );
+    let left_out = format!("routes of other tables are left out: {others}");
+    for (count, text) in [(skipped, dropped), (others, left_out)] {
+        if count > 0 {
+            resources.notice_many(file.whole(text), count);
+        }
+    }
     match Fib::new(&routes, neighbours.as_ref(), checks) {
         Ok(fib) => {
             let tables = Tables::new(fib);

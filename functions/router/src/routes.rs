@@ -66,8 +66,10 @@ pub struct Routes<'a> {
     pub targets: Vec<Target<'a>>,
     /// By target, the port by which its packets leave; none in a chain without ports.
     pub ports: Vec<Option<u16>>,
-    /// Routes that the router can't do. Those of other tables are left out.
+    /// Routes that the router can't do.
     pub skipped: usize,
+    /// Routes of other tables, which are left out.
+    pub of_other_tables: usize,
 }
 
 /// What happens to routes that the router can't do.
@@ -166,7 +168,7 @@ impl<'a> Reader<'a, '_> {
                 has_room
             }
             Err(Fault::OtherTable(word)) => {
-                self.skip(line, word, false);
+                self.leave_out(line, word);
                 true
             }
         }
@@ -198,9 +200,22 @@ impl<'a> Reader<'a, '_> {
         } else {
             format!("routes with `{word}` are not supported")
         };
+        let help = "unsupported = \"skip\" drops packets for such routes";
+        self.refuse(line, word, message, help.into());
+    }
+
+    fn leave_out(&mut self, line: Line<'a>, word: &'a str) {
+        self.found.of_other_tables += 1;
+        if self.unsupported == Unsupported::Error {
+            let help = "unsupported = \"skip\" leaves out routes of tables other than `main`";
+            self.refuse(line, word, "routes of this table are not supported".into(), help.into());
+        }
+    }
+
+    fn refuse(&mut self, line: Line<'a>, word: &str, message: String, help: String) {
         let at = offset(line.text, word);
         let reported = self.source.in_line(line.number, line.text, at, word.len(), message);
-        (self.note)(reported.help("unsupported = \"skip\" drops packets for such routes"));
+        (self.note)(reported.help(help));
     }
 
     /// The interface by which packets for a route would leave, if it is no port.
@@ -215,14 +230,12 @@ impl<'a> Reader<'a, '_> {
         if self.unsupported != Unsupported::Error {
             return;
         }
-        let at = offset(line.text, device);
         let message = format!("`{}` is no port of this chain", shorten(device));
-        let reported = self.source.in_line(line.number, line.text, at, device.len(), message);
         let help = format!(
             "ports: {}; unsupported = \"skip\" drops packets for such routes",
             self.ports.names()
         );
-        (self.note)(reported.help(help));
+        self.refuse(line, device, message, help);
     }
 
     fn mistake(&mut self, line: Line<'a>, word: &str, message: String) {

@@ -326,3 +326,27 @@ fn rules_of_nft_without_json_are_named() {
         assert!(reported.contains("c.toml: 1 mistake\n"), "{reported}");
     }
 }
+
+/// Each skipped route counts, and none is said to be dropped that is left out.
+#[test]
+fn skipped_routes_are_counted() {
+    let demo = Demo::new();
+    let routes = "default via 192.0.2.1\n10.1.0.0/16 encap ip id 1 via 192.0.2.3\n\
+        multicast 10.2.0.0/16 dev eth0\n10.3.0.0/16 via 192.0.2.2 table 100\n";
+    demo.write("routes", routes);
+    let chain = "[chain]\nfunctions = [\"router\"]\n[router]\nroutes = \"routes\"\n";
+    demo.write("skip.toml", chain);
+    let reported = demo.warpline("check skip.toml").expect(2).stderr;
+    assert!(reported.contains("leaves out routes of tables other than `main`"), "{reported}");
+    let skip = "--set router.unsupported=skip";
+    let checked = demo.warpline(&format!("check skip.toml {skip}")).expect(0).stdout;
+    let checked = String::from_utf8(checked).unwrap();
+    for text in
+        ["2 routes are not supported: their packets", "routes of other tables are left out: 1"]
+    {
+        assert!(checked.contains(text), "{text}: {checked}");
+    }
+    let run = format!("run skip.toml {skip} --input generate:packets=9,size=100 --output none");
+    let reported = demo.warpline(&run).expect(0).stderr;
+    assert!(reported.contains("skipped 3 unsupported lines"), "{reported}");
+}
