@@ -45,6 +45,7 @@ fn chain(count: usize, devices: usize) -> ChainDemand {
     };
     let plan = Problem {
         functions: (0..count).map(planned).collect(),
+        hops: None,
         links: vec![LinkCosts::PCIE_4; devices - 1],
         widths: Widths::of_udp(512, 576),
         end_reads: Problem::sink_reads(),

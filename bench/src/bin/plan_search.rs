@@ -32,6 +32,7 @@ fn problem(count: usize, devices: usize, is_hybrid: bool) -> Problem {
     }
     Problem {
         functions,
+        hops: None,
         links: vec![LinkCosts::PCIE_4; devices],
         widths: Widths::of_udp(512, 576),
         end_reads: Problem::sink_reads(),

@@ -6,7 +6,9 @@ use std::ops::Range;
 use warpline_nf::Function;
 use warpline_packet::{Access, Binding, Columns, Field, FieldSet, PACKED_ROW_LEN, ReadWrite};
 
-use warpline_sched::{Aim, Mode, PlannedFunction, Problem, RowBytes, Widths};
+use warpline_sched::{
+    Aim, Mode, PlanHops, PlannedFunction, Problem, RouteTo, Routes, RowBytes, Widths,
+};
 
 use crate::device::Crossings;
 use crate::frames_on_way::FramesOnWay;
@@ -114,9 +116,7 @@ pub fn planned(deployment: &Deployment, options: PlanOptions) -> Planned {
         let (mut function, access) = function_of(members, device, falls_back_beside_others);
         function.whole = Some(frames.pass(members));
         let last = own.end.saturating_sub(1);
-        function.parts =
-            deployment.chain().routes().is_some_and(|all| all.exit(last as u8).is_some());
-        if function.parts {
+        if deployment.chain().routes().is_some_and(|all| all.exit(last as u8).is_some()) {
             // The lane looks the next function up.
             function.after.needs = function.after.needs | FieldSet::of(&[Field::DstAddr]);
         }
@@ -131,6 +131,7 @@ pub fn planned(deployment: &Deployment, options: PlanOptions) -> Planned {
     let columns = Binding::staged(gathered, 0).unwrap_or(Binding::MIRROR);
     let problem = Problem {
         functions,
+        hops: deployment.chain().routes().map(|routes| hops(routes, &positions)),
         links: devices.iter().map(|id| deployment.profile().costs(id, options.lanes)).collect(),
         widths: Widths::of_udp(options.packet_len, room).gathered_as(&columns, 4),
         end_reads: Problem::sink_reads(),
@@ -141,6 +142,29 @@ pub fn planned(deployment: &Deployment, options: PlanOptions) -> Planned {
         aim: options.aim,
     };
     Planned { problem, positions, declared, devices }
+}
+
+/// The routes between functions of the plan, which are at `positions` of the chain.
+fn hops(routes: &Routes, positions: &[Range<usize>]) -> PlanHops {
+    let place = |to: RouteTo| match to {
+        RouteTo::Function(next) => {
+            positions.iter().position(|own| own.contains(&usize::from(next)))
+        }
+        RouteTo::Egress => Some(positions.len()),
+    };
+    let places = |next: Vec<RouteTo>| next.into_iter().filter_map(place).collect();
+    let mut own = PlanHops { ingress: Vec::new(), functions: vec![Vec::new(); positions.len()] };
+    for (from, next) in routes.hops() {
+        let Some(from) = from.map(usize::from) else {
+            own.ingress = places(next);
+            continue;
+        };
+        // Functions in between share launches with those around them.
+        if let Some(last) = positions.iter().position(|range| range.end == from + 1) {
+            own.functions[last] = places(next);
+        }
+    }
+    own
 }
 
 /// Bytes of findings per packet that come back with the table.
@@ -253,10 +277,9 @@ fn launches(deployment: &Deployment) -> Vec<Range<usize>> {
 
 /// By stage, the bytes that cross.
 pub(crate) fn crossings(deployment: &Deployment, options: PlanOptions) -> Vec<Crossings> {
-    let Planned { problem, positions, devices, .. } = planned(deployment, options);
+    let Planned { problem, positions, .. } = planned(deployment, options);
     let plan = problem.plan(options.mode).unwrap_or_default();
     let leftovers = plan.leftovers(&problem);
-    let mut is_mirrored = vec![false; devices.len()];
     let of_stage = |stage: &StagePlan| {
         let number = positions.iter().position(|own| *own == stage.positions());
         let steps = plan.steps.iter().zip(&leftovers);
@@ -265,9 +288,7 @@ pub(crate) fn crossings(deployment: &Deployment, options: PlanOptions) -> Vec<Cr
         let each = deployment.members(stage).iter().map(|one| one.function.kernel_access());
         let kernels = each.fold(ReadWrite::NONE, both);
         let Some((step, left)) = own else { return Crossings::whole(kernels) };
-        let own = Crossings::of((step, left), &problem, kernels, is_mirrored[step.device]);
-        is_mirrored[step.device] = own.keeps_mirror;
-        own
+        Crossings::of((step, left), &problem, kernels)
     };
     deployment.stages().iter().map(of_stage).collect()
 }

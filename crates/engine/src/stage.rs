@@ -123,7 +123,11 @@ impl Stage {
     pub(crate) fn work(&mut self, flights: &mut [BatchInFlight], rooms: &mut Rooms, clock: &Clock) {
         let mut then = clock.now();
         if let Some(kept) = self.kept_mirrors {
-            flights.iter_mut().for_each(|flight| flight.batch.keep_mirrors(kept));
+            let first = self.first();
+            for flight in &mut *flights {
+                flight.batch.enter(first);
+                flight.batch.keep_mirrors(kept);
+            }
         }
         for slot in &mut self.slots {
             slot.work(flights, rooms, &mut self.order);

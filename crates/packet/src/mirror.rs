@@ -105,7 +105,7 @@ impl Batch {
     /// Marks the packets that are still forwarded as present in mirror `number`, except those left
     /// to the CPU ([`Batch::accept_left`]). Function `last` is the last one that worked there.
     /// Unless `keeps_flagged`, the host changes packets that these functions flagged, and no mirror
-    /// has them from then on.
+    /// has them from then on. Packets that are routed past the functions keep their marks.
     pub fn set_mirrored(&mut self, number: u8, last: u8, keeps_flagged: bool) {
         // Only later functions are left for those.
         let flagged = last.saturating_add(2);
@@ -124,8 +124,11 @@ impl Batch {
                 let is_changed = flag != 0 && !keeps_flagged;
                 *is_there = verdict == Verdict::Forward as u8 && is_done && !is_changed;
             }
-            let mirrored = self.table.column_mut(Mirrored)[rows].iter_mut().zip(is_there);
-            mirrored.for_each(|(mirrored, is_there)| {
+            let is_past = self.routed_past(rows.clone());
+            let marks = is_there.into_iter().zip(is_past);
+            let mirrored = self.table.column_mut(Mirrored)[rows].iter_mut().zip(marks);
+            mirrored.for_each(|(mirrored, (is_there, is_past))| {
+                let others = if is_past { u8::MAX } else { others };
                 *mirrored = if is_there { *mirrored | own } else { *mirrored & others };
             });
         }
@@ -146,9 +149,25 @@ impl Batch {
     }
 
     /// Removes the marks of all mirrors except `kept` ([`mirror_bit`]), because the CPU did the
-    /// work of a device.
+    /// work of a device, or a mirror is given up. Packets that are routed past the function keep
+    /// theirs.
     pub fn keep_mirrors(&mut self, kept: u8) {
-        self.table.column_mut(Mirrored).iter_mut().for_each(|mirrored| *mirrored &= kept);
+        for start in (0..self.len()).step_by(BLOCK) {
+            let rows = start..self.len().min(start + BLOCK);
+            let is_past = self.routed_past(rows.clone());
+            let own = self.table.column_mut(Mirrored)[rows].iter_mut().zip(is_past);
+            own.for_each(|(mirrored, is_past)| *mirrored &= if is_past { u8::MAX } else { kept });
+        }
+    }
+
+    /// Of up to [`BLOCK`] rows those that are routed past the function whose turn it is.
+    fn routed_past(&self, rows: Range<usize>) -> [bool; BLOCK] {
+        let mut is_past = [false; BLOCK];
+        let verdicts = &self.table.column(VerdictOf)[rows];
+        for (is_past, &verdict) in is_past.iter_mut().zip(verdicts) {
+            *is_past = verdict == Verdict::Bypass as u8;
+        }
+        is_past
     }
 
     /// Says of its packets that no function is left to the CPU.

@@ -42,7 +42,8 @@ pub use backpressure::{
 pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
 pub use plan::{
     Aim, CopyTimes, Crossing, Dearer, Event, FieldCosts, Leftover, LinkCosts, Misfit, Mode, Plan,
-    PlanStep, PlannedFunction, Problem, RowBytes, Touch, UncrossedField, Way, WholeBytes, Widths,
+    PlanHops, PlanStep, PlannedFunction, Problem, RowBytes, Touch, UncrossedField, Way, WholeBytes,
+    Widths,
 };
 pub use profile::{FieldSpeeds, GatherSpeeds, LinkSpeeds, Profile};
 pub use remote_signals::{

@@ -36,6 +36,12 @@
 //! also has every field that can't be gathered. Then the whole room comes from the mirror, and the
 //! host's newer fields are put back over it.
 //!
+//! With routes a plan follows their graph ([`PlanHops`]). A function has one step for all of its
+//! packets, whatever their ways. Before it, a field is current where it is so on every way that
+//! leads there, and it is needed later if any way from there needs it. A packet that is not in a
+//! mirror in use crosses whole, and one that is routed past a function stays in mirrors as it is.
+//! A step costs the same for each packet that passes it.
+//!
 //! [`Problem::plan`] gives the cheapest of these plans, or the plan of an older system ([`Mode`]).
 //! A plan is a shortest path: the sets of current places after a function are nodes, and the ways
 //! to cross are edges. An edge takes time of the host and of links, and [`Aim`] weighs them.
@@ -44,6 +50,7 @@ mod aim;
 mod baselines;
 mod cost;
 mod dearer;
+mod frontier;
 mod history;
 mod leftover;
 mod outlook;
@@ -60,7 +67,7 @@ pub use cost::{FieldCosts, LinkCosts, Widths};
 pub use dearer::Dearer;
 pub use history::{Event, UncrossedField};
 pub use leftover::Leftover;
-pub use problem::{Misfit, PlannedFunction, Problem, RowBytes, Touch, WholeBytes};
+pub use problem::{Misfit, PlanHops, PlannedFunction, Problem, RowBytes, Touch, WholeBytes};
 
 /// By which rule a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpline_sched::{Destination, RouteTo, Routes};
+use warpline_sched::{Destination, PlanHops, RouteTo, Routes};
 
 /// A place that packets leave; `None` is ingress.
 type HopSource = Option<u8>;
@@ -117,6 +117,24 @@ impl Ways {
         let counted = self.parts.iter().filter(|(way, _)| is_counted(**way));
         let sum: f64 = counted.map(|(_, part)| part).sum();
         if self.sum > 0.0 { (sum / self.sum).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// The routes as a plan takes them.
+    pub(crate) fn hops(&self) -> PlanHops {
+        let count = usize::from(self.functions);
+        let place = |to: RouteTo| match to {
+            RouteTo::Function(next) => usize::from(next),
+            RouteTo::Egress => count,
+        };
+        let mut own = PlanHops { ingress: Vec::new(), functions: vec![Vec::new(); count] };
+        for (from, next) in self.routes.hops() {
+            let next = next.into_iter().map(place).collect();
+            match from {
+                None => own.ingress = next,
+                Some(from) => own.functions[usize::from(from)] = next,
+            }
+        }
+        own
     }
 
     /// Whether packets from `function` may go to other places than the next function.

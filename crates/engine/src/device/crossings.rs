@@ -34,6 +34,9 @@ pub(crate) struct Crossings {
     pub(crate) metadata: ReadWrite,
     /// Whether the mirror has the packets from here on, for later launches.
     pub(crate) keeps_mirror: bool,
+    /// Whether packets of the launch may be in the mirror by their marks and are not from here on,
+    /// while others that come to later launches are.
+    pub(crate) gives_mirror_up: bool,
     /// Whether the mirror alone has some fields of packets before the launch.
     pub(crate) relies_on_mirror: bool,
     /// The fields that the mirror alone has after the launch.
@@ -67,19 +70,18 @@ impl Crossings {
             back: FieldSet::EMPTY,
             metadata: metadata(kernels),
             keeps_mirror: false,
+            gives_mirror_up: false,
             relies_on_mirror: false,
             left_there: LeftThere::default(),
         }
     }
 
     /// The crossings of a plan's step for `problem`, and the fields that stay on its device after
-    /// it. `is_mirrored`: the device's mirror is in use before it. Its kernels have the access
-    /// `kernels`.
+    /// it. Its kernels have the access `kernels`.
     pub(crate) fn of(
         (step, left): (&PlanStep, &Leftover),
         problem: &Problem,
         kernels: ReadWrite,
-        is_mirrored: bool,
     ) -> Self {
         let (frame, room) = (problem.whole(step.function).there, problem.widths.room);
         let fields = |crossing: &Crossing| match crossing.way {
@@ -87,7 +89,7 @@ impl Crossings {
             _ => crossing.fields & FieldSet::FRAME,
         };
         Self {
-            rooms_there: match (step.to_device.way, is_mirrored) {
+            rooms_there: match (step.to_device.way, left.was_mirrored) {
                 (Way::Frame, _) => RoomsThere::All,
                 (_, true) => RoomsThere::Missing,
                 (_, false) => RoomsThere::None,
@@ -99,6 +101,7 @@ impl Crossings {
             back: fields(&step.to_host),
             metadata: metadata(kernels),
             keeps_mirror: step.mirror_after,
+            gives_mirror_up: left.was_mirrored && !step.mirror_after && problem.hops.is_some(),
             relies_on_mirror: !left.before.is_empty(),
             left_there: LeftThere {
                 fields: left.behind,

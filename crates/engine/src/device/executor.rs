@@ -183,6 +183,10 @@ impl Executor {
             !fetches_flagged && self.segment.iter().all(|member| member.keeps_flagged);
         match self.crossings.keeps_mirror && !self.is_in_place() {
             true => batch.set_mirrored(self.mirror.number, last.position, keeps_flagged),
+            false if self.crossings.gives_mirror_up && !self.is_in_place() => {
+                let kept = if keeps_flagged { !mirror_bit(self.mirror.number) } else { 0 };
+                batch.keep_mirrors(kept);
+            }
             false if !keeps_flagged => batch.set_mirrored(NO_MIRROR, last.position, false),
             false => {}
         }

@@ -22,6 +22,7 @@ pub(super) fn chain(function: usize, devices: usize) -> ChainDemand {
         functions: vec![function],
         plan: Problem {
             functions: vec![run],
+            hops: None,
             links: vec![LinkCosts::PCIE_4],
             widths: Widths::new(&[], f64::from(LEN)),
             end_reads: FieldSet::EMPTY,

@@ -4,6 +4,7 @@
 
 use warpline_packet::FieldSet;
 
+use super::frontier::Frontier;
 use super::outlook::Outlook;
 use super::problem::Problem;
 use super::state::{CurrentFields, Down, UPS, Up};
@@ -33,7 +34,7 @@ pub(super) fn share_all(problem: &Problem) -> Plan {
             }
             (true, false) => &[(up, Down::Last)],
         };
-        let brings_none = |(step, _): &(PlanStep, CurrentFields)| step.to_host.way == Way::Nothing;
+        let brings_none = |(step, _): &(PlanStep, Frontier)| step.to_host.way == Way::Nothing;
         let last = if is_last { at.take(up, Down::Last).filter(brings_none) } else { None };
         last.or_else(|| ways.iter().find_map(|&(up, down)| at.take(up, down)))
             .or_else(|| at.take_whole())
@@ -67,21 +68,25 @@ struct At<'a> {
     problem: &'a Problem,
     outlook: &'a Outlook,
     state: &'a CurrentFields,
+    /// The states of packets that don't come here next.
+    others: &'a Frontier,
     position: usize,
 }
 
 impl At<'_> {
-    fn take(&self, up: Up, down: Down) -> Option<(PlanStep, CurrentFields)> {
-        let mut state = self.state.clone();
-        let step = state.step(self.problem, self.outlook, self.position, (up, down))?;
-        let goes_on = can_go_on(self.problem, self.outlook, self.position + 1, state.clone());
-        goes_on.then_some((step, state))
+    fn take(&self, up: Up, down: Down) -> Option<(PlanStep, Frontier)> {
+        let (problem, outlook, position) = (self.problem, self.outlook, self.position);
+        let (mut states, mut state) = (self.others.clone(), self.state.clone());
+        let step = state.step(problem, outlook, position, (up, down))?;
+        let goes_on = states.leave(problem, outlook, Some(position), state)
+            && can_go_on(problem, outlook, position + 1, states.clone());
+        goes_on.then_some((step, states))
     }
 
     /// The ways that give the mirror up, with a whole frame if necessary. They are needed if fields
     /// that can't cross alone prevent others, or are in a mirror from which the host must fetch
     /// them.
-    fn take_whole(&self) -> Option<(PlanStep, CurrentFields)> {
+    fn take_whole(&self) -> Option<(PlanStep, Frontier)> {
         WHOLE.into_iter().find_map(|(up, down)| self.take(up, down))
     }
 
@@ -106,19 +111,14 @@ const WHOLE: [(Up, Down); 7] = [
     (Up::Direct, Down::Needed),
 ];
 
-/// Whether steps that give their mirrors up lead from `state`, before function `position`, to the
+/// Whether steps that give their mirrors up lead from `states`, before function `position`, to the
 /// end or to a state where the host has everything. From that state they always do.
-fn can_go_on(
-    problem: &Problem,
-    outlook: &Outlook,
-    position: usize,
-    mut state: CurrentFields,
-) -> bool {
+fn can_go_on(problem: &Problem, outlook: &Outlook, position: usize, mut states: Frontier) -> bool {
     for position in position..problem.functions.len() {
-        let live = problem.functions[position].before.needs | outlook.ahead(position);
-        if state.lacks(live).is_empty() {
+        if states.is_settled(outlook) {
             return true;
         }
+        let Some(mut state) = states.take(position) else { continue };
         if !state.host_first(problem, outlook, position) {
             return false;
         }
@@ -130,28 +130,33 @@ fn can_go_on(
             let Some(next) = next else { return false };
             state = next;
         }
+        if !states.leave(problem, outlook, Some(position), state) {
+            return false;
+        }
     }
-    state.lacks(problem.end_reads).is_empty()
+    true
 }
 
 /// Goes over the chain and has `choose` take each step.
-fn walk(problem: &Problem, choose: impl Fn(&At<'_>) -> Option<(PlanStep, CurrentFields)>) -> Plan {
+fn walk(problem: &Problem, choose: impl Fn(&At<'_>) -> Option<(PlanStep, Frontier)>) -> Plan {
     let outlook = Outlook::of(problem);
-    let mut state = CurrentFields::start(problem);
     let mut plan = Plan::default();
+    let Some(mut states) = Frontier::start(problem, &outlook) else { return plan };
     for (position, function) in problem.functions.iter().enumerate() {
+        let Some(mut state) = states.take(position) else { continue };
         let is_sound = state.host_first(problem, &outlook, position);
         debug_assert!(is_sound, "every step is followed up to the next");
         if function.device.is_none() {
+            states.leave(problem, &outlook, Some(position), state);
             continue;
         }
-        let at = At { problem, outlook: &outlook, state: &state, position };
+        let at = At { problem, outlook: &outlook, state: &state, others: &states, position };
         // Bringing the whole frame and giving the mirror up is always possible while the host has
         // the fields needed later.
         let Some((step, next)) = choose(&at) else { return plan };
         plan.cost_ns += problem.cost(&step);
         plan.steps.push(step);
-        state = next;
+        states = next;
     }
     plan
 }

@@ -68,6 +68,7 @@ mod tests {
                 row: RowBytes { there: 8.0, back: 1.0 },
                 ..PlannedFunction::run_only("one", Some(0), run)
             }],
+            hops: None,
             links: vec![LinkCosts { gather, ..LinkCosts::PCIE_4 }],
             widths: Widths::of_udp(64, 64),
             end_reads: Problem::sink_reads(),

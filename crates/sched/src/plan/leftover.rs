@@ -3,6 +3,7 @@
 
 use warpline_packet::FieldSet;
 
+use super::frontier::Frontier;
 use super::outlook::Outlook;
 use super::problem::Problem;
 use super::state::CurrentFields;
@@ -18,19 +19,23 @@ pub struct Leftover {
     /// If `behind` is not empty: the fields for which the host has newer values than that mirror.
     /// All of them can be gathered.
     pub newer_here: FieldSet,
+    /// Whether the mirror is in use before the step, for packets on any way.
+    pub was_mirrored: bool,
 }
 
 impl Plan {
     /// For each step.
     pub fn leftovers(&self, problem: &Problem) -> Vec<Leftover> {
         let outlook = Outlook::of(problem);
-        let mut state = CurrentFields::start(problem);
         let mut all = Vec::with_capacity(self.steps.len());
+        let Some(mut states) = Frontier::start(problem, &outlook) else { return all };
         for position in 0..problem.functions.len() {
+            let Some(mut state) = states.take(position) else { continue };
             state.host_first(problem, &outlook, position);
             if let Some(step) = self.step(position) {
                 all.push(state.follow(problem, &outlook, step));
             }
+            states.leave(problem, &outlook, Some(position), state);
         }
         all
     }
@@ -41,6 +46,7 @@ impl CurrentFields {
     fn follow(&mut self, problem: &Problem, outlook: &Outlook, step: &PlanStep) -> Leftover {
         let (position, device) = (step.function, step.device);
         let (function, live) = (&problem.functions[position], outlook.live(position));
+        let was_mirrored = self.mirrors[device].is_some();
         let before = self.lacks(outlook.ahead(position)) & self.mirror(device);
         self.host = self.host | step.first_to_host.fields;
         let is_direct = step.to_device.way == Way::Direct;
@@ -60,6 +66,6 @@ impl CurrentFields {
             false => FieldSet::FRAME & live & !self.mirror(device),
         };
         self.on_host(function.after);
-        Leftover { before, behind, newer_here }
+        Leftover { before, behind, newer_here, was_mirrored }
     }
 }

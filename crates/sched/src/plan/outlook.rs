@@ -3,10 +3,12 @@
 
 use warpline_packet::FieldSet;
 
-use super::problem::{PlannedFunction, Problem, Touch};
+use super::problem::{PlanHops, PlannedFunction, Problem, Touch};
 
 /// See the module.
 pub(super) struct Outlook {
+    /// By function: fields needed on any device from its `before` on; at the end, by the sink.
+    entry: Vec<FieldSet>,
     /// By function: fields needed on any device from its `run` on.
     ahead: Vec<FieldSet>,
     /// By function: fields needed on any device after its `run`.
@@ -16,23 +18,31 @@ pub(super) struct Outlook {
     /// By function: fields needed after its `run`, elsewhere than on its device, before that
     /// device's next function.
     elsewhere: Vec<FieldSet>,
+    ways: PlanHops,
 }
 
 impl Outlook {
     pub(super) fn of(problem: &Problem) -> Self {
-        let nothing = vec![FieldSet::EMPTY; problem.functions.len()];
+        let (ways, count) = (problem.ways(), problem.functions.len());
+        let nothing = vec![FieldSet::EMPTY; count];
         let [mut ahead, mut live, mut behind] = [nothing.clone(), nothing.clone(), nothing];
-        let mut later = problem.end_reads;
+        let mut entry = vec![problem.end_reads; count + 1];
         for (position, function) in problem.functions.iter().enumerate().rev() {
+            let mut later = union(&entry, &ways.functions[position]);
             behind[position] = later;
             later = later | function.after.needs | function.after_flagged.needs;
             live[position] = later;
             later = later | function.run_needs();
             ahead[position] = later;
-            later = later | function.before.needs;
+            entry[position] = later | function.before.needs;
         }
-        let elsewhere = (0..live.len()).map(|position| elsewhere(problem, position)).collect();
-        Self { ahead, live, behind, elsewhere }
+        let elsewhere = elsewhere(problem, &ways);
+        Self { entry, ahead, live, behind, elsewhere, ways }
+    }
+
+    /// Also of the end.
+    pub(super) fn entry(&self, position: usize) -> FieldSet {
+        self.entry[position]
     }
 
     pub(super) fn ahead(&self, position: usize) -> FieldSet {
@@ -50,39 +60,55 @@ impl Outlook {
     pub(super) fn elsewhere(&self, position: usize) -> FieldSet {
         self.elsewhere[position]
     }
+
+    /// The places after a function, or after ingress.
+    pub(super) fn next(&self, place: Option<usize>) -> &[usize] {
+        place.map_or(&self.ways.ingress, |position| &self.ways.functions[position])
+    }
 }
 
-/// Walks from after `run` of function `position` to the next function on its device, or to the end.
-/// A field that is written on the way without being needed is current there from then on.
-fn elsewhere(problem: &Problem, position: usize) -> FieldSet {
-    let mut walk = Walk::default();
-    let here = &problem.functions[position];
-    walk.pass(here.after);
-    for function in &problem.functions[position + 1..] {
-        walk.pass(function.before);
-        if function.device == here.device {
-            return walk.needed;
-        }
-        walk.pass(Touch { needs: function.run_needs(), ..function.run });
-        walk.pass(function.after);
-        if function.device.is_none() {
-            walk.needed = walk.needed | function.after_flagged.needs & !walk.written;
+fn union(of: &[FieldSet], places: &[usize]) -> FieldSet {
+    places.iter().fold(FieldSet::EMPTY, |all, &place| all | of[place])
+}
+
+/// By function, the fields needed between its `run` and the next function on its device, or the
+/// end, on all ways there.
+fn elsewhere(problem: &Problem, ways: &PlanHops) -> Vec<FieldSet> {
+    let mut all = vec![FieldSet::EMPTY; problem.functions.len()];
+    for device in 0..problem.links.len() {
+        let mut needed = vec![problem.end_reads; problem.functions.len() + 1];
+        for (position, function) in problem.functions.iter().enumerate().rev() {
+            let next = union(&needed, &ways.functions[position]);
+            let is_own = function.device == Some(device);
+            if is_own {
+                all[position] = before(function.after, next);
+            }
+            needed[position] = passed(function, next, is_own);
         }
     }
-    walk.needed | problem.end_reads & !walk.written
+    all
 }
 
-#[derive(Default)]
-struct Walk {
-    needed: FieldSet,
-    written: FieldSet,
-}
-
-impl Walk {
-    fn pass(&mut self, touch: Touch) {
-        self.needed = self.needed | touch.needs & !self.written;
-        self.written = self.written | touch.writes;
+/// The fields needed from a function on, where `next` are those needed after it. Nothing after
+/// `before` counts if the function is on the device in question.
+fn passed(function: &PlannedFunction, next: FieldSet, is_own: bool) -> FieldSet {
+    if is_own {
+        return function.before.needs;
     }
+    let flagged = match function.device {
+        Some(_) => FieldSet::EMPTY,
+        None => function.after_flagged.needs,
+    };
+    let run = Touch { needs: function.run_needs(), ..function.run };
+    [function.after, run, function.before]
+        .into_iter()
+        .fold(next | flagged, |later, touch| before(touch, later))
+}
+
+/// The fields needed from a phase on. A field that it writes without needing it is current there
+/// from then on.
+fn before(touch: Touch, later: FieldSet) -> FieldSet {
+    touch.needs | later & !touch.writes
 }
 
 impl PlannedFunction {

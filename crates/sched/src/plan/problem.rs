@@ -88,8 +88,6 @@ pub struct PlannedFunction {
     pub flagged_share: f64,
     /// Bytes of a frame that goes to it whole; all of its room where they are not known.
     pub whole: Option<WholeBytes>,
-    /// Whether some packets skip the functions after it: routes part here.
-    pub parts: bool,
 }
 
 impl PlannedFunction {
@@ -106,7 +104,6 @@ impl PlannedFunction {
             after_flagged: Touch::of(access.after_flagged),
             flagged_share: f64::from(access.flagged_share).clamp(0.0, 1.0),
             whole: None,
-            parts: false,
         }
     }
 
@@ -123,7 +120,6 @@ impl PlannedFunction {
             after_flagged: Touch::NONE,
             flagged_share: 0.0,
             whole: None,
-            parts: false,
         }
     }
 
@@ -153,11 +149,46 @@ impl PlannedFunction {
     }
 }
 
+/// The ways of packets through functions: by place, the functions that come next. The end has the
+/// number that follows the last function's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanHops {
+    /// From ingress.
+    pub ingress: Vec<usize>,
+    /// From each function. All are later ones.
+    pub functions: Vec<Vec<usize>>,
+}
+
+impl PlanHops {
+    /// Of functions that all packets pass one after the other.
+    fn list(count: usize) -> Self {
+        Self { ingress: vec![0], functions: (1..=count).map(|next| vec![next]).collect() }
+    }
+
+    /// The same without hops that lead nowhere or back, and with a place for each function.
+    fn forward(&self, count: usize) -> Self {
+        let later = |hops: &[usize], first: usize| {
+            let mut hops: Vec<usize> =
+                hops.iter().copied().filter(|hop| (first..=count).contains(hop)).collect();
+            hops.sort_unstable();
+            hops.dedup();
+            hops
+        };
+        let of = |from: usize| self.functions.get(from).map_or(&[][..], Vec::as_slice);
+        Self {
+            ingress: later(&self.ingress, 0),
+            functions: (0..count).map(|from| later(of(from), from + 1)).collect(),
+        }
+    }
+}
+
 /// The input of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     /// In the order of the chain.
     pub functions: Vec<PlannedFunction>,
+    /// The ways of packets through the functions; `None` if each packet passes all of them.
+    pub hops: Option<PlanHops>,
     /// The links to devices with memories of their own.
     pub links: Vec<LinkCosts>,
     /// What fields weigh.
@@ -192,14 +223,10 @@ impl Problem {
         self.functions[position].whole.unwrap_or(WholeBytes { there: room, back: room })
     }
 
-    /// Whether the host has all needed fields after the step of function `position`. Otherwise a
-    /// packet that is routed past the device's next function would end with fields in a mirror
-    /// alone.
-    pub(super) fn settles(&self, position: usize) -> bool {
-        let own = self.functions[position].device;
-        let next = self.functions[position + 1..].iter().position(|next| next.device == own);
-        let end = next.map_or(self.functions.len(), |next| position + 1 + next);
-        self.is_recoverable || self.functions[position..end].iter().any(|one| one.parts)
+    /// The ways of packets through its functions.
+    pub fn ways(&self) -> PlanHops {
+        let count = self.functions.len();
+        self.hops.as_ref().map_or_else(|| PlanHops::list(count), |hops| hops.forward(count))
     }
 
     /// Looks whether there can be a plan.

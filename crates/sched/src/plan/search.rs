@@ -1,15 +1,16 @@
 //! Finds the cheapest plan: a shortest path through the reachable states, function by function.
 
-use std::cmp::Ordering::Equal;
+use std::cmp::Ordering::{self, Equal};
 
+use super::frontier::Frontier;
 use super::outlook::Outlook;
 use super::problem::Problem;
-use super::state::{CurrentFields, DOWNS, UPS};
+use super::state::{DOWNS, UPS};
 use super::{Plan, PlanStep};
 
-/// A state after some function, and the cheapest way to it.
+/// States after some function, and the cheapest way to them.
 struct Node {
-    state: CurrentFields,
+    states: Frontier,
     /// Weighed by the aim.
     cost: f64,
     bytes: f64,
@@ -18,17 +19,35 @@ struct Node {
     step: Option<PlanStep>,
 }
 
+impl Node {
+    fn order(&self, other: &Self) -> Ordering {
+        (self.cost, self.bytes).partial_cmp(&(other.cost, other.bytes)).unwrap_or(Equal)
+    }
+}
+
+/// Most nodes after a function. Chains in which packets pass all functions have far fewer. Of more
+/// the cheapest remain, and all from which every way leads to the end.
+const NODES_MAX: usize = 512;
+
 /// The cheapest plan. Of two with the same cost it is the one that moves fewer bytes, then the one
 /// found first.
 pub(super) fn cheapest(problem: &Problem) -> Plan {
     let outlook = Outlook::of(problem);
-    let start =
-        Node { state: CurrentFields::start(problem), cost: 0.0, bytes: 0.0, from: 0, step: None };
+    let Some(states) = Frontier::start(problem, &outlook) else { return Plan::default() };
+    let start = Node { states, cost: 0.0, bytes: 0.0, from: 0, step: None };
     let mut layers = vec![vec![start]];
     for position in 0..problem.functions.len() {
         let mut next = Vec::new();
         for (from, node) in layers[position].iter().enumerate() {
             extend(problem, &outlook, position, (from, node), &mut next);
+        }
+        if next.len() > NODES_MAX {
+            next.sort_by(Node::order);
+            let mut number = 0;
+            next.retain(|node| {
+                number += 1;
+                number <= NODES_MAX || node.states.is_settled(&outlook)
+            });
         }
         layers.push(next);
     }
@@ -43,28 +62,36 @@ fn extend(
     (from, node): (usize, &Node),
     next: &mut Vec<Node>,
 ) {
-    let mut state = node.state.clone();
+    let mut states = node.states.clone();
+    let Some(mut state) = states.take(position) else {
+        return keep(next, Node { states, from, step: None, ..*node });
+    };
     if !state.host_first(problem, outlook, position) {
         return;
     }
     if problem.functions[position].device.is_none() {
-        keep(next, Node { state, from, step: None, ..*node });
+        if states.leave(problem, outlook, Some(position), state) {
+            keep(next, Node { states, from, step: None, ..*node });
+        }
         return;
     }
     for up in UPS {
         for down in DOWNS {
-            let mut state = state.clone();
+            let (mut states, mut state) = (states.clone(), state.clone());
             let Some(step) = state.step(problem, outlook, position, (up, down)) else { continue };
+            if !states.leave(problem, outlook, Some(position), state) {
+                continue;
+            }
             let bytes = step.to_device_bytes() + step.to_host_bytes();
             let cost = node.cost + problem.aim.of(&problem.times(&step));
-            keep(next, Node { state, cost, bytes: node.bytes + bytes, from, step: Some(step) });
+            keep(next, Node { states, cost, bytes: node.bytes + bytes, from, step: Some(step) });
         }
     }
 }
 
 /// Of two ways to one state the cheaper.
 fn keep(nodes: &mut Vec<Node>, node: Node) {
-    match nodes.iter_mut().find(|other| other.state == node.state) {
+    match nodes.iter_mut().find(|other| other.states == node.states) {
         Some(other) if (node.cost, node.bytes) < (other.cost, other.bytes) => *other = node,
         Some(_) => {}
         None => nodes.push(node),
@@ -72,11 +99,8 @@ fn keep(nodes: &mut Vec<Node>, node: Node) {
 }
 
 fn trace(layers: &[Vec<Node>], problem: &Problem) -> Plan {
-    let is_whole = |node: &&Node| node.state.host.covers(problem.end_reads);
     let ends = layers.last().map(Vec::as_slice).unwrap_or_default().iter().enumerate();
-    let best = ends.filter(|(_, node)| is_whole(node)).min_by(|(_, one), (_, other)| {
-        (one.cost, one.bytes).partial_cmp(&(other.cost, other.bytes)).unwrap_or(Equal)
-    });
+    let best = ends.min_by(|(_, one), (_, other)| one.order(other));
     // Bringing everything back after each function is always possible.
     let Some((mut at, _)) = best else { return Plan::default() };
     let mut plan = Plan::default();

@@ -46,6 +46,21 @@ impl CurrentFields {
         Self { host: FieldSet::ALL, mirrors: vec![None; problem.links.len()] }
     }
 
+    /// The state of packets that come here in one of two states. A field is current where it is so
+    /// in both. Packets that are not in a mirror get there from the host, so it will have the
+    /// host's fields of those.
+    pub(super) fn join(&mut self, other: &Self) {
+        for (own, others) in self.mirrors.iter_mut().zip(&other.mirrors) {
+            *own = match (*own, *others) {
+                (Some(one), Some(another)) => Some(one & another),
+                (Some(one), None) => Some(one & other.host),
+                (None, Some(another)) => Some(another & self.host),
+                (None, None) => None,
+            };
+        }
+        self.host = self.host & other.host;
+    }
+
     /// The host's work for function `position` before its step, or all of its work if it has none.
     /// Returns whether each phase found the fields it needs and left every packet so that it can be
     /// fetched.
@@ -229,7 +244,7 @@ impl CurrentFields {
         let function = &problem.functions[position];
         let device = function.device?;
         let live = outlook.live(position);
-        let elsewhere = match problem.settles(position) {
+        let elsewhere = match problem.is_recoverable {
             true => live,
             false => outlook.elsewhere(position),
         };

@@ -6,6 +6,7 @@ use warpline_sched::work_profile::{CPU, WorkProfile};
 use warpline_sched::{Aim, PlannedFunction, Problem, Profile, RowBytes, Widths};
 
 use super::{Asked, AskedChain};
+use crate::Ways;
 use crate::traffic::Arrivals;
 
 /// Bytes of a launch's table for each packet, in each direction.
@@ -113,8 +114,7 @@ fn demand(asked: &Asked<'_>, chain: &AskedChain, functions: Vec<usize>) -> Chain
     let planned = chain.functions.iter().enumerate().map(|(at, one)| {
         let mut function =
             PlannedFunction { row: ROW, ..PlannedFunction::new(&one.name, &one.access, None) };
-        function.parts = chain.ways.as_ref().is_some_and(|ways| ways.parts_after(at));
-        if function.parts {
+        if chain.ways.as_ref().is_some_and(|ways| ways.parts_after(at)) {
             // The lane looks the next function up.
             function.after.needs = function.after.needs | FieldSet::of(&[Field::DstAddr]);
         }
@@ -124,6 +124,7 @@ fn demand(asked: &Asked<'_>, chain: &AskedChain, functions: Vec<usize>) -> Chain
     ChainDemand {
         plan: Problem {
             functions: planned.collect(),
+            hops: chain.ways.as_ref().map(Ways::hops),
             links: costs.collect(),
             // A room starts at a multiple of 64 bytes.
             widths: Widths::of_udp(len, len.next_multiple_of(64)),

@@ -99,6 +99,7 @@ impl World {
         let devices = self.power.len();
         let plan = Problem {
             functions: functions.iter().map(planned).collect(),
+            hops: None,
             links: vec![self.link(); devices],
             widths: Widths::new(&[(Field::Payload, f64::from(LEN / 2))], f64::from(LEN)),
             end_reads: Problem::sink_reads(),

@@ -52,7 +52,6 @@ struct At {
     holders: Holders,
     /// Which mirrors are in use.
     mirrors: Vec<bool>,
-    cost: f64,
 }
 
 impl At {
@@ -71,12 +70,69 @@ impl At {
     }
 }
 
+/// By function, all packets that come to it so far, one state for each place they come from.
+#[derive(Clone)]
+struct Crowds {
+    waiting: Vec<Vec<At>>,
+    cost: f64,
+}
+
+impl Crowds {
+    /// Packets in state `at` go from a place (`None` is ingress) to all that may come next. Returns
+    /// whether the host has all that the sink reads of those that end there.
+    fn part(&mut self, problem: &Problem, from: Option<usize>, at: &At) -> bool {
+        let places = next(problem, from);
+        let mut is_sound = true;
+        for &place in &places {
+            let mut at = at.clone();
+            if places.len() > 1 {
+                at.holders.settle(live(problem, place, 0), &at.mirrors);
+            }
+            is_sound &=
+                place < problem.functions.len() || at.holders.held(0).covers(problem.end_reads);
+            self.waiting[place].push(at);
+        }
+        is_sound
+    }
+}
+
+/// The places after one, each once.
+fn next(problem: &Problem, from: Option<usize>) -> BTreeSet<usize> {
+    let first = from.map_or(0, |from| from + 1);
+    let Some(hops) = &problem.hops else { return [first].into() };
+    let own = from.map_or(&hops.ingress, |from| &hops.functions[from]);
+    own.iter().copied().filter(|place| (first..=problem.functions.len()).contains(place)).collect()
+}
+
+/// All that come to one place. A memory has a field if it has it of each of them. A mirror gets
+/// packets that it lacks from the host.
+fn met(crowds: &[At]) -> Option<At> {
+    let mut all = crowds.first()?.clone();
+    for device in 0..all.mirrors.len() {
+        all.mirrors[device] = crowds.iter().any(|one| one.mirrors[device]);
+    }
+    for &field in Field::ALL {
+        let has = |who: usize, one: &At| match who {
+            0 => one.holders.has(0, field),
+            _ if one.mirrors[who - 1] => one.holders.has(who, field),
+            _ => all.mirrors[who - 1] && one.holders.has(0, field),
+        };
+        let who = (0..=all.mirrors.len()).filter(|&who| crowds.iter().all(|one| has(who, one)));
+        all.holders.0[field.bit() as usize] = who.collect();
+    }
+    Some(all)
+}
+
 /// The least that any plan costs.
 pub(super) fn least(problem: &Problem) -> f64 {
     let holders = Holders(vec![[0].into(); Field::ALL.len()]);
-    let start = At { holders, mirrors: vec![false; problem.links.len()], cost: 0.0 };
+    let start = At { holders, mirrors: vec![false; problem.links.len()] };
+    let waiting = vec![Vec::new(); problem.functions.len() + 1];
+    let mut crowds = Crowds { waiting, cost: 0.0 };
     let mut best = f64::INFINITY;
-    go(problem, 0, start, &mut best);
+    if crowds.part(problem, None, &start) {
+        go(problem, 0, crowds, &mut best);
+    }
     best
 }
 
@@ -86,12 +142,20 @@ fn host(problem: &Problem, at: &mut At, touch: Touch, live: FieldSet) -> bool {
     is_current && at.can_fetch(problem, live)
 }
 
-fn go(problem: &Problem, position: usize, mut at: At, best: &mut f64) {
+fn go(problem: &Problem, position: usize, crowds: Crowds, best: &mut f64) {
     let Some(function) = problem.functions.get(position) else {
-        if at.holders.held(0).covers(problem.end_reads) {
-            *best = best.min(at.cost);
-        }
+        *best = best.min(crowds.cost);
         return;
+    };
+    let Some(mut at) = met(&crowds.waiting[position]) else {
+        return go(problem, position + 1, crowds, best);
+    };
+    let on = |at: &At, cost: f64, best: &mut f64| {
+        let mut crowds = Crowds { cost: crowds.cost + cost, ..crowds.clone() };
+        // No step costs less than nothing.
+        if crowds.cost < *best && crowds.part(problem, Some(position), at) {
+            go(problem, position + 1, crowds, best);
+        }
     };
     if !host(problem, &mut at, function.before, live(problem, position, 1)) {
         return;
@@ -104,7 +168,7 @@ fn go(problem: &Problem, position: usize, mut at: At, best: &mut f64) {
             is_sound &= host(problem, &mut at, touch, live(problem, position, phase + 2));
         }
         if is_sound {
-            go(problem, position + 1, at, best);
+            on(&at, 0.0, best);
         }
         return;
     };
@@ -114,13 +178,8 @@ fn go(problem: &Problem, position: usize, mut at: At, best: &mut f64) {
             let Some(step) = step(problem, position, device, &mut at, (to_device, to_host)) else {
                 continue;
             };
-            at.cost += problem.cost(&step);
-            // No step costs less than nothing.
-            if at.cost >= *best {
-                continue;
-            }
-            if host(problem, &mut at, function.after, live(problem, position + 1, 0)) {
-                go(problem, position + 1, at, best);
+            if host(problem, &mut at, function.after, after(problem, position)) {
+                on(&at, problem.cost(&step), best);
             }
         }
     }
@@ -232,13 +291,7 @@ fn come_home(
     let live = live(problem, position, 2);
     at.holders.settle(live, &at.mirrors);
     let unseen = at.holders.held(own) & !at.holders.held(0);
-    let mut until_next = problem.functions.iter().enumerate().skip(position);
-    let parts = until_next
-        .by_ref()
-        .take_while(|(at, one)| *at == position || one.device != Some(device))
-        .any(|(_, one)| one.parts);
-    let all = problem.is_recoverable || parts;
-    let needed = if all { live } else { needed(problem, position, device) };
+    let needed = if problem.is_recoverable { live } else { needed(problem, position, device) };
     let (way, fields, mirror_after) = match (number, has_mirror) {
         (0, true) => (Way::Fields, unseen & needed, true),
         (1, true) => (Way::Fields, unseen, false),
@@ -304,12 +357,15 @@ fn left_behind(problem: &Problem, position: usize, device: usize) -> Crossing {
 /// The fields read from a phase of function `position` on: 0 is `before`, 1 is `run`, 2 is `after`
 /// of all packets, 3 that of flagged ones.
 fn live(problem: &Problem, position: usize, phase: usize) -> FieldSet {
-    let mut all = problem.end_reads;
-    for function in problem.functions.iter().skip(position + 1) {
-        all = phases(function).into_iter().fold(all, |all, touch| all | touch.needs);
-    }
-    let here = problem.functions.get(position).map(phases).unwrap_or_default();
-    here.into_iter().skip(phase).fold(all, |all, touch| all | touch.needs)
+    let Some(function) = problem.functions.get(position) else { return problem.end_reads };
+    let rest = phases(function).into_iter().skip(phase);
+    rest.fold(after(problem, position), |all, touch| all | touch.needs)
+}
+
+/// The fields read after function `position`.
+fn after(problem: &Problem, position: usize) -> FieldSet {
+    let places = next(problem, Some(position)).into_iter();
+    places.fold(FieldSet::EMPTY, |all, place| all | live(problem, place, 0))
 }
 
 /// The fields that a function needs at most, and those it writes, phase by phase.
@@ -321,24 +377,38 @@ fn phases(function: &PlannedFunction) -> [Touch; 4] {
     [function.before, run, function.after, function.after_flagged]
 }
 
-/// The fields read elsewhere before `device` has its next turn and not written before that.
+/// The fields read elsewhere before `device` has its next turn and not written before that, on any
+/// way.
 fn needed(problem: &Problem, position: usize, device: usize) -> FieldSet {
-    let mut touches = vec![problem.functions[position].after];
-    let mut is_end = true;
-    for function in &problem.functions[position + 1..] {
-        touches.push(function.before);
-        if function.device == Some(device) {
-            is_end = false;
-            break;
-        }
-        let [_, run, after, _] = phases(function);
-        touches.extend([run, after]);
-        if function.device.is_none() {
-            touches.push(function.after_flagged);
+    let mut all = FieldSet::EMPTY;
+    let mut open = vec![(position, vec![problem.functions[position].after])];
+    while let Some((last, touches)) = open.pop() {
+        for place in next(problem, Some(last)) {
+            let mut touches = touches.clone();
+            let Some(function) = problem.functions.get(place) else {
+                touches.push(Touch { needs: problem.end_reads, writes: FieldSet::EMPTY });
+                all = all | read_first(&touches);
+                continue;
+            };
+            touches.push(function.before);
+            if function.device == Some(device) {
+                all = all | read_first(&touches);
+                continue;
+            }
+            let [_, run, after, flagged] = phases(function);
+            touches.extend([run, after]);
+            if function.device.is_none() {
+                // Of flagged packets alone, so it is written for no other.
+                touches.push(Touch { writes: FieldSet::EMPTY, ..flagged });
+            }
+            open.push((place, touches));
         }
     }
-    let end = Touch { needs: problem.end_reads, writes: FieldSet::EMPTY };
-    touches.extend(is_end.then_some(end));
+    all
+}
+
+/// The fields that are read before they are written.
+fn read_first(touches: &[Touch]) -> FieldSet {
     let is_read_first = |field: &Field| {
         let met = touches.iter().find(|touch| (touch.needs | touch.writes).contains(*field));
         met.is_some_and(|touch| touch.needs.contains(*field))

@@ -46,6 +46,7 @@ pub(super) fn paper(names: &[&str], len: u32) -> Problem {
     };
     Problem {
         functions: names.iter().map(of).collect(),
+        hops: None,
         links: vec![PAPER],
         widths: Widths::of_udp(len, len),
         end_reads: FieldSet::FRAME,

@@ -34,6 +34,7 @@ fn host(name: &str, run: Touch) -> PlannedFunction {
 fn problem(functions: Vec<PlannedFunction>, is_recoverable: bool) -> Problem {
     Problem {
         functions,
+        hops: None,
         links: vec![LinkCosts::PCIE_4; 2],
         widths: Widths::of_udp(1024, 1100),
         end_reads: FieldSet::FRAME,

@@ -57,11 +57,10 @@ fn function(devices: usize) -> impl Strategy<Value = PlannedFunction> {
     let fallback = prop_oneof![2 => Just(FieldSet::EMPTY), 1 => fields()];
     let bytes = (0.0..1200.0f64, 0.0..1200.0f64);
     let whole = prop::option::of(bytes.prop_map(|(there, back)| WholeBytes { there, back }));
-    let parts = prop::bool::weighted(0.2);
-    let besides = (flagged(), 0.0..1.0f64, fallback, row(), whole, parts);
+    let besides = (flagged(), 0.0..1.0f64, fallback, row(), whole);
     (device, rarely(touch()), touch(), rarely(touch()), besides).prop_map(
         |(device, before, run, after, besides)| {
-            let (after_flagged, flagged_share, fallback, row, whole, parts) = besides;
+            let (after_flagged, flagged_share, fallback, row, whole) = besides;
             PlannedFunction {
                 name: "one".into(),
                 device,
@@ -73,7 +72,6 @@ fn function(devices: usize) -> impl Strategy<Value = PlannedFunction> {
                 after_flagged,
                 flagged_share,
                 whole,
-                parts,
             }
         },
     )
@@ -129,6 +127,7 @@ pub(super) fn problem(most: usize, devices: usize) -> impl Strategy<Value = Prob
             let (is_recoverable, fetches_first, gathered) = rules;
             Problem {
                 functions,
+                hops: None,
                 links,
                 widths: Widths::of_udp(len, len + around),
                 end_reads,
@@ -168,6 +167,7 @@ fn crowded() -> impl Strategy<Value = Problem> {
         let scans = [0, 1].map(|device| PlannedFunction::run_only("scan", Some(device), scan));
         Problem {
             functions: scans.into_iter().chain(more).collect(),
+            hops: None,
             links: vec![LinkCosts::PCIE_4; 2],
             widths: Widths::of_udp(1000, 1100),
             end_reads: FieldSet::FRAME,

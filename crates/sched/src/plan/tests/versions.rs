@@ -126,7 +126,7 @@ impl Memories {
     }
 
     /// The needed fields of the frame for which a mirror has newer values than the host.
-    fn alone(&self, device: usize, live: FieldSet) -> FieldSet {
+    pub(super) fn alone(&self, device: usize, live: FieldSet) -> FieldSet {
         let own = &self.devices[device];
         let is_alone = |field: &Field| {
             let newest = self.newest[bit(*field)];
@@ -147,7 +147,7 @@ impl Memories {
     /// Fetches a packet: the whole room from the one mirror with the fields that the host lacks,
     /// then the host's newer fields put back over it. Returns the host's versions and the mirror,
     /// or nothing if the host lacks no field of `live`.
-    fn fetched(
+    pub(super) fn fetched(
         &self,
         problem: &Problem,
         live: FieldSet,
@@ -178,16 +178,6 @@ impl Memories {
             }
         }
         Ok((host, Some(device)))
-    }
-
-    /// A packet that skips the functions after this one has all fields on the host.
-    fn parted(&self, problem: &Problem, position: usize) -> Result<(), String> {
-        let function = &problem.functions[position];
-        let lacks = self.lacks(needed(problem, position + 1, 0));
-        match function.parts && !lacks.is_empty() {
-            true => Err(format!("packets that part after {} lack {lacks}", function.name)),
-            false => Ok(()),
-        }
     }
 }
 
@@ -223,20 +213,19 @@ pub(super) fn follow(problem: &Problem, plan: &Plan) -> Result<(), String> {
                 at.touch(None, touch, &format!("phase {} of {name}", phase + 1))?;
                 at.fetched(problem, needed(problem, position, phase + 2), name)?;
             }
-            at.parted(problem, position)?;
             continue;
         };
         let step = plan.step(position).ok_or_else(|| format!("no step for {name}"))?;
         weigh(problem, function, step)?;
         let reported = leftovers.next().ok_or_else(|| format!("no leftover for {name}"))?;
         let before = at.alone(device, needed(problem, position, 1));
+        let was_mirrored = at.mirrors[device];
         let own = launch(problem, &mut at, (position, device), step)?;
-        if reported != (Leftover { before, ..own }) {
+        if reported != (Leftover { before, was_mirrored, ..own }) {
             return Err(format!(
                 "{name} gets {reported:?}; {before:?} and {own:?} stay on the device"
             ));
         }
-        at.parted(problem, position)?;
         if problem.is_recoverable {
             let lost = at.lacks(needed(problem, position + 1, 0));
             if !lost.is_empty() {

@@ -82,6 +82,7 @@ pub(super) fn problem(names: &[&str], len: u32) -> Problem {
     };
     Problem {
         functions: names.iter().map(function).collect(),
+        hops: None,
         links: vec![link],
         widths: Widths::of_udp(len, len),
         end_reads: FieldSet::FRAME,

@@ -56,6 +56,7 @@ fn chain(function: usize) -> ChainDemand {
         functions: vec![function],
         plan: Problem {
             functions: vec![PlannedFunction::run_only("one", None, Touch::NONE)],
+            hops: None,
             links: vec![LinkCosts::PCIE_4],
             widths: Widths::new(&[], f64::from(LEN)),
             end_reads: FieldSet::EMPTY,
