@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::devices::has_host;
 use crate::ends::signal;
 use crate::harness::{Demo, LIMIT, wait};
 use crate::pcap::{self, Record, capture};
@@ -111,6 +112,49 @@ fn check_and_plan_show_the_routes() {
         let json: Value = serde_json::from_slice(&json).expect("JSON");
         let chain = &json["chains"][0]["routes"];
         assert_eq!(chain[1], json!({ "from": "digest", "to": ["firewall", "egress"] }));
+    }
+}
+
+/// Each path is shown with the bytes of the functions on it, and each hop is drawn.
+#[test]
+fn a_plan_follows_the_routes() {
+    let demo = demo(&[[10, 1, 1, 1]]);
+    demo.write("c.toml", format!("{CHAIN}{}", routes()));
+    let is_apart = has_host(&demo);
+    let device = match is_apart {
+        true => ["digest", "firewall", "count"].map(|one| format!(" --set {one}.in_place=false")),
+        false => Default::default(),
+    };
+    let device = format!("{}{}", if is_apart { " --device host" } else { "" }, device.concat());
+    let json = demo.warpline(&format!("plan c.toml --json{device}")).expect(0).stdout;
+    let json: Value = serde_json::from_slice(&json).expect("JSON");
+    let plan = &json["chains"][0]["modes"]["adaptive"];
+    let of_step = |name: &str, of: &str| {
+        let steps = plan["steps"].as_array().expect("steps").iter();
+        let own = steps.filter(|step| step["function"] == name);
+        own.map(|step| step[of]["bytes"].as_f64().expect("bytes")).sum::<f64>()
+    };
+    let expected: [&[&str]; 4] =
+        [&["digest", "firewall", "count"], &["digest"], &["firewall", "count"], &[]];
+    let paths = plan["paths"].as_array().expect("paths");
+    assert_eq!(paths.len(), expected.len());
+    for (path, functions) in paths.iter().zip(expected) {
+        assert_eq!(path["functions"], json!(functions));
+        for (key, of) in [("to_device_bytes", "to_device"), ("to_host_bytes", "to_host")] {
+            let sum: f64 = functions.iter().map(|name| of_step(name, of)).sum();
+            assert!((path[key].as_f64().expect("bytes") - sum).abs() < 1e-6, "{path}");
+        }
+    }
+    demo.warpline(&format!("plan c.toml --svg c.svg{device}")).expect(0);
+    let drawn = String::from_utf8(demo.read("c.svg")).expect("text");
+    assert_eq!(drawn.matches("class=\"hop\"").count(), 7, "one for each hop: {drawn}");
+    assert!(drawn.contains("by path   digest -&gt; firewall -&gt; count"), "{drawn}");
+    if is_apart {
+        let text = demo.warpline(&format!("plan c.toml{device}")).expect(0).stdout;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        for line in ["by path   digest -> firewall -> count  ", "no function  "] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use warpline_sched::{Crossing, FieldCosts, LinkCosts, Mode, Plan, PlanStep};
 
 use super::link::Traffic;
 use super::memory::InFlight;
-use super::{device_of, made, problem_of};
+use super::{by_path, device_of, made, problem_of};
 use crate::Failure;
 use crate::chain_file::Loaded;
 use crate::placement;
@@ -144,6 +144,7 @@ fn plan_json(deployment: &Deployment, own: &Planned, plan: &Plan, traffic: Traff
         "to_device_bytes": plan.to_device_bytes(),
         "to_host_bytes": plan.to_host_bytes(),
         "cost_ns": plan.cost_ns,
+        "paths": by_path::json(&own.problem, plan),
         "steps": plan.steps.iter().map(step).collect::<Vec<_>>(),
     })
 }

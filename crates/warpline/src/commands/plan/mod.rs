@@ -1,6 +1,7 @@
 //! `warpline plan`: the fields of packets that are copied to devices and to the host, by four
 //! rules, and their costs.
 
+mod by_path;
 mod json;
 mod link;
 mod memory;
@@ -144,6 +145,9 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
                 );
             }
         }
+    }
+    for line in by_path::lines(&own.problem, &plan) {
+        text += &format!("  {line}\n");
     }
     text += &totals(&at, deployment.plan().mode)?;
     text += &dearer(&own, &plan)?;

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use warpline_engine::Planned;
 use warpline_sched::{Mode, Plan, PlanStep};
 
-use super::{copies, device_of, made, problem_of};
+use super::{by_path, copies, device_of, made, problem_of};
 use crate::Failure;
 use crate::chain_file::Loaded;
 use crate::routes_shown;
@@ -23,6 +23,8 @@ const GAP: usize = 26;
 const LEAST: usize = 220;
 /// The least width of a drawing, and the letters of a line of notes in it.
 const WIDTH: usize = 900;
+/// The height of the arches of routes.
+const ARCH: usize = 44;
 /// The thickest arrow.
 const THICK: f64 = 9.0;
 
@@ -102,7 +104,12 @@ impl<'a> Drawing<'a> {
             y += LINE;
             text(body, (MARGIN, y), "start", line.trim_end());
         }
-        let top = y + LINE;
+        for line in by_path::lines(&self.own.problem, self.plan) {
+            y += LINE;
+            text(body, (MARGIN, y), "start", line.trim_end());
+        }
+        let has_routes = self.own.problem.hops.is_some();
+        let top = y + LINE + if has_routes { ARCH } else { 0 };
         let end = self.width() - MARGIN;
         for (row, name) in self.rows.iter().enumerate() {
             let y = top + ROW * row + BOX / 2;
@@ -128,6 +135,9 @@ impl<'a> Drawing<'a> {
             text(body, (x + width / 2, y + 17), "middle", name);
             text(body, (x + width / 2, y + 17 + LINE), "middle", on);
         }
+        if has_routes {
+            self.hops(body, top);
+        }
         y = top + ROW * (self.rows.len() - 1) + BOX + LINE;
         let letters = ((self.width().max(WIDTH) - 2 * MARGIN) as f64 / LETTER) as usize;
         for line in notes.iter().flat_map(|note| wrapped(note, letters)) {
@@ -135,6 +145,36 @@ impl<'a> Drawing<'a> {
             text(body, (MARGIN, y), "start", &line);
         }
         y + 2 * LINE
+    }
+
+    /// An arch for each hop between functions, from ingress at the left to egress at the right.
+    fn hops(&self, body: &mut String, top: usize) {
+        let ways = self.own.problem.ways();
+        let place = |at: usize| self.columns.get(at).map(|(_, x, width)| (*x, x + width));
+        let row = |at: usize| {
+            let device = self.own.problem.functions.get(at).and_then(|one| one.device);
+            top + ROW * device.map_or(0, |device| device + 1)
+        };
+        let mut arch = |from: Option<usize>, to: usize| {
+            let (left, start) = match from {
+                None => (self.left - GAP / 2, top),
+                Some(at) => (place(at).map_or(self.left, |(_, end)| end - 8), row(at)),
+            };
+            let (right, end) = match place(to) {
+                None => (self.width() - MARGIN / 2, top),
+                Some((x, _)) => (x + 8, row(to)),
+            };
+            let peak = top - ARCH + 4;
+            let _ = writeln!(
+                body,
+                "<path class=\"hop\" d=\"M{left},{start} C{left},{peak} {right},{peak} \
+                 {right},{end}\" fill=\"none\" stroke=\"#a63\" stroke-dasharray=\"4 3\"/>"
+            );
+        };
+        ways.ingress.iter().for_each(|&to| arch(None, to));
+        for (from, next) in ways.functions.iter().enumerate() {
+            next.iter().for_each(|&to| arch(Some(from), to));
+        }
     }
 
     /// The copies of a step: to the device on the left side of its box, to the host on the right.
@@ -184,6 +224,7 @@ fn legend(body: &mut String, top: usize) -> usize {
         "down arrow: bytes of a packet that are copied to a device; up arrow: to the host",
         "an arrow is as thick as its part of a whole frame; the notes list the fields",
         "functions in one box run one after the other in the same place",
+        "dashed arch: a route from a function to the next",
     ];
     let mut y = top;
     for (number, what) in texts.into_iter().enumerate() {
