@@ -201,6 +201,7 @@ impl Lane {
                     break;
                 }
             }
+            worked |= self.begin(stage);
         }
         if self.moving.is_some() {
             worked |= self.move_on(control);
@@ -277,9 +278,19 @@ impl Lane {
             self.promised += self.stage_rooms[stage].promised;
             self.stages[stage].admit(flight, &mut self.rooms, &self.clock);
         }
-        if let Some(launches) = &mut self.stages[stage].launches {
-            launches.advance(&self.clock);
+        if self.stages[stage].launches.as_ref().is_some_and(Launches::has_full) {
+            self.begin(stage);
         }
+    }
+
+    /// Starts launches of a stage on a device.
+    fn begin(&mut self, stage: usize) -> bool {
+        let Some(launches) = &mut self.stages[stage].launches else { return false };
+        let has_begun = launches.begin(&self.clock);
+        if has_begun {
+            self.gauge(stage);
+        }
+        has_begun
     }
 
     /// Whether the end of the input passed the last stage.
@@ -443,7 +454,9 @@ impl Lane {
             None => Waiting { packets: queued, launch: self.launch_packets[stage] },
             Some(launches) => {
                 let (collected, launch) = launches.load();
-                Waiting { packets: queued + collected, launch }
+                // Ingress fills its queue before it is paused.
+                let least = if stage == 0 { self.launch_packets[0] } else { 1 };
+                Waiting { packets: queued + collected, launch: launch.max(least) }
             }
         }
     }

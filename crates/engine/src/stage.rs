@@ -146,7 +146,7 @@ impl Stage {
         slot.enter(&mut flight);
         slot.begin_apart(&mut flight, rooms);
         flight.batch.leave_phase();
-        launches.push(flight);
+        launches.push(flight, clock);
         let spent = clock.now() - then;
         slot.stats.busy_ns += spent;
         slot.stats.before_ns += spent;

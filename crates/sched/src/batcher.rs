@@ -133,6 +133,11 @@ impl Batcher {
         self.held_bytes
     }
 
+    /// Whether a closed launch waits for a stream.
+    pub fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
     /// Launches given out and not done.
     pub fn in_flight(&self) -> usize {
         self.flights.in_flight()

@@ -104,7 +104,7 @@ pub struct DeviceWork {
     /// How launches are made.
     pub limits: LaunchLimits,
     /// Whether the arrival times that limits count from are those at this stage. In the engine
-    /// they are those at the chain.
+    /// those of the first stage are the times at which packets were read.
     pub counts_from_stage: bool,
     /// The lane that does `before` and `after`.
     pub lane: usize,

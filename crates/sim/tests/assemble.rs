@@ -222,6 +222,23 @@ fn the_first_queue_has_the_length_of_the_engine() {
     assert!((2048.0..=2400.0).contains(&peak(732)), "{}", peak(732));
 }
 
+/// At low rates deadlines close launches, and packets wait for one at each stage.
+#[test]
+fn packets_wait_for_a_launch_at_each_stage() {
+    let file = WorkFile::parse(PROFILE).expect("sound");
+    let own_stage = |name: &str| AskedFunction { own_stage: true, ..function(name, Some("gpu")) };
+    let delay = |names: &[&str]| {
+        let functions = names.iter().map(|name| own_stage(name)).collect();
+        let (_, outcome) = run(&asked(&file, functions, "constant:pps=100000,size=512"));
+        let stages = &outcome.chains[0].measured.stages;
+        assert!(stages.iter().all(|stage| stage.launches > 100), "{names:?}: {stages:?}");
+        outcome.chains[0].delay.max() as f64
+    };
+    let [nat, nids, both] = [&["nat"][..], &["nids"], &["nat", "nids"]].map(delay);
+    let part = both / (nat + nids);
+    assert!((0.85..1.15).contains(&part), "{both} ns, alone {nat} and {nids}");
+}
+
 /// Half of the packets pass nat, all but a tenth pass nids, and that tenth has no route after nat.
 fn ways() -> Ways {
     let route = |from, destination: Option<&str>, to| Route {

@@ -54,6 +54,8 @@ pub(crate) struct Launches {
     is_retired: bool,
     /// Packets skip functions, so how many a device lacks is not known ahead.
     is_routed: bool,
+    /// Packets come from ingress.
+    is_first: bool,
     load: StageLoad,
     arrivals: Arrivals,
     /// Packets that came to the stage, whether it got them or its full queue dropped them.
@@ -128,6 +130,7 @@ impl Launches {
             mates: deployment.loaded_on(&on.device.description().id),
             is_retired: false,
             is_routed: deployment.chain().routes().is_some(),
+            is_first: stage.first == 0,
             load: StageLoad::default(),
             arrivals: Arrivals::default(),
             reached: 0,
@@ -163,9 +166,11 @@ impl Launches {
         }
     }
 
-    /// Takes a batch that has been through `before`.
-    pub(crate) fn push(&mut self, flight: BatchInFlight) {
+    /// Takes a batch that has been through `before`. Its packets wait for a launch since they were
+    /// read, or since they came here if an earlier stage had them.
+    pub(crate) fn push(&mut self, flight: BatchInFlight, clock: &Clock) {
         let batch = &flight.batch;
+        let oldest_ns = if self.is_first { batch.opened() } else { clock.now() };
         // A launch has no row for packets that are dropped or routed past it.
         let forward = batch.forward_count();
         let (packets, bytes) = match forward {
@@ -173,7 +178,7 @@ impl Launches {
             _ => (batch.len(), batch.frame_bytes()),
         };
         self.reached += forward as u64;
-        let load = Load { packets, bytes, oldest_ns: batch.opened() };
+        let load = Load { packets, bytes, oldest_ns };
         self.target.apply(&mut self.batcher);
         self.batcher.handle_batch(&load);
         self.load.take(&load);
@@ -185,10 +190,22 @@ impl Launches {
         self.batcher.handle_flush();
     }
 
-    /// Polls the launches under way and starts closed ones. Returns whether anything happened.
+    /// Polls the launches under way. Returns whether anything happened.
     pub(crate) fn advance(&mut self, clock: &Clock) -> bool {
-        let mut happened = self.look(clock);
+        let happened = self.look(clock);
         self.wait(clock);
+        happened
+    }
+
+    /// Whether a launch is full and was not started.
+    pub(crate) fn has_full(&self) -> bool {
+        self.batcher.has_closed()
+    }
+
+    /// Starts launches that are closed or due. Call it when the stage took what it could, so that a
+    /// due launch has all of that. Returns whether there were any.
+    pub(crate) fn begin(&mut self, clock: &Clock) -> bool {
+        let mut happened = false;
         while !(self.sync && self.batcher.in_flight() > 0)
             && let Some(launch) = self.batcher.poll_launch(clock.now())
         {

@@ -36,7 +36,7 @@ fn launches_are_closed_at_the_size_and_the_delay_that_are_set() {
     };
     let (long, whole) = (Duration::from_secs(1000), launches(None));
     assert!(launches(Some((1, long))) >= 10, "one for each batch");
-    assert!(launches(Some((usize::MAX, Duration::ZERO))) > whole, "due at once");
+    assert!(launches(Some((usize::MAX, Duration::ZERO))) >= whole, "those at hand together");
     assert_eq!(launches(Some((usize::MAX, long))), whole, "no launch is above its first size");
 }
 

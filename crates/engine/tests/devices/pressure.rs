@@ -28,6 +28,26 @@ impl Drop for Over<'_> {
 /// Runs two counters, each with its own stage. The second is on a device whose launches take
 /// `takes_us` microseconds.
 fn run(takes_us: u64, settings: Settings, packets: usize) -> (Outcome, Outcome) {
+    run_on(takes_us, settings, packets, |place| (place == 1).then(launches))
+}
+
+fn launches() -> LaunchOptions {
+    LaunchOptions {
+        bytes: 8_000,
+        streams: Streams::Count(2),
+        delay: Duration::from_micros(200),
+        timeout: Duration::from_secs(60),
+        ..LaunchOptions::default()
+    }
+}
+
+/// The same with each counter on the device for which there are launches.
+fn run_on(
+    takes_us: u64,
+    settings: Settings,
+    packets: usize,
+    launches: impl Fn(usize) -> Option<LaunchOptions>,
+) -> (Outcome, Outcome) {
     let forms = forms(&["digest-count", "digest-count"]);
     let inputs = traffic(&forms, Talk::new(3, 40, 600).take(packets), 5, 10);
     let reference = run_forms(&forms, Settings::default(), &inputs);
@@ -36,15 +56,9 @@ fn run(takes_us: u64, settings: Settings, packets: usize) -> (Outcome, Outcome) 
     let fake = Fake::new(move |_| Fate::done_after(takes_us * 1_000))
         .with_kernel("digest_payloads", leave_all(left));
     let device: Arc<dyn Device> = Arc::new(fake.clone());
-    let launches = LaunchOptions {
-        bytes: 8_000,
-        streams: Streams::Count(2),
-        delay: Duration::from_micros(200),
-        timeout: Duration::from_secs(60),
-        ..LaunchOptions::default()
-    };
     let on = |place| {
-        (place == 1).then(|| OnDevice { device: Arc::clone(&device), launches, is_required: true })
+        let launches = launches(place)?;
+        Some(OnDevice { device: Arc::clone(&device), launches, is_required: true })
     };
     let deployment = try_deploy_on(&forms, &[1, 1], on).unwrap_or_else(|why| panic!("{why}"));
     let is_over = AtomicBool::new(false);
@@ -80,6 +94,19 @@ fn a_slow_stage_pauses_the_stage_before_it_and_loses_nothing() {
     let peak = evidence.edges[EdgeId(1).0].peak;
     // The mark, and a batch of 32 packets beyond it.
     assert!((1_500..6_000).contains(&peak), "{peak}");
+}
+
+/// The queue before a first stage on a device holds `queue_batches` before it pauses ingress,
+/// however small the launches are.
+#[test]
+fn the_queue_of_a_first_stage_on_a_device_pauses_ingress_when_it_is_full() {
+    let settings = settings(PressureOptions::default());
+    let (reference, outcome) = run_on(400, settings, 1_200, |place| (place == 0).then(launches));
+    assert_same(&reference.summary(), &outcome.summary(), "a first stage on a device");
+    let evidence = outcome.report.part.pressure.as_ref().expect("evidence");
+    // 2.8 launches are 8 batches of 32 packets, so a batch is 0.35 of a launch at most.
+    let peak = evidence.edges[EdgeId(0).0].peak;
+    assert!(peak < 2_800 + 2 * 351, "{peak}: a launch of 8000 bytes has a few packets");
 }
 
 #[test]

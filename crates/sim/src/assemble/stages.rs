@@ -162,7 +162,7 @@ fn device_work(
             waiting_batches_max: usize::MAX,
             timeout_ns: u64::MAX,
         },
-        counts_from_stage: false,
+        counts_from_stage: run.start > 0,
         lane,
         before,
         to_device: Crossing::of_packet(there),
