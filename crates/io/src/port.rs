@@ -171,6 +171,12 @@ pub trait Live {
     /// Reports events since the last call: a link that went down or came up. It may make system
     /// calls.
     fn events(&mut self, tell: &mut dyn FnMut(String));
+
+    /// Of the first 64 ports those that had no frame when they were last asked while others had
+    /// some, a bit each.
+    fn emptied(&mut self) -> u64 {
+        0
+    }
 }
 
 /// Puts middleware around a source.

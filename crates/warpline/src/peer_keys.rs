@@ -33,7 +33,7 @@ impl PeerKeys {
     ) -> Vec<PeerLink> {
         self.is_off = is_off;
         self.key = key(section);
-        let links = self.read_links(section, "chain");
+        let links = self.read_links(section, ("chain", None));
         for key in [LISTEN, UPSTREAM] {
             if chains > 1 && section.has(key) {
                 let text = format!("`{key}` is of one chain: give it to a [[port]] instead");
@@ -43,16 +43,24 @@ impl PeerKeys {
         links
     }
 
-    /// Reads the keys of port `name`.
-    pub(crate) fn read_port(&mut self, section: &mut Section<'_>, name: &str) -> Vec<PeerLink> {
+    /// Reads the keys of a port with this name and number.
+    pub(crate) fn read_port(
+        &mut self,
+        section: &mut Section<'_>,
+        (name, number): (&str, usize),
+    ) -> Vec<PeerLink> {
         let shared = self.key.clone();
         self.key = key(section).or(shared.clone());
-        let links = self.read_links(section, name);
+        let links = self.read_links(section, (name, u16::try_from(number).ok()));
         self.key = shared;
         links
     }
 
-    fn read_links(&mut self, section: &mut Section<'_>, name: &str) -> Vec<PeerLink> {
+    fn read_links(
+        &mut self,
+        section: &mut Section<'_>,
+        (name, port): (&str, Option<u16>),
+    ) -> Vec<PeerLink> {
         let sides = [(LISTEN, PeerSide::Downstream), (UPSTREAM, PeerSide::Upstream)];
         let link = |(key, side)| {
             let address = address(section, key)?;
@@ -68,7 +76,7 @@ impl PeerKeys {
                 }
                 return None;
             };
-            Some(PeerLink { name: name.to_owned(), side, address, key: Arc::clone(own) })
+            Some(PeerLink { name: name.to_owned(), side, address, key: Arc::clone(own), port })
         };
         sides.into_iter().filter_map(link).collect()
     }

@@ -84,7 +84,7 @@ pub(crate) fn read(
         }
         _ => None,
     });
-    let links = peers.read_port(section, name.as_deref().unwrap_or_default());
+    let links = peers.read_port(section, (name.as_deref().unwrap_or_default(), before.len()));
     let port = Port { name: name?, side };
     let peer = section.string("peer").map(str::to_owned);
     let table = PortTable { port, input, interface, output, links, peer, forwards, span };

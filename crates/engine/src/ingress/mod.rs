@@ -60,6 +60,8 @@ pub(crate) struct Ingress {
     losses: Losses,
     /// Whether it found no room, and has not read all that waited since.
     is_full: bool,
+    /// Meanwhile, by port, a bit if all its frames were read.
+    emptied: u64,
     /// When it looked at the interfaces.
     looked: Instant,
     /// When it asked them for losses, by the clock.
@@ -91,8 +93,18 @@ impl Ingress {
             live.descriptors(&mut descriptors);
         }
         let (losses, looked) = (Losses::default(), Instant::now());
-        let (reported, taken, counted, is_full) = (0, 0, 0, false);
-        Self { source, steerer, descriptors, reported, taken, losses, is_full, looked, counted }
+        Self {
+            source,
+            steerer,
+            descriptors,
+            reported: 0,
+            taken: 0,
+            losses,
+            is_full: false,
+            emptied: 0,
+            looked,
+            counted: 0,
+        }
     }
 
     /// Reports of losses name the stages of `deployment`.
@@ -139,13 +151,17 @@ impl Ingress {
     #[inline]
     fn note_room(&mut self, step: IngressStep, control: &Control) {
         let is_full = match step {
-            IngressStep::Worked => return,
-            IngressStep::Blocked(_) => true,
+            IngressStep::Worked if !self.is_full => return,
+            IngressStep::Worked | IngressStep::Blocked(_) => true,
             IngressStep::Idle(_) | IngressStep::Finished => false,
         };
-        if is_full != self.is_full {
-            self.is_full = is_full;
-            control.peers.set_full(is_full);
+        let emptied = match self.source.live().filter(|_| is_full && control.peers.is_linked()) {
+            Some(live) => live.emptied(),
+            None => 0,
+        };
+        if (is_full, emptied) != (self.is_full, self.emptied) {
+            (self.is_full, self.emptied) = (is_full, emptied);
+            control.peers.set_full(is_full, emptied);
         }
     }
 

@@ -52,6 +52,11 @@ impl Link {
         self.socket.as_raw_fd()
     }
 
+    /// The number of the port that it is linked to.
+    pub(super) fn port(&self) -> Option<u16> {
+        self.about.port
+    }
+
     /// Sends what is due. `is_full` is the state of this instance.
     pub(super) fn advance(&mut self, is_full: bool, now: u64) {
         match &mut self.machine {

@@ -4,7 +4,8 @@
 //! A thread of its own owns the sockets. Ingress rings it when the chain fills or empties, and
 //! lanes read which instances downstream pause them, so neither of them makes a system call for a
 //! packet. The queue between two instances is that of the interface: a chain that cannot take a
-//! frame pauses the instances upstream until it has read all frames that wait.
+//! frame pauses the instances upstream. One that is linked to a port is paused until all frames of
+//! that port were read, so it does not starve beside a port that is never empty.
 
 mod key;
 mod link;
@@ -58,6 +59,8 @@ pub struct PeerLink {
     pub address: SocketAddr,
     /// Authenticates signals.
     pub key: Arc<PeerKey>,
+    /// The port that it is linked to, by its number.
+    pub port: Option<u16>,
 }
 
 /// The signals of a link so far.
@@ -112,7 +115,9 @@ impl Peers {
         while !control.has_ended() && !done.load(Ordering::Acquire) {
             let now = clock.now();
             let is_full = control.peers.is_full() || control.is_paused();
-            self.advance(is_full && !control.is_stopped(), now);
+            // An operator pauses all instances.
+            let emptied = if control.is_paused() { 0 } else { control.peers.emptied() };
+            self.advance(is_full && !control.is_stopped(), emptied, now);
             control.peers.publish(&self.links, now);
             let next = self.links.iter().map(Link::next_ns).min().unwrap_or(u64::MAX);
             let wait = Duration::from_nanos(next.saturating_sub(clock.now()));
@@ -122,12 +127,18 @@ impl Peers {
             self.links.iter_mut().for_each(|link| link.receive(clock.now()));
         }
         // The last signal ends pauses, so that no instance waits for the end of a lease.
-        self.advance(false, clock.now());
+        self.advance(false, 0, clock.now());
         control.peers.publish(&self.links, clock.now());
     }
 
-    fn advance(&mut self, is_full: bool, now: u64) {
-        self.links.iter_mut().for_each(|link| link.advance(is_full, now));
+    /// `emptied` has a bit for each port whose frames were all read.
+    fn advance(&mut self, is_full: bool, emptied: u64, now: u64) {
+        for link in &mut self.links {
+            let is_emptied = link.port().is_some_and(|port| {
+                emptied.checked_shr(port.into()).is_some_and(|bits| bits & 1 == 1)
+            });
+            link.advance(is_full && !is_emptied, now);
+        }
     }
 }
 
@@ -136,6 +147,8 @@ impl Peers {
 pub(crate) struct PeerState {
     /// Whether ingress found no room and has not read all since.
     is_full: AtomicBool,
+    /// Meanwhile, by port, a bit if all its frames were read.
+    emptied: AtomicU64,
     /// By link downstream, a bit if it pauses this instance.
     held: AtomicU64,
     /// Wakes the thread.
@@ -144,8 +157,10 @@ pub(crate) struct PeerState {
 }
 
 impl PeerState {
-    /// Ingress finds no room, or nothing more to read. Call it for changes only.
-    pub(crate) fn set_full(&self, is_full: bool) {
+    /// Ingress finds no room, or nothing more to read. Ports of `emptied`, a bit each, have nothing
+    /// more while others have. Call it for changes only.
+    pub(crate) fn set_full(&self, is_full: bool, emptied: u64) {
+        self.emptied.store(emptied, Ordering::Release);
         self.is_full.store(is_full, Ordering::Release);
         if let Some(mut bell) = self.bell.get() {
             // A full pipe wakes the thread just as well.
@@ -155,6 +170,15 @@ impl PeerState {
 
     fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Acquire)
+    }
+
+    fn emptied(&self) -> u64 {
+        self.emptied.load(Ordering::Acquire)
+    }
+
+    /// Whether there are links.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.bell.get().is_some()
     }
 
     /// By link downstream, a bit if it pauses this instance.

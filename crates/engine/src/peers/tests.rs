@@ -20,7 +20,7 @@ fn free_address() -> SocketAddr {
 
 fn peers(side: PeerSide, address: SocketAddr, key: u8) -> Peers {
     let key = Arc::new(PeerKey::new(&[key; PeerKey::LEN_MIN]));
-    let link = PeerLink { name: "chain".into(), side, address, key };
+    let link = PeerLink { name: "chain".into(), side, address, key, port: Some(3) };
     Peers::open(&[link]).unwrap_or_else(|(_, why)| panic!("{why}"))
 }
 
@@ -44,24 +44,29 @@ fn a_full_instance_pauses_the_one_upstream() {
         let sender = serve(peers(PeerSide::Upstream, address, 1), &downstream, &done[1]);
         serve(peers(PeerSide::Upstream, address, 2), &stranger, &done[2]);
         for _ in 0..3 {
-            downstream.peers.set_full(true);
+            downstream.peers.set_full(true, 0);
             soon("a pause", || upstream.peers.held() == 1);
-            downstream.peers.set_full(false);
+            downstream.peers.set_full(false, 0);
             soon("a resume", || upstream.peers.held() == 0);
         }
-        stranger.peers.set_full(true);
+        // All frames of its port were read, while other ports have some.
+        downstream.peers.set_full(true, 1 << 2);
+        soon("a pause", || upstream.peers.held() == 1);
+        downstream.peers.set_full(true, 1 << 3);
+        soon("a resume", || upstream.peers.held() == 0);
+        stranger.peers.set_full(true, 0);
         let report = || upstream.peers().remove(0);
         let forged = SignalRefusal::Forged as usize;
         soon("a forged signal", || report().counts.refused[forged] > 3);
         assert_eq!((upstream.peers.held(), stranger.peers().remove(0).counts.received), (0, 0));
         // An instance that ends resumes the other, long before the lease ends.
-        downstream.peers.set_full(true);
+        downstream.peers.set_full(true, 0);
         soon("a pause", || upstream.peers.held() == 1);
         done[1].store(true, Relaxed);
         sender.join().expect("it ends");
         soon("a resume", || upstream.peers.held() == 0);
         let counts = report().counts;
-        assert_eq!((counts.pauses, counts.expired), (4, 0));
+        assert_eq!((counts.pauses, counts.expired), (5, 0));
         done.iter().for_each(|done| done.store(true, Relaxed));
     });
 }

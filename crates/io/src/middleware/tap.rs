@@ -135,6 +135,10 @@ impl<S: Source> Live for Tap<S> {
         self.source.live().into_iter().for_each(|live| live.losses(lost));
     }
 
+    fn emptied(&mut self) -> u64 {
+        self.source.live().map_or(0, |live| live.emptied())
+    }
+
     /// Frames of interfaces also go on now: no later ones may come.
     fn events(&mut self, tell: &mut dyn FnMut(String)) {
         self.source.live().into_iter().for_each(|live| live.events(tell));

@@ -272,6 +272,17 @@ impl Live for Merged {
             live.events(&mut |event| tell(format!("{}: {event}", leg.name)));
         }
     }
+
+    fn emptied(&mut self) -> u64 {
+        let (mut empty, mut others) = (0, 0);
+        for (leg, &given) in self.legs.iter().zip(&self.given) {
+            let bit = |port: u16| 1u64.checked_shl(port.into()).unwrap_or(0);
+            let ports = leg.interfaces.ports.iter().fold(0, |all, (_, port)| all | bit(*port));
+            let is_empty = leg.state != SourceState::Open && leg.heads.len() <= given;
+            *(if is_empty { &mut empty } else { &mut others }) |= ports;
+        }
+        empty & !others
+    }
 }
 
 impl Leg {

@@ -213,6 +213,11 @@ fn a_quiet_interface_holds_no_others() {
         } else {
             assert_eq!(given, Given::Idle(Duration::from_millis(3)));
         }
+        drop(burst);
+        let emptied = merged.live().expect("an interface").emptied();
+        let all_idle = matches!(given, Given::Idle(_));
+        assert!(emptied & 1 << 4 != 0, "the quiet one has no frame");
+        assert_eq!(emptied & 1 << 1 != 0, all_idle, "the other one");
     }
     let live = merged.live().expect("an interface");
     let (mut all, mut lost, mut events) = (Vec::new(), Vec::new(), Vec::new());
