@@ -23,8 +23,9 @@ pub fn find() -> FoundDevices {
     found
 }
 
-/// The device called `id`: `host`, `opencl:0`, `cuda:1`, or a UUID such as that of a MIG instance,
-/// with its prefix (`GPU-`, `MIG-`) or without. `cuda` and `opencl` mean the first of their kind.
+/// The device called `id`: `host`, `opencl:0`, `cuda:1`, or a UUID such as that of a MIG instance:
+/// `cuda:MIG-...`, `MIG-...` or `GPU-...`, or the UUID alone. `cuda` and `opencl` mean the first of
+/// their kind.
 ///
 /// # Errors
 /// There is none, with the reason and the available ids.
@@ -42,7 +43,8 @@ impl FoundDevices {
     /// # Errors
     /// As there.
     pub fn open(&self, id: &str) -> Result<Arc<dyn Device>, Missing> {
-        let uuid = id.strip_prefix("MIG-").or(id.strip_prefix("GPU-")).unwrap_or(id);
+        let uuid = id.strip_prefix("cuda:").unwrap_or(id);
+        let uuid = uuid.strip_prefix("MIG-").or(uuid.strip_prefix("GPU-")).unwrap_or(uuid);
         let is_meant = |about: &Description| {
             let is_id = about.id == id || about.id.strip_suffix(":0") == Some(id);
             is_id || about.uuid.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(uuid))
@@ -68,11 +70,26 @@ impl FoundDevices {
     fn why_not(&self, id: &str) -> Missing {
         let kind = id.split(':').next().unwrap_or(id);
         let why = self.missing.iter().find(|(name, _)| name == id || name == kind);
-        let ids: Vec<&str> = self.devices.iter().map(|one| one.description().id.as_str()).collect();
-        let known = if ids.is_empty() { "none".into() } else { ids.join(", ") };
+        let of_device = |device: &Arc<dyn Device>| {
+            let about = device.description();
+            match about.uuid.as_ref().filter(|_| is_uuid(id)) {
+                Some(uuid) => format!("{} ({uuid})", about.id),
+                None => about.id.clone(),
+            }
+        };
+        let ids: Vec<String> = self.devices.iter().map(of_device).collect();
+        let mut known = if ids.is_empty() { "none".into() } else { ids.join(", ") };
+        if id.contains("MIG-") {
+            known += "; CUDA shows a process the first instance of CUDA_VISIBLE_DEVICES only";
+        }
         match why {
             Some((_, why)) => Missing(format!("no device {id:?}: {why}; devices here: {known}")),
             None => Missing(format!("no device {id:?}; devices here: {known}")),
         }
     }
+}
+
+/// Whether a name was meant as a UUID.
+fn is_uuid(id: &str) -> bool {
+    id.contains("MIG-") || id.contains("GPU-")
 }

@@ -30,7 +30,17 @@ fn with_stubs(role: &str) {
     let about = device.description();
     let arch = std::env::var("STUB_CAPABILITY").unwrap_or_else(|_| "90".into());
     assert_eq!(about.name, format!("stub (sm_{arch})"));
-    assert_eq!(about.uuid.as_deref(), Some("00112233-4455-6677-8899-aabbccddeeff"));
+    let uuid = "00112233-4455-6677-8899-aabbccddeeff";
+    assert_eq!(about.uuid.as_deref(), Some(uuid));
+    for prefix in ["", "MIG-", "GPU-", "cuda:MIG-", "cuda:GPU-", "cuda:"] {
+        for name in [format!("{prefix}{uuid}"), format!("{prefix}{}", uuid.to_uppercase())] {
+            let found = open(&name).unwrap_or_else(|why| panic!("{name}: {why}"));
+            assert_eq!(found.description().id, "cuda:0", "{name}");
+        }
+    }
+    let why = open("cuda:MIG-00112233-4455-6677-8899-aabbccddee00").err().unwrap().to_string();
+    assert!(why.contains(&format!("cuda:0 ({uuid})")), "{why}");
+    assert!(why.contains("CUDA shows a process the first instance"), "{why}");
     match role {
         "table" => CASES.iter().for_each(|(name, case)| {
             println!("{name}");

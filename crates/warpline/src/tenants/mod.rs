@@ -259,7 +259,10 @@ fn background_of(
             }
             (false, true) => {
                 let text = format!("tenant {name:?} has no chain");
-                let help = format!("write tenant = {name:?} in a [chain]");
+                let help = format!(
+                    "write tenant = {name:?} in a [chain] of this file; chains of other processes \
+                     are no tenants"
+                );
                 mistakes.push(source.mistake(one.span.clone(), text).help(help));
             }
         }
