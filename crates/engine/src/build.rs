@@ -148,7 +148,7 @@ impl Builder {
         for batch in batches {
             let _ = pool.push(Box::new(batch));
         }
-        let io = (Arc::clone(&input), Arc::clone(&output));
+        let io = (Arc::clone(&input), Arc::clone(&output), Arc::clone(&pool));
         let writer =
             LaneWriter::new(arena.ingress, Arc::clone(&pool), input, settings.batch_packets);
         let kept = || KeptFrames::new(bytes).ok_or(StartError::Memory(bytes));

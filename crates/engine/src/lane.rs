@@ -2,7 +2,6 @@
 
 mod moving;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,37 +13,12 @@ use crate::device::Launches;
 use crate::memory::StageRoom;
 use crate::moves::NextLanes;
 use crate::pressure::{Pressure, Waiting};
-use crate::queue::Queue;
+use crate::queue::{Queue, StageQueue};
 use crate::reports::Ended;
 use crate::routing::Routing;
 use crate::stage::{BatchInFlight, Rooms, Stage, TurnScratch};
 use crate::stats::{Moves, ThreadStats, Transfers};
 use crate::{Chain, Control, Deployment, Followed, Settings, StagePlan};
-
-/// Batches that wait before a stage.
-struct StageQueue {
-    batches: VecDeque<(Box<Batch>, usize)>,
-    /// Packets of them that are not dropped.
-    packets: usize,
-}
-
-impl StageQueue {
-    fn with_capacity(batches: usize) -> Self {
-        Self { batches: VecDeque::with_capacity(batches), packets: 0 }
-    }
-
-    fn push(&mut self, batch: Box<Batch>) {
-        let packets = batch.forward_count();
-        self.packets += packets;
-        self.batches.push_back((batch, packets));
-    }
-
-    fn pop(&mut self) -> Option<Box<Batch>> {
-        let (batch, packets) = self.batches.pop_front()?;
-        self.packets -= packets;
-        Some(batch)
-    }
-}
 
 /// How often a lane that an instance downstream pauses looks whether it still does.
 const HELD_LOOK: Duration = Duration::from_micros(500);
@@ -60,6 +34,10 @@ pub(crate) struct Lane {
     queue_batches: usize,
     input: Queue,
     output: Queue,
+    /// Idle batches of ingress.
+    pool: Queue,
+    /// Room to sort rows in.
+    order: Vec<u16>,
     rooms: Rooms,
     /// By stage, what it may place.
     stage_rooms: Vec<StageRoom>,
@@ -115,7 +93,7 @@ impl Lane {
         deployment: &Deployment,
         settings: &Settings,
         (lane, state): (usize, StateOf),
-        io: (Queue, Queue),
+        io: (Queue, Queue, Queue),
         (rooms, made): (Rooms, Vec<Batch>),
         launches: Vec<Result<Option<Launches>, u8>>,
         clock: Clock,
@@ -150,6 +128,8 @@ impl Lane {
             stages,
             input: io.0,
             output: io.1,
+            pool: io.2,
+            order: Vec::with_capacity(slots),
             rooms,
             stage_rooms: settings.placed(deployment).stages,
             promised: 0,
@@ -412,6 +392,16 @@ impl Lane {
             {
                 self.drop_if_full(next, &mut batch);
             }
+            if self.pressure.is_off()
+                && let Some(queue) = self.queues.get_mut(stage)
+            {
+                let (left, is_absorbed) = queue.absorb(batch, &mut self.order);
+                if is_absorbed {
+                    self.release(left);
+                    continue;
+                }
+                batch = left;
+            }
             match self.queues.get_mut(stage) {
                 Some(queue) => queue.push(batch),
                 None => {
@@ -429,6 +419,13 @@ impl Lane {
         if next < self.stages.len() {
             self.gauge(next);
         }
+    }
+
+    /// Gives an empty batch back to ingress.
+    fn release(&self, mut batch: Box<Batch>) {
+        batch.clear();
+        let returned = self.pool.push(batch);
+        debug_assert!(returned.is_ok(), "a pool has room for all its batches");
     }
 
     /// Drops the packets of `batch` if the queue before `stage` is full. The batch itself

@@ -1,6 +1,7 @@
-//! A bounded queue of batches between two threads. It holds a number of full batches, or more that
-//! are not full.
+//! Queues of batches: bounded ones between two threads, and those before a lane's stages. The former
+//! hold a number of full batches, or more that are not full.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -114,6 +115,43 @@ impl BatchQueue {
     }
 }
 
+/// Batches that wait before a stage.
+pub(crate) struct StageQueue {
+    pub(crate) batches: VecDeque<(Box<Batch>, usize)>,
+    /// Packets of them that are not dropped.
+    pub(crate) packets: usize,
+}
+
+impl StageQueue {
+    pub(crate) fn with_capacity(batches: usize) -> Self {
+        Self { batches: VecDeque::with_capacity(batches), packets: 0 }
+    }
+
+    pub(crate) fn push(&mut self, batch: Box<Batch>) {
+        let packets = batch.forward_count();
+        self.packets += packets;
+        self.batches.push_back((batch, packets));
+    }
+
+    /// Adds the rows of a batch whose packets were all dropped to the last one, if those were too.
+    /// Returns the batch, without them if they were added.
+    pub(crate) fn absorb(
+        &mut self,
+        mut batch: Box<Batch>,
+        order: &mut Vec<u16>,
+    ) -> (Box<Batch>, bool) {
+        let last = self.batches.back_mut();
+        let is_absorbed = last.is_some_and(|(last, _)| last.absorb_dropped(&mut batch, order));
+        (batch, is_absorbed)
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Box<Batch>> {
+        let (batch, packets) = self.batches.pop_front()?;
+        self.packets -= packets;
+        Some(batch)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use warpline_packet::{Arena, ArenaLayout, Arrival, Headers, HeapMemory, Instant, LinkType};
@@ -182,5 +220,42 @@ mod tests {
         let back = queue.push(Box::new(second)).expect_err("one is all");
         assert_eq!((back.len(), queue.pop().map(|batch| batch.len())), (4, Some(1)));
         assert_eq!(queue.packets.load(Ordering::Relaxed), 0);
+    }
+
+    /// Batches whose packets were all dropped share one table as far as it has rows, so that many of
+    /// them leave tables for packets that come.
+    #[test]
+    fn dropped_batches_before_a_stage_share_a_table() {
+        let mut queue = StageQueue::with_capacity(8);
+        let mut order = Vec::with_capacity(8);
+        let mut absorbed = Vec::new();
+        for (number, mut batch) in batches(&[1, 2, 1, 1, 2, 1]).into_iter().enumerate() {
+            // The first and the fourth have packets.
+            if number % 3 != 0 {
+                assert_eq!(batch.overload(7), batch.len() as u64);
+            }
+            let len = batch.len();
+            let (batch, is_absorbed) = queue.absorb(Box::new(batch), &mut order);
+            absorbed.push(is_absorbed);
+            match is_absorbed {
+                true => assert!(batch.is_empty()),
+                false => {
+                    assert_eq!(batch.len(), len);
+                    queue.push(batch);
+                }
+            }
+        }
+        assert_eq!(absorbed, [false, false, true, false, false, true]);
+        assert_eq!(queue.packets, 2);
+        let lens: Vec<usize> = std::iter::from_fn(|| queue.pop()).map(|one| one.len()).collect();
+        assert_eq!(lens, [1, 3, 1, 3]);
+        // A table has 64 rows.
+        let mut full = batches(&[40, 40]).into_iter();
+        let (mut first, mut second) = (full.next().expect("one"), full.next().expect("another"));
+        for batch in [&mut first, &mut second] {
+            batch.overload(7);
+        }
+        assert!(!first.absorb_dropped(&mut second, &mut order));
+        assert_eq!((first.len(), second.len()), (40, 40));
     }
 }

@@ -417,6 +417,19 @@ impl Batch {
         fits
     }
 
+    /// Takes the packets of `later` behind its own, if all of both were dropped and they fit.
+    /// Returns whether it did; `later` is empty then.
+    pub fn absorb_dropped(&mut self, later: &mut Self, order: &mut Vec<u16>) -> bool {
+        let is_dropped = |batch: &Self| {
+            batch.kind == BatchKind::Packets
+                && batch.notes.is_empty()
+                && !batch.has_answers
+                && !batch.has_bypass
+                && batch.forward_count() == 0
+        };
+        is_dropped(self) && is_dropped(later) && self.merge(later, order)
+    }
+
     /// Gives packet `index` the values that `words` have in `cause`. It is opened if that is.
     pub fn inherit(&mut self, index: usize, cause: &Packet<'_>, words: &[ScratchWord]) {
         let opened = cause.batch.headers(cause.index).flags.0 & Flags::OPENED;
