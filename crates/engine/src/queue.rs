@@ -1,5 +1,5 @@
-//! Queues of batches: bounded ones between two threads, and those before a lane's stages. The former
-//! hold a number of full batches, or more that are not full.
+//! Queues of batches: bounded ones between two threads, and those before a lane's stages. The
+//! former hold a number of full batches, or more that are not full.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -222,8 +222,8 @@ mod tests {
         assert_eq!(queue.packets.load(Ordering::Relaxed), 0);
     }
 
-    /// Batches whose packets were all dropped share one table as far as it has rows, so that many of
-    /// them leave tables for packets that come.
+    /// Batches whose packets were all dropped share one table as far as it has rows, so that many
+    /// of them leave tables for packets that come.
     #[test]
     fn dropped_batches_before_a_stage_share_a_table() {
         let mut queue = StageQueue::with_capacity(8);
