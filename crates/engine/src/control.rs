@@ -263,6 +263,14 @@ impl Control {
         all.into_iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
+    /// Packets lost so far, for any reason, published like those that were read.
+    pub fn lost(&self) -> u64 {
+        let Settled { sent: _, absorbed: _, dropped, malformed, overload, unwritten } =
+            &self.settled;
+        let all = [dropped, malformed, overload, unwritten];
+        all.into_iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
     /// Share of the source that was read, 0 to 1, if the source reports it.
     pub fn progress(&self) -> Option<f64> {
         let share = f64::from_bits(self.progress.load(Ordering::Relaxed));

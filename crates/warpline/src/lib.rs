@@ -33,6 +33,7 @@ mod metrics;
 mod moves;
 mod offered;
 mod outputs_shown;
+mod paint;
 mod peer_keys;
 mod peers_shown;
 mod placement;
@@ -187,12 +188,13 @@ pub(crate) fn exit_status(outcome: Result<(), Failure>) -> u8 {
 fn not_parsed(why: &clap::Error) -> u8 {
     let text = bounded::bounded(&why.to_string()).into_owned();
     let text = shown::shown(&text);
-    // Nobody may be there to read it.
-    let _ = match why.use_stderr() {
-        true => std::io::stderr().lock().write_all(text.as_bytes()),
-        false => std::io::stdout().lock().write_all(text.as_bytes()),
-    };
-    if why.use_stderr() { 2 } else { 0 }
+    if why.use_stderr() {
+        messages::write(&text);
+        return 2;
+    }
+    // Standard output may be closed.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    0
 }
 
 /// An instruction set that the program needs and the processor lacks (see .cargo/config.toml).

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
+use crate::paint;
 use crate::watch::Stops;
 
 /// Bytes that wait at most; as many may be on their way to the reader.
@@ -40,8 +41,10 @@ pub(crate) fn may_lose(may_lose: bool) {
     }
 }
 
-/// Writes a message.
+/// Writes a message, with colours on a terminal.
 pub(crate) fn write(text: &str) {
+    let painted = paint::is_wanted().then(|| paint::messages(text));
+    let text = painted.as_deref().unwrap_or(text);
     match RUN.get() {
         Some(Some(run)) => run.add(text),
         // Nobody may be there to read it.

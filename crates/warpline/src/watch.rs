@@ -16,8 +16,10 @@ use warpline_nf::Registry;
 
 use crate::ctl::LiveChain;
 use crate::messages;
+use crate::paint;
 use crate::placement::Proposals;
 use crate::service::Service;
+use crate::summary::grouped;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long threads may take to end at once.
@@ -231,7 +233,7 @@ fn toggle_pause(controls: &[&Control]) -> &'static str {
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new(STEPS);
     // Narrower than 80 columns, so that it does not wrap.
-    let template = "{bar:20} {percent:>3} %  {msg}  {elapsed} left {eta}";
+    let template = "{bar:10} {percent:>3} %  {msg}  {eta} left";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
@@ -245,5 +247,8 @@ fn draw(bar: &ProgressBar, controls: &[&Control]) {
     let read: u64 = controls.iter().map(|control| control.read()).sum();
     let seconds = bar.elapsed().as_secs_f64().max(0.001);
     let rate = read as f64 / seconds / 1e6;
-    bar.set_message(format!("{} packets {rate:.2} Mpps", crate::summary::grouped(read)));
+    let lost: u64 = controls.iter().map(|control| control.lost()).sum();
+    let dropped = format!("{} dropped", grouped(lost));
+    let dropped = if lost > 0 && paint::is_wanted() { paint::yellow(&dropped) } else { dropped };
+    bar.set_message(format!("{} packets {rate:.2} Mpps, {dropped}", grouped(read)));
 }

@@ -23,6 +23,7 @@ use crate::claims::Refusal;
 use crate::cli::RunArguments;
 use crate::device_keys::{self, check_name};
 use crate::metrics::{Metrics, MetricsAddress};
+use crate::paint;
 use crate::placement::{self, Proposals};
 use crate::ports::{Input, Output};
 use crate::reload::Origin;
@@ -287,26 +288,8 @@ fn skipped_line(Skipped { invalid, unsupported }: Skipped) -> Option<String> {
 /// Writes a summary to standard error; on a terminal the names of lost packets stand out.
 fn tell_summary(text: &str) {
     let text = shown(&bounded(text)).into_owned();
-    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let text = if io::stderr().is_terminal() && !is_plain { painted(&text) } else { text };
+    let text = if paint::is_wanted() { paint::summary(&text) } else { text };
     messages::write(&text);
-}
-
-/// The headline in bold and lost packets in yellow, by escape sequences of ECMA-48.
-fn painted(text: &str) -> String {
-    let lost = ["dropped", "malformed", "overload", "unwritten", "warning:"];
-    let mut painted = String::with_capacity(text.len() + 64);
-    for (number, line) in text.lines().enumerate() {
-        let is_lost = line.split_whitespace().next().is_some_and(|word| lost.contains(&word));
-        painted += match number {
-            0 => "\u{1b}[1m",
-            _ if is_lost => "\u{1b}[33m",
-            _ => "",
-        };
-        painted += line;
-        painted += if number == 0 || is_lost { "\u{1b}[0m\n" } else { "\n" };
-    }
-    painted
 }
 
 /// Writes a message to standard error, which may be closed.
@@ -324,14 +307,6 @@ fn write_json(mut file: File, value: &serde_json::Value) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_headline_and_lost_packets_stand_out() {
-        let text = "demo: 3 packets\n  read     3\n  dropped  1  nat: fragment 1\n";
-        let expected = "\u{1b}[1mdemo: 3 packets\u{1b}[0m\n  read     3\n\u{1b}[33m  dropped  1  \
-                        nat: fragment 1\u{1b}[0m\n";
-        assert_eq!(painted(text), expected);
-    }
 
     #[test]
     fn skipped_lines_are_counted_by_kind() {

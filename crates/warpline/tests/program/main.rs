@@ -4,6 +4,7 @@
 
 mod advise;
 mod claims;
+mod colours;
 mod commands;
 mod cores;
 mod counters;

@@ -9,6 +9,7 @@ use crate::harness::{Demo, LIMIT, wait};
 
 const CHAIN: &str =
     "[chain]\nname = \"edge\"\nfunctions = [\"firewall\"]\n[firewall]\nrules = \"rules\"\n";
+const PROGRAM: &str = env!("CARGO_BIN_EXE_warpline");
 const RUN: &str = "run c.toml --input generate:packets=1000000000000,size=100 --socket c.sock";
 
 fn demo() -> Demo {
@@ -19,25 +20,29 @@ fn demo() -> Demo {
 }
 
 /// A terminal of 80 columns and 24 rows in a server of its own.
-struct Terminal {
+pub(crate) struct Terminal {
     folder: PathBuf,
 }
 
 impl Terminal {
     /// Runs the program with `arguments` in it; `None` without tmux.
-    fn start(demo: &Demo, arguments: &str) -> Option<Self> {
+    pub(crate) fn start(demo: &Demo, arguments: &str) -> Option<Self> {
+        Self::start_with(demo, "", arguments)
+    }
+
+    /// The same with variables of the environment, each followed by a space.
+    pub(crate) fn start_with(demo: &Demo, variables: &str, arguments: &str) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             assert!(std::env::var_os("WARPLINE_REQUIRE_PEERS").is_none(), "tmux is missing");
             return None;
         }
         let terminal = Self { folder: demo.path("") };
-        let command =
-            format!("{} {arguments}; echo status $?; cat", env!("CARGO_BIN_EXE_warpline"));
+        let command = format!("{variables}{PROGRAM} {arguments}; echo status $?; cat");
         terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", &command]);
         Some(terminal)
     }
 
-    fn tmux(&self, arguments: &[&str]) -> String {
+    pub(crate) fn tmux(&self, arguments: &[&str]) -> String {
         let socket = self.folder.join("tmux");
         let mut command = Command::new("tmux");
         command.arg("-S").arg(socket).args(arguments).current_dir(&self.folder);
@@ -45,9 +50,14 @@ impl Terminal {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// The screen with its colours.
+    pub(crate) fn painted(&self) -> String {
+        self.tmux(&["capture-pane", "-e", "-p"])
+    }
+
     /// Waits until the screen has `text`.
     #[track_caller]
-    fn shows(&self, text: &str) -> String {
+    pub(crate) fn shows(&self, text: &str) -> String {
         let begun = Instant::now();
         loop {
             let screen = self.tmux(&["capture-pane", "-p"]);
@@ -66,6 +76,11 @@ impl Drop for Terminal {
     }
 }
 
+/// Whether a part of the screen is yellow, by either of its sequences.
+fn is_yellow(painted: &str) -> bool {
+    painted.contains("\u{1b}[33m") || painted.contains("38;5;3m")
+}
+
 #[test]
 fn top_shows_a_running_chain() {
     let demo = demo();
@@ -79,10 +94,15 @@ fn top_shows_a_running_chain() {
     let screen = terminal.shows("rule ");
     assert!(screen.contains("edge  running"), "{screen}");
     assert!(screen.contains("drop/s"), "{screen}");
+    assert!(is_yellow(&terminal.painted()), "drops are yellow");
     terminal.tmux(&["resize-window", "-x", "100", "-y", "5"]);
     terminal.shows("arrows scroll");
     terminal.tmux(&["send-keys", "q"]);
     terminal.shows("status 0");
+    drop(terminal);
+    let plain = Terminal::start_with(&demo, "NO_COLOR=1 ", "ctl top --socket c.sock").unwrap();
+    plain.shows("rule ");
+    assert!(!is_yellow(&plain.painted()));
     signal(&child, "TERM");
     wait(child).expect(143);
 }
