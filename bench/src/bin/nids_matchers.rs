@@ -87,13 +87,13 @@ fn searches(literals: &[Pattern]) -> Vec<Search> {
         let mut built = None;
         let time = seconds(|| built = build(choice, literals, None).ok());
         let Some(matcher) = built else { continue };
-        tell(literals, matcher.name(), time, matcher.memory_len());
+        report(literals, matcher.name(), time, matcher.memory_len());
         searches.push(own(matcher, literals.len()));
     }
     searches
 }
 
-fn tell(literals: &[Pattern], name: &str, seconds: f64, memory_len: usize) {
+fn report(literals: &[Pattern], name: &str, seconds: f64, memory_len: usize) {
     let (count, kib) = (literals.len(), memory_len / 1024);
     println!("{count:6} literals: {name:12} built in {:8.2} ms, {kib:7} KiB", seconds * 1e3);
 }
@@ -171,7 +171,7 @@ fn aho_corasick(literals: &[Pattern]) -> Search {
             .ok();
     });
     let automaton = built.expect("literals that aho-corasick takes");
-    tell(literals, "aho-corasick", time, automaton.memory_usage());
+    report(literals, "aho-corasick", time, automaton.memory_usage());
     let mut seen = Seen::new(folded.len());
     let run = move |payload: &[u8]| {
         seen.of(automaton.find_overlapping_iter(payload).map(|found| found.pattern().as_u32()))
@@ -184,7 +184,7 @@ fn daachorse(literals: &[Pattern]) -> Search {
     let mut built = None;
     let time = seconds(|| built = DoubleArrayAhoCorasick::<u32>::new(&folded).ok());
     let automaton = built.expect("literals that daachorse takes");
-    tell(literals, "daachorse", time, automaton.heap_bytes());
+    report(literals, "daachorse", time, automaton.heap_bytes());
     let mut seen = Seen::new(folded.len());
     let run = move |payload: &[u8]| {
         seen.of(automaton.find_overlapping_iter(payload).map(|found| found.value()))

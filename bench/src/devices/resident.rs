@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_seen() {
+    fn errors_are_detected() {
         for mut resident in left() {
             let last = resident.rooms(resident.writes_frames).last();
             // Of a packet: its frame, or its verdict.

@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_place_line_and_what_is_allowed() {
+    fn shows_place_line_and_allowed_values() {
         let source = SourceText::new("a.rules", "first\nsecönd bad\n");
         let at = source.text.find("bad").unwrap();
         let reported = source.mistake(at..at + 3, "unknown word").help("one of: good").to_string();

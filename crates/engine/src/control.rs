@@ -31,12 +31,12 @@ pub struct Control {
     pub(crate) settings: OnceLock<Settings>,
     /// Builds lanes while it runs.
     builder: Mutex<Option<Arc<Builder>>>,
-    news: Mutex<News>,
+    messages: Mutex<Messages>,
 }
 
 /// Packets after which a busy thread publishes its count. Each time it takes the shared cache line
 /// away from the other threads.
-pub(crate) const TELL_EVERY: u64 = 16_384;
+pub(crate) const REPORT_EVERY: u64 = 16_384;
 
 /// Counts of packets by their outcome so far, as in [`Packets`].
 #[derive(Default)]
@@ -51,15 +51,15 @@ struct Settled {
 
 /// Messages for the operator that cannot wait.
 #[derive(Default)]
-struct News {
+struct Messages {
     /// Those that are reported once; at most one of each stage and lane.
     once: Vec<String>,
-    /// Those that were not given yet, at most [`NEWS_MAX`].
+    /// Those that were not given yet, at most [`MESSAGES_MAX`].
     fresh: Vec<String>,
 }
 
 /// Messages that wait for the operator at most.
-const NEWS_MAX: usize = 256;
+const MESSAGES_MAX: usize = 256;
 
 impl Control {
     /// Asks the chain to stop in order: it reads no more, drains, and ends.
@@ -130,25 +130,25 @@ impl Control {
 
     /// Messages for the operator that cannot wait: a function no longer runs where it was put, or
     /// the input loses packets. Each is returned once.
-    pub fn take_news(&self) -> Vec<String> {
-        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut news.fresh)
+    pub fn take_messages(&self) -> Vec<String> {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut messages.fresh)
     }
 
     /// Reports `what` to the operator, unless another lane has reported the same.
-    pub(crate) fn tell(&self, what: String) {
-        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        if !news.once.contains(&what) {
-            news.once.push(what.clone());
-            news.fresh.push(what);
+    pub(crate) fn report(&self, what: String) {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        if !messages.once.contains(&what) {
+            messages.once.push(what.clone());
+            messages.fresh.push(what);
         }
     }
 
     /// Reports to an operator, as often as it happens.
-    pub(crate) fn tell_again(&self, what: String) {
-        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        if news.fresh.len() < NEWS_MAX {
-            news.fresh.push(what);
+    pub(crate) fn report_again(&self, what: String) {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        if messages.fresh.len() < MESSAGES_MAX {
+            messages.fresh.push(what);
         }
     }
 
@@ -213,7 +213,7 @@ impl Control {
     }
 
     /// Publishes the outcomes of packets since `reported`, which becomes `now`.
-    pub(crate) fn tell_settled(&self, now: &Packets, reported: &mut Packets) {
+    pub(crate) fn publish_settled(&self, now: &Packets, reported: &mut Packets) {
         let Settled { sent, absorbed, dropped, malformed, overload, unwritten } = &self.settled;
         for (count, more) in [
             (sent, now.sent - reported.sent),

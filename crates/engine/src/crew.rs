@@ -67,16 +67,16 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         name: String,
         work: impl FnOnce() -> Ended + Send + 'scope,
     ) -> Result<(), StartError> {
-        let (tell, reported) = sync_channel(1);
+        let (sender, receiver) = sync_channel(1);
         let begin = move || {
             let placed = core.map_or(Ok(()), |(lane, core)| take_core(lane, core));
             let goes_on = placed.is_ok();
             // Whoever hires waits for it.
-            let _ = tell.send(placed);
+            let _ = sender.send(placed);
             goes_on.then(work)
         };
         let started = thread::Builder::new().name(name).spawn_scoped(self.scope, begin);
-        let placed = || reported.recv().unwrap_or(Err(StartError::Thread));
+        let placed = || receiver.recv().unwrap_or(Err(StartError::Thread));
         let worker = started.map_err(|_| StartError::Thread);
         match worker.and_then(|worker| placed().map(|()| worker)) {
             Ok(worker) => self.workers.push(worker),

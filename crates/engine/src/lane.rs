@@ -229,8 +229,8 @@ impl Lane {
             self.gauge(stage);
         }
         let Some(launches) = &mut self.stages[stage].launches else { return false };
-        if let Some(news) = launches.take_news() {
-            control.tell(news);
+        if let Some(message) = launches.take_messages() {
+            control.report(message);
         }
         while let Some(mut finished) =
             self.stages[stage].launches.as_mut().and_then(Launches::take_finished)

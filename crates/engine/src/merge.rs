@@ -17,7 +17,7 @@ use warpline_packet::{Batch, BatchKind, Flags, Packet, Verdict, prefetch};
 
 use crate::clock::Clock;
 use crate::comments::Comments;
-use crate::control::TELL_EVERY;
+use crate::control::REPORT_EVERY;
 use crate::egress::{Egress, WayOut};
 use crate::queue::Queue;
 use crate::reports::{Ended, Reports};
@@ -146,10 +146,10 @@ impl Merge {
         while !self.finished && self.send_next(control) {
             worked = true;
         }
-        if self.unreported >= TELL_EVERY || (self.unreported > 0 && (self.finished || !worked)) {
+        if self.unreported >= REPORT_EVERY || (self.unreported > 0 && (self.finished || !worked)) {
             self.unreported = 0;
-            control.tell_settled(&self.part.packets, &mut self.reported);
-            self.sink.events(&mut |event| control.tell_again(event));
+            control.publish_settled(&self.part.packets, &mut self.reported);
+            self.sink.events(&mut |event| control.report_again(event));
         }
         worked
     }

@@ -133,7 +133,7 @@ impl Successor {
         let settings = builder.settings(&new).map_err(|why| one(why.to_string()))?;
         let built = builder.lanes(&new, &settings, StateOf::Running, &mut reported);
         let built = built.map_err(|why| one(why.to_string()))?;
-        reported.into_iter().for_each(|news| control.tell(news));
+        reported.into_iter().for_each(|message| control.report(message));
         let changed = moved.iter().map(|&at| new.chain().instances[at].name.clone()).collect();
         Ok(Self::with_lanes(new, changed, Arc::new(NextLanes::new(settings, built))))
     }

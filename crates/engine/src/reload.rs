@@ -116,15 +116,15 @@ impl Successor {
     }
 
     /// The successor of `old` if functions follow something outside the chain that has changed
-    /// ([`warpline_nf::Function::renewed`]). `None` if nothing has. `tell` reports failures.
+    /// ([`warpline_nf::Function::renewed`]). `None` if nothing has. `report` gets failures.
     pub fn renewed(
         old: &Deployment,
-        tell: &mut dyn FnMut(String),
+        report: &mut dyn FnMut(String),
     ) -> Option<Result<Self, Vec<String>>> {
         let mut chain = (**old.chain()).clone();
         let (mut any, mut hops) = (false, None);
         for instance in &mut chain.instances {
-            let new = match instance.function.renewed(tell) {
+            let new = match instance.function.renewed(report) {
                 Some(new) => {
                     hops = new.hop_ports().or(hops);
                     Some(new)

@@ -171,7 +171,7 @@ fn run_lanes(
     let chain = deployment.chain();
     let reports = Reports::open(chain, &outputs.of_chain(is_live))?;
     let built = builder.lanes(deployment, &settings, StateOf::Start, &mut reported)?;
-    reported.iter().for_each(|news| control.tell(news.clone()));
+    reported.iter().for_each(|message| control.report(message.clone()));
     builder.keep(built.iter().map(|built| built.memory.clone()));
     let builder = control.start(builder);
     let ended = match ports {

@@ -61,7 +61,7 @@ thread_local! {
 
 /// Reports every call of this thread from here on, except those of `ALLOWED`. Returns the file
 /// descriptor that reports them.
-fn tell_calls() -> io::Result<libc::c_int> {
+fn report_calls() -> io::Result<libc::c_int> {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
     for (at, number) in ALLOWED.iter().enumerate() {
@@ -86,7 +86,7 @@ fn tell_calls() -> io::Result<libc::c_int> {
 
 /// Puts this thread under the watcher.
 fn be_watched() -> io::Result<()> {
-    let teller = tell_calls()?;
+    let teller = report_calls()?;
     let is_taken = |slot: &AtomicI32| {
         slot.compare_exchange(NONE, teller, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     };

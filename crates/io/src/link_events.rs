@@ -48,7 +48,7 @@ impl LinkEvents {
 
     /// Reports a change of the state. `bound` is the result of a try to bind to the interface,
     /// which may have been removed and made anew.
-    pub(crate) fn look(&mut self, bound: io::Result<()>, tell: &mut dyn FnMut(String)) {
+    pub(crate) fn look(&mut self, bound: io::Result<()>, report: &mut dyn FnMut(String)) {
         self.looked = Clock::now();
         let now = match bound.and_then(|()| self.link.is_running()) {
             Ok(true) => LinkState::Up,
@@ -65,7 +65,7 @@ impl LinkEvents {
             return;
         }
         let name = &self.name;
-        tell(match &now {
+        report(match &now {
             LinkState::Up => format!("interface {name} is up"),
             LinkState::Down => format!("interface {name} is down"),
             LinkState::Gone => format!("interface {name} was removed"),

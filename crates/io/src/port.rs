@@ -170,7 +170,7 @@ pub trait Live {
 
     /// Reports events since the last call: a link that went down or came up. It may make system
     /// calls.
-    fn events(&mut self, tell: &mut dyn FnMut(String));
+    fn events(&mut self, report: &mut dyn FnMut(String));
 
     /// Of the first 64 ports those that had no frame when they were last asked while others had
     /// some, a bit each.

@@ -140,9 +140,9 @@ pub trait Function: Any + Send + Sync {
 
     /// The function as it is now, if it follows something outside the chain, such as the kernel's
     /// routes, and that has changed. Called now and then while packets flow; the result replaces
-    /// the function like a reload. `tell` reports failures.
-    fn renewed(&self, tell: &mut dyn FnMut(String)) -> Option<Box<dyn Function>> {
-        let _ = tell;
+    /// the function like a reload. `report` gets failures.
+    fn renewed(&self, report: &mut dyn FnMut(String)) -> Option<Box<dyn Function>> {
+        let _ = report;
         None
     }
 

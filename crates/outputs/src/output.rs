@@ -15,7 +15,7 @@ use crate::{Destination, Format};
 /// How long an output without losses counts as sound again.
 const SOUND_AFTER: Duration = Duration::from_secs(2);
 /// The time from one message about losses to the next.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// An output of whole records, from any number of threads.
 pub struct Output {
@@ -24,7 +24,7 @@ pub struct Output {
     continues: bool,
     tally: Arc<Tally>,
     mode: Mode,
-    news: Mutex<News>,
+    losses: Mutex<LossReport>,
 }
 
 enum Mode {
@@ -82,7 +82,7 @@ impl Tally {
 
 /// The reports so far.
 #[derive(Default)]
-struct News {
+struct LossReport {
     /// Records lost when it was last looked at.
     lost: u64,
     /// When the last one was lost.
@@ -108,17 +108,17 @@ impl Output {
 
     pub(crate) fn direct(name: String, stream: Stream) -> Self {
         let direct = Direct { stream, has_failed: false, error: None };
-        let (tally, news) = Default::default();
+        let (tally, losses) = Default::default();
         let mode = Mode::Direct(Mutex::new(direct), AtomicBool::default());
-        Self { name, continues: false, tally, mode, news }
+        Self { name, continues: false, tally, mode, losses }
     }
 
     pub(crate) fn queued(name: String, stream: Stream, format: Format) -> Result<Self, String> {
-        let (tally, news) = Default::default();
+        let (tally, losses) = Default::default();
         let continues = stream.has_records();
         let queue = Queue::start(stream, &tally);
         let queue = queue.map_err(|why| format!("cannot spawn thread: {}", plain(&why)))?;
-        Ok(Self { name, continues, tally, mode: Mode::Queued(queue, format), news })
+        Ok(Self { name, continues, tally, mode: Mode::Queued(queue, format), losses })
     }
 
     fn write(&self, records: &[u8], waits: bool) {
@@ -169,30 +169,30 @@ impl Output {
     }
 
     /// Messages for an operator since the last call, which looks at the clock.
-    pub(crate) fn take_news(&self, now: Instant, tell: &mut dyn FnMut(String)) {
+    pub(crate) fn take_messages(&self, now: Instant, report: &mut dyn FnMut(String)) {
         let name = &self.name;
         for note in lock(&self.tally.notes).drain(..) {
-            tell(format!("{name}: {note}"));
+            report(format!("{name}: {note}"));
         }
         if matches!(self.mode, Mode::Direct(..)) {
             return;
         }
         let lost = self.tally.lost.load(Ordering::Relaxed);
-        let mut news = lock(&self.news);
-        if mem::replace(&mut news.lost, lost) != lost {
-            news.since = Some(now);
-            let is_due = news.reported_at.is_none_or(|at| now - at >= TELL_EVERY);
-            if !news.is_losing && is_due {
-                (news.is_losing, news.reported_at) = (true, Some(now));
+        let mut losses = lock(&self.losses);
+        if mem::replace(&mut losses.lost, lost) != lost {
+            losses.since = Some(now);
+            let is_due = losses.reported_at.is_none_or(|at| now - at >= REPORT_EVERY);
+            if !losses.is_losing && is_due {
+                (losses.is_losing, losses.reported_at) = (true, Some(now));
                 let why = lock(&self.tally.failure).clone();
                 let why = why.unwrap_or_else(|| "its reader is too slow".into());
-                tell(format!("{name} loses records: {why}"));
+                report(format!("{name} loses records: {why}"));
             }
         }
-        let is_sound = news.since.is_some_and(|since| now - since >= SOUND_AFTER);
-        if news.is_losing && is_sound && lock(&self.tally.failure).is_none() {
-            news.is_losing = false;
-            tell(format!("{name} is written again; {lost} records were lost"));
+        let is_sound = losses.since.is_some_and(|since| now - since >= SOUND_AFTER);
+        if losses.is_losing && is_sound && lock(&self.tally.failure).is_none() {
+            losses.is_losing = false;
+            report(format!("{name} is written again; {lost} records were lost"));
         }
     }
 }

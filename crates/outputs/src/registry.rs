@@ -95,9 +95,11 @@ impl Registry {
     }
 
     /// Messages for an operator since the last call.
-    pub fn take_news(&self) -> Vec<String> {
+    pub fn take_messages(&self) -> Vec<String> {
         let (now, mut all) = (Instant::now(), self.take_warnings());
-        self.all().iter().for_each(|output| output.take_news(now, &mut |news| all.push(news)));
+        self.all()
+            .iter()
+            .for_each(|output| output.take_messages(now, &mut |message| all.push(message)));
         all
     }
 

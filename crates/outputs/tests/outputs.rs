@@ -91,7 +91,9 @@ fn a_reader_that_stops_delays_nobody() {
     assert!(started.elapsed() < LIMIT);
     let (_, lost) = counts(&registry);
     assert!(lost > total / 2, "{lost}");
-    soon("a message", || registry.take_news().iter().any(|news| news.contains("loses records")));
+    soon("a message", || {
+        registry.take_messages().iter().any(|message| message.contains("loses records"))
+    });
     let reader = thread::spawn(move || {
         let mut text = String::new();
         std::fs::File::open(path).unwrap().read_to_string(&mut text).unwrap();
@@ -101,7 +103,9 @@ fn a_reader_that_stops_delays_nobody() {
     (total..2 * total).for_each(|number| waiting.write(&line(number)));
     assert_eq!(waiting.finish(), None);
     assert_eq!(counts(&registry), (2 * total - lost, lost), "who waits loses nothing");
-    soon("a message", || registry.take_news().iter().any(|news| news.contains("written again")));
+    soon("a message", || {
+        registry.take_messages().iter().any(|message| message.contains("written again"))
+    });
     registry.close(LIMIT);
     let numbers = numbers(&reader.join().unwrap());
     assert_eq!(numbers.len() as u64, 2 * total - lost);

@@ -169,7 +169,7 @@ fn declared_access_is_allowed() {
 /// Access that `after` declares for flagged packets alone is forbidden for others and in other
 /// phases.
 #[test]
-fn what_is_of_flagged_packets_is_of_no_other() {
+fn fields_for_flagged_packets_are_not_for_others() {
     for (in_writes, deeds) in [(false, READS), (true, WRITES)] {
         for &deed in deeds {
             let field = deed.0[0];

@@ -208,7 +208,7 @@ mod tests {
 
     /// Addresses aimed at one shard under one seed are spread under another.
     #[test]
-    fn what_is_aimed_by_one_seed_misses_by_another() {
+    fn an_attack_on_one_seed_misses_another() {
         let [known, others @ ..] = SEEDS.map(|seed| FlowHasher::new(Seed::new(seed)));
         let shard = |hasher: &FlowHasher, host| hasher.shard(hasher.pair(host, 0xc612_0001));
         let aimed: Vec<u32> = (0..2_000_000).filter(|&host| shard(&known, host) == 7).collect();

@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_in_a_header_has_no_column() {
+    fn fields_outside_headers_have_no_column() {
         for field in [Field::Verdict, Field::TcpOptions, Field::Payload] {
             assert_eq!(Binding::staged(FieldSet::of(&[field]), WORDS), None);
         }

@@ -113,7 +113,7 @@ mod tests {
 
     /// Each field is a number of its own, apart from memory and from all other packets.
     #[test]
-    fn what_is_written_is_read_and_nothing_else_changes() {
+    fn writes_are_read_and_change_nothing_else() {
         let memory = HeapMemory::new(LAYOUT.memory_len()).expect("memory");
         let mut arena = Arena::new(Box::new(memory), &LAYOUT).expect("an arena");
         let mut batch = Batch::new(arena.tables.remove(0));

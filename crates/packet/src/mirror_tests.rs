@@ -84,7 +84,7 @@ fn spans_are_the_rooms_and_nothing_else() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_plans_are_refused() {
     let mut arena = arena();
     let mut batch = Batch::new(arena.tables.remove(0));
     push(&mut batch, &mut arena.ingress, 0, 100);
@@ -178,7 +178,7 @@ fn left_by(batch: &Batch, rows: &LaunchRows) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_left_is_fetched_and_keeps_what_is_newer() {
+fn packets_left_to_the_cpu_are_fetched_and_keep_newer_fields() {
     let mut arena = arena();
     let mut batch = Batch::new(arena.tables.remove(0));
     (0..4).for_each(|number| push(&mut batch, &mut arena.ingress, number, 100));
@@ -218,7 +218,7 @@ fn what_is_left_is_fetched_and_keeps_what_is_newer() {
 }
 
 #[test]
-fn what_is_left_is_left_by_functions_that_are_there() {
+fn only_functions_of_the_stage_leave_packets_to_the_cpu() {
     let mut arena = arena();
     let mut batch = Batch::new(arena.tables.remove(0));
     (0..4).for_each(|number| push(&mut batch, &mut arena.ingress, number, 100));
@@ -234,7 +234,7 @@ fn what_is_left_is_left_by_functions_that_are_there() {
 }
 
 #[test]
-fn what_only_a_mirror_has_is_lost_with_it() {
+fn fields_that_only_a_mirror_has_are_lost_with_it() {
     let mut arena = arena();
     let mut batch = Batch::new(arena.tables.remove(0));
     (0..4).for_each(|number| push(&mut batch, &mut arena.ingress, number, 100));

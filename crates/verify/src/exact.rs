@@ -218,7 +218,7 @@ impl Pair {
         self.unread += reads.seen;
         let differs = |(one, other): (&Outcome, &Outcome)| one != other;
         let row = reads.found.or_else(|| outcomes.iter().zip(&changed).position(differs));
-        if row.is_some() || outcomes.len() != changed.len() || !self.tell_alike() {
+        if row.is_some() || outcomes.len() != changed.len() || !self.report_alike() {
             return Err(Row::Differs(row.unwrap_or(0)));
         }
         Ok(outcomes)
@@ -232,11 +232,11 @@ impl Pair {
         let outcomes = work(&mut self.plain);
         let other = AssertUnwindSafe(|| work(&mut self.other));
         let is_same = catch_unwind(other).is_ok_and(|others| others == outcomes);
-        (is_same && self.tell_alike()).then_some(outcomes)
+        (is_same && self.report_alike()).then_some(outcomes)
     }
 
     /// Whether both noted and counted the same.
-    fn tell_alike(&mut self) -> bool {
+    fn report_alike(&mut self) -> bool {
         self.plain.take_notes() == self.other.take_notes()
             && self.plain.counters() == self.other.counters()
     }

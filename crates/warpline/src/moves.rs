@@ -91,7 +91,7 @@ pub(crate) fn serve(
     chains: &[Running],
     live: &Live,
     done: &AtomicBool,
-    tell: &impl Fn(&str),
+    report: &impl Fn(&str),
 ) {
     for (asked, answer) in live.take_moves() {
         let is_reported = !matches!(asked, Move::Proposed(_));
@@ -123,8 +123,8 @@ pub(crate) fn serve(
         }
         match &result {
             _ if !is_reported => {}
-            Ok(reported) => tell(&format!("moved: {reported}\n")),
-            Err(why) => tell(&format!("not moved: {why}\n")),
+            Ok(reported) => report(&format!("moved: {reported}\n")),
+            Err(why) => report(&format!("not moved: {why}\n")),
         }
         // It may have given up.
         let _ = answer.send(result);
@@ -229,9 +229,9 @@ fn follow(
         lines.push(placement::lines(new));
     }
     let mut reported = Vec::new();
-    for ((running, news), lines) in chains.iter().zip(carry_out_all(ready, done)?).zip(lines) {
-        let news = news.unwrap_or_else(|| format!("{} moves nothing", running.live.name));
-        reported.push(format!("{news}\n{}", lines.trim_end()));
+    for ((running, message), lines) in chains.iter().zip(carry_out_all(ready, done)?).zip(lines) {
+        let message = message.unwrap_or_else(|| format!("{} moves nothing", running.live.name));
+        reported.push(format!("{message}\n{}", lines.trim_end()));
     }
     Ok(format!("policy {policy}: {}", reported.join("; ")).trim_end().to_owned())
 }

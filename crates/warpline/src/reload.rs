@@ -66,7 +66,7 @@ pub(crate) fn serve(
     mut chains: Vec<Running>,
     live: &Live,
     done: &AtomicBool,
-    tell: impl Fn(&str),
+    report: impl Fn(&str),
 ) -> Vec<Running> {
     // To build takes a core for a while; a refusal leaves it as it is.
     stand_back();
@@ -77,23 +77,23 @@ pub(crate) fn serve(
             service::reloaded();
             live.answer_reload(asked, &result);
             match result {
-                Ok(reloaded) => tell(&format!("reload: {}\n", reloaded.text)),
+                Ok(reloaded) => report(&format!("reload: {}\n", reloaded.text)),
                 Err(why) => {
-                    tell(&format!("reload: {why}\nreload: the previous version keeps running\n"))
+                    report(&format!("reload: {why}\nreload: the previous version keeps running\n"))
                 }
             }
         }
-        moves::serve(origin, &chains, live, done, &tell);
-        chains.iter().for_each(|running| renew(running, done, &tell));
+        moves::serve(origin, &chains, live, done, &report);
+        chains.iter().for_each(|running| renew(running, done, &report));
         thread::park_timeout(LOOK_EVERY);
     }
     chains
 }
 
 /// Replaces functions of a chain that follow something outside it, such as the kernel's routes.
-fn renew(running: &Running, done: &AtomicBool, tell: &impl Fn(&str)) {
+fn renew(running: &Running, done: &AtomicBool, report: &impl Fn(&str)) {
     let name = &running.live.name;
-    let warn = |why: String| tell(&format!("warning: chain {name:?}: {why}\n"));
+    let warn = |why: String| report(&format!("warning: chain {name:?}: {why}\n"));
     match Successor::renewed(&running.live.deployment(), &mut |why| warn(why)) {
         None => {}
         Some(Ok(successor)) => {

@@ -1,5 +1,5 @@
-//! Watching a run from outside: signals that end it in order, the progress bar, and news of its
-//! devices.
+//! Watching a run from outside: signals that end it in order, the progress bar, and messages about
+//! its devices.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -162,7 +162,7 @@ pub(crate) struct Watched<'a> {
 pub(crate) fn watch(
     watched: &Watched<'_>,
     done: &AtomicBool,
-    tell: impl Fn(&str),
+    report: impl Fn(&str),
     give_up: impl Fn(u8),
     shows_progress: bool,
 ) {
@@ -185,14 +185,14 @@ pub(crate) fn watch(
         }
         service.look(&controls, controls.iter().any(|control| control.is_stopped()));
         if toggle.swap(false, Ordering::Relaxed) {
-            tell(toggle_pause(&controls));
+            report(toggle_pause(&controls));
         }
         if reopen.swap(false, Ordering::Relaxed) {
             outputs.reopen();
         }
-        for news in news_of(watched, shows_progress) {
-            let tell = || tell(&format!("{news}\n"));
-            bar.as_ref().map_or_else(tell, |bar| bar.suspend(tell));
+        for message in messages_of(watched, shows_progress) {
+            let print = || report(&format!("{message}\n"));
+            bar.as_ref().map_or_else(print, |bar| bar.suspend(print));
         }
         if let Some(bar) = &bar {
             draw(bar, &controls);
@@ -203,21 +203,21 @@ pub(crate) fn watch(
         bar.finish_and_clear();
     }
     // Of the end itself.
-    outputs.take_warnings().iter().for_each(|warning| tell(&format!("warning: {warning}\n")));
+    outputs.take_warnings().iter().for_each(|warning| report(&format!("warning: {warning}\n")));
 }
 
 /// Messages about chains and outputs since the last call, and proposals if they are `shown`.
-fn news_of(watched: &Watched<'_>, shown: bool) -> Vec<String> {
+fn messages_of(watched: &Watched<'_>, shown: bool) -> Vec<String> {
     let of_chain = |chain: &Arc<LiveChain>| {
         let name = &chain.name;
-        let news = chain.control.take_news().into_iter();
-        news.map(|news| format!("chain {name:?}: {news}")).collect::<Vec<_>>()
+        let message = chain.control.take_messages().into_iter();
+        message.map(|message| format!("chain {name:?}: {message}")).collect::<Vec<_>>()
     };
     let of_chains = watched.chains.iter().flat_map(of_chain);
-    let warnings = of_chains.chain(watched.outputs.take_news());
-    let warnings = warnings.map(|news| format!("warning: {news}"));
-    let proposals = watched.proposals.take_news().into_iter().filter(|_| shown);
-    warnings.chain(proposals.map(|news| format!("placement: {news}"))).collect()
+    let warnings = of_chains.chain(watched.outputs.take_messages());
+    let warnings = warnings.map(|message| format!("warning: {message}"));
+    let proposals = watched.proposals.take_messages().into_iter().filter(|_| shown);
+    warnings.chain(proposals.map(|message| format!("placement: {message}"))).collect()
 }
 
 /// Resumes chains if one is paused, or pauses all. Returns a message about it.

@@ -242,7 +242,7 @@ fn a_full_table_forgets_alike() {
 }
 
 #[test]
-fn what_cannot_be_digested_is_passed_on_or_rejected() {
+fn packets_without_a_digest_pass_or_are_rejected() {
     let payload = content(1, 200);
     let whole = v4(1, 0, 17, &udp(&payload), &payload);
     let mut snapped = Input::at(0, &whole[..150]);

@@ -115,7 +115,7 @@ impl Meter {
     /// Ends a record and starts the next one of the same endpoints.
     #[inline(never)]
     fn renew(&mut self, number: u32, end: End, way: Way, seen: &Seen, emit: &mut Emit<'_>) {
-        self.tell(number, end, seen.ingress, emit);
+        self.report(number, end, seen.ingress, emit);
         if end == End::Active {
             self.table.restart(number, way, seen);
         } else {
@@ -130,11 +130,11 @@ impl Meter {
     fn begin(&mut self, seen: &Seen, emit: &mut Emit<'_>) {
         if let Some(number) = self.table.crowded(seen.hash) {
             let end = self.end_for_room(number, seen.now_us);
-            self.tell(number, end, seen.ingress, emit);
+            self.report(number, end, seen.ingress, emit);
             self.table.begin(number, seen);
         } else {
             if let Some((number, end)) = self.choose(seen.now_us) {
-                self.tell(number, end, seen.ingress, emit);
+                self.report(number, end, seen.ingress, emit);
                 self.table.remove(number);
             }
             self.table.insert(seen);
@@ -177,7 +177,7 @@ impl Meter {
         self.limits.end(self.table.record(number), quiet_us)
     }
 
-    fn tell(&mut self, number: u32, end: End, ingress: u64, emit: &mut Emit<'_>) {
+    fn report(&mut self, number: u32, end: End, ingress: u64, emit: &mut Emit<'_>) {
         let note = self.table.finished(number, end).encode();
         self.counts.records[end as usize - 1] += 1;
         if !emit.note(ingress, &note) {
@@ -217,7 +217,7 @@ impl StateHalf for Meter {
             }
             let Some(number) = self.table.advance() else { continue };
             if let Some(end) = self.end_by(number, now_us) {
-                self.tell(number, end, 0, emit);
+                self.report(number, end, 0, emit);
                 self.table.remove(number);
                 room -= 1;
             }

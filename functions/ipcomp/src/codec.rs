@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_made() {
+    fn output_that_does_not_fit_is_refused() {
         let payload = payload(1000, 1);
         let made = ours(&payload, 6, 1000).unwrap();
         assert_eq!(ours(&payload, 6, made.len()), Some(made.clone()));

@@ -192,7 +192,7 @@ impl Opener {
     }
 
     /// Tells the sender of a packet that is too long what its SA can carry (RFC 4301, 8.2).
-    fn tell(&mut self, packet: &Packet<'_>, row: u16, emit: &mut Emit<'_>) {
+    fn report(&mut self, packet: &Packet<'_>, row: u16, emit: &mut Emit<'_>) {
         let Some(icmp) = &mut self.icmp else { return };
         if packet.reason() != reason::TOO_BIG {
             return;
@@ -236,7 +236,7 @@ impl After for Opener {
             match work {
                 Work::None | Work::Opened => {}
                 Work::Seal if packet.verdict() != Verdict::Dropped => {}
-                Work::Seal => self.tell(&packet, row, emit),
+                Work::Seal => self.report(&packet, row, emit),
                 Work::Open => self.settle(&tables, batch, index, self.words.get(&packet)),
             }
         }
@@ -275,7 +275,7 @@ impl StateHalf for Opener {
     fn close(&mut self, report: &mut dyn Report) {
         for (row, state) in self.tables.rows(self.shard, Direction::In).zip(&self.states) {
             let (sa, InState { window, carried, refusals }) = (&self.tables.sas[row], state);
-            report::tell(report, sa, window.highest(), carried, refusals);
+            report::report_state(report, sa, window.highest(), carried, refusals);
         }
     }
 

@@ -11,7 +11,7 @@ use warpline_nf::{Cell, Report, Table};
 const WORDS: usize = 10;
 
 /// Gives `report` what `sa` did, if it did anything.
-pub(super) fn tell(
+pub(super) fn report_state(
     report: &mut dyn Report,
     sa: &Sa,
     sequence: u64,

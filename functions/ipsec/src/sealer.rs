@@ -404,7 +404,7 @@ impl StateHalf for Sealer {
     fn close(&mut self, report: &mut dyn Report) {
         for (row, state) in self.tables.rows(self.shard, Direction::Out).zip(&self.states) {
             let (sa, OutState { sequence, carried, refusals, .. }) = (&self.tables.sas[row], state);
-            report::tell(report, sa, *sequence, carried, refusals);
+            report::report_state(report, sa, *sequence, carried, refusals);
         }
     }
 

@@ -45,7 +45,7 @@ fn outcome(harness: &mut Harness, frame: &[u8]) -> (&'static str, usize) {
 }
 
 #[test]
-fn what_linux_drops_is_dropped_by_name() {
+fn packets_that_linux_drops_have_a_reason() {
     let folder = Folder::new("linux", &[("routes", ROUTES)]);
     let mut harness = folder.harness("routes = \"routes\"\n");
     for case in cases() {

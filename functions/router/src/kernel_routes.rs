@@ -73,7 +73,7 @@ impl KernelRoutes {
     }
 
     /// The tables that follow `fib`, if there are any.
-    pub(super) fn after(&self, fib: &Arc<Fib>, tell: &mut dyn FnMut(String)) -> Option<Tables> {
+    pub(super) fn after(&self, fib: &Arc<Fib>, report: &mut dyn FnMut(String)) -> Option<Tables> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = current.tables.as_ref()?;
         if !Arc::ptr_eq(&newest.fib, fib) {
@@ -85,17 +85,17 @@ impl KernelRoutes {
             return None;
         }
         current.has_changed = false;
-        let built = self.rebuild(&mut current, tell);
+        let built = self.rebuild(&mut current, report);
         current.next_reading = Instant::now() + PAUSE.max(started.elapsed() * 4);
         built
     }
 
-    fn rebuild(&self, current: &mut Current, tell: &mut dyn FnMut(String)) -> Option<Tables> {
+    fn rebuild(&self, current: &mut Current, report: &mut dyn FnMut(String)) -> Option<Tables> {
         let text = match read(&self.ports) {
             Ok(text) => text,
             Err(error) => {
                 if !mem::replace(&mut current.is_failing, true) {
-                    tell(format!("the kernel's routes can't be read: {}", plain(&error)));
+                    report(format!("the kernel's routes can't be read: {}", plain(&error)));
                 }
                 current.has_changed = true;
                 return None;
@@ -113,17 +113,17 @@ impl KernelRoutes {
         // The kernel has the route already, so it can't be refused.
         let routes = routes::read(&text, Unsupported::Kernel, &self.ports, note);
         if let Some(mistake) = mistake {
-            tell(format!("the kernel's routes are not taken up: {mistake}"));
+            report(format!("the kernel's routes are not taken up: {mistake}"));
             return None;
         }
         if routes.skipped > current.skipped {
             let count = routes.skipped;
-            tell(format!("{count} routes of the kernel are not supported: packets are dropped"));
+            report(format!("{count} routes of the kernel are not supported: packets are dropped"));
         }
         let tables = match Fib::new(&routes, None, self.checks) {
             Ok(fib) => Tables::new(fib),
             Err(why) => {
-                tell(format!("the kernel's routes are not taken up: {why}"));
+                report(format!("the kernel's routes are not taken up: {why}"));
                 return None;
             }
         };

@@ -192,8 +192,8 @@ impl Function for Router {
         Ok(())
     }
 
-    fn renewed(&self, tell: &mut dyn FnMut(String)) -> Option<Box<dyn Function>> {
-        let Tables { fib, hop_ports } = self.kernel.as_ref()?.after(&self.fib, tell)?;
+    fn renewed(&self, report: &mut dyn FnMut(String)) -> Option<Box<dyn Function>> {
+        let Tables { fib, hop_ports } = self.kernel.as_ref()?.after(&self.fib, report)?;
         let hop_ports = self.hop_ports.as_ref().map(|_| hop_ports);
         Some(Box::new(Self { fib, hop_ports, ..self.clone() }))
     }

@@ -27,7 +27,7 @@ fn new_routes_hold_from_the_next_batch() {
 }
 
 #[test]
-fn what_the_state_is_made_of_stays() {
+fn settings_of_the_state_stay() {
     let neighbours = "192.0.2.1 02:00:00:00:00:11\n";
     let folder = Folder::new("succeeds", &[("routes", ROUTES), ("neighbours", neighbours)]);
     let routes = "routes = \"routes\"\n";

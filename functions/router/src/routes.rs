@@ -298,7 +298,7 @@ impl<'a> Reader<'a, '_> {
         }
         clashes.sort_by_key(|(_, later)| later.line);
         self.found.routes = routes;
-        self.tell_clashes(&clashes);
+        self.report_clashes(&clashes);
     }
 
     /// Gives next hops without an interface the port of the connected prefix that they are in. In a
@@ -330,10 +330,10 @@ impl<'a> Reader<'a, '_> {
             _ => routes.iter().filter(|route| lacks(route)).copied().collect(),
         };
         lacking.sort_by_key(|route| route.line);
-        self.tell_lacking(&lacking);
+        self.report_lacking(&lacking);
     }
 
-    fn tell_lacking(&mut self, lacking: &[Route]) {
+    fn report_lacking(&mut self, lacking: &[Route]) {
         let mut lines = self.source.text.lines().enumerate();
         for route in lacking {
             let number = route.line as usize;
@@ -346,7 +346,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn tell_clashes(&mut self, clashes: &[(u32, Route)]) {
+    fn report_clashes(&mut self, clashes: &[(u32, Route)]) {
         let mut lines = self.source.text.lines().enumerate();
         for (first, route) in clashes {
             let number = route.line as usize;

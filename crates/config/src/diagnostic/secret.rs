@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_is_left_out() {
+    fn quoted_text_is_removed() {
         assert_eq!(without_quotes("`a1` is no action"), "`***` is no action");
         assert_eq!(without_quotes("can't read \"a\\\"b\": why"), "can't read \"***\": why");
         assert_eq!(without_quotes("`open"), "***");

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_library_does_to_signals_is_undone() {
+    fn signal_handlers_of_a_library_are_removed() {
         // A signal that nothing here uses.
         let signal = libc::SIGWINCH;
         let before = of(signal).expect("an action").sa_sigaction;

@@ -117,7 +117,7 @@ fn injected_failures_come_in_their_turn_on_every_device() {
         println!("{}", device.description().id);
         failures_in_turn(device.clone());
         a_hang_holds_its_stream_only(device.clone());
-        what_is_late_is_done(device.clone());
+        late_work_completes(device.clone());
         failures_before_work(device);
     }
 }
@@ -165,7 +165,7 @@ fn a_hang_holds_its_stream_only(device: Arc<dyn Device>) {
     assert!(held.poll().is_none() && held.in_flight() == 2);
 }
 
-fn what_is_late_is_done(device: Arc<dyn Device>) {
+fn late_work_completes(device: Arc<dyn Device>) {
     let faulty = Faulty::new(device, |number| (number == 0).then_some(Fault::Late(100)));
     let (mut late, mut soon) = (faulty.stream().unwrap(), faulty.stream().unwrap());
     late.submit(numbered(&faulty, 0)).unwrap();

@@ -23,7 +23,7 @@ const ROLES: &[Role] = &[
     ("table", every_case),
     ("kept", graphs_are_kept_by_shape),
     ("stepwise", works_that_are_no_graphs),
-    ("failures", what_fails_is_the_works_own),
+    ("failures", a_failed_graph_fails_its_own_work_only),
     ("lost", a_lost_device_is_left_alone),
 ];
 
@@ -124,7 +124,7 @@ const FAILING: [(&str, i32, bool, bool); 8] = [
     ("cuGraphLaunch", 2, true, true),
 ];
 
-fn what_fails_is_the_works_own() {
+fn a_failed_graph_fails_its_own_work_only() {
     let device = Graphs(open("cuda:0").unwrap());
     let buffer = device.allocate(256).unwrap();
     for (call, code, is_known, fails) in FAILING {

@@ -361,13 +361,13 @@ impl Launches {
     }
 
     /// The message about its device; once.
-    pub(crate) fn take_news(&mut self) -> Option<String> {
+    pub(crate) fn take_messages(&mut self) -> Option<String> {
         if !std::mem::replace(&mut self.is_warned, true) && self.warning.is_some() {
             return self.warning.clone();
         }
-        let news = self.failed.clone().filter(|_| !self.is_reported);
-        self.is_reported |= news.is_some();
-        news
+        let message = self.failed.clone().filter(|_| !self.is_reported);
+        self.is_reported |= message.is_some();
+        message
     }
 
     fn end(&mut self, slot: usize, how: How, clock: &Clock) {

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_to_all_packets_stands_between_and_what_is_done_to_few_does_not() {
+    fn kernels_for_all_packets_separate_stages_and_kernels_for_few_do_not() {
         let ttl = FieldSet::of(&[Field::Ttl]);
         let (reads, writes) =
             (ReadWrite::new(ttl, FieldSet::EMPTY), ReadWrite::new(FieldSet::EMPTY, ttl));

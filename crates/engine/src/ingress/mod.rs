@@ -27,7 +27,7 @@ pub use self::packet_clock::TimeCounts;
 pub(crate) use self::sampled::Sampled;
 use self::steerer::Steerer;
 use crate::clock::Clock;
-use crate::control::TELL_EVERY;
+use crate::control::REPORT_EVERY;
 use crate::stats::{EndedBy, ThreadStats};
 use crate::{Chain, Control, Deployment, Settings};
 
@@ -124,7 +124,7 @@ impl Ingress {
             self.steerer.part.touch(self.steerer.clock.now());
         }
         let unreported = self.steerer.part.packets.read - self.reported;
-        if unreported >= TELL_EVERY || (unreported > 0 && step != IngressStep::Worked) {
+        if unreported >= REPORT_EVERY || (unreported > 0 && step != IngressStep::Worked) {
             control.read.fetch_add(unreported, Ordering::Relaxed);
             control.set_progress(self.source.progress());
             self.reported += unreported;
@@ -135,8 +135,8 @@ impl Ingress {
         }
         if self.losses.has_more(self.steerer.part.packets.overload) {
             let stage = if control.is_paused() { None } else { self.steerer.held_by() };
-            let news = self.losses.report(self.steerer.lost(), stage, self.steerer.clock.now());
-            news.into_iter().for_each(|news| control.tell_again(news));
+            let message = self.losses.report(self.steerer.lost(), stage, self.steerer.clock.now());
+            message.into_iter().for_each(|message| control.report_again(message));
         }
         match step {
             // Whoever just had work looks again before it rests.
@@ -191,7 +191,7 @@ impl Ingress {
         self.take_losses();
         self.looked = Instant::now();
         if let Some(live) = self.source.live() {
-            live.events(&mut |event| control.tell_again(event));
+            live.events(&mut |event| control.report_again(event));
         }
     }
 

@@ -52,7 +52,7 @@ impl Lane {
         old.close_versions();
         let mut earlier = std::mem::take(&mut old.earlier);
         for launches in old.stages.iter_mut().filter_map(|stage| stage.launches.as_mut()) {
-            launches.take_news().into_iter().for_each(|news| control.tell(news));
+            launches.take_messages().into_iter().for_each(|message| control.report(message));
             earlier.warnings.extend(launches.warnings());
         }
         for launches in self.stages.iter().filter_map(|stage| stage.launches.as_ref()) {

@@ -189,7 +189,7 @@ impl Slot {
         if let BatchKind::Tick { now, .. } = flight.batch.kind()
             && self.is_tick_due(now)
         {
-            self.tell_time(flight, rooms);
+            self.report_time(flight, rooms);
         }
         if !self.has_before {
             return;
@@ -240,7 +240,7 @@ impl Slot {
         flight.batch.leave_phase();
         // The end comes after the last packets: those that functions before this one still made.
         if flight.batch.kind() == BatchKind::Finish {
-            self.tell_time(flight, rooms);
+            self.report_time(flight, rooms);
         }
     }
 
@@ -253,7 +253,7 @@ impl Slot {
         due.is_some()
     }
 
-    fn tell_time(&mut self, flight: &mut BatchInFlight, rooms: &mut Rooms) {
+    fn report_time(&mut self, flight: &mut BatchInFlight, rooms: &mut Rooms) {
         let number = flight.batch.last_ingress();
         for (shard, state) in &mut self.states {
             let made = &mut flight.scratch.made;

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_of_what_there_was() {
+    fn remaining_cores_are_a_subset() {
         for (had, cores, left) in [
             (&[0, 1, 2, 3][..], &[1, 3][..], Some(vec![0, 2])),
             (&[0, 1], &[1, 7], Some(vec![0])),

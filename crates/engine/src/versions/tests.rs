@@ -246,7 +246,7 @@ fn found(stale: &StaleRead) -> (usize, Reader, &'static str, &str) {
 }
 
 #[test]
-fn what_a_wrong_crossing_leaves_stale_is_named() {
+fn stale_fields_of_a_wrong_plan_are_named() {
     let mut missed = Vec::new();
     for mutant in MUTANTS {
         let inputs = inputs(mutant.names, 500);

@@ -200,7 +200,7 @@ fn a_payload_goes_to_the_device_once() {
 /// Nothing of the host's is written until all fields are back. So whatever fails, the CPU has all
 /// that it needs.
 #[test]
-fn what_fails_where_only_fields_come_back_is_done_by_the_cpu() {
+fn the_cpu_repeats_a_failed_launch_that_copies_fields_only() {
     let Some(host) = host() else { return };
     let faults = [
         Fault::Fail(Failure::Work("no".into())),

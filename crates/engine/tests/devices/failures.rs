@@ -140,7 +140,7 @@ fn faults() -> Vec<(&'static str, Fault)> {
 
 /// A function that writes no frames: nothing can be lost, so the run is as any other.
 #[test]
-fn what_fails_before_anything_is_written_is_done_by_the_cpu() {
+fn the_cpu_repeats_a_launch_that_failed_before_any_write() {
     let forms = forms(&["digest-count"]);
     let inputs = input_for(&forms);
     let reference = run_forms(&forms, settings(), &inputs).summary();
@@ -154,11 +154,11 @@ fn what_fails_before_anything_is_written_is_done_by_the_cpu() {
 
 /// Refused works leave frames alone. The packets of a started one are lost if it writes frames.
 #[test]
-fn what_fails_while_frames_are_written_is_lost_and_counted() {
-    FramesBy::ALL.into_iter().for_each(what_fails_while_frames_are_written_by);
+fn frames_half_written_by_a_failed_device_are_lost_and_counted() {
+    FramesBy::ALL.into_iter().for_each(failure_while_frames_are_written_by);
 }
 
-fn what_fails_while_frames_are_written_by(frames_by: FramesBy) {
+fn failure_while_frames_are_written_by(frames_by: FramesBy) {
     let forms = forms(&["router-plain"]);
     let inputs = input_for(&forms);
     let reference = run_forms(&forms, settings(), &inputs);

@@ -122,7 +122,7 @@ fn run_late(
 /// device, whose copy back would be late enough to meet what the first does then, or on another in
 /// the same memory.
 #[test]
-fn what_was_given_up_changes_nothing_when_it_is_done_later() {
+fn an_abandoned_launch_changes_nothing_when_it_completes() {
     let all: Vec<_> = hosts().collect();
     let pairs = all.iter().flat_map(|inner| all.iter().map(move |behind| [inner, behind]));
     for pair in pairs {
@@ -142,7 +142,7 @@ fn what_was_given_up_changes_nothing_when_it_is_done_later() {
 /// Memory that a given-up launch has in place is not used again, though many packets follow:
 /// neither where it reads nor where it writes frames, whose packets are lost.
 #[test]
-fn what_was_given_up_in_place_keeps_its_memory() {
+fn an_abandoned_launch_in_place_keeps_its_memory() {
     let Some(inner) = host() else { return };
     for name in ["digest-count", "router-plain"] {
         let forms = forms(&[name]);

@@ -116,7 +116,7 @@ fn lost(outcome: &Outcome) -> u64 {
 }
 
 #[test]
-fn what_a_device_alone_had_is_lost_with_it_and_nothing_else() {
+fn a_lost_device_loses_only_packets_that_it_alone_held() {
     let Some(host) = host() else { return };
     let faults = [
         Fault::Fail(Failure::Work("no".into())),
@@ -206,7 +206,7 @@ const BETWEEN: &[&[&str]] = &[
 /// Whether it shares the host's memory or not, and whether it fails or not: what it does not do
 /// costs no packet that the other has.
 #[test]
-fn what_one_device_has_outlives_another() {
+fn packets_of_one_device_survive_the_loss_of_another() {
     let Some(host) = host() else { return };
     let others = devices();
     let others = others

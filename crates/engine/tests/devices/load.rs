@@ -166,7 +166,7 @@ fn deploy(case: &Case) -> Option<Deployment> {
     Some(Deployment::new(Arc::new(chain), sites))
 }
 
-/// Runs a case; returns the news for an operator, too.
+/// Runs a case; returns the messages for an operator, too.
 fn run_case(case: &Case) -> Option<(Outcome, Vec<String>)> {
     Some(run_deployed(case, deploy(case)?))
 }
@@ -182,7 +182,7 @@ fn run_deployed(case: &Case, deployment: Deployment) -> (Outcome, Vec<String>) {
     let control = Arc::new(Control::default());
     let outcome =
         run_ports(deployment, settings, source, SentFrames::default(), Arc::clone(&control));
-    (outcome, control.take_news())
+    (outcome, control.take_messages())
 }
 
 /// Three functions. The second is slow.
@@ -228,16 +228,16 @@ fn arrivals_count_before_pauses_and_drops() {
 
 /// A source that loses packets is an event, which names a stage.
 #[test]
-fn a_source_that_loses_packets_is_news() {
+fn a_source_that_loses_packets_is_reported() {
     let marks = Watermarks::checked(1_500, 1_000, 6_000).expect("marks");
     let pressure = PressureOptions { mode: PauseMode::On(marks), queue: 6_000, downstream: 0 };
     let policy = None;
     let case = |load, can_wait| Case { load, can_wait, pressure, policy, ..slow_middle() };
-    let (outcome, news) = run_case(&case(200, false)).expect("a run");
+    let (outcome, messages) = run_case(&case(200, false)).expect("a run");
     assert!(outcome.report.part.packets.overload > 0);
     let is_loss =
         |reported: &String| reported.starts_with("the input lost ") && reported.contains(": busy-");
-    assert!(news.iter().any(is_loss), "{news:?}");
+    assert!(messages.iter().any(is_loss), "{messages:?}");
     assert_eq!(run_case(&case(200, true)).expect("a run").1, Vec::<String>::new());
 }
 

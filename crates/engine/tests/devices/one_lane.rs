@@ -53,7 +53,7 @@ struct Changing {
 
 #[derive(Default)]
 struct Log {
-    news: Mutex<Vec<String>>,
+    messages: Mutex<Vec<String>>,
     refused: Mutex<Vec<String>>,
 }
 
@@ -95,9 +95,9 @@ impl Changing {
 
 impl Source for Changing {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
-        let news = self.control.take_news();
-        self.has_failed |= !news.is_empty();
-        self.log.news.lock().expect("news").extend(news);
+        let messages = self.control.take_messages();
+        self.has_failed |= !messages.is_empty();
+        self.log.messages.lock().expect("messages").extend(messages);
         if self.control.is_reloading() {
             return Ok(Next::Idle(Duration::ZERO));
         }
@@ -189,9 +189,9 @@ fn the_other_lanes_continue_on_the_device() {
             let what = format!("{} {changes:?}", device.description().id);
             let (outcome, taken, log) = run.of(2, true, changes);
             assert_same(&reference, &outcome.summary(), &what);
-            let (refused, news) = (log.refused.lock().unwrap(), log.news.lock().unwrap());
+            let (refused, messages) = (log.refused.lock().unwrap(), log.messages.lock().unwrap());
             assert!(refused.is_empty(), "{what}: {refused:?}");
-            assert!(news.len() <= 1, "{what}: {news:?}");
+            assert!(messages.len() <= 1, "{what}: {messages:?}");
             let all = reported(&outcome);
             assert!(all.len() == 1 && all[0].contains("in at least one lane: a copy"), "{all:?}");
             assert!(taken == one || taken == both - one, "{what}: {taken} of {one} and {both}");

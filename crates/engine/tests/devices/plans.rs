@@ -78,7 +78,7 @@ fn a_router_alone_is_sent_addresses_and_not_payloads() {
 
 /// Functions that only read leave nothing to bring back but what they found.
 #[test]
-fn what_is_only_read_does_not_come_back() {
+fn fields_only_read_are_not_copied_to_the_host() {
     let Some(plan) = plan(&["@digest-count", "monitor", "@digest-count"], true) else { return };
     assert_eq!(plan.steps[0].to_device.way, Way::Frame);
     assert_eq!(of_frame(&plan, 1)[0], FieldSet::EMPTY, "still in the mirror");
@@ -91,7 +91,7 @@ fn what_is_only_read_does_not_come_back() {
 /// must be recoverable. A translator between them may write to a packet. Then no mirror has that
 /// packet, so the host needs all of it.
 #[test]
-fn what_two_routers_write_stays_where_it_may() {
+fn fields_that_two_routers_write_stay_on_their_device() {
     let between = |between, recoverable| {
         plan(&["@digest-count", "firewall", "@router-plain", between, "@router-plain"], recoverable)
     };
@@ -112,7 +112,7 @@ fn what_two_routers_write_stays_where_it_may() {
 /// They come back before a device in whose place the CPU may change payloads: no mirror has such
 /// packets any more.
 #[test]
-fn what_one_device_wrote_stays_there_while_another_looks() {
+fn written_fields_stay_on_a_device_while_another_reads() {
     for (between, expected) in [("+firewall", false), ("+nat", true)] {
         let names = ["@digest-count", "firewall", "@router-plain", between, "@router-plain"];
         let Some(plan) = plan(&names, false) else { return };

@@ -16,13 +16,13 @@ use crate::common::talk::Talk;
 use crate::failures::{launches, loading};
 use crate::placed::{deploy_on, host};
 
-/// Waits in the middle until there is news, and then asks for a reload.
+/// Waits in the middle until a message came, and then asks for a reload.
 struct Waiting {
     frames: Frames,
     control: Arc<Control>,
     running: Arc<Deployment>,
     next: Option<Deployment>,
-    news: Arc<Mutex<Vec<String>>>,
+    messages: Arc<Mutex<Vec<String>>>,
 }
 
 impl Source for Waiting {
@@ -30,9 +30,9 @@ impl Source for Waiting {
         if self.frames.next < self.frames.inputs.len() / 2 || self.next.is_none() {
             return self.frames.next();
         }
-        let mut news = self.news.lock().expect("news");
-        news.extend(self.control.take_news());
-        if !news.is_empty()
+        let mut messages = self.messages.lock().expect("messages");
+        messages.extend(self.control.take_messages());
+        if !messages.is_empty()
             && let Some(next) = self.next.take()
         {
             let successor = Successor::new(&self.running, next).expect("a chain that can follow");
@@ -62,21 +62,21 @@ fn a_device_that_failed_is_reported_at_once_and_what_went_on_without_it_can_be_r
         let mut chain = Chain::clone(next.chain());
         chain.instances[0].fingerprint ^= 1;
         let next = Deployment::new(Arc::new(chain), next.sites().to_vec());
-        let (control, news) = (Arc::new(Control::default()), Arc::default());
+        let (control, messages) = (Arc::new(Control::default()), Arc::default());
         let source = Waiting {
             frames: Frames::new(&inputs),
             control: Arc::clone(&control),
             running: Arc::clone(&running),
             next: Some(next),
-            news: Arc::clone(&news),
+            messages: Arc::clone(&messages),
         };
         let outcome = run_ports(running, settings, source, SentFrames::default(), control);
         assert_same(&reference, &outcome.summary(), "on the CPU");
-        let news = news.lock().expect("news");
+        let messages = messages.lock().expect("messages");
         let place = if lanes == 1 { "" } else { " in at least one lane" };
         let expected = format!(
             "0-router-plain fell back to the CPU{place}: the device is lost: it fell off the bus"
         );
-        assert_eq!(*news, [expected]);
+        assert_eq!(*messages, [expected]);
     }
 }

@@ -159,7 +159,7 @@ fn one_chain_on_two_sites_sends_the_same_packets() {
 /// Packets that are opened again, with another number, reach later functions on the CPU; all others
 /// reach them on the device.
 #[test]
-fn what_follows_packets_that_are_opened_again_is_the_same() {
+fn packets_after_a_repeated_decryption_are_the_same() {
     let [seal, open] = ESN;
     let sealed = |form: Form, count: usize| {
         let inputs = traffic(&[form], Talk::new(71, 60, 300).take(count), 73, 0);

@@ -262,7 +262,7 @@ pub(crate) fn steady(form: Form) -> Form {
 /// Packets whose fields a device alone has are fetched where it flags them. Fewer of them than the
 /// plan expects are nothing to report.
 #[test]
-fn fewer_fetched_packets_than_expected_are_no_news() {
+fn fewer_fetched_packets_than_expected_are_not_reported() {
     let Some(device) = host().map(|host| warpline_device::apart(&host)) else { return };
     let forms = forms(&["balancer-dnat:1", "nat:1", "digest-tag", "nat:2", "balancer-dnat:2"]);
     let launches = LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() };

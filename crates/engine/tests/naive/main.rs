@@ -162,7 +162,7 @@ fn seeds_of(first: u64, cases: u64) -> impl Iterator<Item = u64> {
 }
 
 #[test]
-fn what_once_disagreed_agrees() {
+fn former_disagreements_agree() {
     // Packet times after fragments were taken out; a route to a part of fe80::/10.
     for seed in [7_006_004, 880_000_988] {
         assert_eq!(Case::new(seed).disagreement(), None, "NAIVE_SEED={seed}");

@@ -82,7 +82,7 @@ impl Half {
         }
     }
 
-    fn tell(&mut self, now: Instant, emit: &mut Emit<'_>) {
+    fn report(&mut self, now: Instant, emit: &mut Emit<'_>) {
         self.ticks += u64::from(self.is_first);
         self.backward += u64::from(now < self.now);
         let now = emit.tick_arrival(now, LinkType::ETHERNET).expect("a tick");
@@ -118,7 +118,7 @@ impl After for Half {
 
 impl StateHalf for Half {
     fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
-        self.tell(now, emit);
+        self.report(now, emit);
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
@@ -214,7 +214,7 @@ fn no_more_is_made_than_was_declared() {
 
 /// So it causes nothing there, and room is kept for no more than there can be.
 #[test]
-fn what_is_sent_back_meets_no_function_behind() {
+fn answers_skip_later_functions() {
     let inputs = steady(300);
     let mixed = Emits { forward_per_packet: 1, ..Emits::answers(3, 64) };
     let functions =
@@ -238,7 +238,7 @@ fn what_is_sent_back_meets_no_function_behind() {
 }
 
 #[test]
-fn what_is_made_finds_room_whatever_waits_for_the_sink() {
+fn made_packets_find_room_while_the_sink_is_full() {
     let inputs = steady(20_000);
     let settings = Settings { batch_packets: 1024, ..Settings::default() };
     let outcome = run(&[(0, 15)], settings, &inputs);

@@ -299,7 +299,7 @@ impl StateHalf for Memory {
 }
 
 #[test]
-fn what_is_not_declared_is_named() {
+fn undeclared_fields_are_named() {
     let inputs = carried(&[]);
     assert_eq!(look(&|| Liar::harness(Lie::Moves), &inputs).err(), None, "is carried along");
     for (lie, phase, field, is_written) in [

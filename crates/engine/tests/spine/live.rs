@@ -100,8 +100,8 @@ impl Live for Interface {
         lost(0, std::mem::take(&mut self.lost));
     }
 
-    fn events(&mut self, tell: &mut dyn FnMut(String)) {
-        tell("the link is up".into());
+    fn events(&mut self, report: &mut dyn FnMut(String)) {
+        report("the link is up".into());
     }
 }
 

@@ -111,7 +111,7 @@ fn frames_in_other_places_are_the_same() {
 }
 
 #[test]
-fn what_is_made_comes_right_behind_its_cause() {
+fn made_packets_follow_their_cause() {
     const MARKS: [&[u8]; 7] =
         [b"back", b"copy-1", b"copy-2", b"both-1", b"both-2", b"after", b"answer"];
     let mark_of = |bytes: &[u8]| MARKS.iter().position(|mark| bytes.ends_with(mark));

@@ -80,7 +80,7 @@ proptest! {
     /// Any chain of up to eight functions, whatever they may make: what it takes besides what was
     /// asked for is bounded, and it can be laid out.
     #[test]
-    fn what_a_lane_takes_is_bounded(
+    fn a_lane_takes_a_bounded_number_of_packets(
         functions in prop::collection::vec((emits(), 0usize..65), 0..9),
         words in 0usize..17,
         asked in asked(),
@@ -103,7 +103,7 @@ proptest! {
 
 /// Packets sent back don't multiply: rows and rooms are a sum along the chain.
 #[test]
-fn what_is_sent_back_adds_up() {
+fn answers_are_accounted_for() {
     let settings = Settings::default();
     let of = |each: Emits, count: usize| {
         let deployment = deploy(&vec![(each, 0); count], 0).expect("a chain");

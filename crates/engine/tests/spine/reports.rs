@@ -253,7 +253,7 @@ fn a_reload_is_at_one_place_of_the_input_and_state_goes_on() {
 }
 
 #[test]
-fn what_can_t_change_is_refused_by_name() {
+fn unchangeable_settings_are_refused_by_name() {
     let refused =
         |new: Deployment| Successor::new(&noting(Noter::new(1), 0), new).err().unwrap_or_default();
     assert_eq!(refused(deploy(&[NAT])), ["the chain's functions can't change while packets flow"]);

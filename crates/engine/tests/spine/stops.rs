@@ -77,7 +77,7 @@ fn an_empty_input_ends() {
 }
 
 #[test]
-fn what_came_before_a_source_failed_is_sent() {
+fn packets_before_a_failure_of_the_source_are_sent() {
     let inputs = inputs();
     let whole = run_specs(&all_four(2), settings(2), &inputs[..1234]);
     let source = Frames { fails_at: Some(1234), ..Frames::new(&inputs) };
@@ -142,7 +142,7 @@ impl warpline_io::Source for Waits {
 }
 
 #[test]
-fn what_was_sent_is_handed_on_while_nothing_comes() {
+fn sent_packets_are_flushed_while_the_source_is_idle() {
     for per_lane in [false, true] {
         let sink = SentFrames::default();
         let source = Waits(Frames::new(&inputs()[..100]), Arc::clone(&sink.flushed));

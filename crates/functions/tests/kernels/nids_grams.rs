@@ -118,9 +118,9 @@ fn steps_on(set: &Set, device: &dyn Device, inputs: &[Input]) -> Vec<u32> {
     let kernels = set.function.kernels().expect("kernels");
     let len_max = inputs.iter().map(|input| input.bytes.len()).max().unwrap_or(0);
     let layout = layout(&*set.function, set.words, len_max);
-    let telling = source(&kernels, &Binding::MIRROR).define("TELL_STEPS", 1);
+    let treatment = source(&kernels, &Binding::MIRROR).define("REPORT_STEPS", 1);
     let staging = Staging::new(FieldSet::EMPTY, &layout);
-    let program = Program::new(&kernels, &telling, &layout, staging, device);
+    let program = Program::new(&kernels, &treatment, &layout, staging, device);
     let mut side = Side::new(&*set.function, &layout);
     assert_eq!(side.fill(inputs), inputs.len());
     let after = program.left_of(&mut side, Columns::read_by(set.function.kernel_access()));

@@ -237,13 +237,13 @@ impl AfPacketSource {
     }
 
     /// Looks at the interface, and binds to it again if it was removed and made anew.
-    fn look(&mut self, tell: &mut dyn FnMut(String)) {
+    fn look(&mut self, report: &mut dyn FnMut(String)) {
         // A pending error makes every wait end at once.
         let is_urgent = self.socket.take_error().is_some();
         self.is_unsure |= is_urgent;
         if is_urgent || self.events.is_due() {
             let bound = self.bind();
-            self.events.look(bound, tell);
+            self.events.look(bound, report);
             let grown = self.events.link.mtu().ok().filter(|mtu| *mtu > self.tried_mtu);
             self.larger_mtu = grown;
         }
@@ -366,14 +366,14 @@ impl Live for AfPacketSource {
         }
     }
 
-    fn events(&mut self, tell: &mut dyn FnMut(String)) {
-        self.event.take().into_iter().for_each(&mut *tell);
+    fn events(&mut self, report: &mut dyn FnMut(String)) {
+        self.event.take().into_iter().for_each(&mut *report);
         let has_joined = self.counts.joined > 0 && !mem::replace(&mut self.has_joined, true);
         let is_first = !mem::replace(&mut self.has_warned, true);
         if has_joined || is_first {
-            self.joined().into_iter().for_each(&mut *tell);
+            self.joined().into_iter().for_each(&mut *report);
         }
-        self.look(tell);
+        self.look(report);
     }
 }
 

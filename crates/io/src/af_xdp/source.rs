@@ -218,13 +218,13 @@ impl Live for AfXdpSource {
         }
     }
 
-    fn events(&mut self, tell: &mut dyn FnMut(String)) {
+    fn events(&mut self, report: &mut dyn FnMut(String)) {
         if !mem::replace(&mut self.has_warned, true) {
-            self.offloads().into_iter().for_each(&mut *tell);
+            self.offloads().into_iter().for_each(&mut *report);
         }
         if self.events.is_due() {
             let renewed = self.renew();
-            self.events.look(renewed, tell);
+            self.events.look(renewed, report);
         }
     }
 }

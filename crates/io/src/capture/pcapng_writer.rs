@@ -483,7 +483,7 @@ mod tests {
 
     /// Every piece that was flushed can be read, before the file is whole.
     #[test]
-    fn what_is_flushed_is_there() {
+    fn flushed_frames_are_in_the_file() {
         for compression in [None, Some(Compression::Gzip), Some(Compression::Zstd)] {
             let disk = Disk::new(usize::MAX);
             let mut writer =

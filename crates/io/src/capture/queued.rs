@@ -219,12 +219,12 @@ impl Sink for Queued {
         self.shared.queue().lost.clone()
     }
 
-    fn events(&mut self, tell: &mut dyn FnMut(String)) {
+    fn events(&mut self, report: &mut dyn FnMut(String)) {
         let is_slow = self.slow.is_some_and(|last| last.elapsed() < SLOW_FOR);
         if self.shared.is_failing.load(Ordering::Relaxed) {
-            self.trouble.report(self.shared.queue().failure.as_deref(), tell);
+            self.trouble.report(self.shared.queue().failure.as_deref(), report);
         } else {
-            self.trouble.report(is_slow.then_some("its reader is too slow"), tell);
+            self.trouble.report(is_slow.then_some("its reader is too slow"), report);
         }
     }
 

@@ -243,9 +243,9 @@ impl Sink for Rolling {
         all
     }
 
-    fn events(&mut self, tell: &mut dyn FnMut(String)) {
+    fn events(&mut self, report: &mut dyn FnMut(String)) {
         let why = self.failed.and(self.why.as_deref());
-        self.trouble.report(why, tell);
+        self.trouble.report(why, report);
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {

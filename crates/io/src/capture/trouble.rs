@@ -13,11 +13,11 @@ impl Trouble {
     }
 
     /// Reports why packets are lost now, if they are, unless that was reported last.
-    pub(super) fn report(&mut self, why: Option<&str>, tell: &mut dyn FnMut(String)) {
+    pub(super) fn report(&mut self, why: Option<&str>, report: &mut dyn FnMut(String)) {
         if self.last.as_deref() == why {
             return;
         }
-        tell(match why {
+        report(match why {
             Some(why) => format!("{} loses packets: {why}", self.name),
             None => format!("{} is written again", self.name),
         });

@@ -308,7 +308,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_parses_gives_right_frames(settings in settings()) {
+    fn valid_settings_generate_valid_frames(settings in settings()) {
         if let Ok(config) = GeneratorConfig::parse(&settings) {
             let longest = config.frame_len_max();
             let all = frames(&settings);

@@ -140,12 +140,12 @@ impl<S: Source> Live for Tap<S> {
     }
 
     /// Frames of interfaces also go on now: no later ones may come.
-    fn events(&mut self, tell: &mut dyn FnMut(String)) {
-        self.source.live().into_iter().for_each(|live| live.events(tell));
+    fn events(&mut self, report: &mut dyn FnMut(String)) {
+        self.source.live().into_iter().for_each(|live| live.events(report));
         if self.copy.flushed.elapsed() >= FLUSH_EVERY {
             self.copy.flushed = Clock::now();
             self.copy.flush();
-            self.copy.sink.iter_mut().for_each(|sink| sink.events(tell));
+            self.copy.sink.iter_mut().for_each(|sink| sink.events(report));
         }
     }
 }

@@ -266,10 +266,10 @@ impl Live for Merged {
         }
     }
 
-    fn events(&mut self, tell: &mut dyn FnMut(String)) {
+    fn events(&mut self, report: &mut dyn FnMut(String)) {
         for leg in &mut self.legs {
             let Some(live) = leg.source.live() else { continue };
-            live.events(&mut |event| tell(format!("{}: {event}", leg.name)));
+            live.events(&mut |event| report(format!("{}: {event}", leg.name)));
         }
     }
 

@@ -104,8 +104,8 @@ impl Sink for PortSinks {
         all
     }
 
-    fn events(&mut self, tell: &mut dyn FnMut(String)) {
-        self.sinks.iter_mut().for_each(|sink| sink.events(tell));
+    fn events(&mut self, report: &mut dyn FnMut(String)) {
+        self.sinks.iter_mut().for_each(|sink| sink.events(report));
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {

@@ -182,8 +182,8 @@ impl Live for Quiet {
         lost(0, 5);
     }
 
-    fn events(&mut self, tell: &mut dyn FnMut(String)) {
-        tell("down".into());
+    fn events(&mut self, report: &mut dyn FnMut(String)) {
+        report("down".into());
     }
 }
 

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_a_cut_by_the_capture_from_a_lie() {
+    fn distinguishes_truncation_from_a_false_length() {
         let whole = packet(60, &[17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]);
         for kept in 40..whole.len() {
             let view = Ipv6::new_unchecked(&whole[..kept]);

@@ -106,7 +106,7 @@ fn a_batch_that_comes_too_late_goes_at_once_and_one_without_limit_never() {
 }
 
 #[test]
-fn what_is_flushed_goes_without_waiting_and_takes_nothing_after_it() {
+fn a_flush_launches_at_once_and_takes_no_later_batch() {
     let mut batcher = holding(&wide(), &[(1, 1), (1, 1)]);
     batcher.handle_flush();
     batcher.handle_flush();
@@ -130,7 +130,7 @@ fn a_closed_launch_waits_for_a_stream() {
 }
 
 #[test]
-fn what_is_due_with_every_stream_busy_takes_more_until_one_is_free() {
+fn an_overdue_launch_grows_while_all_streams_are_busy() {
     let limits = LaunchLimits { delay_max_ns: 100, batches_max: 3, launches_max: 1, ..wide() };
     let mut batcher = holding(&limits, &[(1, 1)]);
     let first = batcher.poll_launch(100).unwrap();

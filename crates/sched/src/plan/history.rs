@@ -103,43 +103,43 @@ impl Plan {
         kept
     }
 
-    fn replay(&self, problem: &Problem, mut tell: impl FnMut(FieldSet, Event)) {
+    fn replay(&self, problem: &Problem, mut report: impl FnMut(FieldSet, Event)) {
         for (position, function) in problem.functions.iter().enumerate() {
             let Some(step) = self.step(position) else {
                 for (name, touch) in function.host_first() {
-                    phase(&mut tell, (position, name, None), touch);
+                    phase(&mut report, (position, name, None), touch);
                 }
                 continue;
             };
             let device = step.device;
             let to_host =
-                |tell: &mut dyn FnMut(FieldSet, Event), crossing: &Crossing, is_flagged| {
+                |report: &mut dyn FnMut(FieldSet, Event), crossing: &Crossing, is_flagged| {
                     let way = crossing.way;
-                    tell(
+                    report(
                         crossing.fields,
                         Event::ToHost { function: position, way, device, is_flagged },
                     );
                 };
-            phase(&mut tell, (position, "before", None), function.before);
-            to_host(&mut tell, &step.first_to_host, false);
+            phase(&mut report, (position, "before", None), function.before);
+            to_host(&mut report, &step.first_to_host, false);
             let way = step.to_device.way;
-            tell(step.to_device.fields, Event::ToDevice { function: position, way, device });
-            phase(&mut tell, (position, "run", Some(device)), function.run);
-            to_host(&mut tell, &step.to_host, false);
-            to_host(&mut tell, &step.flagged, true);
-            phase(&mut tell, (position, "after", None), function.after);
+            report(step.to_device.fields, Event::ToDevice { function: position, way, device });
+            phase(&mut report, (position, "run", Some(device)), function.run);
+            to_host(&mut report, &step.to_host, false);
+            to_host(&mut report, &step.flagged, true);
+            phase(&mut report, (position, "after", None), function.after);
         }
     }
 }
 
 /// The effect of a phase on fields, where it runs.
 fn phase(
-    tell: &mut dyn FnMut(FieldSet, Event),
+    report: &mut dyn FnMut(FieldSet, Event),
     (function, phase, device): (usize, &'static str, Option<usize>),
     touch: Touch,
 ) {
-    tell(touch.needs, Event::Needed { function, phase, device });
-    tell(touch.writes, Event::Written { function, phase, device });
+    report(touch.needs, Event::Needed { function, phase, device });
+    report(touch.writes, Event::Written { function, phase, device });
 }
 
 fn set(since: &mut [Option<usize>], fields: FieldSet, at: Option<usize>) {

@@ -101,7 +101,7 @@ impl<V: Default + Clone> Flows<V> {
     /// Flows whose caller's data satisfy `is_reported`, like flows with waiting data, don't end
     /// without a notification.
     #[must_use]
-    pub fn telling_ends_of(self, is_reported: fn(&V) -> bool) -> Self {
+    pub fn reporting_ends_of(self, is_reported: fn(&V) -> bool) -> Self {
         Self { is_reported, ..self }
     }
 
@@ -138,11 +138,11 @@ impl<V: Default + Clone> Flows<V> {
     }
 
     /// [`Flows::take`], unless another flow ends with the packet and the caller must be notified:
-    /// data wait in it, or see [`Flows::telling_ends_of`]. That flow is the error.
+    /// data wait in it, or see [`Flows::reporting_ends_of`]. That flow is the error.
     /// [`Flows::next_gap_at_end`] has its data, and after [`Flows::end`] the caller tries the
     /// packet again. [`Flows::take_expected`] takes most packets in fewer steps; call it first.
     pub fn try_take(&mut self, packet: &FlowPacket<'_>) -> Result<Tracked, FlowSlot> {
-        self.tell(packet.timestamp, packet.captured);
+        self.set_time(packet.timestamp, packet.captured);
         self.end_before = None;
         let found = self.find(packet)?;
         if packet.is_error {
@@ -244,9 +244,9 @@ impl<V: Default + Clone> Flows<V> {
         self.captured
     }
 
-    /// It is `now`, or was later already; by the capture's own time `captured`.
+    /// Advances the time to `now`, and the capture's own to `captured`. It never steps back.
     #[inline(always)]
-    pub fn tell(&mut self, now: Instant, captured: Instant) {
+    pub fn set_time(&mut self, now: Instant, captured: Instant) {
         if now > self.now {
             (self.now, self.captured) = (now, captured);
         }

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worth_least_goes_first() {
+    fn the_least_valuable_flow_is_evicted_first() {
         let flows: Vec<_> = Worth::ALL.iter().rev().map(|&worth| (worth, 1, 0, 0)).collect();
         assert_eq!(order(15, &flows), [5, 4, 3, 2, 1, 0]);
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_since_is_queued_again() {
+    fn recently_used_flows_are_queued_again() {
         let kind = Worth::HalfOpen;
         let flows = [(kind, 1, 0, 5), (kind, 2, 1, 1), (kind, 3, 2, 4), (kind, 4, 3, 3)];
         assert_eq!(order(4, &flows), [1, 3, 0, 2]);

@@ -56,7 +56,7 @@ fn check_all(
     let warnings = places::missing_interfaces(path, &chains);
     let chains = places::check_ports(path, chains, strict.flatten())?;
     let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.deployment));
-    unused.iter().for_each(|messages| super::run::tell(messages));
+    unused.iter().for_each(|messages| super::run::print_message(messages));
     if form.is_json {
         let chains = chains.iter().map(|loaded| to_json(loaded, form));
         let chains = chains.collect::<Result<Vec<Value>, _>>()?;
@@ -64,7 +64,7 @@ fn check_all(
         let all = json!({ "schema": SCHEMA, "chains": chains, "warnings": warnings });
         return say_json(&format!("{all:#}"));
     }
-    warnings.iter().for_each(|warning| super::run::tell(&format!("warning: {warning}\n")));
+    warnings.iter().for_each(|warning| super::run::print_message(&format!("warning: {warning}\n")));
     for loaded in &chains {
         let text = describe(&loaded.deployment, &loaded.settings, form.is_verbose);
         let text = text + "\n" + &placement::lines(loaded);

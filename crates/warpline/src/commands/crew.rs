@@ -18,7 +18,7 @@ use warpline_engine::{Deployment, Job, Ports, Report, run_all};
 use warpline_io_error::plain;
 use warpline_nf::{Outputs, Registry};
 
-use super::run::{Ready, tell};
+use super::run::{Ready, print_message};
 use crate::chain_file::LeftOut;
 use crate::ctl::{Live, LiveChain, Socket};
 use crate::metrics::Metrics;
@@ -89,7 +89,7 @@ pub(super) fn run(
     for ((loaded, ..), chain) in ready.iter().zip(live.chains()) {
         if loaded.starts_paused {
             chain.control.pause();
-            tell(&format!("chain {:?} starts paused; SIGUSR2 resumes it\n", chain.name));
+            print_message(&format!("chain {:?} starts paused; SIGUSR2 resumes it\n", chain.name));
         }
     }
     // One that came while the chains were built: they begin and end.
@@ -122,12 +122,12 @@ pub(super) fn run(
         };
         let shows_progress = shows == Shows::Progress;
         let watched = Watched { chains, outputs: &registry, proposals: &proposals, signals };
-        let watch = move || watch::watch(&watched, flag, tell, give_up, shows_progress);
+        let watch = move || watch::watch(&watched, flag, print_message, give_up, shows_progress);
         start(scope, "watcher", watch)?;
         for (peers, chain) in peers {
             start(scope, "signals", move || peers.serve(&chain.control, flag))?;
         }
-        let serve = move || reload::serve(origin, running, live, flag, tell);
+        let serve = move || reload::serve(origin, running, live, flag, print_message);
         let reloader = start(scope, "reloader", serve)?;
         monitor.iter().for_each(|monitor| live.start_monitor(monitor.terms().clone()));
         let decide = monitor.map(|monitor| || monitor.serve(live, &proposals, flag));
@@ -160,7 +160,7 @@ fn show(live: &Live, done: &AtomicBool) {
             let _ = raise(SIGINT);
         }
         Ok(Leave::Quit | Leave::Ended) => {}
-        Err(why) => tell(&format!("--live: {why}\n")),
+        Err(why) => print_message(&format!("--live: {why}\n")),
     }
 }
 

@@ -18,7 +18,7 @@ use warpline_io_error::plain;
 use warpline_nf::{Destination, Format, Output as RecordOutput, Outputs, Registry};
 
 use super::places::{Planned, located, written_files};
-use super::run::{Ready, tell};
+use super::run::{Ready, print_message};
 use crate::Failure;
 use crate::claims::Refusal;
 use crate::cli::RunArguments;
@@ -134,7 +134,7 @@ fn open_ends(chain: &Planned, refuse: &Refuse<'_>) -> Result<Ends, Failure> {
     let neighbours = follower.as_ref().map(Follower::table).transpose();
     let neighbours = neighbours.map_err(|why| refuse(None, plain(&why)))?;
     let warnings = follower.as_ref().map(route_mode::warnings);
-    warnings.into_iter().flatten().for_each(|warning| tell(&warning));
+    warnings.into_iter().flatten().for_each(|warning| print_message(&warning));
     let open = |output: Option<&Output>| {
         let opened = output.map(Output::open_interface).transpose();
         let name = output.and_then(Output::named);
@@ -267,7 +267,7 @@ fn filter_calls(planned: &[Planned]) {
     let is_xdp = |input: &Input| matches!(input.interface(), Some(Interface::AfXdp(_)));
     let needs_bpf = is_root() && planned.iter().any(|chain| chain.input.parts().any(is_xdp));
     if let Err(why) = refuse_calls(needs_bpf) {
-        tell(&format!("warning: no system call filter: {}\n", plain(&why)));
+        print_message(&format!("warning: no system call filter: {}\n", plain(&why)));
     }
 }
 
@@ -278,7 +278,7 @@ fn give_up_elsewhere() {
         Ok(count) => format!("{count} block all signals"),
         Err(error) => plain(&error),
     };
-    tell(&format!("warning: threads of devices may keep capabilities: {why}\n"));
+    print_message(&format!("warning: threads of devices may keep capabilities: {why}\n"));
 }
 
 /// Warns if a reload will fail, because the user can't read the files that it reads.
@@ -288,6 +288,6 @@ fn warn_of_reloads(arguments: &RunArguments, planned: &[Planned]) {
     let unread = all.find_map(|path| Some((path, File::open(path).err()?)));
     if let Some((path, why)) = unread.filter(|_| !is_root()) {
         let text = format!("warning: a reload will fail: {}: {}\n", path.display(), plain(&why));
-        tell(&text);
+        print_message(&text);
     }
 }

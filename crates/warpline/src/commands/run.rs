@@ -72,9 +72,9 @@ pub(crate) fn run(
     let chains = planned.iter().map(|chain| &*chain.loaded.deployment);
     device_keys::unused(arguments.device.as_deref(), chains)
         .iter()
-        .for_each(|reported| tell(reported));
+        .for_each(|reported| print_message(reported));
     if planned.iter().any(|chain| placement::should_say(&chain.loaded)) {
-        tell(&format!("warning: {}\n", placement::NO_PROFILE));
+        print_message(&format!("warning: {}\n", placement::NO_PROFILE));
     }
     let in_vain =
         arguments.alerts.is_some() && !planned.iter().any(|one| has_alerts(one.loaded.chain()));
@@ -118,7 +118,9 @@ pub(crate) fn run(
         let shared = Shared { tenancy: &tenancy, outputs, proposals: &proposals };
         let finished = finish(&outcome, &shared, lock(&stats).take(), started, arguments);
         if in_vain {
-            tell("warning: --alerts has no effect: no function in this chain raises alerts\n");
+            print_message(
+                "warning: --alerts has no effect: no function in this chain raises alerts\n",
+            );
         }
         finished
     })
@@ -242,18 +244,18 @@ fn finish(
         if arguments.quiet {
             let name = &deployment.chain().name;
             for warning in &report.part.warnings {
-                tell(&format!("warning: chain {name:?}: {warning}\n"));
+                print_message(&format!("warning: chain {name:?}: {warning}\n"));
             }
             continue;
         }
-        tell_summary(&summary::summary(deployment, report, *signal, arguments.verbose));
+        print_summary(&summary::summary(deployment, report, *signal, arguments.verbose));
         if let Some(line) = skipped_line(left_out.counts) {
-            tell(&line);
+            print_message(&line);
         }
     }
     if !arguments.quiet {
-        tell(&tenants_shown::summary(shared.tenancy));
-        tell(&outputs_shown::summary(shared.outputs));
+        print_message(&tenants_shown::summary(shared.tenancy));
+        print_message(&outputs_shown::summary(shared.outputs));
     }
     if let Some(file) = stats_file {
         let chains: Vec<_> = chains.iter().map(|ran| (&*ran.deployment, &ran.report)).collect();
@@ -286,14 +288,14 @@ fn skipped_line(Skipped { invalid, unsupported }: Skipped) -> Option<String> {
 }
 
 /// Writes a summary to standard error; on a terminal the names of lost packets stand out.
-fn tell_summary(text: &str) {
+fn print_summary(text: &str) {
     let text = shown(&bounded(text)).into_owned();
     let text = if paint::is_wanted() { paint::summary(&text) } else { text };
     messages::write(&text);
 }
 
 /// Writes a message to standard error, which may be closed.
-pub(super) fn tell(text: &str) {
+pub(super) fn print_message(text: &str) {
     messages::write(&shown(&bounded(text)));
 }
 

@@ -81,7 +81,7 @@ pub(super) fn carry_out_all(
             continue;
         };
         match ready.carry_out(done) {
-            Ok(news) => reported.push(Some(news)),
+            Ok(message) => reported.push(Some(message)),
             Err(why) if moved.is_empty() => return Err(why),
             Err(why) => return Err(format!("{why}; moved before: {}", moved.join(", "))),
         }

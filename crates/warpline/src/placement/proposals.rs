@@ -80,14 +80,14 @@ struct List {
     counts: [[u64; 2]; Reason::ALL.len()],
     last: VecDeque<Proposal>,
     /// Lines that were not printed yet.
-    news: VecDeque<String>,
+    messages: VecDeque<String>,
 }
 
 impl Proposals {
     /// A monitor starts.
     pub(crate) fn start(&self, policy: &'static str) {
-        let (last, news) = (VecDeque::new(), VecDeque::new());
-        *self.list() = Some(List { policy, total: 0, counts: Default::default(), last, news });
+        let (last, messages) = (VecDeque::new(), VecDeque::new());
+        *self.list() = Some(List { policy, total: 0, counts: Default::default(), last, messages });
     }
 
     /// The monitor has another policy.
@@ -108,7 +108,7 @@ impl Proposals {
         let own = reasons.into_iter().find(|(reason, _)| **reason == proposal.decision.reason);
         own.into_iter()
             .for_each(|(_, counts)| counts[usize::from(proposal.refused.is_some())] += 1);
-        push(&mut list.news, line(&proposal));
+        push(&mut list.messages, line(&proposal));
         push(&mut list.last, proposal);
     }
 
@@ -125,8 +125,8 @@ impl Proposals {
     }
 
     /// Lines about proposals since the last call.
-    pub(crate) fn take_news(&self) -> Vec<String> {
-        self.list().as_mut().map_or(Vec::new(), |list| list.news.drain(..).collect())
+    pub(crate) fn take_messages(&self) -> Vec<String> {
+        self.list().as_mut().map_or(Vec::new(), |list| list.messages.drain(..).collect())
     }
 
     /// The last proposals; null without a monitor.
@@ -250,26 +250,26 @@ mod tests {
     fn a_line_has_both_costs_and_is_given_once() {
         let proposals = Proposals::default();
         proposals.add(proposal(0, 1));
-        assert_eq!((proposals.json(), proposals.take_news()), (Value::Null, Vec::new()));
+        assert_eq!((proposals.json(), proposals.take_messages()), (Value::Null, Vec::new()));
         proposals.start("latency");
         proposals.add(proposal(1, 1));
         let line = "moved router of \"demo\" from cpu to cuda:0 (better, 2.000 Mpps): \
             with 10 % more, load 0.500, delay 0 us, power unknown; \
             before: load 0.750, delay 0 us, power unknown; router has 8.00 Gb/s there, 1.00 before";
-        assert_eq!(proposals.take_news(), [line]);
-        assert_eq!(proposals.take_news(), Vec::<String>::new());
+        assert_eq!(proposals.take_messages(), [line]);
+        assert_eq!(proposals.take_messages(), Vec::<String>::new());
         let refused = Some(Refusal { why: "no memory".into(), retry_s: 20.0 });
         proposals.add(Proposal { refused, ..proposal(2, 1) });
         let line = "did not move router of \"demo\" from cpu to cuda:0, no memory; \
             the next attempt is in 20 s at least (better, ";
-        assert!(proposals.take_news()[0].starts_with(line));
+        assert!(proposals.take_messages()[0].starts_with(line));
         let counts = proposals.counts().expect("a monitor");
         let better = counts.iter().find(|(reason, _)| *reason == "better");
         assert_eq!((better, counts.len()), (Some(&("better", [1, 1])), 5));
     }
 
     #[test]
-    fn leaving_all_where_they_are_is_news_only_after_a_move() {
+    fn leaving_all_where_they_are_is_reported_only_after_a_move() {
         let proposals = Proposals::default();
         proposals.start("latency");
         let total = || proposals.json()["total"].as_u64();
@@ -279,13 +279,13 @@ mod tests {
         proposals.add(proposal(3, 0));
         proposals.add(proposal(4, 0));
         assert_eq!(total(), Some(2));
-        assert!(proposals.take_news()[1].starts_with("leaves all functions where they are"));
+        assert!(proposals.take_messages()[1].starts_with("leaves all functions where they are"));
         for second in 5..100 {
             proposals.add(proposal(second, 1));
         }
         let json = proposals.json();
         let kept = json["proposals"].as_array().unwrap();
         assert_eq!((kept.len(), &kept[0]["seconds"], total()), (32, &json!(68.0), Some(97)));
-        assert_eq!(proposals.take_news().len(), 32);
+        assert_eq!(proposals.take_messages().len(), 32);
     }
 }

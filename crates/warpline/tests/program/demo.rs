@@ -46,7 +46,7 @@ fn every_function_is_in_a_chain_and_does_something() {
 /// The capture has the answers of the backends that the balancer chooses: each finds its
 /// connection.
 #[test]
-fn what_the_shop_s_backends_answer_goes_out_as_the_shop_s() {
+fn answers_of_backends_leave_with_the_address_of_the_shop() {
     let demo = Demo::new();
     demo.warpline("run chain.toml --stats s.json").expect(0);
     let functions = &stats::read(&demo, "s.json")["chains"][0]["functions"];

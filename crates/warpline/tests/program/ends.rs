@@ -71,7 +71,7 @@ fn a_full_disk_is_reported_and_what_was_done_is_written() {
 
 /// With a limit on the file size, the file has exactly the packets reported as sent.
 #[test]
-fn what_was_taken_and_not_written_is_not_sent() {
+fn unwritten_packets_are_not_counted_as_sent() {
     let demo = Demo::new();
     let program = env!("CARGO_BIN_EXE_warpline");
     for (name, blocks) in

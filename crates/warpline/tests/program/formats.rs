@@ -30,7 +30,7 @@ fn read_back(demo: &Demo, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_reads_back_the_same() {
+fn written_captures_read_back_the_same() {
     let demo = Demo::new();
     demo.warpline("run chain.toml").expect(0);
     let plain = demo.read("out.pcap");

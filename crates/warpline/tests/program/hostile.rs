@@ -44,7 +44,7 @@ fn a_byte_order_mark_begins_any_file() {
 
 /// Nothing that is echoed moves a cursor, turns the direction of writing, or fills the screen.
 #[test]
-fn what_is_echoed_is_plain_and_short() {
+fn quoted_input_is_escaped_and_short() {
     let demo = Demo::new();
     let odd = "\x1b]0;x\x07\u{202e}\u{2066}\u{2028}\u{e0041}";
     let long = "n".repeat(100_000);

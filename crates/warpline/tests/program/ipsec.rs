@@ -152,7 +152,7 @@ pub(crate) fn has_no_key(bytes: &[u8]) {
 pub(crate) const TRAFFIC: &str = "generate:packets=3000,size=imix,flows=50,ip=mix,protocol=mix";
 
 #[test]
-fn what_is_sealed_is_opened() {
+fn sealed_packets_are_opened() {
     let site = Site::with(CBC);
     site.write("none.toml", "[chain]\nfunctions = []\n");
     site.warpline(&format!("run none.toml --input {TRAFFIC} --output plain.pcap")).expect(0);

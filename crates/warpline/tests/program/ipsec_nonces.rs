@@ -91,7 +91,7 @@ fn one_process_at_a_time_has_the_file() {
 }
 
 #[test]
-fn what_does_not_run_leaves_the_file_as_it_is() {
+fn a_command_without_a_run_keeps_the_file() {
     let site = Site::with(GCM);
     let known = |site: &Site| {
         fs::metadata(site.path("nonces"))

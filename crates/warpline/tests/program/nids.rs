@@ -220,7 +220,7 @@ fn files_that_are_no_rules_are_refused() {
 /// Broken rules, rules that need missing features, and rules that run with a remark are counted
 /// apart.
 #[test]
-fn what_became_of_rules() {
+fn states_of_rules() {
     let demo = with(
         "alert tcp any any -> any any (content:\"x\"; classtype:mine; sid:1;)\n\
          alert http any any -> any any (http.uri; content:\"x\"; sid:2;)\nalert tcp\n",

@@ -271,7 +271,7 @@ pub(super) fn leaves(harness: &mut Harness, sent: &Sent) -> &'static str {
 }
 
 #[test]
-fn what_is_left_out_never_opens() {
+fn skipped_rules_never_accept_more() {
     let cases = [
         ("-A FORWARD -i eth0 -j ACCEPT\n", "default", "skip leaves it out"),
         ("-A FORWARD -m limit --limit 5/min -j DROP\n-A FORWARD -j ACCEPT\n", "rule", "drops more"),

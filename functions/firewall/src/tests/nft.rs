@@ -278,7 +278,7 @@ fn every_mistake_is_reported_with_its_place() {
 }
 
 #[test]
-fn what_is_left_out_never_opens() {
+fn skipped_rules_never_accept_more() {
     let (accept, drops) = (json!({ "accept": null }), json!({ "drop": null }));
     let mark = matches(false, json!({"meta": {"key": "mark"}}), json!(1));
     let limit = json!({"limit": {"rate": 5, "per": "minute"}});

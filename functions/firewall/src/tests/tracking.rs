@@ -491,7 +491,7 @@ fn a_connection_that_is_refused_is_forgotten_at_once() {
 }
 
 #[test]
-fn what_expired_is_not_found_however_much_did() {
+fn expired_connections_are_not_found_in_any_number() {
     let keys = "established = true\nconnections = 6400";
     let mut harness = firewall("accept tcp to any port 80\n", keys);
     let opening: Vec<Input> = (1..=50).map(|port| segment(port, SYN, false, 1)).collect();

@@ -121,7 +121,7 @@ fn fragments_of_icmp_have_no_type_whoever_sends_them() {
 }
 
 #[test]
-fn what_is_not_metered_goes_on_and_is_counted() {
+fn unmetered_packets_pass_and_are_counted() {
     let mut monitor = monitor("");
     let arp = Input::at(1, &[&[0xff; 12][..], &[8, 6], &[0; 46]].concat());
     let mut lying = tcp(0, true, 2).input();

@@ -89,7 +89,7 @@ fn check_every_shape(mut here: Harness, mut there: Harness) {
 }
 
 #[test]
-fn what_another_library_compressed_is_decompressed() {
+fn output_of_another_library_is_decompressed() {
     for (cpi, keys) in [(2, ""), (2, "cpi = 300"), (300, "cpi = 300")] {
         let mut there = decompressor(keys);
         for kind in [0, 3, 100, 255] {
@@ -113,7 +113,7 @@ fn flags_are_ignored_and_the_index_is_written() {
 }
 
 #[test]
-fn what_would_not_become_smaller_is_sent_as_it_is() {
+fn incompressible_packets_are_sent_unchanged() {
     let mut here = compressor("adaptive = false\nmin_len = 1");
     let noise = shapes(&content(1000, 255));
     // Under five bytes no stream and header are fewer.
@@ -172,7 +172,7 @@ fn only_what_goes_to_the_other_end_is_compressed() {
 
 /// RFC 3173, 2.2: fragments, and what is compressed, encrypted or signed already.
 #[test]
-fn what_must_not_be_compressed_is_left() {
+fn exempt_packets_are_not_compressed() {
     let body = udp(&[0; 500]);
     let mut first = Case::v4(&[], 17, &body);
     first.frame[20] = 0x20;

@@ -193,7 +193,7 @@ fn where_nothing_can_be_written_nothing_is_given() {
 }
 
 #[test]
-fn what_is_torn_or_edited_is_refused() {
+fn torn_or_edited_files_are_refused() {
     let folder = Folder::new("torn");
     let path = folder.state();
     let with = |numbers: u64| {

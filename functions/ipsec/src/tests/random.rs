@@ -210,7 +210,7 @@ fn through(gateway: &mut Harness, inputs: &[Input], random: &mut Random) -> Vec<
 }
 
 #[test]
-fn what_is_sealed_opens_to_itself_and_nothing_else_gets_through() {
+fn sealed_packets_open_unchanged_and_nothing_else_passes() {
     let random = &mut Random(0x5eed_0001);
     let (mut opened, mut sealed_count) = (0, 0);
     let (_files, [mut here, mut there]) = gateways();

@@ -155,7 +155,7 @@ fn policies_decide_in_their_order() {
 }
 
 #[test]
-fn what_should_be_protected_does_not_come_in_the_clear() {
+fn protected_traffic_in_the_clear_is_dropped() {
     let files = Files::new();
     let selectors = "selectors = [{ src = '10.1.0.0/16', dst = '10.2.0.0/16', protocol = 'udp' }]";
     let sa = SaText { more: selectors.into(), ..SaText::new(CBC) };

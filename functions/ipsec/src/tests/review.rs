@@ -130,7 +130,7 @@ fn numbers_go_on_over_reloads_that_move_sas() {
 }
 
 #[test]
-fn what_is_not_sealed_is_not_counted_as_sealed() {
+fn only_sealed_packets_count_as_sealed() {
     let more = "sequence = 4294967293".to_owned();
     let mut ends = super::gateway::Ends::new(&SaText { more, ..SaText::new(CBC) });
     let input = on_link(LINK, &udp("10.1.0.1", "10.2.0.1", [1, 2], 20));

@@ -111,7 +111,7 @@ fn scapy_opens_what_is_sealed() {
 
 /// IVs are random here, of counter modes too.
 #[test]
-fn what_scapy_seals_is_opened() {
+fn packets_that_scapy_sealed_are_opened() {
     let Some(python) = python() else { return };
     let shown = shown();
     let plain: Vec<Value> = shown.iter().map(|shown| request(shown, &shown.packets())).collect();

@@ -425,7 +425,7 @@ fn a_vip_that_goes_takes_its_connections_along() {
 }
 
 #[test]
-fn what_can_t_change_is_refused() {
+fn unchangeable_keys_are_refused() {
     let keys = "addresses = [\"10.0.0.0/24\", \"192.0.2.0/24\", \"2001:db8::/32\", \"fd00::/16\"]";
     let old = function(keys, PLAIN);
     let why = |keys: &str, services: &str| function(keys, services).succeeds(&*old).unwrap_err();

@@ -146,7 +146,7 @@ fn cut_frames_and_padding_stay_as_they_are() {
 }
 
 #[test]
-fn what_can_t_be_carried_has_a_name() {
+fn packets_that_no_tunnel_carries_have_a_reason() {
     let mut harness = balancer(SOURCES, IPIP);
     for (client, vip) in CASES {
         let fixed = if vip.contains(':') { 40 } else { 0 };

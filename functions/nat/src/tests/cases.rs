@@ -224,7 +224,7 @@ fn fragments_of_a_refused_packet_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_translated_is_dropped_by_name() {
+fn untranslatable_packets_have_a_drop_reason() {
     let mut nat = nat("");
     let (inside, remote) = ("10.0.0.1", "198.51.100.1");
     let other = |dst: &str, protocol| {
@@ -252,7 +252,7 @@ fn what_cannot_be_translated_is_dropped_by_name() {
 }
 
 #[test]
-fn what_is_none_of_its_business_passes() {
+fn unrelated_packets_pass() {
     let mut nat = nat("");
     let mut arp = vec![0xff; 60];
     arp[12..14].copy_from_slice(&[8, 6]);

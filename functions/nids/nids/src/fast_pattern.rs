@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rules_mark_or_else_the_longest_and_most_varied_is_chosen() {
+    fn the_fast_pattern_is_the_marked_one_or_the_longest_and_most_varied() {
         let long = format!("+{}0123456789%$#{}", "a".repeat(40), "b".repeat(40));
         for (contents, chosen) in [
             (&["+GET", "+User-Agent", "+Host"][..], Some((1, 0..10))),

@@ -7,7 +7,7 @@ mod dropped;
 mod end;
 mod find;
 mod notes;
-mod tell;
+mod reporting;
 
 use core::cell::RefCell;
 use core::net::IpAddr;
@@ -125,7 +125,7 @@ impl Inspector {
             generation: tables.generation.number(),
             flows: Flows::new(&limits::flows(config, shard), tables.seed)
                 .unless(tables.offload.clone())
-                .telling_ends_of(FlowState::has_shared),
+                .reporting_ends_of(FlowState::has_shared),
             waiting: Pool::new(limits::waiting(config, shard)),
             xbits: XBits::new(share(config.xbits)),
             thresholds: decides.then(|| Thresholds::new(share(config.thresholds)).reserved()),
@@ -178,7 +178,7 @@ impl Inspector {
         let packet = FlowPacket::new(seen.frame, &seen.headers, by_vlan, times, hint);
         let expected = packet.as_ref().and_then(|packet| self.flows.take_expected(packet));
         if let (Some(packet), Some(expected), Found::Numbers(found)) = (&packet, &expected, &found)
-            && self.is_quiet(packet, expected, found)
+            && self.matches_no_rule(packet, expected, found)
         {
             return Verdict::Forward;
         }
@@ -195,7 +195,7 @@ impl Inspector {
         self.inspect_tracked(seen, tracked, found, emit)
     }
 
-    /// [`Self::is_quiet`] of a packet that was not as expected.
+    /// [`Self::matches_no_rule`] of a packet that was not as expected.
     fn is_idle(
         &mut self,
         packet: Option<&FlowPacket<'_>>,
@@ -204,7 +204,7 @@ impl Inspector {
     ) -> bool {
         let (Some(packet), Found::Numbers(found)) = (packet, found) else { return false };
         let unchanged = tracked.and_then(Tracked::unchanged).filter(|_| !packet.has_syn());
-        unchanged.is_some_and(|unchanged| self.is_quiet(packet, &unchanged, found))
+        unchanged.is_some_and(|unchanged| self.matches_no_rule(packet, &unchanged, found))
     }
 
     /// [`Self::inspect`] of a packet that was taken into its flow, where there is something to look

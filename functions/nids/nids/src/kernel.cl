@@ -2,13 +2,13 @@
  * groups, an item a packet. */
 
 /* Adds what ends in an accepting state, before `behind`. */
-FUNCTION void tell_state(
+FUNCTION void report_state(
     const Literals *literals, const Automaton *all, u32 state, const GLOBAL u8 *behind, Hits *hits)
 {
     u32 output = state - ACCEPTING;
     while (output != NONE) {
         const GLOBAL u32 *own = all->outputs + OUTPUT_WORDS * output;
-        tell_entries(literals, own[0], own[1], behind, hits);
+        report_entries(literals, own[0], own[1], behind, hits);
         output = own[2];
     }
 }
@@ -20,7 +20,7 @@ FUNCTION void find_literals(
     hits->len = 0;
     for (u32 at = 0; at < len && hits->len <= KEPT_MAX; at++) {
         state = next_state(all, state, text[at]);
-        if (state >= ACCEPTING) tell_state(literals, all, state, text + at + 1, hits);
+        if (state >= ACCEPTING) report_state(literals, all, state, text + at + 1, hits);
     }
 }
 

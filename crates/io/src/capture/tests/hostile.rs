@@ -84,7 +84,7 @@ fn skipping_is_interrupted() {
 }
 
 #[test]
-fn what_is_cut_is_named() {
+fn truncated_files_are_reported() {
     let (file, _) = small_pcap();
     let reported = read(Manner::Whole.reader(&file[..50]));
     let text = "capture cut short at byte 50 in the middle of packet 2; read up to there";

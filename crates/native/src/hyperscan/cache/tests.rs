@@ -123,7 +123,7 @@ fn a_folder_that_can_t_be_written_to_is_as_none() {
 }
 
 #[test]
-fn what_was_not_read_for_longest_goes() {
+fn the_least_recently_read_file_is_removed() {
     let folder = Folder::new("cache-trim");
     fs::create_dir_all(&folder.0).unwrap();
     for (name, len, age) in

@@ -58,7 +58,7 @@ fn times_back(plan: &Plan, field: Field) -> usize {
 }
 
 #[test]
-fn what_two_functions_rewrite_comes_back_once() {
+fn fields_that_two_functions_rewrite_are_copied_back_once() {
     for (is_recoverable, times) in [(false, 1), (true, 2)] {
         let between = host("between", rewrites(TTL));
         let functions = vec![rewriter("one"), between, rewriter("other")];
@@ -71,7 +71,7 @@ fn what_two_functions_rewrite_comes_back_once() {
 /// Between the rewriting functions the host reads the field, or needs it for packets that a kernel
 /// leaves.
 #[test]
-fn what_the_host_may_need_comes_back_before() {
+fn fields_that_the_host_may_need_are_copied_first() {
     let mut falls_back = PlannedFunction::run_only("on another device", Some(1), reads(TTL));
     falls_back.fallback = SRC;
     for between in [host("reads", reads(SRC)), falls_back] {

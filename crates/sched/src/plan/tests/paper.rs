@@ -125,7 +125,7 @@ fn each_chain_moves_no_more_than_older_systems() {
 
 /// G-NET's copies of the paper's hybrid chains; section VI-B has the outcome at 1518 bytes.
 #[test]
-fn what_is_saved_is_what_the_paper_says() {
+fn savings_equal_those_of_the_paper() {
     let ratio = |names| {
         let of = |mode| plan(names, 1518, mode).to_device_bytes();
         1.0 - of(Mode::Adaptive) / of(Mode::PerNf)

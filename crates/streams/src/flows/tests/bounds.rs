@@ -53,7 +53,7 @@ fn small_flows_take_small_blocks() {
 
 /// Segments ahead of a gap that never closes, as far as allowed and beyond.
 #[test]
-fn what_waits_is_bounded() {
+fn waiting_data_are_bounded() {
     let limits = Limits { flows: 2, hold_len: 5000, held_segments: 10, ..Limits::default() };
     let mut listener = Listener::new(&limits);
     listener.open(0, 0);
@@ -83,7 +83,7 @@ const LATE: Stream = Stream::Gap(Gap { lost: 0, from: 9003, to: 9005, packet: Fa
 
 /// Waiting bytes are delivered if there is no memory to join them with the bytes before.
 #[test]
-fn what_waits_is_not_lost_for_lack_of_memory() {
+fn waiting_data_survive_a_lack_of_memory() {
     let limits = Limits { stream_memory: 512, ..Limits::default() };
     for (first, waits) in [(0, 400), (101, 100)] {
         let mut listener = Listener::new(&limits);

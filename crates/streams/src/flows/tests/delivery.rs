@@ -88,7 +88,7 @@ proptest! {
 
     /// With any amount of memory, reports are true, and nothing is delivered twice.
     #[test]
-    fn tells_the_truth_without_memory(
+    fn stays_correct_without_memory(
         pieces in pieces(),
         units in 0..7usize,
         held in 0..9usize,

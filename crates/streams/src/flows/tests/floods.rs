@@ -119,7 +119,7 @@ fn one_client_does_not_push_out_the_others() {
 
 /// Whose time is over makes room before any other, where one is found soon.
 #[test]
-fn what_is_over_makes_room() {
+fn expired_flows_make_room() {
     let mut listener = Listener::new(&Limits { flows: 2, ..Limits::default() });
     listener.take(&Frame { protocol: UDP, ..client([1, 2]) });
     listener.open(0, 0);

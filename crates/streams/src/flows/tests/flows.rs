@@ -44,7 +44,7 @@ fn both_directions_are_one_flow() {
 }
 
 #[test]
-fn what_the_caller_keeps_goes_with_the_flow() {
+fn data_of_the_caller_are_removed_with_the_flow() {
     let mut listener = Listener::new(&limits(2));
     listener.open(0, 0);
     let tracked = listener.take(&Frame::to_server().seq(1).ack(1).data(b"ab"));
@@ -81,7 +81,7 @@ fn echoes_and_errors() {
 }
 
 #[test]
-fn what_has_no_flow() {
+fn packets_without_a_flow() {
     let frame = Frame::to_server();
     let bytes = frame.bytes();
     assert!(frame.packet(&bytes).is_some());

@@ -89,7 +89,7 @@ fn a_duplicate_is_ignored() {
 }
 
 #[test]
-fn what_is_malformed_is_left_out() {
+fn malformed_fragments_are_refused() {
     for version in [4, 6] {
         let all: [(usize, bool, &[u8]); 4] =
             [(0, true, b"0123456"), (8, true, b""), (8, false, b"x"), (0, true, A)];

@@ -27,7 +27,7 @@ use warpline_sched::work_profile::Measurement;
 
 use self::cells::{Cell, Extent, FULL, QUICK, pairs};
 use self::power::Meters;
-use super::run::tell;
+use super::run::print_message;
 use super::{say, say_json};
 use crate::machine_profile::{CPU_NAME, LEN_MAX, MachineProfile, Unfinished};
 use crate::{Failure, device_keys, profile_file};
@@ -101,7 +101,7 @@ fn machine() -> (Value, Vec<String>) {
         let about = device.description();
         match speeds(&**device) {
             Ok(speeds) => measured.push((about, speeds)),
-            Err(why) => tell(&format!("warning: {} is left out: {why}\n", about.id)),
+            Err(why) => print_message(&format!("warning: {} is left out: {why}\n", about.id)),
         }
     }
     let machine = profile_file::to_value(&measured, gather_speeds());
@@ -139,7 +139,7 @@ fn work(profile: &mut MachineProfile, run: &Run<'_>) -> Result<usize, Failure> {
         let times = (run.extent.rounds, Duration::from_millis(run.extent.round_ms));
         match measure::measure(run.functions, &run.devices, cell, times) {
             Ok(measured) => add(profile, cell, &measured)?,
-            Err(why) => tell(&format!("warning: {}: {why}\n", name(run, cell))),
+            Err(why) => print_message(&format!("warning: {}: {why}\n", name(run, cell))),
         }
         let unfinished = Unfinished { plan: run.plan.clone(), done: at as u64 + 1 };
         profile.unfinished = Some(unfinished).filter(|_| at + 1 < run.cells.len());

@@ -271,7 +271,7 @@ pub(super) fn with(line: &str, new: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_or_not_supported() {
+fn mistakes_and_unsupported_options() {
     for (line, new, reported) in WRONG {
         let text = with(line, new);
         let skipped = reported.strip_prefix('-');

@@ -227,7 +227,7 @@ fn wrong_values() {
 }
 
 #[test]
-fn what_is_missing() {
+fn missing_keys() {
     let found = read_texts("[[sa]]\nesn = true\n", None, "");
     let needed = [
         "`name`: the name in counters and messages",
@@ -275,7 +275,7 @@ fn no_key_is_quoted() {
 }
 
 #[test]
-fn what_is_there_twice() {
+fn duplicate_keys() {
     let text = [
         sa("a", 256, "in", &gcm(1)),
         sa("a", 256, "in", &gcm(2)),

@@ -5,7 +5,7 @@ use warpline_packet::wire::ip_protocol;
 use super::super::asked::{Asked, FRESH, PACKET, STREAM};
 use super::super::detect::{Buffer, FlowFacts, FlowVars, Reach};
 use super::super::report::Decision;
-use super::notes::Telling;
+use super::notes::Treatment;
 use super::{At, Inspector, Matched, Unreported, Verdict};
 use warpline_nf::Emit;
 use warpline_nids_rules::Action;
@@ -57,7 +57,7 @@ impl Inspector {
                 break;
             }
         }
-        self.tell_all(at, emit);
+        self.report_all(at, emit);
         verdict
     }
 
@@ -71,11 +71,11 @@ impl Inspector {
     ) {
         let Some(reported) = self.tables.reported().get(matched.rule as usize) else { return };
         let is_pass = action == Action::Pass;
-        let telling = Telling::of(&reported.policy, decision, is_pass, at);
+        let treatment = Treatment::of(&reported.policy, decision, is_pass, at);
         let is_first = self.notes.is_empty();
-        match (self.notes.take(telling), telling) {
+        match (self.notes.take(treatment), treatment) {
             (true, _) => self.unreported.push(Unreported { matched, is_first, decision, verdict }),
-            (false, Telling::Silent) => self.counts.matches_over += 1,
+            (false, Treatment::Silent) => self.counts.matches_over += 1,
             (false, _) => self.counts.alerts_over += 1,
         }
     }

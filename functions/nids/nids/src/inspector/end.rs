@@ -15,7 +15,7 @@ use warpline_streams::flows::{Direction, FlowSlot, Gap, Stream, Tracked};
 impl Inspector {
     /// Frees flows whose time is over.
     pub(in super::super) fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
-        self.flows.tell(now, emit.captured().unwrap_or(now));
+        self.flows.set_time(now, emit.captured().unwrap_or(now));
         let mut left = self.flows.begin_sweep(now);
         while let Some(ended) = self.flows.next_over(&mut left) {
             self.notes = Notes::default();

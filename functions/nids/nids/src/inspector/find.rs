@@ -18,7 +18,7 @@ impl Inspector {
     /// may match, as most do: what [`Self::find_rules`] would find, in fewer steps. `run` found
     /// these literals.
     #[inline]
-    pub(super) fn is_quiet(
+    pub(super) fn matches_no_rule(
         &mut self,
         packet: &FlowPacket<'_>,
         expected: &Expected,

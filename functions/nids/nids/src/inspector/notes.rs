@@ -17,7 +17,7 @@ pub(in super::super) const NOTES_MAX: usize = ALERTS_MAX + COUNTED_MAX + SILENT_
 
 /// The expected treatment of a match by the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Telling {
+pub(super) enum Treatment {
     /// It is reported.
     Certain,
     /// The report counts it, and may withhold it.
@@ -26,7 +26,7 @@ pub(super) enum Telling {
     Silent,
 }
 
-impl Telling {
+impl Treatment {
     /// Of a match of a rule with this policy, and what was decided of it if that was the shard's to
     /// do.
     pub(super) fn of(
@@ -62,15 +62,15 @@ impl Notes {
 
     /// Whether one more is noted. After [`ALERTS_MAX`] certain alerts, no further alert can be
     /// reported.
-    pub(super) fn take(&mut self, telling: Telling) -> bool {
+    pub(super) fn take(&mut self, treatment: Treatment) -> bool {
         let may_be_reported = self.certain < ALERTS_MAX;
-        let (count, has_room) = match telling {
-            Telling::Certain => (&mut self.certain, may_be_reported),
-            Telling::Counted => {
+        let (count, has_room) = match treatment {
+            Treatment::Certain => (&mut self.certain, may_be_reported),
+            Treatment::Counted => {
                 let has_room = may_be_reported && self.counted < COUNTED_MAX;
                 (&mut self.counted, has_room)
             }
-            Telling::Silent => {
+            Treatment::Silent => {
                 let has_room = self.silent < SILENT_MAX;
                 (&mut self.silent, has_room)
             }

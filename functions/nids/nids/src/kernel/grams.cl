@@ -85,7 +85,7 @@ FUNCTION int look_closer(
         if (!take(left, 1)) return 0;
         if (!is_same_folded(start, all->folded + own[2], own_len)) continue;
         if (!take(left, own[ROW_WORDS + 3] - own[3])) return 0;
-        tell_entries(&all->literals, own[3], own[ROW_WORDS + 3], start + own_len, hits);
+        report_entries(&all->literals, own[3], own[ROW_WORDS + 3], start + own_len, hits);
     }
     return 1;
 }
@@ -127,7 +127,7 @@ FUNCTION int is_reported(const Reported *reported, u32 state)
 }
 
 /* Adds what ends in an accepting state, before `behind`; 0 where that takes too many steps. */
-FUNCTION int tell_state(
+FUNCTION int report_state(
     const Set *all, u32 state, const GLOBAL u8 *behind, Hits *hits, u32 *left, Reported *reported)
 {
     int is_all = 1;
@@ -135,7 +135,7 @@ FUNCTION int tell_state(
     while (output != NONE) {
         const GLOBAL u32 *own = all->rest.outputs + OUTPUT_WORDS * output;
         if (!take(left, 1 + own[1] - own[0])) return 0;
-        is_all &= tell_entries(&all->literals, own[0], own[1], behind, hits);
+        is_all &= report_entries(&all->literals, own[0], own[1], behind, hits);
         output = own[2];
     }
     if (!is_all) return 1;
@@ -152,7 +152,7 @@ FUNCTION int find_rest(const Set *all, const GLOBAL u8 *text, u32 len, Hits *hit
     for (u32 at = 0; at < len && hits->len <= KEPT_MAX; at++) {
         state = next_state(&all->rest, state, text[at]);
         if (state < ACCEPTING || is_reported(&reported, state)) continue;
-        if (!tell_state(all, state, text + at + 1, hits, left, &reported)) return 0;
+        if (!report_state(all, state, text + at + 1, hits, left, &reported)) return 0;
     }
     return 1;
 }
@@ -196,7 +196,7 @@ PACKET_KERNEL(filter_payloads)
         hits.len = 0;
         int is_done = find_by_grams(&all, text, len, &hits, &left)
             && find_rest(&all, text, len, &hits, &left);
-#ifdef TELL_STEPS
+#ifdef REPORT_STEPS
         /* For tests: how many steps that took. */
         words[item()] = STEPS_MIN + len - left;
         continue;

@@ -39,7 +39,7 @@ FUNCTION int is_same(const GLOBAL u8 *one, const GLOBAL u8 *other, u32 len)
 
 /* Adds those of the entries from `first` on that are the group's, whose folded bytes end before
  * `behind`. Gives whether that was all of them: it was not where the case of one is another. */
-FUNCTION int tell_entries(
+FUNCTION int report_entries(
     const Literals *all, u32 first, u32 last, const GLOBAL u8 *behind, Hits *hits)
 {
     int is_all = 1;

@@ -120,7 +120,7 @@ fn a_stream_rule_looks_at_packets_of_no_stream() {
 
 /// Suricata asks what is held back before it counts to `packet-alert-max`.
 #[test]
-fn what_is_held_back_takes_no_place_among_a_packet_s_alerts() {
+fn withheld_alerts_take_no_place_of_a_packet() {
     let real = "alert udp any any -> any any (content:\"abc\"; sid:900;)\n";
     let rules = |count: u32, option: &str| {
         let rule =

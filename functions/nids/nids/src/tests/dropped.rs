@@ -104,7 +104,7 @@ fn a_dropped_fragment_is_not_put_together() {
 /// As Suricata 7.0.10 does with `--simulate-ips` for the same packets and rules. A match sets its
 /// state even if the packet is dropped.
 #[test]
-fn what_rules_set_on_them_stays_set() {
+fn bits_set_by_dropped_packets_stay_set() {
     for (sets, asks) in [
         ("flowbits:set,x;", "flowbits:isset,x;"),
         ("flowint:nn,+,1;", "flowint:nn,==,1;"),

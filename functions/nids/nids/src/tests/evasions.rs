@@ -254,7 +254,7 @@ fn segments_ahead_do_not_hide_what_is_before_them() {
 /// Data for a gap that was given up for lack of room is inspected by itself. The manual documents
 /// that matches across segments are missed there.
 #[test]
-fn what_is_split_at_a_gap_that_was_given_up_is_missed() {
+fn matches_across_an_abandoned_gap_are_missed() {
     type Pieces<'a> = &'a [(i32, &'a [u8])];
     let cases: &[(Pieces<'_>, Pieces<'_>, bool)] = &[
         (&[], &[(0, b"attack")], true),
@@ -319,7 +319,7 @@ fn fragments_do_not_hide() {
 
 /// The others were forwarded before: with the last one their receiver would have them all.
 #[test]
-fn what_completes_a_dropped_datagram_never_goes_on() {
+fn a_fragment_that_completes_a_dropped_datagram_is_dropped() {
     let rule = "drop udp any any -> any any (content:\"attack\"; sid:1;)\n";
     let at = |frames: Vec<Frame>, start: u64| {
         (start..).zip(frames).map(|(millis, frame)| frame.at(millis)).collect::<Vec<_>>()

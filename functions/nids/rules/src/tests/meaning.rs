@@ -284,7 +284,7 @@ fn numbers_in_the_payload() {
 }
 
 #[test]
-fn what_was_found_is_named() {
+fn found_buffers_are_named() {
     let text = "byte_extract:1,0,a; byte_math:bytes 1, offset 1, oper *, rvalue a, result b; \
                 byte_test:2,=,b,13; content:\"x\"; distance:a; within:b; content:\"y\"; offset:b; \
                 depth:a; isdataat:b,relative; byte_test:a,=,1,b; byte_jump:2,a,post_offset b;";

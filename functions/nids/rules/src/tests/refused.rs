@@ -218,7 +218,7 @@ fn headers_are_refused_where_they_are_wrong() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_held_by_name() {
+fn unsupported_rules_are_skipped_by_name() {
     let suricata = [
         (r#"content:"x"; http_uri;"#, "http.uri", "http.*"),
         (r#"uricontent:"x"; nocase; depth:5;"#, "http.uri", "http.*"),

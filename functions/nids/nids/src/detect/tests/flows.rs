@@ -124,7 +124,7 @@ fn effects_on_flows() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted() {
+fn flows_without_room_are_counted() {
     assert!(size_of::<FlowVars>() <= 116);
     let mut vars = FlowVars::EMPTY;
     (0..BITS_MAX as u32 + 3).for_each(|name| vars.set(Name(name)));

@@ -7,7 +7,7 @@ use crate::detect::{Reach, order, reach};
 use warpline_nids_rules::*;
 
 #[test]
-fn what_rules_are_decided_on() {
+fn rules_are_decided_on_their_kind_of_packet() {
     let of = |protocol| Rule { header: header(protocol), ..rule() };
     let with =
         |protocol, payload: &[PayloadTest]| Rule { payload: payload.to_vec(), ..of(protocol) };

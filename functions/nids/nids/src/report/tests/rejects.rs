@@ -129,7 +129,7 @@ fn everything_else_is_unreachable() {
 }
 
 #[test]
-fn what_must_not_be_answered_is_not() {
+fn no_answer_to_packets_that_forbid_it() {
     let (a, b) = ([10, 0, 0, 1], [10, 0, 0, 2]);
     let (segment, udp) = (tcp(ACK, b"data"), [0, 9, 0, 9, 0, 8, 0, 0]);
     let mut many = v4(a, b, 6, 0, &segment);

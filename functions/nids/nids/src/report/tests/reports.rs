@@ -61,7 +61,7 @@ fn generation(rules: &[Rule]) -> Generation {
     Generation::new(Reported::of(rules, &ThresholdFile::default()), Names::new())
 }
 
-fn tell(report: &mut AlertReport, packet: u64, alert: Alert<'_>) {
+fn note_alert(report: &mut AlertReport, packet: u64, alert: Alert<'_>) {
     let mut note = [0; Alert::LEN];
     let len = alert.encode(&mut note);
     report.note_about(packet, &note[..len]);
@@ -105,10 +105,14 @@ fn alerts_go_to_every_file_and_hits_count_the_rest() {
         (14, 0, Some(Decision::Silent)),
         (15, 0, Some(Decision::Nothing)),
     ] {
-        tell(&mut report, packet, Alert { rule, decision, is_blocked: packet == 12, ..alert() });
+        note_alert(
+            &mut report,
+            packet,
+            Alert { rule, decision, is_blocked: packet == 12, ..alert() },
+        );
     }
-    tell(&mut report, 16, Alert { rule: 3, ..alert() });
-    tell(&mut report, 17, Alert { generation: 5, ..alert() });
+    note_alert(&mut report, 16, Alert { rule: 3, ..alert() });
+    note_alert(&mut report, 17, Alert { generation: 5, ..alert() });
     report.note(b"nonsense");
     assert!(paper.reported().is_empty(), "lines are gathered");
     report.rest();
@@ -153,7 +157,7 @@ fn rule_sets_follow_each_other_and_counts_go_on() {
     let paper = Paper::new(usize::MAX);
     let first = generation(&rules());
     let mut report = AlertReport::open(&config(), &first, &paper.outputs()).unwrap();
-    tell(&mut report, 1, Alert { rule: 1, ..alert() });
+    note_alert(&mut report, 1, Alert { rule: 1, ..alert() });
     // The same rules at other places, one with another message.
     let second = generation(&[rule(9, "new"), rule(1, "renamed"), rules()[1].clone()]);
     second.follow(&first);
@@ -164,11 +168,11 @@ fn rule_sets_follow_each_other_and_counts_go_on() {
     assert_eq!([&first, &second, &third].map(Generation::number), [0, 1, 3]);
     drop(first);
     for rule in 0..3 {
-        tell(&mut report, 2, Alert { rule, generation: 1, ..alert() });
+        note_alert(&mut report, 2, Alert { rule, generation: 1, ..alert() });
     }
     drop(second);
-    tell(&mut report, 3, Alert { generation: 3, ..alert() });
-    tell(&mut report, 4, Alert { generation: 2, ..alert() });
+    note_alert(&mut report, 3, Alert { generation: 3, ..alert() });
+    note_alert(&mut report, 4, Alert { generation: 2, ..alert() });
     report.finish().unwrap();
     let expected = [(2, 1, "limited"), (9, 2, "new"), (1, 2, "renamed"), (4, 3, "last")];
     let expected = expected.map(|(sid, packet, msg)| (sid, packet, msg.to_owned()));
@@ -181,7 +185,7 @@ fn a_file_that_fails_fails_the_run_and_nothing_else() {
     let (paper, generation) = (Paper::new(1000), generation(&rules()));
     let mut report = AlertReport::open(&config(), &generation, &paper.outputs()).unwrap();
     for packet in 0..3000 {
-        tell(&mut report, packet, alert());
+        note_alert(&mut report, packet, alert());
     }
     let why = report.finish().unwrap_err();
     assert!(why.starts_with("can't write paper: "), "{why}");

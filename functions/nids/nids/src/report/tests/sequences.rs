@@ -221,21 +221,21 @@ fn memory_is_bounded_and_what_expires_first_makes_room() {
     for capacity in [0, 1, 2, 100] {
         let room = capacity.max(1) as u32;
         let mut thresholds = Thresholds::new(capacity);
-        let mut tell =
+        let mut note =
             |host, nanos| thresholds.decide(&policy, Action::Alert, &from(host, nanos)).0;
         for host in 0..room {
-            assert_eq!(tell(host, u64::from(host)), Reported);
+            assert_eq!(note(host, u64::from(host)), Reported);
         }
         for host in 0..room {
-            assert_eq!(tell(host, 1000), Silent, "all are known");
+            assert_eq!(note(host, 1000), Silent, "all are known");
         }
-        assert_eq!(tell(room, 2000), Reported, "the first makes room");
+        assert_eq!(note(room, 2000), Reported, "the first makes room");
         for host in 1..=room {
-            assert_eq!(tell(host, 3000), Silent);
+            assert_eq!(note(host, 3000), Silent);
         }
-        assert_eq!(tell(0, 4000), Reported, "it was forgotten");
+        assert_eq!(note(0, 4000), Reported, "it was forgotten");
         for host in 0..10 * room {
-            tell(host + 1000, 61 * SECOND + 5000);
+            note(host + 1000, 61 * SECOND + 5000);
         }
         assert!(thresholds.evicted() > u64::from(room), "{}", thresholds.evicted());
         assert!(thresholds.len() <= capacity.max(1));
@@ -249,7 +249,7 @@ fn memory_is_bounded_and_what_expires_first_makes_room() {
 }
 
 #[test]
-fn what_is_suppressed_is_acted_on_and_not_counted() {
+fn suppressed_alerts_act_and_are_not_counted() {
     use warpline_nids_rules::{Addresses, SuppressEnd};
     let v4 = |text: &str| text.parse().unwrap();
     let net = Addresses { v4: vec![(v4("10.0.0.0"), v4("10.0.0.255"))], v6: Vec::new() };

@@ -11,13 +11,13 @@ use warpline_nf::Emit;
 
 impl Inspector {
     /// Notes all matches of a packet, with the flow's variables after all rules.
-    pub(super) fn tell_all(&mut self, at: &At<'_>, emit: &mut Emit<'_>) {
+    pub(super) fn report_all(&mut self, at: &At<'_>, emit: &mut Emit<'_>) {
         let mut unreported = core::mem::take(&mut self.unreported);
-        unreported.drain(..).for_each(|unreported| self.tell(at, unreported, emit));
+        unreported.drain(..).for_each(|unreported| self.report(at, unreported, emit));
         self.unreported = unreported;
     }
 
-    fn tell(&mut self, at: &At<'_>, unreported: Unreported, emit: &mut Emit<'_>) {
+    fn report(&mut self, at: &At<'_>, unreported: Unreported, emit: &mut Emit<'_>) {
         let Unreported { matched, is_first, decision, verdict } = unreported;
         let Self { flows, note, generation, tables, .. } = self;
         let [payload_max, frame_max] = tables.config.reported.reported_len();
