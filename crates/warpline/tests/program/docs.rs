@@ -89,6 +89,36 @@ fn shown_commands_work() {
     assert!(count >= 8, "{count} pages have commands");
 }
 
+/// The guide's commands make a package of the workspace from the template.
+#[test]
+fn the_template_is_copied_by_the_shown_commands() {
+    let page = root().join("docs/src/guide/own-function.md");
+    let page = fs::read_to_string(page).expect("a page");
+    let mut blocks = page.split("```text\n").filter_map(|rest| rest.split("\n```").next());
+    let block = blocks.find(|block| block.starts_with("cp -r ")).expect("commands");
+    let shown: Vec<&str> = block.lines().filter(|line| !line.starts_with("cargo ")).collect();
+    let root = root().canonicalize().expect("the repository");
+    let folder = TempDir::new().expect("a folder");
+    for name in ["crates", "functions", "bench"] {
+        symlink(root.join(name), folder.path().join(name)).expect("a link");
+    }
+    let files = "cp -r \"$0/examples\" \"$0/Cargo.toml\" \"$0/Cargo.lock\" .\n";
+    let script = format!("set -e\n{files}{}", shown.join("\n"));
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", &script]).arg(&root).current_dir(folder.path());
+    assert!(shell.status().expect("a shell").success(), "{script}");
+    let mut cargo = Command::new(env!("CARGO"));
+    let cargo = cargo.args(["metadata", "--offline", "--no-deps", "--format-version", "1"]);
+    let output = cargo.current_dir(folder.path()).output().expect("cargo");
+    let about = String::from_utf8_lossy(&output.stdout);
+    assert!(about.contains("\"warpline-my-guard\""), "{}", String::from_utf8_lossy(&output.stderr));
+    let left = Command::new("grep")
+        .args(["-rE", "ttl[-_]guard|TtlGuard", "examples/my_guard"])
+        .current_dir(folder.path())
+        .output();
+    assert_eq!(String::from_utf8_lossy(&left.expect("grep").stdout), "");
+}
+
 /// README and the book name files that exist.
 #[test]
 fn links_lead_somewhere() {
