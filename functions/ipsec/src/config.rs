@@ -155,7 +155,7 @@ fn refuse_counters(database: &Database, section: &mut Section<'_>) {
     let counts_up = |sa: &&Sa| sa.direction == Direction::Out && sa.cipher.is_counter();
     if let Some(sa) = database.sas.iter().find(counts_up) {
         let why = "AES-CTR and AES-GCM with keys from a file need `nonce_state`, or a restart \
-                   would use nonces again, which gives the key stream away";
+                   would use nonces again, which reveals the key stream";
         section.mistake("sas", format!("SA {:?}: {why}", sa.name));
     }
 }
