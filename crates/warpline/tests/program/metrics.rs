@@ -187,7 +187,9 @@ fn moves_and_launches_have_samples() {
     let stall = "warpline_move_stall_max_seconds{chain=\"edge\"} ";
     let stall = text.lines().find_map(|line| line.strip_prefix(stall)).expect("a stall");
     let expected = chain["moves"]["stall_us_max"].as_f64().unwrap() / 1e6;
-    assert!(expected > 0.0 && is(stall.parse().unwrap(), expected), "{stall}, {expected}");
+    // It may have grown since the scrape.
+    let stall: f64 = stall.parse().unwrap();
+    assert!(stall > 0.0 && stall <= expected + 1e-9, "{stall}, {expected}");
 }
 
 /// The output is a pipe that is not read, so the chain cannot drain.
