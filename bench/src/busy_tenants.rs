@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use warpline_device::Device;
 use warpline_engine::{
-    Background, Chain, Control, Deployment, Instance, Job, LaunchOptions, OnDevice, Place, Ports,
-    Settings, SharedDevice, Site, Streams, Tenant, run_all,
+    Background, Chain, Deployment, Instance, LaunchOptions, Machine, Member, OnDevice, Place,
+    Ports, Settings, SharedDevice, Site, Streams, Tenant,
 };
 use warpline_io::NullSink;
 use warpline_nf::Outputs;
@@ -64,25 +64,21 @@ impl Tenants {
             .collect();
         let frames = format!("packets=4096,size={},flows=1000,seed=7", self.frame_len);
         let frames = Arc::new(Frames::generate(&frames));
-        let controls: Vec<Control> = seats.iter().map(|_| Control::default()).collect();
-        let job = |(device, control)| {
+        let member = |device| {
             let source = Box::new(MemorySource::new(Arc::clone(&frames), u64::MAX));
-            Job {
-                deployment: Arc::new(self.deploy(device)),
-                settings: Settings { lanes: 1, ..Settings::default() },
-                ports: Ports::PerLane(vec![(source, Box::new(NullSink))]),
-                control,
-            }
+            let ports = Ports::PerLane(vec![(source, Box::new(NullSink))]);
+            let settings = Settings { lanes: 1, ..Settings::default() };
+            Member::new(Arc::new(self.deploy(device)), settings, ports)
         };
-        let jobs = seats.iter().zip(&controls).map(job).collect();
+        let members = seats.iter().map(member).collect();
+        let machine = Machine::new(members, Outputs::default(), background);
         let reports = std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(self.lasts);
-                controls.iter().for_each(Control::stop);
+                machine.stop();
             });
-            run_all(jobs, &Outputs::default())
+            machine.run()
         });
-        drop(background);
         let rate = |report: Result<warpline_engine::Report, _>| {
             let part = report.unwrap_or_else(|why| panic!("{why}")).part;
             let seconds = part.span_ns.map_or(1.0, |(first, last)| (last - first) as f64 / 1e9);

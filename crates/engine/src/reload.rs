@@ -141,6 +141,11 @@ impl Successor {
         any.then(|| Self::new(old, old.beside(Arc::new(chain))))
     }
 
+    /// Whether it moves functions.
+    pub(crate) fn moves(&self) -> bool {
+        self.lanes.is_some()
+    }
+
     /// Whether lanes have moved to the new sites; false for a reload, and if the chain ended
     /// before. Once the move is over, lanes that did not move had ended before.
     pub fn has_moved(&self) -> bool {

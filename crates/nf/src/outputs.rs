@@ -41,6 +41,11 @@ impl Outputs {
         self.is_live
     }
 
+    /// All outputs of the run.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// Tells the operator about an output that the function opened itself.
     pub fn warn(&self, text: String) {
         self.registry.warn(text);

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpline_engine::{Deployment, Settings};
+use warpline_engine::{Deployment, Machine, Member, Ports, Settings};
 use warpline_io::interface::Interface;
 use warpline_nf::config::Folder;
-use warpline_nf::{Definition, Diagnostic, Diagnostics, Registry, SourceText};
+use warpline_nf::{Definition, Diagnostic, Diagnostics, Outputs, SourceText};
 
 use crate::chain_file::{LoadOptions, Loaded, Setting, load};
 use crate::ctl::{Live, answers};
@@ -65,7 +65,11 @@ pub fn read_place(text: &str) -> Vec<String> {
 /// The answers of the control socket to a client that sends `request` and closes its side, with
 /// `chains` that have not started. Reloads and moves are refused.
 pub fn ask(chains: &[Chain], request: &[u8]) -> Vec<u8> {
-    let deployments = chains.iter().map(|chain| Arc::clone(&chain.deployment));
-    let reported = (Registry::default(), Arc::default());
-    answers(&Arc::new(Live::new(deployments, Arc::default(), reported, Arc::default())), request)
+    let member = |chain: &Chain| {
+        let none = Ports::PerLane(Vec::new());
+        Member::new(Arc::clone(&chain.deployment), chain.settings, none)
+    };
+    let members = chains.iter().map(member).collect();
+    let machine = Machine::new(members, Outputs::default(), Vec::new());
+    answers(&Arc::new(Live::new(machine, Arc::default(), Arc::default(), Arc::default())), request)
 }

@@ -4,16 +4,15 @@
 mod ready;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 
-use warpline_engine::{Deployment, OnDevice, PlanOptions, Site};
+use warpline_engine::{Deployment, MachineChain, OnDevice, PlanOptions, Site};
 use warpline_sched::Profile;
 
 use self::ready::{Ready, carry_out_all};
 use crate::chain_file::{LoadOptions, Loaded, Setting};
 use crate::commands::load_file;
-use crate::ctl::{Live, LiveChain};
+use crate::ctl::Live;
 use crate::machine_profile::CPU_NAME;
 use crate::placement::{Auto, Launches};
 use crate::reload::{Origin, Running};
@@ -86,13 +85,7 @@ pub(crate) fn stay(running: &Running, new: Deployment, file: &PlacementTerms<'_>
 }
 
 /// Makes the moves that clients ask for.
-pub(crate) fn serve(
-    origin: &Origin<'_>,
-    chains: &[Running],
-    live: &Live,
-    done: &AtomicBool,
-    report: &impl Fn(&str),
-) {
+pub(crate) fn serve(origin: &Origin<'_>, chains: &[Running], live: &Live, report: &impl Fn(&str)) {
     for (asked, answer) in live.take_moves() {
         let is_reported = !matches!(asked, Move::Proposed(_));
         let before: Vec<_> = live.chains().iter().map(|chain| chain.deployment()).collect();
@@ -101,11 +94,11 @@ pub(crate) fn serve(
                 Err("functions can't move while tenants share devices".into())
             }
             Move::Place { function, device, chain } => {
-                let result = place(chains, (&function, &device, chain.as_deref()), done);
+                let result = place(chains, (&function, &device, chain.as_deref()));
                 result.inspect(|_| live.placed_by(None))
             }
             Move::Policy(policy) => {
-                let result = follow(origin, chains, &policy, done);
+                let result = follow(origin, chains, &policy);
                 result.inspect(|_| {
                     live.placed_by(placement::monitored(&policy));
                     live.name_policy(&policy);
@@ -114,10 +107,10 @@ pub(crate) fn serve(
             Move::Proposed(_) if live.is_by_hand() => {
                 Err("functions stay where `ctl` placed them".into())
             }
-            Move::Proposed(moves) => carry_out(chains, &moves, done),
+            Move::Proposed(moves) => carry_out(chains, &moves),
         };
         let stayed =
-            |(old, chain): (&Arc<_>, &Arc<LiveChain>)| Arc::ptr_eq(old, &chain.deployment());
+            |(old, chain): (&Arc<_>, &Arc<MachineChain>)| Arc::ptr_eq(old, &chain.deployment());
         if result.is_err() && !before.iter().zip(live.chains()).all(stayed) {
             live.moved_in_part();
         }
@@ -135,7 +128,6 @@ pub(crate) fn serve(
 fn place(
     chains: &[Running],
     (function, device, chain): (&str, &str, Option<&str>),
-    done: &AtomicBool,
 ) -> Result<String, String> {
     let positions = |running: &Running| -> Vec<usize> {
         let deployment = running.live.deployment();
@@ -157,7 +149,7 @@ fn place(
     }
     let new = old.on_sites(sites);
     match Ready::build(running, old, new)? {
-        Some(ready) => ready.carry_out(done),
+        Some(ready) => ready.carry_out(),
         None => Ok(format!("{function} runs on {device} already")),
     }
 }
@@ -182,11 +174,7 @@ fn on_device(
 }
 
 /// Carries out a decision of the monitor.
-fn carry_out(
-    chains: &[Running],
-    moves: &[placement::Move],
-    done: &AtomicBool,
-) -> Result<String, String> {
+fn carry_out(chains: &[Running], moves: &[placement::Move]) -> Result<String, String> {
     let mut ready = Vec::new();
     for running in chains {
         let old = running.live.deployment();
@@ -200,18 +188,13 @@ fn carry_out(
         let new = old.on_sites(sites);
         ready.push(Ready::build(running, old, new)?);
     }
-    let reported = carry_out_all(ready, done)?;
+    let reported = carry_out_all(ready)?;
     Ok(reported.into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 /// Places the functions with `device = "auto"` by another policy. The chain file is read again for
 /// that, and only the devices are taken from it.
-fn follow(
-    origin: &Origin<'_>,
-    chains: &[Running],
-    policy: &str,
-    done: &AtomicBool,
-) -> Result<String, String> {
+fn follow(origin: &Origin<'_>, chains: &[Running], policy: &str) -> Result<String, String> {
     placement::check_policy(policy)?;
     let path = origin.path.ok_or("the bundled demo has no chain file")?;
     let mut set = origin.options.set.to_vec();
@@ -229,7 +212,7 @@ fn follow(
         lines.push(placement::lines(new));
     }
     let mut reported = Vec::new();
-    for ((running, message), lines) in chains.iter().zip(carry_out_all(ready, done)?).zip(lines) {
+    for ((running, message), lines) in chains.iter().zip(carry_out_all(ready)?).zip(lines) {
         let message = message.unwrap_or_else(|| format!("{} moves nothing", running.live.name));
         reported.push(format!("{message}\n{}", lines.trim_end()));
     }

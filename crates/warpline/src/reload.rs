@@ -4,17 +4,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use warpline_engine::sys::stand_back;
-use warpline_engine::{PeerLink, Successor};
+use warpline_engine::{MachineChain, PeerLink, Successor};
 use warpline_sched::Profile;
 
 use crate::chain_file::{LeftOut, LoadOptions, Loaded};
 use crate::commands::load_file;
-use crate::ctl::{Live, LiveChain};
+use crate::ctl::Live;
 use crate::fixed_keys::FixedKeys;
 use crate::moves::{self, Placed, PlacementTerms};
 use crate::placement::Auto;
@@ -45,7 +44,7 @@ pub(crate) struct Reloaded {
 
 /// A chain that runs.
 pub(crate) struct Running {
-    pub(crate) live: Arc<LiveChain>,
+    pub(crate) live: Arc<MachineChain>,
     /// Parts of its files that were skipped.
     pub(crate) left_out: LeftOut,
     /// Keys that keep their values until a restart.
@@ -59,21 +58,35 @@ pub(crate) struct Running {
     pub(crate) autos: Vec<Auto>,
 }
 
-/// Reloads `chains` whenever a signal or a client of `live` asks, until `done`. `tell` and these
+impl Running {
+    /// `chain`, which was loaded so.
+    pub(crate) fn new(loaded: &Loaded, chain: &Arc<MachineChain>) -> Self {
+        Self {
+            live: Arc::clone(chain),
+            left_out: loaded.left_out.clone(),
+            fixed: loaded.fixed.clone(),
+            links: loaded.links.clone(),
+            placed: Placed::of(&loaded.deployment),
+            speeds: loaded.deployment.profile().clone(),
+            autos: moves::autos(loaded),
+        }
+    }
+}
+
+/// Reloads `chains` whenever a signal or a client of `live` asks, until the run is over. `report` and these
 /// clients get the result. Returns the chains as they ran last.
 pub(crate) fn serve(
     origin: &Origin<'_>,
     mut chains: Vec<Running>,
     live: &Live,
-    done: &AtomicBool,
     report: impl Fn(&str),
 ) -> Vec<Running> {
     // To build takes a core for a while; a refusal leaves it as it is.
     stand_back();
-    while !done.load(Ordering::Acquire) {
+    while !live.machine().is_over() {
         if let Some(asked) = live.take_reload() {
             service::reloading();
-            let result = reload(origin, live, &mut chains, done);
+            let result = reload(origin, live, &mut chains);
             service::reloaded();
             live.answer_reload(asked, &result);
             match result {
@@ -83,46 +96,28 @@ pub(crate) fn serve(
                 }
             }
         }
-        moves::serve(origin, &chains, live, done, &report);
-        chains.iter().for_each(|running| renew(running, done, &report));
+        moves::serve(origin, &chains, live, &report);
+        chains.iter().for_each(|running| renew(running, &report));
         thread::park_timeout(LOOK_EVERY);
     }
     chains
 }
 
 /// Replaces functions of a chain that follow something outside it, such as the kernel's routes.
-fn renew(running: &Running, done: &AtomicBool, report: &impl Fn(&str)) {
+fn renew(running: &Running, report: &impl Fn(&str)) {
     let name = &running.live.name;
     let warn = |why: String| report(&format!("warning: chain {name:?}: {why}\n"));
     match Successor::renewed(&running.live.deployment(), &mut |why| warn(why)) {
         None => {}
         Some(Ok(successor)) => {
-            put_in_place(running, &successor, done);
+            running.live.replace(&successor);
         }
         Some(Err(refused)) => refused.into_iter().for_each(warn),
     }
 }
 
-/// Puts a successor in place, and waits until no lane has the deployment before, which this thread
-/// then frees. A chain that has ended takes no other.
-fn put_in_place(running: &Running, successor: &Successor, done: &AtomicBool) -> bool {
-    if !running.live.control.reload(successor) {
-        return false;
-    }
-    while running.live.control.is_reloading() && !done.load(Ordering::Acquire) {
-        thread::park_timeout(LOOK_EVERY / 10);
-    }
-    running.live.replace(Arc::clone(successor.deployment()));
-    true
-}
-
 /// Reads, builds and puts in place; nothing is put in place unless everything can be.
-fn reload(
-    origin: &Origin<'_>,
-    live: &Live,
-    chains: &mut [Running],
-    done: &AtomicBool,
-) -> Result<Reloaded, String> {
+fn reload(origin: &Origin<'_>, live: &Live, chains: &mut [Running]) -> Result<Reloaded, String> {
     let path = origin.path.ok_or("the bundled demo has no files to read again")?;
     let seed = |running: &Running| running.live.deployment().chain().seed();
     let seeds: Vec<_> = chains.iter().map(|one| (one.live.name.clone(), seed(one))).collect();
@@ -140,7 +135,7 @@ fn reload(
     for (running, Next { successor, left_out, placed, speeds, autos }) in
         chains.iter_mut().zip(successors)
     {
-        if !successor.changed().is_empty() && !put_in_place(running, &successor, done) {
+        if !successor.changed().is_empty() && !running.live.replace(&successor) {
             continue;
         }
         (running.placed, running.speeds, running.autos) = (placed, speeds, autos);

@@ -4,7 +4,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
-use warpline_engine::Control;
+use warpline_engine::Machine;
 
 /// Sends the messages that depend on time. Without a service manager it sends nothing.
 pub(crate) struct Service {
@@ -24,17 +24,15 @@ impl Service {
 
     /// Sends what is due. The watchdog gets a beat only if each thread of each chain has completed
     /// a round of its work since the last one.
-    pub(crate) fn look(&mut self, chains: &[&Control], is_stopping: bool) {
-        if !self.is_ready && chains.iter().all(|chain| chain.has_started()) {
+    pub(crate) fn look(&mut self, machine: &Machine) {
+        if !self.is_ready && machine.has_started() {
             self.is_ready = true;
             send(&[NotifyState::Ready]);
         }
-        if is_stopping && !mem::replace(&mut self.is_stopping, true) {
+        if machine.is_stopping() && !mem::replace(&mut self.is_stopping, true) {
             send(&[NotifyState::Stopping]);
         }
-        if self.every.is_some_and(|every| self.beaten.elapsed() >= every)
-            && chains.iter().all(|chain| chain.take_beat())
-        {
+        if self.every.is_some_and(|every| self.beaten.elapsed() >= every) && machine.take_beat() {
             self.beaten = Instant::now();
             send(&[NotifyState::Watchdog]);
         }

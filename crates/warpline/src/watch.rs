@@ -11,13 +11,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals as Pending;
-use warpline_engine::Control;
-use warpline_nf::Registry;
+use warpline_engine::{Control, Machine, MachineChain};
 
-use crate::ctl::LiveChain;
+use crate::ctl::Live;
 use crate::messages;
 use crate::paint;
-use crate::placement::Proposals;
 use crate::service::Service;
 use crate::summary::grouped;
 
@@ -150,52 +148,49 @@ impl Stops {
 
 /// What [`watch`] looks at.
 pub(crate) struct Watched<'a> {
-    pub(crate) chains: &'a [Arc<LiveChain>],
-    pub(crate) outputs: &'a Registry,
-    pub(crate) proposals: &'a Proposals,
+    pub(crate) live: &'a Live,
     pub(crate) signals: &'a Signals,
 }
 
-/// Manages running chains until `done`. Stops them at a signal, and at once at a second one. Pauses
+/// Manages running chains until the run is over. Stops them at a signal, and at once at a second one. Pauses
 /// and resumes them, prints warnings that can't wait for the summary, and draws the bar on a
 /// terminal. `give_up` ends the program if a thread doesn't end.
 pub(crate) fn watch(
     watched: &Watched<'_>,
-    done: &AtomicBool,
     report: impl Fn(&str),
     give_up: impl Fn(u8),
     shows_progress: bool,
 ) {
-    let Watched { chains, outputs, signals, .. } = watched;
+    let Watched { live, signals } = watched;
+    let machine = live.machine();
     let Signals { stops, toggle, reopen, .. } = signals;
     let bar = (shows_progress && std::io::stderr().is_terminal()).then(bar);
-    let controls: Vec<&Control> = chains.iter().map(|chain| &chain.control).collect();
     let (mut hurried, mut service) = (None, Service::new());
-    while !done.load(Ordering::Acquire) {
+    while !machine.is_over() {
         let came = stops.count();
         if came > 0 {
-            controls.iter().for_each(|control| control.stop());
+            machine.stop();
         }
         if came > 1 {
             let since = *hurried.get_or_insert_with(Instant::now);
-            controls.iter().for_each(|control| control.abort());
+            machine.abort();
             if since.elapsed() > PATIENCE {
                 give_up(stops.first().unwrap_or(0));
             }
         }
-        service.look(&controls, controls.iter().any(|control| control.is_stopped()));
+        service.look(machine);
         if toggle.swap(false, Ordering::Relaxed) {
-            report(toggle_pause(&controls));
+            report(toggle_pause(machine));
         }
         if reopen.swap(false, Ordering::Relaxed) {
-            outputs.reopen();
+            machine.outputs().reopen();
         }
         for message in messages_of(watched, shows_progress) {
             let print = || report(&format!("{message}\n"));
             bar.as_ref().map_or_else(print, |bar| bar.suspend(print));
         }
         if let Some(bar) = &bar {
-            draw(bar, &controls);
+            draw(bar, machine);
         }
         thread::park_timeout(LOOK_EVERY);
     }
@@ -203,30 +198,31 @@ pub(crate) fn watch(
         bar.finish_and_clear();
     }
     // Of the end itself.
-    outputs.take_warnings().iter().for_each(|warning| report(&format!("warning: {warning}\n")));
+    let warnings = machine.outputs().take_warnings();
+    warnings.iter().for_each(|warning| report(&format!("warning: {warning}\n")));
 }
 
 /// Messages about chains and outputs since the last call, and proposals if they are `shown`.
 fn messages_of(watched: &Watched<'_>, shown: bool) -> Vec<String> {
-    let of_chain = |chain: &Arc<LiveChain>| {
+    let of_chain = |chain: &Arc<MachineChain>| {
         let name = &chain.name;
         let message = chain.control.take_messages().into_iter();
         message.map(|message| format!("chain {name:?}: {message}")).collect::<Vec<_>>()
     };
-    let of_chains = watched.chains.iter().flat_map(of_chain);
-    let warnings = of_chains.chain(watched.outputs.take_messages());
+    let of_chains = watched.live.machine().chains().iter().flat_map(of_chain);
+    let warnings = of_chains.chain(watched.live.machine().outputs().take_messages());
     let warnings = warnings.map(|message| format!("warning: {message}"));
-    let proposals = watched.proposals.take_messages().into_iter().filter(|_| shown);
+    let proposals = watched.live.proposals().take_messages().into_iter().filter(|_| shown);
     warnings.chain(proposals.map(|message| format!("placement: {message}"))).collect()
 }
 
 /// Resumes chains if one is paused, or pauses all. Returns a message about it.
-fn toggle_pause(controls: &[&Control]) -> &'static str {
-    if controls.iter().any(|control| control.is_paused()) {
-        controls.iter().for_each(|control| control.resume());
+fn toggle_pause(machine: &Machine) -> &'static str {
+    if machine.is_paused() {
+        machine.resume();
         return "resumed: chains read packets again\n";
     }
-    controls.iter().for_each(|control| control.pause());
+    machine.pause();
     "paused: chains read no packets until the next SIGUSR2\n"
 }
 
@@ -240,14 +236,15 @@ fn bar() -> ProgressBar {
     bar
 }
 
-fn draw(bar: &ProgressBar, controls: &[&Control]) {
-    let shares: Vec<f64> = controls.iter().filter_map(|control| control.progress()).collect();
+fn draw(bar: &ProgressBar, machine: &Machine) {
+    let controls = || machine.chains().iter().map(|chain| &chain.control);
+    let shares: Vec<f64> = controls().filter_map(Control::progress).collect();
     let share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
     bar.set_position((share * STEPS as f64) as u64);
-    let read: u64 = controls.iter().map(|control| control.read()).sum();
+    let read: u64 = controls().map(Control::read).sum();
     let seconds = bar.elapsed().as_secs_f64().max(0.001);
     let rate = read as f64 / seconds / 1e6;
-    let lost: u64 = controls.iter().map(|control| control.lost()).sum();
+    let lost: u64 = controls().map(Control::lost).sum();
     let dropped = format!("{} dropped", grouped(lost));
     let dropped = if lost > 0 && paint::is_wanted() { paint::yellow(&dropped) } else { dropped };
     bar.set_message(format!("{} packets {rate:.2} Mpps, {dropped}", grouped(read)));

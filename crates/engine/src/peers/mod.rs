@@ -105,14 +105,14 @@ impl Peers {
         self.links.is_empty()
     }
 
-    /// Exchanges signals for the chain of `control` until that has ended or `done` is set.
-    pub fn serve(mut self, control: &Control, done: &AtomicBool) {
+    /// Exchanges signals for the chain of `control` until that has ended.
+    pub fn serve(mut self, control: &Control) {
         let Ok(bell) = control.peers.bell() else { return };
         let clock = Clock::start();
         self.links.iter_mut().for_each(|link| link.start(clock.now()));
         let sockets = self.links.iter().map(Link::descriptor);
         let descriptors: Vec<RawFd> = sockets.chain([bell.as_raw_fd()]).collect();
-        while !control.has_ended() && !done.load(Ordering::Acquire) {
+        while !control.has_ended() {
             let now = clock.now();
             let is_full = control.peers.is_full() || control.is_paused();
             // An operator pauses all instances.

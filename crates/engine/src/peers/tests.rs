@@ -37,12 +37,11 @@ fn a_full_instance_pauses_the_one_upstream() {
     let [upstream, downstream, stranger] = [(); 3].map(|()| Control::default());
     let address = free_address();
     let listening = peers(PeerSide::Downstream, address, 1);
-    let done = [(); 3].map(|()| AtomicBool::new(false));
     thread::scope(|scope| {
-        let serve = |peers: Peers, control, done| scope.spawn(move || peers.serve(control, done));
-        serve(listening, &upstream, &done[0]);
-        let sender = serve(peers(PeerSide::Upstream, address, 1), &downstream, &done[1]);
-        serve(peers(PeerSide::Upstream, address, 2), &stranger, &done[2]);
+        let serve = |peers: Peers, control| scope.spawn(move || peers.serve(control));
+        serve(listening, &upstream);
+        let sender = serve(peers(PeerSide::Upstream, address, 1), &downstream);
+        serve(peers(PeerSide::Upstream, address, 2), &stranger);
         for _ in 0..3 {
             downstream.peers.set_full(true, 0);
             soon("a pause", || upstream.peers.held() == 1);
@@ -62,12 +61,12 @@ fn a_full_instance_pauses_the_one_upstream() {
         // An instance that ends resumes the other, long before the lease ends.
         downstream.peers.set_full(true, 0);
         soon("a pause", || upstream.peers.held() == 1);
-        done[1].store(true, Relaxed);
+        downstream.end();
         sender.join().expect("it ends");
         soon("a resume", || upstream.peers.held() == 0);
         let counts = report().counts;
         assert_eq!((counts.pauses, counts.expired), (5, 0));
-        done.iter().for_each(|done| done.store(true, Relaxed));
+        [&upstream, &stranger].into_iter().for_each(Control::end);
     });
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_engine::{
-    Chain, Control, Deployment, Instance, Job, JobError, Place, Ports, Report, Settings,
-    StartError, run, run_all,
+    Chain, Control, Deployment, Instance, Machine, Member, MemberError, Place, Ports, Report,
+    Settings, StartError, Successor, run,
 };
 use warpline_nf::{Function, Outputs};
 use warpline_packet::{Access, Batch, ReadWrite};
@@ -226,29 +226,45 @@ fn a_chain_that_cannot_start_says_why() {
 
 #[test]
 fn a_chain_that_fails_stops_no_other_beside_it() {
-    let controls: [Control; 4] = Default::default();
     let shared =
         || Ports::Shared(Box::new(Frames::new(&inputs())), Box::new(SentFrames::default()));
-    let jobs = [
+    let members = [
         (deploy(&all_four(1)), shared()),
         (panicking(3), shared()),
         (deploy(&[]), Ports::PerLane(Vec::new())),
         (deploy(&[]), shared()),
     ];
-    let jobs = jobs.into_iter().zip(&controls).map(|((deployment, ports), control)| Job {
-        deployment: Arc::new(deployment),
-        settings: settings(1),
-        ports,
-        control,
-    });
-    let jobs = jobs.collect();
-    let ended = run_all(jobs, &Outputs::default());
-    let read = inputs().len() as u64;
-    let of = |ended: &Result<Report, JobError>| match ended {
+    let member = |(deployment, ports)| Member::new(Arc::new(deployment), settings(1), ports);
+    let members = members.into_iter().map(member).collect();
+    let machine = Machine::new(members, Outputs::default(), Vec::new());
+    let of = |ended: &Result<Report, MemberError>| match ended {
         Ok(report) => Ok(report.part.packets.read),
         Err(why) => Err(why.clone()),
     };
-    let failed = [Err(JobError::Panicked), Err(JobError::Start(StartError::Ports))];
+    let read = inputs().len() as u64;
+    let failed = [Err(MemberError::Panicked), Err(MemberError::Start(StartError::Ports))];
     let expected = [Ok(read), failed[0].clone(), failed[1].clone(), Ok(read)];
-    assert_eq!(ended.iter().map(of).collect::<Vec<_>>(), expected);
+    assert!(!machine.is_over());
+    assert_eq!(machine.run().iter().map(of).collect::<Vec<_>>(), expected);
+    assert!(machine.is_over() && machine.chains().iter().all(|own| own.state() == "ended"));
+    assert!(machine.run().iter().map(of).all(|again| again == Err(MemberError::Twice)));
+}
+
+/// A chain that can't start takes no successor, and no caller waits for it.
+#[test]
+fn a_machine_that_never_runs_keeps_no_one_waiting() {
+    let ports = Ports::Shared(Box::new(Frames::default()), Box::new(SentFrames::default()));
+    let member = Member::new(Arc::new(deploy(&[])), settings(1), ports);
+    let machine = Machine::new(vec![member], Outputs::default(), Vec::new());
+    let chain = Arc::clone(&machine.chains()[0]);
+    let reloader = std::thread::spawn(move || {
+        let successor = Successor::new(&chain.deployment(), deploy(&[])).expect("a successor");
+        in_time(move || chain.replace(&successor))
+    });
+    while !machine.chains()[0].control.is_reloading() {
+        std::thread::yield_now();
+    }
+    drop(machine.over_at_drop());
+    reloader.join().expect("it ends");
+    assert!(machine.is_over());
 }

@@ -5,25 +5,21 @@
 //! written in each case.
 
 use std::io;
-use std::mem::take;
 use std::process;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::raise;
-use warpline_engine::{Deployment, Job, Ports, Report, run_all};
+use warpline_engine::{Deployment, Machine, MachineChain, MemberError, Report};
 use warpline_io_error::plain;
-use warpline_nf::{Outputs, Registry};
 
-use super::run::{Ready, print_message};
-use crate::chain_file::LeftOut;
-use crate::ctl::{Live, LiveChain, Socket};
+use super::run::print_message;
+use crate::chain_file::{LeftOut, Loaded};
+use crate::ctl::{Live, Socket};
 use crate::metrics::Metrics;
-use crate::moves::{Placed, autos};
-use crate::placement::{LiveMonitor, Proposals};
+use crate::placement::LiveMonitor;
 use crate::reload::{self, Origin, Running};
 use crate::top::{self, Leave};
 use crate::watch::{self, Signals, Watched};
@@ -50,6 +46,14 @@ pub(super) struct Outcome {
     pub(super) signal: Option<u8>,
 }
 
+impl Outcome {
+    /// The same with another failure.
+    fn and(mut self, failure: &str) -> Self {
+        self.failures.push(failure.into());
+        self
+    }
+}
+
 /// The output of a run on standard error while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shows {
@@ -64,97 +68,104 @@ pub(super) struct Around<'a> {
     pub(super) signals: &'a Signals,
     pub(super) socket: Option<Socket>,
     pub(super) metrics: Option<Metrics>,
-    /// The outputs of reports.
-    pub(super) registry: Registry,
     pub(super) monitor: Option<LiveMonitor>,
-    pub(super) proposals: Arc<Proposals>,
+    pub(super) shows: Shows,
 }
 
-/// Runs all chains side by side. `finish` reports their outcome and returns the program's result.
+/// Runs all chains side by side, which were `loaded` so. `finish` reports their outcome and returns
+/// the program's result.
 pub(super) fn run(
-    mut ready: Vec<Ready>,
-    outputs: &Outputs,
+    loaded: &[Loaded],
+    machine: Machine,
     around: Around<'_>,
-    shows: Shows,
-    finish: impl Fn(Outcome) -> Result<(), Failure> + Sync,
+    finish: impl Fn(Outcome, &Live) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
-    let Around { origin, signals, socket, metrics, registry, monitor, proposals } = around;
-    let shared = (registry.clone(), Arc::clone(&proposals));
-    let live = Arc::new(live_of(&ready, signals, shared));
+    let Around { origin, signals, socket, metrics, monitor, shows } = around;
+    let live = Arc::new(live_of(loaded, machine, signals));
+    monitor.iter().for_each(|monitor| live.start_monitor(monitor));
     let serve = |socket: Socket| socket.serve(Arc::clone(&live));
     let _server = socket.map(serve).transpose().map_err(Failure::Run)?;
     let serve = |metrics: Metrics| metrics.serve(Arc::clone(&live));
     let _metrics = metrics.map(serve).transpose().map_err(Failure::Run)?;
-    let stops = &signals.stops;
-    for ((loaded, ..), chain) in ready.iter().zip(live.chains()) {
-        if loaded.starts_paused {
-            chain.control.pause();
-            print_message(&format!("chain {:?} starts paused; SIGUSR2 resumes it\n", chain.name));
-        }
-    }
-    // One that came while the chains were built: they begin and end.
-    if stops.count() > 0 {
-        live.chains().iter().for_each(|chain| chain.control.stop());
-    }
-    let done = AtomicBool::new(false);
-    let running = |((loaded, ..), live): (&Ready, &Arc<LiveChain>)| Running {
-        live: Arc::clone(live),
-        left_out: loaded.left_out.clone(),
-        fixed: loaded.fixed.clone(),
-        links: loaded.links.clone(),
-        placed: Placed::of(&loaded.deployment),
-        speeds: loaded.deployment.profile().clone(),
-        autos: autos(loaded),
-    };
-    let running: Vec<Running> = ready.iter().zip(live.chains()).map(running).collect();
-    let peers = ready.iter_mut().map(|(.., peers)| take(peers)).zip(live.chains());
-    let peers: Vec<_> = peers.filter(|(peers, _)| !peers.is_empty()).collect();
-    let (flag, finish, live) = (&done, &finish, &*live);
+    let (live, finish) = (&*live, &finish);
+    begin(loaded, live.machine(), signals);
+    let running: Vec<Running> =
+        loaded.iter().zip(live.chains()).map(|(own, chain)| Running::new(own, chain)).collect();
     thread::scope(|scope| {
-        // However this ends, those end that go on until it is done.
-        let done = Done(flag);
-        let chains = live.chains();
+        // However this ends, those threads end that serve a run.
+        let _over = live.machine().over_at_drop();
         let give_up = move |signal| {
             if shows == Shows::View {
                 top::restore();
             }
-            leave_with(finish(unfinished(chains, signal)))
+            leave_with(finish(unfinished(live.chains(), signal), live))
         };
         let shows_progress = shows == Shows::Progress;
-        let watched = Watched { chains, outputs: &registry, proposals: &proposals, signals };
-        let watch = move || watch::watch(&watched, flag, print_message, give_up, shows_progress);
-        start(scope, "watcher", watch)?;
-        for (peers, chain) in peers {
-            start(scope, "signals", move || peers.serve(&chain.control, flag))?;
-        }
-        let serve = move || reload::serve(origin, running, live, flag, print_message);
-        let reloader = start(scope, "reloader", serve)?;
-        monitor.iter().for_each(|monitor| live.start_monitor(monitor.terms().clone()));
-        let decide = monitor.map(|monitor| || monitor.serve(live, &proposals, flag));
+        let watched = Watched { live, signals };
+        start(scope, "watcher", move || watch::watch(&watched, print_message, give_up, shows_progress))?;
+        let reloader = start(scope, "reloader", || reload::serve(origin, running, live, print_message))?;
+        let decide = monitor.map(|monitor| || monitor.serve(live));
         let monitor = decide.map(|decide| start(scope, "placement", decide)).transpose()?;
-        let show = (shows == Shows::View).then_some(move || show(live, flag));
+        let show = (shows == Shows::View).then_some(|| show(live));
         let view = show.map(|show| start(scope, "view", show)).transpose()?;
-        let (mut chains, mut failures) = run_chains(ready, live.chains(), outputs);
-        done.set();
+        let reports = live.machine().run();
         view.map(joined_soon);
         monitor.map(joined_soon);
-        let signal = stops.first();
-        let Some(last) = joined_soon(reloader) else {
-            // It waits for a file that it reads, perhaps indefinitely.
-            leave_with(finish(Outcome { chains, failures, signal }))
-        };
+        let signal = signals.stops.first();
+        let last = joined_soon(reloader);
+        let outcome = outcome(live.chains(), reports, left_out(loaded, &last), signal);
         match last {
-            Ok(last) => replace_reloaded(&mut chains, last),
-            Err(_) => failures.push("the thread that reloads failed".into()),
+            // It waits for a file that it reads, perhaps indefinitely.
+            None => leave_with(finish(outcome, live)),
+            Some(Ok(_)) => finish(outcome, live),
+            Some(Err(_)) => finish(outcome.and("the thread that reloads failed"), live),
         }
-        finish(Outcome { chains, failures, signal })
     })
 }
 
+/// Pauses chains that start paused, and stops all if a signal came while they were built: they
+/// begin and end.
+fn begin(loaded: &[Loaded], machine: &Machine, signals: &Signals) {
+    for (_, chain) in loaded.iter().zip(machine.chains()).filter(|(own, _)| own.starts_paused) {
+        chain.control.pause();
+        print_message(&format!("chain {:?} starts paused; SIGUSR2 resumes it\n", chain.name));
+    }
+    if signals.stops.count() > 0 {
+        machine.stop();
+    }
+}
+
+/// Rules and lines that were skipped last, by chain.
+fn left_out(loaded: &[Loaded], last: &Option<thread::Result<Vec<Running>>>) -> Vec<LeftOut> {
+    match last {
+        Some(Ok(last)) => last.iter().map(|running| running.left_out.clone()).collect(),
+        _ => loaded.iter().map(|own| own.left_out.clone()).collect(),
+    }
+}
+
+/// The outcome of `chains`, as they were last.
+fn outcome(
+    chains: &[Arc<MachineChain>],
+    reports: Vec<Result<Report, MemberError>>,
+    left_out: Vec<LeftOut>,
+    signal: Option<u8>,
+) -> Outcome {
+    let mut outcome = Outcome { chains: Vec::new(), failures: Vec::new(), signal };
+    for ((chain, report), left_out) in chains.iter().zip(reports).zip(left_out) {
+        match report {
+            Ok(report) => {
+                outcome.chains.push(Ran { deployment: chain.deployment(), left_out, report });
+            }
+            Err(why) => outcome.failures.push(format!("chain {:?}: {why}", chain.name)),
+        }
+    }
+    outcome
+}
+
 /// Shows the chains on the terminal until they end, or until a key.
-fn show(live: &Live, done: &AtomicBool) {
+fn show(live: &Live) {
     let look = || Ok((live.stats(None)?, live.status(None)?));
-    match top::view(io::stderr(), true, || done.load(Ordering::Acquire), look) {
+    match top::view(io::stderr(), true, || live.machine().is_over(), look) {
         Ok(Leave::Interrupt) => {
             // Ctrl-C of a terminal that does not turn it into a signal.
             let _ = raise(SIGINT);
@@ -165,38 +176,11 @@ fn show(live: &Live, done: &AtomicBool) {
 }
 
 /// The chains that start, as `ctl` sees them.
-fn live_of(ready: &[Ready], signals: &Signals, shared: (Registry, Arc<Proposals>)) -> Live {
-    let tenancy = ready.first().map(|(loaded, ..)| Arc::clone(&loaded.tenancy));
-    let deployments = ready.iter().map(|(loaded, ..)| Arc::clone(&loaded.deployment));
-    let hangup = Arc::clone(&signals.hangup);
-    let live = Live::new(deployments, tenancy.unwrap_or_default(), shared, hangup);
-    ready.iter().take(1).for_each(|(loaded, ..)| live.follow_file(loaded.table.policy_name()));
+fn live_of(loaded: &[Loaded], machine: Machine, signals: &Signals) -> Live {
+    let tenancy = loaded.first().map(|own| Arc::clone(&own.tenancy)).unwrap_or_default();
+    let live = Live::new(machine, tenancy, Arc::default(), Arc::clone(&signals.hangup));
+    loaded.iter().take(1).for_each(|own| live.follow_file(own.table.policy_name()));
     live
-}
-
-/// Reports are of the chains that ran last.
-fn replace_reloaded(chains: &mut [Ran], last: Vec<Running>) {
-    for running in last {
-        let name = &running.live.name;
-        let ran = chains.iter_mut().find(|ran| ran.deployment.chain().name == *name);
-        let Some(ran) = ran else { continue };
-        (ran.deployment, ran.left_out) = (running.live.deployment(), running.left_out);
-    }
-}
-
-/// Says when it is over, also by a panic.
-struct Done<'a>(&'a AtomicBool);
-
-impl Done<'_> {
-    fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.set();
-    }
 }
 
 /// Starts a thread; a run without it does not begin.
@@ -213,29 +197,6 @@ fn no_thread(error: &io::Error) -> String {
     format!("cannot spawn thread: {}", plain(error))
 }
 
-/// Runs the chains until all have ended.
-fn run_chains(
-    ready: Vec<Ready>,
-    live: &[Arc<LiveChain>],
-    outputs: &Outputs,
-) -> (Vec<Ran>, Vec<String>) {
-    let (mut jobs, mut loaded) = (Vec::new(), Vec::new());
-    for ((own, source, sink, _), live) in ready.into_iter().zip(live) {
-        let (deployment, settings) = (Arc::clone(&own.deployment), own.settings);
-        let control = &live.control;
-        jobs.push(Job { deployment, settings, ports: Ports::Shared(source, sink), control });
-        loaded.push((own.deployment, own.left_out));
-    }
-    let (mut chains, mut failures) = (Vec::new(), Vec::new());
-    for ((deployment, left_out), report) in loaded.into_iter().zip(run_all(jobs, outputs)) {
-        match report {
-            Ok(report) => chains.push(Ran { deployment, left_out, report }),
-            Err(why) => failures.push(format!("chain {:?}: {why}", deployment.chain().name)),
-        }
-    }
-    (chains, failures)
-}
-
 /// The result of a thread that ends within [`PATIENCE`].
 fn joined_soon<T>(thread: ScopedJoinHandle<'_, T>) -> Option<thread::Result<T>> {
     let started = Instant::now();
@@ -250,14 +211,9 @@ fn joined_soon<T>(thread: ScopedJoinHandle<'_, T>) -> Option<thread::Result<T>> 
 }
 
 /// The counts so far of chains whose threads don't end.
-fn unfinished(chains: &[Arc<LiveChain>], signal: u8) -> Outcome {
-    let ran = |chain: &Arc<LiveChain>| {
-        let deployment = chain.deployment();
-        let report = Report::unfinished(&deployment, &chain.control);
-        Ran { deployment, left_out: LeftOut::default(), report }
-    };
-    let chains = chains.iter().map(ran).collect();
-    Outcome { chains, failures: Vec::new(), signal: Some(signal) }
+fn unfinished(chains: &[Arc<MachineChain>], signal: u8) -> Outcome {
+    let reports = chains.iter().map(|chain| Ok(chain.unfinished())).collect();
+    outcome(chains, reports, vec![LeftOut::default(); chains.len()], Some(signal))
 }
 
 /// Ends the program, whatever its threads wait for.

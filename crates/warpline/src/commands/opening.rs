@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use warpline_engine::{PeerLink, Peers};
+use warpline_engine::{Machine, Member, PeerLink, Peers, Ports};
 use warpline_io::interface::Interface;
 use warpline_io::middleware::Limit;
 use warpline_io::neighbours::{Follower, NeighbourTable};
@@ -18,8 +18,9 @@ use warpline_io_error::plain;
 use warpline_nf::{Destination, Format, Output as RecordOutput, Outputs, Registry};
 
 use super::places::{Planned, located, written_files};
-use super::run::{Ready, print_message};
+use super::run::print_message;
 use crate::Failure;
+use crate::chain_file::Loaded;
 use crate::claims::Refusal;
 use crate::cli::RunArguments;
 use crate::ctl::Socket;
@@ -29,19 +30,18 @@ use crate::writes::{Earlier, Emptied, FileSlot, Writes};
 
 /// All that a run reads and writes.
 pub(super) struct Opened {
-    pub(super) ready: Vec<Ready>,
-    pub(super) outputs: Outputs,
+    /// The chains as they were loaded, in the order of the machine's.
+    pub(super) loaded: Vec<Loaded>,
+    pub(super) machine: Machine,
     pub(super) stats: Option<File>,
     pub(super) socket: Option<Socket>,
-    /// Of ports that forward by routes.
-    pub(super) followers: Vec<Follower>,
 }
 
 /// The outputs of a run besides packets.
-pub(super) struct Reports<'a> {
-    pub(super) registry: &'a Registry,
+struct Reports<'a> {
+    registry: &'a Registry,
     /// Where alerts go, unless to standard output or nowhere.
-    pub(super) alerts: Option<Destination>,
+    alerts: Option<Destination>,
 }
 
 /// A chain's inputs and interfaces, open.
@@ -66,23 +66,25 @@ struct Places {
 pub(super) fn open(
     arguments: &RunArguments,
     planned: Vec<Planned>,
-    reports: Reports<'_>,
+    alerts: Option<Destination>,
 ) -> Result<Opened, Failure> {
     let refuse = |path: Option<&Path>, why: String| {
         let path = path.unwrap_or(Path::new("")).into();
         located(arguments.chain.as_deref(), &Refusal { why, path })
     };
+    let is_live = planned.iter().any(|chain| chain.input.is_live());
+    let registry = if is_live { Registry::queued() } else { Registry::default() };
+    let reports = Reports { registry: &registry, alerts };
     let user = planned.first().and_then(|chain| chain.loaded.process.user.as_ref());
     let socket = open_socket(arguments, user).map_err(Failure::Usage)?;
     user.map_or(Ok(()), change_user).map_err(Failure::Usage)?;
-    let gives_up = user.is_some() || planned.iter().any(|chain| chain.input.is_live());
+    let gives_up = user.is_some() || is_live;
     if gives_up {
         // Devices have threads already, and interfaces need none of them.
         give_up_elsewhere();
     }
-    let mut ends: Vec<Ends> =
+    let ends: Vec<Ends> =
         planned.iter().map(|c| open_ends(c, &refuse)).collect::<Result<_, _>>()?;
-    let followers = ends.iter_mut().filter_map(|ends| ends.follower.take()).collect();
     if gives_up {
         let kept = keep(Rights::None);
         kept.map_err(|why| Failure::Run(format!("capabilities: {}", plain(&why))))?;
@@ -110,15 +112,20 @@ pub(super) fn open(
     let alerts_file = other("alerts", own.and_then(Destination::path), earlier)?;
     let stats = other("statistics", arguments.stats.as_deref(), Earlier::Removed)?;
     let mut files = writes.empty();
-    let mut ready = Vec::with_capacity(planned.len());
+    let (mut loaded, mut members) = (Vec::new(), Vec::new());
     for ((chain, ends), places) in planned.into_iter().zip(ends).zip(places) {
-        ready.push(make_ready(arguments, chain, (ends, places), &mut files, &refuse)?);
+        members.push(member(arguments, &chain, (ends, places), &mut files, &refuse)?);
+        loaded.push(chain.loaded);
     }
     let registry = reports.registry.clone();
     let alerts = open_alerts(arguments, reports, files.take(alerts_file));
     let alerts = alerts.map_err(|why| Failure::Run(format!("alerts: {why}")))?;
     let outputs = Outputs::of_run(alerts, registry);
-    Ok(Opened { ready, outputs, stats: files.take(stats), socket, followers })
+    let background = loaded.first().map(|own| own.tenancy.start_background()).transpose();
+    let no_background = |(name, why)| Failure::Run(format!("tenant {name:?}: {why}"));
+    let background = background.map_err(no_background)?.unwrap_or_default();
+    let machine = Machine::new(members, outputs, background);
+    Ok(Opened { loaded, machine, stats: files.take(stats), socket })
 }
 
 /// Makes a failure that names the place of a file in the chain file.
@@ -187,14 +194,15 @@ fn outputs(chain: &Planned) -> impl Iterator<Item = Option<&Output>> {
     std::iter::once(Some(&chain.output)).chain(own)
 }
 
-fn make_ready(
+/// The chain with its open ports.
+fn member(
     arguments: &RunArguments,
-    chain: Planned,
+    chain: &Planned,
     (ends, places): (Ends, Places),
     files: &mut Emptied,
     refuse: &Refuse<'_>,
-) -> Result<Ready, Failure> {
-    let Ends { source, peers, interfaces, neighbours, .. } = ends;
+) -> Result<Member, Failure> {
+    let Ends { source, peers, interfaces, follower, neighbours } = ends;
     let names = source.interfaces();
     let tap = chain.loaded.ports.tap.as_ref();
     let how = match chain.input.is_live() {
@@ -213,7 +221,7 @@ fn make_ready(
     let source = wrap(source, impair, pace, tap)
         .map_err(|why| refuse(chain.input.path(), why.to_string()))?;
     let open = places.outputs.into_iter().zip(interfaces);
-    let sinks = outputs(&chain).zip(open).map(|(output, (place, interface))| {
+    let sinks = outputs(chain).zip(open).map(|(output, (place, interface))| {
         let file = files.take(place);
         let form = (names.clone(), arguments.annotate);
         output.map(|output| output.sink(file, interface, form, how)).transpose()
@@ -226,7 +234,10 @@ fn make_ready(
         true => sink,
         false => Box::new(PortSinks::new(sink, own).with_neighbours(neighbours)),
     };
-    Ok((chain.loaded, source, sink, peers))
+    let Loaded { deployment, settings, .. } = &chain.loaded;
+    let ports = Ports::Shared(source, sink);
+    let member = Member::new(Arc::clone(deployment), *settings, ports);
+    Ok(member.with_peers(peers).with_follower(follower))
 }
 
 /// Opens the output of alerts, if they go anywhere.

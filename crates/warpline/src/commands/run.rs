@@ -7,15 +7,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use warpline_engine::{Chain, Deployment, Peers};
+use warpline_engine::{Chain, Deployment};
 use warpline_io::interface::Interface;
-use warpline_io::{Sink, Source};
 use warpline_io_error::plain;
 use warpline_nf::config::Folder;
-use warpline_nf::{Definition, Destination, Registry, Skipped, SourceText};
+use warpline_nf::{Definition, Destination, Skipped, SourceText};
 
 use super::crew::{self, Around, Outcome, Ran, Shows};
-use super::opening::{Opened, Reports, open};
+use super::opening::{Opened, open};
 use super::places::{self, Others, Planned};
 use crate::bounded::bounded;
 use crate::chain_file::{LoadOptions, Loaded, load};
@@ -24,7 +23,7 @@ use crate::cli::RunArguments;
 use crate::device_keys::{self, check_name};
 use crate::metrics::{Metrics, MetricsAddress};
 use crate::paint;
-use crate::placement::{self, Proposals};
+use crate::placement;
 use crate::ports::{Input, Output};
 use crate::reload::Origin;
 use crate::shown::shown;
@@ -42,55 +41,19 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let started = Instant::now();
     let beginning = signals.end_what_does_not_begin();
-    arguments.device.as_deref().map_or(Ok(()), check_name).map_err(Failure::Usage)?;
-    if arguments.stats.as_deref() == Some(Path::new("-")) {
-        let reported =
-            "--stats must be the name of a file; standard output is for --output and --alerts";
-        return Err(Failure::Usage(reported.into()));
-    }
-    if arguments.live && !io::stderr().is_terminal() {
-        let text = "--live needs a terminal; `warpline ctl stats` shows a run with --socket";
-        return Err(Failure::Usage(text.into()));
-    }
+    check_arguments(arguments)?;
     let set = arguments.settings();
     let is_live = arguments.input.as_deref().is_some_and(Interface::is_named);
     let device = arguments.device.as_deref();
     let options = LoadOptions { set: &set, device, is_live, ..LoadOptions::of(functions) };
     let planned = plan(arguments, &options)?;
-    if arguments.annotate {
-        check_annotate(&planned)?;
-    }
-    let alerts = alerts_to(arguments).map_err(Failure::Usage)?;
-    let others = Others {
-        chain: arguments.chain.as_deref(),
-        alerts: alerts.as_ref().and_then(Destination::path),
-        alerts_to_stdout: alerts_to_stdout(arguments),
-        stats: arguments.stats.as_deref(),
-        ..Others::default()
-    };
-    places::check_files(&others, &planned)?;
-    let chains = planned.iter().map(|chain| &*chain.loaded.deployment);
-    device_keys::unused(arguments.device.as_deref(), chains)
-        .iter()
-        .for_each(|reported| print_message(reported));
-    if planned.iter().any(|chain| placement::should_say(&chain.loaded)) {
-        print_message(&format!("warning: {}\n", placement::NO_PROFILE));
-    }
+    let alerts = check_planned(arguments, &planned)?;
     let in_vain =
         arguments.alerts.is_some() && !planned.iter().any(|one| has_alerts(one.loaded.chain()));
-    let tenancy = planned.first().map(|chain| Arc::clone(&chain.loaded.tenancy));
-    let tenancy = tenancy.unwrap_or_default();
     let metrics = open_metrics(arguments, &planned)?;
-    let is_live = planned.iter().any(|chain| chain.input.is_live());
-    let registry = if is_live { Registry::queued() } else { Registry::default() };
-    let reports = Reports { registry: &registry, alerts };
     let all: Vec<&Loaded> = planned.iter().map(|chain| &chain.loaded).collect();
-    let (monitor, proposals) = (placement::monitor(&all), Arc::new(Proposals::default()));
-    monitor.iter().for_each(|monitor| proposals.start(monitor.policy()));
-    let opened = open(arguments, planned, reports)?;
-    let Opened { ready, outputs, stats, socket, followers: _followers } = opened;
-    let no_background = |(name, why)| Failure::Run(format!("tenant {name:?}: {why}"));
-    let _background = tenancy.start_background().map_err(no_background)?;
+    let monitor = placement::monitor(&all);
+    let Opened { loaded, machine, stats, socket } = open(arguments, planned, alerts)?;
     let given = [("input", arguments.input.is_some()), ("output", arguments.output.is_some())];
     let given = given.into_iter().filter_map(|(key, is_given)| is_given.then_some(key)).collect();
     let origin = Origin { path: arguments.chain.as_deref(), options, given };
@@ -102,28 +65,61 @@ pub(crate) fn run(
         (false, true) => Shows::Nothing,
         (false, false) => Shows::Progress,
     };
-    let around = Around {
-        origin: &origin,
-        signals,
-        socket,
-        metrics,
-        registry: registry.clone(),
-        monitor,
-        proposals: Arc::clone(&proposals),
-    };
-    crew::run(ready, &outputs, around, shows, |outcome| {
+    let around = Around { origin: &origin, signals, socket, metrics, monitor, shows };
+    crew::run(&loaded, machine, around, |outcome, live| {
         messages::may_lose(false);
-        registry.close(OUTPUTS_PATIENCE);
-        let outputs = &registry.counts();
-        let shared = Shared { tenancy: &tenancy, outputs, proposals: &proposals };
+        let outputs = live.machine().outputs();
+        outputs.close(OUTPUTS_PATIENCE);
+        let (tenancy, proposals) = (live.tenancy(), live.proposals());
+        let shared = Shared { tenancy, outputs: &outputs.counts(), proposals };
         let finished = finish(&outcome, &shared, lock(&stats).take(), started, arguments);
         if in_vain {
-            print_message(
-                "warning: --alerts has no effect: no function in this chain raises alerts\n",
-            );
+            print_message("warning: --alerts has no effect: no function in this chain raises alerts\n");
         }
         finished
     })
+}
+
+/// Refuses arguments that need no chain file to be wrong.
+fn check_arguments(arguments: &RunArguments) -> Result<(), Failure> {
+    arguments.device.as_deref().map_or(Ok(()), check_name).map_err(Failure::Usage)?;
+    if arguments.stats.as_deref() == Some(Path::new("-")) {
+        let text =
+            "--stats must be the name of a file; standard output is for --output and --alerts";
+        return Err(Failure::Usage(text.into()));
+    }
+    if arguments.live && !io::stderr().is_terminal() {
+        let text = "--live needs a terminal; `warpline ctl stats` shows a run with --socket";
+        return Err(Failure::Usage(text.into()));
+    }
+    Ok(())
+}
+
+/// Checks the files of all chains, and reports what has no effect. Returns the file or socket of
+/// alerts.
+fn check_planned(
+    arguments: &RunArguments,
+    planned: &[Planned],
+) -> Result<Option<Destination>, Failure> {
+    if arguments.annotate {
+        check_annotate(planned)?;
+    }
+    let alerts = alerts_to(arguments).map_err(Failure::Usage)?;
+    let others = Others {
+        chain: arguments.chain.as_deref(),
+        alerts: alerts.as_ref().and_then(Destination::path),
+        alerts_to_stdout: alerts_to_stdout(arguments),
+        stats: arguments.stats.as_deref(),
+        ..Others::default()
+    };
+    places::check_files(&others, planned)?;
+    let chains = planned.iter().map(|chain| &*chain.loaded.deployment);
+    let unused = device_keys::unused(arguments.device.as_deref(), chains);
+    unused.iter().for_each(|reported| print_message(reported));
+    if planned.iter().any(|chain| placement::should_say(&chain.loaded)) {
+        print_message(&format!("warning: {}\n", placement::NO_PROFILE));
+    }
+    Ok(alerts)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -226,9 +222,6 @@ fn alerts_to(arguments: &RunArguments) -> Result<Option<Destination>, String> {
 fn has_alerts(chain: &Chain) -> bool {
     chain.instances.iter().any(|instance| instance.function.alerts())
 }
-
-/// A chain with its ports and the sockets of its links open.
-pub(super) type Ready = (Loaded, Box<dyn Source>, Box<dyn Sink>, Peers);
 
 /// Tells what was done, and whether it failed.
 fn finish(

@@ -6,77 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use warpline_engine::{Control, Deployment, Report};
-use warpline_nf::Registry;
+use warpline_engine::{Deployment, Machine, MachineChain, Report};
 use warpline_sched::placement::PlacementPolicy;
 
 use super::SCHEMA;
 use crate::moves::{Asked, Move};
-use crate::placement::{Proposals, Terms};
+use crate::placement::{LiveMonitor, Proposals, Terms};
 use crate::reload::Reloaded;
 use crate::stats_json::Shared;
 use crate::tenants::Tenancy;
 use crate::{outputs_shown, stats_json, summary, tenants_shown};
-
-/// A running chain.
-pub(crate) struct LiveChain {
-    pub(crate) name: String,
-    pub(crate) control: Control,
-    /// As it is since the last reload.
-    deployment: Mutex<Arc<Deployment>>,
-}
-
-impl LiveChain {
-    /// The states that it may be in.
-    pub(crate) const STATES: [&str; 4] = ["running", "paused", "stopping", "ended"];
-
-    /// A chain that starts.
-    fn new(deployment: Arc<Deployment>) -> Self {
-        let name = deployment.chain().name.clone();
-        Self { name, control: Control::default(), deployment: Mutex::new(deployment) }
-    }
-
-    /// The chain as it is since the last reload.
-    pub(crate) fn deployment(&self) -> Arc<Deployment> {
-        Arc::clone(&lock(&self.deployment))
-    }
-
-    /// A reload replaced it.
-    pub(crate) fn replace(&self, deployment: Arc<Deployment>) {
-        *lock(&self.deployment) = deployment;
-    }
-
-    /// One of [`Self::STATES`].
-    pub(crate) fn state(&self) -> &'static str {
-        match () {
-            () if self.control.has_ended() => "ended",
-            () if self.control.is_stopped() => "stopping",
-            () if self.control.is_paused() => "paused",
-            () => "running",
-        }
-    }
-
-    fn report(&self) -> (Arc<Deployment>, Report) {
-        let deployment = self.deployment();
-        let report = self.control.snapshot(&deployment).report;
-        (deployment, report)
-    }
-
-    fn status(&self) -> Value {
-        let (deployment, report) = self.report();
-        let chain = stats_json::of_chain(&deployment, &report);
-        json!({
-            "name": self.name,
-            "state": self.state(),
-            "lanes": report.lanes,
-            "devices": devices_json(&deployment, report.lanes),
-            "packets": chain["packets"],
-            "rate": chain["rate"],
-            "bottleneck": chain["bottleneck"],
-            "peers": chain["peers"],
-        })
-    }
-}
 
 /// The functions on devices, with the lanes that use them.
 fn devices_json(deployment: &Deployment, lanes: usize) -> Value {
@@ -108,9 +47,8 @@ struct Reloads {
 
 /// The chains of a process.
 pub(crate) struct Live {
-    chains: Vec<Arc<LiveChain>>,
+    machine: Machine,
     tenancy: Arc<Tenancy>,
-    outputs: Registry,
     proposals: Arc<Proposals>,
     started: Instant,
     /// Set to ask for a reload.
@@ -144,20 +82,18 @@ struct FileTerms {
 }
 
 impl Live {
-    /// All chains of a process, which start now and share devices so. `hangup` asks for a reload.
+    /// The chains of `machine`, which start now and share devices so. `hangup` asks for a reload.
     pub(crate) fn new(
-        chains: impl Iterator<Item = Arc<Deployment>>,
+        machine: Machine,
         tenancy: Arc<Tenancy>,
-        (outputs, proposals): (Registry, Arc<Proposals>),
+        proposals: Arc<Proposals>,
         hangup: Arc<AtomicBool>,
     ) -> Self {
-        let chains = chains.map(|deployment| Arc::new(LiveChain::new(deployment))).collect();
         let (started, waiting, moves) = (Instant::now(), Mutex::default(), Mutex::default());
         let (reloads, policy, is_by_hand) = (Reloads::default(), Mutex::default(), false.into());
         Self {
-            chains,
+            machine,
             tenancy,
-            outputs,
             proposals,
             started,
             hangup,
@@ -172,17 +108,22 @@ impl Live {
         }
     }
 
+    /// Runs the chains.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// The chains.
-    pub(crate) fn chains(&self) -> &[Arc<LiveChain>] {
-        &self.chains
+    pub(crate) fn chains(&self) -> &[Arc<MachineChain>] {
+        self.machine.chains()
     }
 
     /// The chains called `name`, or all.
-    pub(super) fn named(&self, name: Option<&str>) -> Result<Vec<&Arc<LiveChain>>, String> {
-        let is_meant = |chain: &&Arc<LiveChain>| name.is_none_or(|name| chain.name == name);
-        let meant: Vec<&Arc<LiveChain>> = self.chains.iter().filter(is_meant).collect();
+    pub(super) fn named(&self, name: Option<&str>) -> Result<Vec<&Arc<MachineChain>>, String> {
+        let is_meant = |chain: &&Arc<MachineChain>| name.is_none_or(|name| chain.name == name);
+        let meant: Vec<&Arc<MachineChain>> = self.chains().iter().filter(is_meant).collect();
         let names = || {
-            let names = self.chains.iter().map(|chain| format!("{:?}", chain.name));
+            let names = self.chains().iter().map(|chain| format!("{:?}", chain.name));
             names.collect::<Vec<_>>().join(", ")
         };
         match (name, meant.is_empty()) {
@@ -193,7 +134,7 @@ impl Live {
 
     /// The state of each chain.
     pub(crate) fn status(&self, name: Option<&str>) -> Result<Value, String> {
-        let chains: Vec<Value> = self.named(name)?.iter().map(|chain| chain.status()).collect();
+        let chains: Vec<Value> = self.named(name)?.iter().map(|chain| status(chain)).collect();
         Ok(json!({
             "schema": SCHEMA,
             "version": env!("CARGO_PKG_VERSION"),
@@ -225,7 +166,7 @@ impl Live {
         let reports: Vec<(&Deployment, &Report)> =
             reports.iter().map(|(deployment, report)| (&**deployment, report)).collect();
         let (tenancy, proposals) = (&*self.tenancy, &*self.proposals);
-        let shared = Shared { tenancy, outputs: &self.outputs.counts(), proposals };
+        let shared = Shared { tenancy, outputs: &self.machine.outputs().counts(), proposals };
         Ok(stats_json::stats(&reports, &shared, self.started.elapsed().as_secs_f64()))
     }
 
@@ -237,12 +178,12 @@ impl Live {
             text += &summary::summary(&deployment, &report, None, true);
         }
         text += &tenants_shown::summary(&self.tenancy);
-        Ok(text + &outputs_shown::summary(&self.outputs.counts()))
+        Ok(text + &outputs_shown::summary(&self.machine.outputs().counts()))
     }
 
     /// Parts of the statistics of each chain: `functions` or `ports`.
     pub(super) fn part(&self, name: Option<&str>, key: &str) -> Result<Value, String> {
-        let of = |chain: &&Arc<LiveChain>| {
+        let of = |chain: &&Arc<MachineChain>| {
             let (deployment, report) = chain.report();
             let whole = stats_json::of_chain(&deployment, &report);
             json!({ "name": chain.name, key: whole[key] })
@@ -316,9 +257,11 @@ impl Live {
         lock(&self.policy).take()
     }
 
-    /// There is a monitor, which decides by `terms`.
-    pub(crate) fn start_monitor(&self, terms: Terms) {
-        *lock(&self.terms) = Some(FileTerms { own: Some(terms), is_new: false });
+    /// There is this monitor.
+    pub(crate) fn start_monitor(&self, monitor: &LiveMonitor) {
+        let own = Some(monitor.terms().clone());
+        *lock(&self.terms) = Some(FileTerms { own, is_new: false });
+        self.proposals.start(monitor.policy());
     }
 
     /// The chain file was read again. Returns whether the monitor gets other terms.
@@ -363,6 +306,21 @@ impl Live {
     }
 }
 
+fn status(chain: &MachineChain) -> Value {
+    let (deployment, report) = chain.report();
+    let whole = stats_json::of_chain(&deployment, &report);
+    json!({
+        "name": chain.name,
+        "state": chain.state(),
+        "lanes": report.lanes,
+        "devices": devices_json(&deployment, report.lanes),
+        "packets": whole["packets"],
+        "rate": whole["rate"],
+        "bottleneck": whole["bottleneck"],
+        "peers": whole["peers"],
+    })
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -373,8 +331,8 @@ mod tests {
 
     #[test]
     fn a_request_gets_the_result_of_a_reload_that_began_later() {
-        let none = std::iter::empty();
-        let live = Live::new(none, Arc::default(), Default::default(), Arc::default());
+        let none = Machine::default();
+        let live = Live::new(none, Arc::default(), Arc::default(), Arc::default());
         let [first, also] = [live.ask_reload(), live.ask_reload()];
         let slow = live.take_reload().expect("a reload");
         assert!(live.take_reload().is_none(), "one reload is for both");

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 pub(crate) use client::{Asked, Request, ctl};
 pub(crate) use limited::Limited;
-pub(crate) use live::{Live, LiveChain, Renewed};
+pub(crate) use live::{Live, Renewed};
 pub(crate) use once::answers;
 pub(crate) use server::Socket;
 

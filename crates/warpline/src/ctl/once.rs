@@ -94,11 +94,13 @@ fn refuse_all(live: &Live) -> bool {
 mod tests {
     use std::time::Instant;
 
+    use warpline_engine::Machine;
+
     use super::*;
 
     fn answers_to(request: &[u8]) -> String {
-        let none = std::iter::empty();
-        let live = Live::new(none, Arc::default(), Default::default(), Arc::default());
+        let none = Machine::default();
+        let live = Live::new(none, Arc::default(), Arc::default(), Arc::default());
         String::from_utf8(answers(&Arc::new(live), request)).expect("text")
     }
 

@@ -22,10 +22,11 @@ use tokio::net::UnixListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
+use warpline_engine::MachineChain;
 use warpline_io_error::plain;
 
 use super::limited::Limited;
-use super::live::{Live, LiveChain};
+use super::live::Live;
 use crate::moves::Move;
 use crate::reload::Reloaded;
 
@@ -209,7 +210,7 @@ fn problem(status: StatusCode, why: &str) -> Response {
 }
 
 /// Does something to the chains that are meant.
-fn each(live: &Live, keys: &Keys, done: &str, act: impl Fn(&LiveChain)) -> Response {
+fn each(live: &Live, keys: &Keys, done: &str, act: impl Fn(&MachineChain)) -> Response {
     answer(live.named(chain(keys)).map(|chains| {
         chains.iter().for_each(|chain| act(chain));
         let names: Vec<&str> = chains.iter().map(|chain| chain.name.as_str()).collect();

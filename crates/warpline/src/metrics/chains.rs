@@ -5,10 +5,9 @@ use std::time::Instant;
 use prometheus_client::registry::Unit;
 use serde_json::Value as Json;
 use warpline_engine::stats::ThreadStats;
-use warpline_engine::{Deployment, NO_CHAIN_ROUTE_NAME, Snapshot};
+use warpline_engine::{Deployment, MachineChain, NO_CHAIN_ROUTE_NAME, Snapshot};
 
 use super::family::{Families, FamilyKind, Labels, Value};
-use crate::ctl::LiveChain;
 use crate::stages_shown;
 
 /// Upper bounds of the latency histogram, in nanoseconds.
@@ -35,13 +34,13 @@ const LATENCY_BOUNDS: [u64; 19] = [
 ];
 
 /// Adds the families of `chain`.
-pub(super) fn add(all: &mut Families, chain: &LiveChain) {
+pub(super) fn add(all: &mut Families, chain: &MachineChain) {
     let deployment = chain.deployment();
     let snapshot = chain.control.snapshot(&deployment);
     let of = Of { chain: &chain.name, deployment: &deployment, snapshot: &snapshot };
     let state =
         all.family(("warpline_chain_state", None), FamilyKind::Gauge, "1 for the chain's state");
-    for name in LiveChain::STATES {
+    for name in MachineChain::STATES {
         let is_now = name == chain.state();
         state.add(of.labels([("state", name)]), Value::Count(is_now.into()));
     }

@@ -3,9 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use warpline_engine::Thread;
-
-use crate::ctl::LiveChain;
+use warpline_engine::{MachineChain, Thread};
 
 /// A chain with packets in flight stalls if one of its threads has not answered for so long.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
@@ -21,7 +19,7 @@ impl Health {
     }
 
     /// Looks at chain `number`. A thread that reads may wait for its source as long as it likes.
-    pub(super) fn look(&self, number: usize, chain: &LiveChain) -> Result<(), String> {
+    pub(super) fn look(&self, number: usize, chain: &MachineChain) -> Result<(), String> {
         let snapshot = chain.control.snapshot(&chain.deployment());
         let late = snapshot.late.iter().find(|thread| **thread != Thread::Reader);
         let in_flight = snapshot.report.part.packets.in_flight;

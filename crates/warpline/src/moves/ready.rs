@@ -1,12 +1,10 @@
 //! Moves of chains that are built, and carried out afterwards.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use warpline_engine::{Deployment, LaunchOptions, Site, Successor};
 
-use crate::reload::{LOOK_EVERY, Running};
+use crate::reload::Running;
 
 /// The move of a chain, built and not carried out.
 pub(super) struct Ready<'a> {
@@ -33,27 +31,20 @@ impl<'a> Ready<'a> {
     }
 
     /// Moves the chain, and reports what moved.
-    pub(super) fn carry_out(&self, done: &AtomicBool) -> Result<String, String> {
+    pub(super) fn carry_out(&self) -> Result<String, String> {
         let Self { running, old, successor } = self;
         refuse_paused(running)?;
-        let control = &running.live.control;
-        if !control.reload(successor) {
+        if !running.live.replace(successor) {
             return Err("the chain has ended".into());
         }
-        while control.is_reloading() && !done.load(Ordering::Acquire) {
-            thread::park_timeout(LOOK_EVERY / 10);
-        }
-        if !successor.has_moved() {
-            return Err("the chain ended before".into());
-        }
-        running.live.replace(Arc::clone(successor.deployment()));
         let both = old.instances().zip(successor.deployment().sites());
         let moved = both.filter(|((_, own), new)| own.device_id() != new.device_id());
         let moved =
             moved.map(|((one, _), new)| format!("{} runs on {}", one.name, new.device_id()));
         let moved: Vec<String> = moved.collect();
         let moved = if moved.is_empty() { "other launches".into() } else { moved.join(", ") };
-        let stall = control.snapshot(successor.deployment()).report.part.moves.stall_ns_max;
+        let stall =
+            running.live.control.snapshot(successor.deployment()).report.part.moves.stall_ns_max;
         Ok(format!("{moved}; a lane stalled {} us at most so far", stall / 1_000))
     }
 }
@@ -70,17 +61,14 @@ fn refuse_paused(running: &Running) -> Result<(), String> {
 ///
 /// # Errors
 /// A chain could not move; with the names of those that moved before.
-pub(super) fn carry_out_all(
-    all: Vec<Option<Ready<'_>>>,
-    done: &AtomicBool,
-) -> Result<Vec<Option<String>>, String> {
+pub(super) fn carry_out_all(all: Vec<Option<Ready<'_>>>) -> Result<Vec<Option<String>>, String> {
     let (mut reported, mut moved) = (Vec::new(), Vec::new());
     for ready in &all {
         let Some(ready) = ready else {
             reported.push(None);
             continue;
         };
-        match ready.carry_out(done) {
+        match ready.carry_out() {
             Ok(message) => reported.push(Some(message)),
             Err(why) if moved.is_empty() => return Err(why),
             Err(why) => return Err(format!("{why}; moved before: {}", moved.join(", "))),

@@ -4,11 +4,11 @@
 //! them, it only observes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use warpline_engine::MachineChain;
 use warpline_sched::monitor::{ChainObserved, Monitor, MonitorSettings};
 use warpline_sched::placement::Site;
 use warpline_sched::work_profile::Measurement;
@@ -16,10 +16,10 @@ use warpline_sched::work_profile::Measurement;
 use super::device_of;
 use super::figures::{Seen, learned};
 use super::launches::{Launches, delay, lanes_of, launch_max};
-use super::proposals::{Move, Proposal, Proposals, Refusal};
+use super::proposals::{Move, Proposal, Refusal};
 use super::terms::{Terms, terms};
 use crate::chain_file::Loaded;
-use crate::ctl::{Live, LiveChain, Renewed};
+use crate::ctl::{Live, Renewed};
 use crate::moves;
 use crate::reload::LOOK_EVERY;
 
@@ -75,13 +75,13 @@ impl LiveMonitor {
     }
 
     /// Takes what a reload or a client changed.
-    fn take_changes(&mut self, live: &Live, proposals: &Proposals, now: Duration) {
+    fn take_changes(&mut self, live: &Live, now: Duration) {
         let now_ns = now.as_nanos() as u64;
         if let Some(Renewed(terms)) = live.take_terms() {
             self.is_off = terms.is_none();
             if let Some(terms) = terms {
                 self.renew(terms);
-                proposals.follow(self.policy);
+                live.proposals().follow(self.policy);
                 self.monitor.handle_devices(self.sites(live.chains()).as_deref(), now_ns);
             }
         }
@@ -90,7 +90,7 @@ impl LiveMonitor {
         }
         if let Some(policy) = live.take_policy() {
             self.policy = policy.name();
-            proposals.follow(self.policy);
+            live.proposals().follow(self.policy);
             self.monitor.handle_devices(self.sites(live.chains()).as_deref(), now_ns);
             self.monitor.handle_policy(policy);
         }
@@ -108,11 +108,11 @@ impl LiveMonitor {
         self.terms = terms;
     }
 
-    /// Decides once a second until `done`. A wake-up ends it at once.
-    pub(crate) fn serve(mut self, live: &Live, proposals: &Proposals, done: &AtomicBool) {
+    /// Decides once a second until the run is over. A wake-up ends it at once.
+    pub(crate) fn serve(mut self, live: &Live) {
         let tick = Duration::from_nanos(MonitorSettings::default().tick_ns);
         let (started, mut last) = (Instant::now(), Instant::now());
-        while !done.load(Ordering::Acquire) {
+        while !live.machine().is_over() {
             let since = last.elapsed();
             if since < tick {
                 thread::park_timeout(tick - since);
@@ -120,22 +120,22 @@ impl LiveMonitor {
             }
             last = Instant::now();
             let now = started.elapsed();
-            self.take_changes(live, proposals, now);
+            self.take_changes(live, now);
             let (observed, figures) = self.observe(live.chains(), since);
             if self.is_off || live.is_by_hand() {
                 self.monitor.observe(&observed, &figures);
             } else if let Some(mut proposal) = self.decide(live.chains(), &observed, &figures, now)
             {
-                let result = carry_out(live, proposal.moves.clone(), done);
+                let result = carry_out(live, proposal.moves.clone());
                 proposal.refused = result.err().map(|why| self.refusal(why, now));
-                proposals.add(proposal);
+                live.proposals().add(proposal);
             }
             self.follow_rates(live.chains());
         }
     }
 
     /// Sets the launches of functions that are where the placement has them.
-    fn follow_rates(&mut self, chains: &[Arc<LiveChain>]) {
+    fn follow_rates(&mut self, chains: &[Arc<MachineChain>]) {
         let sites = self.monitor.launches().map(<[_]>::to_vec).unwrap_or_default();
         let all = sites.iter().zip(chains).zip(&self.chains).zip(&self.terms.autos);
         for (((sites, live), watched), autos) in all {
@@ -161,8 +161,8 @@ impl LiveMonitor {
 
     /// The devices on which functions are, and the share of flows that the CPU takes. `None` if the
     /// profile lacks one.
-    fn sites(&self, chains: &[Arc<LiveChain>]) -> Option<Vec<Vec<(usize, f64)>>> {
-        let of_chain = |(live, watched): (&Arc<LiveChain>, &Watched)| {
+    fn sites(&self, chains: &[Arc<MachineChain>]) -> Option<Vec<Vec<(usize, f64)>>> {
+        let of_chain = |(live, watched): (&Arc<MachineChain>, &Watched)| {
             let deployment = live.deployment();
             let of = |site: &warpline_engine::Site| {
                 let mut devices = self.terms.devices.iter();
@@ -184,7 +184,7 @@ impl LiveMonitor {
     /// The chains in a period of `since`, and figures of functions that were busy in it.
     fn observe(
         &mut self,
-        chains: &[Arc<LiveChain>],
+        chains: &[Arc<MachineChain>],
         since: Duration,
     ) -> (Vec<ChainObserved>, Vec<Measurement>) {
         let seconds = since.as_secs_f64();
@@ -220,7 +220,7 @@ impl LiveMonitor {
     /// Decides after a period.
     fn decide(
         &mut self,
-        chains: &[Arc<LiveChain>],
+        chains: &[Arc<MachineChain>],
         observed: &[ChainObserved],
         figures: &[Measurement],
         now: Duration,
@@ -232,7 +232,7 @@ impl LiveMonitor {
     }
 
     /// The last decision, beside the devices on which functions are.
-    fn proposal(&self, chains: &[Arc<LiveChain>], now: Duration) -> Option<Proposal> {
+    fn proposal(&self, chains: &[Arc<MachineChain>], now: Duration) -> Option<Proposal> {
         let decision = self.monitor.decision()?.clone();
         let placement = self.monitor.placement()?;
         let mut moves = Vec::new();
@@ -286,7 +286,7 @@ fn own_lanes(site: &warpline_engine::Site) -> usize {
 }
 
 /// Moves functions, which the thread for reloads does.
-fn carry_out(live: &Live, moves: Vec<Move>, done: &AtomicBool) -> Result<(), String> {
+fn carry_out(live: &Live, moves: Vec<Move>) -> Result<(), String> {
     if moves.is_empty() {
         return Ok(());
     }
@@ -294,7 +294,7 @@ fn carry_out(live: &Live, moves: Vec<Move>, done: &AtomicBool) -> Result<(), Str
     loop {
         match result.recv_timeout(LOOK_EVERY) {
             Ok(result) => return result.map(drop),
-            Err(RecvTimeoutError::Timeout) if !done.load(Ordering::Acquire) => {}
+            Err(RecvTimeoutError::Timeout) if !live.machine().is_over() => {}
             Err(_) => return Err("the chains have ended".into()),
         }
     }

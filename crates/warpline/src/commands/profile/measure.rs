@@ -1,10 +1,9 @@
 //! One measurement: chains of one function run through the engine, with kernels and copies.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use warpline_engine::{Control, Cores, Job, Ports, Report, run_all};
+use warpline_engine::{Cores, Machine, Member, Ports, Report};
 use warpline_io::NullSink;
 use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_nf::{Definition, Outputs};
@@ -141,26 +140,18 @@ fn build(
 /// Runs the chains side by side for `length`; the figures are of the first. Calls `mark` as
 /// [`run_for`].
 fn once(chains: &[Loaded], cell: &Cell, length: Duration, mark: Mark<'_>) -> Result<Round, String> {
-    let controls: Vec<Control> = chains.iter().map(|_| Control::default()).collect();
     let traffic = traffic(cell.packet_len);
-    let job = |(chain, control): (&Loaded, _)| {
+    let member = |chain: &Loaded| {
         let config = GeneratorConfig::parse(&traffic).map_err(|why| why[0].to_string())?;
         let source = Box::new(Generator::new(config));
-        Ok(Job {
-            deployment: chain.deployment.clone(),
-            settings: chain.settings,
-            ports: Ports::PerLane(vec![(source, Box::new(NullSink))]),
-            control,
-        })
+        let ports = Ports::PerLane(vec![(source, Box::new(NullSink))]);
+        Ok(Member::new(chain.deployment.clone(), chain.settings, ports))
     };
-    let jobs: Vec<Job<'_>> =
-        chains.iter().zip(&controls).map(job).collect::<Result<_, String>>()?;
-    let over = AtomicBool::new(false);
+    let members = chains.iter().map(member).collect::<Result<_, String>>()?;
+    let machine = Machine::new(members, Outputs::default(), Vec::new());
     let reports = thread::scope(|scope| {
-        scope.spawn(|| stop_after(&controls, length, &over, mark));
-        let reports = run_all(jobs, &Outputs::default());
-        over.store(true, Ordering::Relaxed);
-        reports
+        scope.spawn(|| stop_after(&machine, length, mark));
+        machine.run()
     });
     let mut first = None;
     for report in reports {
@@ -174,21 +165,21 @@ fn once(chains: &[Loaded], cell: &Cell, length: Duration, mark: Mark<'_>) -> Res
 }
 
 /// Stops the chains `length` after all have begun to read. Calls `mark` at both ends of this time.
-fn stop_after(controls: &[Control], length: Duration, over: &AtomicBool, mark: Mark<'_>) {
+fn stop_after(machine: &Machine, length: Duration, mark: Mark<'_>) {
     let wait = |until: &dyn Fn() -> bool, most: Duration| {
         let started = Instant::now();
-        while !until() && !over.load(Ordering::Relaxed) && started.elapsed() < most {
+        while !until() && !machine.is_over() && started.elapsed() < most {
             thread::sleep(LOOK_EVERY);
         }
     };
-    let all_read = || controls.iter().all(|control| control.read() > 0);
+    let all_read = || machine.chains().iter().all(|chain| chain.control.read() > 0);
     wait(&all_read, START_MAX);
     if all_read() {
         mark();
         wait(&|| false, length);
         mark();
     }
-    controls.iter().for_each(Control::stop);
+    machine.stop();
 }
 
 fn round(report: &Report, is_cpu: bool) -> Result<Round, String> {
