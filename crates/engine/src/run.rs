@@ -127,6 +127,7 @@ struct Ran {
     reported: Vec<String>,
     settings: Settings,
     builder: Arc<Builder>,
+    outputs: Outputs,
 }
 
 impl Ran {
@@ -137,6 +138,7 @@ impl Ran {
         self.ended.part.warnings.retain(|warning| seen.insert(warning.clone()));
         let Settings { lanes, cores, pressure, counts_huge_pages, .. } = self.settings;
         let huge_pages = counts_huge_pages.then(|| huge_pages(&self.builder.kept())).flatten();
+        self.outputs.end_of_chain();
         let mut part = self.ended.close(chain);
         if !part.errors.is_empty() {
             part.ended_by = EndedBy::Error;
@@ -169,7 +171,8 @@ fn run_lanes(
     let loaded = deployment.load();
     let mut reported = loaded.map_err(|(name, why)| StartError::Device(name, why))?;
     let chain = deployment.chain();
-    let reports = Reports::open(chain, &outputs.of_chain(is_live))?;
+    let outputs = outputs.of_chain(is_live);
+    let reports = Reports::open(chain, &outputs)?;
     let built = builder.lanes(deployment, &settings, StateOf::Start, &mut reported)?;
     reported.iter().for_each(|message| control.report(message.clone()));
     builder.keep(built.iter().map(|built| built.memory.clone()));
@@ -189,7 +192,7 @@ fn run_lanes(
         }
         Ports::PerLane(_) => return Err(StartError::Ports),
     };
-    Ok(Ran { ended, reported, settings, builder })
+    Ok(Ran { ended, reported, settings, builder, outputs })
 }
 
 /// Whether one thread may do all the work while it is enough. Lanes with cores keep theirs, and no

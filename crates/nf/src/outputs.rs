@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warpline_outputs::{Destination, Format, Output, Registry, Writer};
+use warpline_outputs::{ChainEnd, Destination, Format, Output, Registry, Writer};
 
 /// The outputs of a run's reports.
 #[derive(Clone, Default)]
@@ -14,6 +14,8 @@ pub struct Outputs {
     of_chain: Option<SharedRecords>,
     /// Whether the chain's packets come from an interface.
     is_live: bool,
+    /// When and how long writers wait.
+    end: Arc<ChainEnd>,
 }
 
 impl Outputs {
@@ -26,13 +28,20 @@ impl Outputs {
     /// a reader.
     #[must_use]
     pub fn of_chain(&self, is_live: bool) -> Self {
-        let alerts = self.alerts.clone().map(|alerts| Writer::new(alerts, !is_live));
-        Self { of_chain: alerts.map(SharedRecords::new), is_live, ..self.clone() }
+        let end = Arc::new(ChainEnd::new(!is_live));
+        let writer = |alerts| Writer::of_chain(alerts, Arc::clone(&end));
+        let of_chain = self.alerts.clone().map(writer).map(SharedRecords::new);
+        Self { of_chain, is_live, end, ..self.clone() }
+    }
+
+    /// The chain ends: what it still has to write may wait for readers, for a bounded time.
+    pub fn end_of_chain(&self) {
+        self.end.begin(self.registry.end_of_chain());
     }
 
     /// Takes alerts, in the order in which the functions of the chain add them.
     pub fn alerts(&self) -> Option<SharedRecords> {
-        let own = || Some(Writer::new(self.alerts.clone()?, !self.is_live));
+        let own = || Some(Writer::of_chain(self.alerts.clone()?, Arc::clone(&self.end)));
         self.of_chain.clone().or_else(|| own().map(SharedRecords::new))
     }
 
@@ -57,7 +66,7 @@ impl Outputs {
     /// Why it can't be opened.
     pub fn open(&self, destination: &Destination, format: Format) -> Result<Writer, String> {
         let output = self.registry.open(destination.clone(), None, format)?;
-        Ok(Writer::new(output, !self.is_live))
+        Ok(Writer::of_chain(output, Arc::clone(&self.end)))
     }
 }
 

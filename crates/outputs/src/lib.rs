@@ -21,5 +21,5 @@ pub use descriptor::{
 };
 pub use destination::Destination;
 pub use format::Format;
-pub use output::{Counts, Output, Writer};
+pub use output::{ChainEnd, Counts, Output, Writer};
 pub use registry::Registry;

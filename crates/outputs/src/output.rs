@@ -3,17 +3,21 @@
 use std::io::Write;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use warpline_io_error::plain;
 
-use crate::queue::Queue;
+use crate::queue::{Queue, WAITING_MAX};
 use crate::stream::Stream;
 use crate::{Destination, Format};
 
 /// How long an output without losses counts as sound again.
 const SOUND_AFTER: Duration = Duration::from_secs(2);
+/// Bytes that a thread writes at once.
+const PIECE_LEN: usize = 1 << 16;
+/// The same of lines for a person, so that a slow reader is told from one that stalls.
+const LINES_LEN: usize = 1 << 12;
 /// The time from one message about losses to the next.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
@@ -57,6 +61,8 @@ pub struct Counts {
 pub(crate) struct Tally {
     pub(crate) written: AtomicU64,
     lost: AtomicU64,
+    /// Those among them that were lost while chains ended, and after.
+    lost_at_end: AtomicU64,
     /// Why the last attempt to write failed.
     failure: Mutex<Option<String>>,
     /// Messages that were not given yet.
@@ -66,6 +72,12 @@ pub(crate) struct Tally {
 impl Tally {
     pub(crate) fn lose(&self, records: u64) {
         self.lost.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// The same while a chain ends.
+    pub(crate) fn lose_at_end(&self, records: u64) {
+        self.lose(records);
+        self.lost_at_end.fetch_add(records, Ordering::Relaxed);
     }
 
     pub(crate) fn set_failure(&self, failure: Option<String>) {
@@ -97,10 +109,37 @@ struct LossReport {
 #[derive(Clone)]
 pub struct Writer {
     output: Arc<Output>,
-    waits: bool,
+    end: Arc<ChainEnd>,
+}
+
+/// Whether the writers of a chain wait for a slow reader: a chain that reads captures always, one
+/// that reads interfaces at its end, until some time.
+#[derive(Debug, Default)]
+pub struct ChainEnd {
+    always: bool,
+    until: OnceLock<Instant>,
+}
+
+impl ChainEnd {
+    /// Of a chain that always waits if it `waits`.
+    pub fn new(waits: bool) -> Self {
+        Self { always: waits, until: OnceLock::new() }
+    }
+
+    /// The chain ends: its writers wait until this time.
+    pub fn begin(&self, until: Instant) {
+        let _ = self.until.set(until);
+    }
+
+    fn waits(&self) -> bool {
+        self.always || self.until.get().is_some_and(|until| Instant::now() < *until)
+    }
 }
 
 impl Output {
+    /// Bytes that wait in its queue at most; as many may be on their way to the reader.
+    pub const WAITING_MAX: usize = WAITING_MAX;
+
     /// Lines that go to `writer` at once; messages call it `name`.
     pub fn new(name: impl Into<String>, writer: Box<dyn Write + Send>) -> Self {
         Self::direct(name.into(), Stream::of_writer(writer, Format::lines()))
@@ -113,22 +152,63 @@ impl Output {
         Self { name, continues: false, tally, mode, losses }
     }
 
+    /// Lines for a person, which a thread writes to `writer`.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn of_lines(name: &str, writer: Box<dyn Write + Send>) -> Result<Self, String> {
+        let stream = Stream::of_writer(writer, Format::lines());
+        Self::in_pieces(name.into(), stream, Format::lines(), LINES_LEN)
+    }
+
     pub(crate) fn queued(name: String, stream: Stream, format: Format) -> Result<Self, String> {
+        Self::in_pieces(name, stream, format, PIECE_LEN)
+    }
+
+    fn in_pieces(
+        name: String,
+        stream: Stream,
+        format: Format,
+        piece_len: usize,
+    ) -> Result<Self, String> {
         let (tally, losses) = Default::default();
         let continues = stream.has_records();
-        let queue = Queue::start(stream, &tally);
+        let queue = Queue::start(stream, piece_len, &tally);
         let queue = queue.map_err(|why| format!("cannot spawn thread: {}", plain(&why)))?;
         Ok(Self { name, continues, tally, mode: Mode::Queued(queue, format), losses })
     }
 
-    fn write(&self, records: &[u8], waits: bool) {
+    /// Adds records to a queue with room, or while `waits` returns true. Returns whether it did.
+    pub fn offer(&self, records: &[u8], waits: &dyn Fn() -> bool) -> bool {
+        match &self.mode {
+            Mode::Direct(..) => false,
+            Mode::Queued(queue, format) => queue.add(records, format.count(records), waits),
+        }
+    }
+
+    /// Waits until a queue is written or an attempt fails. Returns false after `patience`.
+    pub fn settle(&self, patience: Duration) -> bool {
+        match &self.mode {
+            Mode::Direct(..) => true,
+            Mode::Queued(queue, _) => queue.settle(Some(patience)),
+        }
+    }
+
+    fn write(&self, records: &[u8], end: &ChainEnd) {
         match &self.mode {
             Mode::Direct(direct, reopens) => {
                 let mut direct = lock(direct);
                 direct.reopen_if(reopens, &self.tally);
                 direct.write(&self.name, &self.tally, records);
             }
-            Mode::Queued(queue, format) => queue.add(records, format.count(records), waits),
+            Mode::Queued(queue, format) => {
+                let count = format.count(records);
+                match queue.add(records, count, &|| end.waits()) {
+                    true => {}
+                    false if end.until.get().is_some() => self.tally.lose_at_end(count),
+                    false => self.tally.lose(count),
+                }
+            }
         }
     }
 
@@ -162,10 +242,20 @@ impl Output {
         }
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    /// Its counts so far.
+    pub fn counts(&self) -> Counts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (written, lost) = (of(&self.tally.written), of(&self.tally.lost));
         Counts { name: self.name.clone(), written, lost }
+    }
+
+    /// Records that were lost while chains ended, and after.
+    pub(crate) fn lost_at_end(&self) -> u64 {
+        self.tally.lost_at_end.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Messages for an operator since the last call, which looks at the clock.
@@ -230,18 +320,23 @@ impl Direct {
 impl Writer {
     /// For a chain that loses records which its reader has no room for, or one that `waits`.
     pub fn new(output: Arc<Output>, waits: bool) -> Self {
-        Self { output, waits }
+        Self::of_chain(output, Arc::new(ChainEnd::new(waits)))
+    }
+
+    /// For a chain with this end.
+    pub fn of_chain(output: Arc<Output>, end: Arc<ChainEnd>) -> Self {
+        Self { output, end }
     }
 
     /// Writes whole records. A failure is reported by [`Writer::finish`].
     pub fn write(&self, records: &[u8]) {
-        self.output.write(records, self.waits);
+        self.output.write(records, &self.end);
     }
 
     /// This chain writes no more: waits for the rest if it does. Returns the failure that ended
     /// the output, unless it was returned before.
     pub fn finish(&self) -> Option<String> {
-        if let (Mode::Queued(queue, _), true) = (&self.output.mode, self.waits) {
+        if let (Mode::Queued(queue, _), true) = (&self.output.mode, self.end.always) {
             queue.settle(None);
         }
         self.output.error()

@@ -14,8 +14,8 @@ use crate::stream::{Failed, Stream};
 
 /// Bytes that wait at most; as many may be on their way to the reader.
 pub(crate) const WAITING_MAX: usize = 4 << 20;
-/// Bytes that are written at once.
-const PIECE_LEN: usize = 1 << 16;
+/// How often a caller that waits for room asks whether it still should.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The pause after a failure; each further one doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -50,7 +50,12 @@ struct QueueState {
 
 impl Queue {
     /// Starts the thread, which nothing waits for: its reader may never read.
-    pub(crate) fn start(stream: Stream, tally: &Arc<Tally>) -> io::Result<Arc<Self>> {
+    /// It writes about `piece_len` bytes at once.
+    pub(crate) fn start(
+        stream: Stream,
+        piece_len: usize,
+        tally: &Arc<Tally>,
+    ) -> io::Result<Arc<Self>> {
         let state =
             QueueState { waiting: Vec::with_capacity(WAITING_MAX), ..QueueState::default() };
         let queue = Arc::new(Self {
@@ -60,29 +65,31 @@ impl Queue {
             tally: Arc::clone(tally),
         });
         let own = Arc::clone(&queue);
-        let work = move || Worker { queue: own, stream, pause: PAUSE_MIN }.run();
+        let work = move || Worker { queue: own, stream, piece_len, pause: PAUSE_MIN }.run();
         thread::Builder::new().name("output".into()).spawn(work)?;
         Ok(queue)
     }
 
-    /// Adds `records` records. Without room they are lost, or this waits while the thread writes.
-    pub(crate) fn add(&self, bytes: &[u8], records: u64, waits: bool) {
+    /// Adds `records` records, if there is room or while `waits` returns true and the thread
+    /// writes. Returns whether it did.
+    pub(crate) fn add(&self, bytes: &[u8], records: u64, waits: &dyn Fn() -> bool) -> bool {
         let mut state = self.lock();
         // A record of any length may wait alone.
         let has_room = |state: &QueueState| {
             state.waiting.is_empty() || state.waiting.len() + bytes.len() <= WAITING_MAX
         };
-        while waits && !has_room(&state) && !state.is_failing {
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        while !has_room(&state) && !state.is_failing && !state.is_closed && waits() {
+            let waited = self.room.wait_timeout(state, LOOK_EVERY);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         if state.is_closed || !has_room(&state) {
-            self.tally.lose(records);
-            return;
+            return false;
         }
         state.waiting.extend_from_slice(bytes);
         state.records += records;
         drop(state);
         self.work.notify_one();
+        true
     }
 
     /// Has the thread open its file again.
@@ -92,8 +99,8 @@ impl Queue {
     }
 
     /// Waits until all is written or an attempt fails that ends after this call; at most for
-    /// `patience`.
-    pub(crate) fn settle(&self, patience: Option<Duration>) {
+    /// `patience`. Returns false if that was too short.
+    pub(crate) fn settle(&self, patience: Option<Duration>) -> bool {
         let ends = patience.map(|patience| Instant::now() + patience);
         let mut state = self.lock();
         let failures = state.failures;
@@ -102,20 +109,21 @@ impl Queue {
         while state.records + state.taken > 0 && state.failures == failures {
             let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                break;
+                return false;
             }
             let left = left.unwrap_or(PAUSE_MAX);
             let (next, _) =
                 self.room.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
             state = next;
         }
+        true
     }
 
-    /// Takes no more; all that is not written yet counts as lost.
+    /// Takes no more; all that is not written yet counts as lost at the end.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         if !mem::replace(&mut state.is_closed, true) {
-            self.tally.lose(state.records + state.taken);
+            self.tally.lose_at_end(state.records + state.taken);
         }
         self.work.notify_one();
     }
@@ -129,6 +137,7 @@ impl Queue {
 struct Worker {
     queue: Arc<Queue>,
     stream: Stream,
+    piece_len: usize,
     pause: Duration,
 }
 
@@ -173,7 +182,7 @@ impl Worker {
     fn write(&mut self, bytes: &[u8]) {
         let mut at = 0;
         while at < bytes.len() {
-            let piece = &bytes[at..at + self.stream.format().piece(&bytes[at..], PIECE_LEN)];
+            let piece = &bytes[at..at + self.stream.format().piece(&bytes[at..], self.piece_len)];
             let outcome = self.stream.write(piece);
             let format = self.stream.format();
             let (done, records) = match &outcome {
@@ -199,6 +208,9 @@ impl Worker {
                 Err(Failed { error, .. }) => self.failed(&error),
             }
         }
+        // A rest that is no record counts with every addition, and here once.
+        self.queue.lock().taken = 0;
+        self.queue.room.notify_all();
     }
 
     fn reopen(&mut self) {

@@ -20,6 +20,10 @@ pub struct Registry(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     is_queued: bool,
+    /// How long the end waits for slow readers.
+    patience: Duration,
+    /// Until when the last chain that ended waits.
+    ends: Mutex<Option<Instant>>,
     outputs: Mutex<Vec<Arc<Output>>>,
     /// Those of outputs that are not in the list.
     warnings: Mutex<Vec<String>>,
@@ -27,8 +31,16 @@ struct Inner {
 
 impl Registry {
     /// Of a run with network interfaces: each output has a queue and a thread.
-    pub fn queued() -> Self {
-        Self(Arc::new(Inner { is_queued: true, ..Inner::default() }))
+    /// The end waits at most for `patience` for slow readers.
+    pub fn queued(patience: Duration) -> Self {
+        Self(Arc::new(Inner { is_queued: true, patience, ..Inner::default() }))
+    }
+
+    /// A chain ends, and its writers wait until the time that this returns.
+    pub fn end_of_chain(&self) -> Instant {
+        let until = Instant::now() + self.0.patience;
+        *lock(&self.0.ends) = Some(until);
+        until
     }
 
     /// Whether a thread opens `destination`, so that nothing waits for its reader.
@@ -121,12 +133,16 @@ impl Registry {
         self.all().iter().map(|output| output.counts()).collect()
     }
 
-    /// Nothing more is written: waits until all records are, at most for `patience`.
-    pub fn close(&self, patience: Duration) {
-        let ends = Instant::now() + patience;
-        for output in self.all() {
+    /// Nothing more is written: waits until all records are, as long as the last chain that ended
+    /// may. Returns the outputs that lost records at the end, and how many.
+    pub fn close(&self) -> Vec<(String, u64)> {
+        let ends = lock(&self.0.ends).unwrap_or_else(|| Instant::now() + self.0.patience);
+        let all = self.all();
+        for output in &all {
             output.close(ends.saturating_duration_since(Instant::now()));
         }
+        let lost = |output: &Arc<Output>| (output.name().to_owned(), output.lost_at_end());
+        all.iter().map(lost).filter(|(_, lost)| *lost > 0).collect()
     }
 
     fn all(&self) -> Vec<Arc<Output>> {

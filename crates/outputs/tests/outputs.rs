@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode};
-use warpline_outputs::{Counts, Destination, Format, Output, Registry, Writer};
+use warpline_outputs::{ChainEnd, Counts, Destination, Format, Output, Registry, Writer};
 
 fn open(registry: &Registry, name: &str, folder: &Path) -> Arc<Output> {
     let destination = Destination::parse(name, folder).unwrap();
@@ -82,7 +82,7 @@ fn a_reader_that_stops_delays_nobody() {
     // A program that makes it would hold connections of other tests open until it runs.
     let mode = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(CWD, &path, FileType::Fifo, mode, 0).unwrap();
-    let registry = Registry::queued();
+    let registry = Registry::queued(LIMIT);
     let output = open(&registry, "pipe", folder.path());
     let [writer, waiting] = [false, true].map(|waits| Writer::new(Arc::clone(&output), waits));
     // More than the queue, the thread and the pipe have room for.
@@ -106,7 +106,7 @@ fn a_reader_that_stops_delays_nobody() {
     soon("a message", || {
         registry.take_messages().iter().any(|message| message.contains("written again"))
     });
-    registry.close(LIMIT);
+    registry.close();
     let numbers = numbers(&reader.join().unwrap());
     assert_eq!(numbers.len() as u64, 2 * total - lost);
     assert!(numbers.is_sorted());
@@ -116,21 +116,65 @@ fn a_reader_that_stops_delays_nobody() {
 fn a_reader_that_never_reads_ends_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let socket = UnixListener::bind(folder.path().join("socket")).unwrap();
-    let registry = Registry::queued();
+    let registry = Registry::queued(Duration::from_millis(100));
     let writer = Writer::new(open(&registry, "unix:socket", folder.path()), false);
     let (_stalled, _) = socket.accept().unwrap();
     (0..100_000).for_each(|number| writer.write(&line(number)));
     let started = Instant::now();
-    registry.close(Duration::from_millis(100));
+    let at_end = registry.close();
     // A write waits for 30 seconds.
     assert!(started.elapsed() < Duration::from_secs(20));
     let (written, lost) = counts(&registry);
     assert_eq!(written + lost, 100_000, "{written} + {lost}");
+    let [(_, at_end)] = at_end[..] else { panic!("{at_end:?}") };
+    assert!(at_end > 0 && at_end < lost, "{at_end} of {lost}");
+}
+
+/// More than the queue has room for, to a reader that begins once the queue is full.
+#[test]
+fn a_chain_that_ends_waits_for_a_slow_reader() {
+    let total = 200_000;
+    for is_read in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = UnixListener::bind(folder.path().join("socket")).unwrap();
+        let patience = if is_read { LIMIT } else { Duration::from_millis(100) };
+        let registry = Registry::queued(patience);
+        let output = open(&registry, "unix:socket", folder.path());
+        let end = Arc::new(ChainEnd::new(false));
+        let writer = Writer::of_chain(output, Arc::clone(&end));
+        let (connection, _) = socket.accept().unwrap();
+        let mut sent = 0;
+        while counts(&registry).1 == 0 {
+            writer.write(&line(sent));
+            sent += 1;
+        }
+        end.begin(registry.end_of_chain());
+        let reader = is_read.then(|| {
+            let mut connection = connection.try_clone().unwrap();
+            thread::spawn(move || {
+                let mut text = String::new();
+                connection.read_to_string(&mut text).unwrap();
+                text
+            })
+        });
+        (sent..sent + total).for_each(|number| writer.write(&line(number)));
+        let at_end = registry.close();
+        let (written, lost) = counts(&registry);
+        assert_eq!(written + lost, sent + total);
+        match reader {
+            Some(reader) => {
+                assert_eq!((lost, at_end), (1, Vec::new()), "only before the end");
+                drop((writer, registry));
+                assert_eq!(numbers(&reader.join().unwrap()).len() as u64, written);
+            }
+            None => assert_eq!(at_end, [(at_end[0].0.clone(), lost - 1)]),
+        }
+    }
 }
 
 #[test]
 fn files_that_move_are_opened_again() {
-    for registry in [Registry::default(), Registry::queued()] {
+    for registry in [Registry::default(), Registry::queued(LIMIT)] {
         let folder = tempfile::tempdir().unwrap();
         let writer = Writer::new(open(&registry, "log", folder.path()), true);
         let done = Arc::new(AtomicBool::new(false));
@@ -175,12 +219,12 @@ fn files_of_an_earlier_run_continue_with_interfaces_only() {
         let writer = Writer::new(registry.open(destination, None, format).unwrap(), true);
         writer.write(bytes);
         assert_eq!(writer.finish(), None);
-        registry.close(Duration::from_secs(5));
+        registry.close();
         let [counts] = &registry.counts()[..] else { panic!("one output") };
         assert_eq!((counts.written, counts.lost), (1, 0));
         (writer.continues(), std::fs::read(folder.path().join(name)).unwrap())
     };
-    let live = |bytes: &[u8]| run(Registry::queued(), "lines", Format::lines(), bytes);
+    let live = |bytes: &[u8]| run(Registry::queued(LIMIT), "lines", Format::lines(), bytes);
     assert_eq!(live(b"a\n"), (false, b"a\n".to_vec()));
     assert_eq!(live(b"b\n"), (true, b"a\nb\n".to_vec()));
     let captures = run(Registry::default(), "lines", Format::lines(), b"c\n");
@@ -188,13 +232,13 @@ fn files_of_an_earlier_run_continue_with_interfaces_only() {
     // One record is the whole file, however long it is.
     for len in [100_000, 6 << 20] {
         let whole = vec![b'.'; len];
-        assert!(run(Registry::queued(), "whole", Format::whole(), &whole) == (false, whole));
+        assert!(run(Registry::queued(LIMIT), "whole", Format::whole(), &whole) == (false, whole));
     }
 }
 
 /// Accepts a connection, reads from it, closes it, and accepts another.
 fn reconnects(name: &str, folder: &Path, accept: &dyn Fn() -> Box<dyn Read + Send>) {
-    let registry = Registry::queued();
+    let registry = Registry::queued(LIMIT);
     let writer = Writer::new(open(&registry, name, folder), false);
     let mut first = accept();
     (0..100).for_each(|number| writer.write(&line(number)));
@@ -207,7 +251,7 @@ fn reconnects(name: &str, folder: &Path, accept: &dyn Fn() -> Box<dyn Read + Sen
     (100..200).for_each(|number| writer.write(&line(number)));
     let mut second = accept();
     let mut text = String::new();
-    let closing = thread::spawn(move || registry.close(LIMIT));
+    let closing = thread::spawn(move || registry.close());
     second.read_to_string(&mut text).unwrap();
     closing.join().unwrap();
     assert!(text.starts_with("first\n"), "a later connection starts anew");
@@ -228,13 +272,13 @@ fn connections_are_made_again() {
 #[test]
 fn a_reader_that_comes_before_the_end_gets_all() {
     let folder = tempfile::tempdir().unwrap();
-    let registry = Registry::queued();
+    let registry = Registry::queued(LIMIT);
     let writer = Writer::new(open(&registry, "unix:socket", folder.path()), false);
     (0..100).for_each(|number| writer.write(&line(number)));
     // Attempts fail. Pauses between them grow.
     thread::sleep(Duration::from_millis(300));
     let socket = UnixListener::bind(folder.path().join("socket")).unwrap();
-    registry.close(LIMIT);
+    registry.close();
     assert_eq!(counts(&registry), (100, 0));
     let mut text = String::new();
     socket.accept().unwrap().0.read_to_string(&mut text).unwrap();
@@ -247,5 +291,5 @@ fn a_run_over_captures_needs_its_reader() {
     let destination = Destination::parse("unix:socket", folder.path()).unwrap();
     let refused = Registry::default().open(destination.clone(), None, Format::lines());
     assert!(refused.err().unwrap().starts_with("can't connect to unix:"));
-    assert!(Registry::queued().open(destination, None, Format::lines()).is_ok());
+    assert!(Registry::queued(LIMIT).open(destination, None, Format::lines()).is_ok());
 }

@@ -61,6 +61,7 @@ impl FixedKeys {
         self.note("[process] user", &process.user);
         self.note("[process] metrics", &process.metrics);
         self.note("[process] system_call_filter", &process.refuses_calls);
+        self.note("[process] outputs_wait_ms", &process.outputs_wait);
     }
 
     /// Keys of `[backpressure]`.

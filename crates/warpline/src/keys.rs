@@ -236,6 +236,12 @@ pub(crate) const PROCESS: &[Key] = &[
         "true",
         "whether a process that gave up rights refuses calls such as mount and ptrace",
     ),
+    key(
+        "outputs_wait_ms",
+        "0..600000",
+        "5000",
+        "how long the end of live chains waits for slow readers of alerts and records",
+    ),
 ];
 
 /// Keys of `[arbiter]`.

@@ -5,22 +5,20 @@
 //! A terminal gets them directly, between two pictures of the progress bar.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::Builder;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+
+use warpline_nf::Output;
 
 use crate::paint;
 use crate::watch::Stops;
 
-/// Bytes that wait at most; as many may be on their way to the reader.
-const WAITING_MAX: usize = 1 << 20;
-/// Bytes that are written at once, which is progress.
-const PIECE_LEN: usize = 4096;
 /// How long the end waits after a signal while the reader reads nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-static RUN: OnceLock<Option<Arc<Messages>>> = OnceLock::new();
+static RUN: OnceLock<Option<Messages>> = OnceLock::new();
 
 /// A run starts; `stops` are the signals that end it.
 pub(crate) fn start(stops: &Arc<Stops>) {
@@ -37,7 +35,7 @@ pub(crate) fn start(stops: &Arc<Stops>) {
 /// Whether messages are lost from now on if there is no room, as while packets flow.
 pub(crate) fn may_lose(may_lose: bool) {
     if let Some(Some(run)) = RUN.get() {
-        run.lock().may_lose = may_lose;
+        run.may_lose.store(may_lose, Ordering::Relaxed);
     }
 }
 
@@ -60,117 +58,74 @@ pub(crate) fn settle() {
 }
 
 struct Messages {
-    queue: Mutex<MessageQueue>,
-    changed: Condvar,
+    output: Output,
     has_signal: Box<dyn Fn() -> bool + Send + Sync>,
-}
-
-#[derive(Default)]
-struct MessageQueue {
-    waiting: Vec<u8>,
-    is_writing: bool,
-    /// Pieces that were written so far.
-    pieces: u64,
-    may_lose: bool,
+    may_lose: AtomicBool,
     /// Messages that were lost and not reported yet.
-    lost: u64,
+    lost: Mutex<u64>,
 }
 
 impl Messages {
     fn start(
         out: impl Write + Send + 'static,
         has_signal: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> io::Result<Arc<Self>> {
-        let (queue, changed) = (Mutex::default(), Condvar::new());
-        let messages = Arc::new(Self { queue, changed, has_signal: Box::new(has_signal) });
-        let own = Arc::clone(&messages);
-        // Nothing waits for the thread: its reader may never read.
-        Builder::new().name("messages".into()).spawn(move || own.write_all(out))?;
-        Ok(messages)
+    ) -> Result<Self, String> {
+        let output = Output::of_lines("standard error", Box::new(out))?;
+        let (may_lose, lost) = Default::default();
+        Ok(Self { output, has_signal: Box::new(has_signal), may_lose, lost })
     }
 
     fn add(&self, text: &str) {
-        let mut state = self.lock();
-        while !state.waiting.is_empty() && state.waiting.len() + text.len() > WAITING_MAX {
-            if state.may_lose || (self.has_signal)() {
-                state.lost += 1;
-                return;
-            }
-            state = self.wait(state);
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        self.report(&mut lost);
+        let waits = || !self.may_lose.load(Ordering::Relaxed) && !(self.has_signal)();
+        if !self.output.offer(text.as_bytes(), &waits) {
+            *lost += 1;
         }
-        state.waiting.extend_from_slice(text.as_bytes());
-        self.changed.notify_all();
+    }
+
+    /// Reports messages that were lost, if there is room for that. Returns whether it did.
+    fn report(&self, lost: &mut u64) -> bool {
+        let text = || format!("warning: {lost} messages were lost: no reader took them\n");
+        let reports = *lost > 0 && self.output.offer(text().as_bytes(), &|| false);
+        *lost = if reports { 0 } else { *lost };
+        reports
     }
 
     fn settle(&self) {
-        let mut state = self.lock();
-        let (mut pieces, mut since) = (state.pieces, Instant::now());
-        while state.is_writing || !state.waiting.is_empty() {
-            if state.pieces != pieces {
-                (pieces, since) = (state.pieces, Instant::now());
-            }
-            if since.elapsed() > PATIENCE && (self.has_signal)() {
-                return;
-            }
-            state = self.wait(state);
-        }
-    }
-
-    /// The work of the thread.
-    fn write_all(&self, mut out: impl Write) {
+        let (mut written, mut since) = (0, Instant::now());
         loop {
-            let taken = self.take();
-            for piece in taken.chunks(PIECE_LEN) {
-                // Nobody may be there to read it.
-                let _ = out.write_all(piece);
-                self.lock().pieces += 1;
+            let now = self.output.counts().written;
+            if now != written {
+                (written, since) = (now, Instant::now());
+            }
+            let is_stalled = since.elapsed() > PATIENCE && (self.has_signal)();
+            if self.output.settle(LOOK_EVERY) || is_stalled {
+                break;
             }
         }
-    }
-
-    /// Takes all that waits, and a report of those that were lost after it.
-    fn take(&self) -> Vec<u8> {
-        let mut state = self.lock();
-        state.is_writing = false;
-        self.changed.notify_all();
-        while state.waiting.is_empty() {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.report(&mut lost) {
+            self.output.settle(PATIENCE);
         }
-        state.is_writing = true;
-        let mut taken = std::mem::take(&mut state.waiting);
-        let lost = std::mem::take(&mut state.lost);
-        if lost > 0 {
-            let text = format!("warning: {lost} messages were lost: no reader took them\n");
-            taken.extend_from_slice(text.as_bytes());
-        }
-        taken
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, MessageQueue>) -> MutexGuard<'a, MessageQueue> {
-        let waited = self.changed.wait_timeout(state, LOOK_EVERY);
-        waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, MessageQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::{Receiver, channel};
 
     use super::*;
 
     /// Writes once a test lets it.
-    struct Slow(Receiver<()>, Arc<Mutex<Vec<u8>>>);
+    struct Slow(Receiver<()>, Arc<Mutex<(bool, Vec<u8>)>>);
 
     impl Write for Slow {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1.lock().expect("bytes").0 = true;
             // Without the test it is open.
             let _ = self.0.recv();
-            self.1.lock().expect("bytes").extend_from_slice(bytes);
+            self.1.lock().expect("bytes").1.extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -182,34 +137,35 @@ mod tests {
     #[test]
     fn messages_without_room_are_counted_and_a_signal_ends_the_wait() {
         let (open, gate) = channel();
-        let (written, signal) = (Arc::default(), Arc::new(AtomicBool::new(true)));
+        let (written, signal) = (Arc::<Mutex<_>>::default(), Arc::new(AtomicBool::new(true)));
         let out = Slow(gate, Arc::clone(&written));
         let messages = Messages::start(out, move || signal.load(Ordering::Relaxed));
         let messages = messages.expect("a thread");
-        messages.lock().may_lose = true;
+        messages.may_lose.store(true, Ordering::Relaxed);
         messages.add("first\n");
-        while !messages.lock().is_writing {
+        while !written.lock().expect("bytes").0 {
             std::thread::yield_now();
         }
-        let long = "x".repeat(WAITING_MAX / 4 - 1) + "\n";
+        let long = "x".repeat(Output::WAITING_MAX / 4 - 1) + "\n";
         (0..7).for_each(|_| messages.add(&long));
         let started = Instant::now();
         messages.settle();
         assert!((PATIENCE..PATIENCE * 20).contains(&started.elapsed()));
         drop(open);
         messages.settle();
-        let written = String::from_utf8(written.lock().expect("bytes").clone()).expect("text");
+        let written = String::from_utf8(written.lock().expect("bytes").1.clone()).expect("text");
         let report = "warning: 3 messages were lost: no reader took them\n";
         assert!(written == format!("first\n{}{report}", long.repeat(4)));
     }
 
+    /// They are whole texts; the last one has no line's end.
     #[test]
     fn the_messages_of_a_start_wait_for_a_slow_reader() {
         let (open, gate) = channel();
         let written = Arc::default();
         let out = Slow(gate, Arc::clone(&written));
         let messages = Messages::start(out, || false).expect("a thread");
-        let long = "x".repeat(WAITING_MAX / 2);
+        let long = "x".repeat(Output::WAITING_MAX / 2);
         let reader = std::thread::spawn(move || {
             std::thread::sleep(PATIENCE / 5);
             drop(open);
@@ -217,6 +173,6 @@ mod tests {
         (0..8).for_each(|_| messages.add(&long));
         messages.settle();
         reader.join().expect("a reader");
-        assert_eq!(written.lock().expect("bytes").len(), 4 * WAITING_MAX);
+        assert_eq!(written.lock().expect("bytes").1.len(), 4 * Output::WAITING_MAX);
     }
 }

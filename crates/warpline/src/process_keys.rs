@@ -1,5 +1,7 @@
 //! The table `[process]`: the rights of the process, and the address of its metrics.
 
+use std::time::Duration;
+
 use warpline_io::rights::User;
 use warpline_io_error::plain;
 use warpline_nf::Section;
@@ -19,11 +21,18 @@ pub(crate) struct ProcessTable {
     pub(crate) metrics: Option<MetricsAddress>,
     /// Whether system calls that no chain makes are refused, once the process has given up rights.
     pub(crate) refuses_calls: bool,
+    /// How long the end of live chains waits for readers of alerts and records.
+    pub(crate) outputs_wait: Duration,
 }
+
+/// The default of that, and the longest, in milliseconds.
+const OUTPUTS_WAIT: u64 = 5_000;
+const OUTPUTS_WAIT_MAX: u64 = 600_000;
 
 impl Default for ProcessTable {
     fn default() -> Self {
-        Self { user: None, metrics: None, refuses_calls: true }
+        let outputs_wait = Duration::from_millis(OUTPUTS_WAIT);
+        Self { user: None, metrics: None, refuses_calls: true, outputs_wait }
     }
 }
 
@@ -31,7 +40,9 @@ impl Default for ProcessTable {
 pub(crate) fn read(section: &mut Section<'_>) -> ProcessTable {
     section.refuse_all_but(&keys::names(keys::PROCESS));
     let refuses_calls = section.boolean("system_call_filter", true);
-    ProcessTable { user: user(section), metrics: section.parsed("metrics"), refuses_calls }
+    let wait = section.integer("outputs_wait_ms", 0..=OUTPUTS_WAIT_MAX, OUTPUTS_WAIT);
+    let (user, metrics) = (user(section), section.parsed("metrics"));
+    ProcessTable { user, metrics, refuses_calls, outputs_wait: Duration::from_millis(wait) }
 }
 
 fn user(section: &mut Section<'_>) -> Option<User> {

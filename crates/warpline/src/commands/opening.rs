@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use warpline_engine::{Machine, Member, PeerLink, Peers, Ports};
 use warpline_io::interface::Interface;
@@ -73,9 +74,11 @@ pub(super) fn open(
         located(arguments.chain.as_deref(), &Refusal { why, path })
     };
     let is_live = planned.iter().any(|chain| chain.input.is_live());
-    let registry = if is_live { Registry::queued() } else { Registry::default() };
+    let process = planned.first().map(|chain| &chain.loaded.process);
+    let patience = process.map_or(Duration::ZERO, |process| process.outputs_wait);
+    let registry = if is_live { Registry::queued(patience) } else { Registry::default() };
     let reports = Reports { registry: &registry, alerts };
-    let user = planned.first().and_then(|chain| chain.loaded.process.user.as_ref());
+    let user = process.and_then(|process| process.user.as_ref());
     let socket = open_socket(arguments, user).map_err(Failure::Usage)?;
     user.map_or(Ok(()), change_user).map_err(Failure::Usage)?;
     let gives_up = user.is_some() || is_live;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use warpline_engine::{Chain, Deployment};
 use warpline_io::interface::Interface;
@@ -30,9 +30,6 @@ use crate::shown::shown;
 use crate::stats_json::Shared;
 use crate::watch::Signals;
 use crate::{Failure, demo, messages, outputs_shown, stats_json, summary, tenants_shown};
-
-/// How long the reports of live chains may take to be written at the end.
-const OUTPUTS_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(
     functions: &[&'static Definition],
@@ -69,7 +66,9 @@ pub(crate) fn run(
     crew::run(&loaded, machine, around, |outcome, live| {
         messages::may_lose(false);
         let outputs = live.machine().outputs();
-        outputs.close(OUTPUTS_PATIENCE);
+        for (name, lost) in outputs.close() {
+            tell(&format!("warning: {}\n", outputs_shown::lost_at_end(&name, lost)));
+        }
         let (tenancy, proposals) = (live.tenancy(), live.proposals());
         let shared = Shared { tenancy, outputs: &outputs.counts(), proposals };
         let finished = finish(&outcome, &shared, lock(&stats).take(), started, arguments);
