@@ -4,6 +4,7 @@
 //! number of a tick or of the end arrives once on every lane. So the merge always knows the next
 //! number and never waits for an idle lane.
 
+mod late_losses;
 mod moved;
 mod rest;
 mod routed;
@@ -23,6 +24,7 @@ use crate::queue::Queue;
 use crate::reports::{Ended, Reports};
 use crate::stats::{EndedBy, Packets, ThreadStats};
 use crate::{Chain, Control};
+use late_losses::LateLosses;
 use routed::Ways;
 
 /// The most reasons reported for frames that did not suit the sink.
@@ -90,6 +92,7 @@ pub(crate) struct Merge {
     /// Packets that ended and are not published yet, and the published counts.
     unreported: u64,
     reported: Packets,
+    late_losses: LateLosses,
 }
 
 impl Merge {
@@ -123,6 +126,7 @@ impl Merge {
             unflushed: false,
             unreported: 0,
             reported: Packets::default(),
+            late_losses: LateLosses::default(),
             unsuitable: Vec::new(),
             reports,
             heads: Vec::with_capacity(lanes_len),
@@ -165,8 +169,10 @@ impl Merge {
     }
 
     /// Its counts so far.
-    pub(crate) fn counts(&self) -> ThreadStats {
+    pub(crate) fn counts(&mut self) -> ThreadStats {
         let mut part = self.part.clone();
+        let has_ports = self.egress.is_some();
+        self.late_losses.take_back(&mut part, &self.sink.unwritten(), has_ports);
         self.reports.add_counters(&mut part);
         part
     }
@@ -180,9 +186,7 @@ impl Merge {
             self.close_sink(&error);
         }
         for (port, lost) in self.sink.unwritten().by_port() {
-            self.part.packets.sent -= lost.frames;
-            self.part.packets.unwritten += lost.frames;
-            self.part.bytes_sent -= lost.bytes;
+            self.part.lose_sent(lost);
             if self.egress.is_some() {
                 self.part.port(port).lose_sent(lost);
             }

@@ -311,14 +311,14 @@ fn work_alone(
     let _guard = control.guard();
     let mut idle = Idle::default();
     let mut place = control.snapshots.join(Thread::Lane(number));
-    let counts = |ingress: &Ingress, lane: &Lane, merge: &Merge| {
+    let counts = |ingress: &Ingress, lane: &Lane, merge: &mut Merge| {
         let mut part = lane.counts(chain);
         part.add(ingress.counts());
         part.add(merge.counts());
         part
     };
     while !merge.is_finished() && !control.has_failed() {
-        control.snapshots.answer(&mut place, || counts(&ingress, &lane, &merge));
+        control.snapshots.answer(&mut place, || counts(&ingress, &lane, &mut merge));
         let step = ingress.step(control);
         let worked = lane.breathe(control) | merge.step(control) | (step == IngressStep::Worked);
         if !worked && idle.take_long() {
@@ -337,7 +337,7 @@ fn work_alone(
             control.stop();
         }
     }
-    control.snapshots.leave(&place, counts(&ingress, &lane, &merge));
+    control.snapshots.leave(&place, counts(&ingress, &lane, &mut merge));
     let mut ended = lane.finish(chain);
     ended.part.add(ingress.finish());
     ended.add(merge.finish());

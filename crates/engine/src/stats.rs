@@ -394,6 +394,13 @@ impl ThreadStats {
         &mut self.ports[at]
     }
 
+    /// Counts packets as not sent that the output lost later.
+    pub(crate) fn lose_sent(&mut self, lost: FrameCount) {
+        self.packets.sent -= lost.frames;
+        self.packets.unwritten += lost.frames;
+        self.bytes_sent -= lost.bytes;
+    }
+
     /// Counts a packet that leaves by no port.
     pub(crate) fn dropped_at_egress(&mut self, reason: &'static str) {
         self.packets.dropped += 1;

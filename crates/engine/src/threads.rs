@@ -159,7 +159,7 @@ impl Work for SenderWork {
         control.snapshots.answer(&mut self.place, || self.merge.counts());
     }
 
-    fn end(self: Box<Self>, control: &Control) -> Ended {
+    fn end(mut self: Box<Self>, control: &Control) -> Ended {
         control.snapshots.leave(&self.place, self.merge.counts());
         self.merge.finish()
     }

@@ -2,12 +2,12 @@
 //! them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use warpline_engine::stats::Packets;
 use warpline_engine::{Control, Ports, Settings, run};
-
-use warpline_io::NullSink;
+use warpline_io::{Frame, NullSink, Sink, SinkError, Unwritten};
 
 use crate::common::frames::Traffic;
 use crate::common::ports::Frames;
@@ -63,4 +63,52 @@ fn snapshots_grow_and_end_as_the_report() {
         assert_eq!(seen(&last), seen(&report));
         assert!(control.has_ended());
     }
+}
+
+/// Takes all frames, and loses those that it has so far once they are 100.
+#[derive(Default)]
+struct Losing {
+    taken: u64,
+    lost: Arc<AtomicU64>,
+}
+
+impl Sink for Losing {
+    fn send(&mut self, _: &Frame<'_>) -> Result<(), SinkError> {
+        self.taken += 1;
+        if self.taken == 100 {
+            self.lost.store(self.taken, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn unwritten(&self) -> Unwritten {
+        let mut all = Unwritten::default();
+        (0..self.lost.load(Ordering::Relaxed)).for_each(|_| all.add(0, 60));
+        all
+    }
+}
+
+#[test]
+fn a_running_chain_shows_frames_that_its_output_lost_later() {
+    let inputs = Traffic::new(31, 50, 5, 600).take(500);
+    let (deployment, control) = (deploy(&[]), Arc::new(Control::default()));
+    let source = Frames { endless: true, ..Frames::new(&inputs) };
+    let report = thread::scope(|scope| {
+        let _stop = Stop(&control);
+        let ports = Ports::Shared(Box::new(source), Box::new(Losing::default()));
+        let (own, of_run) = (&deployment, Arc::clone(&control));
+        let running = scope.spawn(move || run(own, &Settings::default(), ports, &of_run));
+        let packets = || control.snapshot(&deployment).report.part.packets;
+        let mut sent = 0;
+        while packets().unwritten < 100 {
+            let now = packets();
+            assert!(now.balanced() && now.sent >= sent && !running.is_finished(), "{now:?}");
+            assert!(now.sent < 20_000_000, "the loss is not shown");
+            sent = now.sent;
+        }
+        control.stop();
+        running.join().expect("a run").expect("a chain that starts")
+    });
+    let packets = &report.part.packets;
+    assert!(packets.unwritten == 100 && packets.balanced(), "{packets:?}");
 }
