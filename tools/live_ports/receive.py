@@ -99,6 +99,23 @@ def case_replaced(lab):
     lab.stop(child)
 
 
+def case_written(lab):
+    """An interface that is only written is the one that has the name, at any time."""
+    wan, machine = lab.spaces["wan"], lab.spaces["machine"]
+    traffic = "generate:packets=100000000,size=100,rate_gbps=0.001"
+    ends = f'input = "{traffic}"\noutput = "af_packet:wan"\n'
+    lab.write("written.toml", f"[chain]\nfunctions = []\n{ends}")
+    child = lab.start("written.toml", *STATS, sockets=0)
+    sent_by = lambda name: any(frame[12:14] == b"\x08\0" for frame in Sniffer(wan, name).close())
+    assert soon(lambda: sent_by("eth0")), "before"
+    wan.run("ip link set eth0 down; ip link set eth0 name former; ip link set former up")
+    machine.run("ip link set wan down; ip link set wan name old; ip link set old up")
+    lab.link("wan")
+    assert soon(lambda: sent_by("eth0")), "by the interface that has the name now"
+    assert not sent_by("former"), "by the former one"
+    lab.stop(child)
+
+
 def case_mtu(lab):
     """A ring gets longer slots after the MTU grew. Frames that were cut before are reported with
     this cause, and no offload."""

@@ -145,6 +145,8 @@ fn a_ring_follows_the_mtu() {
 #[test]
 fn ports_follow_the_name_of_their_interface() {
     check_with(RECEIVE, "replaced");
+    check_with(RECEIVE, "af_packet:written");
+    check_with(RECEIVE, "af_xdp:written");
 }
 
 #[test]

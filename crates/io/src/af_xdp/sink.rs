@@ -18,7 +18,7 @@ const HEADER_LEN: usize = 14;
 const TAG_LEN: usize = 4;
 /// Calls for one burst. The system sends up to 32 frames in one.
 const KICKS: usize = 4;
-/// How often an interface that went away is looked for, and a changed MTU.
+/// How often the interface is looked for by its name, which may be another one's now, and its MTU.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const REMOVED: &str = "the interface was removed";
 /// How long the end waits for frames on their way.
@@ -39,8 +39,6 @@ struct Sending {
     mtu: usize,
     /// Why the system took no frames at the last call.
     refusal: Option<&'static str>,
-    /// Whether the interface may have been made anew, or its MTU changed.
-    is_unsure: bool,
 }
 
 impl AfXdpSink {
@@ -55,12 +53,11 @@ impl AfXdpSink {
             return Err(NotOpened::QueueTaken(0));
         }
         let generation = sockets.generation();
-        let sending = Sending { mtu: link.mtu()?, refusal: None, is_unsure: false };
+        let sending = Sending { mtu: link.mtu()?, refusal: None };
         Ok(Self { link, looked: Clock::now(), generation, sending, sockets })
     }
 
-    /// Does something with the sending half, if there is an interface. Then looks whether the
-    /// interface was made anew, or its MTU changed, if it may have been.
+    /// Does something with the sending half, if there is an interface.
     fn with_sender<T>(
         &mut self,
         work: impl FnOnce(&mut Sending, &mut XdpSender) -> T,
@@ -70,19 +67,12 @@ impl AfXdpSink {
             (self.generation, self.sending.refusal) = (generation, None);
         }
         let sending = &mut self.sending;
-        let done = self.sockets.sender().as_mut().map(|sender| work(sending, sender));
-        if done.is_none() || sending.is_unsure {
-            self.look();
-        }
-        done
+        self.sockets.sender().as_mut().map(|sender| work(sending, sender))
     }
 
+    /// Opens the sockets anew if another interface has the name now, and reads the MTU.
     #[cold]
     fn look(&mut self) {
-        self.sending.is_unsure = false;
-        if self.looked.elapsed() < LOOK_EVERY {
-            return;
-        }
         self.looked = Clock::now();
         if self.sending.refusal == Some(REMOVED) {
             self.sockets.forget();
@@ -96,7 +86,7 @@ impl AfXdpSink {
 impl Sending {
     /// Why this frame can't be sent.
     #[inline]
-    fn unsuitable(&mut self, frame: &Frame<'_>, frame_max: usize) -> Option<SinkError> {
+    fn unsuitable(&self, frame: &Frame<'_>, frame_max: usize) -> Option<SinkError> {
         let len = frame.bytes.len();
         if len < HEADER_LEN {
             return Some(SinkError::Unsuitable("a frame has no whole link header"));
@@ -105,7 +95,6 @@ impl Sending {
             let is_tagged = matches!(frame.bytes[12..14], [0x81, 0] | [0x88, 0xa8]);
             let room = HEADER_LEN + if is_tagged { TAG_LEN } else { 0 };
             if len > self.mtu + room || len > frame_max {
-                self.is_unsure = true;
                 return Some(SinkError::Unsuitable("a frame is longer than the interface's MTU"));
             }
         }
@@ -117,7 +106,6 @@ impl Sending {
         for _ in 0..KICKS {
             let refused = sender.kick().err();
             self.refusal = refused.as_ref().and_then(refusal);
-            self.is_unsure |= self.refusal.is_some();
             if self.refusal.is_some() || sender.is_drained() {
                 break;
             }
@@ -184,6 +172,9 @@ impl Sink for AfXdpSink {
     }
 
     fn send_burst(&mut self, frames: &[Frame<'_>]) -> (usize, Result<(), SinkError>) {
+        if self.looked.elapsed() >= LOOK_EVERY {
+            self.look();
+        }
         let sent = self.with_sender(|sending, sender| sending.send(sender, frames));
         sent.unwrap_or((0, Err(SinkError::Unsuitable(REMOVED))))
     }
