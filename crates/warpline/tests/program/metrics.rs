@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
@@ -214,6 +214,35 @@ fn a_chain_that_stops_drains() {
     let (head, body) = get(port, "/healthz").unwrap();
     assert!(head.starts_with("HTTP/1.1 503"), "{head}");
     assert_eq!(body, "draining: chain \"edge\" is stopping\n");
+}
+
+/// Reloads count by their result, and the time of the last one is that of the last count.
+#[test]
+fn reloads_have_samples() {
+    let (demo, _child, port) = started();
+    let reloads = |text: &str| {
+        let of = |result| format!("warpline_reloads_total{{result=\"{result}\"}}");
+        ["done", "refused"].map(|result| sample(text, &of(result)))
+    };
+    let last = |text: &str| sample(text, "warpline_last_reload_timestamp_seconds");
+    let text = scrape(port);
+    assert_eq!((reloads(&text), last(&text)), ([0, 0], 0));
+    let now = || {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        now.unwrap().as_secs()
+    };
+    let (before, mut expected) = (now(), [0, 0]);
+    for (rules, is_refused) in
+        [("accept from any to any\n", false), ("dorp\n", true), ("drop from any to any\n", false)]
+    {
+        demo.write("rules", rules);
+        let status = if is_refused { 1 } else { 0 };
+        demo.warpline("ctl --socket c.sock reload").expect(status);
+        expected[usize::from(is_refused)] += 1;
+        let text = scrape(port);
+        assert_eq!(reloads(&text), expected);
+        assert!((before..=now()).contains(&last(&text)), "{text}");
+    }
 }
 
 #[test]
