@@ -14,7 +14,7 @@ use super::view::{Key, Mac, Reader, Shared};
 use crate::port::Frame;
 
 /// How often the kernel is made to ask for a neighbour while packets to it come.
-const ASK_EVERY: Duration = Duration::from_millis(300);
+pub(super) const ASK_EVERY: Duration = Duration::from_millis(300);
 
 /// What becomes of a packet whose next hop is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,10 @@ impl NeighbourTable {
     /// hop is known.
     #[cold]
     pub fn hold(&mut self, address: IpAddr, frame: &Frame<'_>) -> Hold {
+        self.hold_at(address, frame, Clock::now())
+    }
+
+    pub(super) fn hold_at(&mut self, address: IpAddr, frame: &Frame<'_>, now: Clock) -> Hold {
         if self.reader.view.machine.binary_search(&address).is_ok() {
             return Hold::ToMachine;
         }
@@ -77,8 +81,8 @@ impl NeighbourTable {
             return Hold::Refused;
         }
         // Again after a while: the interface may have been gone.
-        let asked = asked.filter(|at| at.elapsed() < ASK_EVERY);
-        let asked = asked.or_else(|| self.ask(key).then(Clock::now));
+        let asked = asked.filter(|at| now.duration_since(*at) < ASK_EVERY);
+        let asked = asked.or_else(|| self.ask(key).then_some(now));
         let failure = self.reader.view.failed.get(&key).copied();
         let displaces = self.held.push(key, (frame.bytes, frame.timestamp), (failure, asked));
         Hold::Waits { lost: displaces.into() }

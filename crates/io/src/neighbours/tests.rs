@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
+use std::time::Instant as Clock;
 
 use warpline_packet::{Instant, LinkType};
 
 use super::held::{HELD_MAX, LEN_MAX, OF_NEIGHBOUR_MAX};
-use super::table::{ASK_LEN, asked};
+use super::table::{ASK_EVERY, ASK_LEN, asked};
 use super::view::{NeighbourEntry, Shared, View};
 use super::*;
 use crate::port::Frame;
@@ -21,6 +22,8 @@ struct Lab {
     shared: Arc<Shared>,
     table: NeighbourTable,
     asked: UnixDatagram,
+    /// The time, which stands still between steps of a test.
+    now: Clock,
 }
 
 impl Lab {
@@ -30,7 +33,7 @@ impl Lab {
         asks.set_nonblocking(true).unwrap();
         asked.set_nonblocking(true).unwrap();
         let table = NeighbourTable::new(&shared, asks);
-        Self { shared, table, asked }
+        Self { shared, table, asked, now: Clock::now() }
     }
 
     /// Publishes neighbours of port 0: those that are known, and those that failed so often.
@@ -65,7 +68,7 @@ impl Lab {
 
     fn hold(&mut self, to: &str, number: u8) -> Hold {
         let bytes = [number; 60];
-        self.table.hold(address(to), &frame(&bytes))
+        self.table.hold_at(address(to), &frame(&bytes), self.now)
     }
 }
 
@@ -91,7 +94,7 @@ fn packets_wait_for_their_neighbour_in_order() {
     }
     assert_eq!(lab.hold("10.0.0.1", 1), Hold::ToMachine);
     assert_eq!(lab.asked(), ["0 10.0.0.3", "0 2001:db8::3"], "each is asked for once");
-    std::thread::sleep(std::time::Duration::from_millis(350));
+    lab.now += ASK_EVERY;
     assert_eq!(lab.hold("2001:db8::3", 4), WAITS);
     assert_eq!(lab.asked(), ["0 2001:db8::3"], "and again, as a question may be lost");
     let out = lab.publish(&[("10.0.0.3", false)], &[("10.0.0.99", 1)]);
@@ -143,7 +146,7 @@ fn addresses_of_the_chain_are_not_the_kernels() {
     let (own, mut local) = (address("127.0.0.1"), follower.local());
     assert!(local.has(own) && !local.has(address("192.0.2.99")));
     let becomes = |local: &mut LocalAddresses, expected: bool| {
-        (0..2000).any(|_| {
+        (0..60_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
             local.refresh();
             local.has(own) == expected

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -294,11 +295,15 @@ fn watched_devices_are_read_until_a_signal_or_until_nobody_reads() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let demo = Demo::new();
-    let mut child = demo.start(&format!("{ENDLESS} --output - --set chain.functions=[]"));
+    let run = format!("{ENDLESS} --output - --set chain.functions=[] --socket s");
+    let mut child = demo.start(&run);
     let stdout = child.stdout.take();
     wait_until_running(&demo, &child, 0);
     signal(&child, "INT");
-    sleep(Duration::from_millis(300));
+    let started = Instant::now();
+    while !demo.warpline("ctl status --socket s").stdout.windows(8).any(|text| text == b"stopping") {
+        assert!(started.elapsed() < LIMIT, "the first signal stops it");
+    }
     assert!(child.try_wait().unwrap().is_none(), "it can't have written everything");
     signal(&child, "INT");
     wait(child).expect(1);
@@ -310,7 +315,10 @@ fn a_second_signal_ends_it_at_once() {
     assert!(whole(&chain["packets"]["in_flight"]) > 0, "{chain}");
 }
 
-/// A reload reads a pipe without a writer.
+/// To open a pipe without waiting, on Linux.
+const O_NONBLOCK: i32 = 0o4000;
+
+/// A reload reads a pipe whose writer writes nothing.
 #[test]
 fn a_signal_ends_a_run_whose_reload_waits() {
     let demo = Demo::new();
@@ -319,7 +327,17 @@ fn a_signal_ends_a_run_whose_reload_waits() {
     fs::remove_file(demo.path("firewall.rules")).unwrap();
     output_of(Command::new("mkfifo").arg(demo.path("firewall.rules")));
     signal(&child, "HUP");
-    sleep(Duration::from_millis(300));
+    // A pipe takes a writer once a reader waits for one.
+    let mut how = fs::OpenOptions::new();
+    how.write(true).custom_flags(O_NONBLOCK);
+    let started = Instant::now();
+    let _writer = loop {
+        if let Ok(writer) = how.open(demo.path("firewall.rules")) {
+            break writer;
+        }
+        assert!(started.elapsed() < LIMIT, "the reload reads it");
+        sleep(Duration::from_millis(5));
+    };
     signal(&child, "TERM");
     wait(child).expect(143);
     assert_eq!(stats::read(&demo, "s.json")["chains"][0]["ended"], "signal");

@@ -331,6 +331,10 @@ fn a_reload_takes_another_profile() {
     demo.write("p.json", other.to_string());
     assert_eq!(text("reload"), "[placement] in place\n");
     wait_for("host");
+    // The decision is counted once it is carried out, which is after the move.
+    while json("status")["placement"]["total"] != 1 {
+        assert!(started.elapsed() < LIMIT, "no decision: {:#}", json("status"));
+    }
     let scraped = crate::metrics::scrape(port);
     let count = "warpline_placement_decisions_total{reason=\"profile\",result=\"done\"}";
     assert_eq!(crate::metrics::sample(&scraped, count), 1);
