@@ -16,7 +16,7 @@ use crate::{Destination, Format};
 const SOUND_AFTER: Duration = Duration::from_secs(2);
 /// Bytes that a thread writes at once.
 const PIECE_LEN: usize = 1 << 16;
-/// The same of lines for a person, so that a slow reader is told from one that stalls.
+/// The same of lines for a person: a reader that takes so little is slow and does not stall.
 const LINES_LEN: usize = 1 << 12;
 /// The time from one message about losses to the next.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
