@@ -116,6 +116,25 @@ def case_written(lab):
     lab.stop(child)
 
 
+def case_ring(lab):
+    """The memory of a ring bounds the frames that wait. Others count as lost."""
+    for mib, is_full in ((1, True), (8, False)):
+        ends = f'input = "af_packet:lan,queue_mib={mib}"\noutput = "none"\n'
+        lab.write("ring.toml", f"[chain]\nfunctions = []\n{ends}")
+        child = lab.start("ring.toml", *STATS, sockets=1)
+        child.send_signal(signal.SIGSTOP)
+        with lab.spaces["lan"].socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+            raw.bind(("eth0", 0))
+            for _ in range(1000):
+                raw.send(bytes(60))
+        child.send_signal(signal.SIGCONT)
+        time.sleep(0.5)
+        chain, _ = lab.stop(child)
+        packets = chain["packets"]
+        assert packets["read"] >= 1000 and (packets["overload"] > 400) == is_full, packets
+        assert is_full or packets["overload"] == 0, packets
+
+
 def case_mtu(lab):
     """A ring gets longer slots after the MTU grew. Frames that were cut before are reported with
     this cause, and no offload."""

@@ -101,6 +101,7 @@ pub(crate) const PORT: &[Key] = &[
     ),
     key("mode", "copy | zerocopy | auto", "copy", "how an af_xdp interface is read"),
     key("queue", "a number", "all queues", "the queue of an af_xdp interface that is read"),
+    key("queue_mib", "1 to 1024", "32", "memory for waiting frames of an af_packet interface"),
     key(
         "interface",
         "a number or a name",

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 use warpline_engine::PeerLink;
+use warpline_io::af_packet::AfPacketConfig;
 use warpline_io::af_xdp::Mode;
 use warpline_io::interface::Interface;
 use warpline_io::per_port::Wanted;
@@ -127,7 +128,26 @@ fn device(section: &mut Section<'_>, folder: &Path, needs_input: bool) -> Option
         input = Err(vec![format!("can't read {text:?}: {why}")]);
     }
     let input = read_port(section, "device", input);
+    let input = of_packet(section, input);
     of_xdp(section, input)
+}
+
+/// `input` with the key of packet sockets.
+fn of_packet(section: &mut Section<'_>, mut input: Option<Input>) -> Option<Input> {
+    const KEY: &str = "queue_mib";
+    if !section.has(KEY) {
+        return input;
+    }
+    let (least, most) = AfPacketConfig::QUEUE_MIB_RANGE.into_inner();
+    match &mut input {
+        Some(Input::Interface(Interface::AfPacket(config))) => {
+            let range = u64::from(least)..=u64::from(most);
+            config.queue_mib = section.integer(KEY, range, config.queue_mib.into()) as u16;
+        }
+        Some(_) => section.mistake(KEY, format!("`{KEY}` requires af_packet:IF as `device`")),
+        None => {}
+    }
+    input
 }
 
 /// `input` with the keys of AF_XDP.

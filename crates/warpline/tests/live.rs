@@ -143,6 +143,11 @@ fn a_ring_follows_the_mtu() {
 }
 
 #[test]
+fn a_ring_has_the_memory_of_its_port() {
+    check_with(RECEIVE, "ring");
+}
+
+#[test]
 fn ports_follow_the_name_of_their_interface() {
     check_with(RECEIVE, "replaced");
     check_with(RECEIVE, "af_packet:written");

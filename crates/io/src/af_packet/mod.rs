@@ -6,6 +6,8 @@
 //! The ring is `TPACKET_V2`, which hands over every frame at once. `TPACKET_V3` hands over blocks,
 //! and an unfilled block only after a timeout of at least a millisecond.
 
+use std::ops::RangeInclusive;
+
 pub(crate) mod offloads;
 mod sink;
 mod source;
@@ -22,28 +24,46 @@ pub struct AfPacketConfig {
     pub interface: String,
     /// Whether frames to other hosts are read, too.
     pub promiscuous: bool,
+    /// Memory of the ring in which frames wait, in MiB.
+    pub queue_mib: u16,
 }
 
 impl AfPacketConfig {
     /// The prefix of `af_packet:IF`.
     pub const PREFIX: &str = "af_packet:";
+    /// Memory of a ring by default: at 64-byte frames with an MTU of 1500, 16384 of them.
+    pub const QUEUE_MIB: u16 = 32;
+    /// Memory that a ring may have.
+    pub const QUEUE_MIB_RANGE: RangeInclusive<u16> = 1..=1024;
 
-    /// Reads `af_packet:IF` or `af_packet:IF,promiscuous=BOOL`.
+    /// Reads `af_packet:IF`, with any of `,promiscuous=BOOL` and `,queue_mib=N`.
     ///
     /// # Errors
-    /// Why it is neither.
+    /// Why it is not that.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix(Self::PREFIX).unwrap_or(text);
-        let (interface, promiscuous) = match text.split_once(',') {
-            None => (text, true),
-            Some((interface, "promiscuous=true")) => (interface, true),
-            Some((interface, "promiscuous=false")) => (interface, false),
-            Some((_, other)) => {
-                let allowed = "promiscuous=true, promiscuous=false";
-                return Err(format!("{other:?} is not a setting; allowed: {allowed}"));
+        let mut parts = text.split(',');
+        let interface = checked_name(parts.next().unwrap_or_default(), Self::PREFIX)?;
+        let mut config = Self { interface, promiscuous: true, queue_mib: Self::QUEUE_MIB };
+        for part in parts {
+            match part.split_once('=').unwrap_or((part, "")) {
+                ("promiscuous", "true") => config.promiscuous = true,
+                ("promiscuous", "false") => config.promiscuous = false,
+                ("promiscuous", _) => return Err(format!("{part:?}: write true or false")),
+                ("queue_mib", number) => {
+                    let number = number.parse().ok();
+                    let number = number.filter(|number| Self::QUEUE_MIB_RANGE.contains(number));
+                    let (least, most) = Self::QUEUE_MIB_RANGE.into_inner();
+                    config.queue_mib =
+                        number.ok_or(format!("{part:?}: write a number from {least} to {most}"))?;
+                }
+                (key, _) => {
+                    let allowed = "promiscuous, queue_mib";
+                    return Err(format!("{key:?} is not a setting; allowed: {allowed}"));
+                }
             }
-        };
-        Ok(Self { interface: checked_name(interface, Self::PREFIX)?, promiscuous })
+        }
+        Ok(config)
     }
 }
 
@@ -53,11 +73,25 @@ mod tests {
 
     #[test]
     fn names_and_settings() {
-        let parsed = |text: &str| AfPacketConfig::parse(text).map(|c| (c.interface, c.promiscuous));
-        assert_eq!(parsed("af_packet:eth0"), Ok(("eth0".into(), true)));
-        assert_eq!(parsed("af_packet:a.7,promiscuous=false"), Ok(("a.7".into(), false)));
-        for text in ["", "a/b", "sixteen_bytes_xx", "a b", "e,promiscuous", "e,promiscuous=no"] {
+        let parsed = |text: &str| {
+            let AfPacketConfig { interface, promiscuous, queue_mib } = AfPacketConfig::parse(text)?;
+            Ok::<_, String>((interface, promiscuous, queue_mib))
+        };
+        assert_eq!(parsed("af_packet:eth0"), Ok(("eth0".into(), true, 32)));
+        let both = parsed("af_packet:a.7,queue_mib=128,promiscuous=false");
+        assert_eq!(both, Ok(("a.7".into(), false, 128)));
+        for text in ["", "a/b", "sixteen_bytes_xx", "a b"] {
             assert!(parsed(&format!("af_packet:{text}")).is_err(), "{text}");
+        }
+        for (setting, why) in [
+            ("promiscuous", "\"promiscuous\": write true or false"),
+            ("promiscuous=no", "\"promiscuous=no\": write true or false"),
+            ("queue_mib=0", "\"queue_mib=0\": write a number from 1 to 1024"),
+            ("queue_mib=1025", "\"queue_mib=1025\": write a number from 1 to 1024"),
+            ("queue=1", "\"queue\" is not a setting; allowed: promiscuous, queue_mib"),
+            ("", "\"\" is not a setting; allowed: promiscuous, queue_mib"),
+        ] {
+            assert_eq!(parsed(&format!("af_packet:e,{setting}")), Err(why.into()));
         }
     }
 }

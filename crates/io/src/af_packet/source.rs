@@ -21,8 +21,6 @@ use crate::port::{
 };
 use crate::sys::{PacketSocket, Ring, Slot};
 
-/// Memory of the ring: at 64-byte frames with an MTU of 1500, 16384 of them.
-const RING_LEN: usize = 32 << 20;
 /// The ethertype of a tag whose own is unknown.
 const VLAN: u16 = 0x8100;
 const TAG_LEN: usize = 4;
@@ -40,6 +38,7 @@ pub struct AfPacketSource {
     events: LinkEvents,
     // Before the socket: the mapping ends first.
     ring: Ring,
+    ring_len: usize,
     socket: PacketSocket,
     /// The number of the interface that it is bound to.
     index: i32,
@@ -83,7 +82,8 @@ impl AfPacketSource {
         let link = ethernet(&config.interface)?;
         let socket = PacketSocket::open()?;
         let mtu = link.mtu()?;
-        let ring = Ring::new(&socket, mtu + HEADERS_LEN, RING_LEN)?;
+        let ring_len = usize::from(config.queue_mib) << 20;
+        let ring = Ring::new(&socket, mtu + HEADERS_LEN, ring_len)?;
         // Older kernels: such frames are skipped below.
         let _ = socket.ignore_outgoing();
         let names = InterfaceNames::default();
@@ -92,6 +92,7 @@ impl AfPacketSource {
             config: config.clone(),
             events: LinkEvents::new(link, &config.interface),
             ring,
+            ring_len,
             socket,
             index: 0,
             is_unsure: false,
@@ -176,7 +177,7 @@ impl AfPacketSource {
     fn enlarge(&mut self, mtu: usize) {
         self.tried_mtu = mtu;
         let name = &self.config.interface;
-        let remade = self.ring.remake(&self.socket, mtu + HEADERS_LEN, RING_LEN);
+        let remade = self.ring.remake(&self.socket, mtu + HEADERS_LEN, self.ring_len);
         let Err(why) = remade else {
             let cut = mem::take(&mut self.counts.joined);
             self.event = Some(format!(
@@ -188,7 +189,7 @@ impl AfPacketSource {
             return;
         };
         let text = format!("interface {name}: no ring for the MTU {mtu}: {}", plain(&why));
-        let again = self.ring.remake(&self.socket, self.mtu + HEADERS_LEN, RING_LEN);
+        let again = self.ring.remake(&self.socket, self.mtu + HEADERS_LEN, self.ring_len);
         self.event = Some(match again {
             Ok(()) => text,
             Err(_) => format!("{text}; the interface is not read: start the run again"),

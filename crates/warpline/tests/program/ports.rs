@@ -287,8 +287,19 @@ fn mistakes_in_ports_have_a_place_and_a_text_to_write() {
         ),
         (
             one(&port("wan", "outside", "af_packet:eth0,promiscuous=no", "")),
-            "10:10: `device`: \"promiscuous=no\" is not a setting; allowed: promiscuous=true, \
-             promiscuous=false",
+            "10:10: `device`: \"promiscuous=no\": write true or false",
+        ),
+        (
+            one(&port("wan", "outside", "af_packet:eth0,queue_mib=0", "")),
+            "10:10: `device`: \"queue_mib=0\": write a number from 1 to 1024",
+        ),
+        (
+            one(&port("wan", "outside", "wan.pcap", "queue_mib = 8\n")),
+            "11:13: `queue_mib` requires af_packet:IF as `device`",
+        ),
+        (
+            one(&port("wan", "outside", "af_xdp:eth0", "queue_mib = 8\n")),
+            "11:13: `queue_mib` requires af_packet:IF as `device`",
         ),
         (
             one(&port("wan", "outside", "af_xdp:eth0,mode=fast", "")),
