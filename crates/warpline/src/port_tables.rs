@@ -144,7 +144,9 @@ fn of_packet(section: &mut Section<'_>, mut input: Option<Input>) -> Option<Inpu
             let range = u64::from(least)..=u64::from(most);
             config.queue_mib = section.integer(KEY, range, config.queue_mib.into()) as u16;
         }
-        Some(_) => section.mistake(KEY, format!("`{KEY}` requires af_packet:IF as `device`")),
+        Some(_) => {
+            section.mistake(KEY, format!("`{KEY}` requires af_packet:IF as `device`"));
+        }
         None => {}
     }
     input

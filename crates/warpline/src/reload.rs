@@ -73,8 +73,8 @@ impl Running {
     }
 }
 
-/// Reloads `chains` whenever a signal or a client of `live` asks, until the run is over. `report` and these
-/// clients get the result. Returns the chains as they ran last.
+/// Reloads `chains` whenever a signal or a client of `live` asks, until the run is over. `report`
+/// and these clients get the result. Returns the chains as they ran last.
 pub(crate) fn serve(
     origin: &Origin<'_>,
     mut chains: Vec<Running>,

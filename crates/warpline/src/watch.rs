@@ -152,9 +152,9 @@ pub(crate) struct Watched<'a> {
     pub(crate) signals: &'a Signals,
 }
 
-/// Manages running chains until the run is over. Stops them at a signal, and at once at a second one. Pauses
-/// and resumes them, prints warnings that can't wait for the summary, and draws the bar on a
-/// terminal. `give_up` ends the program if a thread doesn't end.
+/// Manages running chains until the run is over. Stops them at a signal, and at once at a second
+/// one. Pauses and resumes them, prints warnings that can't wait for the summary, and draws the bar
+/// on a terminal. `give_up` ends the program if a thread doesn't end.
 pub(crate) fn watch(
     watched: &Watched<'_>,
     report: impl Fn(&str),
