@@ -67,7 +67,7 @@ pub(crate) fn run(
         messages::may_lose(false);
         let outputs = live.machine().outputs();
         for (name, lost) in outputs.close() {
-            tell(&format!("warning: {}\n", outputs_shown::lost_at_end(&name, lost)));
+            print_message(&format!("warning: {}\n", outputs_shown::lost_at_end(&name, lost)));
         }
         let (tenancy, proposals) = (live.tenancy(), live.proposals());
         let shared = Shared { tenancy, outputs: &outputs.counts(), proposals };
