@@ -102,8 +102,11 @@ pub(super) fn run(
         };
         let shows_progress = shows == Shows::Progress;
         let watched = Watched { live, signals };
-        start(scope, "watcher", move || watch::watch(&watched, print_message, give_up, shows_progress))?;
-        let reloader = start(scope, "reloader", || reload::serve(origin, running, live, print_message))?;
+        start(scope, "watcher", move || {
+            watch::watch(&watched, print_message, give_up, shows_progress)
+        })?;
+        let reloader =
+            start(scope, "reloader", || reload::serve(origin, running, live, print_message))?;
         let decide = monitor.map(|monitor| || monitor.serve(live));
         let monitor = decide.map(|decide| start(scope, "placement", decide)).transpose()?;
         let show = (shows == Shows::View).then_some(|| show(live));

@@ -73,7 +73,9 @@ pub(crate) fn run(
         let shared = Shared { tenancy, outputs: &outputs.counts(), proposals };
         let finished = finish(&outcome, &shared, lock(&stats).take(), started, arguments);
         if in_vain {
-            print_message("warning: --alerts has no effect: no function in this chain raises alerts\n");
+            print_message(
+                "warning: --alerts has no effect: no function in this chain raises alerts\n",
+            );
         }
         finished
     })
