@@ -299,6 +299,9 @@ const CHAINS: &[(&[TestFunction], usize)] = &[
     // Answers to packets that were made: those that go on are up to three then.
     (&[First(0), Makes, Makes, Second(0)], 9),
     (&[First(0), Makes, Second(0), Makes, Counts], 9),
+    // An answer to a made packet would show as much as one to its cause.
+    (&[Only(0), Makes, Makes], 9),
+    (&[First(0), Second(0), Makes, Makes, Counts], 9),
 ];
 
 /// Frames with room for marks.
