@@ -250,6 +250,7 @@ impl Binding {
         (self.inside, self.inside_port) == (inside.address as u32, inside.port)
             && (self.remote, self.remote_port) == (remote.address as u32, remote.port)
             && (self.class.protocol(), self.version()) == (key.protocol, key.version)
+            && self.is_forwarded() == key.is_forwarded
             && upper.is_none_or(|upper| {
                 (upper.inside, upper.remote) == (above(inside.address), above(remote.address))
             })
@@ -265,7 +266,10 @@ impl Binding {
 
     /// Its key.
     pub(super) fn key(&self, upper: Option<&Upper>) -> Key {
-        Key::of(self.version(), self.class.protocol(), self.inside(upper), self.remote(upper))
+        let (protocol, inside, remote) =
+            (self.class.protocol(), self.inside(upper), self.remote(upper));
+        let key = Key::of(self.version(), protocol, inside, remote);
+        if self.is_forwarded() { key.forwarded() } else { key }
     }
 
     /// Its outside endpoint.

@@ -14,6 +14,9 @@ pub(super) struct Key {
     remote: Endpoint,
     pub(super) protocol: Protocol,
     pub(super) version: u8,
+    /// Of the connection to a forwarded port with these ends. The inside host may have one of its
+    /// own with the same ends.
+    pub(super) is_forwarded: bool,
 }
 
 impl Key {
@@ -36,7 +39,12 @@ impl Key {
 
     /// With so much of the remote as the mapping depends on.
     pub(super) fn of(version: u8, protocol: Protocol, inside: Endpoint, remote: Endpoint) -> Self {
-        Self { inside, remote, protocol, version }
+        Self { inside, remote, protocol, version, is_forwarded: false }
+    }
+
+    /// The same, of the connection to a forwarded port.
+    pub(super) fn forwarded(self) -> Self {
+        Self { is_forwarded: true, ..self }
     }
 
     /// The inside address.
@@ -57,7 +65,9 @@ impl Key {
     /// Where its binding is looked for in a table of this key, or where its outside port is.
     pub(super) fn hash(&self, key: HashKey) -> u32 {
         let ports = u64::from(self.inside.port) << 16 | u64::from(self.remote.port);
-        let kind = u64::from(self.protocol as u8) << 8 | u64::from(self.version);
+        let kind = u64::from(self.is_forwarded) << 12
+            | u64::from(self.protocol as u8) << 8
+            | u64::from(self.version);
         key.of([self.inside.address, self.remote.address], ports << 16 ^ kind)
     }
 

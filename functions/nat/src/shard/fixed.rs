@@ -29,8 +29,7 @@ impl NatShard {
         if !self.config.fixed.is_host(version, inside.address) {
             return None;
         }
-        let found = self.bindings.find(&Key::of(version, protocol, inside, remote));
-        found.filter(|&number| self.bindings.get(number).is_forwarded())
+        self.bindings.find(&Key::of(version, protocol, inside, remote).forwarded())
     }
 
     /// A packet to a forwarded port.
@@ -55,7 +54,7 @@ impl NatShard {
         remote: Endpoint,
         target: Target,
     ) -> Result<(), Refusal> {
-        let key = Key::of(version, flow.protocol, target.inside, remote);
+        let key = Key::of(version, flow.protocol, target.inside, remote).forwarded();
         let number = match self.bindings.find(&key) {
             Some(number) => number,
             None if !opens(flow) => return Err(Refusal::NoBinding),

@@ -3,8 +3,6 @@
 //! Such a packet gets an outside source, and the inside host that its destination stands for. Its
 //! state is in the shard of that destination.
 
-use std::sync::Arc;
-
 use warpline_packet::{Flags, PacketMut};
 
 use super::super::Refusal;
@@ -13,9 +11,19 @@ use super::super::key::Key;
 use super::course::takes;
 use super::ends::{ip_number, outside, remote};
 use super::{NatShard, quote};
+use warpline_rewrite::fixed::Target;
 use warpline_rewrite::icmp::Quote;
 use warpline_rewrite::translate::{Action, Rewrite};
 use warpline_rewrite::{Endpoint, Protocol};
+
+/// Who gets a packet to an outside end.
+enum Receiver {
+    Forwarded(Target),
+    /// A host with this address inside.
+    Mapped(u128),
+    /// A host with a binding, by the number of its outside address.
+    Binding(u64),
+}
 
 /// The work of both places.
 type Both = [Rewrite; 2];
@@ -61,38 +69,63 @@ impl NatShard {
         src: u128,
         dst: u128,
     ) -> Result<Both, Refusal> {
-        let (config, version, protocol) =
-            (Arc::clone(&self.config), packet.version(), flow.protocol);
+        let (version, protocol) = (packet.version(), flow.protocol);
         let own = Endpoint { address: src, port: flow.src_port };
         let to = Endpoint { address: dst, port: flow.dst_port };
+        // A packet without a receiver makes no binding.
+        let receiver = self.receiver(packet, flow, own, to)?;
         let reached = remote(protocol, dst, flow.dst_port);
         let mut from = match self.own_address(version, protocol, own, reached) {
             Some(address) => Endpoint { address, ..own },
             None => self.source(version, flow, own, reached)?,
         };
         let sender = remote(protocol, from.address, from.port);
-        let forward = |number| config.fixed.forward(version, number, to);
-        let forward = protocol.number().and_then(forward);
-        let mut inside = if let Some(target) = forward.filter(|target| takes(target, packet)) {
-            self.forward(version, flow, sender, target)?;
-            target.inside
-        } else if let Some(address) = config.fixed.inside_of(version, dst) {
-            let answers = || self.connection(version, protocol, own, reached).is_some();
-            if !config.fixed.enters(version, dst, || packet.interface()) && !answers() {
-                return Err(Refusal::NoBinding);
+        let mut inside = match receiver {
+            Receiver::Forwarded(target) => {
+                self.forward(version, flow, sender, target)?;
+                target.inside
             }
-            Endpoint { address, ..to }
-        } else if protocol == Protocol::Icmp && flow.opens {
-            return Err(Refusal::NoBinding);
-        } else {
-            let address = config.outside.find(version, dst).ok_or(Refusal::NoBinding)?;
-            self.destination(version, flow, address, sender)?
+            Receiver::Mapped(address) => Endpoint { address, ..to },
+            Receiver::Binding(address) => self.destination(version, flow, address, sender)?,
         };
         if protocol == Protocol::Icmp {
             one_identifier(flow.opens, &mut inside, &mut from);
         }
         let first = Rewrite { action: Action::Destination, to: inside };
         Ok([first, Rewrite { action: Action::Source, to: from }])
+    }
+
+    /// The receiver of a packet from `own` to the outside end `to`, before any filter.
+    fn receiver(
+        &mut self,
+        packet: &PacketMut<'_>,
+        flow: &Flow<'_>,
+        own: Endpoint,
+        to: Endpoint,
+    ) -> Result<Receiver, Refusal> {
+        let (config, version, protocol) = (&self.config, packet.version(), flow.protocol);
+        let forward = |number| config.fixed.forward(version, number, to);
+        let forward = protocol.number().and_then(forward);
+        if let Some(target) = forward.filter(|target| takes(target, packet)) {
+            return Ok(Receiver::Forwarded(target));
+        }
+        if let Some(address) = config.fixed.inside_of(version, to.address) {
+            let reached = remote(protocol, to.address, to.port);
+            let answers = || self.connection(version, protocol, own, reached).is_some();
+            let enters = config.fixed.enters(version, to.address, || packet.interface());
+            return match enters || answers() {
+                true => Ok(Receiver::Mapped(address)),
+                false => Err(Refusal::NoBinding),
+            };
+        }
+        let address = config.outside.find(version, to.address).ok_or(Refusal::NoBinding)?;
+        // Of bindings that share a port, none has a sender without a binding as its remote.
+        if protocol == Protocol::Icmp && flow.opens || config.shares(protocol) {
+            return Err(Refusal::NoBinding);
+        }
+        let end = outside(config, version, protocol, (address, to.port), Endpoint::default());
+        let found = self.bindings.find_outside(&end);
+        found.map(|_| Receiver::Binding(address)).ok_or(Refusal::NoBinding)
     }
 
     /// An error about a packet that came from inside by an outside address, back to its sender. Its

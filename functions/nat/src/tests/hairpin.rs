@@ -110,6 +110,29 @@ fn a_mapped_host_answers_echoes_from_inside() {
     assert!(pair.crosses(&to_none).is_none(), "no host has this address");
 }
 
+/// A packet that no host receives takes no port from its sender.
+#[test]
+fn packets_without_a_receiver_make_no_binding() {
+    let client = "10.0.0.7";
+    let echo = Body::Echo { reply: false, ident: 7, seq: 1 };
+    let lost = [
+        Datagram::new(ip(client), ip(OUTSIDE), echo),
+        gateway::udp((client, 5000), (OUTSIDE, 60_000)),
+        segment((client, 5000), (OUTSIDE, 60_000), SYN, (1, 0)),
+    ];
+    for mapping in ["endpoint-independent", "address-and-port-dependent"] {
+        let table = format!("{TABLE}per_source_max = 1\nmapping = \"{mapping}\"\n");
+        let ([first, second], words) = build_pair(&DEFINITION, &table, Path::new("."));
+        let [first, second] = [first, second].map(|place| Harness::new(place, words));
+        let mut pair = Pair { first, second };
+        for datagram in &lost {
+            assert!(pair.crosses(datagram).is_none());
+        }
+        let asks = gateway::udp((client, 6000), ("198.51.100.1", 53));
+        assert!(pair.crosses(&asks).is_some(), "{mapping}: its only binding");
+    }
+}
+
 /// A mapped host reaches another one's service, and each sees the other's outside address.
 #[test]
 fn a_mapped_host_reaches_a_forwarded_port() {

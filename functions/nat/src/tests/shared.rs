@@ -77,3 +77,23 @@ fn other_mappings_share_nothing() {
         }
     }
 }
+
+/// A host has a conversation of its own with the ends of a connection to a forwarded port.
+#[test]
+fn a_forward_stands_beside_a_conversation_with_the_same_ends() {
+    let (server, remote, service) = (("10.0.0.5", 53), ("198.51.100.1", 5000), "203.0.113.1");
+    for mapping in ["address-and-port-dependent", "address-dependent", "endpoint-independent"] {
+        let keys =
+            format!("mapping = \"{mapping}\"\nforwards = [\"udp {service} 53 to 10.0.0.5\"]");
+        let mut nat = nat(&keys);
+        let own = outside_of(&sent(&mut nat, 1, &udp(server, remote)));
+        assert_ne!(own, (service.to_owned(), 53));
+        let asks = udp(remote, (service, 53));
+        assert_sent(&sent(&mut nat, 1, &asks), &asks.clone().to(ip(server.0), server.1));
+        let answer = outside_of(&sent(&mut nat, 1, &udp(server, remote)));
+        assert_eq!(answer, (service.to_owned(), 53), "{mapping}");
+        // Both still lead to the host.
+        let back = udp(remote, (&own.0, own.1));
+        assert_sent(&sent(&mut nat, 2, &back), &back.clone().to(ip(server.0), server.1));
+    }
+}
