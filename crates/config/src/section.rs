@@ -151,8 +151,15 @@ impl<'a> Section<'a> {
     }
 
     fn mistake_at(&mut self, key: &str, at: Range<usize>, text: String) {
-        if let Some((source, _)) = self.find(key) {
-            self.mistakes.push(source.mistake(at, text));
+        let mistake = self.mistake_of_item(key, at, text);
+        self.note(mistake);
+    }
+
+    /// A mistake at a place of the value of `key`, to be noted.
+    pub fn mistake_of_item(&self, key: &str, at: Range<usize>, text: String) -> Diagnostic {
+        match self.find(key) {
+            Some((source, _)) => source.mistake(at, text),
+            None => Diagnostic::bare(text),
         }
     }
 
@@ -265,9 +272,14 @@ impl<'a> Section<'a> {
     /// A list of strings that parse as `T`s; a single string is a list of one. Each that doesn't
     /// parse is a mistake.
     pub fn parsed_list<T: FromStr<Err: ToString>>(&mut self, key: &str) -> Vec<T> {
+        self.parsed_items(key).into_iter().map(|(item, _)| item).collect()
+    }
+
+    /// The same, with the place of each string.
+    pub fn parsed_items<T: FromStr<Err: ToString>>(&mut self, key: &str) -> Vec<(T, Range<usize>)> {
         let mut list = Vec::new();
         self.each_string(key, |section, text, span| match text.parse::<T>() {
-            Ok(parsed) => list.push(parsed),
+            Ok(parsed) => list.push((parsed, span)),
             Err(why) => {
                 section.mistake_at(key, span, format!("`{key}`: {text:?}: {}", why.to_string()));
             }

@@ -1,5 +1,7 @@
 //! The function's table in the chain file: what was typed, and what it means.
 
+use std::ops::Range;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use warpline_packet::{AddressBlocks, Prefix};
 use warpline_rewrite::{Fixed, Forward, InsideKey, Protocol};
 
 use super::binding::Class;
-use super::fixed_keys::{self, ForwardLine, MappedLine, SourceRule};
+use super::fixed_keys::{self, ForwardLine, MappedLine, SourceRule, Written};
 use super::remarks;
 use super::rules::{self, ForwardRule, Places};
 use warpline_nf::{Resources, Section};
@@ -70,7 +72,8 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
     // A list is also empty if none of its items parses, which was reported already.
     if !section.is_broken() {
         for (key, list) in [("inside", &inside), ("outside", &outside)] {
-            if list.is_empty() {
+            let may_be_empty = key == "outside" && said.is_fixed;
+            if list.is_empty() && !may_be_empty {
                 section.mistake(key, format!("`{key}` is empty"));
             }
         }
@@ -81,10 +84,10 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
     let (mut mapped, mut source_rules) = (said.mapped, said.source_rules);
     let mut places = said.places;
     let mut forwards = forwards_of_rules(section, &said.forwards, &mut places, &outside);
-    let own: Vec<ForwardLine> = section.parsed_list("forwards");
-    forwards.extend(own.into_iter().map(|line| line.0));
-    let own: Vec<MappedLine> = section.parsed_list("one_to_one");
-    mapped.extend(own.into_iter().map(|line| line.0));
+    let (own, forward_items) = items(section, "forwards");
+    forwards.extend(own.into_iter().map(|line: ForwardLine| line.0));
+    let (own, mapped_items) = items(section, "one_to_one");
+    mapped.extend(own.into_iter().map(|line: MappedLine| line.0));
     let except: Vec<Prefix> = section.parsed_list("except");
     if !except.is_empty() {
         if source_rules.is_empty() {
@@ -92,8 +95,20 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         }
         source_rules.insert(0, SourceRule::exempting(except));
     }
-    let fixed =
-        Arc::new(fixed_keys::fixed(section, (&forwards, &mapped), &places, &inside, &outside));
+    let written_forwards = Written {
+        key: "forwards",
+        all: &forwards[..],
+        rules: &places.forwards,
+        items: &forward_items,
+    };
+    let written_mapped = Written {
+        key: "one_to_one",
+        all: &mapped[..],
+        rules: &places.mapped,
+        items: &mapped_items,
+    };
+    let fixed = fixed_keys::fixed(section, &written_forwards, &written_mapped, &inside, &outside);
+    let fixed = Arc::new(fixed);
     let has_v6 = inside.ranges(6).next().is_some();
     let pool = Pool::new(&outside);
     if pool.is_none() {
@@ -163,6 +178,9 @@ fn forwards_of_rules(
         let count: u128 = ranges.map(|(first, last)| (last - first).saturating_add(1)).sum();
         if let Some(outside) = rule.outside {
             forwards.extend(rule.of(outside));
+        } else if count == 0 {
+            let text = "a forward without a destination, `-d`, needs `outside`";
+            section.mistake("rules", format!("{place}: {text}"));
         } else if count > OUTSIDE_MAX {
             let text = "a forward without a destination, `-d`, needs 64 outside addresses at most";
             section.mistake("rules", format!("{place}: {text}"));
@@ -175,6 +193,14 @@ fn forwards_of_rules(
         places.forwards.resize(forwards.len(), place);
     }
     forwards
+}
+
+/// The items of a list, and their places.
+fn items<T: FromStr<Err = String>>(
+    section: &mut Section<'_>,
+    key: &str,
+) -> (Vec<T>, Vec<Range<usize>>) {
+    section.parsed_items(key).into_iter().unzip()
 }
 
 fn prefixes(section: &mut Section<'_>, key: &str, what: &str) -> Vec<Prefix> {

@@ -1,15 +1,18 @@
 //! The keys `forwards`, `one_to_one` and `except`: fixed translations, and packets without one.
 
+use std::fmt::Display;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::str::FromStr;
 
-use super::rules::Places;
+use super::rules::prefixes;
 use warpline_nf::Section;
 use warpline_packet::wire::ip_protocol;
 use warpline_packet::{AddressBlocks, Prefix, SHARDS};
 use warpline_rewrite::addresses::number;
 use warpline_rewrite::fixed::FORWARDED;
 use warpline_rewrite::{Fixed, Forward, Mapped, PortRange, PortSet, is_portless};
+use warpline_rule_files::NumberSet;
 
 const FORWARD: &str = "write PROTOCOL OUTSIDE PORT[-PORT] to INSIDE [PORT[-PORT]], like \
                        tcp 203.0.113.1 8080 to 10.0.0.5 80, or gre 203.0.113.1 to 10.0.0.5";
@@ -231,61 +234,98 @@ pub(super) fn check_ports(
     }
 }
 
-/// Reports a mistake of a rule by its place, and another one by its key.
-fn report(section: &mut Section<'_>, key: &str, place: Option<&String>, text: String) {
-    match place {
-        Some(place) => section.mistake("rules", format!("{place}: {text}")),
-        None => section.mistake(key, format!("`{key}`: {text}")),
+/// The fixed translations of one kind, those of rules first, and where each is written.
+pub(super) struct Written<'a, T> {
+    /// The key of those that no rule has.
+    pub(super) key: &'static str,
+    pub(super) all: &'a [T],
+    /// The names of rules.
+    pub(super) rules: &'a [String],
+    /// The places of items of `key`.
+    pub(super) items: &'a [Range<usize>],
+}
+
+impl<T> Written<'_, T> {
+    /// Reports a mistake of translation `number`, and the text to write instead, if the key has it.
+    fn report(&self, section: &mut Section<'_>, number: usize, text: String, help: String) {
+        if let Some(rule) = self.rules.get(number) {
+            section.mistake("rules", format!("{rule}: {text}"));
+            return;
+        }
+        let (key, text) = (self.key, format!("`{}`: {text}", self.key));
+        match number.checked_sub(self.rules.len()).and_then(|at| self.items.get(at)) {
+            Some(at) => {
+                let mistake = section.mistake_of_item(key, at.clone(), text);
+                section.note(if help.is_empty() { mistake } else { mistake.help(help) });
+            }
+            None => _ = section.mistake(key, text),
+        }
+    }
+}
+
+/// How `inside` is written with one more host or prefix.
+fn inside_with(section: &Section<'_>, inside: &AddressBlocks, one: &dyn Display) -> String {
+    if !section.has("inside") {
+        return String::new();
+    }
+    let blocks = [4, 6].into_iter().flat_map(|version| {
+        let ranges: Vec<(u128, u128)> = inside.ranges(version).collect();
+        prefixes(&NumberSet::of(ranges), version)
+    });
+    let list: String = blocks.map(|prefix| format!("\"{prefix}\", ")).collect();
+    format!("write inside = [{list}\"{one}\"], or name an inside host")
+}
+
+/// How a forward is written with the next ports that no other one has.
+fn with_free_ports(forwards: &[Forward], own: &Forward) -> Option<String> {
+    let (name, _) = FORWARDED.iter().find(|(_, protocol)| *protocol == own.protocol)?;
+    let (first, last) = own.ports;
+    let is_free = |from: u16, to: u16| {
+        let mut others = forwards.iter().filter(|other| !std::ptr::eq(*other, own));
+        others.all(|other| {
+            (other.protocol, other.outside) != (own.protocol, own.outside)
+                || other.ports.1 < from
+                || to < other.ports.0
+        })
     };
+    let starts = (first.checked_add(1)?..=u16::MAX).chain(1..first);
+    let fits = |from: u16| Some((from, from.checked_add(last - first)?));
+    let (from, to) = starts.filter_map(fits).find(|&(from, to)| is_free(from, to))?;
+    let range = |from, to| if from == to { format!("{from}") } else { format!("{from}-{to}") };
+    let inside = match own.is_one {
+        true => range(own.port, own.port),
+        false => range(own.port, own.port + (last - first)),
+    };
+    let Forward { outside, inside: host, .. } = own;
+    Some(format!("write \"{name} {outside} {} to {host} {inside}\"", range(from, to)))
 }
 
 /// The fixed translations of the table and its rules; mistakes are noted.
 pub(super) fn fixed(
     section: &mut Section<'_>,
-    (forwards, mapped): (&[Forward], &[Mapped]),
-    places: &Places,
+    forwards: &Written<'_, Forward>,
+    mapped: &Written<'_, Mapped>,
     inside: &AddressBlocks,
     outside: &AddressBlocks,
 ) -> Fixed {
-    let is_inside = |prefix: &Prefix| {
-        let own = AddressBlocks::new(&[*prefix]);
-        own.ranges(4).chain(own.ranges(6)).all(|(first, last)| {
-            let version = if prefix.address().is_ipv4() { 4 } else { 6 };
-            inside.ranges(version).any(|(from, to)| from <= first && last <= to)
-        })
-    };
-    for (number, own) in forwards.iter().enumerate() {
-        let mut report = |text| report(section, "forwards", places.forwards.get(number), text);
+    for (number, own) in forwards.all.iter().enumerate() {
         if !inside.contains(own.inside) {
-            report(format!("{} is not in `inside`", own.inside));
+            let help = inside_with(section, inside, &own.inside);
+            forwards.report(section, number, format!("{} is not in `inside`", own.inside), help);
         }
         if inside.contains(own.outside) {
-            report(format!("{} is in `inside`", own.outside));
+            let text = format!("{} is in `inside`", own.outside);
+            forwards.report(section, number, text, String::new());
         }
     }
-    for (place, own) in mapped.iter().enumerate() {
-        let mut report = |text| report(section, "one_to_one", places.mapped.get(place), text);
-        if !is_inside(&own.inside) {
-            report(format!("{} is not in `inside`", own.inside));
-        }
-        let blocks = AddressBlocks::new(&[own.outside]);
-        if blocks.overlaps(inside) || blocks.overlaps(outside) {
-            report(format!("{} overlaps `inside` or `outside`", own.outside));
-        }
-        let overlaps = |one: &Mapped, of: fn(&Mapped) -> Prefix| {
-            AddressBlocks::new(&[of(one)]).overlaps(&AddressBlocks::new(&[of(own)]))
-        };
-        let earlier = &mapped[..place];
-        if earlier.iter().any(|one| overlaps(one, |m| m.outside) || overlaps(one, |m| m.inside)) {
-            report(format!("{} to {} overlaps one before it", own.outside, own.inside));
-        }
-    }
-    match Fixed::new(forwards, mapped) {
+    check_mapped(section, mapped, inside, outside);
+    match Fixed::new(forwards.all, mapped.all) {
         Ok(fixed) => fixed,
         Err(place) => {
-            let Forward { protocol, outside, ports: (first, last), inside, .. } = forwards[place];
+            let own = &forwards.all[place];
+            let Forward { protocol, outside, ports: (first, last), inside, .. } = own;
             let (what, other) = match first == last {
-                _ if !FORWARDED.iter().any(|(_, own)| *own == protocol) => {
+                _ if !FORWARDED.iter().any(|(_, own)| own == protocol) => {
                     (format!("protocol {protocol}"), "address")
                 }
                 true => (format!("port {first}"), "port"),
@@ -295,8 +335,43 @@ pub(super) fn fixed(
                 "{what} of {outside} to {inside} overlaps one before it: give it \
                  another outside {other}"
             );
-            report(section, "forwards", places.forwards.get(place), text);
+            let help = with_free_ports(forwards.all, own).unwrap_or_default();
+            forwards.report(section, place, text, help);
             Fixed::default()
+        }
+    }
+}
+
+fn check_mapped(
+    section: &mut Section<'_>,
+    mapped: &Written<'_, Mapped>,
+    inside: &AddressBlocks,
+    outside: &AddressBlocks,
+) {
+    let is_inside = |prefix: &Prefix| {
+        let own = AddressBlocks::new(&[*prefix]);
+        own.ranges(4).chain(own.ranges(6)).all(|(first, last)| {
+            let version = if prefix.address().is_ipv4() { 4 } else { 6 };
+            inside.ranges(version).any(|(from, to)| from <= first && last <= to)
+        })
+    };
+    for (place, own) in mapped.all.iter().enumerate() {
+        if !is_inside(&own.inside) {
+            let help = inside_with(section, inside, &own.inside);
+            mapped.report(section, place, format!("{} is not in `inside`", own.inside), help);
+        }
+        let blocks = AddressBlocks::new(&[own.outside]);
+        if blocks.overlaps(inside) || blocks.overlaps(outside) {
+            let text = format!("{} overlaps `inside` or `outside`", own.outside);
+            mapped.report(section, place, text, String::new());
+        }
+        let overlaps = |one: &Mapped, of: fn(&Mapped) -> Prefix| {
+            AddressBlocks::new(&[of(one)]).overlaps(&AddressBlocks::new(&[of(own)]))
+        };
+        let earlier = &mapped.all[..place];
+        if earlier.iter().any(|one| overlaps(one, |m| m.outside) || overlaps(one, |m| m.inside)) {
+            let text = format!("{} to {} overlaps one before it", own.outside, own.inside);
+            mapped.report(section, place, text, String::new());
         }
     }
 }

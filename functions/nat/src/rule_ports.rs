@@ -2,9 +2,11 @@
 //!
 //! A rule that asks for the port by which a packet leaves asks for the port by which it came, in a
 //! chain with two ports. With more ports the route is not known yet, so only a condition that all
-//! packets of inside hosts meet is supported, and has no effect.
+//! packets that leave by outside ports meet is supported, and has no effect.
 
-use warpline_nf::{Ports, Side};
+use std::cell::Cell;
+
+use warpline_nf::{Diagnostic, Diagnostics, Ports, Side};
 use warpline_rewrite::PortSet;
 use warpline_rule_files::{Interfaces, Leaves, NumberSet, Way};
 
@@ -14,6 +16,8 @@ pub struct RulePorts {
     pub(super) interfaces: Interfaces,
     inside: Vec<u16>,
     outside: Vec<u16>,
+    /// Whether a rule asks for the outside ports, though packets may leave by several inside ports.
+    presumes_outside: Cell<bool>,
 }
 
 impl RulePorts {
@@ -25,7 +29,21 @@ impl RulePorts {
             own.map(|(number, _)| number).collect()
         };
         let interfaces = Interfaces::new(names, Leaves::ByRoute);
-        Self { interfaces, inside: of(Side::Inside), outside: of(Side::Outside) }
+        let (inside, outside) = (of(Side::Inside), of(Side::Outside));
+        Self { interfaces, inside, outside, presumes_outside: Cell::default() }
+    }
+
+    /// Remarks about the conditions so far.
+    pub(super) fn remarks(&self) -> Diagnostics {
+        let mut remarks = Diagnostics::default();
+        if self.presumes_outside.get() {
+            remarks.push(Diagnostic::bare(
+                "nat: `-o` holds for all packets to addresses that are not inside, also where a \
+                 route sends them to an inside port: name the networks of all inside ports as \
+                 sources, or in `inside`",
+            ));
+        }
+        remarks
     }
 
     /// The ports by which packets come that a rule asks for: those named, or all others.
@@ -58,10 +76,12 @@ impl RulePorts {
             (Way::Out, _) if !self.outside.iter().all(has) => {
                 Err("packets of inside hosts leave by other ports, too".into())
             }
-            (Way::Out, _) if self.inside.iter().all(has) || self.inside.len() == 1 => {
+            (Way::Out, _) => {
+                // Packets between inside addresses are not translated.
+                let presumes = self.inside.len() > 1 && !self.inside.iter().all(has);
+                self.presumes_outside.set(presumes || self.presumes_outside.get());
                 Ok(PortSet::ALL)
             }
-            (Way::Out, _) => Err("packets between inside ports are translated, too".into()),
         }
     }
 

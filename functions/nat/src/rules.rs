@@ -237,12 +237,35 @@ pub(super) struct Said {
     pub(super) places: Places,
     /// Which packets from inside are translated; all where there is none.
     pub(super) source_rules: Vec<SourceRule>,
+    /// Whether nothing is translated to a shared address.
+    pub(super) is_fixed: bool,
 }
 
 impl Said {
     /// For rules with mistakes, which were reported already: no key is required in their place.
     fn broken() -> Self {
         Self { inside: Some(Vec::new()), outside: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// For rules with fixed translations alone: their hosts are inside. Of others than those with
+    /// an address of their own only answers are translated.
+    fn fixed(forwards: Vec<ForwardRule>, mapped: Vec<Mapped>, places: Places) -> Self {
+        let own: Vec<Prefix> = mapped.iter().map(|own| own.inside).collect();
+        let hosts = forwards.iter().map(|own| Prefix::host(own.inside));
+        let inside = own.iter().copied().chain(hosts).collect();
+        let translates = !own.is_empty();
+        let rule =
+            SourceRule { sources: own, translates, own: translates, ..SourceRule::default() };
+        Self {
+            inside: Some(inside),
+            outside: Some(Vec::new()),
+            forwards,
+            mapped,
+            places,
+            source_rules: vec![rule],
+            is_fixed: true,
+            ..Self::default()
+        }
     }
 }
 
@@ -280,6 +303,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Said
             return Said::broken();
         }
     };
+    resources.remarks_of(&ports.remarks());
     hand_on(&found.mistakes, |mistake| section.note(mistake));
     if skip {
         hand_on(&found.unsupported, |left_out| resources.notice(left_out));
@@ -310,6 +334,14 @@ fn settle(section: &mut Section<'_>, source: &warpline_nf::SourceText, found: Na
         source_rules.clear();
     }
     let Some(Translation { outside, ports }) = found.translation else {
+        let is_fixed = fixes
+            && !any_source
+            && found.inside.is_empty()
+            && source_rules.is_empty()
+            && !["inside", "outside"].iter().any(|key| section.has(key));
+        if is_fixed {
+            return Said::fixed(forwards, mapped, places);
+        }
         // The keys translate the rest.
         if !source_rules.is_empty() {
             source_rules.push(SourceRule { translates: true, ..SourceRule::default() });
@@ -331,7 +363,7 @@ fn settle(section: &mut Section<'_>, source: &warpline_nf::SourceText, found: Na
     let mut inside = found.inside;
     inside.extend(mapped.iter().map(|own| own.inside));
     let inside = (!any_source).then_some(inside);
-    Said { inside, outside, ports, forwards, mapped, places, source_rules }
+    Said { inside, outside, ports, forwards, mapped, places, source_rules, is_fixed: false }
 }
 
 /// The IP version of a prefix.

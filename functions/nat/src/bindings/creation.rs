@@ -23,6 +23,9 @@ impl Bindings {
         if key.protocol == Protocol::Other {
             return self.create_portless(key, class, config);
         }
+        if config.outside.len(key.version) == 0 {
+            return Err(Refusal::PortsExhausted);
+        }
         let source = (key.version, key.inside_address());
         if self.sources.as_ref().is_some_and(|sources| sources.is_full(source.0, source.1)) {
             return Err(Refusal::PerSource);

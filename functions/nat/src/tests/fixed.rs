@@ -204,3 +204,37 @@ fn mistakes_say_what_to_write() {
         assert!(found.len() == 1 && found[0].contains(reported), "{keys}: {found:?}");
     }
 }
+
+/// A mistake names the item of a list, and the text to write instead.
+#[test]
+fn mistakes_point_at_the_item() {
+    let table = "inside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.1\"]\n";
+    for (keys, place, help) in [
+        (
+            "forwards = [\n  \"tcp 203.0.113.1 80-90 to 10.0.0.1\",\n  \
+             \"tcp 203.0.113.1 85 to 10.0.0.2\",\n  \"tcp 203.0.113.1 91 to 10.0.0.3\",\n]",
+            ":5:3: ",
+            "write \"tcp 203.0.113.1 92 to 10.0.0.2 85\"",
+        ),
+        (
+            "forwards = [\n  \"udp 203.0.113.1 80-81 to 10.0.0.1\",\n  \
+             \"udp 203.0.113.1 81-82 to 10.0.0.1 1\",\n]",
+            ":5:3: ",
+            "write \"udp 203.0.113.1 82-83 to 10.0.0.1 1\"",
+        ),
+        (
+            "forwards = [\"tcp 203.0.113.1 80 to 192.0.2.7\"]",
+            ":3:13: ",
+            "write inside = [\"10.0.0.0/8\", \"192.0.2.7\"], or name an inside host",
+        ),
+        (
+            "one_to_one = [\"203.0.113.8 to 10.0.0.1\",\n\"203.0.113.9/32 to 192.0.2.1/32\"]",
+            ":4:1: ",
+            "write inside = [\"10.0.0.0/8\", \"192.0.2.1/32\"], or name an inside host",
+        ),
+    ] {
+        let reported = try_build(&DEFINITION, &format!("{table}{keys}"), Path::new("."));
+        let reported = reported.err().unwrap().to_string();
+        assert!(reported.contains(place) && reported.contains(help), "{reported}");
+    }
+}

@@ -281,6 +281,41 @@ fn keys_translate_the_rest() {
     }
 }
 
+/// A file of hosts with addresses of their own, and of forwards, needs no keys.
+#[test]
+fn fixed_translations_alone_need_no_keys() {
+    let forward = "-A PREROUTING -d 203.0.113.1/32 -p udp --dport 53 -j DNAT --to-destination \
+                   10.1.0.5";
+    let (remote, asked, server) = (("1.1.1.1", 9), ("203.0.113.1", 53), ("10.1.0.5", 53));
+    for rules in [&[INWARD, OUTWARD][..], &[INWARD, OUTWARD, forward], &[forward]] {
+        let mut nat = gateway(rules);
+        let own = udp(("10.1.1.9", 5000), remote);
+        match rules.contains(&INWARD) {
+            true => {
+                assert_sent(&sent(&mut nat, 1, &own), &own.clone().from(ip("203.0.113.9"), 5000))
+            }
+            false => assert_sent(&sent(&mut nat, 1, &own), &own),
+        }
+        let (asks, answers) = (udp(remote, asked), udp(server, remote));
+        if rules.contains(&forward) {
+            assert_sent(&sent(&mut nat, 1, &answers), &answers);
+            assert_sent(&sent(&mut nat, 1, &asks), &udp(remote, server));
+            assert_sent(&sent(&mut nat, 1, &answers), &udp(asked, remote));
+        }
+    }
+    // Beside a key the rest is translated, and the other one is required.
+    let reported = |rules: &[&str], keys: &str| {
+        let mistakes = try_gateway(&saved(rules), keys).err().unwrap();
+        mistakes.iter().map(|own| own.message.clone()).collect::<Vec<_>>()
+    };
+    let inside = "inside = [\"10.0.0.0/8\"]";
+    let missing = reported(&[INWARD, OUTWARD], inside);
+    assert!(missing[0].contains("needs `outside`"), "{missing:?}");
+    let anywhere = forward.replace("-d 203.0.113.1/32 ", "");
+    let missing = reported(&[&anywhere], "");
+    assert!(missing[0].contains("without a destination, `-d`, needs `outside`"), "{missing:?}");
+}
+
 pub(super) const SKIP: &str = "unsupported = \"skip\"";
 pub(super) const OTHER: &str = "-A POSTROUTING -s 10.2.0.0/16 -j SNAT --to-source 203.0.113.1";
 
