@@ -4,7 +4,7 @@
 use crate::build::{Numbers, Packet, icmp, tcp, udp};
 use crate::draw::Draw;
 use crate::function::Left;
-use crate::nat::portless;
+use crate::nat_packets::portless;
 use crate::router_errors::octets;
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, view};
 

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 
 use crate::balanced::{At, Balanced, Config, Mode, Service, Talk};
 use crate::function::{Counters, Fate, Function};
-use crate::nat::{FRAGMENTS_NANOS, Whole, fragment_key};
+use crate::nat::FRAGMENTS_NANOS;
+use crate::nat_packets::{Whole, fragment_key};
 use crate::quote::{Quoted, quoted};
 use crate::rewrite::{Side, rewrite, rewrite_quoted};
 use crate::second::{At as Place, Mark};

@@ -1,17 +1,25 @@
-//! The bindings of the naive translator, and the remotes that each has sent to.
+//! The bindings of the naive translator.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
+use crate::binding::{Binding, Remote};
+use crate::engine;
 use crate::function::Counters;
 use crate::nat_rules::NatRules;
 use crate::prefix::Prefix;
 use crate::wire::{TCP, UDP};
-use warpline_testkit::conntrack::{Answer, Mode, Seen, Tracked};
+use warpline_testkit::conntrack::{Mode, Seen, Tracked};
 
 /// The numbers of a segment are outside the windows, which is counted.
 pub(crate) const OUTSIDE: &str = "outside";
+
+/// Shards of a chain, each with a block of ports.
+const SHARDS: u16 = 64;
+
+/// The outside end of a binding whose only packets were dropped.
+const UNKNOWN: Endpoint = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 pub(crate) type Endpoint = (IpAddr, u16);
 
@@ -48,38 +56,44 @@ pub(crate) struct Config {
     pub(crate) inbound_refresh: bool,
     /// None unless a file has them.
     pub(crate) rules: NatRules,
+    /// Whether the chain has one shard.
+    pub(crate) is_whole: bool,
 }
 
-/// A remote that a binding has sent to.
-#[derive(Clone, Debug)]
-struct Remote {
-    /// Without the port where filtering doesn't ask for it, but for TCP.
-    at: Endpoint,
-    expires: u64,
-    /// Of TCP, with whether the inside host opened it.
-    tracked: Option<(Tracked, bool)>,
-    /// Whether segments of it went out and came in.
-    went: [bool; 2],
-    established: bool,
+impl Config {
+    /// The shard of an inside host, which is the engine's choice.
+    fn shard_of_host(&self, host: IpAddr) -> u8 {
+        if self.is_whole { 0 } else { engine::shard_of(host) }
+    }
+
+    /// The shard that has a port in its block.
+    fn shard_of_port(&self, port: u16) -> Option<u8> {
+        let (first, last) = self.ports;
+        let per_shard = (last - first + 1) / SHARDS;
+        let shard = (port.checked_sub(first)? / per_shard).try_into().ok()?;
+        (u16::from(shard) < SHARDS).then_some(if self.is_whole { 0 } else { shard })
+    }
+
+    /// The shard of packets from an inside host to an outside port.
+    pub(crate) fn shard_of_hairpins(&self, host: IpAddr, protocol: u8, to: Endpoint) -> u8 {
+        match self.rules.forward(protocol, to) {
+            Some((server, _)) => self.shard_of_host(server),
+            None => self.shard_of_port(to.1).unwrap_or_else(|| self.shard_of_host(host)),
+        }
+    }
 }
 
-/// An outside port that stands for an inside one.
-#[derive(Clone, Debug)]
-pub(crate) struct Binding {
-    pub(crate) inside: Endpoint,
-    pub(crate) outside: Endpoint,
-    expires: u64,
-    remotes: Vec<Remote>,
-    /// Whether a packet came in by it.
-    answered: bool,
-    /// Whether it sent to no port but well-known ones, without 443 and 500.
-    short: bool,
-    /// Whether it is a connection to a forwarded port.
-    forwarded: bool,
-}
+/// The key of a binding for packets from inside, with its shard.
+type Key = (FlowKind, Endpoint, Option<IpAddr>, Option<u16>, u8);
 
-/// The key of a binding for packets from inside.
-type Key = (FlowKind, Endpoint, Option<IpAddr>, Option<u16>);
+/// The outside end that the engine gave a packet; nothing where it dropped it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Choice {
+    Port(Option<Endpoint>),
+    /// To another inside host, by the state of this shard. The packet may be dropped for its
+    /// destination after it made a binding.
+    Hairpin(u8, Option<Endpoint>),
+}
 
 /// The ends of a connection: inside and remote.
 type Ends = (FlowKind, Endpoint, Endpoint);
@@ -93,13 +107,15 @@ pub(crate) struct Bindings {
     /// The outside address of each host.
     homes: BTreeMap<IpAddr, IpAddr>,
     created: u64,
+    /// Packets whose port may be that of a binding whose port is not known.
+    pub(crate) unsure: u64,
     pub(crate) complaints: Vec<String>,
 }
 
 impl Bindings {
     pub(crate) fn new(config: Config) -> Self {
         let (all, forwarded, homes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { config, all, forwarded, homes, created: 0, complaints: Vec::new() }
+        Self { config, all, forwarded, homes, created: 0, unsure: 0, complaints: Vec::new() }
     }
 
     pub(crate) fn expire(&mut self, now: u64) {
@@ -107,12 +123,12 @@ impl Bindings {
         self.forwarded.retain(|_, binding| binding.expires > now);
     }
 
-    fn key(&self, kind: FlowKind, inside: Endpoint, remote: Endpoint) -> Key {
+    fn key(&self, kind: FlowKind, inside: Endpoint, remote: Endpoint, shard: u8) -> Key {
         match self.config.mapping {
-            _ if matches!(kind, FlowKind::Other(_)) => (kind, inside, Some(remote.0), None),
-            Dependence::Nothing => (kind, inside, None, None),
-            Dependence::Address => (kind, inside, Some(remote.0), None),
-            Dependence::AddressAndPort => (kind, inside, Some(remote.0), Some(remote.1)),
+            _ if matches!(kind, FlowKind::Other(_)) => (kind, inside, Some(remote.0), None, 0),
+            Dependence::Nothing => (kind, inside, None, None, shard),
+            Dependence::Address => (kind, inside, Some(remote.0), None, shard),
+            Dependence::AddressAndPort => (kind, inside, Some(remote.0), Some(remote.1), shard),
         }
     }
 
@@ -122,7 +138,34 @@ impl Bindings {
         inside: Endpoint,
         remote: Endpoint,
     ) -> Option<&Binding> {
-        self.all.get(&self.key(kind, inside, remote))
+        self.find_in(self.config.shard_of_host(inside.0), kind, inside, remote)
+    }
+
+    /// The binding of packets that have their state in another shard than that of the host.
+    pub(crate) fn find_in(
+        &self,
+        shard: u8,
+        kind: FlowKind,
+        inside: Endpoint,
+        remote: Endpoint,
+    ) -> Option<&Binding> {
+        self.all.get(&self.key(kind, inside, remote, shard))
+    }
+
+    /// Learns the outside end of a binding, from an error that shows it, if it is not known.
+    pub(crate) fn learn(
+        &mut self,
+        shard: Option<u8>,
+        (kind, inside, remote): Ends,
+        shown: Option<Endpoint>,
+    ) {
+        let shard = shard.unwrap_or_else(|| self.config.shard_of_host(inside.0));
+        let key = self.key(kind, inside, remote, shard);
+        let is_new = self.all.get(&key).is_some_and(|binding| binding.outside == UNKNOWN);
+        if let Some(outside) = shown.filter(|_| is_new) {
+            self.check(kind, inside, (key.2, key.3), outside);
+            self.all.get_mut(&key).expect("it is known").outside = outside;
+        }
     }
 
     /// The connection to a forwarded port with these ends.
@@ -182,18 +225,32 @@ impl Bindings {
         segment: Option<&Seen>,
         opens: bool,
         now: u64,
-        choice: Option<Endpoint>,
+        choice: Choice,
     ) -> Result<Endpoint, &'static str> {
         // Of echoes only requests go out, and only they make bindings; so does TCP without RST.
         if kind == FlowKind::Echo && !opens {
             return Err("no-binding");
         }
-        let key = self.key(kind, inside, remote);
-        if !self.all.contains_key(&key) {
-            if !opens {
-                return Err("no-binding");
+        let shard = match choice {
+            Choice::Port(_) => self.config.shard_of_host(inside.0),
+            Choice::Hairpin(shard, _) => shard,
+        };
+        let key = self.key(kind, inside, remote, shard);
+        let known = self.all.get(&key).map(|binding| binding.outside);
+        let chosen = match (known, choice) {
+            (None, _) if !opens => return Err("no-binding"),
+            (None, Choice::Port(choice)) => Some(choice.unwrap_or(inside)),
+            (None, Choice::Hairpin(_, choice)) => Some(choice.unwrap_or(UNKNOWN)),
+            (Some(UNKNOWN), Choice::Port(choice) | Choice::Hairpin(_, choice)) => choice,
+            (Some(_), _) => None,
+        };
+        match (known, chosen) {
+            (None, Some(outside)) => self.create(key, outside)?,
+            (Some(_), Some(outside)) => {
+                self.check(kind, inside, (key.2, key.3), outside);
+                self.all.get_mut(&key).expect("it is known").outside = outside;
             }
-            self.create(key, choice)?;
+            (_, None) => {}
         }
         let config = self.config.clone();
         let binding = self.all.get_mut(&key).expect("it was made");
@@ -201,27 +258,27 @@ impl Bindings {
         Ok(binding.outside)
     }
 
-    fn create(&mut self, key: Key, choice: Option<Endpoint>) -> Result<(), &'static str> {
-        let inside = key.1;
+    fn create(&mut self, key: Key, outside: Endpoint) -> Result<(), &'static str> {
+        let (inside, shard) = (key.1, key.4);
         if let FlowKind::Other(_) = key.0 {
-            return self.create_portless(key, choice);
+            return self.create_portless(key, outside);
         }
         let is_own = |(key, binding): &(&Key, &Binding)| {
-            binding.inside.0 == inside.0 && !matches!(key.0, FlowKind::Other(_))
+            let is_other = matches!(key.0, FlowKind::Other(_)) || key.4 != shard;
+            binding.inside.0 == inside.0 && !is_other
         };
         let own = self.all.iter().filter(is_own).count();
         if self.config.per_source_max > 0 && own >= self.config.per_source_max {
             return Err("per-source");
         }
-        let outside = choice.unwrap_or(inside);
         self.check(key.0, inside, (key.2, key.3), outside);
         self.add(key, outside);
         Ok(())
     }
 
     /// An outside address has one inside host by this protocol and remote.
-    fn create_portless(&mut self, key: Key, choice: Option<Endpoint>) -> Result<(), &'static str> {
-        let (kind, inside, remote, _) = key;
+    fn create_portless(&mut self, key: Key, outside: Endpoint) -> Result<(), &'static str> {
+        let (kind, inside, remote, ..) = key;
         let v4 = inside.0.is_ipv4();
         let own = self.config.outside.iter().filter(|prefix| prefix.is_v4() == v4);
         let addresses: u128 = own.map(Prefix::addresses).fold(0, u128::saturating_add);
@@ -231,7 +288,6 @@ impl Bindings {
         if taken.len() as u128 >= addresses.min(64) {
             return Err("remote-in-use");
         }
-        let outside = choice.unwrap_or(inside);
         let home = self.homes.get(&inside.0).copied().unwrap_or(outside.0);
         let wrong = [
             (!self.config.outside.iter().any(|p| p.holds(outside.0)), "not an outside address"),
@@ -258,6 +314,9 @@ impl Bindings {
         remote: (Option<IpAddr>, Option<u16>),
         outside: Endpoint,
     ) {
+        if outside == UNKNOWN {
+            return;
+        }
         let (least, most) = self.config.ports;
         let shares = self.config.mapping == Dependence::AddressAndPort;
         let same = |own: &Key| !shares || (own.2, own.3) == remote;
@@ -286,6 +345,38 @@ impl Bindings {
         self.config.rules.forward(protocol, outside).is_some()
     }
 
+    /// Whether an outside port is a binding's alone.
+    pub(crate) fn has_outside(&self, kind: FlowKind, outside: Endpoint) -> bool {
+        let is_own = |(key, binding): (&Key, &Binding)| key.0 == kind && binding.outside == outside;
+        self.config.mapping != Dependence::AddressAndPort && self.all.iter().any(is_own)
+    }
+
+    /// Where the engine gave a packet to a host whose binding has no known port, it is this one.
+    pub(crate) fn find_unknown(
+        &mut self,
+        kind: FlowKind,
+        outside: Endpoint,
+        shown: Option<Endpoint>,
+    ) {
+        let is_known = |(key, own): (&Key, &Binding)| key.0 == kind && own.outside == outside;
+        if self.all.iter().any(is_known) {
+            return;
+        }
+        let is_unknown = |(key, own): &(&Key, &Binding)| {
+            let is_v4 = own.inside.0.is_ipv4() == outside.0.is_ipv4();
+            key.0 == kind && own.outside == UNKNOWN && is_v4
+        };
+        let unknown: Vec<Key> = self.all.iter().filter(is_unknown).map(|(key, _)| *key).collect();
+        let found = unknown.iter().find(|key| Some(key.1) == shown);
+        match found {
+            Some(key) => {
+                self.check(kind, key.1, (key.2, key.3), outside);
+                self.all.get_mut(key).expect("it is known").outside = outside;
+            }
+            None => self.unsure += u64::from(!unknown.is_empty()),
+        }
+    }
+
     /// The binding of an outside port, if `remote` may send to it.
     pub(crate) fn permitted(
         &mut self,
@@ -293,7 +384,9 @@ impl Bindings {
         outside: Endpoint,
         remote: Endpoint,
         now: u64,
+        shown: Option<Endpoint>,
     ) -> Result<&mut Binding, &'static str> {
+        self.find_unknown(kind, outside, shown);
         let filtering = self.config.filtering;
         let is_portless = matches!(kind, FlowKind::Other(_));
         let shares = self.config.mapping == Dependence::AddressAndPort;
@@ -324,11 +417,11 @@ impl Bindings {
         kind: FlowKind,
         outside: Endpoint,
         remote: Endpoint,
-        segment: Option<&Seen>,
+        (segment, shown): (Option<&Seen>, Option<Endpoint>),
         now: u64,
     ) -> Result<Endpoint, &'static str> {
         let config = self.config.clone();
-        let binding = self.permitted(kind, outside, remote, now)?;
+        let binding = self.permitted(kind, outside, remote, now, shown)?;
         // The first answer begins the longer timeout.
         let begins = kind == FlowKind::Udp && !binding.answered && !binding.short;
         if kind != FlowKind::Tcp {
@@ -353,132 +446,12 @@ impl Bindings {
             "evicted-other",
         ];
         let mut all: Counters = zero.map(|name| (name, (0, 0))).into();
-        all.insert("created", (self.created, self.created));
-        all.insert("bindings", (live, self.created));
-        all.insert("expired", (0, self.created - live));
-        all.insert("bindings-peak", (live, self.created));
+        // A packet whose receiver is not known may have made one.
+        let most = self.created + self.unsure;
+        all.insert("created", (self.created, most));
+        all.insert("bindings", (live, most));
+        all.insert("expired", (0, most - live));
+        all.insert("bindings-peak", (live, most));
         all
     }
-}
-
-impl Binding {
-    fn new(inside: Endpoint, outside: Endpoint) -> Self {
-        let (remotes, short) = (Vec::new(), true);
-        Self { inside, outside, expires: 0, remotes, answered: false, short, forwarded: false }
-    }
-
-    /// Keeps the binding for a packet to or from `remote`.
-    fn used(
-        &mut self,
-        config: &Config,
-        (kind, remote): (FlowKind, Endpoint),
-        segment: Option<&Seen>,
-        out: bool,
-        now: u64,
-    ) -> Result<(), &'static str> {
-        if let Some(seen) = segment {
-            return self.segment(config, remote, seen, out, now);
-        }
-        let [udp, _, _, echo, unanswered, short, other] = ends(config, now);
-        self.short &= remote.1 < 1024 && remote.1 != 443 && remote.1 != 500;
-        self.expires = match (kind, self.short, self.answered) {
-            (FlowKind::Udp, true, _) => short,
-            (FlowKind::Udp, false, true) => udp,
-            (FlowKind::Udp, false, false) => unanswered,
-            (FlowKind::Other(_), ..) => other,
-            _ => echo,
-        };
-        let port = if config.filtering == Dependence::AddressAndPort { remote.1 } else { 0 };
-        let expires = self.expires;
-        if let Some(own) = self.remote((remote.0, port), true, now) {
-            own.expires = expires;
-        }
-        Ok(())
-    }
-
-    /// A TCP segment to or from `remote`.
-    fn segment(
-        &mut self,
-        config: &Config,
-        remote: Endpoint,
-        seen: &Seen,
-        out: bool,
-        now: u64,
-    ) -> Result<(), &'static str> {
-        let [_, established, transitory, ..] = ends(config, now);
-        let known = self.remote(remote, false, now).map(|own| own.clone());
-        let is_tracked = known.as_ref().is_some_and(|own| own.tracked.is_some());
-        let loose = self.forwarded && !out;
-        let mode = Mode { one_sided: out, loose, ..Mode::default() };
-        let opened = || Remote::opened(remote, seen, mode, out);
-        let mut counts = true;
-        let new = if is_tracked {
-            let mut own = known.expect("it is tracked");
-            let (tracked, by_inside) = own.tracked.as_mut().expect("it is tracked");
-            let old = tracked.stage();
-            match tracked.see(seen, *by_inside == out, Mode::default()) {
-                Answer::Invalid => return Err("invalid"),
-                Answer::Outside => return Err(OUTSIDE),
-                Answer::Followed if old == "closed" && tracked.stage() == "closed" => {
-                    counts = false
-                }
-                Answer::Followed => own.count(out),
-                Answer::Ignored => counts = false,
-                Answer::Forgotten => own = Remote::at(remote),
-                Answer::Anew => own = opened().expect("a SYN opens"),
-            }
-            own
-        } else {
-            // Only the inside host begins a conversation, except to a forwarded port.
-            match opened().filter(|_| out || self.forwarded) {
-                Some(own) => own,
-                None => return Ok(()),
-            }
-        };
-        let own = self.remote(remote, true, now).expect("it is made");
-        let expires = if new.established { established } else { transitory };
-        *own = Remote { expires: if counts { expires } else { own.expires }, ..new };
-        if counts {
-            let any = self.remotes.iter().any(|own| own.expires > now && own.established);
-            self.expires = if any { established } else { transitory };
-        }
-        Ok(())
-    }
-
-    /// The remote; an unknown one is added if `makes`.
-    fn remote(&mut self, at: Endpoint, makes: bool, now: u64) -> Option<&mut Remote> {
-        self.remotes.retain(|own| own.expires > now);
-        let known = self.remotes.iter().position(|own| own.at == at);
-        if known.is_none() && makes {
-            self.remotes.push(Remote::at(at));
-        }
-        let last = self.remotes.len().checked_sub(1).filter(|_| makes);
-        self.remotes.get_mut(known.or(last)?)
-    }
-}
-
-impl Remote {
-    fn at(at: Endpoint) -> Self {
-        Self { at, expires: 0, tracked: None, went: [false; 2], established: false }
-    }
-
-    /// One whose conversation a segment opens.
-    fn opened(at: Endpoint, seen: &Seen, mode: Mode, out: bool) -> Option<Self> {
-        let (tracked, by_sender) = Tracked::new(seen, mode)?;
-        let mut own = Self { tracked: Some((tracked, by_sender == out)), ..Self::at(at) };
-        own.count(out);
-        Some(own)
-    }
-
-    /// A segment counts that goes out or comes in.
-    fn count(&mut self, out: bool) {
-        self.went[usize::from(!out)] = true;
-        let stage = self.tracked.as_ref().map_or("", |(tracked, _)| tracked.stage());
-        self.established = self.went == [true; 2] && ["established", "finishing"].contains(&stage);
-    }
-}
-
-/// When what is used now expires, by timeout.
-fn ends(config: &Config, now: u64) -> [u64; 7] {
-    config.timeouts.map(|s| (now / 1_000_000_000 + 1 + s) * 1_000_000_000)
 }

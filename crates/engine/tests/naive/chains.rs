@@ -15,7 +15,7 @@ use crate::firewall::{self, Firewall};
 use crate::flows::{self, Monitor};
 use crate::function::Function;
 use crate::ipcomp::{self, Ipcomp};
-use crate::ipsec;
+use crate::ipsec::{self, Stand};
 use crate::nat::Nat;
 use crate::nat_rules::NatRules;
 use crate::nids::{self, Nids};
@@ -102,14 +102,18 @@ impl Naive {
         }
     }
 
-    /// The function at `place` of the chain.
-    pub(crate) fn build(&self, place: usize) -> Box<dyn Function> {
+    /// The function at `place` of a chain, which may have one shard.
+    pub(crate) fn build(&self, place: usize, is_whole: bool) -> Box<dyn Function> {
+        let of = |config: &bindings::Config| bindings::Config { is_whole, ..config.clone() };
         if let Self::First(whole) = self {
             return match &**whole {
-                Self::Nat(config) => Box::new(Nat::new(config.clone(), At::First(place))),
+                Self::Nat(config) => Box::new(Nat::new(of(config), At::First(place))),
                 Self::Balancer(config) => Box::new(Balancer::new(config.clone(), At::First(place))),
                 Self::Router(config) => Box::new(Router::new(config.clone())),
                 Self::Ipcomp(both) => Box::new(Ipcomp::at(both.clone(), false)),
+                Self::Ipsec(config) => {
+                    Box::new(ipsec::Gateway::new((**config).clone(), Stand::First(place)))
+                }
                 other => panic!("{other:?} has one place"),
             };
         }
@@ -117,8 +121,8 @@ impl Naive {
             Self::Router(config) => Box::new(Router::new(config)),
             Self::Firewall(config) => Box::new(Firewall::new(config)),
             Self::Digest(on_duplicate, min_len) => Box::new(Digest::new(on_duplicate, min_len)),
-            Self::Nat(config) => Box::new(Nat::new(config, At::Only)),
-            Self::Ipsec(config) => Box::new(ipsec::Gateway::new(*config)),
+            Self::Nat(config) => Box::new(Nat::new(of(&config), At::Only)),
+            Self::Ipsec(config) => Box::new(ipsec::Gateway::new(*config, Stand::Only)),
             Self::Nids(rules) => Box::new(Nids::new(rules)),
             Self::Balancer(config) => Box::new(Balancer::new(config, At::Only)),
             Self::Ipcomp(end) => Box::new(Ipcomp::new(end)),
@@ -126,6 +130,7 @@ impl Naive {
             Self::Second(first, own) => match *own {
                 Self::Router(config) => Box::new(Router::second(config)),
                 Self::Ipcomp(both) => Box::new(Ipcomp::at(both, true)),
+                Self::Ipsec(config) => Box::new(ipsec::Gateway::new(*config, Stand::Second(first))),
                 _ => Box::new(Second::new(first)),
             },
             Self::First(_) => unreachable!("it was built"),
@@ -156,6 +161,10 @@ pub(crate) fn chain(seed: u64, has_ports: bool) -> Vec<Spec> {
     }
     keep_together(&mut specs);
     flows::draw::divide(&mut specs);
+    // Others stay as they were.
+    if seed % 4 == 1 {
+        nids::draw::refuse(&mut Draw::new(!seed), &mut specs);
+    }
     for spec in &mut specs {
         if let Naive::Ipsec(config) = &mut spec.naive {
             config.is_inside = has_ports;
@@ -168,11 +177,16 @@ pub(crate) fn chain(seed: u64, has_ports: bool) -> Vec<Spec> {
 /// other shards than their state (see the gateway's manual). Such chains get a function that keeps
 /// everything in one shard.
 pub(crate) fn keep_together(specs: &mut Vec<Spec>) {
-    let has_gateway = specs.iter().any(|spec| matches!(spec.naive, Naive::Ipsec(_)));
+    let has_gateway = specs.iter().any(|spec| matches!(spec.naive.whole(), Naive::Ipsec(_)));
     let may_part = |spec: &Spec| match &spec.naive {
         Naive::Firewall(config) => config.tracking.is_some(),
         Naive::Router(_) | Naive::Digest(..) | Naive::Ipsec(_) | Naive::Nids(_) => false,
         Naive::Second(..) => false,
+        Naive::First(own) => match &**own {
+            // Packets of an SA without selectors may be for another peer.
+            Naive::Ipsec(config) => config.carries_any(),
+            _ => true,
+        },
         _ => true,
     };
     if has_gateway && specs.iter().any(may_part) {
@@ -238,6 +252,7 @@ pub(crate) fn nat(draw: &mut Draw) -> Spec {
         timeouts: [0; 7].map(|_| 1 + draw.below(14) as u64),
         inbound_refresh: draw.percent(40),
         rules: NatRules::default(),
+        is_whole: false,
     };
     let list = |all: &[Prefix]| all.iter().map(|p| format!("'{p}'")).collect::<Vec<_>>().join(", ");
     let [udp, established, transitory, echo, unanswered, short, other] = config.timeouts;

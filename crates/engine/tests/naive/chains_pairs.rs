@@ -8,6 +8,7 @@ use crate::draw::{Draw, address};
 use crate::flows;
 use crate::ipcomp;
 use crate::ipsec;
+use crate::nids;
 use crate::prefix::Prefix;
 use crate::router::{self, Target};
 
@@ -18,14 +19,27 @@ const MOST: usize = 4;
 pub(crate) fn chain(seed: u64) -> Vec<Spec> {
     let mut draw = Draw::new(seed);
     loop {
-        let specs = maybe(&mut draw);
+        let specs = maybe(&mut draw, false);
         if specs.iter().any(|spec| matches!(spec.naive, Naive::First(_))) {
             return specs;
         }
     }
 }
 
-fn maybe(draw: &mut Draw) -> Vec<Spec> {
+/// The same, mostly with gateways at two places or translators at two, and with sensors that
+/// refuse packets.
+pub(crate) fn guarded_chain(seed: u64) -> Vec<Spec> {
+    let mut draw = Draw::new(seed);
+    loop {
+        let mut specs = maybe(&mut draw, true);
+        nids::draw::refuse(&mut draw, &mut specs);
+        if specs.iter().any(|spec| matches!(spec.naive, Naive::First(_))) {
+            return specs;
+        }
+    }
+}
+
+fn maybe(draw: &mut Draw, is_guarded: bool) -> Vec<Spec> {
     let len = 1 + draw.below(MOST);
     let (mut specs, mut open, mut made) = (Vec::new(), Vec::new(), 0);
     while made < len || !open.is_empty() {
@@ -42,6 +56,12 @@ fn maybe(draw: &mut Draw) -> Vec<Spec> {
             true if draw.percent(40) => nat(draw),
             _ => spec(draw, place, &specs, false),
         };
+        if is_guarded && draw.percent(50) {
+            next = match open.is_empty() {
+                true => guard(draw, place),
+                false => nids::draw::nids(draw, place),
+            };
+        }
         if matches!(next.naive, Naive::Ipcomp(_)) && draw.percent(50) {
             next = ipcomp::draw::both(draw);
         }
@@ -50,6 +70,7 @@ fn maybe(draw: &mut Draw) -> Vec<Spec> {
         }
         let may_pair = match &next.naive {
             Naive::Nat(_) | Naive::Balancer(_) => draw.percent(50),
+            Naive::Ipsec(_) => is_guarded && draw.percent(70),
             Naive::Router(config) => config.icmp.is_none() && config.neighbours.is_some(),
             Naive::Ipcomp(end) => matches!(end, ipcomp::End::Both(_)),
             _ => false,
@@ -64,6 +85,15 @@ fn maybe(draw: &mut Draw) -> Vec<Spec> {
     keep_together(&mut specs);
     flows::draw::divide(&mut specs);
     specs
+}
+
+/// A function that hides one side from the other.
+fn guard(draw: &mut Draw, place: usize) -> Spec {
+    match draw.below(5) {
+        0..3 => ipsec::draw::both_ways(draw, place),
+        3 => ipsec::draw::gateway(draw, place),
+        _ => nat(draw),
+    }
 }
 
 /// A router whose Ethernet addresses show the route that a packet took.

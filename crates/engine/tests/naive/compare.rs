@@ -9,9 +9,10 @@ use crate::chains::{Naive, Spec, chain, drops_hairpins};
 use crate::chains_pairs;
 use crate::common::ports::Sent;
 use crate::draw::Draw;
-use crate::engine;
+use crate::engine::{self, Choices};
 use crate::flows;
-use crate::function::{self, Fate, Hairpins, Outcome, Spied, Tally};
+use crate::function::{self, Fate, Hairpins, Left, Outcome, Tally};
+use crate::hairpin_traffic;
 use crate::ipsec;
 use crate::leaks::Hidden;
 use crate::nat_rules;
@@ -22,12 +23,16 @@ use crate::wire::{Frame, view};
 
 /// Runs of the engine that finding a smaller case may take.
 const TRIES: usize = 300;
+/// Bytes in a row that no two packets have by chance.
+const SECRET: usize = 16;
 
 /// A chain, its settings and its input.
 #[derive(Clone)]
 pub(crate) struct Case {
     specs: Vec<Spec>,
     has_ports: bool,
+    /// Whether inside hosts reach others by outside addresses.
+    has_hairpins: bool,
     routes: Routes,
     settings: Settings,
     frames: Vec<Frame>,
@@ -44,7 +49,7 @@ impl Case {
         let count = 1 + draw.below(400);
         let frames = traffic(draw.word(), count);
         let routes = Routes::default();
-        let mut case = Self { specs, has_ports, routes, settings, frames };
+        let mut case = Self { specs, has_ports, has_hairpins: false, routes, settings, frames };
         case.keep_whole(&["nids"]);
         ipsec::traffic::add(&mut draw, &mut case.frames, &case.specs);
         for _ in 0..draw.below(3) {
@@ -62,13 +67,35 @@ impl Case {
         let count = 1 + draw.below(300);
         let frames = traffic(draw.word(), count);
         let routes = Routes::default();
-        let mut case = Self { specs, has_ports: false, routes, settings, frames };
+        let mut case =
+            Self { specs, has_ports: false, has_hairpins: false, routes, settings, frames };
         case.keep_whole(&["nids", "flow_monitor"]);
         case.without_hairpins();
         for _ in 0..1 + draw.below(3) {
             case.answer(&mut draw, true);
             case.keep_whole(&["nids", "flow_monitor"]);
             case.without_hairpins();
+        }
+        case
+    }
+
+    /// With gateways at two places, ESP for them, and packets that sensors refuse.
+    pub(crate) fn guarded(seed: u64) -> Self {
+        let mut draw = Draw::new(seed);
+        let specs = chains_pairs::guarded_chain(draw.word());
+        let (lanes, batch_packets) = (1 + draw.below(3), 1 + draw.below(100));
+        let settings = Settings { lanes, batch_packets, slabs: 4, ..Settings::default() };
+        let count = 1 + draw.below(250);
+        let frames = traffic(draw.word(), count);
+        let routes = Routes::default();
+        let mut case =
+            Self { specs, has_ports: false, has_hairpins: true, routes, settings, frames };
+        case.keep_whole(&["nids", "flow_monitor"]);
+        ipsec::traffic::add(&mut draw, &mut case.frames, &case.specs);
+        for _ in 0..1 + draw.below(3) {
+            case.answer(&mut draw, true);
+            case.hairpin(&mut draw);
+            case.keep_whole(&["nids", "flow_monitor"]);
         }
         case
     }
@@ -91,6 +118,10 @@ impl Case {
             self.keep_whole(&["nids", "flow_monitor"]);
             self.without_hairpins();
             self.answer(&mut draw, expire);
+        }
+        if self.has_hairpins {
+            self.hairpin(&mut draw);
+            self.answer(&mut draw, true);
         }
         self.keep_whole(&["nids", "flow_monitor"]);
         self.without_hairpins();
@@ -115,6 +146,9 @@ impl Case {
     /// Leaves out packets from inside to an outside address of a translator with two places: if
     /// such a packet is dropped, the port that it got is not known.
     fn without_hairpins(&mut self) {
+        if self.has_hairpins {
+            return;
+        }
         let translators = self.specs.iter().filter_map(|spec| match &spec.naive {
             Naive::First(own) => match &**own {
                 Naive::Nat(config) => Some(config),
@@ -145,24 +179,33 @@ impl Case {
         }
     }
 
+    /// Adds packets from inside hosts to outside ports that the chain gave others.
+    fn hairpin(&mut self, draw: &mut Draw) {
+        let outcome = self.naive(&self.choices());
+        hairpin_traffic::add(draw, &mut self.frames, &self.specs, &outcome.sent);
+        set_clock(&mut self.frames);
+    }
+
     /// Adds answers to the packets that leave the chain.
     fn answer(&mut self, draw: &mut Draw, expire: bool) {
-        let outcome = self.naive(&self.spied());
+        let outcome = self.naive(&self.choices());
         self.frames = with_answers(draw, &self.frames, &outcome.sent, expire);
         set_clock(&mut self.frames);
     }
 
-    fn naive(&self, spied: &[Option<Spied>]) -> Outcome {
-        let specs = self.specs.iter().enumerate();
-        let mut naive: Vec<_> = specs.map(|(place, spec)| spec.naive.build(place)).collect();
+    fn naive(&self, choices: &Choices) -> Outcome {
+        let (specs, is_whole) = (self.specs.iter().enumerate(), choices.is_whole);
+        let mut naive: Vec<_> =
+            specs.map(|(place, spec)| spec.naive.build(place, is_whole)).collect();
         let hairpins = if drops_hairpins(&self.specs) { Hairpins::Dropped } else { Hairpins::Sent };
         let ports = self.has_ports.then_some(hairpins);
-        function::run(&mut naive, &self.frames, spied, ports, &self.routes)
+        function::run(&mut naive, &self.frames, &choices.spied, ports, &self.routes)
     }
 
-    /// The packets that left the engine's functions; nothing if there is no such chain.
-    fn spied(&self) -> Vec<Option<Spied>> {
-        self.run().map_or_else(|_| vec![None; self.specs.len()], |run| run.spied)
+    /// The engine's choices; none if there is no such chain.
+    fn choices(&self) -> Choices {
+        let none = || Choices { spied: vec![None; self.specs.len()], is_whole: true };
+        self.run().map_or_else(|_| none(), |run| run.choices)
     }
 
     /// Where the engine and the naive chain disagree, if they do.
@@ -171,11 +214,12 @@ impl Case {
             Ok(run) => run,
             // Pairs take twice as many as one place.
             Err(why) if why.contains("scratch words left") => return None,
+            Err(why) if why.contains("one packet could become") => return None,
             // Not all routes that are drawn fit together.
             Err(why) if why.starts_with("routes: ") => return None,
             Err(why) => return Some(format!("there is no such chain: {why}")),
         };
-        let own = self.naive(&run.spied);
+        let own = self.naive(&run.choices);
         let packets = self.packets(&own, &run.outcome.sent);
         let mut tallies = run.tallies.iter().zip(&own.tallies).enumerate();
         let tallies = tallies.find_map(|(place, (engine, naive))| {
@@ -193,24 +237,40 @@ impl Case {
     /// Answers that leave for the outside and passed second places that had something to undo.
     pub(crate) fn answers_to_outside(&self) -> usize {
         let hidden = Hidden::of(&self.specs);
-        let sent = self.naive(&self.spied()).sent;
+        let sent = self.naive(&self.choices()).sent;
         let frames = sent.iter().map(|left| &left.frame);
         frames
             .filter(|frame| frame.is_answer && frame.closed && hidden.is_to_outside(frame))
             .count()
     }
 
+    /// Packets between inside hosts that pass translators.
+    pub(crate) fn hairpins(&self) -> u64 {
+        let tallies = self.naive(&self.choices()).tallies;
+        tallies.iter().filter_map(|tally| tally.counters.get("hairpins")).map(|own| own.0).sum()
+    }
+
+    /// Answers that leave sealed, to packets that came sealed.
+    pub(crate) fn sealed_answers(&self) -> usize {
+        let sent = self.naive(&self.choices()).sent;
+        let is_sealed = |left: &&Left| left.frame.is_answer && left.frame.is_sealed;
+        sent.iter().filter(is_sealed).count()
+    }
+
     /// A packet that shows what a pair hides, and what it shows.
     pub(crate) fn leak(&self) -> Option<String> {
         let run = self.run().ok()?;
-        let own = self.naive(&run.spied);
+        let own = self.naive(&run.choices);
         assert_eq!(own.sent.len(), run.outcome.sent.len(), "as many packets as the naive chain");
         let hidden = Hidden::of(&self.specs);
-        let causes = own.sent.iter().map(|left| &own.inputs[left.cause]);
-        causes.zip(&run.outcome.sent).enumerate().find_map(|(at, (cause, sent))| {
+        own.sent.iter().zip(&run.outcome.sent).enumerate().find_map(|(at, (left, sent))| {
+            let cause = &own.inputs[left.cause];
             let (bytes, wire_len) = (sent.bytes.clone(), sent.wire_len as usize);
             let frame = Frame { bytes, wire_len, ..cause.clone() };
-            let shown = hidden.shown(cause, &frame)?;
+            let shown = hidden.shown(cause, &frame).map(|address| address.to_string());
+            let is_answer = left.frame.is_answer;
+            let opened = || is_answer && shows(&sent.bytes, &left.frame.secret);
+            let shown = shown.or_else(|| opened().then(|| "what came sealed".to_owned()))?;
             Some(format!("packet {at} of the output shows {shown}: {}\n", show(&sent.bytes)))
         })
     }
@@ -253,7 +313,7 @@ impl Case {
 
     /// The fate of each packet in the naive chain.
     fn fates(&self) -> Vec<(usize, Fate)> {
-        self.naive(&self.spied()).fates
+        self.naive(&self.choices()).fates
     }
 }
 
@@ -283,6 +343,11 @@ impl fmt::Display for Case {
     }
 }
 
+/// Whether a frame has some of these bytes in a row.
+fn shows(frame: &[u8], secret: &[u8]) -> bool {
+    secret.windows(SECRET).any(|part| frame.windows(SECRET).any(|own| own == part))
+}
+
 fn show(bytes: &[u8]) -> String {
     let hex: String = bytes.iter().take(120).map(|byte| format!("{byte:02x}")).collect();
     format!("{} bytes {hex}", bytes.len())
@@ -308,6 +373,7 @@ fn differ(engine: &Tally, naive: &Tally) -> Option<String> {
         let next = [&engine.alerts, &naive.alerts].map(|all| all.get(least));
         return Some(format!("alerts: engine and naive go on with {next:?}"));
     }
+    let naive = &naive.as_sure_as(engine);
     let whole = |tally: &Tally| Tally {
         counters: Default::default(),
         alerts: Vec::new(),

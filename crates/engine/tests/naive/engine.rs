@@ -2,6 +2,7 @@
 //! has it, and run.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,8 +14,8 @@ use warpline_functions::definition;
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostics, Function, Port, Ports, Resources, Section, Side, SourceText};
 use warpline_packet::{
-    Access, Batch, Field, FieldSet, Flags, LinkType, Malformed, Packet, ReadWrite, SCRATCH_WORDS,
-    ScratchWord, Seed,
+    Access, Batch, Field, FieldSet, Flags, FlowHasher, LinkType, Malformed, Packet, ReadWrite,
+    SCRATCH_WORDS, ScratchWord, Seed,
 };
 use warpline_verify::{Carried, Harness};
 
@@ -31,12 +32,25 @@ use crate::wire::Frame;
 
 const SEED: Seed = Seed::new(0x5eed);
 
+/// The shard that has the state of an inside host.
+pub(crate) fn shard_of(host: IpAddr) -> u8 {
+    let hasher = FlowHasher::new(SEED);
+    hasher.shard(hasher.address(host))
+}
+
+/// Choices of the engine, where a manual leaves them to it.
+pub(crate) struct Choices {
+    pub(crate) spied: Vec<Option<Spied>>,
+    /// Whether the chain has one shard.
+    pub(crate) is_whole: bool,
+}
+
 /// Results of a run.
 pub(crate) struct Run {
     pub(crate) outcome: Outcome,
     /// By function; a counter is between the number and itself.
     pub(crate) tallies: Vec<Tally>,
-    pub(crate) spied: Vec<Option<Spied>>,
+    pub(crate) choices: Choices,
 }
 
 /// A folder of a run, for what functions keep on disk: tables call it `KEPT`.
@@ -108,6 +122,7 @@ pub(crate) fn run(
     let chain = chain.map_err(|why| why.to_string())?.with_seed(SEED);
     let chain = chain.with_ports(ports, resources.presumes_crossing());
     let inputs: Vec<Input> = frames.iter().map(Input::from).collect();
+    let is_whole = chain.lanes(2) == 1;
     let outcome = run_whole(warpline_engine::Deployment::from(chain), settings, &inputs);
     let tallies = places.iter().zip(specs).map(|(&place, spec)| tally(&outcome, place, spec));
     let mut tallies: Vec<Tally> = tallies.collect();
@@ -118,8 +133,8 @@ pub(crate) fn run(
     let numbers: Vec<u64> =
         door.map_or(Vec::new(), |spy| spy.seen().into_keys().map(|(number, _)| number).collect());
     let spied = spies.into_iter().map(|spy| spy.map(|spy| by_input(&numbers, spy.seen())));
-    let spied = spied.collect();
-    Ok(Run { outcome, tallies, spied })
+    let choices = Choices { spied: spied.collect(), is_whole };
+    Ok(Run { outcome, tallies, choices })
 }
 
 fn routes_of(
@@ -216,8 +231,7 @@ fn tally(outcome: &Outcome, place: usize, spec: &Spec) -> Tally {
         drops: names.iter().copied().zip(&stats.drops).filter_map(some).collect(),
         malformed: malformed.filter_map(some).collect(),
         counters: stats.counters.iter().map(|(&name, &count)| (name, (count, count))).collect(),
-        alerts: Vec::new(),
-        records: Vec::new(),
+        ..Tally::default()
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::connections::{Config as Tracking, Connections, Standing};
 use crate::function::{Counters, Fate, Function};
-use crate::nat::{FRAGMENTS_NANOS, Whole, fragment_key};
+use crate::nat::FRAGMENTS_NANOS;
+use crate::nat_packets::{Whole, fragment_key};
 use crate::rules::Rule;
 use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, View, be16, view};
 

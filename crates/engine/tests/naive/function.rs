@@ -25,10 +25,10 @@ pub(crate) type Counters = BTreeMap<&'static str, (u64, u64)>;
 
 /// A network function, as its manual describes it.
 pub(crate) trait Function {
-    /// Takes a packet; what it sends back to the sender goes to `back`. `left` is what the engine's
-    /// function made of the packet, where that is a matter of its choice; nothing where it dropped
-    /// it.
-    fn take(&mut self, frame: &mut Frame, left: Option<&[u8]>, back: &mut Vec<Frame>) -> Fate;
+    /// Takes a packet. `made` gets packets for the sender, and one that takes the place of a dropped
+    /// packet. `left` is what the engine's function made of the packet, where that is a matter of
+    /// its choice; nothing where it dropped it.
+    fn take(&mut self, frame: &mut Frame, left: Option<&[u8]>, made: &mut Vec<Frame>) -> Fate;
 
     /// Whether it decides about fragments by the first of their packet.
     fn follows_first_fragment(&self) -> bool {
@@ -53,6 +53,11 @@ pub(crate) trait Function {
         Vec::new()
     }
 
+    /// Packets dropped for one of several reasons, as a choice of the engine is not known.
+    fn unsure(&self) -> u64 {
+        0
+    }
+
     /// Errors that it found in the engine's choices.
     fn complaints(&mut self) -> Vec<String> {
         Vec::new()
@@ -66,6 +71,8 @@ pub(crate) struct Tally {
     pub(crate) made: u64,
     pub(crate) drops: BTreeMap<&'static str, u64>,
     pub(crate) malformed: BTreeMap<&'static str, u64>,
+    /// See [`Function::unsure`].
+    pub(crate) unsure: u64,
     pub(crate) counters: Counters,
     pub(crate) alerts: Vec<Alert>,
     pub(crate) records: Vec<Exported>,
@@ -97,6 +104,108 @@ pub(crate) fn of_answer(cause: usize, nth: usize) -> usize {
     cause + (nth << 48)
 }
 
+/// The ways through a chain.
+struct Ways<'a> {
+    routes: &'a Routes,
+    /// By function, whether answers pass it.
+    takes: Vec<bool>,
+}
+
+impl Ways<'_> {
+    /// The way of a frame from ingress, or a function. Functions that answers don't pass are left
+    /// out of theirs.
+    fn next(&self, from: Option<usize>, frame: &Frame) -> Next {
+        let mut next = self.routes.next(from, self.takes.len(), frame);
+        while let Next::Function(at) = next
+            && frame.is_answer
+            && !self.takes[at]
+        {
+            next = self.routes.next(Some(at), self.takes.len(), frame);
+        }
+        next
+    }
+}
+
+/// A packet of the input on its way, with the answers that it caused.
+struct Course {
+    cause: usize,
+    frame: Frame,
+    next: Next,
+    end: (usize, Fate),
+    answers: Vec<Sent>,
+}
+
+/// An answer, which stands before its cause if that took the place of another packet since.
+struct Sent {
+    frame: Frame,
+    next: Next,
+    is_before: bool,
+}
+
+impl Course {
+    /// Passes the function at `place`, whose engine's outputs are `spied`.
+    fn pass(
+        &mut self,
+        (place, function): (usize, &mut (dyn Function + '_)),
+        spied: Option<&Spied>,
+        ways: &Ways<'_>,
+        tally: &mut Tally,
+    ) {
+        let mut made = Vec::new();
+        let left = |key| spied.and_then(|all| all.get(&key)).map(Vec::as_slice);
+        if self.end.1 == Fate::Forward && self.next == Next::Function(place) {
+            let fate = function.take(&mut self.frame, left(self.cause), &mut made);
+            tally.count(fate, made.len() as u64);
+            if fate != Fate::Forward {
+                self.end = (place, fate);
+            }
+            self.next = ways.next(Some(place), &self.frame);
+        }
+        if function.takes_answers() {
+            let mut nth = 0;
+            self.answers.retain_mut(|Sent { frame, next, .. }| {
+                if *next != Next::Function(place) {
+                    return true;
+                }
+                nth += 1;
+                let fate = function.take(frame, left(of_answer(self.cause, nth)), &mut Vec::new());
+                tally.count(fate, 0);
+                *next = ways.next(Some(place), frame);
+                fate == Fate::Forward
+            });
+        }
+        made.into_iter().for_each(|made| self.make(place, made, ways));
+    }
+
+    fn make(&mut self, place: usize, made: Frame, ways: &Ways<'_>) {
+        if made.onward {
+            self.frame = Frame { onward: false, ..made };
+            self.next = ways.next(Some(place), &self.frame);
+            self.end = (ways.takes.len(), Fate::Forward);
+            self.answers.iter_mut().for_each(|answer| answer.is_before = true);
+            return;
+        }
+        let frame = Frame { is_answer: true, wrapped: false, ..made };
+        let next = ways.next(Some(place), &frame);
+        if next != Next::Nowhere {
+            self.answers.push(Sent { frame, next, is_before: false });
+        }
+    }
+
+    /// The packets that leave the chain, in order.
+    fn leave(self, ports: Option<Hairpins>) -> impl Iterator<Item = Frame> {
+        let own = (self.end.1 == Fate::Forward && self.next == Next::Egress).then_some(self.frame);
+        let own = match ports {
+            Some(hairpins) => own.and_then(|frame| leave(frame, hairpins)),
+            None => own,
+        };
+        let answers = self.answers.into_iter().filter(|answer| answer.next != Next::Nowhere);
+        let (before, after): (Vec<Sent>, Vec<Sent>) = answers.partition(|own| own.is_before);
+        let frames = |all: Vec<Sent>| all.into_iter().map(|answer| answer.frame);
+        frames(before).chain(own).chain(frames(after))
+    }
+}
+
 /// Runs `inputs` through `chain`; `spied` is what left each function of the engine's chain, where
 /// that is known.
 pub(crate) fn run(
@@ -106,74 +215,28 @@ pub(crate) fn run(
     ports: Option<Hairpins>,
     routes: &Routes,
 ) -> Outcome {
-    let count = chain.len();
-    let takes: Vec<bool> = chain.iter().map(|function| function.takes_answers()).collect();
-    // Of answers, functions that are no second places are passed by.
-    let onward = |from: Option<usize>, frame: &Frame, is_answer: bool| {
-        let mut next = routes.next(from, count, frame);
-        while let Next::Function(at) = next
-            && is_answer
-            && !takes[at]
-        {
-            next = routes.next(Some(at), count, frame);
-        }
-        next
-    };
+    let takes = chain.iter().map(|function| function.takes_answers()).collect();
+    let ways = Ways { routes, takes };
     let mut outcome =
         Outcome { tallies: vec![Tally::default(); chain.len()], ..Outcome::default() };
     let follows = chain.iter().any(|function| function.follows_first_fragment());
     let inputs = if follows { waiting::in_order(inputs) } else { inputs.to_vec() };
     for (cause, input) in inputs.iter().enumerate() {
-        let mut frame = Frame { number: cause, ..input.clone() };
-        let mut end = (chain.len(), Fate::Forward);
-        let mut back: Vec<(Frame, Next)> = Vec::new();
-        let mut next = onward(None, &frame, false);
+        let frame = Frame { number: cause, ..input.clone() };
+        let next = ways.next(None, &frame);
+        let end = (ways.takes.len(), Fate::Forward);
+        let mut course = Course { cause, frame, next, end, answers: Vec::new() };
         for (place, function) in chain.iter_mut().enumerate() {
-            let (tally, mut made) = (&mut outcome.tallies[place], Vec::new());
-            if end.1 == Fate::Forward && next == Next::Function(place) {
-                let left = spied[place].as_ref().and_then(|all| all.get(&cause));
-                let fate = function.take(&mut frame, left.map(Vec::as_slice), &mut made);
-                tally.count(fate, made.len() as u64);
-                if fate != Fate::Forward {
-                    end = (place, fate);
-                }
-                next = onward(Some(place), &frame, false);
-            }
-            if function.takes_answers() {
-                let mut nth = 0;
-                back.retain_mut(|(answer, next)| {
-                    if *next != Next::Function(place) {
-                        return true;
-                    }
-                    nth += 1;
-                    let left =
-                        spied[place].as_ref().and_then(|all| all.get(&of_answer(cause, nth)));
-                    let fate = function.take(answer, left.map(Vec::as_slice), &mut Vec::new());
-                    tally.count(fate, 0);
-                    *next = onward(Some(place), answer, true);
-                    fate == Fate::Forward
-                });
-            }
-            back.extend(made.into_iter().map(|frame| {
-                let frame = Frame { is_answer: true, wrapped: false, ..frame };
-                let next = onward(Some(place), &frame, true);
-                (frame, next)
-            }));
-            back.retain(|(_, next)| *next != Next::Nowhere);
+            let own = (place, function.as_mut());
+            course.pass(own, spied[place].as_ref(), &ways, &mut outcome.tallies[place]);
         }
-        let own = (end.1 == Fate::Forward && next == Next::Egress).then_some(frame);
-        let own = match ports {
-            Some(hairpins) => own.and_then(|frame| leave(frame, hairpins)),
-            None => own,
-        };
-        let back = back.into_iter().map(|(frame, _)| frame);
-        let sent = own.into_iter().chain(back).map(|frame| Left { cause, frame });
-        outcome.sent.extend(sent);
-        outcome.fates.push(end);
+        outcome.fates.push(course.end);
+        outcome.sent.extend(course.leave(ports).map(|frame| Left { cause, frame }));
     }
     let now = inputs.iter().map(|frame| frame.now).max().unwrap_or(0);
     for (tally, function) in outcome.tallies.iter_mut().zip(chain) {
         tally.counters = function.counters(now);
+        tally.unsure = function.unsure();
         tally.alerts = function.alerts().to_vec();
         tally.records = function.records(now);
         outcome.complaints.extend(function.complaints());
@@ -197,6 +260,22 @@ fn leave(frame: Frame, hairpins: Hairpins) -> Option<Frame> {
 }
 
 impl Tally {
+    /// With as many drops of other reasons as `engine` has, where it is not sure of them.
+    pub(crate) fn as_sure_as(&self, engine: &Self) -> Self {
+        let mut own = Self { unsure: 0, ..self.clone() };
+        for why in ["filtered", "invalid"] {
+            let count = |tally: &Self, why| tally.drops.get(why).copied().unwrap_or(0);
+            let moved = count(engine, why).saturating_sub(count(&own, why));
+            let moved = moved.min(self.unsure).min(count(&own, "no-binding"));
+            for (why, count) in [(why, moved as i64), ("no-binding", -(moved as i64))] {
+                let drops = own.drops.entry(why).or_default();
+                *drops = drops.wrapping_add_signed(count);
+            }
+        }
+        own.drops.retain(|_, count| *count > 0);
+        own
+    }
+
     fn count(&mut self, fate: Fate, made: u64) {
         self.packets_in += 1;
         self.made += made;

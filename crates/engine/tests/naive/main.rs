@@ -16,6 +16,7 @@ mod common;
 mod answers;
 mod balanced;
 mod balancer;
+mod binding;
 mod bindings;
 mod build;
 mod chains;
@@ -30,10 +31,13 @@ mod engine;
 mod firewall;
 mod flows;
 mod function;
+mod hairpin_traffic;
+mod hairpins;
 mod ipcomp;
 mod ipsec;
 mod leaks;
 mod nat;
+mod nat_packets;
 mod nat_rules;
 mod nids;
 mod odd;
@@ -72,6 +76,8 @@ const RULED_CASES: u64 = 24;
 const RULED_SEED: u64 = 7_004_000;
 /// The first of cases with functions at two places.
 const PAIRED_SEED: u64 = 7_002_000;
+/// The first of cases with gateways at two places, and packets that are refused.
+const GUARDED_SEED: u64 = 7_005_000;
 
 fn asked(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -93,18 +99,27 @@ fn two_places_do_what_the_naive_chain_does() {
     }
 }
 
+/// With gateways that open at the first place and seal at the second, and sensors that refuse
+/// packets.
+#[test]
+fn guarded_places_do_what_the_naive_chain_does() {
+    for seed in seeds(GUARDED_SEED) {
+        check(Case::guarded(seed), seed);
+    }
+}
+
 /// With routes, by which packets skip functions.
 #[test]
 fn routes_do_what_the_naive_chain_does() {
     let mut built = 0;
     for seed in seeds(ROUTED_SEED) {
-        for case in [Case::new(seed), Case::paired(seed)] {
+        for case in [Case::new(seed), Case::paired(seed), Case::guarded(seed)] {
             let case = case.routed(seed);
             built += usize::from(case.has_chain());
             check(case, seed);
         }
     }
-    let all = 2 * asked("NAIVE_CASES").unwrap_or(CASES) as usize;
+    let all = 3 * asked("NAIVE_CASES").unwrap_or(CASES) as usize;
     let is_one = asked("NAIVE_SEED").is_some();
     assert!(is_one || 4 * built > all, "{built} of {all} cases have a chain");
 }
@@ -113,7 +128,7 @@ fn routes_do_what_the_naive_chain_does() {
 #[test]
 fn files_of_rules_do_what_the_naive_chain_does() {
     for seed in seeds_of(RULED_SEED, RULED_CASES) {
-        for case in [Case::new(seed), Case::paired(seed)] {
+        for case in [Case::new(seed), Case::paired(seed), Case::guarded(seed)] {
             if case.has_rules() {
                 check(case.ruled(seed), seed);
             }
@@ -129,15 +144,26 @@ fn answers_between_places_are_drawn() {
     assert!(all > 20, "{all}");
 }
 
-/// Nothing that leaves for the outside has an inside address as its source or in a quote.
+/// Nothing that leaves for the outside has an inside address as its source or in a quote. No answer
+/// shows bytes that came sealed.
 #[test]
 fn no_packet_shows_what_two_places_hide() {
     for seed in seeds(PAIRED_SEED).map(|seed| seed.wrapping_add(1 << 32)) {
-        let case = Case::paired(seed);
-        if let Some(what) = case.leak() {
-            panic!("NAIVE_SEED={} shows it again\n{case}{what}", seed.wrapping_sub(1 << 32));
+        for case in [Case::paired(seed), Case::guarded(seed)] {
+            if let Some(what) = case.leak() {
+                panic!("NAIVE_SEED={} shows it again\n{case}{what}", seed.wrapping_sub(1 << 32));
+            }
         }
     }
+}
+
+/// The cases have answers to packets that came sealed, and packets between inside hosts.
+#[test]
+fn answers_in_tunnels_and_hairpins_are_drawn() {
+    let cases = || (GUARDED_SEED..GUARDED_SEED + CASES).map(Case::guarded);
+    let sealed: usize = cases().map(|case| case.sealed_answers()).sum();
+    let hairpins: u64 = cases().map(|case| case.hairpins()).sum();
+    assert!(sealed > 20 && hairpins > 20, "{sealed} sealed answers, {hairpins} hairpins");
 }
 
 fn check(case: Case, seed: u64) {

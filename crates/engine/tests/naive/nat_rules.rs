@@ -62,6 +62,11 @@ impl NatRules {
         Some((own.inside, own.to.unwrap_or(port)))
     }
 
+    /// The protocols and ends of forwarded ports.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = (u8, Endpoint)> {
+        self.forwards.iter().map(|own| (own.protocol, (own.outside, own.ports.0)))
+    }
+
     fn draw(draw: &mut Draw, outside: Prefix) -> Self {
         let sources: Vec<_> = (0..1 + draw.below(4)).map(|_| SourceRule::draw(draw)).collect();
         let mut own = Self { sources, forwards: Vec::new() };
@@ -215,10 +220,6 @@ pub(crate) fn put(draw: &mut Draw, specs: &mut [Spec]) {
             },
             _ => continue,
         };
-        // Two bindings to one remote by one inside port would be one.
-        if config.mapping == bindings::Dependence::AddressAndPort {
-            config.mapping = bindings::Dependence::Address;
-        }
         config.outside.retain(Prefix::is_v4);
         let outside = config.outside[0];
         config.rules = NatRules::draw(draw, outside);
@@ -234,7 +235,8 @@ pub(crate) fn put(draw: &mut Draw, specs: &mut [Spec]) {
         let kept: Vec<&str> = spec.table.lines().filter(of_rules).collect();
         let mapping = match config.mapping {
             bindings::Dependence::Nothing => "endpoint-independent",
-            _ => "address-dependent",
+            bindings::Dependence::Address => "address-dependent",
+            bindings::Dependence::AddressAndPort => "address-and-port-dependent",
         };
         let name = format!("nat-{place}");
         spec.table = format!("rules = '{name}'\nmapping = '{mapping}'\n{}\n", kept.join("\n"));

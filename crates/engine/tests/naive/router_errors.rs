@@ -39,7 +39,7 @@ pub(crate) fn error_with(
 }
 
 /// The link header of the answer: Ethernet addresses turned around, all else as it came.
-fn link_back(frame: &Frame, view: &View) -> Vec<u8> {
+pub(crate) fn link_back(frame: &Frame, view: &View) -> Vec<u8> {
     let mut header = frame.bytes[..view.l3].to_vec();
     if frame.link == link::ETHERNET {
         header[..12].rotate_left(6);
@@ -58,7 +58,7 @@ pub(crate) fn to_all(frame: &Frame) -> bool {
     }
 }
 
-fn is_host(address: IpAddr) -> bool {
+pub(crate) fn is_host(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(a) => !matches!(a.octets()[0], 0 | 127 | 224..),
         IpAddr::V6(a) => !a.is_unspecified() && !a.is_loopback() && !a.is_multicast(),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::function::{Counters, Fate, Function};
-use crate::nat::ends;
+use crate::nat_packets::ends;
 use crate::quote::quoted;
 use crate::rewrite::{Side, rewrite, rewrite_quoted};
 use crate::tunnel::wrap;
@@ -24,6 +24,8 @@ pub(crate) enum Mark {
     /// Gives a packet that is still from the last address this source; a fragment without ports
     /// only the address.
     Source(IpAddr, Option<u16>, IpAddr),
+    /// The same of a packet from inside to inside, to which there are no answers.
+    Hairpin(IpAddr, Option<u16>, IpAddr),
     /// Gives an ICMP error that is still from the last address this source, and the packet that it
     /// quotes this destination.
     ErrorOut(IpAddr, u16, IpAddr),
@@ -34,6 +36,8 @@ pub(crate) enum Mark {
     Tunnel(IpAddr, Option<Ipv4Addr>, Option<Ipv6Addr>),
     /// Sends a frame to the first address, from the second.
     Readdress([u8; 6], [u8; 6]),
+    /// Came by ESP.
+    Opened,
 }
 
 impl Mark {
@@ -104,13 +108,17 @@ impl Function for Second {
         frame.closed |= mark.hides();
         match (frame.is_answer, mark) {
             (true, Mark::Undo(address, port)) => undo(frame, address, port),
+            (true, Mark::Hairpin(..)) => Fate::Drop("bad-quote"),
             (true, _) => Fate::Forward,
-            (false, Mark::Source(.., was) | Mark::ErrorOut(.., was)) if was != source(frame) => {
+            (false, Mark::Source(.., was) | Mark::Hairpin(.., was) | Mark::ErrorOut(.., was))
+                if was != source(frame) =>
+            {
                 Fate::Forward
             }
-            (false, Mark::Source(_, Some(_), _) | Mark::ErrorOut(..)) if !shows_ports(frame) => {
-                Fate::Drop("unsupported-protocol")
-            }
+            (
+                false,
+                Mark::Source(_, Some(_), _) | Mark::Hairpin(_, Some(_), _) | Mark::ErrorOut(..),
+            ) if !shows_ports(frame) => Fate::Drop("unsupported-protocol"),
             (false, mark) => {
                 self.complaints.extend(perform(frame, mark, left));
                 Fate::Forward
@@ -146,7 +154,7 @@ fn shows_ports(frame: &Frame) -> bool {
 fn perform(frame: &mut Frame, mark: Mark, left: Option<&[u8]>) -> Option<String> {
     let view = view(frame);
     match mark {
-        Mark::Source(address, port, _) => {
+        Mark::Source(address, port, _) | Mark::Hairpin(address, port, _) => {
             rewrite(frame, &view, Side::Source, (address, port.filter(|_| !view.later())));
         }
         Mark::ErrorOut(address, port, _) => {
@@ -155,7 +163,7 @@ fn perform(frame: &mut Frame, mark: Mark, left: Option<&[u8]>) -> Option<String>
             }
             rewrite(frame, &view, Side::Source, (address, None));
         }
-        Mark::Undo(..) => {}
+        Mark::Undo(..) | Mark::Opened => {}
         Mark::Tunnel(backend, v4, v6) => {
             let own = if backend.is_ipv4() { v4.map(IpAddr::V4) } else { v6.map(IpAddr::V6) };
             return wrap(frame, &view, left, own, backend);

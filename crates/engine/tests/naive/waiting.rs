@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::nat::{FRAGMENTS_NANOS, Whole, fragment_key};
+use crate::nat::FRAGMENTS_NANOS;
+use crate::nat_packets::{Whole, fragment_key};
 use crate::wire::{Frame, view};
 
 /// The frames as functions get them.

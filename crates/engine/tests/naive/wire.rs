@@ -51,6 +51,12 @@ pub(crate) struct Frame {
     pub(crate) closed: bool,
     /// Whether a function put an outer header before its own.
     pub(crate) wrapped: bool,
+    /// Whether it was made to go on in the place of its cause.
+    pub(crate) onward: bool,
+    /// The packet that came sealed and of which this one is, or was made.
+    pub(crate) secret: Vec<u8>,
+    /// Whether a gateway sealed it.
+    pub(crate) is_sealed: bool,
 }
 
 /// Positions and fields of a frame's headers. Places are counted from its first byte.

@@ -28,6 +28,80 @@ pub(crate) fn gateway(draw: &mut Draw, place: usize) -> Spec {
     spec(config, place)
 }
 
+/// A gateway whose SAs lead to the same peers in both directions.
+pub(crate) fn both_ways(draw: &mut Draw, place: usize) -> Spec {
+    let mut sas = Vec::new();
+    for at in 0..1 + draw.below(2) {
+        let out = sa(draw, at, true);
+        let window = draw.of(&[0, 32, 33, 64, 100]);
+        let (src, dst) = (out.dst, out.src);
+        let (name, selectors) = (format!("from-{at}"), selectors_from(draw, &out));
+        let (cipher, enc_key, auth, auth_key) = algorithms(draw);
+        let keyed = Sa { cipher, enc_key, auth, auth_key, ..out.clone() };
+        let back = Sa { name, is_out: false, src, dst, window, selectors, ..keyed };
+        sas.extend([out, back]);
+    }
+    let mut policies = Vec::new();
+    for (at, sa) in sas.iter().enumerate().filter(|(_, sa)| sa.is_out) {
+        policies.extend((0..draw.below(3)).map(|_| policy(draw, &sas)));
+        let versions: &[u8] = match sa.is_tunnel {
+            true => &[4, 6],
+            false if sa.src.is_ipv4() => &[4],
+            false => &[6],
+        };
+        for &version in versions {
+            if draw.percent(20) {
+                continue;
+            }
+            let selector = towards(draw, version, sa);
+            policies.push(Policy { selector, action: Action::Protect(at) });
+        }
+    }
+    policies.extend((0..draw.below(3)).map(|_| policy(draw, &sas)));
+    let config = Config {
+        sas,
+        policies,
+        bypasses: draw.percent(60),
+        forwards_non_ip: draw.percent(80),
+        is_inside: false,
+        icmp: icmp(draw, place),
+    };
+    spec(config, place)
+}
+
+/// Hosts inside to a network of the peer.
+fn towards(draw: &mut Draw, version: u8, sa: &Sa) -> Selector {
+    let inside = Prefix::of(address(version, [10, 1, 0], 0), if version == 4 { 16 } else { 48 });
+    let len = if version == 4 { 32 } else { 128 };
+    let dst = match sa.is_tunnel {
+        true => Prefix::of(draw.outside(version), if version == 4 { 24 } else { 64 }),
+        false => Prefix::of(sa.dst, len),
+    };
+    let src = draw.percent(70).then_some(inside);
+    Selector { src, dst: Some(dst), protocol: None, ports: [None, None] }
+}
+
+/// Selectors of the SA for the packets of the peer of `out`.
+fn selectors_from(draw: &mut Draw, out: &Sa) -> Vec<Selector> {
+    let versions: &[u8] = match out.is_tunnel {
+        true => &[4, 6],
+        false if out.src.is_ipv4() => &[4],
+        false => &[6],
+    };
+    if draw.percent(35) {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    for &version in versions {
+        let src = Prefix::of(draw.outside(version), if version == 4 { 23 } else { 32 });
+        let src = draw.percent(70).then_some(src);
+        let dst = Prefix::of(address(version, [10, 1, 0], 0), if version == 4 { 16 } else { 48 });
+        let dst = (src.is_none() || draw.percent(50)).then_some(dst);
+        all.push(Selector { src, dst, protocol: None, ports: [None, None] });
+    }
+    all
+}
+
 /// SAs at different addresses may have one SPI (RFC 4301, 4.1).
 fn share_spis(sas: &mut [Sa]) {
     for at in 1..sas.len() {

@@ -4,10 +4,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::function::{Counters, Fate, Function};
 use crate::router_errors::error_with;
+use crate::second::Mark;
 use crate::wire::{Frame, UDP, View, be16, view};
 
 pub(crate) mod draw;
 mod esp;
+mod leaving;
 mod sa;
 mod seal;
 mod strip;
@@ -34,9 +36,25 @@ pub(crate) struct Config {
     pub(crate) icmp: Option<(Option<Ipv4Addr>, Option<Ipv6Addr>)>,
 }
 
+impl Config {
+    /// Whether an SA may carry packets between any addresses.
+    pub(crate) fn carries_any(&self) -> bool {
+        self.sas.iter().any(|sa| !sa.is_out && sa.selectors.is_empty())
+    }
+}
+
+/// Where a gateway opens and seals; the number of the first of two places is that of its marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stand {
+    Only,
+    First(usize),
+    Second(usize),
+}
+
 /// The function.
 pub(crate) struct Gateway {
     config: Config,
+    stand: Stand,
     /// By the place of its SA.
     states: Vec<NaiveSa>,
     bypassed: u64,
@@ -69,7 +87,7 @@ enum Esp {
 }
 
 impl Gateway {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config, stand: Stand) -> Self {
         let state = |sa: &Sa| NaiveSa {
             sequence: sa.sequence,
             window: Window::new(sa),
@@ -81,6 +99,7 @@ impl Gateway {
         let states = config.sas.iter().map(state).collect();
         Self {
             config,
+            stand,
             states,
             bypassed: 0,
             keepalives: 0,
@@ -99,6 +118,9 @@ impl Gateway {
                 (false, true) => Fate::Forward,
                 (false, false) => Fate::Drop("non-ip"),
             };
+        }
+        if let Stand::Second(first) = self.stand {
+            return self.leave(frame, view, first, back);
         }
         let inbound = || self.config.sas.iter().filter(|sa| !sa.is_out);
         let (_, dst) = view.addresses(&frame.bytes);
@@ -145,12 +167,22 @@ impl Gateway {
                 !sa.is_out && sa.selectors.iter().any(|selector| selector.may_match(&traffic))
             };
             let wants = !self.config.is_inside && self.config.sas.iter().any(wants);
+            if self.is_first() && !wants {
+                return Fate::Forward;
+            }
             if self.config.bypasses && !wants {
                 self.bypassed += 1;
                 return Fate::Forward;
             }
             return Fate::Drop("no-policy");
         };
+        if self.is_first() {
+            let is_seen = !selector.asks_hidden(&traffic);
+            return match action {
+                Action::Discard if is_seen => Fate::Drop("discard"),
+                _ => Fate::Forward,
+            };
+        }
         match *action {
             _ if selector.asks_hidden(&traffic) => Fate::Drop("fragment"),
             Action::Bypass => {
@@ -159,13 +191,21 @@ impl Gateway {
             }
             Action::Discard => Fate::Drop("discard"),
             Action::Protect(_) if view.snapped => Fate::Drop("snapped"),
-            Action::Protect(row) => match self.seal(frame, view, row) {
-                Ok(()) => Fate::Forward,
-                Err(why) => {
-                    self.answer(why, row, frame, view, back);
-                    Fate::Drop(why)
-                }
-            },
+            Action::Protect(row) => self.send(frame, view, row, back),
+        }
+    }
+
+    fn is_first(&self) -> bool {
+        matches!(self.stand, Stand::First(_))
+    }
+
+    fn send(&mut self, frame: &mut Frame, view: &View, row: usize, back: &mut Vec<Frame>) -> Fate {
+        match self.seal(frame, view, row) {
+            Ok(()) => Fate::Forward,
+            Err(why) => {
+                self.answer(why, row, frame, view, back);
+                Fate::Drop(why)
+            }
         }
     }
 
@@ -183,6 +223,8 @@ impl Gateway {
         state.sequence += 1;
         state.count(len);
         frame.bytes = seal::seal(sa, state.sequence, frame, view);
+        frame.secret.clear();
+        frame.is_sealed = true;
         frame.wire_len = frame.bytes.len();
         frame.closed = true;
         frame.wrapped |= sa.is_tunnel;
@@ -232,9 +274,14 @@ impl Gateway {
             return Fate::Drop(why);
         }
         state.count(len);
-        // An answer would show in the clear what came sealed.
         let wrapped = inner.wrapped && !sa.is_tunnel;
-        *frame = Frame { closed: true, wrapped, ..inner };
+        let secret = inner.bytes[found.l3..found.end].to_vec();
+        *frame = Frame { wrapped, secret, ..inner };
+        match self.stand {
+            Stand::First(place) => _ = frame.marks.insert(place, Mark::Opened),
+            // An answer would show in the clear what came sealed.
+            _ => frame.closed = true,
+        }
         Fate::Forward
     }
 
@@ -322,17 +369,23 @@ impl Function for Gateway {
         }
     }
 
+    fn takes_answers(&self) -> bool {
+        matches!(self.stand, Stand::Second(_))
+    }
+
     fn counters(&self, _: u64) -> Counters {
         let sum = |is_out: bool, of: fn(&NaiveSa) -> u64| -> u64 {
             let all = self.config.sas.iter().zip(&self.states);
             all.filter(|(sa, _)| sa.is_out == is_out).map(|(_, state)| of(state)).sum()
         };
-        let exact = [
+        let sealing = [
             ("sealed", sum(true, |state| state.packets)),
             ("sealed-bytes", sum(true, |state| state.bytes)),
+            ("bypassed", self.bypassed),
+        ];
+        let opening = [
             ("opened", sum(false, |state| state.packets)),
             ("opened-bytes", sum(false, |state| state.bytes)),
-            ("bypassed", self.bypassed),
             ("keepalives", self.keepalives),
             ("dummies", self.dummies),
             ("resync-tries", self.tries),
@@ -344,8 +397,12 @@ impl Function for Gateway {
             ("icmp-rate-limited", 0),
         ];
         let icmp = icmp.into_iter().filter(|_| self.config.icmp.is_some());
-        let exact = exact.into_iter().chain(icmp).map(|(name, count)| (name, (count, count)));
+        let seals = !self.is_first();
+        let opens = !matches!(self.stand, Stand::Second(_));
+        let sealing = sealing.into_iter().chain(icmp).filter(|_| seals);
+        let opening = opening.into_iter().filter(|_| opens);
+        let exact = sealing.chain(opening).map(|(name, count)| (name, (count, count)));
         // How often a number was guessed wrong is the function's own.
-        exact.chain([("reopened", (0, u64::MAX))]).collect()
+        exact.chain(opens.then_some(("reopened", (0, u64::MAX)))).collect()
     }
 }

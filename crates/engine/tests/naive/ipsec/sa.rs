@@ -94,7 +94,7 @@ pub(crate) struct Policy {
 
 /// A port, or why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Port {
+pub(super) enum Port {
     Is(u16),
     Absent,
     Hidden,
@@ -102,11 +102,11 @@ enum Port {
 
 /// Fields of a packet that selectors check.
 pub(crate) struct Traffic {
-    src: IpAddr,
-    dst: IpAddr,
+    pub(super) src: IpAddr,
+    pub(super) dst: IpAddr,
     /// `None`: hidden in another fragment, or cut off.
-    protocol: Option<u8>,
-    ports: [Port; 2],
+    pub(super) protocol: Option<u8>,
+    pub(super) ports: [Port; 2],
 }
 
 impl Traffic {

@@ -23,7 +23,11 @@ struct Sender {
 pub(crate) fn add(draw: &mut Draw, frames: &mut Vec<Frame>, specs: &[Spec]) {
     let mut senders = Vec::new();
     for spec in specs {
-        let Naive::Ipsec(config) = &spec.naive else { continue };
+        let config = match &spec.naive {
+            Naive::Second(..) => continue,
+            own => own.whole(),
+        };
+        let Naive::Ipsec(config) = config else { continue };
         let inbound = config.sas.iter().filter(|sa| !sa.is_out);
         senders.extend(inbound.map(|sa| Sender { sa: peer(sa), sequence: sa.sequence }));
     }

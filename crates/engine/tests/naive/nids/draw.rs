@@ -2,7 +2,7 @@
 //! made of.
 
 use super::content::Content;
-use super::rule::{Action, End, FlagsHow, Number, Ports, Protocol, Rule, Set, Test};
+use super::rule::{Action, End, FlagsHow, Number, Ports, Protocol, Rule, Set, Test, Whom};
 use crate::chains::{Naive, Spec};
 use crate::draw::Draw;
 use crate::prefix::Prefix;
@@ -27,6 +27,23 @@ pub(crate) fn nids(draw: &mut Draw, place: usize) -> Spec {
     );
     let text = rules.iter().map(|rule| format!("{rule}\n")).collect();
     Spec { function: "nids", table, files: vec![(name, text)], naive: Naive::Nids(rules) }
+}
+
+/// Gives the instances of a chain rules that reject or drop, of TCP too.
+pub(crate) fn refuse(draw: &mut Draw, specs: &mut [Spec]) {
+    for spec in specs {
+        let Naive::Nids(rules) = &mut spec.naive else { continue };
+        for rule in rules.iter_mut().filter(|rule| rule.action != Action::Pass) {
+            // A refusal in a stream depends on the whole stream.
+            let is_whole = [Protocol::Tcp, Protocol::Ip, Protocol::Ipv4, Protocol::Ipv6];
+            if is_whole.contains(&rule.protocol) || draw.percent(50) {
+                continue;
+            }
+            rule.action = draw.of(&[Action::Reject, Action::Reject, Action::Drop]);
+            rule.whom = draw.of(&[Whom::Source, Whom::Destination, Whom::Both]);
+        }
+        spec.files[0].1 = rules.iter().map(|rule| format!("{rule}\n")).collect();
+    }
 }
 
 /// One whose ends are named in `narrow` of a hundred.
@@ -58,6 +75,7 @@ fn rule(draw: &mut Draw, narrow: usize, at: u32) -> Rule {
     let with_ports = !may_be_icmp;
     Rule {
         action,
+        whom: Whom::Source,
         protocol,
         src: end(draw, narrow, with_ports),
         dst: end(draw, narrow, with_ports),

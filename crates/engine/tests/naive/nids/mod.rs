@@ -4,16 +4,18 @@
 use std::net::IpAddr;
 
 use crate::function::{Counters, Fate, Function};
-use crate::wire::{Frame, TCP, UDP, view};
+use crate::wire::{Frame, TCP, UDP, View, view};
 
 mod content;
 pub(crate) mod draw;
+mod reject;
 mod rule;
 mod subject;
 mod text;
 
-use rule::Action;
+use reject::{Notices, notices};
 pub(crate) use rule::Rule;
+use rule::{Action, Whom};
 use subject::Subject;
 
 /// Alerts of a packet.
@@ -99,10 +101,13 @@ pub(crate) struct Nids {
     alerts_over: u64,
     matches_over: u64,
     silent: u64,
+    resets: u64,
+    unreachables: u64,
+    withheld: u64,
 }
 
 impl Nids {
-    /// `pass` before `drop` before `alert`, then by priority, then as written.
+    /// `pass` before `drop` before `reject` before `alert`, then by priority, then as written.
     pub(crate) fn new(mut rules: Vec<Rule>) -> Self {
         rules.sort_by_key(|rule| (rule.action, rule.rank()));
         Self {
@@ -115,13 +120,21 @@ impl Nids {
             alerts_over: 0,
             matches_over: 0,
             silent: 0,
+            resets: 0,
+            unreachables: 0,
+            withheld: 0,
         }
     }
 
-    fn ask(&mut self, frame: &Frame, subject: &Subject<'_>) -> Fate {
-        let (mut fate, mut reported, mut silent) = (Fate::Forward, 0, 0);
+    /// The fate of a packet, and whom its rejection is reported to.
+    fn ask(&mut self, frame: &Frame, subject: &Subject<'_>) -> (Fate, Option<Whom>) {
+        let (mut fate, mut whom) = (Fate::Forward, None);
+        let (mut reported, mut silent) = (0, 0);
         for rule in self.rules.iter().filter(|rule| rule.matches(subject)) {
-            if rule.action == Action::Drop {
+            if rule.action == Action::Reject && fate == Fate::Forward {
+                whom = Some(rule.whom);
+            }
+            if matches!(rule.action, Action::Drop | Action::Reject) {
                 fate = Fate::Drop("rule");
             }
             if rule.is_silent || rule.action == Action::Pass {
@@ -138,7 +151,22 @@ impl Nids {
                 break;
             }
         }
-        fate
+        (fate, whom)
+    }
+
+    /// Makes the notices of a rejected packet.
+    fn tell(&mut self, frame: &Frame, view: &View, whom: Whom, made: &mut Vec<Frame>) {
+        let Notices { reset_back, unreachable, reset_onward } = notices(frame, view, whom);
+        // An answer would show what a function hides.
+        let (reset_back, unreachable) = match frame.closed {
+            true => (None, None),
+            false => (reset_back, unreachable),
+        };
+        self.resets += reset_back.iter().chain(&reset_onward).count() as u64;
+        self.unreachables += u64::from(unreachable.is_some());
+        let all = [reset_back, unreachable, reset_onward];
+        self.withheld += u64::from(all.iter().all(Option::is_none));
+        made.extend(all.into_iter().flatten());
     }
 }
 
@@ -168,7 +196,7 @@ fn alert(rule: &Rule, frame: &Frame, subject: &Subject<'_>, fate: Fate) -> Alert
 }
 
 impl Function for Nids {
-    fn take(&mut self, frame: &mut Frame, _: Option<&[u8]>, _: &mut Vec<Frame>) -> Fate {
+    fn take(&mut self, frame: &mut Frame, _: Option<&[u8]>, made: &mut Vec<Frame>) -> Fate {
         let view = view(frame);
         if view.version == 0 && view.lie.is_none() {
             self.not_ip += 1;
@@ -176,10 +204,10 @@ impl Function for Nids {
         }
         self.inspected += 1;
         self.malformed += u64::from(view.lie.is_some());
-        match Subject::of(frame, &view) {
-            Some(subject) => self.ask(frame, &subject),
-            None => Fate::Forward,
-        }
+        let Some(subject) = Subject::of(frame, &view) else { return Fate::Forward };
+        let (fate, whom) = self.ask(frame, &subject);
+        whom.iter().for_each(|&whom| self.tell(frame, &view, whom, made));
+        fate
     }
 
     fn counters(&self, _: u64) -> Counters {
@@ -198,10 +226,10 @@ impl Function for Nids {
             ("alerts-suppressed", self.silent),
             ("thresholds-evicted", 0),
             ("notes-unknown", 0),
-            ("reject-resets", 0),
-            ("reject-unreachables", 0),
+            ("reject-resets", self.resets),
+            ("reject-unreachables", self.unreachables),
             ("reject-rate-limited", 0),
-            ("reject-withheld", 0),
+            ("reject-withheld", self.withheld),
             ("step-limit", 0),
             ("regex-limit", 0),
             ("xbits-evicted", 0),

@@ -12,7 +12,16 @@ use crate::wire::{ICMP, ICMPV6, TCP, UDP};
 pub(crate) enum Action {
     Pass,
     Drop,
+    Reject,
     Alert,
+}
+
+/// The ends that get notice of a rejected packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whom {
+    Source,
+    Destination,
+    Both,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +93,8 @@ pub(crate) enum Test {
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub(crate) action: Action,
+    /// If it rejects.
+    pub(crate) whom: Whom,
     pub(crate) protocol: Protocol,
     pub(crate) src: End,
     pub(crate) dst: End,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::rule::{Action, End, FlagsHow, Number, Ports, Rule, Set, Test};
+use super::rule::{Action, End, FlagsHow, Number, Ports, Rule, Set, Test, Whom};
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,6 +87,11 @@ impl fmt::Display for Rule {
         let action = match self.action {
             Action::Pass => "pass",
             Action::Drop => "drop",
+            Action::Reject => match self.whom {
+                Whom::Source => "reject",
+                Whom::Destination => "rejectdst",
+                Whom::Both => "rejectboth",
+            },
             Action::Alert => "alert",
         };
         let Self { src, dst, sid, rev, .. } = self;
