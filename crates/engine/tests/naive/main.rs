@@ -163,7 +163,7 @@ fn answers_in_tunnels_and_hairpins_are_drawn() {
     let cases = || (GUARDED_SEED..GUARDED_SEED + CASES).map(Case::guarded);
     let sealed: usize = cases().map(|case| case.sealed_answers()).sum();
     let hairpins: u64 = cases().map(|case| case.hairpins()).sum();
-    assert!(sealed > 20 && hairpins > 20, "{sealed} sealed answers, {hairpins} hairpins");
+    assert!(sealed > 10 && hairpins > 20, "{sealed} sealed answers, {hairpins} hairpins");
 }
 
 fn check(case: Case, seed: u64) {
