@@ -137,8 +137,8 @@ impl<'a> Emit<'a> {
     }
 
     /// Makes a packet of `bytes`, on the link of `cause`, for the next function. It takes the
-    /// translation of its cause, and an answer to it would show as much. Returns whether it was made. If not, the function counts that
-    /// under a name of its own.
+    /// translation of its cause, and an answer to it would show as much. Returns whether it was
+    /// made. If not, the function counts that under a name of its own.
     pub fn forward(&mut self, cause: &Packet<'_>, bytes: &[u8]) -> bool {
         let made = self.make(&cause.arrival(), bytes, true);
         if let Some(index) = made {

@@ -25,7 +25,7 @@ pub(crate) type Counters = BTreeMap<&'static str, (u64, u64)>;
 
 /// A network function, as its manual describes it.
 pub(crate) trait Function {
-    /// Takes a packet. `made` gets packets for the sender, and one that takes the place of a dropped
+    /// Takes a packet. `made` gets packets for the sender, and the one in place of a dropped
     /// packet. `left` is what the engine's function made of the packet, where that is a matter of
     /// its choice; nothing where it dropped it.
     fn take(&mut self, frame: &mut Frame, left: Option<&[u8]>, made: &mut Vec<Frame>) -> Fate;
