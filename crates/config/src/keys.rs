@@ -5,9 +5,9 @@
 pub struct Key {
     /// Its name, units last.
     pub name: &'static str,
-    /// What values are allowed.
+    /// The allowed values.
     pub allowed: &'static str,
-    /// What holds when it is absent; "required" where it must not be.
+    /// The default; "required" for a mandatory key.
     pub default: &'static str,
     /// Its effect, in a line.
     pub help: &'static str,

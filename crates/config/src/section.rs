@@ -32,7 +32,7 @@ pub struct Layer<'a> {
     pub span: Range<usize>,
 }
 
-/// What [`Section::number_or_name`] reads.
+/// The values that [`Section::number_or_name`] reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberOrName<'a> {
     /// A whole number.

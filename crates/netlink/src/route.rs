@@ -9,7 +9,7 @@ use crate::message::{attributes, half, ip_address, word};
 pub struct Route {
     /// Its destination and the length of the prefix.
     pub prefix: (IpAddr, u8),
-    /// What happens to its packets.
+    /// The treatment of its packets.
     pub kind: RouteKind,
     /// The number of its table.
     pub table: u32,
@@ -23,7 +23,7 @@ pub struct Route {
     pub is_cloned: bool,
 }
 
-/// What happens to the packets of a route.
+/// The treatment of the packets of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteKind {
     /// They go to a next hop.

@@ -65,7 +65,7 @@ pub type Text = (&'static str, &'static str);
 /// Text that stands before a function's own.
 #[derive(Clone, Debug)]
 pub struct KernelHeader {
-    /// What compilers call it in their logs.
+    /// The name by which compilers call it in their logs.
     pub name: &'static str,
     /// The text.
     pub text: Cow<'static, str>,
@@ -211,22 +211,22 @@ pub fn room_copies() -> Kernels {
 /// Work-items that copy a room together: those of a GPU that read and write at once.
 const ROOM_ITEMS: u32 = 32;
 
-/// What every kernel that works on packets needs.
+/// The declarations for every kernel that works on packets.
 const PACKET: Text = ("packet.h", include_str!("../kernels/packet.h"));
 
-/// What kernels need that read and write bytes of frames.
+/// The declarations for kernels that read and write bytes of frames.
 pub const BYTES: Text = ("bytes.h", include_str!("../kernels/bytes.h"));
 
-/// What kernels need that keep findings.
+/// The declarations for kernels that keep findings.
 pub const FINDINGS: Text = ("findings.h", include_str!("../kernels/findings.h"));
 
-/// What kernels need that write Ethernet addresses.
+/// The declarations for kernels that write Ethernet addresses.
 pub const MAC: Text = ("mac.h", include_str!("../kernels/mac.h"));
 
-/// What kernels need that are given an address and a port with each packet.
+/// The declarations for kernels that are given an address and a port with each packet.
 pub const ENDPOINT: Text = ("endpoint.h", include_str!("../kernels/endpoint.h"));
 
-/// What kernels need that put packets into others, or take them out; it asks for
+/// The declarations for kernels that put packets into others, or take them out; it asks for
 /// [`TUNNEL_NUMBERS`].
 pub const TUNNEL: Text = ("tunnel.h", include_str!("../kernels/tunnel.h"));
 
@@ -352,7 +352,7 @@ impl Kernels {
         })
     }
 
-    /// What compilers call the text in their logs.
+    /// The name by which compilers call the text in their logs.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -408,7 +408,7 @@ impl Kernels {
         self.findings.map(ScratchWord::field)
     }
 
-    /// What each of the kernels takes, in order.
+    /// The arguments of each kernel, in order.
     pub fn parameters(&self) -> Vec<KernelParameter> {
         use KernelParameter::{
             Arena, Count, Findings, FindingsRoom, Host, PacketRows, Packets, Place, Table, Without,

@@ -74,7 +74,7 @@ impl Resources {
         self.presumes_crossing
     }
 
-    /// What hashes are keyed by that a result depends on: which entry makes room, which port is
+    /// The key of hashes that results depend on: which entry makes room, which port is
     /// taken.
     pub fn seed(&self) -> Seed {
         self.seed

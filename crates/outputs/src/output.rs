@@ -45,7 +45,7 @@ struct Direct {
     error: Option<String>,
 }
 
-/// What became of an output's records.
+/// The outcome of an output's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// The output's name.

@@ -128,7 +128,7 @@ impl Registry {
         mem::take(&mut lock(&self.0.warnings))
     }
 
-    /// What became of the records of each output.
+    /// The outcome of the records of each output.
     pub fn counts(&self) -> Vec<Counts> {
         self.all().iter().map(|output| output.counts()).collect()
     }

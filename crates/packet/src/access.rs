@@ -35,13 +35,13 @@ impl ReadWrite {
 /// A function's access, phase by phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Access {
-    /// What `before` touches, on the CPU.
+    /// The fields that `before` touches, on the CPU.
     pub before: ReadWrite,
-    /// What `run` touches, on the CPU or on a device.
+    /// The fields that `run` touches, on the CPU or on a device.
     pub run: ReadWrite,
-    /// What `after` touches for every packet, on the CPU.
+    /// The fields that `after` touches for every packet, on the CPU.
     pub after: ReadWrite,
-    /// What `after` touches besides for packets that `run` flagged.
+    /// The fields that `after` touches besides for packets that `run` flagged.
     pub after_flagged: ReadWrite,
     /// The expected share of flagged packets, 0 to 1.
     pub flagged_share: f32,

@@ -150,7 +150,7 @@ impl Batch {
         self.findings = findings;
     }
 
-    /// What functions noted of its packets.
+    /// Notes of functions about its packets.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
@@ -309,7 +309,7 @@ impl Batch {
         self.table.column(VerdictOf).iter().filter(|&&v| v == Verdict::Forward as u8).count()
     }
 
-    /// What became of its packets so far.
+    /// The outcome of its packets so far.
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         if self.forward_count() == self.len() {

@@ -173,7 +173,7 @@ fields! {
     EspSpi "esp-spi" of_esp(esp::field::SPI);
     /// ESP sequence number.
     EspSeq "esp-seq" of_esp(esp::field::SEQ);
-    /// What follows the transport header, up to the end of the IP packet.
+    /// The bytes after the transport header, up to the end of the IP packet.
     Payload "payload" FieldPlace::Stretch;
     /// The rest of the frame: link headers of other types, padding, trailers.
     Remainder "remainder" FieldPlace::Stretch;
@@ -296,7 +296,7 @@ impl FieldSet {
     pub const FRAME: Self = Self((1 << (Field::Remainder as u32 + 1)) - 1);
     /// Every field of frame and metadata.
     pub const ALL: Self = Self((1 << Field::ALL.len()) - 1);
-    /// What describes where headers lie; a function that reshapes frames writes it.
+    /// The places of headers; a function that reshapes frames writes it.
     pub const GEOMETRY: Self = Self::of(&[
         Field::Start,
         Field::Len,
@@ -313,7 +313,7 @@ impl FieldSet {
     /// The bytes after the IP headers, up to the end of the packet: transport header and payload.
     pub const CARRIED: Self =
         Self((1 << (Field::Payload as u32 + 1)) - (1 << Field::SrcPort as u32));
-    /// What headers are found by: [`crate::Headers::parse`] looks at nothing else.
+    /// The fields by which headers are found: [`crate::Headers::parse`] looks at nothing else.
     pub const PARSED: Self = Self::of(&[
         Field::EthType,
         // Of IPv6, with the version.

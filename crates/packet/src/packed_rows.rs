@@ -17,7 +17,7 @@ const SHAPE_LEN: usize = 32;
 const SHAPES_MAX: usize = 128;
 const SLOTS: usize = 256;
 
-/// What all packets of a shape have: the table's columns but for places and lengths.
+/// The part that all packets of a shape share: the table's columns but for places and lengths.
 type Shape = [u64; SHAPE_LEN / 8];
 
 /// Finds the shapes of a launch's packets. Allocates nothing once made.

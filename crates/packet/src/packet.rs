@@ -214,7 +214,7 @@ impl<B: Deref<Target = Batch>> PacketView<B> {
         self.stretch(Field::TcpOptions, fixed, self.payload_offset())
     }
 
-    /// What follows the transport header, up to the end of the IP packet, as far as captured.
+    /// The bytes after the transport header, up to the end of the IP packet, as far as captured.
     #[inline(always)]
     pub fn payload(&self) -> &[u8] {
         self.stretch(Field::Payload, self.payload_offset(), self.ip_end())

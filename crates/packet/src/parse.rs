@@ -34,7 +34,7 @@ pub struct Headers {
     pub l4: u16,
     /// Start of the payload after the transport header.
     pub payload: u16,
-    /// What else was found.
+    /// Other findings.
     pub flags: Flags,
     /// 4, 6, or 0 for what is not IP.
     pub version: u8,

@@ -46,7 +46,7 @@ pub const KEYS: [Key; 4] = [
     },
 ];
 
-/// What errors are sent, and how many.
+/// The errors sent, and their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// Where errors about IPv4 packets come from; none are sent without.

@@ -49,10 +49,10 @@ impl Action {
     }
 }
 
-/// What to do to a packet.
+/// The change to make to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rewrite {
-    /// What changes.
+    /// The changed parts.
     pub action: Action,
     /// The new address and port.
     pub to: Endpoint,

@@ -54,7 +54,7 @@ pub struct AskedChain {
     pub ways: Option<Ways>,
 }
 
-/// What to simulate.
+/// The chains to simulate.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
     /// The costs.

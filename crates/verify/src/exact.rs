@@ -60,7 +60,7 @@ pub struct Undeclared {
 /// The results of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Looked {
-    /// What became of the packets, and what time and the end of the input made.
+    /// The outcome of the packets, and what time and the end of the input made.
     pub outcomes: Vec<Outcome>,
     /// How often a field was seen not to be written.
     pub unwritten: u64,
@@ -102,7 +102,7 @@ pub fn look_at(
     }
 }
 
-/// What gets other values: of these packets, in these phases, these fields.
+/// The fields that get other values: of these packets, in these phases, these fields.
 #[derive(Clone)]
 struct Others {
     units: Vec<(Phase, Field)>,
@@ -121,7 +121,7 @@ impl Others {
     }
 }
 
-/// What [`compare`] saw.
+/// The findings of [`compare`].
 enum Seen {
     Write(Undeclared),
     /// Something was read: it shows with a packet, in the batch that ends so.

@@ -58,7 +58,7 @@ impl Input {
     }
 }
 
-/// What became of a packet: one entry for each that came in or was made, in the order of the batch.
+/// The outcome of a packet: one entry for each that came in or was made, in the order of the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Its bytes now.
@@ -414,7 +414,7 @@ impl Harness {
         sums
     }
 
-    /// What became of the packets of the batch, which is empty then.
+    /// The outcome of the packets of the batch, which is empty then.
     fn take_outcomes(&mut self) -> Vec<Outcome> {
         let of = |index| {
             let packet = self.batch.packet(index);

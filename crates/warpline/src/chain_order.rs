@@ -23,7 +23,7 @@ fn members(instances: &[Instance]) -> Vec<Member<'_>> {
     named.map(|(name, (traits, place))| Member { name, traits, place }).collect()
 }
 
-/// What stands in the way of packets in both directions.
+/// Orders that stop packets in one direction.
 pub(crate) fn objections(instances: &[Instance]) -> Vec<Objection> {
     let all = members(instances);
     let help = format!("write functions = {}", better(&all));
@@ -122,7 +122,7 @@ fn better(all: &[Member<'_>]) -> String {
     format!("{names:?}")
 }
 
-/// What works, though perhaps not as meant.
+/// Orders that work, but perhaps not as meant.
 pub(crate) fn remarks(instances: &[Instance]) -> Vec<String> {
     let all = members(instances);
     let deciphers = |one: &Member<'_>| one.traits.deciphers && one.place != Place::Second;

@@ -11,7 +11,7 @@ use warpline_packet::Seed;
 
 use crate::chain_file::Loaded;
 
-/// What programs read as a number whatever they are written in: the integers up to 2^53.
+/// The numbers that programs of any language read exactly: the integers up to 2^53.
 const SEED_BITS: u32 = 53;
 
 /// The lanes that are asked for, and their cores: as many lanes as cores where only those are

@@ -25,7 +25,7 @@ pub(crate) fn all() -> &'static [Arc<dyn Device>] {
     &found().devices
 }
 
-/// What this machine's device of that name is.
+/// This machine's device of that name.
 pub(crate) fn description(id: &str) -> Option<&'static Description> {
     found().devices.iter().map(|device| device.description()).find(|about| about.id == id)
 }

@@ -1,4 +1,4 @@
-//! What `SRC` and `DST` name: sources and sinks, opened.
+//! Sources and sinks, opened by the names `SRC` and `DST`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use crate::device_keys;
 /// Version of the file's form; it grows when a meaning changes, not when something is added.
 const SCHEMA: u64 = 2;
 
-/// What helps where a profile is of no use.
+/// The remedy for an unusable profile.
 const HELP: &str = "`warpline devices --measure --profile FILE` makes one of this machine";
 
 /// The copy speeds of devices and the host, as JSON text.

@@ -146,7 +146,7 @@ impl Stops {
     }
 }
 
-/// What [`watch`] looks at.
+/// The inputs of [`watch`].
 pub(crate) struct Watched<'a> {
     pub(crate) live: &'a Live,
     pub(crate) signals: &'a Signals,

@@ -18,7 +18,7 @@ pub(crate) struct Writes {
     new: Vec<PathBuf>,
 }
 
-/// What becomes of a file's earlier content.
+/// The outcome of a file's earlier content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Earlier {
     Removed,

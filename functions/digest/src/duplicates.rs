@@ -1,4 +1,4 @@
-//! What becomes of digests: noted for the report, or looked up at once to tag or drop duplicates.
+//! The outcome of digests: noted for the report, or looked up at once to tag or drop duplicates.
 
 use warpline_packet::wire::checksum;
 use warpline_packet::{Batch, PacketMut, Reason, ScratchWord};
@@ -7,7 +7,7 @@ use super::md5;
 use super::seen::{Payload, Repeated, Seen, TOP, Top};
 use warpline_nf::{After, Cell, Emit, Emits, Report, StateHalf, Table};
 
-/// What may be noted of packets when duplicates are only counted.
+/// The notes on packets when duplicates are only counted.
 pub(super) const EMITS: Emits = Emits::notes(1, SEEN_LEN);
 
 /// Digest and length of a packet's payload.

@@ -1,4 +1,4 @@
-//! What payloads were seen: a set-associative table in fixed memory, and the payloads that came
+//! The payloads seen: a set-associative table in fixed memory, and the payloads that came
 //! most often.
 //!
 //! A payload is known by its digest and length. A set has eight places; where all are taken, the

@@ -72,7 +72,7 @@ struct Queue {
     len: u32,
 }
 
-/// What happened so far.
+/// The events so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) current: u64,

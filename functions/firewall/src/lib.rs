@@ -122,7 +122,7 @@ struct Firewall {
     access: Access,
 }
 
-/// What tracking needs.
+/// The input of tracking.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Tracking {
     word: ScratchWord,

@@ -189,7 +189,7 @@ impl RuleSet {
         self.first.v6.first(key)
     }
 
-    /// What becomes of a packet that is, or isn't, part of a connection.
+    /// The outcome of a packet that is, or isn't, part of a connection.
     #[inline(always)]
     pub fn decide(&self, packet: &Packet<'_>, established: bool) -> Decision {
         if packet.malformed().is_some() {

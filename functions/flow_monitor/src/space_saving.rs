@@ -19,7 +19,7 @@ pub(super) struct Counter<K, X> {
     pub(super) count: u64,
     /// How much more than the sum it can be.
     pub(super) error: u64,
-    /// What else is known of the key since it took over the counter, or of the counter.
+    /// The remaining knowledge of the key since it took over the counter, or of the counter.
     pub(super) extra: X,
 }
 
@@ -83,7 +83,7 @@ impl<K: Copy + Eq + Hash, X: Default> SpaceSaving<K, X> {
         CounterLookup::TakenOver(at)
     }
 
-    /// What else is known of a counter.
+    /// The remaining knowledge of a counter.
     pub(super) fn extra_mut(&mut self, at: usize) -> &mut X {
         &mut self.counters[at].extra
     }

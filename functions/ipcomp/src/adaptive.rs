@@ -22,7 +22,7 @@ const SKIPS: [u8; 2] = [8, 128];
 /// Flows that are remembered in each shard; two that meet in a place forget each other.
 const FLOWS: usize = 256;
 
-/// What `before` tells `run` of a packet.
+/// The message from `before` to `run` about a packet.
 pub(super) const TRY: u32 = 0;
 /// It is not worth a try.
 pub(super) const SKIP: u32 = 1;

@@ -127,9 +127,9 @@ struct Ipcomp {
     /// Where packets are compressed to.
     to: Destinations,
     cpi: u16,
-    /// What `before` says of a packet.
+    /// The message of `before` about a packet.
     decision: ScratchWord,
-    /// What `run` says of it.
+    /// The answer of `run`.
     outcome: ScratchWord,
     access: Access,
 }

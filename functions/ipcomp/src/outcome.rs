@@ -1,10 +1,10 @@
-//! What became of each packet, as `run` leaves it for `after`, and the counters made of that.
+//! The outcome of each packet, as `run` leaves it for `after`, and the counters made of that.
 
 use warpline_packet::{Batch, ScratchWord};
 
 use warpline_nf::{After, Emit, StateHalf};
 
-/// What became of a packet: the kind in the upper eight bits of a word, bytes in the others.
+/// The outcome of a packet: the kind in the upper eight bits of a word, bytes in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome(u32);
 
@@ -32,7 +32,7 @@ impl Outcome {
 /// Counts outcomes.
 pub(super) struct Counter {
     word: ScratchWord,
-    /// What outcomes are called, by kind; none has no counter.
+    /// The names of outcomes, by kind; none has no counter.
     names: [Option<&'static str>; KINDS],
     bytes_name: &'static str,
     counts: [u64; KINDS],

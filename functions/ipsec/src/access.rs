@@ -109,7 +109,7 @@ impl Of {
         }
     }
 
-    /// What `before` reads of frames and words.
+    /// The fields that `before` reads of frames and words.
     const fn asked(self) -> FieldSet {
         let asked = ASKED.union(FieldSet::HEADERS);
         let asked = if self.at.seals() { asked.union(MEASURED) } else { asked };

@@ -67,7 +67,7 @@ pub(super) const KEYS: &[Key] = &{
 /// The longest link header before a reassembled packet: Ethernet with three tags takes 26 bytes.
 const LINK_LEN_MAX: usize = 32;
 
-/// What packets meet besides SAs and policies.
+/// The treatment of packets besides SAs and policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Options {
     /// Packets that no policy is for go on.
@@ -160,7 +160,7 @@ fn refuse_counters(database: &Database, section: &mut Section<'_>) {
     }
 }
 
-/// What every link of IPv6 carries (RFC 8200, 5).
+/// The MTU that every link of IPv6 carries (RFC 8200, 5).
 pub(super) const MTU_LEAST_V6: usize = 1280;
 
 /// Tunnels in which a packet of that length does not fit, though IPv6 may go there.

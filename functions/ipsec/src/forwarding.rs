@@ -50,7 +50,7 @@ impl Forwarding {
         found
     }
 
-    /// What `check` says of it.
+    /// The remark of `check`.
     pub(super) fn remarks(&self, sas: &[Sa]) -> Diagnostics {
         let mut remarks = Diagnostics::default();
         let name = |row: usize| sas.get(row).map_or("", |sa| &sa.name);

@@ -1,4 +1,4 @@
-//! What becomes of a packet at the second place, where the policies are asked about every packet
+//! The outcome of a packet at the second place, where the policies are asked about every packet
 //! that leaves (RFC 4301, 5.1).
 //!
 //! No answer to an opened packet leaves in the clear: it quotes what ESP protected.
@@ -27,7 +27,7 @@ pub(super) enum Fate {
     Drop(Reason),
 }
 
-/// What becomes of `packet`. `bypasses`: packets that no policy is for go on.
+/// The outcome of `packet`. `bypasses`: packets that no policy is for go on.
 #[inline(always)]
 pub(super) fn fate(tables: &Tables, bypasses: bool, packet: Packet<'_>, was_opened: bool) -> Fate {
     let headers = packet.headers();

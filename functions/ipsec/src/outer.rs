@@ -12,7 +12,7 @@ use super::shape::Shape;
 pub(super) const ECN: u8 = 0b11;
 const ECN_CE: u8 = 0b11;
 
-/// What of the inner packet goes into the header of a tunnel.
+/// The fields of the inner packet that go into the header of a tunnel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inner {
     pub(super) traffic_class: u8,

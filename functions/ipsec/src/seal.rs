@@ -232,7 +232,7 @@ fn mend_ip_header(packet: &mut PacketMut<'_>, len: usize, next_at: usize, was: u
     packet.reparse();
 }
 
-/// What can be written only now that the text is cipher: the sum of UDP over IPv6.
+/// The part written after encryption: the sum of UDP over IPv6.
 #[inline]
 pub(super) fn finish(packet: &mut PacketMut<'_>, shape: &Shape) {
     if shape.udp_len() > 0 && packet.version() == 6 {

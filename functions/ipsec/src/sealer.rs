@@ -192,7 +192,7 @@ impl Sealer {
         if self.ports.is_empty() { None } else { self.ports.side(packet.interface()) }
     }
 
-    /// What becomes of a packet of which nothing is to be sealed or opened.
+    /// The outcome of a packet without anything to seal or open.
     fn dismiss(&mut self, packet: &mut PacketMut<'_>, class: Class) {
         let is_cut = packet.has(Flags::SNAPPED);
         match class {

@@ -121,7 +121,7 @@ impl Shape {
             }
     }
 
-    /// What follows the header of a tunnel.
+    /// The bytes after the header of a tunnel.
     pub(super) fn outer_protocol(&self) -> u8 {
         if self.udp_len > 0 { ip_protocol::UDP } else { ip_protocol::ESP }
     }

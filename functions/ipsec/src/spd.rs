@@ -43,7 +43,7 @@ struct Searched<A> {
     rows: Vec<Option<u16>>,
 }
 
-/// What finds the first policy that may match.
+/// The index that finds the first policy that may match.
 #[derive(Debug)]
 enum Search<A> {
     /// Where a packet goes leaves few to be compared.
@@ -251,7 +251,7 @@ impl<A: Address> Searched<A> {
     }
 }
 
-/// What `policies` match in every dimension, by their place.
+/// The ranges that `policies` match in every dimension, by their place.
 fn ranges(policies: &[&Policy]) -> Ranges {
     let mut ranges = Ranges { rules: policies.len(), ..Ranges::default() };
     for (rule, policy) in policies.iter().enumerate() {

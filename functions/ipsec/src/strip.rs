@@ -10,7 +10,7 @@ use super::shape::Shape;
 use super::tables::{ESP_HEADER_LEN, TRAILER_LEN};
 use warpline_packet::upper::UpperLayer;
 
-/// What became of a packet that came by ESP, as a number in its scratch word.
+/// The outcome of a packet that came by ESP, as a number in its scratch word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Outcome {

@@ -38,7 +38,7 @@ pub(super) struct Tables {
     /// The policies for packets that an SA opened, if they are others.
     spd_of_opened: Option<Spd>,
     inbound: InboundPolicies,
-    /// What may come by an SA that opens, and by which.
+    /// The traffic allowed by each SA that opens.
     protected: Spd,
     index: SpiIndex,
     /// Addresses that ESP to this gateway has, in order.

@@ -25,7 +25,7 @@ pub(super) enum Port {
     Hidden,
 }
 
-/// What selectors ask about a packet (RFC 4301, 4.4.1.1).
+/// The selectors of a packet (RFC 4301, 4.4.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Traffic {
     pub(super) src: IpAddr,
@@ -134,7 +134,7 @@ pub(super) struct EspPlace {
     pub(super) in_udp: bool,
 }
 
-/// What ESP there is in a packet that is no fragment.
+/// The ESP of a packet that is no fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Esp {
     /// None.

@@ -20,7 +20,7 @@ pub(super) struct Words {
 /// Packets whose words are read, or written, together.
 pub(super) const TOGETHER: usize = 32;
 
-/// What `run` is to do with a packet.
+/// The work of `run` on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Work {
@@ -65,7 +65,7 @@ impl Task {
     /// The packet leaves the second place as the first opened it.
     pub(super) const OPENED: Self = Self { work: Work::Opened, ..Self::NONE };
 
-    /// What three words say.
+    /// The content of three words.
     #[inline(always)]
     fn of(what: u32, low: u32, high: u32) -> Self {
         Self {

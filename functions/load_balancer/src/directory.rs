@@ -178,7 +178,7 @@ fn in_order(service: &Service) -> Vec<&Backend> {
     backends
 }
 
-/// What names a backend in the tables is its address and its own port, whatever the VIP's.
+/// The tables name a backend by its address and its own port, whatever the VIP's.
 fn turns_of(backend: &Backend) -> Turns {
     let (version, address) = number(backend.address);
     let name = hash::endpoint(version, 0, address, backend.port.unwrap_or(0));

@@ -59,7 +59,7 @@ impl Class {
     }
 }
 
-/// What may give way to a new binding.
+/// The kinds of bindings that give way to a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BindingKind {
     /// TCP whose connections were answered, and are reset or closed, or open anew.

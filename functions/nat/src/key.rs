@@ -1,4 +1,4 @@
-//! What bindings are found by from inside, and the hashes of that.
+//! The keys by which bindings are found from inside, and their hashes.
 
 use warpline_packet::hash::mix32;
 

@@ -149,7 +149,7 @@ impl Ports {
         })
     }
 
-    /// What ports of an address are looked for by.
+    /// The key by which ports of an address are found.
     pub(super) fn sought(&self, version: u8, protocol: Protocol, address: u64) -> u32 {
         self.hash(address, group(version, protocol))
     }

@@ -35,7 +35,7 @@ pub(super) mod reason {
     pub(crate) const DIRECTED_BROADCAST: Reason = Reason(16);
 }
 
-/// What happens to the packets of a next hop.
+/// The treatment of the packets of a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// They go on; their Ethernet addresses stay.
@@ -225,7 +225,7 @@ fn action(target: &Target<'_>, neighbours: Option<&Neighbours<'_>>) -> Action {
     }
 }
 
-/// What happens to packets for all hosts of a link.
+/// The treatment of packets for all hosts of a link.
 const TO_ALL: Action = Action::Rewrite(Mac([0xff; 6]));
 
 /// A prefix of which no route may be a part.

@@ -202,7 +202,7 @@ impl Poptrie {
         reference
     }
 
-    /// What slot `slot` of a node refers to; written so that it takes no branch.
+    /// The target of slot `slot` of a node; written so that it takes no branch.
     #[inline(always)]
     fn step(&self, node: u32, slot: u32) -> u32 {
         let node = &self.nodes[node as usize];

@@ -72,7 +72,7 @@ pub struct Routes<'a> {
     pub of_other_tables: usize,
 }
 
-/// What happens to routes that the router can't do.
+/// The treatment of routes that the router can't do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
     /// They are mistakes.

@@ -295,7 +295,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// What kernels leave.
+/// The output of kernels.
 pub(crate) struct Memories {
     pub(crate) arena: Vec<u8>,
     /// The launch's table.

@@ -195,7 +195,7 @@ impl CaptureReader {
     }
 }
 
-/// What [`CaptureReader::advance`] came to.
+/// The result of [`CaptureReader::advance`].
 enum Advance {
     Record(Record),
     Idle(Duration),

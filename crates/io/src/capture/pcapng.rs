@@ -24,7 +24,7 @@ pub(super) struct Pcapng {
     order: ByteOrder,
     /// The interfaces of the current section, as far as they are kept.
     interfaces: Vec<Interface>,
-    /// What those of all sections are called, by number.
+    /// The names of all sections' interfaces, by number.
     names: InterfaceNames,
     /// Interfaces of earlier sections.
     before: u64,

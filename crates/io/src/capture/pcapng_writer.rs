@@ -261,7 +261,7 @@ const fn option_len(value_len: usize) -> usize {
     OPTION_HEADER_LEN + value_len.next_multiple_of(4)
 }
 
-/// What brings `len` bytes to a multiple of 4.
+/// The padding that brings `len` bytes to a multiple of 4.
 fn padding(len: usize) -> &'static [u8] {
     &[0; 4][..len.next_multiple_of(4) - len]
 }

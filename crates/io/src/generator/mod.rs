@@ -214,7 +214,7 @@ impl Generator {
     }
 }
 
-/// What [`Generator::advance`] came to.
+/// The result of [`Generator::advance`].
 enum Advance {
     /// Where the frame lies, and its timestamp.
     Built(Range<usize>, Instant),

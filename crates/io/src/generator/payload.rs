@@ -1,4 +1,4 @@
-//! What packets carry: a window of a pool that is filled once, so that a payload costs a copy.
+//! Payloads of packets: a window of a pool that is filled once, so that a payload costs a copy.
 //!
 //! The sums of the pool up to every second byte are kept, so a window's sum is a difference.
 

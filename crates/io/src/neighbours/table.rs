@@ -16,7 +16,7 @@ use crate::port::Frame;
 /// How often the kernel is made to ask for a neighbour while packets to it come.
 pub(super) const ASK_EVERY: Duration = Duration::from_millis(300);
 
-/// What becomes of a packet whose next hop is not known.
+/// The outcome of a packet whose next hop is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     /// It is held. The oldest packet that was held is lost if there was no room.
@@ -30,7 +30,7 @@ pub enum Hold {
     ToMachine,
 }
 
-/// What became of a packet that was held.
+/// The outcome of a packet that was held.
 pub enum Settled<'a> {
     /// It has its addresses and can be sent.
     Ready(Frame<'a>),

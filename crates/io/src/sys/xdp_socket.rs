@@ -40,7 +40,7 @@ pub(crate) struct Binding {
     pub(crate) is_zero_copy: bool,
 }
 
-/// What both halves share.
+/// The state that both halves share.
 struct Socket {
     fd: OwnedFd,
     chunks: Mapping,

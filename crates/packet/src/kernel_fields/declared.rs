@@ -14,7 +14,7 @@ use crate::{Field, FieldSet, ReadWrite};
 /// A function, and what it declares for its kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Declared<'a> {
-    /// What compilers call it in their messages: a name of C.
+    /// The name by which compilers call it in their messages: a name of C.
     pub function: &'a str,
     /// The fields that its kernels touch.
     pub access: ReadWrite,

@@ -15,7 +15,7 @@ view! {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Esp<T> {
-    /// What follows the header, to write.
+    /// The bytes after the header, to write.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         clamped_mut(self.buffer.as_mut(), HEADER_LEN, usize::MAX)

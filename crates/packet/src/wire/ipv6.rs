@@ -18,7 +18,7 @@ view! {
     VER_TC_FLOW = 0..4;
     /// Bytes after this header, extension headers included, as it has them; see `packet_len` for 0.
     PAYLOAD_LEN payload_len / set_payload_len: u16 = 4..6;
-    /// What follows this header (see `ip_protocol`).
+    /// The bytes after this header (see `ip_protocol`).
     NEXT_HEADER next_header / set_next_header: u8 = 6..7;
     /// Hop limit.
     HOP_LIMIT hop_limit / set_hop_limit: u8 = 7..8;
@@ -106,7 +106,7 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         value.try_into().ok().map(u32::from_be_bytes)
     }
 
-    /// What follows this header, as much as belongs to the packet and the buffer has.
+    /// The bytes after this header, as much as belongs to the packet and the buffer has.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         let bytes = self.buffer.as_ref();
@@ -150,7 +150,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6<T> {
         word.set(self.buffer.as_mut(), field::VER_TC_FLOW);
     }
 
-    /// What follows this header, to write.
+    /// The bytes after this header, to write.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let end = self.packet_len(self.buffer.as_ref().len());

@@ -16,7 +16,7 @@ pub const HEADER_LEN: usize = 8;
 pub mod field {
     use core::ops::Range;
 
-    /// What follows this header.
+    /// The bytes after this header.
     pub const NEXT_HEADER: Range<usize> = 0..1;
     /// Length: in units of 8 bytes without the first; in AH, of 4 bytes without the first two.
     pub const LEN: Range<usize> = 1..2;
@@ -161,7 +161,7 @@ fn fragment(at: usize, header: &[u8], total_len: usize) -> Result<Fragment, Malf
     Ok(Fragment { at, offset, more: word & 1 != 0, ident: Value::get(header, field::IDENT) })
 }
 
-/// What follows the fragment header of a later fragment is the middle of something.
+/// The bytes after the fragment header of a later fragment are the middle of something.
 pub(crate) fn is_later_fragment(fragment: Option<Fragment>) -> bool {
     fragment.is_some_and(|fragment| fragment.offset != 0)
 }

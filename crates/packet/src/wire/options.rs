@@ -13,7 +13,7 @@ pub struct HeaderOption<'a> {
     pub kind: u8,
     /// Where its kind byte is, in bytes from the start of the options.
     pub offset: usize,
-    /// What follows kind and length.
+    /// The bytes after kind and length.
     pub data: &'a [u8],
 }
 

@@ -61,7 +61,7 @@ pub struct UncrossedField {
 }
 
 impl Plan {
-    /// What happens to `field`, in order.
+    /// The treatment of `field`, in order.
     pub fn history(&self, problem: &Problem, field: Field) -> Vec<Event> {
         let mut events = Vec::new();
         self.replay(problem, |fields, event| {

@@ -69,9 +69,9 @@ pub struct PlannedFunction {
     /// The device of `run`: an index of [`Problem::links`]. `None` is the host, and each device
     /// that shares its memory.
     pub device: Option<usize>,
-    /// What `before` touches, on the host.
+    /// The fields that `before` touches, on the host.
     pub before: Touch,
-    /// What `run` touches, on its device.
+    /// The fields that `run` touches, on its device.
     pub run: Touch,
     /// Fields of the frame that the host reads or writes when it does the work of `run` for packets
     /// that the kernel left. The host has them, or fetches such a packet whole from the mirror that
@@ -79,7 +79,7 @@ pub struct PlannedFunction {
     pub fallback: FieldSet,
     /// Of the table of its launches. Of functions on the host nothing crosses.
     pub row: RowBytes,
-    /// What `after` touches of every packet, on the host.
+    /// The fields that `after` touches of every packet, on the host.
     pub after: Touch,
     /// The additional access of `after` to flagged packets, on the host. Fields that it writes
     /// count as needed, since other packets keep theirs.
@@ -191,7 +191,7 @@ pub struct Problem {
     pub hops: Option<PlanHops>,
     /// The links to devices with memories of their own.
     pub links: Vec<LinkCosts>,
-    /// What fields weigh.
+    /// The widths of fields.
     pub widths: Widths,
     /// Fields of a packet that are read after the chain, on the host.
     pub end_reads: FieldSet,

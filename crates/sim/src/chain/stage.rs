@@ -28,7 +28,7 @@ pub(crate) struct Stage {
     pub(crate) arrivals: Arrivals,
     launch_packets: u64,
     share: f64,
-    /// What rounding left of `share`.
+    /// The remainder of `share` after rounding.
     rest: f64,
 }
 

@@ -7,7 +7,7 @@ use warpline_packet::wire::ip_protocol;
 use super::overlap::Overlap;
 use super::urgent::{Urgent, UrgentLimit};
 
-/// What bounds the flows of one shard. All memory is taken at the start.
+/// The limits of the flows of one shard. All memory is taken at the start.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Flows at a time.

@@ -27,7 +27,7 @@ impl Direction {
     }
 }
 
-/// What became of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracked {
     /// Its flow; `None` for an ICMP error about an unknown flow, or without room for flows.
@@ -92,11 +92,11 @@ pub struct Gap {
     pub from: u64,
     /// Where they end.
     pub to: u64,
-    /// What became of the packet's own payload.
+    /// The outcome of the packet's own payload.
     pub packet: Fate,
 }
 
-/// What became of the payload of a packet at which a gap was given up.
+/// The outcome of the payload of a packet at which a gap was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is in the window now.

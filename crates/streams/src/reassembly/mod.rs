@@ -55,7 +55,7 @@ pub struct Reassembly {
     counters: Counters,
 }
 
-/// What became of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken<'a> {
     /// It is no fragment, and was not taken.

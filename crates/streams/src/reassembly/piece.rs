@@ -51,7 +51,7 @@ impl Piece<'_> {
     }
 }
 
-/// What stands before a fragment's data.
+/// The headers before a fragment's data.
 #[derive(Clone, Copy)]
 pub(super) struct Head<'a> {
     /// The link header, then the IP header with its options; of IPv6, up to the fragment header.
@@ -152,7 +152,7 @@ fn next_header_at(packet: &[u8], end: usize) -> Option<usize> {
     (at == end).then_some(next_at)
 }
 
-/// What offsets are counted in, in bytes.
+/// The unit of offsets, in bytes.
 pub(super) const UNIT: usize = 8;
 /// The congestion bits of the traffic class (RFC 3168, 5).
 pub(super) const ECN_MASK: u8 = 3;

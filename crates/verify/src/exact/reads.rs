@@ -21,7 +21,7 @@ pub(super) struct Reads<'a> {
     /// The number in the input of the batch's first packet.
     first: usize,
     others: &'a Others,
-    /// What became of the packets in each phase with all as it was.
+    /// The outcome of the packets in each phase with all as it was.
     expected: core::slice::Iter<'a, Vec<PacketImage>>,
     given: Vec<Given>,
     /// How often a field had another value, and it didn't show.

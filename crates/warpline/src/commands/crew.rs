@@ -36,7 +36,7 @@ pub(super) struct Ran {
     pub(super) report: Report,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 pub(super) struct Outcome {
     /// The chains that could start.
     pub(super) chains: Vec<Ran>,

@@ -43,7 +43,7 @@ impl Engine {
         }
     }
 
-    /// What does the work, and why not the other, where it would have been taken.
+    /// The engine in use, and why the preferred one is not.
     pub fn describe(&self) -> (&'static str, Option<String>) {
         match self {
             Self::Software(why) => ("software", why.as_ref().map(ToString::to_string)),

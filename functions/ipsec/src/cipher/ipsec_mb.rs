@@ -116,7 +116,7 @@ impl IpsecMb {
     }
 }
 
-/// What all SAs need.
+/// The parts that all SAs share.
 #[derive(Clone, Copy)]
 struct Keys<'k> {
     rows: &'k [KeyRow],

@@ -247,7 +247,7 @@ fn repeats(a: &SaEntry, b: &SaEntry) -> bool {
     }
 }
 
-/// What policies find their SAs by.
+/// The index by which policies find their SAs.
 struct Sas<'a> {
     entries: &'a [SaEntry],
     index: Index,

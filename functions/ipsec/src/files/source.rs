@@ -17,7 +17,7 @@ pub const FILE_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct Source {
     text: Zeroizing<String>,
     len: usize,
-    /// What mistakes quote.
+    /// The text that mistakes quote.
     pub(super) shown: SourceText,
     /// Where lines begin.
     lines: Vec<usize>,

@@ -1,4 +1,4 @@
-//! What two places make of policies: which packets may go from peer to peer, and what is remarked.
+//! Policies at two places: which packets may go from peer to peer, and what is remarked.
 
 use std::net::{IpAddr, Ipv4Addr};
 

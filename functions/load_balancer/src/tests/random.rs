@@ -8,7 +8,7 @@ use warpline_packet::{FlowHasher, Headers, LinkType, Steering};
 use super::model::{At, Model, Server};
 use super::*;
 
-/// What happens next; numbers choose among what there is.
+/// The next event; numbers choose among what there is.
 #[derive(Clone, Debug)]
 enum TrafficEvent {
     Client { host: u8, port: u8, vip: u8, flags: u8, len: usize },

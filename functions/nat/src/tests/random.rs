@@ -7,7 +7,7 @@ use super::model::{Depends, Model, dropped};
 use super::*;
 use warpline_testkit::frames::{Body, Datagram};
 
-/// What happens next; numbers choose among what there is.
+/// The next event; numbers choose among what there is.
 #[derive(Clone, Debug)]
 enum TrafficEvent {
     Out {

@@ -1,11 +1,11 @@
-//! What happens to one frame, drawn before it is looked at.
+//! The treatment of one frame, drawn before it is looked at.
 
 use core::time::Duration;
 
 use super::config::ImpairConfig;
 use crate::generator::rng::Rng;
 
-/// What happens to a frame.
+/// The treatment of a frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Fate {
     pub(super) drop: bool,

@@ -95,7 +95,7 @@ impl<S: Source> Impair<S> {
         }
     }
 
-    /// What happened so far.
+    /// The events so far.
     pub fn counts(&self) -> ImpairCounts {
         self.counts
     }

@@ -8,7 +8,7 @@ use proptest::sample::Index;
 
 use super::*;
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Debug)]
 enum Event {
     Batch {

@@ -62,7 +62,7 @@ fn origin(is_measured: bool) -> &'static str {
     if is_measured { "measured" } else { "defaults, not measured" }
 }
 
-/// What copies on the host are taken to cost.
+/// The assumed cost of copies on the host.
 fn host(deployment: &Deployment, own: &Planned) -> String {
     let Some(LinkCosts { gather, put, host_copy_ns_per_byte, .. }) = own.problem.links.first()
     else {

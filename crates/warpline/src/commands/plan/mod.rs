@@ -234,7 +234,7 @@ fn totals(at: &dyn Fn(u32) -> Planned, run_does: Mode) -> Result<String, Failure
     Ok(text)
 }
 
-/// What becomes of one field, event by event.
+/// The outcome of one field, event by event.
 fn explained(
     loaded: &Loaded,
     packet_len: u32,

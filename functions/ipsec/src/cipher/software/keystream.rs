@@ -10,7 +10,7 @@ use super::{HEADER_LEN, Room};
 use crate::cipher::Job;
 use crate::cipher::key_row::Key;
 
-/// What counter blocks start with: salt or nonce, then IV (RFC 3686, 4; RFC 4106, 4).
+/// The start of counter blocks: salt or nonce, then IV (RFC 3686, 4; RFC 4106, 4).
 pub(super) type Nonce = [u8; 12];
 
 /// The nonce of a packet with its IV in it.
