@@ -231,23 +231,17 @@ fn arrivals_count_before_pauses_and_drops() {
 fn a_source_that_loses_packets_is_reported() {
     let marks = Watermarks::checked(1_500, 1_000, 6_000).expect("marks");
     let pressure = PressureOptions { mode: PauseMode::On(marks), queue: 6_000, downstream: 0 };
-    let policy = None;
     // The report comes 300 ms after the first loss, and the input lasts 690 ms.
-    let costs_us = || vec![10, 900, 10];
-    let case = |load, can_wait| Case {
-        costs_us: costs_us(),
-        load,
-        can_wait,
-        pressure,
-        policy,
-        ..slow_middle()
+    let case = |can_wait| {
+        let costs_us = vec![10, 900, 10];
+        Case { costs_us, load: 400, can_wait, pressure, policy: None, ..slow_middle() }
     };
-    let (outcome, messages) = run_case(&case(400, false)).expect("a run");
+    let (outcome, messages) = run_case(&case(false)).expect("a run");
     assert!(outcome.report.part.packets.overload > 0);
     let is_loss =
         |reported: &String| reported.starts_with("the input lost ") && reported.contains(": busy-");
     assert!(messages.iter().any(is_loss), "{messages:?}");
-    assert_eq!(run_case(&case(400, true)).expect("a run").1, Vec::<String>::new());
+    assert_eq!(run_case(&case(true)).expect("a run").1, Vec::<String>::new());
 }
 
 fn cases() -> impl Strategy<Value = Case> {
