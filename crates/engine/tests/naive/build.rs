@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::router_errors::octets;
 use crate::sums::sum;
-use crate::wire::{ICMP, ICMPV6, TCP, UDP, link};
+use crate::wire::{Frame, ICMP, ICMPV6, TCP, UDP, link};
 
 /// An IP packet.
 #[derive(Clone, Debug)]
@@ -134,6 +134,17 @@ pub(crate) fn udp(src: u16, dst: u16, payload: &[u8]) -> Vec<u8> {
 /// An ICMP message with the four bytes after its checksum.
 pub(crate) fn icmp(kind: u8, code: u8, rest: [u8; 4], payload: &[u8]) -> Vec<u8> {
     [&[kind, code, 0, 0][..], &rest, payload].concat()
+}
+
+/// Puts IP packets after the frame at `at`, at its time and by its port.
+pub(crate) fn insert_after(frames: &mut Vec<Frame>, at: usize, pieces: &[Vec<u8>]) {
+    let Frame { nanos, interface, .. } = frames[at];
+    for piece in pieces {
+        let bytes = frame(link::ETHERNET, &[], To::Us, piece);
+        let (wire_len, link) = (bytes.len(), link::ETHERNET);
+        let own = Frame { wire_len, bytes, nanos, link, interface, ..Frame::default() };
+        frames.insert(at + 1, own);
+    }
 }
 
 /// The frame around a packet: `tags` are VLAN tags of Ethernet, `to` is the kind of its

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use crate::bindings::Endpoint;
-use crate::build::{Numbers, Packet, To, frame, tcp, udp};
+use crate::build::{Numbers, Packet, insert_after, tcp, udp};
 use crate::chains::{Naive, Spec};
 use crate::draw::Draw;
 use crate::function::Left;
 use crate::prefix::Prefix;
-use crate::wire::{Frame, TCP, UDP, link, view};
+use crate::wire::{Frame, TCP, UDP, view};
 
 /// A protocol and an end.
 type End = (u8, Endpoint);
@@ -83,11 +83,5 @@ fn put(draw: &mut Draw, frames: &mut Vec<Frame>, ends: Option<(usize, u8, [Endpo
         false => vec![packet.bytes()],
     };
     let at = (known + draw.below(30)).min(frames.len() - 1);
-    for piece in pieces {
-        let bytes = frame(link::ETHERNET, &[], To::Us, &piece);
-        let Frame { nanos, interface, .. } = frames[at];
-        let (wire_len, link) = (bytes.len(), link::ETHERNET);
-        let own = Frame { wire_len, bytes, nanos, link, interface, ..Frame::default() };
-        frames.insert(at + 1, own);
-    }
+    insert_after(frames, at, &pieces);
 }

@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use crate::bindings::{self, Endpoint};
-use crate::build::{Numbers, Packet, To, frame, tcp, udp};
+use crate::build::{Numbers, Packet, insert_after, tcp, udp};
 use crate::chains::{Naive, Spec};
 use crate::draw::{Draw, address};
 use crate::prefix::Prefix;
-use crate::wire::{Frame, ICMP, TCP, UDP, link};
+use crate::wire::{Frame, ICMP, TCP, UDP};
 
 /// The content of a file.
 #[derive(Clone, Debug, Default)]
@@ -283,12 +283,6 @@ pub(crate) fn add(draw: &mut Draw, frames: &mut Vec<Frame>, specs: &[Spec]) {
             false => vec![packet.bytes()],
         };
         let at = draw.below(frames.len());
-        for piece in pieces {
-            let bytes = frame(link::ETHERNET, &[], To::Us, &piece);
-            let Frame { nanos, interface, .. } = frames[at];
-            let (wire_len, link) = (bytes.len(), link::ETHERNET);
-            let own = Frame { wire_len, bytes, nanos, link, interface, ..Frame::default() };
-            frames.insert(at + 1, own);
-        }
+        insert_after(frames, at, &pieces);
     }
 }
