@@ -19,7 +19,7 @@ use warpline_packet::Instant;
 use warpline_sched::Mode;
 
 use crate::common::forms::{FORMS, Form, NARROW};
-use crate::common::frames::Traffic;
+use crate::common::frames::{Input, Traffic};
 use crate::common::moving::{Moves, Moving, run_moving};
 use crate::common::ports::Frames;
 use crate::common::random::config;
@@ -114,14 +114,20 @@ fn a_lane_that_moves_waits_for_no_open_launch() {
     }
 }
 
-/// A device that fails before, during or after moves. The CPU continues, and packets that the
-/// device alone had are lost and counted. A move to a device that failed is refused.
-#[test]
-fn a_device_that_fails_while_functions_move_loses_what_it_had() {
+/// A gateway's functions, traffic and dimensions for moves on a device that misbehaves.
+fn gateway_in_motion() -> (Vec<Form>, Vec<Input>, Settings) {
     let names = ["nat:1", "firewall", "router", "nat:2"];
     let forms: Vec<Form> = forms(&names).into_iter().map(steady).collect();
     let inputs = traffic(&forms, Talk::new(71, 60, 1400).take(600), 73, 15);
     let settings = Settings { lanes: 2, batch_packets: 64, slabs: 6, ..Settings::default() };
+    (forms, inputs, settings)
+}
+
+/// A device that fails before, during or after moves. The CPU continues, and packets that the
+/// device alone had are lost and counted. A move to a device that failed is refused.
+#[test]
+fn a_device_that_fails_while_functions_move_loses_what_it_had() {
+    let (forms, inputs, settings) = gateway_in_motion();
     let reference = run_forms(&forms, settings, &inputs);
     let hosts = host().into_iter().chain(host().as_ref().map(apart));
     let (mut runs, mut failed, mut refusals) = (0, 0, 0);
@@ -158,10 +164,7 @@ fn a_device_that_fails_while_functions_move_loses_what_it_had() {
 /// packet is lost, doubled or reordered.
 #[test]
 fn a_device_that_slows_tenfold_while_functions_move_loses_nothing() {
-    let names = ["nat:1", "firewall", "router", "nat:2"];
-    let forms: Vec<Form> = forms(&names).into_iter().map(steady).collect();
-    let inputs = traffic(&forms, Talk::new(71, 60, 1400).take(600), 73, 15);
-    let settings = Settings { lanes: 2, batch_packets: 64, slabs: 6, ..Settings::default() };
+    let (forms, inputs, settings) = gateway_in_motion();
     let reference = run_forms(&forms, settings, &inputs);
     let hosts = host().into_iter().chain(host().as_ref().map(apart));
     for (device, first) in hosts.flat_map(|one| [3, 12, 20, 30].map(|at| (one.clone(), at))) {
