@@ -305,7 +305,7 @@ where
 {
     let (first, last) = word.text.split_once('-').unwrap_or((word.text, word.text));
     let wrong = || word.wrong(format!("not {what} (0 to {})", T::MAX));
-    // The standard parser takes a sign, which no one means here.
+    // The standard parser takes a sign, which is a mistake here.
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok());
     let read = |text: &str| digits(text).flatten().ok_or_else(wrong);
     let (first, last): (T, T) = (read(first)?, read(last)?);

@@ -45,7 +45,7 @@ pub(crate) fn write(text: &str) {
     let text = painted.as_deref().unwrap_or(text);
     match RUN.get() {
         Some(Some(run)) => run.add(text),
-        // Nobody may be there to read it.
+        // The reader may have left.
         _ => _ = io::stderr().lock().write_all(text.as_bytes()),
     }
 }

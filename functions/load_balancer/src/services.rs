@@ -201,7 +201,7 @@ fn number(
     range: core::ops::RangeInclusive<u16>,
     what: &str,
 ) -> Result<u16, Trouble> {
-    // The standard parser takes a sign, which no one means here.
+    // The standard parser takes a sign, which is a mistake here.
     let digits = word.text.bytes().all(|byte| byte.is_ascii_digit());
     let read = u16::from_str(word.text).ok().filter(|read| digits && range.contains(read));
     read.ok_or_else(|| word.wrong(format!("not {what} ({} to {})", range.start(), range.end())))

@@ -109,7 +109,7 @@ pub struct Region {
 /// device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    Nobody,
+    NoDevice,
     /// That of this number, over the bus.
     Mapped(u64),
     /// That of this number, where it lies.
@@ -121,7 +121,7 @@ impl Region {
         memory: Arc<dyn HostMemory>,
         registration: Option<Arc<dyn Registration>>,
     ) -> Self {
-        Self { registration, memory, reach: Reach::Nobody }
+        Self { registration, memory, reach: Reach::NoDevice }
     }
 
     /// The same, in which kernels of the device of this number work where it lies.
@@ -142,7 +142,7 @@ impl Region {
     /// Whether kernels of its device reach all of it, over the bus or directly
     /// ([`crate::Argument::Mapped`]).
     pub fn is_mapped(&self) -> bool {
-        self.reach != Reach::Nobody
+        self.reach != Reach::NoDevice
     }
 
     /// Whether kernels of the device of this number work in it where it lies.

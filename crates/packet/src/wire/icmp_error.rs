@@ -28,7 +28,7 @@ pub enum Icmpv4Error {
     NetUnreachable,
     /// The host can't be reached.
     HostUnreachable,
-    /// Nobody has the port.
+    /// The port is closed.
     PortUnreachable,
     /// Larger than the next hop takes and not to be fragmented.
     FragmentationNeeded {
@@ -64,7 +64,7 @@ pub enum Icmpv6Error {
     AdminProhibited,
     /// The address can't be reached.
     AddressUnreachable,
-    /// Nobody has the port.
+    /// The port is closed.
     PortUnreachable,
     /// Larger than the next hop takes.
     PacketTooBig {

@@ -424,7 +424,7 @@ impl<V: Default + Clone> Flows<V> {
         let seen = flow.connection.seen;
         let is_first = count(flow, direction, packet.len, self.now);
         if is_corrupt {
-            // Nobody looks into it: the next one is still the first.
+            // Its payload is not inspected: the next packet is still the first.
             flow.connection.seen = seen;
         }
         let mut tracked = Tracked {

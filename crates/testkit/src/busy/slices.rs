@@ -69,7 +69,7 @@ impl Slices {
         self.ended.get(&job).copied()
     }
 
-    /// Nobody asks for its end any more.
+    /// Its end is not asked for any more.
     pub(super) fn forget(&mut self, job: JobId) {
         self.ended.remove(&job);
     }

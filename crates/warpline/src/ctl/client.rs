@@ -109,7 +109,7 @@ pub(crate) struct Asked<'a> {
 /// Sends the request and prints the answer. `functions` order the counters that it has.
 ///
 /// # Errors
-/// Nobody serves the socket, or the request is refused.
+/// No process serves the socket, or the request is refused.
 pub(crate) fn ctl(
     &Asked { request, values, chain }: &Asked<'_>,
     socket: Option<&Path>,
@@ -128,7 +128,7 @@ pub(crate) fn ctl(
         Ok(value) => table(request, &value, functions),
         Err(_) => text,
     };
-    // Nobody may be there to read it.
+    // The reader may have left.
     let _ = io::stdout().lock().write_all(crate::shown::shown(&shown).as_bytes());
     Ok(())
 }
