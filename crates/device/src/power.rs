@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn rapl_sums_packages_and_goes_on_when_a_counter_begins_again() {
+    fn rapl_sums_packages_and_continues_when_a_counter_begins_again() {
         let folder = tempfile::tempdir().unwrap();
         package(folder.path(), "intel-rapl:0", "999000\n");
         package(folder.path(), "intel-rapl:1", "5\n");

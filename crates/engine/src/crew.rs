@@ -70,10 +70,10 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         let (sender, receiver) = sync_channel(1);
         let begin = move || {
             let placed = core.map_or(Ok(()), |(lane, core)| take_core(lane, core));
-            let goes_on = placed.is_ok();
-            // Whoever hires waits for it.
+            let is_placed = placed.is_ok();
+            // The caller waits for it.
             let _ = sender.send(placed);
-            goes_on.then(work)
+            is_placed.then(work)
         };
         let started = thread::Builder::new().name(name).spawn_scoped(self.scope, begin);
         let placed = || receiver.recv().unwrap_or(Err(StartError::Thread));

@@ -210,46 +210,46 @@ impl<'a> Emit<'a> {
         self.batch.notes_mut().push(Note { ingress, function, shard, bytes: note })
     }
 
-    fn make(&mut self, cause: &Arrival, bytes: &[u8], goes_on: bool) -> Option<usize> {
+    fn make(&mut self, cause: &Arrival, bytes: &[u8], is_onward: bool) -> Option<usize> {
         let (wire_len, shard) = (bytes.len() as u32, self.shard.index() as u8);
         let mut arrival = Arrival { wire_len, shard, ..*cause };
         if let Some(tick) = self.tick {
             arrival.ingress = tick.ingress;
         }
-        if bytes.len() > self.emits.len_max || !self.is_due(arrival.ingress, goes_on) {
+        if bytes.len() > self.emits.len_max || !self.is_due(arrival.ingress, is_onward) {
             return None;
         }
         let mut headers = Headers::parse(bytes, cause.link, bytes.len());
         headers.flags.set(Flags::GENERATED);
         arrival.flow_hash = Steering::AddressPair.steer(self.hasher, bytes, &headers).flow_hash;
         let index = self.batch.push(bytes, &headers, &arrival, self.placer).ok()?;
-        self.count(arrival.ingress, goes_on);
+        self.count(arrival.ingress, is_onward);
         Some(index)
     }
 
     /// Whether packet `ingress` may cause one more. Packets that were made share the number of
     /// their cause, and so what they may cause.
-    fn is_due(&self, ingress: u64, goes_on: bool) -> bool {
+    fn is_due(&self, ingress: u64, is_onward: bool) -> bool {
         let Emits { per_packet, forward_per_packet, .. } = self.emits;
         if let Some(tick) = self.tick {
-            let declared = if goes_on { forward_per_packet } else { per_packet };
+            let declared = if is_onward { forward_per_packet } else { per_packet };
             return declared > 0 && tick.made < TICK_MADE_MAX;
         }
         let same = &self.causes[self.first(ingress)..];
         let count = same.iter().take_while(|cause| cause.ingress == ingress).count();
         same.first().is_some_and(|cause| {
             usize::from(cause.made) < per_packet * count
-                && (!goes_on || usize::from(cause.forward) < forward_per_packet * count)
+                && (!is_onward || usize::from(cause.forward) < forward_per_packet * count)
         })
     }
 
-    fn count(&mut self, ingress: u64, goes_on: bool) {
+    fn count(&mut self, ingress: u64, is_onward: bool) {
         let first = self.first(ingress);
         if let Some(tick) = &mut self.tick {
             tick.made += 1;
         } else if let Some(cause) = self.causes.get_mut(first) {
             cause.made += 1;
-            cause.forward += u16::from(goes_on);
+            cause.forward += u16::from(is_onward);
         }
     }
 

@@ -242,9 +242,9 @@ pub(crate) fn decrement_v4(header: &mut [u8; ipv4::HEADER_LEN]) -> bool {
 #[inline(always)]
 fn decrement_v6(header: &mut [u8; ipv6::HEADER_LEN]) -> bool {
     let hop_limit = &mut header[ipv6::field::HOP_LIMIT.start];
-    let goes_on = *hop_limit > 1;
-    *hop_limit -= u8::from(goes_on);
-    goes_on
+    let has_hops_left = *hop_limit > 1;
+    *hop_limit -= u8::from(has_hops_left);
+    has_hops_left
 }
 
 #[cfg(test)]

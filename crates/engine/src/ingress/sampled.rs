@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_on_before_it_is_decided() {
+    fn nothing_continues_before_it_is_decided() {
         use Act::{Fail, Frames, Pause};
         let cases: &[(usize, &[Act], &str)] = &[
             (
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_lets_frames_go_on() {
+    fn a_pause_lets_frames_continue() {
         let script = Script { acts: vec![Act::Frames(1)], ..Script::default() };
         let reported = Arc::new(Mutex::new(Vec::new()));
         let samplers: Vec<Box<dyn Sampler>> = vec![Box::new(Counting(3, Arc::clone(&reported)))];

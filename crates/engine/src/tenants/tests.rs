@@ -199,7 +199,7 @@ fn a_tenant_that_does_not_take_its_turn_stops_no_other() {
 
 /// A launch that never ends holds the device until its stream is given up.
 #[test]
-fn a_launch_that_hangs_is_lost_and_others_go_on() {
+fn a_launch_that_hangs_is_lost_and_others_continue() {
     let (shared, now) = shared(Policy::BestEffort, &[1, 1], 2);
     let fate = |number| if number % 3 == 1 { Fate::hangs() } else { Fate::done_after(COPY_NS) };
     let hung = User::of(vec![Lane::new(&shared, 1, fate)]);

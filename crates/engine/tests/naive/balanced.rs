@@ -138,7 +138,7 @@ impl Balanced {
             self.replaced += 1;
         }
         if let Some(own) = self.all.get_mut(&talk) {
-            own.goes_on(flags, true);
+            own.continues(flags, true);
             own.expires = expires(&self.config, own.phase, now);
             // The file never changes, so the hash's choice stays, whether or not it was seen
             // before.
@@ -231,7 +231,7 @@ impl Balanced {
     ) -> Option<At> {
         let vip = self.vip_of(client, backend, protocol)?;
         let own = self.all.get_mut(&Talk { client, vip, protocol })?;
-        own.goes_on(flags, false);
+        own.continues(flags, false);
         own.expires = expires(&self.config, own.phase, now);
         Some(vip)
     }
@@ -280,7 +280,7 @@ impl Phase {
 }
 
 impl Connection {
-    fn goes_on(&mut self, flags: u8, from_client: bool) {
+    fn continues(&mut self, flags: u8, from_client: bool) {
         self.phase = match self.phase {
             Phase::Datagrams => Phase::Datagrams,
             _ if flags & (FIN | RST) != 0 => Phase::Closing,

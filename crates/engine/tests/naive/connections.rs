@@ -117,7 +117,7 @@ impl Connections {
             Answer::Followed => {
                 let stage = Stage::Tcp(tcp.stage());
                 self.remember(frame, view, policy, own, tcp);
-                self.go_on(frame, view, policy, own, stage)
+                self.proceed(frame, view, policy, own, stage)
             }
             Answer::Ignored => {
                 self.remember(frame, view, policy, own, tcp);
@@ -154,7 +154,7 @@ impl Connections {
         match self.find(key) {
             Some((own, opener)) => {
                 let stage = if opener { self.entries[&own].stage } else { Stage::Answered };
-                self.go_on(frame, view, policy, own, stage)
+                self.proceed(frame, view, policy, own, stage)
             }
             None => self.open(frame, view, policy, key, (Stage::OneSided, None)),
         }
@@ -176,7 +176,7 @@ impl Connections {
             _ => return Standing::New,
         };
         match self.entries.get(&key).map(|entry| entry.stage) {
-            Some(stage) => self.go_on(frame, view, policy, key, stage),
+            Some(stage) => self.proceed(frame, view, policy, key, stage),
             None if is_request => self.open(frame, view, policy, key, (Stage::OneSided, None)),
             None => Standing::New,
         }
@@ -208,8 +208,8 @@ impl Connections {
         if known { Standing::Established } else { Standing::New }
     }
 
-    /// A packet of a connection that is accepted moves it on; what comes after its end doesn't.
-    fn go_on(
+    /// A packet of a connection that is accepted advances it. A packet after its end does not.
+    fn proceed(
         &mut self,
         frame: &Frame,
         view: &View,

@@ -205,8 +205,8 @@ impl View {
         self.version = 6;
         self.protocol = packet[6];
         self.bounds(l3 + 40, l3 + 40 + body, frame);
-        let goes_on = body > 0 && self.extensions(frame)?;
-        if goes_on { self.upper(frame) } else { Ok(()) }
+        let continues = body > 0 && self.extensions(frame)?;
+        if continues { self.upper(frame) } else { Ok(()) }
     }
 
     fn bounds(&mut self, l4: usize, wire_end: usize, frame: &Frame) {

@@ -227,7 +227,7 @@ fn reload(inputs: &[Input], settings: Settings) -> Outcome {
 }
 
 #[test]
-fn a_reload_is_at_one_place_of_the_input_and_state_goes_on() {
+fn a_reload_is_at_one_place_of_the_input_and_state_stays() {
     let inputs = Traffic::new(13, 60, 0, 600).take(4000);
     let reference = reload(&inputs, settings((1, 256)));
     let stamps = reference.1.iter().filter_map(|note| match note {

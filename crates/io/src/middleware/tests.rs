@@ -291,7 +291,7 @@ fn a_tap_copies_bursts() {
 }
 
 #[test]
-fn a_failing_tap_ends_once_and_traffic_goes_on() {
+fn a_failing_tap_ends_once_and_traffic_continues() {
     let shelf = Shelf::default();
     let full = io::Error::other("disk full");
     let answers =

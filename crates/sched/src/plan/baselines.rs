@@ -78,9 +78,9 @@ impl At<'_> {
         let (problem, outlook, position) = (self.problem, self.outlook, self.position);
         let (mut states, mut state) = (self.others.clone(), self.state.clone());
         let step = state.step(problem, outlook, position, (up, down))?;
-        let goes_on = states.leave(problem, outlook, Some(position), state)
-            && can_go_on(problem, outlook, position + 1, states.clone());
-        goes_on.then_some((step, states))
+        let continues = states.leave(problem, outlook, Some(position), state)
+            && can_continue(problem, outlook, position + 1, states.clone());
+        continues.then_some((step, states))
     }
 
     /// The ways that give the mirror up, with a whole frame if necessary. They are needed if fields
@@ -113,7 +113,12 @@ const WHOLE: [(Up, Down); 7] = [
 
 /// Whether steps that give their mirrors up lead from `states`, before function `position`, to the
 /// end or to a state where the host has everything. From that state they always do.
-fn can_go_on(problem: &Problem, outlook: &Outlook, position: usize, mut states: Frontier) -> bool {
+fn can_continue(
+    problem: &Problem,
+    outlook: &Outlook,
+    position: usize,
+    mut states: Frontier,
+) -> bool {
     for position in position..problem.functions.len() {
         if states.is_settled(outlook) {
             return true;
