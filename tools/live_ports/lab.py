@@ -12,6 +12,7 @@ import errno
 import fcntl
 import json
 import os
+import pathlib
 import signal
 import socket
 import struct
@@ -26,6 +27,15 @@ SIOCETHTOOL = 0x8946
 ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO = 0x1F, 0x24, 0x2C
 MACS = {"lan": "02:00:00:00:00:0a", "wan": "02:00:00:00:00:0b", "machine": "02:00:00:00:00:fe"}
 LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def soon(work, seconds=5.0):
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if work():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 class Namespace:
@@ -176,6 +186,20 @@ class Lab:
             time.sleep(0.02)
         time.sleep(0.2)
         return child
+
+    @contextlib.contextmanager
+    def paused(self, child):
+        """Stops all threads of a process within this block."""
+        child.send_signal(signal.SIGSTOP)
+        threads = pathlib.Path(f"/proc/{child.pid}/task")
+        is_stopped = lambda: all(
+            stat.read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] == "T"
+            for stat in threads.glob("*/stat")
+        )
+        # The signal reaches one thread, which then stops the others.
+        assert soon(is_stopped), "threads run"
+        yield
+        child.send_signal(signal.SIGCONT)
 
     def stop(self, child, how=signal.SIGTERM):
         """Ends Warpline by a signal. Returns its statistics and messages."""

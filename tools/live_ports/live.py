@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-from lab import MACS, Lab, Sniffer
+from lab import MACS, Lab, Sniffer, soon
 from talk import Server, ping, query, transfer
 
 PORTS = """
@@ -184,15 +184,6 @@ def case_gateway(lab):
     lab.stop(child)
 
 
-def soon(work, seconds=5.0):
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        if work():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def case_links(lab):
     """A link that goes down and an interface that is removed do not end the run."""
     wire(lab)
@@ -282,8 +273,6 @@ def case_overload(lab):
     child = lab.start("wire.toml", *STATS)
     lan, machine = lab.spaces["lan"], lab.spaces["machine"]
     before = dropped(lan, "eth0") + dropped(machine, "lan")
-    # The ring holds a part of these frames while the chain stands still.
-    child.send_signal(signal.SIGSTOP)
     sender = [*lan.enter(), lab.program, "run", "sender.toml", "--stats", "sender.json", "--quiet"]
     lab.write(
         "sender.toml",
@@ -291,8 +280,9 @@ def case_overload(lab):
         'output = "af_packet:eth0"\n\n[router]\nroutes = "all.txt"\n',
     )
     lab.write("all.txt", "0.0.0.0/0 via 10.9.0.2\n")
-    subprocess.run(sender, cwd=lab.folder.name, check=True, timeout=30)
-    child.send_signal(signal.SIGCONT)
+    # The ring holds a part of these frames while the chain stands still.
+    with lab.paused(child):
+        subprocess.run(sender, cwd=lab.folder.name, check=True, timeout=30)
     time.sleep(2)
     with open(lab.path("sender.json"), encoding="utf-8") as file:
         sent = json.load(file)["chains"][0]["packets"]["sent"]

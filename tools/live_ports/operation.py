@@ -14,8 +14,8 @@ import subprocess
 import threading
 import time
 
-from lab import LIBC
-from live import STATS, WIRE, frames_of, main, soon, wire
+from lab import LIBC, soon
+from live import STATS, WIRE, frames_of, main, wire
 from talk import Server, query
 
 CLONE_NEWNS = 0x00020000

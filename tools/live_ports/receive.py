@@ -5,12 +5,11 @@
 """
 
 import os
-import signal
 import socket
 import time
 
-from lab import Sniffer
-from live import STATS, TAPPED, frames_of, main, replay, soon, wire
+from lab import Sniffer, soon
+from live import STATS, TAPPED, frames_of, main, replay, wire
 from talk import Server, query, transfer
 
 
@@ -122,12 +121,11 @@ def case_ring(lab):
         ends = f'input = "af_packet:lan,queue_mib={mib}"\noutput = "none"\n'
         lab.write("ring.toml", f"[chain]\nfunctions = []\n{ends}")
         child = lab.start("ring.toml", *STATS, sockets=1)
-        child.send_signal(signal.SIGSTOP)
-        with lab.spaces["lan"].socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+        sender = lab.spaces["lan"].socket(socket.AF_PACKET, socket.SOCK_RAW)
+        with sender as raw, lab.paused(child):
             raw.bind(("eth0", 0))
             for _ in range(1000):
                 raw.send(bytes(60))
-        child.send_signal(signal.SIGCONT)
         time.sleep(0.5)
         chain, _ = lab.stop(child)
         packets = chain["packets"]
@@ -152,10 +150,9 @@ def case_mtu(lab):
             sender.sendto(bytes(length), ("10.9.0.2", 9))
 
     # The frame is in the ring before the chain sees the MTU.
-    child.send_signal(signal.SIGSTOP)
-    grow(3000)
-    send(2500)
-    child.send_signal(signal.SIGCONT)
+    with lab.paused(child):
+        grow(3000)
+        send(2500)
     time.sleep(0.5)
     sniffer, server = Sniffer(wan, "eth0"), Server(wan)
     send(2501)

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import time
 
+from lab import soon
 from router_lab import HOSTS, PORTS, RouterLab, Tap, checksum, mac_bytes, mac_of
-from router_lab import marked, packet, soon
+from router_lab import marked, packet
 from talk import Server, ping, query, transfer
 
 STATS = ("--stats", "stats.json")

@@ -6,11 +6,9 @@ The machine has .1 of each network, and `2001:db8:N::1`. Hosts answer ARP and ne
 solicitations and have the machine as their gateway.
 """
 
-import os
 import socket
 import struct
 import threading
-import time
 
 from lab import SO_RCVBUFFORCE, Lab, Namespace
 
@@ -153,12 +151,3 @@ def marked(frames, own):
                 ("error", data[12:20] if is_v4 else data[8:40], data[body], data[body + 1], ends)
             )
     return sorted(found)
-
-
-def soon(work, seconds=5.0):
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        if work():
-            return True
-        time.sleep(0.05)
-    return False

@@ -12,8 +12,8 @@ import subprocess
 import threading
 import time
 
-from lab import MACS, Namespace
-from live import STATS, main, soon, wire
+from lab import MACS, Namespace, soon
+from live import STATS, main, wire
 from operation import SENSOR, sensor
 from talk import Server, query
 

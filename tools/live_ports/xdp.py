@@ -13,8 +13,8 @@ import socket
 import struct
 import time
 
-from lab import LIBC
-from live import STATS, WIRE, main, soon, wire
+from lab import LIBC, soon
+from live import STATS, WIRE, main, wire
 from talk import Server, query
 
 # The number of bpf(2) on x86-64.
