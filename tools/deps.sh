@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd,
-# nfdump, iptables, tmux, Prometheus, scapy, NVRTC), `races` (Oclgrind). What tests can do without,
-# libraries that are loaded at run time, is installed where it can be. On other systems, or without
-# the rights to install, it prints the packages to install.
+# nfdump, iptables, logrotate, tmux, Prometheus, scapy, NVRTC), `races` (Oclgrind). What tests can do
+# without, libraries that are loaded at run time, is installed where it can be. On other systems, or
+# without the rights to install, it prints the packages to install.
 set -euo pipefail
 
 RUST_MIN=1.95
@@ -30,6 +30,7 @@ for group in "$@"; do
         need ip iproute2
         need ethtool ethtool
         need tmux tmux
+        need logrotate logrotate
         need prometheus prometheus
         # The tests look for scapy at the first python3 and at the system's.
         python3 -c "$scapy" 2>/dev/null || /usr/bin/python3 -c "$scapy" 2>/dev/null ||

@@ -216,13 +216,16 @@ fn arrivals_count_before_pauses_and_drops() {
         let sites = deployment.sites().iter().zip(&counts).map(counted).collect();
         let (outcome, _) = run_deployed(&case, deployment.on_sites(sites));
         let part = &outcome.report.part;
-        assert!(part.packets.overload > 500, "{}", part.packets.overload);
+        let lost = part.packets.overload;
+        assert!(lost > 500, "{lost}");
         let counts: Vec<u64> = counts.iter().map(|one| one.load(Ordering::Relaxed)).collect();
-        // The last packets are still on their way when the input ends.
-        let all = 2_300..=3_100;
-        assert!(all.contains(&counts[0]) && all.contains(&counts[1]), "{counts:?}");
+        // Without lost packets a count would be `PACKETS - lost`. The last packets are still on
+        // their way when the input ends, and more of them on a busy machine.
+        let has_lost = |count: u64| count > PACKETS as u64 - lost * 3 / 4;
+        assert!(counts.iter().all(|&count| count < 3_100), "{counts:?}");
+        assert!(has_lost(counts[0]) && has_lost(counts[1]), "{counts:?} {lost}");
         // Packets that a full queue dropped do not come to a later stage.
-        assert_eq!(all.contains(&counts[2]), !pressure.is_off(), "{counts:?}");
+        assert_eq!(has_lost(counts[2]), !pressure.is_off(), "{counts:?} {lost}");
     }
 }
 

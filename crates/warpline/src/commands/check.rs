@@ -299,7 +299,8 @@ fn describe(deployment: &Deployment, settings: &Settings, is_verbose: bool) -> S
     }
     text += &routes_shown::lines(chain);
     let fitted = settings.fit(deployment);
-    text += &format!("  memory    {}; functions' tables besides\n", fitted.memory(deployment));
+    let memory = fitted.memory(deployment).to_string().replace("; ", "\n            ");
+    text += &format!("  memory    {memory}\n            and functions' tables\n");
     if fitted.batch_packets < settings.batch_packets {
         let (is, asked) = (fitted.batch_packets, settings.batch_packets);
         text +=

@@ -24,7 +24,7 @@ pub(crate) fn lines(loaded: &Loaded) -> String {
         return String::new();
     }
     let Some(chosen) = &loaded.chosen else {
-        let line = format!("  placement {NO_PROFILE}\n");
+        let line = format!("  placement {}\n", NO_PROFILE.replace("; ", "\n            "));
         return if loaded.lacks_profile { line } else { String::new() };
     };
     let placement = &chosen.all.placement;
