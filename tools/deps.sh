@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing on a Debian machine: `build` (compiler, Rust), `test` (tshark, jq, zstd,
-# nfdump, iptables, logrotate, tmux, Prometheus, scapy, NVRTC), `races` (Oclgrind). What tests can do
-# without, libraries that are loaded at run time, is installed where it can be. On other systems, or
-# without the rights to install, it prints the packages to install.
+# nfdump, iptables, logrotate, tmux, Prometheus, scapy, NVRTC), `races` (Oclgrind). Libraries that
+# are loaded at run time are installed where they can be, since tests can do without them. On other
+# systems, or without the rights to install, it prints the packages to install.
 set -euo pipefail
 
 RUST_MIN=1.95
