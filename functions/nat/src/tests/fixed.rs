@@ -155,6 +155,28 @@ fn errors_about_echoes_of_mapped_hosts_pass() {
     }
 }
 
+/// An error of a mapped host about a packet to a host that is not inside has no binding.
+#[test]
+fn mapped_hosts_report_packets_to_inside_hosts_alone() {
+    let mut nat = nat(TABLE);
+    let came = datagram(("198.51.100.1", 9), ("172.16.5.5", 9));
+    let reported = came.error(ip("10.2.0.3"), 48);
+    assert_eq!(dropped(&sent(&mut nat, 1, &reported)), Some("no-binding"));
+}
+
+/// Connections to a forwarded port that end leave room for others.
+#[test]
+fn ended_connections_to_forwarded_ports_leave_room() {
+    let mut nat = nat(&TABLE.replace("forwards", "bindings = 64\nforwards"));
+    for round in 0..64 {
+        let remote = (&*format!("198.51.100.{}", 1 + round), 9);
+        let asks = datagram(remote, ("203.0.113.8", 6001));
+        let out = sent(&mut nat, 1 + 1000 * round, &asks);
+        assert_sent(&out, &asks.to(ip("10.0.0.6"), 7001));
+    }
+    assert_eq!((nat.counter("created"), nat.counter("expired")), (64, 63));
+}
+
 #[test]
 fn excepted_destinations_see_inside_addresses() {
     let mut nat = nat(TABLE);

@@ -35,7 +35,7 @@ fn a_file_of_rules_makes_a_gateway() {
 }
 
 /// The function of a file of rules.
-fn built(rules: &str, resources: &mut Resources) -> Box<dyn Function> {
+pub(super) fn built(rules: &str, resources: &mut Resources) -> Box<dyn Function> {
     built_with(rules, "", resources)
 }
 
@@ -44,7 +44,7 @@ fn built_with(rules: &str, keys: &str, resources: &mut Resources) -> Box<dyn Fun
     try_built(rules, keys, resources).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
-fn try_built(
+pub(super) fn try_built(
     rules: &str,
     keys: &str,
     resources: &mut Resources,
@@ -154,9 +154,13 @@ fn remarks_name_packets_that_keep_their_source() {
 
 /// Ports for a gateway: `lan` and `dmz` inside, `wan` outside.
 fn three_ports() -> Resources {
-    let ports = [("lan", Side::Inside), ("dmz", Side::Inside), ("wan", Side::Outside)];
-    let ports = ports.map(|(name, side)| Port { name: name.into(), side });
-    Resources::default().with_ports(Ports::new(ports.into()))
+    ports(&[("lan", Side::Inside), ("dmz", Side::Inside), ("wan", Side::Outside)])
+}
+
+/// These ports for a gateway.
+pub(super) fn ports(all: &[(&str, Side)]) -> Resources {
+    let ports = all.iter().map(|&(name, side)| Port { name: name.into(), side });
+    Resources::default().with_ports(Ports::new(ports.collect()))
 }
 
 /// A gateway with these ports.
@@ -196,7 +200,7 @@ pub(super) fn try_gateway(rules: &str, keys: &str) -> Result<Harness, Diagnostic
 }
 
 pub(super) const INWARD: &str = "-A PREROUTING -d 203.0.113.9/32 -j DNAT --to-destination 10.1.1.9";
-const OUTWARD: &str = "-A POSTROUTING -s 10.1.1.9/32 -j SNAT --to-source 203.0.113.9";
+pub(super) const OUTWARD: &str = "-A POSTROUTING -s 10.1.1.9/32 -j SNAT --to-source 203.0.113.9";
 const EXCEPT: &str = "-A POSTROUTING -s 10.1.0.0/16 -d 8.8.8.0/24 -j ACCEPT";
 const ALL: &str = "-A POSTROUTING -s 10.1.0.0/16 -j SNAT --to-source 203.0.113.1";
 
@@ -314,6 +318,9 @@ fn fixed_translations_alone_need_no_keys() {
     let anywhere = forward.replace("-d 203.0.113.1/32 ", "");
     let missing = reported(&[&anywhere], "");
     assert!(missing[0].contains("without a destination, `-d`, needs `outside`"), "{missing:?}");
+    // A rule about other hosts says that there are some inside.
+    let missing = reported(&[INWARD, OUTWARD, EXCEPT], "");
+    assert!(missing[0].contains("needs `inside`"), "{missing:?}");
 }
 
 pub(super) const SKIP: &str = "unsupported = \"skip\"";

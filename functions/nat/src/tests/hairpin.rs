@@ -10,7 +10,8 @@ const SYN: u8 = 2;
 const ACK: u8 = 16;
 
 const TABLE: &str = "inside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.1\"]\n\
-    forwards = [\"tcp 203.0.113.1 80 to 10.0.0.5 8080\", \"udp 203.0.113.1 53 to 10.0.0.5\"]\n\
+    forwards = [\"tcp 203.0.113.1 80 to 10.0.0.5 8080\", \"tcp 203.0.113.1 81 to 10.0.0.5\", \
+    \"udp 203.0.113.1 53 to 10.0.0.5\"]\n\
     one_to_one = [\"203.0.113.40/31 to 10.0.0.40/31\"]\n";
 
 /// Both places of a translator.
@@ -21,7 +22,13 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let ([first, second], words) = build_pair(&DEFINITION, TABLE, Path::new("."));
+        Self::with("")
+    }
+
+    /// With more keys.
+    fn with(keys: &str) -> Self {
+        let table = format!("{TABLE}{keys}");
+        let ([first, second], words) = build_pair(&DEFINITION, &table, Path::new("."));
         Self { first: Harness::new(first, words), second: Harness::new(second, words) }
     }
 
@@ -121,15 +128,59 @@ fn packets_without_a_receiver_make_no_binding() {
         segment((client, 5000), (OUTSIDE, 60_000), SYN, (1, 0)),
     ];
     for mapping in ["endpoint-independent", "address-and-port-dependent"] {
-        let table = format!("{TABLE}per_source_max = 1\nmapping = \"{mapping}\"\n");
-        let ([first, second], words) = build_pair(&DEFINITION, &table, Path::new("."));
-        let [first, second] = [first, second].map(|place| Harness::new(place, words));
-        let mut pair = Pair { first, second };
+        let mut pair = Pair::with(&format!("mapping = \"{mapping}\"\n"));
         for datagram in &lost {
             assert!(pair.crosses(datagram).is_none());
         }
-        let asks = gateway::udp((client, 6000), ("198.51.100.1", 53));
-        assert!(pair.crosses(&asks).is_some(), "{mapping}: its only binding");
+        assert_eq!(pair.first.counter("created"), 0, "{mapping}");
+    }
+}
+
+/// Errors about packets that no inside host sent there, or that its binding does not let in.
+#[test]
+fn errors_about_no_hairpin_are_refused() {
+    let mut pair = Pair::with("filtering = \"address-and-port-dependent\"\n");
+    let (service, other, server) = ((OUTSIDE, 80), (OUTSIDE, 81), "10.0.0.5");
+    let mut port = |client: &str, at: u16, to: (&str, u16)| {
+        end(&pair.sent(&segment((client, at), to, SYN, (1, 0))), 34)
+    };
+    let seen_as = port("10.0.0.7", 5000, service);
+    let by_other = port("10.0.0.7", 5001, other);
+    let beside = port("10.0.0.9", 5000, service);
+    let about = |src, dst| segment(src, dst, ACK, (1, 1)).error(ip("172.16.0.1"), 48);
+    let client = ("10.0.0.7", 5000);
+    let reported = about((OUTSIDE, seen_as), (server, 8080));
+    let elsewhere = Datagram { dst: ip("203.0.113.40"), ..reported.clone() };
+    for (error, passes) in [
+        (reported, true),
+        (about(service, client), true),
+        (about(other, ("10.0.0.7", 5001)), true),
+        (elsewhere, false),
+        (about(service, ("10.0.0.7", 5001)), false),
+        (about(other, client), false),
+        (about((OUTSIDE, beside), client), false),
+        (about((OUTSIDE, by_other), client), false),
+    ] {
+        assert_eq!(pair.crosses(&error).is_some(), passes, "{error:?}");
+    }
+}
+
+/// Only hosts with an address of their own are asked by echoes from inside, and answer them.
+#[test]
+fn identifiers_of_others_are_no_receivers_of_echoes() {
+    let mut pair = Pair::with("filtering = \"endpoint-independent\"\n");
+    let (client, mapped) = (ip("10.0.0.7"), ip("203.0.113.40"));
+    let echo = |src, dst, reply, ident| {
+        Datagram::new(src, dst, Body::Echo { reply, ident, seq: 1 }).with(&[7; 24])
+    };
+    let ident = end(&pair.sent(&echo(client, mapped, false, 7)), 38);
+    // The same identifier inside: an error about a reply with it has both bindings.
+    pair.sent(&echo(client, mapped, false, ident));
+    let asks = echo(ip("10.0.0.9"), ip(OUTSIDE), false, ident);
+    assert!(pair.crosses(&asks).is_none());
+    let reply = echo(ip(OUTSIDE), client, true, ident);
+    for router in [client, ip("172.16.0.1")] {
+        assert!(pair.crosses(&reply.error(router, 48)).is_none(), "{router}");
     }
 }
 
@@ -187,6 +238,40 @@ fn mapped_hosts_are_reached_by_the_ports_of_their_rule() {
         // Hosts outside are not affected.
         assert_eq!(came(("198.51.100.1", 9), ("203.0.113.9", 53)).len(), 3);
     }
+}
+
+/// A forwarded port is reached from inside by the ports that its rule names.
+#[test]
+fn forwarded_ports_are_reached_by_the_ports_of_their_rule() {
+    let forward = |port: &str| {
+        format!(
+            "-A PREROUTING {port} -d 203.0.113.1/32 -p udp --dport 80 -j DNAT --to-destination \
+             10.1.0.5"
+        )
+    };
+    let all = "-A POSTROUTING -s 10.1.0.0/16 -j SNAT --to-source 203.0.113.1";
+    for (came_by, reached) in [("", 3), ("-i wan", 1), ("! -i wan", 2)] {
+        let [first, second] =
+            gateway::pair_with_three_ports(&gateway::saved(&[&forward(came_by), all]));
+        let mut pair = Pair { first, second };
+        pair.first.set_comes(|packet| [packet as u16 % 3, 0]);
+        let frame = gateway::udp(("10.1.0.7", 9), (OUTSIDE, 80)).frame();
+        let inputs = [0, 1, 2].map(|at| Input::at(SECOND + at, &frame).into());
+        assert_eq!(pair.first.pass(&inputs, 1).len(), reached, "{came_by:?}");
+    }
+}
+
+/// Without an address to share, a host without one of its own does not reach others by theirs.
+#[test]
+fn fixed_translations_alone_give_others_no_source() {
+    let forward = "-A PREROUTING -d 203.0.113.1/32 -p udp --dport 53 -j DNAT --to-destination \
+                   10.1.0.5";
+    let rules = gateway::saved(&[gateway::INWARD, gateway::OUTWARD, forward]);
+    let [first, second] = gateway::pair_with_three_ports(&rules);
+    let mut pair = Pair { first, second };
+    assert!(pair.crosses(&gateway::udp(("10.1.0.5", 9), ("203.0.113.9", 9))).is_none());
+    let asks = pair.sent(&gateway::udp(("10.1.1.9", 9), (OUTSIDE, 53)));
+    assert_eq!(asks.bytes[26..34], [203, 0, 113, 9, 10, 1, 0, 5]);
 }
 
 /// The two fragments of a datagram.

@@ -11,6 +11,7 @@ mod pools;
 mod portless;
 mod random;
 mod refusals;
+mod remarks;
 mod rules;
 mod shared;
 mod windows;
