@@ -34,7 +34,9 @@ impl Nat {
     pub(crate) fn quotes_hairpin(&self, frame: &Frame, view: &View) -> bool {
         let holds = |address: IpAddr| self.config.inside.iter().any(|own| own.holds(address));
         match content(frame, view) {
-            _ if view.later() => false,
+            _ if view.later() => {
+                self.first(frame, view).is_some_and(|Given(_, outside)| outside.is_some())
+            }
             Ok(Content::Error(quoted)) => holds(quoted.dst),
             _ => false,
         }

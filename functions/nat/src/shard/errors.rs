@@ -89,7 +89,7 @@ impl NatShard {
     }
 
     /// Whether an ICMP error from a router without an inside address is about a packet that came to
-    /// an inside host by an outside address of another one.
+    /// an inside host by an outside address of another one. Later fragments follow the first.
     #[inline]
     pub(super) fn is_about_hairpin(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
         matches!(packet.protocol(), ip_protocol::ICMP | ip_protocol::ICMPV6)
@@ -101,8 +101,16 @@ impl NatShard {
     fn quotes_hairpin(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
         let version = packet.version();
         let to_inside = |(_, host, _)| self.config.is_inside(version, host);
-        matches!(content(packet), Ok(Content::Error))
-            && self.is_outside(version, dst)
-            && icmp::addresses(packet.payload(), version).is_some_and(to_inside)
+        match content(packet) {
+            Ok(Content::Error) => {
+                self.is_outside(version, dst)
+                    && icmp::addresses(packet.payload(), version).is_some_and(to_inside)
+            }
+            Ok(Content::LaterFragment) => {
+                let first = self.fragments.find(packet, self.bindings.now());
+                first.is_some_and(|(_, source)| source != 0)
+            }
+            _ => false,
+        }
     }
 }

@@ -318,3 +318,27 @@ fn later_fragments_follow_a_forwarded_one() {
     }
     assert!(followed > 0);
 }
+
+/// Later fragments of an error get both addresses of the first, whoever sends it. Only ingress
+/// knows the shard of the first. Some routers are in that of the server.
+#[test]
+fn later_fragments_follow_errors_about_hairpins() {
+    let (mut pair, mut followed) = (Pair::new(), [0; 2]);
+    let (service, server) = (("203.0.113.40", 53), ("10.0.0.40", 53));
+    let asks = gateway::udp(("10.0.0.7", 5000), service).with(&[7; 64]);
+    let port = end(&pair.sent(&asks), 34);
+    let seen = gateway::udp((OUTSIDE, port), server).with(&[7; 64]);
+    let expected = asks.error(ip(service.0), 92).fragments(40);
+    for host in 0..250 {
+        let routers = [format!("10.0.1.{host}"), format!("172.16.0.{host}")];
+        for (router, followed) in routers.iter().zip(&mut followed) {
+            let [first, second] = seen.error(ip(router), 92).fragments(40);
+            assert_eq!(pair.crosses_as(&first).unwrap().bytes, expected[0], "{router}");
+            if let Some(out) = pair.crosses_as(&second) {
+                assert_eq!(out.bytes, expected[1], "{router}");
+                *followed += 1;
+            }
+        }
+    }
+    assert!(followed.iter().all(|&one| one > 0), "{followed:?}");
+}
