@@ -66,7 +66,7 @@ impl Default for PlanOptions {
         let frames_by = FramesBy::default();
         Self {
             mode: Mode::Adaptive,
-            aim: Aim::TIME,
+            aim: Aim::default(),
             packet_len: Self::PACKET_LEN,
             recoverable: false,
             frames_by,

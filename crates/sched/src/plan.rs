@@ -72,7 +72,7 @@ pub use problem::{Misfit, PlanHops, PlannedFunction, Problem, RowBytes, Touch, W
 /// By which rule a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The cheapest of all plans (`AdaptChain`).
+    /// The cheapest of all plans (`AdaptChain`), or the one that [`Problem::aim`] prefers to it.
     Adaptive,
     /// Each function takes its own cheapest way, without early copies for later functions
     /// (`AdaptChain` without global optimisation, section III-A 3).
@@ -203,6 +203,11 @@ impl Plan {
         self.steps.iter().map(PlanStep::to_host_bytes).sum()
     }
 
+    /// Bytes a packet that cross, in both directions.
+    pub fn bytes(&self) -> f64 {
+        self.to_device_bytes() + self.to_host_bytes()
+    }
+
     /// The cost of bytes on links, in ns per packet. The rest is gathering, putting in place and
     /// waiting.
     pub fn link_ns(&self, problem: &Problem) -> f64 {
@@ -226,7 +231,7 @@ impl Problem {
     pub fn plan(&self, mode: Mode) -> Result<Plan, Misfit> {
         self.check()?;
         Ok(match mode {
-            Mode::Adaptive => search::cheapest(self),
+            Mode::Adaptive => search::adaptive(self),
             Mode::Local => baselines::local(self),
             Mode::ShareAll => baselines::share_all(self),
             Mode::PerNf => baselines::per_nf(self),

@@ -60,20 +60,26 @@ pub struct Aim {
     pub to_device: u32,
     /// Of the link from the device.
     pub to_host: u32,
+    /// Percent by which the weighed time may exceed the shortest for a plan that moves fewer bytes.
+    pub margin: u32,
 }
 
 /// The weight of a resource that has most to do.
 const MUCH: u32 = 8;
 
 const fn aim(name: &'static str, host: u32, to_device: u32, to_host: u32) -> Aim {
-    Aim { name, host, to_device, to_host }
+    Aim { name, host, to_device, to_host, margin: 0 }
 }
 
 impl Aim {
     /// The shortest time of a packet.
     pub const TIME: Self = aim("time", 1, 1, 1);
 
-    /// All there are. Those after the first spare one resource or two.
+    /// The fewest bytes of the plans that take at most a tenth longer. Times are estimates of about
+    /// this quality, and links are shared with other chains.
+    pub const BYTES: Self = Self { margin: 10, ..aim("bytes", 1, 1, 1) };
+
+    /// All that a placement compares. Those after the first spare one resource or two.
     pub const ALL: [Self; 7] = [
         Self::TIME,
         aim("host", MUCH, 1, 1),
@@ -84,6 +90,12 @@ impl Aim {
         aim("host_and_to_host", MUCH, 1, MUCH),
     ];
 
+    /// The same, with so much more weight on links.
+    pub(super) const fn sparing_links(self, weight: u32) -> Self {
+        let (to_device, to_host) = (weight * self.to_device, weight * self.to_host);
+        Self { to_device, to_host, margin: 0, ..self }
+    }
+
     pub(super) fn of(&self, times: &CopyTimes) -> f64 {
         f64::from(self.host) * times.host_ns
             + f64::from(self.to_device) * times.to_device_ns
@@ -93,7 +105,7 @@ impl Aim {
 
 impl Default for Aim {
     fn default() -> Self {
-        Self::TIME
+        Self::BYTES
     }
 }
 

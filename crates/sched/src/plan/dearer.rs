@@ -24,11 +24,10 @@ impl Problem {
     /// As for [`Problem::plan`].
     pub fn dearer_by(&self, plan: &Plan, mode: Mode) -> Result<Option<Dearer>, Misfit> {
         let other = self.plan(mode)?;
-        let bytes = |plan: &Plan| plan.to_device_bytes() + plan.to_host_bytes();
         let link_ns = plan.link_ns(self) - other.link_ns(self);
         let own = Dearer {
             mode,
-            fewer_bytes: bytes(plan) - bytes(&other),
+            fewer_bytes: plan.bytes() - other.bytes(),
             link_ns,
             host_ns: other.cost_ns - plan.cost_ns + link_ns,
         };

@@ -6,7 +6,7 @@ use super::frontier::Frontier;
 use super::outlook::Outlook;
 use super::problem::Problem;
 use super::state::{DOWNS, UPS};
-use super::{Plan, PlanStep};
+use super::{Plan, PlanStep, baselines};
 
 /// States after some function, and the cheapest way to them.
 struct Node {
@@ -29,9 +29,30 @@ impl Node {
 /// the cheapest remain, and all from which every way leads to the end.
 const NODES_MAX: usize = 512;
 
+/// Weights of links by which plans with fewer bytes are searched.
+const LINK_WEIGHTS: [u32; 4] = [2, 4, 8, 16];
+
+/// The plan of the problem's aim: the cheapest, or one that moves fewer bytes within the margin.
+pub(super) fn adaptive(problem: &Problem) -> Plan {
+    let cheapest = cheapest(problem);
+    if problem.aim.margin == 0 {
+        return cheapest;
+    }
+    let cost = |plan: &Plan| plan.steps.iter().map(|s| problem.aim.of(&problem.times(s))).sum();
+    let least: f64 = cost(&cheapest);
+    let most = least * (1.0 + f64::from(problem.aim.margin) / 100.0);
+    let sparing = LINK_WEIGHTS.map(|weight| {
+        let aim = problem.aim.sparing_links(weight);
+        self::cheapest(&Problem { aim, ..problem.clone() })
+    });
+    let others = [baselines::local, baselines::share_all, baselines::per_nf].map(|of| of(problem));
+    let within = sparing.into_iter().chain(others).filter(|plan| cost(plan) <= most);
+    within.fold(cheapest, |best, plan| if plan.bytes() < best.bytes() { plan } else { best })
+}
+
 /// The cheapest plan. Of two with the same cost it is the one that moves fewer bytes, then the one
 /// found first.
-pub(super) fn cheapest(problem: &Problem) -> Plan {
+fn cheapest(problem: &Problem) -> Plan {
     let outlook = Outlook::of(problem);
     let Some(states) = Frontier::start(problem, &outlook) else { return Plan::default() };
     let start = Node { states, cost: 0.0, bytes: 0.0, from: 0, step: None };

@@ -165,7 +165,7 @@ fn sites(
         lanes_max: asked.chains.iter().map(|chain| chain.lanes.max(1)).sum(),
     };
     let placement = problem.place().map_err(|why| why.to_string())?;
-    let aims = if is_placed { placement.aims } else { vec![Aim::TIME; demands.len()] };
+    let aims = if is_placed { placement.aims } else { vec![Aim::default(); demands.len()] };
     let mut sites = placement.sites;
     for (own, devices) in sites.iter_mut().zip(fixed) {
         for (site, device) in own.iter_mut().zip(devices) {

@@ -193,6 +193,22 @@ fn agrees(problem: &Problem) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// The default aim's plan takes at most a tenth longer than the cheapest, and moves no more bytes
+/// than it or than another rule's plan within that time.
+fn spares_bytes(problem: &Problem) -> Result<(), TestCaseError> {
+    let sparing = Problem { aim: Aim::default(), ..problem.clone() };
+    let plan = sparing.plan(Mode::Adaptive).expect("links");
+    prop_assert!(follow(problem, &plan).is_ok(), "{plan:#?}");
+    let most = 1.1 * least(problem) + 1e-9;
+    prop_assert!(plan.cost_ns <= most, "{} of {most}", plan.cost_ns);
+    for mode in Mode::ALL {
+        let other = problem.plan(mode).expect("links");
+        let may_be_better = other.cost_ns > most - 1e-6;
+        prop_assert!(may_be_better || plan.bytes() <= other.bytes(), "{mode:?}: {plan:#?}");
+    }
+    Ok(())
+}
+
 /// `problem` with costs so much higher that its cheapest plan is that of `aim`.
 fn dearer(problem: &Problem, aim: Aim) -> Problem {
     let [host, there, back] = [aim.host, aim.to_device, aim.to_host].map(f64::from);
@@ -235,6 +251,11 @@ proptest! {
     #[test]
     fn the_cheapest_plan_is_found(problem in problem(6, 1)) {
         agrees(&problem)?;
+    }
+
+    #[test]
+    fn the_default_spares_bytes(problem in problem(5, 2)) {
+        spares_bytes(&problem)?;
     }
 
     #[test]
