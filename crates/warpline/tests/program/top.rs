@@ -37,7 +37,9 @@ impl Terminal {
             return None;
         }
         let terminal = Self { folder: demo.path("") };
-        let command = format!("{variables}{PROGRAM} {arguments}; echo status $?; cat");
+        // A terminal that closes sends SIGHUP, which reloads.
+        let program = format!("{variables}timeout --foreground 100 {PROGRAM} {arguments}");
+        let command = format!("{program}; echo status $?; cat");
         terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", &command]);
         Some(terminal)
     }

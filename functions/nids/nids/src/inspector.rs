@@ -128,7 +128,10 @@ impl Inspector {
                 .reporting_ends_of(FlowState::has_shared),
             waiting: Pool::new(limits::waiting(config, shard)),
             xbits: XBits::new(share(config.xbits)),
-            thresholds: decides.then(|| Thresholds::new(share(config.thresholds)).reserved()),
+            thresholds: decides.then(|| {
+                let policies = tables.reported().iter().map(|rule| &rule.policy);
+                Thresholds::new(share(config.thresholds)).reserved(policies)
+            }),
             rejecter: Rejecter::new(REJECTS_PER_SECOND),
             scratch: Scratch::new().unwrap_or_else(|| handle_alloc_error(Layout::new::<Scratch>())),
             note: vec![0; tables.config.note_len()].into(),

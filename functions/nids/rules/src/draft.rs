@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::group::{Groups, Variables};
 use super::piece::{Fault, Piece, Read, Refusal};
 use super::{
-    About, Addresses, Configs, Content, Dialect, Effect, FlowTests, Name, Names, Need, PacketTest,
-    PayloadTest, Ports, Protocol, Rate, Threshold, Value,
+    About, Addresses, Configs, Content, DetectionFilter, Dialect, Effect, FlowTests, Name, Names,
+    Need, PacketTest, PayloadTest, Ports, Protocol, Threshold, Value,
 };
 
 /// The most needs reported for one rule.
@@ -162,7 +162,7 @@ pub(super) struct Draft {
     pub(super) slots: Vec<(Box<str>, bool)>,
     pub(super) effects: Vec<Effect>,
     pub(super) threshold: Option<Threshold>,
-    pub(super) detection_filter: Option<Rate>,
+    pub(super) detection_filter: Option<DetectionFilter>,
     pub(super) needs: Vec<Need>,
     /// A fault that is reported unless the rule is unsupported anyway: the missing buffer may allow
     /// it.

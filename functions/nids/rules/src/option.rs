@@ -53,6 +53,7 @@ pub(super) fn rule(
         return Ok(Outcome::Held);
     }
     together(text, draft)?;
+    rate::with_header(text, header.protocol, draft)?;
     if let Some(doubt) = draft.doubt.take() {
         return Err(doubt);
     }

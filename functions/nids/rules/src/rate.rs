@@ -3,7 +3,7 @@
 
 use super::draft::{Draft, Setting};
 use super::piece::{Piece, Read, Refusal};
-use super::{Need, Rate, Threshold, ThresholdHow, Track};
+use super::{DetectionFilter, Need, PortEnd, Protocol, Rate, Threshold, ThresholdHow, Track};
 
 /// Reads the option, if it is one of these.
 pub(super) fn option(setting: &Setting<'_>, draft: &mut Draft) -> Option<Read<()>> {
@@ -32,14 +32,30 @@ fn detection_filter(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
     }
     let words = Words::of(setting.value()?)?;
     words.only(&["track", "count", "seconds", "unique_on"])?;
-    if words.find("unique_on").is_some() {
-        return Err(Refusal::Held(Need::value("detection_filter", "unique_on")));
-    }
+    let unique_on = words.find("unique_on").map(port_end).transpose()?;
     let rate = rate(&words)?;
     if rate.seconds == 0 {
         return Err(words.get("seconds")?.broken("`seconds` is 1 or more"));
     }
-    draft.detection_filter = Some(rate);
+    draft.detection_filter = Some(DetectionFilter { rate, unique_on });
+    Ok(())
+}
+
+fn port_end(piece: Piece<'_>) -> Read<PortEnd> {
+    match piece.text {
+        "src_port" => Ok(PortEnd::Source),
+        "dst_port" => Ok(PortEnd::Destination),
+        other => Err(piece.expected(format!("`{other}` is not a port"), "src_port, dst_port")),
+    }
+}
+
+/// Refuses a count of ports for a protocol without ports. `text` is the rule.
+pub(super) fn with_header(text: Piece<'_>, protocol: Protocol, draft: &Draft) -> Read<()> {
+    let counts_ports = draft.detection_filter.is_some_and(|filter| filter.unique_on.is_some());
+    if counts_ports && !protocol.has_ports() {
+        let message = "`unique_on` needs a protocol with ports";
+        return Err(text.part(0..0).expected(message, "tcp, udp, sctp"));
+    }
     Ok(())
 }
 

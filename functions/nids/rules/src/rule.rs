@@ -34,7 +34,7 @@ pub struct Rule {
     /// `threshold`.
     pub threshold: Option<Threshold>,
     /// `detection_filter`.
-    pub detection_filter: Option<Rate>,
+    pub detection_filter: Option<DetectionFilter>,
 }
 
 /// Where a rule stands.
@@ -128,6 +128,13 @@ pub enum Protocol {
     Icmpv6,
     /// `pkthdr`: every packet, those among them whose IP headers lie.
     PacketHeader,
+}
+
+impl Protocol {
+    /// Whether each of its packets has ports, or lacks them as a later fragment.
+    pub fn has_ports(self) -> bool {
+        matches!(self, Self::Tcp | Self::TcpPacket | Self::TcpStream | Self::Udp | Self::Sctp)
+    }
 }
 
 /// A set of addresses: sorted inclusive ranges that do not touch.
@@ -287,6 +294,24 @@ pub enum ThresholdHow {
         /// By how much it grows.
         multiplier: u32,
     },
+}
+
+/// A rate of matches from which a rule matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DetectionFilter {
+    /// The rate that matches must exceed.
+    pub rate: Rate,
+    /// `unique_on`: only matches with another port count.
+    pub unique_on: Option<PortEnd>,
+}
+
+/// One of a packet's ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortEnd {
+    /// `src_port`.
+    Source,
+    /// `dst_port`.
+    Destination,
 }
 
 /// A number of matches in a time.

@@ -21,6 +21,7 @@ impl Inspector {
         let what = Match {
             rule: RuleId { gid: about.gid, sid: about.sid, rev: about.rev },
             ends: at.ends(),
+            ports: at.subject.ports.unwrap_or_default(),
             flow,
             now: at.now,
         };

@@ -115,7 +115,8 @@ impl AlertReport {
             let (gid, sid, rev) = (rule.about.gid, rule.about.sid, rule.about.rev);
             let Alert { ends, now, .. } = *alert;
             let flow = alert.flow.map(|flow| flow.id);
-            let what = Match { rule: RuleId { gid, sid, rev }, ends, flow, now };
+            let ports = (alert.src_port, alert.dst_port);
+            let what = Match { rule: RuleId { gid, sid, rev }, ends, ports, flow, now };
             self.thresholds.decide(&rule.policy, rule.action, &what).0
         });
         let is_reported = decision == Decision::Reported && self.reported < ALERTS_MAX;
@@ -139,9 +140,7 @@ impl AlertReport {
             return;
         };
         self.hits.reserve(rules.len());
-        if rules.iter().any(|rule| rule.policy.filter.is_some()) {
-            self.thresholds.reserve();
-        }
+        self.thresholds.reserve(rules.iter().map(|rule| &rule.policy));
         self.current = Some(Current { number, names, places: vec![None; rules.len()], rules });
     }
 

@@ -15,7 +15,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use warpline_nids_rules::{
-    Action, Addresses, Ids, Rate, RateFilter, Rule, SuppressEnd, Threshold, ThresholdFile,
+    Action, Addresses, DetectionFilter, Ids, PortEnd, Rate, RateFilter, Rule, SuppressEnd,
+    Threshold, ThresholdFile,
 };
 
 /// The reporting policy for a rule's matches.
@@ -35,7 +36,7 @@ pub enum Filter {
     /// `threshold`.
     Threshold(Threshold),
     /// `detection_filter`: it matches after the `count`th match.
-    Detection(Rate),
+    Detection(DetectionFilter),
     /// `rate_filter`: after the `count`th match it does `action` for `timeout_s` seconds.
     Rate {
         /// When it begins.
@@ -52,7 +53,15 @@ impl Filter {
     pub fn rate(&self) -> Rate {
         match self {
             Self::Threshold(threshold) => threshold.rate,
-            Self::Detection(rate) | Self::Rate { rate, .. } => *rate,
+            Self::Detection(DetectionFilter { rate, .. }) | Self::Rate { rate, .. } => *rate,
+        }
+    }
+
+    /// The port by which it counts.
+    pub(super) fn unique_on(&self) -> Option<PortEnd> {
+        match self {
+            Self::Detection(filter) => filter.unique_on,
+            Self::Threshold(_) | Self::Rate { .. } => None,
         }
     }
 

@@ -14,6 +14,9 @@
 //! | rate_filter      |                     | all, some with the new action |                        |
 //! | suppress, noalert|                     |                          | all                         |
 //!
+//! With `unique_on` a detection filter counts the ports of its matches. A port counts once in a
+//! window. If there is no more room for ports, it may count again.
+//!
 //! "Acted on" means the rule's other actions: drop, reject, pass. A match always changes flowbits
 //! and similar state.
 
@@ -23,7 +26,7 @@ use warpline_packet::Instant;
 
 use super::entries::Entries;
 use super::{Filter, Policy};
-use warpline_nids_rules::{Action, Rate, Threshold, ThresholdHow, Track};
+use warpline_nids_rules::{Action, PortEnd, Rate, Threshold, ThresholdHow, Track};
 
 /// How long a backoff, or a rate filter that did its action, is remembered without a match, in
 /// seconds.
@@ -67,6 +70,8 @@ pub struct Match {
     pub rule: RuleId,
     /// The packet's addresses; `None` where it is not IP, and never counted.
     pub ends: Option<(IpAddr, IpAddr)>,
+    /// The packet's ports; 0 where it has none.
+    pub ports: (u16, u16),
     /// The packet's flow.
     pub flow: Option<u64>,
     /// The packet's time.
@@ -76,6 +81,8 @@ pub struct Match {
 /// The counts so far. Decisions depend only on the matches and their order.
 pub struct Thresholds {
     entries: Entries<Key, Count>,
+    /// Ports that counted, each with the start of its window.
+    ports: Entries<(Key, u16), Instant>,
 }
 
 /// Matches that are counted together.
@@ -103,23 +110,32 @@ impl Thresholds {
     /// For `capacity` counts at most, of some 250 bytes each; where there are more, those that
     /// expire first are forgotten. Memory is taken as it is needed.
     pub fn new(capacity: usize) -> Self {
-        Self { entries: Entries::new(capacity) }
+        Self { entries: Entries::new(capacity), ports: Entries::new(capacity) }
     }
 
-    /// Takes all memory now: it is never taken later.
-    pub fn reserved(mut self) -> Self {
-        self.reserve();
+    /// Takes all memory that these policies may need now: it is never taken later.
+    pub fn reserved<'a>(mut self, policies: impl IntoIterator<Item = &'a Policy>) -> Self {
+        self.reserve(policies);
         self
     }
 
     /// See [`Thresholds::reserved`].
-    pub(super) fn reserve(&mut self) {
-        self.entries.reserve();
+    pub(super) fn reserve<'a>(&mut self, policies: impl IntoIterator<Item = &'a Policy>) {
+        let (mut counts, mut counts_ports) = (false, false);
+        for filter in policies.into_iter().filter_map(|policy| policy.filter) {
+            (counts, counts_ports) = (true, counts_ports || filter.unique_on().is_some());
+        }
+        if counts {
+            self.entries.reserve();
+        }
+        if counts_ports {
+            self.ports.reserve();
+        }
     }
 
-    /// Counts that were forgotten before their time.
+    /// Counts and ports that were forgotten before their time.
     pub fn evicted(&self) -> u64 {
-        self.entries.evicted()
+        self.entries.evicted() + self.ports.evicted()
     }
 
     /// Counts that are kept.
@@ -157,9 +173,21 @@ impl Thresholds {
             let (count, decision) = Count::begin(filter, now);
             let expiry = if is_backoff(filter) { idle_end(now) } else { window_end(now) };
             self.entries.set(key, count, Instant::from_nanos(expiry), now);
+            if let Some(port) = filter.unique_on().map(|end| what.port(end)) {
+                self.ports.set((key, port), now, Instant::from_nanos(expiry), now);
+            }
             return (decision, action);
         };
         let is_within = now.as_nanos() <= window_end(slot.value.start);
+        if let Some(port) = filter.unique_on().map(|end| what.port(end)) {
+            let start = if is_within { slot.value.start } else { now };
+            let seen = self.ports.get(&(key, port), now);
+            if seen.is_some_and(|seen| seen.value == start) && is_within {
+                return (slot.value.beyond(filter), action);
+            }
+            let end = Instant::from_nanos(window_end(start));
+            self.ports.set((key, port), start, end, now);
+        }
         let decided = slot.value.go_on(filter, action, now, is_within);
         let expiry = match filter {
             Filter::Rate { timeout_s, .. } => slot.value.acting.map_or(0, |since| {
@@ -209,7 +237,24 @@ impl Key {
     }
 }
 
+impl Match {
+    fn port(&self, end: PortEnd) -> u16 {
+        match end {
+            PortEnd::Source => self.ports.0,
+            PortEnd::Destination => self.ports.1,
+        }
+    }
+}
+
 impl Count {
+    /// The decision of a detection filter by what was counted so far.
+    fn beyond(&self, filter: &Filter) -> Decision {
+        match self.count > filter.rate().count {
+            true => Decision::Reported,
+            false => Decision::Nothing,
+        }
+    }
+
     /// The first match.
     fn begin(filter: &Filter, now: Instant) -> (Self, Decision) {
         let at_once = filter.rate().count <= 1;
@@ -256,7 +301,7 @@ impl Count {
         self.count = self.count.saturating_add(1);
         let limit = filter.rate().count;
         let decision = match filter {
-            Filter::Detection(_) if self.count > limit => Decision::Reported,
+            Filter::Detection(_) => self.beyond(filter),
             Filter::Threshold(threshold) => self.in_window(threshold.how, limit),
             _ => Decision::Nothing,
         };

@@ -97,6 +97,26 @@ fn thresholds() {
     }
 }
 
+/// As the shard decides and as the report does.
+#[test]
+fn a_filter_counts_ports() {
+    let ports = [1, 1, 2, 2, 3, 1, 4];
+    let frame = |(at, &port): (usize, &u16)| {
+        Frame::udp(b"abc").ports([port + 100, port]).at(at as u64 * 1000)
+    };
+    let frames: Vec<Frame> = ports.iter().enumerate().map(frame).collect();
+    for port in ["src_port", "dst_port"] {
+        let options = format!(
+            "(content:\"abc\"; detection_filter:track by_src, count 2, seconds 60, \
+             unique_on {port}; sid:1;)\n"
+        );
+        let alerted = run(&format!("alert udp any any -> any any {options}"), "", &frames);
+        let dropped = run(&format!("drop udp any any -> any any {options}"), "", &frames);
+        assert_eq!(alerted.alerts, [(4, 1), (5, 1), (6, 1)], "{port}");
+        assert_eq!((dropped.alerts, dropped.dropped), (alerted.alerts, vec![4, 5, 6]), "{port}");
+    }
+}
+
 #[test]
 fn a_filter_that_decides_of_packets() {
     let frames: Vec<Frame> = (0..6).map(|at| Frame::udp(b"abc").at(at * 1000)).collect();

@@ -402,7 +402,13 @@ fn rates() {
         assert_eq!(suricata(text).threshold, Some(Threshold { how, rate }), "{text}");
     }
     let rule = suricata("detection_filter:track by_rule,count 15,seconds 2;");
-    assert_eq!(rule.detection_filter, Some(rate(Track::Rule, 15, 2)));
+    let filter = DetectionFilter { rate: rate(Track::Rule, 15, 2), unique_on: None };
+    assert_eq!(rule.detection_filter, Some(filter));
+    for (port, end) in [("src_port", PortEnd::Source), ("dst_port", PortEnd::Destination)] {
+        let text = format!("detection_filter:track by_rule,count 15,seconds 2, unique_on {port};");
+        let filter = DetectionFilter { unique_on: Some(end), ..filter };
+        assert_eq!(suricata(&text).detection_filter, Some(filter));
+    }
 }
 
 #[test]

@@ -113,6 +113,11 @@ fn options_are_refused_where_they_are_wrong() {
             "type backoff is for flows",
         ),
         ("detection_filter:track by_src,count 1,seconds 0;", 47, "`seconds` is 1 or more"),
+        (
+            "detection_filter:track by_src,count 1,seconds 1,unique_on port;",
+            59,
+            "`port` is not a port",
+        ),
         ("msg:nothing;", 5, "`\"` is missing"),
         ("sid:5;", 8, "`sid` is repeated"),
         ("rev:x;", 5, "`x` is not a number in range"),
@@ -205,6 +210,12 @@ fn headers_are_refused_where_they_are_wrong() {
         ("alert tcp any any -> any any", 29, "the options are missing"),
         ("alert tcp any any", 18, "`` is not a direction"),
         ("alert tcp any any -> any any (msg:\"x\";)", 1, "`sid` is missing"),
+        (
+            "alert icmp any any -> any any (detection_filter:track by_src,count 1,seconds 1,\
+             unique_on dst_port; sid:1;)",
+            1,
+            "`unique_on` needs a protocol with ports",
+        ),
         ("alert tcp any any -> any any (sid:0;)", 35, "`sid` is 1 or more"),
         ("alert tcp any any -> any any (sid:1)", 31, "`;` is missing"),
         ("alert tcp any any -> any any (sd:1; x)", 31, "`sd` is not a keyword"),
@@ -230,11 +241,6 @@ fn unsupported_rules_are_skipped_by_name() {
         ("byte_extract:0,0,a;", "byte_extract of 0 bytes", "byte_extract"),
         ("flowint:a,==,b;", "flowint with the number of another", "flowint"),
         ("xbits:set,a,track tx;", "xbits track tx", "xbits"),
-        (
-            "detection_filter:track by_dst,count 1,seconds 1,unique_on dst_port;",
-            "detection_filter unique_on",
-            "detection_filter",
-        ),
         ("ttl:&0xc0=0x80;", "ttl &", "ttl"),
         ("flow.age:>3600;", "flow.age", "flow.age"),
     ];

@@ -3,12 +3,16 @@
 use super::*;
 use crate::report::{Filter, Policies};
 use warpline_nids_rules::{
-    GlobalThreshold, Ids, Rate, RateFilter, SuppressEnd, Suppression, Threshold, ThresholdFile,
-    ThresholdHow, Track,
+    DetectionFilter, GlobalThreshold, Ids, Rate, RateFilter, SuppressEnd, Suppression, Threshold,
+    ThresholdFile, ThresholdHow, Track,
 };
 
 fn rate(count: u32) -> Rate {
     Rate { track: Track::Source, count, seconds: 60 }
+}
+
+fn detection(count: u32) -> DetectionFilter {
+    DetectionFilter { rate: rate(count), unique_on: None }
 }
 
 fn limit(count: u32) -> Threshold {
@@ -31,7 +35,7 @@ fn rated(count: u32) -> Filter {
 fn the_most_particular_filter_is_taken() {
     let plain = rule(5, "");
     let own = Rule { threshold: Some(limit(100)), ..rule(5, "") };
-    let detecting = Rule { detection_filter: Some(rate(200)), ..rule(5, "") };
+    let detecting = Rule { detection_filter: Some(detection(200)), ..rule(5, "") };
     let other = rule(6, "");
     for (thresholds, rate_filters, expected) in [
         (vec![], vec![], [None, Some(100), Some(200), None]),
@@ -54,7 +58,7 @@ fn the_most_particular_filter_is_taken() {
             let count = filter.rate().count;
             let kind = match count {
                 7 => rated(7),
-                200 => Filter::Detection(rate(200)),
+                200 => Filter::Detection(detection(200)),
                 _ => Filter::Threshold(limit(count)),
             };
             assert_eq!(filter, kind);
@@ -116,7 +120,7 @@ fn a_shard_decides_what_the_verdict_hangs_on() {
         (None, Action::Drop, false),
         (Some(Filter::Threshold(limit(1))), Action::Alert, false),
         (Some(Filter::Threshold(limit(1))), Action::Drop, true),
-        (Some(Filter::Detection(rate(1))), Action::Pass, true),
+        (Some(Filter::Detection(detection(1))), Action::Pass, true),
         (Some(rated(1)), Action::Alert, true),
         (Some(alerting), Action::Drop, true),
         (Some(alerting), Action::Alert, false),

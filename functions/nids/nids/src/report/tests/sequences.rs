@@ -1,24 +1,37 @@
 //! Thresholds over sequences of matches, against an oracle that evaluates all of them anew each
 //! time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::*;
 use crate::report::{Decision, Filter, Match, Policy, RuleId, Thresholds};
-use warpline_nids_rules::{Rate, Threshold, ThresholdHow, Track};
+use warpline_nids_rules::{DetectionFilter, PortEnd, Rate, Threshold, ThresholdHow, Track};
 
 use Decision::{Nothing, Reported, Silent};
 
-/// Decides on the last match from the times of all matches that are counted together.
-fn oracle(filter: &Filter, times: &[u64]) -> (Decision, bool) {
+/// Decides on the last match from the times and ports of all that are counted together.
+fn oracle(filter: &Filter, all: &[(u64, (u16, u16))]) -> (Decision, bool) {
+    let times: Vec<u64> = all.iter().map(|(time, _)| *time).collect();
     let Rate { count, seconds, .. } = filter.rate();
     let (count, span) = (u64::from(count), u64::from(seconds) * SECOND);
     if let Filter::Rate { timeout_s, .. } = filter {
-        return (Reported, rate_oracle(count, span, u64::from(*timeout_s), times));
+        return (Reported, rate_oracle(count, span, u64::from(*timeout_s), &times));
     }
-    let nth = nth_in_window(span, times);
+    let window = last_window(span, &times);
+    let nth = window as u64;
+    let ports = |of: fn(&(u16, u16)) -> u16| {
+        let ports: HashSet<u16> = all[all.len() - window..].iter().map(|one| of(&one.1)).collect();
+        ports.len() as u64
+    };
     let decision = match filter {
+        Filter::Detection(DetectionFilter { unique_on: Some(end), .. }) => {
+            let distinct = match end {
+                PortEnd::Source => ports(|both| both.0),
+                PortEnd::Destination => ports(|both| both.1),
+            };
+            [Nothing, Reported][usize::from(distinct > count)]
+        }
         Filter::Detection(_) => [Nothing, Reported][usize::from(nth > count)],
         Filter::Threshold(threshold) => match threshold.how {
             ThresholdHow::Limit => [Silent, Reported][usize::from(nth <= count)],
@@ -41,8 +54,8 @@ fn oracle(filter: &Filter, times: &[u64]) -> (Decision, bool) {
     (decision, false)
 }
 
-/// Which match of its window the last one is, from 1.
-fn nth_in_window(span: u64, times: &[u64]) -> u64 {
+/// How many of the last matches are in one window.
+fn last_window(span: u64, times: &[u64]) -> usize {
     let mut windows: Vec<Vec<u64>> = Vec::new();
     for &time in times {
         match windows.last_mut().filter(|window| time - window[0] <= span) {
@@ -50,7 +63,7 @@ fn nth_in_window(span: u64, times: &[u64]) -> u64 {
             None => windows.push(vec![time]),
         }
     }
-    windows.last().unwrap().len() as u64
+    windows.last().unwrap().len()
 }
 
 /// Whether the last match gets the new action.
@@ -90,7 +103,8 @@ fn filters() -> Vec<Filter> {
                 ThresholdHow::Backoff { multiplier: 10 },
             ];
             filters.extend(hows.map(|how| Filter::Threshold(Threshold { how, rate })));
-            filters.push(Filter::Detection(rate));
+            let of = |unique_on| Filter::Detection(DetectionFilter { rate, unique_on });
+            filters.extend([None, Some(PortEnd::Source), Some(PortEnd::Destination)].map(of));
             let of = |timeout_s| Filter::Rate { rate, action: Action::Drop, timeout_s };
             filters.extend([0, 2, 30].map(of));
         }
@@ -119,12 +133,22 @@ fn matches(seed: u64, count: usize) -> Vec<Match> {
         Match {
             rule: RuleId { gid: 1, sid: random(&mut state, 2) as u32, rev: 1 },
             ends: (random(&mut state, 50) > 0).then_some((ends[0], ends[1])),
+            ports: (random(&mut state, 3) as u16, random(&mut state, 9) as u16),
             flow: Some(random(&mut state, 3)).filter(|_| random(&mut state, 20) > 0),
             now: Instant::from_nanos(now),
         }
     };
     (0..count).map(one).collect()
 }
+
+/// A match of a packet that is not IP.
+const NO_IP: Match = Match {
+    rule: RuleId { gid: 0, sid: 0, rev: 0 },
+    ends: None,
+    ports: (0, 0),
+    flow: None,
+    now: Instant::ZERO,
+};
 
 /// The key by which a match is counted, as text; `None` if it is not counted.
 fn group(track: Track, one: &Match) -> Option<String> {
@@ -145,15 +169,15 @@ fn group(track: Track, one: &Match) -> Option<String> {
 fn every_filter_decides_as_the_oracle_does() {
     for (seed, filter) in filters().into_iter().enumerate() {
         let policy = Policy { filter: Some(filter), ..Policy::default() };
-        let mut thresholds = Thresholds::new(1000).reserved();
-        let mut seen: HashMap<String, Vec<u64>> = HashMap::new();
+        let mut thresholds = Thresholds::new(1000).reserved([&policy]);
+        let mut seen: HashMap<String, Vec<(u64, (u16, u16))>> = HashMap::new();
         for (at, one) in matches(seed as u64, 600).iter().enumerate() {
             let expected = match group(filter.rate().track, one) {
                 _ if one.ends.is_none() => (Reported, false),
                 None => (Nothing, false),
                 Some(group) => {
                     let times = seen.entry(group).or_default();
-                    times.push(one.now.as_nanos());
+                    times.push((one.now.as_nanos(), one.ports));
                     oracle(&filter, times)
                 }
             };
@@ -169,10 +193,14 @@ fn the_manuals_examples() {
     let at = |seconds: u64| Match {
         rule: RuleId { gid: 1, sid: 1, rev: 1 },
         ends: Some((ip("10.0.0.1"), ip("10.0.0.2"))),
+        ports: (1, 2),
         flow: Some(1),
         now: Instant::from_secs(1_700_000_000 + seconds),
     };
     let rate = |count, seconds| Rate { track: Track::Source, count, seconds };
+    let detection = |count, seconds| {
+        Filter::Detection(DetectionFilter { rate: rate(count, seconds), unique_on: None })
+    };
     let threshold =
         |how, count, seconds| Filter::Threshold(Threshold { how, rate: rate(count, seconds) });
     let backoff = threshold(ThresholdHow::Backoff { multiplier: 10 }, 1, 0);
@@ -182,8 +210,8 @@ fn the_manuals_examples() {
         (threshold(ThresholdHow::Limit, 2, 100), vec![0, 1, 101, 102]),
         (threshold(ThresholdHow::Threshold, 10, 60), vec![9, 19, 29, 39, 49, 59, 70, 80, 90, 100]),
         (threshold(ThresholdHow::Both, 5, 360), vec![4]),
-        (Filter::Detection(rate(15, 2)), vec![]),
-        (Filter::Detection(rate(2, 60)), (2..=60).chain(63..=121).chain(124..=182).collect()),
+        (detection(15, 2), vec![]),
+        (detection(2, 60), (2..=60).chain(63..=121).chain(124..=182).collect()),
         (backoff, vec![0, 9, 99]),
     ] {
         let policy = Policy { filter: Some(filter), ..Policy::default() };
@@ -215,6 +243,7 @@ fn memory_is_bounded_and_what_expires_first_makes_room() {
     let from = |host: u32, nanos: u64| Match {
         rule: RuleId { gid: 1, sid: 1, rev: 1 },
         ends: Some((IpAddr::V4(host.into()), ip("10.0.0.2"))),
+        ports: (1, 2),
         flow: None,
         now: Instant::from_nanos(nanos),
     };
@@ -274,15 +303,14 @@ fn suppressed_alerts_act_and_are_not_counted() {
             filter: Some(Filter::Threshold(first)),
             ..Policy::default()
         };
-        let what =
-            Match { rule: RuleId::default(), ends: Some(ends), flow: None, now: Instant::ZERO };
+        let what = Match { ends: Some(ends), ..NO_IP };
         let other = Match { ends: Some((ip("192.0.2.1"), ip("192.0.2.2"))), ..what };
         let mut thresholds = Thresholds::new(10);
         let decided = [&what, &other].map(|one| thresholds.decide(&policy, Action::Drop, one).0);
         let expected = if suppressed { [Silent, Reported] } else { [Reported, Silent] };
         assert_eq!(decided, expected, "{end:?} {ends:?}");
     }
-    let what = Match { rule: RuleId::default(), ends: None, flow: None, now: Instant::ZERO };
+    let what = NO_IP;
     let silent = Policy { is_silent: true, ..Policy::default() };
     let mut thresholds = Thresholds::new(1);
     assert_eq!(thresholds.decide(&silent, Action::Drop, &what), (Silent, Action::Drop));
