@@ -405,9 +405,10 @@ fn rates() {
     let filter = DetectionFilter { rate: rate(Track::Rule, 15, 2), unique_on: None };
     assert_eq!(rule.detection_filter, Some(filter));
     for (port, end) in [("src_port", PortEnd::Source), ("dst_port", PortEnd::Destination)] {
-        let text = format!("detection_filter:track by_rule,count 15,seconds 2, unique_on {port};");
+        let options = format!("track by_rule,count 15,seconds 2, unique_on {port}");
+        let text = format!("alert udp any any -> any any (detection_filter:{options}; sid:1;)");
         let filter = DetectionFilter { unique_on: Some(end), ..filter };
-        assert_eq!(suricata(&text).detection_filter, Some(filter));
+        assert_eq!(super::rule(&text, Dialect::Suricata).detection_filter, Some(filter));
     }
 }
 
