@@ -247,7 +247,7 @@ impl Match {
 }
 
 impl Count {
-    /// The decision of a detection filter by what was counted so far.
+    /// The decision of a detection filter by the count so far.
     fn beyond(&self, filter: &Filter) -> Decision {
         match self.count > filter.rate().count {
             true => Decision::Reported,

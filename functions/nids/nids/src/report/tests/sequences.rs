@@ -10,8 +10,11 @@ use warpline_nids_rules::{DetectionFilter, PortEnd, Rate, Threshold, ThresholdHo
 
 use Decision::{Nothing, Reported, Silent};
 
+/// The time and the ports of a match.
+type Counted = (u64, (u16, u16));
+
 /// Decides on the last match from the times and ports of all that are counted together.
-fn oracle(filter: &Filter, all: &[(u64, (u16, u16))]) -> (Decision, bool) {
+fn oracle(filter: &Filter, all: &[Counted]) -> (Decision, bool) {
     let times: Vec<u64> = all.iter().map(|(time, _)| *time).collect();
     let Rate { count, seconds, .. } = filter.rate();
     let (count, span) = (u64::from(count), u64::from(seconds) * SECOND);
@@ -170,7 +173,7 @@ fn every_filter_decides_as_the_oracle_does() {
     for (seed, filter) in filters().into_iter().enumerate() {
         let policy = Policy { filter: Some(filter), ..Policy::default() };
         let mut thresholds = Thresholds::new(1000).reserved([&policy]);
-        let mut seen: HashMap<String, Vec<(u64, (u16, u16))>> = HashMap::new();
+        let mut seen: HashMap<String, Vec<Counted>> = HashMap::new();
         for (at, one) in matches(seed as u64, 600).iter().enumerate() {
             let expected = match group(filter.rate().track, one) {
                 _ if one.ends.is_none() => (Reported, false),
