@@ -228,8 +228,8 @@ fn toggle_pause(machine: &Machine) -> &'static str {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new(STEPS);
-    // Narrower than 80 columns, so that it does not wrap.
-    let template = "{bar:10} {percent:>3} %  {msg}  {eta} left";
+    // The message is cut at the edge of the terminal, so that the line does not wrap.
+    let template = "{bar:10} {percent:>3} %  {eta} left  {wide_msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }

@@ -23,7 +23,7 @@ fn a_terminal_gets_colours_unless_they_are_refused() {
     for (variables, is_painted) in [("", true), ("NO_COLOR=1 ", false)] {
         let run = "run c.toml --input generate:packets=1000000000000,size=100 --output none";
         let Some(terminal) = Terminal::start_with(&demo, variables, run) else { return };
-        let progress = terminal.shows(" dropped");
+        let progress = terminal.shows_without(" dropped", " 0 dropped");
         assert!(progress.contains(" Mpps, ") && progress.contains(" left"), "{progress}");
         assert_eq!(terminal.painted().contains(YELLOW), is_painted, "progress");
         terminal.tmux(&["send-keys", "C-c"]);
@@ -36,6 +36,17 @@ fn a_terminal_gets_colours_unless_they_are_refused() {
         terminal.shows("status 2");
         assert_eq!(terminal.painted().contains(RED), is_painted, "error");
     }
+}
+
+#[test]
+fn progress_is_cut_at_the_edge_of_the_terminal() {
+    let demo = demo();
+    let run = "run c.toml --input generate:packets=1000000000000,size=100 --output none";
+    let Some(terminal) = Terminal::start_with(&demo, "stty cols 40; ", run) else { return };
+    let screen = terminal.shows(" p");
+    let lines: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
+    let [line] = lines[..] else { panic!("several lines:\n{screen}") };
+    assert!(line.contains(" left  ") && line.chars().count() <= 40, "{line}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::ends::signal;
@@ -22,6 +23,7 @@ fn demo() -> Demo {
 /// A terminal of 80 columns and 24 rows in a server of its own.
 pub(crate) struct Terminal {
     folder: PathBuf,
+    socket: String,
 }
 
 impl Terminal {
@@ -36,7 +38,10 @@ impl Terminal {
             assert!(std::env::var_os("WARPLINE_REQUIRE_PEERS").is_none(), "tmux is missing");
             return None;
         }
-        let terminal = Self { folder: demo.path("") };
+        // A server that ends still has its socket when the next one starts.
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let socket = format!("tmux{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let terminal = Self { folder: demo.path(""), socket };
         // A terminal that closes sends SIGHUP, which reloads.
         let program = format!("{variables}timeout --foreground 100 {PROGRAM} {arguments}");
         let command = format!("{program}; echo status $?; cat");
@@ -45,7 +50,7 @@ impl Terminal {
     }
 
     pub(crate) fn tmux(&self, arguments: &[&str]) -> String {
-        let socket = self.folder.join("tmux");
+        let socket = self.folder.join(&self.socket);
         let mut command = Command::new("tmux");
         command.arg("-S").arg(socket).args(arguments).current_dir(&self.folder);
         let output = command.env("TERM", "xterm-256color").output().unwrap();
@@ -60,10 +65,16 @@ impl Terminal {
     /// Waits until the screen has `text`.
     #[track_caller]
     pub(crate) fn shows(&self, text: &str) -> String {
+        self.shows_without(text, "\0")
+    }
+
+    /// Waits until the screen has `text`, and not `other`.
+    #[track_caller]
+    pub(crate) fn shows_without(&self, text: &str, other: &str) -> String {
         let begun = Instant::now();
         loop {
             let screen = self.tmux(&["capture-pane", "-p"]);
-            if screen.contains(text) {
+            if screen.contains(text) && !screen.contains(other) {
                 return screen;
             }
             assert!(begun.elapsed() < LIMIT, "{text:?} is shown:\n{screen}");

@@ -172,7 +172,7 @@ fn name(run: &Run<'_>, cell: &Cell) -> String {
 
 /// On a terminal, the progress and the time left.
 fn bar(cells: usize, done: usize) -> Option<ProgressBar> {
-    let template = "{bar:30} {pos}/{len}, {eta} left: {msg}";
+    let template = "{bar:30} {pos}/{len}, {eta} left: {wide_msg}";
     let style = ProgressStyle::with_template(template).ok()?;
     std::io::stderr().is_terminal().then(|| {
         let bar = ProgressBar::new(cells as u64).with_style(style);
