@@ -2,6 +2,7 @@
 //! line itself, the allowed values. All mistakes of a file are collected, not only the first.
 
 use core::fmt;
+use core::iter::repeat_n;
 use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +15,10 @@ pub(crate) use secret::may_have_keys;
 
 /// Mistakes of one file that are listed; the rest is counted.
 pub const LISTED_MAX: usize = 100;
+/// Mistakes of one kind that are shown; a line counts the others.
+const SHOWN_MAX: usize = 10;
+/// Kinds of mistakes that are counted apart.
+const KINDS_MAX: usize = 32;
 
 /// A text file that was read, and the name to call it by.
 #[derive(Clone, Debug)]
@@ -142,6 +147,11 @@ impl Diagnostic {
         self.message = secret::without_quotes(&self.message);
     }
 
+    /// The message without its quotes of the file.
+    fn kind(&self) -> String {
+        secret::without_quotes(&self.message).replace("***", "...")
+    }
+
     /// Notes the values that are allowed, which the message has in it.
     #[must_use]
     pub fn allowing(mut self, allowed: impl Into<Box<str>>) -> Self {
@@ -225,6 +235,8 @@ impl Excerpt {
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
     more: usize,
+    /// How many of `more` are of each kind.
+    kinds: BTreeMap<String, usize>,
 }
 
 impl Diagnostics {
@@ -232,7 +244,12 @@ impl Diagnostics {
     pub fn push(&mut self, diagnostic: Diagnostic) {
         let of_file =
             self.list.iter().filter(|d| d.file == diagnostic.file).take(LISTED_MAX).count();
-        if of_file < LISTED_MAX { self.list.push(diagnostic) } else { self.more += 1 }
+        if of_file < LISTED_MAX {
+            self.list.push(diagnostic);
+        } else {
+            self.more += 1;
+            count_kind(&mut self.kinds, &diagnostic.kind(), 1);
+        }
     }
 
     /// Counts so many more that are not listed.
@@ -244,6 +261,7 @@ impl Diagnostics {
     pub fn extend(&mut self, other: &Self) {
         other.iter().for_each(|reported| self.push(reported.clone()));
         self.more += other.more;
+        other.kinds.iter().for_each(|(kind, count)| count_kind(&mut self.kinds, kind, *count));
     }
 
     /// Hides those of files for which `has_keys` holds ([`Diagnostic::hide`]); asks once for each
@@ -281,6 +299,14 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
+    /// Of each that is only counted, the message without its quotes.
+    pub fn unlisted(&self) -> impl Iterator<Item = &str> {
+        let others = self.more - self.kinds.values().sum::<usize>();
+        let kinds = self.kinds.iter();
+        let kinds = kinds.flat_map(|(kind, count)| repeat_n(kind.as_str(), *count));
+        kinds.chain(repeat_n("other mistakes", others))
+    }
+
     /// Those that are listed.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter()
@@ -289,16 +315,37 @@ impl Diagnostics {
 
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown: BTreeMap<String, usize> = BTreeMap::new();
+        let mut left = self.kinds.clone();
         for (i, diagnostic) in self.list.iter().enumerate() {
+            let kind = diagnostic.kind();
+            let of_kind = shown.entry(kind.clone()).or_default();
+            *of_kind += 1;
+            if *of_kind > SHOWN_MAX {
+                *left.entry(kind).or_default() += 1;
+                continue;
+            }
             if i > 0 {
                 writeln!(f)?;
             }
             write!(f, "{diagnostic}")?;
         }
-        if self.more > 0 {
-            write!(f, "\n... and {} more", self.more)?;
+        for (kind, count) in &left {
+            write!(f, "\n... and {count} more: {}", OneLine(kind))?;
         }
-        Ok(())
+        match self.more - self.kinds.values().sum::<usize>() {
+            0 => Ok(()),
+            others => write!(f, "\n... and {others} more"),
+        }
+    }
+}
+
+/// Adds to the count of a kind, unless too many others are counted.
+fn count_kind(kinds: &mut BTreeMap<String, usize>, kind: &str, count: usize) {
+    if let Some(of_kind) = kinds.get_mut(kind) {
+        *of_kind += count;
+    } else if kinds.len() < KINDS_MAX {
+        kinds.insert(kind.to_owned(), count);
     }
 }
 
@@ -348,9 +395,34 @@ mod tests {
         let mut all = Diagnostics::default();
         (0..LISTED_MAX + 5).for_each(|_| all.push(source.mistake(0..1, "m")));
         assert_eq!(all.count(), LISTED_MAX + 5);
-        assert!(all.to_string().ends_with("... and 5 more"));
+        let others = LISTED_MAX + 5 - SHOWN_MAX;
+        assert!(all.to_string().ends_with(&format!("... and {others} more: m")));
         let mut both = all.clone();
         both.extend(&all);
         assert_eq!((both.count(), both.iter().count()), (2 * all.count(), LISTED_MAX));
+        assert!(both.to_string().ends_with(&format!("... and {} more: m", 210 - SHOWN_MAX)));
+    }
+
+    /// Kinds differ by more than the text that a message quotes.
+    #[test]
+    fn a_line_counts_each_kind() {
+        let source = SourceText::new("f", "x");
+        let mut all = Diagnostics::default();
+        for number in 0..150 {
+            all.push(source.mistake(0..1, format!("`{number}`: not an action")));
+            all.push(source.mistake(0..1, format!("`{number}`: out of range")));
+        }
+        let text = all.to_string();
+        let lines =
+            "\n... and 140 more: `...`: not an action\n... and 140 more: `...`: out of range";
+        assert!(text.ends_with(lines), "{text}");
+        assert!(text.contains("`9`: not") && !text.contains("`10`: not"), "{text}");
+        (0..KINDS_MAX).for_each(|kind| all.push(source.mistake(0..1, "m".repeat(kind + 1))));
+        all.count_more(7);
+        assert_eq!(all.count(), 300 + KINDS_MAX + 7);
+        assert!(all.to_string().ends_with("\n... and 9 more"), "two kinds too many: {all}");
+        let unlisted: Vec<&str> = all.unlisted().collect();
+        assert_eq!((unlisted.len(), unlisted[0]), (200 + KINDS_MAX + 7, "`...`: not an action"));
+        assert_eq!(unlisted.last(), Some(&"other mistakes"));
     }
 }

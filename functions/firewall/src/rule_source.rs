@@ -66,7 +66,7 @@ impl Skip {
 /// Hands on what is listed, and as many more as were counted.
 fn hand_on(all: &Diagnostics, source: &SourceText, mut to: impl FnMut(Diagnostic)) {
     all.iter().for_each(|reported| to(reported.clone()));
-    (all.iter().count()..all.count()).for_each(|_| to(source.whole("one more")));
+    all.unlisted().for_each(|kind| to(source.whole(kind)));
 }
 
 /// The rules of the files that the table names. Notes every mistake in them.

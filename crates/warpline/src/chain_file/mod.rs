@@ -274,16 +274,22 @@ impl<'a> File<'a> {
                 false => format!("`{name}` is in no table"),
             };
             let mistake = self.source.mistake(key.span(), text);
-            let known = RESERVED.iter().copied().chain(used.iter().map(String::as_str));
-            mistakes.push(mistake.help(format!("{}{TABLES}", did_you_mean(name, known))));
+            mistakes.push(mistake.help(self.help_for_unused(name, used)));
         }
         for (set, _) in self.overrides {
             if set.table != "chain" && !used.contains(&set.table) {
                 let text = format!("--set: [{}] is in no chain", set.table);
-                let known = RESERVED.iter().copied().chain(used.iter().map(String::as_str));
-                let help = format!("{}{TABLES}", did_you_mean(&set.table, known));
+                let help = self.help_for_unused(&set.table, used);
                 mistakes.push(Diagnostic::bare(text).help(help));
             }
         }
+    }
+
+    fn help_for_unused(&self, name: &str, used: &[String]) -> String {
+        if self.options.functions.iter().any(|definition| definition.name == name) {
+            return format!("add {name:?} to `functions` of a chain");
+        }
+        let known = RESERVED.iter().copied().chain(used.iter().map(String::as_str));
+        format!("{}{TABLES}", did_you_mean(name, known))
     }
 }

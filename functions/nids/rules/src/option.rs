@@ -96,8 +96,13 @@ fn settings(options: Piece<'_>) -> (Vec<Setting<'_>>, Read<()>) {
         start = at + 1;
     }
     let rest = options.behind(start).trim();
-    let help = "each option ends with `;`, the last one too";
-    let end = if rest.is_empty() { Ok(()) } else { Err(rest.expected("`;` is missing", help)) };
+    let end = match rest.text.as_bytes().first() {
+        None => Ok(()),
+        Some(b')') => Err(rest.expected("text after the end of the rule", "`)` ends it")),
+        Some(_) => {
+            Err(rest.expected("`;` is missing", "each option ends with `;`, the last one too"))
+        }
+    };
     (settings, end)
 }
 

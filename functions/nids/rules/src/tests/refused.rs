@@ -219,7 +219,7 @@ fn headers_are_refused_where_they_are_wrong() {
         ("alert tcp any any -> any any (sid:0;)", 35, "`sid` is 1 or more"),
         ("alert tcp any any -> any any (sid:1)", 31, "`;` is missing"),
         ("alert tcp any any -> any any (sd:1; x)", 31, "`sd` is not a keyword"),
-        ("alert tcp any any -> any any (sid:1;)#x", 37, "`;` is missing"),
+        ("alert tcp any any -> any any (sid:1;)#x", 37, "text after the end"),
     ] {
         let set = read_text(rule.as_bytes(), Dialect::Suricata);
         let reported = set.broken.iter().next().unwrap_or_else(|| panic!("{rule} is read: {set}"));
