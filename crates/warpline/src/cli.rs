@@ -16,7 +16,7 @@ use crate::offered;
 #[derive(Parser)]
 #[command(name = "warpline", version, arg_required_else_help = true)]
 pub(crate) struct Arguments {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -49,7 +49,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "NAME")]
         #[arg(value_parser = offered::DEVICES, hide_possible_values = true)]
         device: Option<String>,
-        /// Set a key of a table
+        /// Set a key of a table; paths are relative to the chain file
         #[arg(long, value_name = "TABLE.KEY=VALUE")]
         set: Vec<String>,
     },
@@ -168,7 +168,7 @@ pub(crate) struct PlanArguments {
     /// Plan for `run --device NAME`
     #[arg(long, value_name = "NAME", value_parser = offered::DEVICES, hide_possible_values = true)]
     pub(crate) device: Option<String>,
-    /// Set a key of a table
+    /// Set a key of a table; paths are relative to the chain file
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -191,7 +191,7 @@ pub(crate) struct AdviseArguments {
     /// Write JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Set a key of a table
+    /// Set a key of a table; paths are relative to the chain file
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -243,7 +243,7 @@ pub(crate) struct SimulateArguments {
     /// Save the use of devices over time, in Chrome's trace format
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Set a key of a table
+    /// Set a key of a table; paths are relative to the chain file
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -341,7 +341,7 @@ pub(crate) struct RunArguments {
     /// Run every function with kernels on this device
     #[arg(long, value_name = "NAME", value_parser = offered::DEVICES, hide_possible_values = true)]
     pub(crate) device: Option<String>,
-    /// Set a key of a table
+    /// Set a key of a table; paths are relative to the chain file
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }

@@ -23,6 +23,7 @@ mod core_keys;
 mod ctl;
 mod demo;
 mod device_keys;
+mod filled;
 mod fixed_keys;
 #[doc(hidden)]
 pub mod fuzzing;

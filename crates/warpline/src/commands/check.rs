@@ -15,8 +15,10 @@ use super::{places, say, say_json};
 use crate::bounded::bounded;
 use crate::chain_file::{LoadOptions, Loaded};
 use crate::device_keys::{self, check_name};
+use crate::filled::filled;
 use crate::placement;
 use crate::routes_shown;
+use crate::summary::grouped;
 use crate::{Failure, stats_json, tenants_shown};
 
 /// How a check's outcome is reported.
@@ -219,10 +221,11 @@ fn tables(chain: &Chain, instance: &Instance) -> impl Iterator<Item = (TableSize
 fn table_line(table: &TableSize, count: usize) -> String {
     let TableSize { name, total, .. } = table;
     let each = total / count;
+    let [all, least, most] = [*total, each, each + 1].map(|entries| grouped(entries as u64));
     match total % count {
-        _ if count == 1 => format!("{total} {name}, all in one table"),
-        0 => format!("{total} {name}, {each} in each of {count} shards"),
-        _ => format!("{total} {name}, {each} or {} in each of {count} shards", each + 1),
+        _ if count == 1 => format!("{all} {name}, all in one table"),
+        0 => format!("{all} {name}, {least} in each of {count} shards"),
+        _ => format!("{all} {name}, {least} or {most} in each of {count} shards"),
     }
 }
 
@@ -300,7 +303,7 @@ fn describe(deployment: &Deployment, settings: &Settings, is_verbose: bool) -> S
     text += &routes_shown::lines(chain);
     let fitted = settings.fit(deployment);
     let memory = fitted.memory(deployment).to_string().replace("; ", "\n            ");
-    text += &format!("  memory    {memory}\n            and functions' tables\n");
+    text += &format!("  memory    {memory}\n            not counted: functions' tables\n");
     if fitted.batch_packets < settings.batch_packets {
         let (is, asked) = (fitted.batch_packets, settings.batch_packets);
         text +=
@@ -330,17 +333,23 @@ fn describe(deployment: &Deployment, settings: &Settings, is_verbose: bool) -> S
                 site.device_id()
             );
             if is_verbose {
-                text += &format!("      reads   {reads}\n      writes  {writes}\n");
+                text += &detail("reads", &reads.to_string());
+                text += &detail("writes", &writes.to_string());
             }
             for (table, count) in tables(chain, instance) {
-                text += &format!("      table   {}\n", table_line(&table, count));
+                text += &detail("table", &table_line(&table, count));
             }
-            for (what, messages) in instance.function.about().lines {
-                text += &format!("      {what:<7} {messages}\n");
+            for (name, value) in instance.function.about().lines {
+                text += &detail(name, &value);
             }
         }
     }
     text.trim_end().into()
+}
+
+/// A line about a function, in as many lines of 80 columns as that takes.
+fn detail(name: &str, value: &str) -> String {
+    filled(&format!("      {name:<7} "), value, 14, 80)
 }
 
 #[cfg(test)]
@@ -350,9 +359,9 @@ mod tests {
     #[test]
     fn says_what_tables_hold() {
         let line = |total, count| table_line(&TableSize::divided("flows", total), count);
-        assert_eq!(line(65_536, 64), "65536 flows, 1024 in each of 64 shards");
-        assert_eq!(line(1000, 64), "1000 flows, 15 or 16 in each of 64 shards");
-        assert_eq!(line(1000, 1), "1000 flows, all in one table");
+        assert_eq!(line(65_536, 64), "65,536 flows, 1,024 in each of 64 shards");
+        assert_eq!(line(1000, 64), "1,000 flows, 15 or 16 in each of 64 shards");
+        assert_eq!(line(1000, 1), "1,000 flows, all in one table");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use warpline_nf::{Counter, Definition, Key};
 
 use super::say;
 use crate::Failure;
+use crate::filled::filled;
 
 /// Columns of a manual.
 const COLUMNS: usize = 100;
@@ -46,12 +47,16 @@ fn manual(definition: &Definition) -> String {
     ] {
         if !phase.is_none() {
             let (reads, writes) = (phase.reads.to_string(), phase.writes.to_string());
-            text += &format!("  {name}\n{}", filled("    reads   ", &reads, 12));
-            text += &filled("    writes  ", &writes, 12);
+            text += &format!("  {name}\n{}", filled("    reads   ", &reads, 12, COLUMNS));
+            text += &filled("    writes  ", &writes, 12, COLUMNS);
         }
     }
-    text += &format!("\nDrop reasons\n{}", filled("  ", &definition.drops.join(" "), 2));
-    text += "\nCounters\n";
+    let drops = match definition.drops {
+        [] => "none".to_owned(),
+        drops => drops.join(" "),
+    };
+    text += &format!("\nDrop reasons\n{}", filled("  ", &drops, 2, COLUMNS));
+    text += if definition.counters.is_empty() { "\nCounters\n  none" } else { "\nCounters\n" };
     for Counter { name, kind, unit, help } in definition.counters {
         text += &described(name, help, &format!("{}, {unit}", kind.name()));
     }
@@ -65,23 +70,6 @@ fn describe(key: &Key) -> String {
 /// A name with its meaning, and its details below.
 fn described(name: &str, help: &str, details: &str) -> String {
     let first = format!("  {name:<28} ");
-    filled(&first, help, first.len()) + &filled(&format!("{:33}", ""), details, 35)
-}
-
-/// `words` after `first`, in lines of at most [`COLUMNS`]; later lines are indented by `indent`.
-fn filled(first: &str, words: &str, indent: usize) -> String {
-    let (mut text, mut width) = (first.trim_end().to_owned(), first.trim_end().len());
-    let mut gap = first.len() - width;
-    for word in words.split(' ').filter(|word| !word.is_empty()) {
-        let len = word.chars().count();
-        if width + gap + len > COLUMNS && width > indent {
-            text.push('\n');
-            (width, gap) = (0, indent);
-        }
-        text.extend(core::iter::repeat_n(' ', gap));
-        text += word;
-        width += gap + len;
-        gap = 1;
-    }
-    text + "\n"
+    filled(&first, help, first.len(), COLUMNS)
+        + &filled(&format!("{:33}", ""), details, 35, COLUMNS)
 }

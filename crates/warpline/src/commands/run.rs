@@ -277,7 +277,9 @@ fn skipped_line(Skipped { invalid, unsupported }: Skipped) -> Option<String> {
     let parts = [(invalid, "invalid"), (unsupported, "unsupported")];
     let parts: Vec<_> = parts.into_iter().filter(|(count, _)| *count > 0).collect();
     let word = if parts.last()?.0 == 1 { "line" } else { "lines" };
-    let parts: Vec<_> = parts.iter().map(|(count, kind)| format!("{count} {kind}")).collect();
+    let counted =
+        |(count, kind): &(usize, &str)| format!("{} {kind}", summary::grouped(*count as u64));
+    let parts: Vec<_> = parts.iter().map(counted).collect();
     Some(format!("  skipped {} {word}; `warpline check` names the reasons\n", parts.join(" and ")))
 }
 
@@ -311,6 +313,7 @@ mod tests {
             (1, 0, Some("1 invalid line")),
             (0, 2, Some("2 unsupported lines")),
             (3, 1, Some("3 invalid and 1 unsupported line")),
+            (0, 14_221, Some("14,221 unsupported lines")),
         ] {
             let line = skipped_line(Skipped { invalid, unsupported });
             let end = "; `warpline check` names the reasons\n";

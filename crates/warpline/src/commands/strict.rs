@@ -54,7 +54,7 @@ pub(super) fn strict(
     // The CPU alone is what devices are compared with.
     let on_cpu = private.load(Some("cpu"))?;
     for (number, (loaded, alone)) in chains.iter().zip(&on_cpu).enumerate() {
-        // Whoever looked at the ports of the others took them.
+        // The check of the other chains took their ports.
         let input = match (input, &alone.ports.input) {
             (Some(text), _) => parsed(text)?,
             (None, Some(input)) => input.clone(),

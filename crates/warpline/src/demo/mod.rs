@@ -3,7 +3,7 @@
 //! `tools/demo_capture.py` makes the capture, the same bytes every time. Each function finds
 //! packets in it to work on and to refuse. `files/capture.txt` counts them by kind.
 //!
-//! # What is seen
+//! # The capture
 //!
 //! The capture is of one Ethernet link before the chain, with the packets that reach the chain from
 //! either side. Frames go to the gateway's address whatever their sender; only ARP goes elsewhere.

@@ -114,9 +114,10 @@ fn described(loaded: &Loaded, traffic: Traffic, mode: Mode) -> Result<String, Fa
     text += &placement::lines(loaded);
     text += &InFlight::of(loaded, traffic).line();
     let functions = &own.problem.functions;
+    let width = name_width(&own);
     for (position, function) in functions.iter().enumerate() {
         let (name, device) = (&function.name, device_of(deployment, &own, position));
-        text += &format!("  {name:<14} on {device}\n");
+        text += &format!("  {name:<width$} on {device}\n");
         if let Some(step) = plan.step(position) {
             text += &step_lines(step);
             let [there, back] = traffic.shares(&own, step).map(|share| 100.0 * share);
@@ -234,6 +235,12 @@ fn totals(at: &dyn Fn(u32) -> Planned, run_does: Mode) -> Result<String, Failure
     Ok(text)
 }
 
+/// Columns for the names of functions.
+fn name_width(own: &Planned) -> usize {
+    let names = own.problem.functions.iter().map(|function| function.name.chars().count());
+    names.max().unwrap_or(0).max(14)
+}
+
 /// The outcome of one field, event by event.
 fn explained(
     loaded: &Loaded,
@@ -249,23 +256,24 @@ fn explained(
         |device: Option<usize>| device.map_or("the host", |device| own.devices[device].as_str());
     let mut text =
         format!("chain {:?}, {} plan: {}\n", deployment.chain().name, mode.name(), field.name());
+    let width = name_width(&own);
     for event in plan.history(&own.problem, field) {
         text += &match event {
             Event::Needed { function, phase, device } => {
-                format!("  {:<14} {phase} needs it on {}\n", name(function), on(device))
+                format!("  {:<width$} {phase} needs it on {}\n", name(function), on(device))
             }
             Event::Written { function, phase, device } => {
                 let is = "may write it: it is current there alone";
-                format!("  {:<14} {phase} on {} {is}\n", name(function), on(device))
+                format!("  {:<width$} {phase} on {} {is}\n", name(function), on(device))
             }
             Event::ToDevice { function, way, device } => {
                 let how = how(field, way);
-                format!("  {:<14} crosses to {} ({how})\n", name(function), on(Some(device)))
+                format!("  {:<width$} crosses to {} ({how})\n", name(function), on(Some(device)))
             }
             Event::ToHost { function, way, is_flagged, .. } => {
                 let whose = if is_flagged { ", of flagged packets" } else { "" };
                 let how = how(field, way);
-                format!("  {:<14} crosses to the host ({how}{whose})\n", name(function))
+                format!("  {:<width$} crosses to the host ({how}{whose})\n", name(function))
             }
         };
     }
