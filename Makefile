@@ -1,5 +1,4 @@
-# What people type. `make run` and `make test` install what is missing and need nothing else done
-# before.
+# The commands of developers. `make run` and `make test` install missing packages first.
 
 CARGO ?= cargo
 DEMO  := target/demo

@@ -29,7 +29,7 @@ test() {
     WARPLINE_REQUIRE_PEERS=1 WARPLINE_REQUIRE_DEVICES=$devices cargo test --workspace --locked
 }
 
-# What threads share of an arena, in every order in which they may see it.
+# Memory that threads share in an arena, in every order in which they may see it.
 models() {
     RUSTFLAGS="--cfg loom" cargo test -p warpline-packet --lib --locked \
         --target-dir target/loom slabs::model
@@ -39,8 +39,7 @@ doc() {
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items
 }
 
-# What must not be left in the text: unfinished places, and lines over 100 columns. Tables and links
-# may be longer.
+# Refuses unfinished places, and lines over 100 columns except in tables and links.
 words() {
     local texts=('*.rs' '*.cl' '*.h' '*.c' '*.py' '*.sh' '*.md' '*.toml' Makefile
         'functions/*/src/manual.txt')

@@ -1,4 +1,4 @@
-//! What clients send to the control socket: any bytes, and the answers to them.
+//! Any bytes that clients send to the control socket, and the answers.
 
 #![no_main]
 

@@ -49,7 +49,7 @@ fn parse(frame: &[u8], link: LinkType, wire_len: usize) -> Headers {
         assert!(frame[l3] >> 4 == headers.version);
     }
     if headers.version == 6 && frame[l3 + 4..l3 + 6] == [0, 0] {
-        // What says that it has no payload is its header alone, whatever stands behind.
+        // A packet without payload is its header alone, whatever bytes follow.
         let end = l3 + ipv6::HEADER_LEN;
         assert_eq!((headers.end as usize, l4), (end, end));
         assert!(headers.malformed().is_none() && !headers.flags.has(Flags::TRANSPORT));

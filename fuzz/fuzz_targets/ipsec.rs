@@ -21,7 +21,7 @@ use warpline_verify::{Harness, Input, Outcome};
 /// Bytes that a packet may grow by: headers of a tunnel over IPv6, UDP and ESP, an IV, padding, an
 /// ICV.
 const GROWTH_MAX: usize = 40 + 8 + 8 + 16 + 17 + 16;
-/// What fragments may be put together to.
+/// The most bytes of a reassembled packet.
 const REASSEMBLED_MAX: usize = 2048 + 32;
 
 thread_local! {

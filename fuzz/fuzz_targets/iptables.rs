@@ -1,4 +1,4 @@
-//! What iptables-save prints, for the firewall and the translator.
+//! Output of iptables-save, for the firewall and the translator.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What `nft -j list ruleset` prints, for the firewall and the translator.
+//! Output of `nft -j list ruleset`, for the firewall and the translator.
 
 #![no_main]
 

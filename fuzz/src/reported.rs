@@ -1,5 +1,4 @@
-//! What must hold of messages about a text: no keys of it, nothing that a terminal obeys, a line
-//! each.
+//! Requirements of messages about a text: no keys of it, no control characters, a line each.
 
 use warpline_nf::Diagnostic;
 

@@ -22,7 +22,7 @@ fn ethernet(kind: u16, packet: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// IPv4 behind tags of these VLANs, the outermost first.
+/// IPv4 after tags of these VLANs, the outermost first.
 fn tagged(vlans: &[u16], packet: &[u8]) -> Vec<u8> {
     let mut rest = Vec::new();
     for (number, vlan) in (1..).zip(vlans) {
@@ -241,7 +241,7 @@ fn of_ipsec(seeds: &mut Vec<Seed>) {
     for (number, (packet, link)) in packets().into_iter().enumerate() {
         let mut input = Vec::new();
         put(&mut input, &packet, REPAIR, 0, link);
-        // The SPI, the number, the IV or text, and far behind.
+        // The SPI, the number, the IV or text, and bytes far after.
         for change in [[3, 0, 1], [7, 0, 1], [9, 0, 1], [40, 0, 0x80], [0xff, 0xff, 1]] {
             put(&mut input, &change, QUOTE, 0, link);
         }

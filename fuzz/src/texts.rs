@@ -50,7 +50,7 @@ const PORTS: &[&str] = &[
     "af_packet:eth0,promiscuous=false\naf_xdp:eth0,queue=3,mode=zerocopy\nout.pcap,keep=2\n-\n",
 ];
 
-/// What clients send to the control socket.
+/// Requests to the control socket.
 const REQUESTS: &[&str] = &[
     "GET /v1/status HTTP/1.1\r\nhost: warpline\r\n\r\n",
     "GET /v1/stats?chain=edge HTTP/1.1\r\nhost: x\r\n\r\nGET /v1/ports HTTP/1.1\r\nhost: x\r\n\r\n",
@@ -230,7 +230,7 @@ src 0.0.0.0/0 dst 0.0.0.0/0
 ",
 ];
 
-/// Chain files and, behind zero bytes, settings of the command line.
+/// Chain files and, after zero bytes, settings of the command line.
 const CHAINS: &[&str] = &[
     r#"[chain]
 functions = ["firewall", "nat", "router"]

@@ -64,7 +64,7 @@ class Comparison:
             self.judge(packet, *(outcome[ident] for outcome in outcomes))
 
     def through(self, gateway, named, last):
-        """What `gateway` did with each packet."""
+        """The outcome of each packet at `gateway`."""
         outcomes, flat = {}, []
         for ident, packet in named.items():
             built = packet.build(packet.talk.views[gateway.name], ident)
@@ -130,7 +130,7 @@ class Comparison:
 
 
 class Outcome:
-    """What became of a packet in one gateway."""
+    """The outcome of a packet in one gateway."""
 
     def __init__(self, packet, built):
         self.kind, self.port, self.built, self.passed, self.errors = (

@@ -115,7 +115,7 @@ def forbidden(t):
 
 
 def backscatter(t):
-    """Packets that come unasked from outside, from hosts that no one inside talks to."""
+    """Packets that come unasked from outside, from hosts that no inside host talks to."""
     t.remote = f"198.51.100.{t.rng.randrange(240, 250)}"
     rng, port = t.rng, t.rng.randrange(1024, 65_536)
     number = (rng.getrandbits(31), rng.getrandbits(31))

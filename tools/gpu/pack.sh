@@ -10,7 +10,7 @@ FOLDER=target/gpu
 
 command -v jq >/dev/null || { echo "pack.sh: please install jq" >&2 && exit 1; }
 
-# What cargo makes, as it tells it: the names of targets and their programs.
+# The names of targets and their programs, as cargo reports them.
 made() { # cargo's arguments
     cargo "$@" --message-format=json-render-diagnostics |
         jq -r 'select(.reason == "compiler-artifact" and .executable) |

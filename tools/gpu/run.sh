@@ -50,7 +50,7 @@ check() {
     [[ ! -x $here/device_run ]] || "$here/device_run" --device "$device" --check
 }
 
-# What tools/nvrtc.sh installed, where the folder was not carried away and nothing else is named.
+# Uses the library that tools/nvrtc.sh installed, if it is there and no other is named.
 if [[ -z ${WARPLINE_NVRTC:-} && -e $here/../nvrtc/libnvrtc.so.13 ]]; then
     export WARPLINE_NVRTC=$here/../nvrtc/libnvrtc.so.13
 fi
@@ -80,8 +80,7 @@ run_tests() { # program, further arguments
 tests() {
     check
     local failed=0
-    # What works over stubs of the driver is for machines without a GPU; that of NVML needs its
-    # source.
+    # Tests over stubs of the driver are for machines without a GPU; those of NVML need its source.
     run_tests device_layer --skip over_stubs --skip nvml_calls || failed=1
     run_tests kernels --skip over_stubs || failed=1
     run_tests engine_devices --skip over_stubs || failed=1

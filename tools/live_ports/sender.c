@@ -4,7 +4,7 @@
  * sender INTERFACE SECONDS RATE LENGTH...
  *
  * RATE is in frames a second, each at its own time; with 0 it sends as fast as the interface takes
- * them. The lengths repeat. Each frame is UDP over IPv4 between hosts that no one has, one of 256
+ * them. The lengths repeat. Each frame is UDP over IPv4 between unused addresses, one of 256
  * flows.
  */
 #define _GNU_SOURCE

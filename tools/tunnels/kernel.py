@@ -214,7 +214,7 @@ class Testbed:
         )
 
     def too_long_to_answer(self, here, there):
-        """What the near end sealed whole and sent in fragments reaches the host. The answers
+        """Packets that the near end sealed whole and sent in fragments reach the host. The answers
         come in fragments, which transport mode doesn't take (RFC 4303, 3.1.1)."""
         status, output = self.near.try_run(
             f"ping -n -c {UNANSWERED} -i 0.2 -W 1 -s {PING_LENS[2]} -I {here} {there}"

@@ -29,7 +29,7 @@ def write_chain(folder, states, policies, local):
 
 
 def write_tables(folder, states, policies):
-    """What `ip xfrm state` and `ip xfrm policy` printed, for Warpline."""
+    """Writes the output of `ip xfrm state` and `ip xfrm policy` for Warpline."""
     for name, text in (("state", states), ("policy", policies)):
         with open(f"{folder}/{name}.txt", "w") as file:
             os.fchmod(file.fileno(), 0o600)
@@ -67,7 +67,7 @@ def reload(bridge, folder):
 
 
 def reloads(folder):
-    """What Warpline said of reloads."""
+    """Warpline's messages about reloads."""
     with open(f"{folder}/warpline.log") as log:
         return [line.strip() for line in log if line.startswith("reload: ")]
 
@@ -106,7 +106,7 @@ def counter(folder, name):
 
 
 def drops(folder):
-    """What Warpline dropped, by reason."""
+    """Packets that Warpline dropped, by reason."""
     found = {}
     for function in functions(folder):
         for reason, count in function["drops"].items():

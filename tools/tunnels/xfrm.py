@@ -119,7 +119,7 @@ def cases(is_all):
             yield Case(transform, *way, esn)
 
 
-# What happens besides plain traffic: the far end has other keys; what the near end sends comes
+# Events besides plain traffic: the far end has other keys; what the near end sends comes
 # twice; both SAs are replaced while packets flow; the far end stops and starts.
 TRIALS = ANOTHER_KEY, TWICE, REKEY, RESTART = (
     "another key",

@@ -1,4 +1,4 @@
-/* What a device must do right before it gets work: digests of messages at any address (MD5, RFC
+/* A device must pass these tests before it gets work: digests of messages at any address (MD5, RFC
  * 1321), bytes moved at odd addresses and lengths, the dialect's operations, items of a group that
  * see each other's results. */
 

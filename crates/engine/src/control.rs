@@ -10,7 +10,7 @@ use crate::snapshots::{Answers, Snapshot, Snapshots};
 use crate::stats::{Packets, ThreadStats};
 use crate::{Deployment, Report, Settings, Successor};
 
-/// Shared between a running chain and whoever watches it.
+/// Shared between a running chain and its watchers.
 #[derive(Default)]
 pub struct Control {
     stop: AtomicBool,

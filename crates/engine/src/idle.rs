@@ -143,7 +143,7 @@ impl Idle {
             return;
         }
         match &self.bell {
-            // Armed before the last look at the work: whoever brought some since then has rung.
+            // Armed before the last look at the work: any thread with work since then has rung.
             Some(bell) if bell.arm() => bell.wait(BELL_MAX.min(limit)),
             Some(_) => {}
             // It waits for room.

@@ -154,7 +154,7 @@ impl Lane {
     pub(crate) fn breathe(&mut self, control: &Control) -> bool {
         let mut worked = false;
         if self.pressure.has_downstream() {
-            // A chain that stops drains, whoever pauses it.
+            // A chain that stops drains, whatever pauses it.
             let held = if control.is_stopped() { 0 } else { control.peers.held() };
             self.pressure.hold(held, self.clock.now());
         }

@@ -1,4 +1,4 @@
-/* What `before` of a translator or balancer found for a packet, as its scratch words carry it: the
+/* The finding of `before` of a translator or balancer for a packet, in its scratch words: the
  * first has a tag in its low half, 0 for nothing, and a port in its high half; then comes an
  * address, from its low word on, of one word where there is no IPv6. */
 

@@ -1,4 +1,4 @@
-/* Ethernet addresses of a frame that goes on to a neighbour. */
+/* Ethernet addresses of a frame that is sent to a neighbour. */
 
 FUNCTION void put_le16(GLOBAL u8 *at, u32 word) { at[0] = (u8)word; at[1] = (u8)(word >> 8); }
 FUNCTION void put_le32(GLOBAL u8 *at, u32 word)

@@ -1,7 +1,7 @@
 /* Packets as kernels see them: in a mirror, which has an arena's size and layout, and in the table
  * of the launch, of which each packet has a row. `COLUMN_*` and the other numbers are made of the
  * table of columns in the crate that owns it. Fields of frames are reached by accessors, whose text
- * stands behind this one: they are made of the table of fields, and of where each lies for this
+ * stands after this one: they are made of the table of fields, and of where each lies for this
  * build.
  *
  * A kernel works on a packet that is still forwarded and that no kernel before it left to the CPU;
@@ -28,7 +28,7 @@ FUNCTION Packet packet_at(GLOBAL u8 *arena, GLOBAL u8 *packets, u32 rows, u32 i)
 /* The head of kernel `name`, made of its description (`src/kernels.rs`). */
 #define PACKET_KERNEL(name) HEAD_OF_##name
 
-/* A packet's part of a column, which begins behind the columns of so many bytes a row. */
+/* A packet's part of a column, which begins after the columns of so many bytes a row. */
 #define CELL(type, p, column) (((GLOBAL type *)((p).table + (column) * (p).rows))[(p).row])
 
 FUNCTION GLOBAL u8 *frame_of(Packet p)
@@ -43,7 +43,7 @@ FUNCTION u32 interface_of(Packet p) { return CELL(u16, p, COLUMN_INTERFACE); }
 FUNCTION u32 next_hop(Packet p) { return CELL(u16, p, COLUMN_NEXT_HOP); }
 FUNCTION u32 link_of(Packet p) { return CELL(u16, p, COLUMN_LINK); }
 
-/* What is known of its headers: offsets are from the frame's first byte. */
+/* The places of its headers: offsets are from the frame's first byte. */
 #define HEADERS_CELL(type, p, part) \
     (*(GLOBAL type *)((p).table + COLUMN_HEADERS_OF * (p).rows + 16 * (p).row + (part)))
 FUNCTION u32 ip_end(Packet p) { return HEADERS_CELL(u32, p, HEADERS_END); }
@@ -104,7 +104,7 @@ FUNCTION int is_ours(Packet p)
     return CELL(u8, p, COLUMN_VERDICT_OF) == VERDICT_FORWARD && CELL(u8, p, COLUMN_LEFT) == 0;
 }
 
-/* Leaves the work of the function at `place` and of those behind it to the CPU. Nothing of the
+/* Leaves the work of the function at `place` and of those after it to the CPU. Nothing of the
  * packet may be changed. */
 FUNCTION void leave(Packet p, u32 place) { CELL(u8, p, COLUMN_LEFT) = (u8)(place + 1); }
 
@@ -125,7 +125,7 @@ FUNCTION int reject_malformed(Packet p, u32 place)
     return 1;
 }
 
-/* Flags it for `after` of the function at `place`, which may change it: no function behind that
+/* Flags it for `after` of the function at `place`, which may change it: no function after that
  * gets it here. */
 FUNCTION void flag(Packet p, u32 place)
 {
@@ -151,7 +151,7 @@ FUNCTION void put_be32(GLOBAL u8 *at, u32 value)
     put_be16(at + 2, value);
 }
 
-/* Bytes and numbers in network order, `at` bytes behind words of the item's own. */
+/* Bytes and numbers in network order, `at` bytes after words of the item's own. */
 FUNCTION u32 byte_in(const u32 *words, u32 at) { return words[at / 4] >> 8 * (at % 4) & 255; }
 FUNCTION u32 be16_in(const u32 *words, u32 at)
 {

@@ -1,5 +1,4 @@
-/* What it takes to put a packet into another one, or to take one out: how long headers are, their
- * class, and what the link says. */
+/* Parts of encapsulation and decapsulation: lengths of headers, their class, the link's type. */
 
 /* Bytes of an IP header without options. */
 FUNCTION u32 ip_header_len(u32 version) { return version == 4 ? 20 : 40; }
@@ -10,7 +9,7 @@ FUNCTION u32 class_of(const GLOBAL u8 *ip, u32 version)
     return version == 4 ? traffic_class_v4_at(ip) : traffic_class_v6_at(ip) >> 20 & 255;
 }
 
-/* Tells the link header in front of `l3` which version follows, where it has a place for that: a
+/* Tells the link header before `l3` which version follows, where it has a place for that: a
  * loopback has an address family, of which one byte isn't zero. */
 FUNCTION void set_kind(GLOBAL u8 *frame, u32 link, u32 l3, u32 version)
 {

@@ -184,7 +184,7 @@ impl Open {
     fn take_back(&mut self, len: usize) {
         if let (Self::File(file), 1..) = (self, len) {
             let end = file.stream_position().unwrap_or(0).saturating_sub(len as u64);
-            // What stays is a torn record in either case.
+            // A torn record stays in either case.
             let _ = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
         }
     }

@@ -59,7 +59,7 @@ impl Access {
         }
     }
 
-    /// What `phase` of the function called `function` may touch.
+    /// The fields that `phase` of the function called `function` may touch.
     pub const fn of(&self, phase: Phase, function: &'static str) -> Allowed {
         let (all, flagged) = match phase {
             Phase::Before => (self.before, ReadWrite::NONE),

@@ -417,7 +417,7 @@ impl Batch {
         fits
     }
 
-    /// Takes the packets of `later` behind its own, if all of both were dropped and they fit.
+    /// Takes the packets of `later` after its own, if all of both were dropped and they fit.
     /// Returns whether it did; `later` is empty then.
     pub fn absorb_dropped(&mut self, later: &mut Self, order: &mut Vec<u16>) -> bool {
         let is_dropped = |batch: &Self| {

@@ -69,7 +69,7 @@ pub enum Found<'a> {
 }
 
 impl Findings {
-    /// What stands in a scratch word for "there was no room": a list of more than is kept.
+    /// The value of a scratch word for a list that had no room.
     pub const NO_ROOM: u32 = u32::MAX;
 
     /// Room for `numbers` numbers; each list takes one more for its length.

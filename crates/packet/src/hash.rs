@@ -141,7 +141,7 @@ impl Default for FlowHasher {
     }
 }
 
-/// What [`FlowHasher`] makes of two addresses: not spread yet.
+/// The result of [`FlowHasher`] for two addresses, not spread yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairHash(u64);
 

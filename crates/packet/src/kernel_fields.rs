@@ -386,7 +386,7 @@ impl Header {
         }
     }
 
-    /// What of `Fields` points to it.
+    /// The member of `Fields` that points to it.
     fn pointer(self) -> &'static str {
         match self {
             Self::Link => "link_at",

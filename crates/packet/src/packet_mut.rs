@@ -232,8 +232,8 @@ pub(crate) fn decrement_v4(header: &mut [u8; ipv4::HEADER_LEN]) -> bool {
     header[ipv4::field::TTL.start] = ttl - 1;
     let at = ipv4::field::CHECKSUM.start;
     let old = u16::from_be_bytes([header[at], header[at + 1]]);
-    // What `checksum::update16(old, 1 << 8, 0)` gives, in fewer steps: TTL is the upper half of its
-    // word, and a carry goes round from 0xfeff on.
+    // As `checksum::update16(old, 1 << 8, 0)` in fewer steps: TTL is the upper half of its word,
+    // and a carry goes round from 0xfeff on.
     let new = old.wrapping_add(1 << 8).wrapping_add(u16::from(old >= 0xfeff));
     [header[at], header[at + 1]] = new.to_be_bytes();
     true

@@ -143,7 +143,7 @@ impl Headers {
         [low, u64::from_ne_bytes([i, j, k, l, kinds[0], kinds[1], kinds[2], kinds[3]])]
     }
 
-    /// What [`crate::Field::Kind`] means of it, in 40 bits.
+    /// Its part for [`crate::Field::Kind`], in 40 bits.
     pub(crate) fn kind(&self) -> u64 {
         let flags = self.flags.0.to_le_bytes();
         u64::from_le_bytes([self.version, self.protocol, self.lie, flags[0], flags[1], 0, 0, 0])

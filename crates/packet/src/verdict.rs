@@ -6,7 +6,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Verdict {
-    /// Goes on to the next function, and is sent after the last.
+    /// Continues to the next function, and is sent after the last.
     #[default]
     Forward = 0,
     /// Is sent as an answer to the sender of its cause. It skips the functions that remain, but for
@@ -20,7 +20,7 @@ pub enum Verdict {
     Malformed = 4,
     /// Found no room at a named queue.
     Overload = 5,
-    /// Goes on to a later function: routes lead past the ones before it.
+    /// Continues to a later function: routes lead past the ones before it.
     Bypass = 6,
 }
 

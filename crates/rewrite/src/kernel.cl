@@ -1,6 +1,6 @@
-/* What `before` found is written into packets, an item a packet: an address, and a port or
- * identifier. Checksums are updated by RFC 1624, never computed over the payload. What needs more
- * of a packet than its headers is left to the CPU. The tag says what to do. */
+/* Writes the findings of `before` into packets, an item a packet: an address, and a port or
+ * identifier. Checksums are updated by RFC 1624, never computed over the payload. Packets of which
+ * more than the headers is needed are left to the CPU. The tag says what to do. */
 
 FUNCTION int is_source(u32 action)
 {
@@ -45,7 +45,7 @@ FUNCTION u32 write_address(Fields f, u32 version, int source, Address to)
     return change;
 }
 
-/* What a UDP header carries after its checksum went from `old` to `updated` (RFC 768): "an all zero
+/* The checksum in a UDP header that went from `old` to `updated` (RFC 768): "an all zero
  * transmitted checksum value means that the transmitter generated no checksum". */
 FUNCTION u32 udp_sum(u32 old, u32 updated)
 {

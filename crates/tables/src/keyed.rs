@@ -63,8 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// What falls together under one key is spread under others, and neighbours are spread under
-    /// any.
+    /// Values that collide under one key are spread under others. Neighbours are spread under any.
     #[test]
     fn collisions_are_of_one_key() {
         let of = |key: HashKey, n: u32| key.of([0x0a00_0000 + u128::from(n), 0xc612_0001], 17);

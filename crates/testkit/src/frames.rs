@@ -225,7 +225,7 @@ impl Datagram {
         ethernet(self.is_v6(), &self.packet())
     }
 
-    /// The frames of two fragments, cut behind `at` bytes.
+    /// The frames of two fragments, cut after `at` bytes.
     pub fn fragments(&self, at: usize) -> [Vec<u8>; 2] {
         let whole = self.transport();
         let (first, second) = whole.split_at(at);

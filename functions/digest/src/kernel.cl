@@ -1,6 +1,6 @@
 /* MD5 (RFC 1321) of payloads, an item a packet. */
 
-/* Words 4 `quarter` to 4 `quarter` + 3 of a text of `len` bytes behind which are a byte 0x80 and
+/* Words 4 `quarter` to 4 `quarter` + 3 of a text of `len` bytes after which are a byte 0x80 and
  * zeros (RFC 1321, 3.1). */
 FUNCTION void padded_words(const GLOBAL u8 *text, u32 quarter, u32 len, u32 *words)
 {

@@ -104,7 +104,7 @@ fn step<const I: usize, const G: usize>(working: &mut [[u32x8; 4]; G], words: &[
     let left = SHIFTS[I / 16][I % 4];
     for (state, words) in working.iter_mut().zip(words) {
         let [a, b, c, d] = *state;
-        // What doesn't wait for `b`, the word made last, comes first.
+        // The terms without `b`, the word made last, come first.
         let sum = a + (words[word_of(I)] + u32x8::new([SINES[I]; LANES]));
         let sum = match I / 16 {
             0 => sum + (d ^ (b & (c ^ d))),

@@ -26,7 +26,7 @@
 
 #define NO_RULE 0xffffffffu
 
-/* What a packet is to the rules: addresses of one or four words, ports and kind. */
+/* The parts of a packet that rules read: addresses of one or four words, ports and kind. */
 typedef struct {
     u32 src[4], dst[4];
     u32 src_port, dst_port, kind;
@@ -192,7 +192,7 @@ FUNCTION void judge_other(Packet p, u32 place)
     else if (!ACCEPTS_NON_IP) drop(p, REASON_NON_IP, place);
 }
 
-/* What tracking found; WORD is its word. */
+/* The result of tracking; WORD is its word. */
 #if IS_TRACKED
 FUNCTION u32 standing_of(Packet p) { return scratch(p, WORD); }
 #else

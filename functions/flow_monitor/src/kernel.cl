@@ -6,8 +6,8 @@ typedef struct {
     u64 low, high;
 } Address;
 
-/* What a packet says of its flow. ICMP has no ports: `both` is what it has in their place, which no
- * direction turns around. */
+/* The flow of a packet. ICMP has no ports: `both` has its message, which is the same in both
+ * directions. */
 typedef struct {
     Address src, dst;
     u32 src_port, dst_port, both;

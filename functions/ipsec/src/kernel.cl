@@ -82,7 +82,7 @@ FUNCTION Stretch find_authentic(Task t, u32 place, Opening by)
     return esp;
 }
 
-/* What comes of a packet that authenticated. Its text is in the clear then, unless the packet is
+/* The result for a packet that authenticated. Its text is in the clear then, unless the packet is
  * left to the CPU. */
 FUNCTION Plain open_packet(Task t, Stretch stretch, Opening by)
 {
@@ -96,7 +96,7 @@ FUNCTION Plain open_packet(Task t, Stretch stretch, Opening by)
     return plain;
 }
 
-/* Strips an opened packet, whose ESP lies `esp_at` bytes behind its first, and says what came of
+/* Strips an opened packet, whose ESP lies `esp_at` bytes after its first, and says what came of
  * it. */
 FUNCTION void close_packet(Task t, u32 place, u32 esp_at, Plain plain)
 {

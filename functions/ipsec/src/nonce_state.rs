@@ -123,7 +123,7 @@ impl NonceState {
 
     fn open_by_blocks(path: &Path, block: u64) -> Result<Self, String> {
         let (file, records) = StateFile::open(path)?;
-        // What can't be written is to be known now, and not with the first packets.
+        // A file that can't be written is an error now, not at the first packet.
         file.write(&records)?;
         let ledger = Ledger { file, records, held: HashMap::new(), trouble: None };
         let shared = Arc::new(Shared {
@@ -319,7 +319,7 @@ impl Reserve {
     /// Bytes that every number reads.
     pub(super) const FRONT_LEN: usize = offset_of!(Self, start);
 
-    /// The first number to be used: behind everything that was ever reserved for this key.
+    /// The first number to be used: after everything that was ever reserved for this key.
     pub fn start(&self) -> u64 {
         self.start
     }

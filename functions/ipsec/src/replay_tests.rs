@@ -131,7 +131,7 @@ fn step(replay: &mut ReplayWindow, model: &mut Model, event: &Event) {
     );
     if may && !is_forged {
         let is_reported = !model.esn || model.window != 0 || number.abs_diff(top) < 1 << 31;
-        // What may be received is what its low half stands for.
+        // The low half of an acceptable number must give the number.
         assert!(!is_reported || replay.infer(number as u32) == Some(number), "{number} at {top}");
         replay.accept(number);
         model.accept(number);

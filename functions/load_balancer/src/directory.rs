@@ -1,5 +1,5 @@
-//! What packets are looked up in: VIPs and backends by address and port, and a Maglev table for
-//! each service.
+//! The tables for look-ups: VIPs and backends by address and port, and a Maglev table for each
+//! service.
 //!
 //! A [`Vip`] is an address with one port, a [`Target`] a backend of one. Both have a name, a hash
 //! of their address, port and protocol, that stays the same when their numbers change with a

@@ -61,7 +61,7 @@ pub(super) enum Treatment {
     ToClient(usize, Action),
 }
 
-/// What `run` does to a packet, by value: the numbers of a step change with a reload.
+/// The change that `run` makes to a packet, by value: a reload renumbers steps.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
     Rewrite(Rewrite),

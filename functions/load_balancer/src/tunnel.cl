@@ -94,7 +94,7 @@ FUNCTION void set_carried_headers(Packet p, Inner inner, u32 version)
         (u8)(inner.version == 4 ? IP_PROTOCOL_IPV4 : IP_PROTOCOL_IPV6);
 }
 
-/* Moves the link header to the front and puts a header of IP `version` behind it. */
+/* Moves the link header to the front and puts a header of IP `version` after it. */
 FUNCTION void carry(Packet p, Inner inner, u32 version)
 {
     u32 outer_len = ip_header_len(version);

@@ -321,7 +321,7 @@ fn key(address: u32, len: u8) -> u64 {
     u64::from(address & mask) << 8 | u64::from(len)
 }
 
-/// First address of a rule, and the one behind its last.
+/// First address of a rule, and the one after its last.
 fn bounds(key: u64) -> (u64, u64) {
     let start = key >> 8;
     (start, start + (1 << (32 - (key & 0xff))))

@@ -2,7 +2,7 @@
  * a packet. The tables are those that the CPU looks up, as `kernels.rs` lays them out; references
  * in them are right by their making. */
 
-/* What happens to the packets of a next hop: bytes 0 to 5 are the Ethernet address to write, 6 is
+/* The action for packets of a next hop: bytes 0 to 5 are the Ethernet address to write, 6 is
  * the kind, 7 the reason for which they are dropped. */
 #define ACTION_WORDS 2
 #define KIND_DROP 0
@@ -42,7 +42,7 @@ FUNCTION u32 count_ones64(u64 vector)
     return count_ones((u32)vector) + count_ones((u32)(vector >> 32));
 }
 
-/* What a slot of a node refers to. Runs are counted with the slot's own bit, children without. */
+/* The target of a slot of a node. Runs are counted with the slot's own bit, children without. */
 FUNCTION u32 step(const GLOBAL u8 *node, u32 slot)
 {
     u32x4 vectors = load16(node);
@@ -61,7 +61,7 @@ FUNCTION u32 next_hop_v6(const GLOBAL u32 *direct, const GLOBAL u8 *nodes, const
     u64 low = (u64)get_be32(address + 8) << 32 | get_be32(address + 12);
     u32 reference = direct[(u32)(high >> (64 - DIRECT_BITS))], bits = DIRECT_BITS;
     while (!(reference & LEAF)) {
-        /* The bits that were decided on leave at the top; behind the last ones come zeros. */
+        /* The bits that were decided on leave at the top; after the last ones come zeros. */
         high = high << bits | low >> (64 - bits);
         low <<= bits;
         bits = STRIDE;
@@ -104,7 +104,7 @@ FUNCTION void refuse(Packet p, u32 reason, u32 place)
     drop(p, reason, place);
 }
 
-/* What is not IP, or cut before the end of its IP header. */
+/* Drops a packet that is not IP, or cut before the end of its IP header. */
 FUNCTION void refuse_other(Packet p, u32 place)
 {
     refuse(p, header_flags(p) & FLAG_IP_CUT ? REASON_SNAPPED : REASON_NON_IP, place);

@@ -5,7 +5,7 @@
 /// Letters of the shortest value that counts as a secret.
 const VALUE_LEN_MIN: usize = 8;
 
-/// Digits of the shortest key behind `0x`, and of the shortest value of a plain `key`.
+/// Digits of the shortest key after `0x`, and of the shortest value of a plain `key`.
 const DIGITS_MIN: usize = 16;
 
 /// Words in the names of secret values, besides a `key` at the end.
@@ -75,7 +75,7 @@ fn is_option(line: &str) -> bool {
     (names.contains(&first) || is_setkey) && words.any(|word| digits(word) >= DIGITS_MIN)
 }
 
-/// Hexadecimal digits that `word` begins with, behind `0x` or without.
+/// Hexadecimal digits that `word` begins with, after `0x` or without.
 fn digits(word: &str) -> usize {
     let word = word.strip_prefix("0x").unwrap_or(word);
     word.bytes().take_while(u8::is_ascii_hexdigit).count()

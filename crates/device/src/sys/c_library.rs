@@ -60,8 +60,8 @@ impl CLibrary {
         let values: Vec<Value> = call.arguments.iter().map(|one| value_of(one, pieces)).collect();
         let pointers: Vec<*const c_void> =
             values.iter().map(|value| ptr::from_ref(value).cast()).collect();
-        // SAFETY: the call was checked, so kinds and number of the values are the kernel's. Whoever
-        // made it vouches that the kernel stays within its arguments. The work keeps their memory,
+        // SAFETY: the call was checked, so kinds and number of the values are the kernel's. Its
+        // caller vouches that the kernel stays within its arguments. The work keeps their memory,
         // and nothing else accesses it: pieces are the work's own, and only this device's one
         // thread accesses buffers.
         unsafe { self.runs[call.kernel.index](pointers.as_ptr(), call.groups) }

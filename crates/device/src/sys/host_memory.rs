@@ -167,7 +167,7 @@ impl Region {
         registration.downcast_ref()
     }
 
-    /// Its first byte. Whoever uses the pointer keeps to pieces that it has.
+    /// Its first byte. Users of the pointer keep to pieces that they have.
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.memory.base()
     }

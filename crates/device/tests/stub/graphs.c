@@ -23,7 +23,7 @@ static void destroy(struct graph *graph)
     free(graph->nodes);
 }
 
-/* What is not allowed spoils all that is captured with it. */
+/* A forbidden operation invalidates the whole capture. */
 int graph_capture(const char *name, struct graph *graph, const struct node *node)
 {
     address host = node->kind == COPY_IN ? node->from : node->to;

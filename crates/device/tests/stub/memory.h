@@ -39,7 +39,7 @@ enum memory_outcome memory_copy(address to, address from, size_t bytes);
 address memory_first(void);
 /* Whether the address lies in the device's range, allocated or not. */
 int memory_is_device(address at);
-/* The bytes behind an address of the device's range, for kernels that the host's compiler made. */
+/* The bytes after an address of the device's range, for kernels that the host's compiler made. */
 void *memory_backing(address at);
 /* The states of these bytes, one after another. */
 unsigned char *memory_states(address at);

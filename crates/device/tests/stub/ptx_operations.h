@@ -1,4 +1,4 @@
-/* What instructions compute, one row each: OPERATION(id, names, own class, operands, action). An
+/* The results of instructions, one row each: OPERATION(id, names, own class, operands, action). An
  * operand is p (a predicate), h, w or d (16, 32 or 64 bits), = (the row's own class) or * (any
  * integer); the first is the result. In an action A, B, C, E are the sources; PUT sets the result.
  * */

@@ -101,7 +101,7 @@ static void initialise(struct reader *reader, struct variable *own, u32 bytes)
     want(reader, "}");
 }
 
-/* A variable behind its space's directive: [.align N] TYPE NAME[COUNT] [= {...}]; */
+/* A variable after its space's directive: [.align N] TYPE NAME[COUNT] [= {...}]; */
 static void read_variable(struct reader *reader, struct ptx_function *function, enum space space,
     int is_extern)
 {
@@ -229,7 +229,7 @@ static void read_body(struct reader *reader, struct ptx_function *function)
         skip(reader);
         if (*reader->at == '}') break;
         if (*reader->at != '.') {
-            /* No registers are declared behind the first instruction. */
+            /* No registers are declared after the first instruction. */
             if (!function->parameters_at) {
                 function->parameters_at = function->registers + SPECIALS;
                 function->constants_at = function->parameters_at + function->parameters.count;

@@ -256,7 +256,7 @@ static enum ptx_outcome change(struct launch *launch, struct item *item,
     }
 }
 
-/* Up to the next barrier or the end, which it stands behind then. */
+/* Up to the next barrier or the end, which it stands after then. */
 static enum ptx_outcome run_item(struct launch *launch, struct item *item)
 {
     const struct instruction *code = launch->function->code.items, *i = item->at;

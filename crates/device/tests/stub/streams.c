@@ -165,7 +165,7 @@ static void drain(struct stream *stream)
     pthread_mutex_unlock(&stub_lock);
 }
 
-/* What is pageable is read at once, and written before the call returns. */
+/* Pageable memory is read at once, and written before the call returns. */
 static int copy_pageable(struct stream *stream, const struct node *node)
 {
     struct node own = *node;
@@ -314,7 +314,7 @@ int cuMemsetD8_v2(address at, unsigned char value, size_t bytes)
     return 0;
 }
 
-/* What it was given is done all the same. */
+/* Work queued on the stream is still done. */
 int cuStreamDestroy_v2(struct stream *stream)
 {
     ENTER;

@@ -139,7 +139,7 @@ impl Ingress {
             message.into_iter().for_each(|message| control.report_again(message));
         }
         match step {
-            // Whoever just had work looks again before it rests.
+            // A thread that just had work looks again before it rests.
             IngressStep::Idle(_) | IngressStep::Blocked(_) if self.steerer.ingress > number => {
                 IngressStep::Worked
             }

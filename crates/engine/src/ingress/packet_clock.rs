@@ -204,7 +204,7 @@ impl PacketClock {
         true
     }
 
-    /// Goes on from `own`, wherever that is.
+    /// Continues from `own`, wherever that is.
     fn step(&mut self, own: u64) {
         if own > self.own {
             let most = (u64::MAX - self.now) / GAP_SHARE;

@@ -141,7 +141,7 @@ impl Talk {
             inputs.push(self.input(bytes, talker.link));
             self.nanos += GRID_NANOS;
         }
-        // Nobody takes what comes with a SYN as data.
+        // No receiver takes bytes of a SYN as data.
         talker.seq += if talker.said == 0 { 1 } else { packet.payload.len() as u32 };
         talker.said += 1;
         self.talkers[at] = if talker.said == talker.says { self.begin() } else { talker };

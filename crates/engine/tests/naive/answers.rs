@@ -111,7 +111,7 @@ fn numbers(frame: &Frame, view: &View) -> Numbers {
     Numbers { seq: word(8), ack: word(4).wrapping_add(len), ..Numbers::PLAIN }
 }
 
-/// From whoever, about the packet as it left.
+/// From any sender, about the packet as it left.
 fn error(draw: &mut Draw, frame: &Frame, view: &View) -> Packet {
     let (back, _) = view.addresses(&frame.bytes);
     let quote = &frame.bytes[view.l3..view.end];

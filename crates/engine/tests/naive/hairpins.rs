@@ -14,7 +14,7 @@ use crate::second::Mark;
 use crate::wire::{Frame, View};
 use warpline_testkit::conntrack::Seen;
 
-/// What of a packet bindings are looked up by.
+/// The parts of a packet by which bindings are looked up.
 struct Flow {
     kind: FlowKind,
     protocol: u8,

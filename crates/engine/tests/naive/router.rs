@@ -93,7 +93,7 @@ impl Router {
         }
     }
 
-    /// The port of a link, for packets to all of its hosts that are sent to no one's address.
+    /// The port of a link, for packets to all of its hosts that have the address of none.
     fn port_of_link(&self, dst: IpAddr) -> Option<u16> {
         let direct = self.config.routes.iter().filter(|(_, target)| *target == Target::Direct);
         let links = direct.filter(|(to, _)| last(to) == Some(dst));

@@ -452,7 +452,7 @@ fn waves(settings: Settings) -> Vec<(String, usize)> {
     senders.0.lock().expect("no panic").clone()
 }
 
-/// Frames stay in order whoever does the work.
+/// Frames stay in order whichever thread does the work.
 #[test]
 fn a_chain_runs_on_one_thread_while_one_is_enough() {
     for lanes in [1, 3] {

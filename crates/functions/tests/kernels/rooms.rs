@@ -45,7 +45,7 @@ impl<'a> Launch<'a> {
         for index in FILLED {
             for (nth, number) in HAVE_SOME.into_iter().enumerate() {
                 side.batch(index).set_mirrored(number, 0, true);
-                // What changes a payload has it in no mirror.
+                // A changed payload is in no mirror.
                 for row in (0..side.batch(index).len()).filter(|row| row % 3 == nth) {
                     let _ = side.batch(index).packet_mut(row).payload_mut();
                 }
@@ -81,7 +81,7 @@ impl<'a> Launch<'a> {
         to
     }
 
-    /// What kernel `name` leaves of the host's arena and of the mirror.
+    /// The host's arena and the mirror after kernel `name`.
     fn after(&self, device: &dyn Device, name: &str, without: u8) -> [Vec<u8>; 2] {
         let kernels = room_copies();
         let module = device.compile(&source(&kernels, &Binding::MIRROR)).expect("kernels compile");

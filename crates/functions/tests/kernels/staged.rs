@@ -182,7 +182,7 @@ fn packets() -> Vec<Input> {
         let bodies = [(6, tcp), (17, udp(&payload)), (50, payload.clone()), (99, payload.clone())];
         let icmp = [(1, payload.clone()), (58, payload)];
         for (protocol, body) in bodies.into_iter().chain(icmp) {
-            // What +1 carries into the next byte, too.
+            // Addresses where +1 carries into the next byte, too.
             let dst = random.pick(&[[10, 0, 0, 255], [10, 255, 255, 255]]);
             let v4 = ipv4(dst, random.pick(&[254, 255]), protocol, &[], &body);
             let v6 = ipv6([7; 16], 255, protocol, &body);

@@ -1,4 +1,4 @@
-//! What takes `unsafe`: an arena whose memory the test reaches too, as an engine with mirrors does,
+//! The unsafe parts: an arena whose memory the test reaches too, as an engine with mirrors does,
 //! and the engine's vouching for kernels of this crate.
 
 use core::ops::Range;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What numbers of fields began with, by the header in which the field lies.
+/// Prefixes of old constants for fields, by the header in which the field lies.
 const HEADERS: [&str; 7] = ["LINK_", "V4_", "V6_", "TCP_", "UDP_", "ICMP_", "ESP_"];
 
 /// The words of a text: what names may be made of.

@@ -93,7 +93,7 @@ pub(super) struct Skip {
 }
 
 impl Skip {
-    /// Goes on; false when the input ends in the block.
+    /// Continues; false when the input ends in the block.
     pub(super) fn run(
         &mut self,
         order: ByteOrder,

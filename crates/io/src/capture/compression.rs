@@ -233,7 +233,7 @@ const ZSTD_HEAD_LEN: usize = 5;
 mod tests {
     use super::*;
 
-    /// What `file` decodes to, and of how many members it is.
+    /// The decoded bytes of `file`, and the number of its members.
     fn decoded(compression: Compression, file: &[u8]) -> (Vec<u8>, usize) {
         let mut decoder = Decoder::new(compression).unwrap();
         let (mut at, mut made, mut members) = (0, Vec::new(), 0);

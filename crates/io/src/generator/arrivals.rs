@@ -93,7 +93,7 @@ impl Arrivals {
         Duration::from_nanos(self.elapsed_ns)
     }
 
-    /// Goes on from a frame of `len` bytes to the one after it.
+    /// Continues from a frame of `len` bytes to the one after it.
     #[inline]
     pub(super) fn advance(&mut self, len: u32, rng: &mut Rng) {
         let own = self.nanos_per_byte * f64::from(len);

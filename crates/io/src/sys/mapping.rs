@@ -11,7 +11,7 @@ pub(super) struct Mapping {
     len: usize,
 }
 
-// SAFETY: the memory is the process's, not a thread's. Whoever uses the pointer argues for it.
+// SAFETY: the memory is the process's, not a thread's. Each use of the pointer argues for itself.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; this type reads and writes none of the memory.
 unsafe impl Sync for Mapping {}

@@ -68,7 +68,7 @@ unsafe impl Memory for HeapMemory {
     }
 }
 
-// SAFETY: the pointers are the only handle to the allocation; whoever holds the value may use it.
+// SAFETY: the pointers are the only handle to the allocation; the owner of the value may use it.
 unsafe impl Send for HeapMemory {}
 // SAFETY: `&HeapMemory` gives out the address only.
 unsafe impl Sync for HeapMemory {}

@@ -271,7 +271,7 @@ impl CurrentFields {
         Some(crossing.with_row(writes & !FieldSet::FRAME, function.row.back))
     }
 
-    /// What of flagged packets comes besides.
+    /// The additional copy of flagged packets.
     fn flagged(&self, problem: &Problem, function: &PlannedFunction, live: FieldSet) -> Crossing {
         let lacks = self.lacks(live);
         if !function.fetches_flagged(lacks) {

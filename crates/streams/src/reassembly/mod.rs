@@ -219,7 +219,7 @@ impl Reassembly {
         self.datagrams.overlap() == Overlap::Linux
     }
 
-    /// What Linux does with a fragment that isn't regular: whether something is left of it.
+    /// Trims an irregular fragment as Linux does. Returns whether something is left of it.
     fn amend(&mut self, piece: &mut Piece<'_>) -> bool {
         if !self.begins_anew() {
             return false;

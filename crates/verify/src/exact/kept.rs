@@ -49,7 +49,7 @@ impl PacketImage {
         fields_at(&self.headers, self.link, self.frame.len())
     }
 
-    /// What `phase` declares of it, where this is how it was when the phase began.
+    /// The access that `phase` declares to it, if this was its state when the phase began.
     pub(super) fn declared(&self, access: &Access, phase: Phase) -> ReadWrite {
         let (all, more) = match phase {
             Phase::Before => (access.before, ReadWrite::NONE),

@@ -137,7 +137,7 @@ fn standard_output_is_continued() {
     assert!(reported.contains("no new file can follow"), "{reported}");
 }
 
-/// A number that no one passed is never one of the program's own files, such as its input.
+/// A number that no parent passed is never one of the program's own files, such as its input.
 #[test]
 fn descriptors_of_the_program_itself_are_refused() {
     let demo = Demo::new();

@@ -64,7 +64,7 @@ fn answers_of_backends_leave_with_the_address_of_the_shop() {
     assert!(each.iter().all(|&packets| packets > 50) && each.iter().sum::<u64>() == asked);
 }
 
-/// Whoever else tries the port of the inside server gets no packet to any inside host.
+/// Another host that tries the port of the inside server gets no packet to any inside host.
 #[test]
 fn partners_reach_the_inside_server_by_its_forward() {
     let demo = Demo::new();

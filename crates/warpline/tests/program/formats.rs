@@ -147,7 +147,7 @@ fn interfaces_keep_their_names() {
     assert_eq!(pcapng::parse(&demo.read("o.pcapng"))[0].interface, "if0");
 }
 
-/// What every function counts, by the comment that its packets must have.
+/// The counts of every function, by the comment that its packets must have.
 fn expected_comments(chain: &serde_json::Value) -> BTreeMap<String, u64> {
     let mut expected = BTreeMap::new();
     for function in chain["functions"].as_array().unwrap() {

@@ -167,7 +167,7 @@ fn a_new_key_is_reserved_by_a_reload() {
     for part in [&run[..second], &run[second..]] {
         assert!(part.iter().zip(1..).all(|(number, expected)| *number == expected));
     }
-    // Both go on where they were.
+    // Both continue where they were.
     site.warpline(&format!("{SEAL} {TRAFFIC}")).expect(0);
     assert_eq!(numbers(&site)[0] as usize, run.len() - second + 1);
 }
@@ -184,7 +184,7 @@ fn a_strict_check_uses_no_number() {
         site.warpline(&format!("{SEAL} {TRAFFIC}")).expect(0);
         let (before, sealed) = (site.read("nonces"), numbers(&site));
         let modified = fs::metadata(site.path("nonces")).unwrap().modified().unwrap();
-        // Nobody names an input.
+        // No option names an input.
         let second = site.warpline("check seal.toml --strict").expect(0);
         assert!(String::from_utf8_lossy(&second.stdout).contains("1000 packets and "));
         assert!(site.read("nonces") == before);

@@ -293,7 +293,7 @@ const BOTH_WAYS: &[Sent] = &[
 
 const TO_B: &str = "to fe esp 1001 192.0.2.1 198.51.100.1 ttl 64: ";
 
-/// What leaves of [`BOTH_WAYS`] with errors from `icmp_src`.
+/// The packets that leave of [`BOTH_WAYS`], with errors from `icmp_src`.
 fn both_ways(icmp_src: &str) -> Vec<String> {
     vec![
         format!("{TO_B}udp 10.1.0.5 10.2.0.9 ttl 63 out-1"),

@@ -428,7 +428,7 @@ fn assert_versions_followed(reported: &str) {
     assert!(rest.starts_with("fields was stale where it was used\n"), "{reported}");
 }
 
-/// What `in_place = false` is for: the same packets, and bytes that were copied.
+/// With `in_place = false`, the packets are the same, and bytes are copied.
 #[test]
 fn a_device_that_is_reported_to_copies() {
     let demo = Demo::new();

@@ -8,7 +8,7 @@ use crate::pcap::{Record, capture, udp};
 use crate::reload::lines_of;
 use crate::{pcap, pcapng, stats};
 
-/// A datagram from 10.0.0.HOST, or whoever `src` is, to `dst`.
+/// A datagram from 10.0.0.HOST, or from `src`, to `dst`.
 pub(crate) fn frame(src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
     udp(4, |ip| {
         ip[12..16].copy_from_slice(&src);

@@ -203,7 +203,7 @@ fn a_refused_run_touches_nothing() {
         ("--annotate", "--annotate: comments go into a pcapng file"),
         ("--set chain.tap=missing/tap.pcap", "tap: ./missing/tap.pcap: no such file or directory"),
         ("--set chain.impair=drop=2", "`drop` can't be \"2\"; allowed: 0 to 1"),
-        // What functions write.
+        // Outputs of functions.
         (
             "--set flow_monitor.csv=missing/f",
             "[flow_monitor]: ./missing/f: no such file or directory",

@@ -73,7 +73,7 @@ fn a_random_seed_is_reported() {
     let ((seed, first), (other, second)) = (random(), random());
     assert_ne!(seed, other);
     assert!(first.0 != second.0);
-    // What happened can be repeated.
+    // The run can be repeated.
     assert!(run(&demo, &format!("--input in.pcap --set chain.seed={seed}")) == first);
 }
 

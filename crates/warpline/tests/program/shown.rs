@@ -38,7 +38,7 @@ fn printed(demo: &Demo, (function, key): (&str, &str), text: &str, mode: u32) ->
     all.concat()
 }
 
-/// A file of keys named in the place of another shows none of its text, whoever may read it.
+/// A file of keys named in the place of another shows none of its text, whatever its mode.
 #[test]
 fn no_mistake_shows_a_key() {
     let demo = Demo::new();

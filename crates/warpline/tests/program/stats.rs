@@ -1,4 +1,4 @@
-//! What every `--stats` file must be like: the documented keys, their types, sums that balance.
+//! Requirements of every `--stats` file: the documented keys, their types, sums that balance.
 
 use serde_json::Value;
 

@@ -324,8 +324,7 @@ fn skipped_rules_never_accept_more() {
     assert!(mistakes(fine, "").is_empty(), "chains that forwarding never meets are left alone");
 }
 
-/// What Linux does with the fragments of an accepted protocol, but for what is refused before the
-/// rules.
+/// As Linux treats fragments of an accepted protocol, except those refused before the rules.
 #[test]
 fn a_match_that_reads_a_header_has_no_later_fragment() {
     let cases = [

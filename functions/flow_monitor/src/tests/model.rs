@@ -31,7 +31,7 @@ pub(super) struct Row {
     pub(super) direction: u8,
 }
 
-/// What makes packets one flow, whichever way they go: two ends in order, and what is no end's.
+/// The key of a flow for both directions: two ends in order, and the parts of neither end.
 type Name = ((IpAddr, u16), (IpAddr, u16), u8, (u16, u8, u8));
 
 struct Flow {

@@ -222,7 +222,7 @@ fn dissected(path: &Path, options: &[&str]) -> Vec<String> {
     text.trim_end_matches('\n').split('\t').map(str::to_owned).collect()
 }
 
-/// What tshark is asked, and what it has to say: no complaint first.
+/// Fields of tshark and their expected values; the first two are its complaints.
 const FIELDS: [(&str, &str); 10] = [
     ("_ws.malformed", ""),
     ("_ws.expert.message", ""),

@@ -141,7 +141,7 @@ pub(super) fn row(values: &Values) -> Row {
     }
 }
 
-/// What all records of a stream say; their sequence numbers are right.
+/// The rows of all records of a stream; checks their sequence numbers.
 pub(super) fn rows(bytes: &[u8]) -> Vec<Row> {
     let messages = Reader::default().read(bytes);
     let mut count = 0;

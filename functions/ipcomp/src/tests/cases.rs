@@ -92,7 +92,7 @@ impl Case {
         self.frame[self.l3] >> 4 == 4
     }
 
-    /// The packet with another payload behind its headers.
+    /// The packet with another payload after its headers.
     pub(super) fn with_body(&self, protocol: u8, body: &[u8]) -> Self {
         let mut made = self.clone();
         made.frame.truncate(self.body);

@@ -212,7 +212,7 @@ fn fragments_and_others_are_not_decompressed() {
     let mut fragment = whole.clone();
     fragment.frame[20] = 0x20;
     let plain = Case::v6(&[], 0, 17, &udp(&[0; 500]));
-    // What AH signs is the packet as it was compressed.
+    // AH signs the packet as it was compressed.
     let ah = (51, [vec![0, 4], vec![0; 22]].concat());
     let signed = Case::v6(&[ah], 0, 17, &udp(&[0; 500])).compressed(2);
     let mut there = decompressor("");

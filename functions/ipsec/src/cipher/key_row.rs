@@ -146,7 +146,7 @@ impl KeyRow {
     }
 }
 
-/// State of SHA-1 behind one block (FIPS 180-4, 5.3.1), then zeros.
+/// State of SHA-1 after one block (FIPS 180-4, 5.3.1), then zeros.
 fn sha1_state(block: &[u8; HASH_BLOCK]) -> [u32; 8] {
     let mut state = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
     sha1::block_api::compress(&mut state, &[*block]);
@@ -154,7 +154,7 @@ fn sha1_state(block: &[u8; HASH_BLOCK]) -> [u32; 8] {
     [a, b, c, d, e, 0, 0, 0]
 }
 
-/// State of SHA-256 behind one block (FIPS 180-4, 5.3.3).
+/// State of SHA-256 after one block (FIPS 180-4, 5.3.3).
 fn sha256_state(block: &[u8; HASH_BLOCK]) -> [u32; 8] {
     let mut state = [
         0x6a09_e667,

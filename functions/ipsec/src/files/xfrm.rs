@@ -182,7 +182,7 @@ pub(super) struct Id {
     pub(super) mode: Mode,
 }
 
-/// `proto esp [spi N] reqid N mode MODE`, behind its first word.
+/// `proto esp [spi N] reqid N mode MODE`, after its first word.
 pub(super) fn id(line: &mut Words<'_>) -> Result<Id, Trouble> {
     let proto = line.need()?;
     if proto.text != "esp" {

@@ -148,7 +148,7 @@ impl SaLines {
         Ok(())
     }
 
-    /// A line behind `anti-replay esn context:` or `stats:`.
+    /// A line after `anti-replay esn context:` or `stats:`.
     fn rest_of_part(&mut self, first: Word<'_>, line: &mut Words<'_>) -> Result<bool, Trouble> {
         match (self.part, first.text) {
             (SaObject::Stats, "replay-window") => {}
@@ -313,7 +313,7 @@ fn id(line: &mut Words<'_>) -> Result<Id, Trouble> {
     Ok(id)
 }
 
-/// The key behind an algorithm's name; empty where there is none.
+/// The key after an algorithm's name; empty where there is none.
 fn key<'a>(line: &mut Words<'a>, name: Word<'a>) -> Result<(Secret, Word<'a>), Trouble> {
     let Some(word) = line.peek().filter(|word| !is_count(word.text)) else {
         return Ok((Secret::default(), name));

@@ -14,7 +14,7 @@ typedef struct {
     u32 rounds;
 } Esp;
 
-/* What a kernel that opens has of AES: counter modes need one table, CBC the others. */
+/* The AES tables of a kernel that opens: counter modes need one table, CBC the others. */
 typedef struct {
     int is_counter_mode;
     const LOCAL u32 *encrypting;
@@ -57,7 +57,7 @@ FUNCTION u32 words_of(Esp e, u32 i)
     return left < 4 ? left : 4;
 }
 
-/* Block `i` of the text, with zeroes behind its end. */
+/* Block `i` of the text, with zeroes after its end. */
 FUNCTION void load_block(Esp e, u32 i, u32 *block)
 {
     u32 words = words_of(e, i);
@@ -155,7 +155,7 @@ FUNCTION void seal_text(Esp *e, const LOCAL u32 *encrypting)
     else if (cipher != CIPHER_NULL) add_key_streams(*e, encrypting);
 }
 
-/* Deciphers a block of CBC; `before` is what was sent in front of it. */
+/* Deciphers a block of CBC; `before` is the block sent before it. */
 FUNCTION void decipher(Esp e, Opening by, const u32 *before, u32 *block)
 {
     aes_decrypt(block, e.sa + SA_ROUND_KEYS, e.rounds, by.decrypting, by.box);
@@ -172,7 +172,7 @@ FUNCTION void plain_block(Esp e, u32 i, Opening by, u32 *block)
     }
     load_block(e, i, block);
     if (e.sa[SA_CIPHER] == CIPHER_NULL) return;
-    /* The IV lies right in front of the text. */
+    /* The IV lies right before the text. */
     load_words(e.esp + e.text_at + 16 * i - 16, 16, before);
     decipher(e, by, before, block);
 }
@@ -199,7 +199,8 @@ FUNCTION void open_text(Esp e, Opening by)
     else if (e.sa[SA_CIPHER] == CIPHER_CBC) open_cbc(e, by);
 }
 
-/* What GCM hashes, a block at a time: what is known, the text as it was sent, and their lengths
+/* The input of GHASH, a block at a time: the additional data, the text as it was sent, and their
+ * lengths
  * (RFC 4106, 5; NIST SP 800-38D, 7.1). */
 FUNCTION void hashed_block(Esp e, u32 i, u32 *block)
 {

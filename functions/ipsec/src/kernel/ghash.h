@@ -4,8 +4,7 @@
  * Blocks are four big-endian words. The table has the key times 1 to 15, where bit 3 of the number
  * is the block's first bit: 16 bytes each, as four words from the first to the last. */
 
-/* What four bits that leave at the end of a block bring in at its start (NIST SP 800-38D, 6.3:
- * R). */
+/* The reduction of four bits that leave a block at its end (NIST SP 800-38D, 6.3: R). */
 FUNCTION u32 ghash_reduced(u32 bits) { return (bits ^ bits << 5 ^ bits << 6 ^ bits << 7) << 21; }
 
 /* Adds `block` to the hash and multiplies it by the key. */

@@ -2,8 +2,8 @@
  *
  * The table of SAs is the number of its rows, little-endian, in the first of `SA_HEAD` bytes, then
  * a row of `SA_LEN` bytes for each. All is aligned to 16 bytes. `SA_*` are places in a row. It
- * begins with the row of keys; behind it is what ESP of this SA looks like: lengths, one byte each,
- * and the headers in front of ESP with zeroes for what differs from packet to packet. */
+ * begins with the row of keys; after it is what ESP of this SA looks like: lengths, one byte each,
+ * and the headers before ESP with zeroes for what differs from packet to packet. */
 
 typedef struct {
     Packet packet;
@@ -35,7 +35,7 @@ FUNCTION int has_task(Packet p, const GLOBAL u8 *sas, u32 work, u32 place, Task 
     u32 what = scratch(p, WORD_WHAT), row = what & 0xffff;
     if ((what >> 16 & 255) != work) return 0;
     *task = task_of(p, sas);
-    /* What the capture cut keeps the length that it had; such packets don't come so far. */
+    /* A packet that the capture cut keeps its wire length; none gets here. */
     int is_known = row < *(const GLOBAL u32 *)sas && task->sa[SA_DIRECTION] == work
         && task->sa[SA_CIPHER] <= CIPHER_GCM && wire_len(p) <= frame_len(p);
     if (!is_known) leave(p, place);
@@ -47,7 +47,7 @@ FUNCTION void set_outcome(Packet p, u32 outcome)
     set_scratch(p, WORD_WHAT, (scratch(p, WORD_WHAT) & 0x00ffffff) | outcome << 24);
 }
 
-/* Whether an IPv6 packet goes on behind the header of this number (RFC 8200, 4.1). */
+/* Whether headers of an IPv6 packet follow the header of this number (RFC 8200, 4.1). */
 FUNCTION int is_extension(u32 protocol)
 {
     return protocol == IP_PROTOCOL_HOP_BY_HOP || protocol == IP_PROTOCOL_ROUTING
@@ -69,7 +69,7 @@ FUNCTION int is_usual_shape(Task t)
     return is_tunnel || version == 4 || l4 == behind;
 }
 
-/* What the IP header at `ip` says that follows it. */
+/* The protocol after the IP header at `ip`. */
 FUNCTION u32 next_of(const GLOBAL u8 *ip, u32 version)
 {
     return version == 4 ? ip_protocol_v4_at(ip) : ip_protocol_v6_at(ip);
@@ -97,7 +97,7 @@ FUNCTION u32 sum_addresses(GLOBAL u8 *ip, u32 version)
     return (src >> 16) + (src & 0xffff) + (dst >> 16) + (dst & 0xffff);
 }
 
-/* The checksum of `len` bytes at `l4`, where that field is zero, behind the IP header at `ip`. */
+/* The checksum of `len` bytes at `l4`, where that field is zero, after the IP header at `ip`. */
 FUNCTION u32 checksum_of(GLOBAL u8 *ip, u32 version, u32 protocol, const GLOBAL u8 *l4, u32 len)
 {
     u32 sum = sum_pseudo(sum_addresses(ip, version), protocol, len) + fold_sum(sum_bytes(l4, len));

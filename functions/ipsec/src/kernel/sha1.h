@@ -28,7 +28,7 @@ FUNCTION void sha1_block(u32 *state, u32 *words)
     state[0] += a; state[1] += b; state[2] += c; state[3] += d; state[4] += e;
 }
 
-/* HMAC of `message` from the states behind the padded keys: five words of `mac`. */
+/* HMAC of `message` from the states after the padded keys: five words of `mac`. */
 FUNCTION void hmac_sha1(Message message, const GLOBAL u32 *inner, const GLOBAL u32 *outer, u32 *mac)
 {
     u32 words[16], blocks = message_blocks(message);

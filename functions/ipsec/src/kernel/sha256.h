@@ -41,7 +41,7 @@ FUNCTION void sha256_block(u32 *state, u32 *words)
     state[4] += e; state[5] += f; state[6] += g; state[7] += h;
 }
 
-/* HMAC of `message` from the states behind the padded keys: eight words of `mac`. */
+/* HMAC of `message` from the states after the padded keys: eight words of `mac`. */
 FUNCTION void hmac_sha256(
     Message message, const GLOBAL u32 *inner, const GLOBAL u32 *outer, u32 *mac)
 {

@@ -5,7 +5,7 @@ typedef struct {
     /* The words that lie in memory, and how many. */
     const GLOBAL u8 *bytes;
     u32 words;
-    /* One more word behind them, where `has_last`. */
+    /* One more word after them, where `has_last`. */
     u32 has_last;
     u32 last;
     /* Bytes that were hashed before. */
@@ -15,7 +15,7 @@ typedef struct {
 /* Blocks of the message with its padding (FIPS 180-4, 5.1.1). */
 FUNCTION u32 message_blocks(Message m) { return (m.words + m.has_last + 3 + 15) / 16; }
 
-/* Word `i` behind the words in memory, of a message that has `end` words with its padding. */
+/* Word `i` after the words in memory, of a message that has `end` words with its padding. */
 FUNCTION u32 message_end(Message m, u32 i, u32 end)
 {
     u32 len = m.words + m.has_last;
@@ -44,7 +44,7 @@ FUNCTION void message_block(Message m, u32 block, u32 *words)
     }
 }
 
-/* The only block of a digest of `count` words that is hashed behind one block: the outer hash of
+/* The only block of a digest of `count` words that is hashed after one block: the outer hash of
  * HMAC (RFC 2104). */
 FUNCTION void digest_block(const u32 *digest, u32 count, u32 *words)
 {

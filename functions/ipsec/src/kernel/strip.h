@@ -12,7 +12,7 @@ typedef struct {
     u32 pad_len, protocol;
 } Peek;
 
-/* What a packet is without ESP. */
+/* A packet without ESP. */
 typedef struct {
     /* An `OUTCOME_*`, or `OUTCOME_NOT_HERE` for what the CPU is to do. */
     u32 outcome;
@@ -41,7 +41,7 @@ FUNCTION Peek peek_at(Esp e, Opening by)
     return peek;
 }
 
-/* Finds the transport header `at` bytes behind the text's start, of `len` bytes with what it
+/* Finds the transport header `at` bytes after the text's start, of `len` bytes with what it
  * carries; `plain->l4` is set. */
 FUNCTION void find_transport(const Peek *peek, u32 at, u32 len, Plain *plain)
 {
@@ -112,7 +112,7 @@ FUNCTION void find_tunnelled(Task t, const Peek *peek, u32 len, Plain *plain)
     else find_v6(peek, l3, own, plain);
 }
 
-/* What is in the first `len` bytes of the text, behind the IP header in front of ESP. */
+/* Finds the headers in the first `len` bytes of the text, after the IP header before ESP. */
 FUNCTION void find_transported(Task t, const Peek *peek, u32 len, Plain *plain)
 {
     Packet p = t.packet;
@@ -132,7 +132,7 @@ FUNCTION int has_padding(Esp e, const Peek *peek)
     return e.text_len >= 2 && peek->pad_len + 2 <= e.text_len;
 }
 
-/* What comes of the packet if its padding is right. */
+/* The result for the packet if its padding is right. */
 FUNCTION Plain plain_of(Task t, Esp e, const Peek *peek)
 {
     Plain plain;

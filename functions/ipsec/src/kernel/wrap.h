@@ -107,7 +107,7 @@ FUNCTION Stretch wrap(Task t, u32 place)
     return esp;
 }
 
-/* What can be written only now that the text is cipher: the sum of UDP over IPv6. */
+/* Writes the checksum of UDP over IPv6, which covers the encrypted text. */
 FUNCTION void finish(Task t)
 {
     Packet p = t.packet;

@@ -312,7 +312,7 @@ fn cut_packets_are_not_sealed_or_opened() {
     assert_eq!(reason(&send(&mut ends.there, &cut)), "snapped");
 }
 
-/// What ends inside its IP header may have to be protected: it does not pass as what isn't IP.
+/// A packet cut inside its IP header may need protection, so it does not pass as non-IP.
 #[test]
 fn packets_cut_in_their_ip_header_are_dropped() {
     let mut ends = Ends::new(&SaText::new(CBC));

@@ -85,7 +85,7 @@ fn garbage_costs_an_eighth_more_and_hides_nothing() {
     assert_eq!(there.counter("resync-tries"), 1000);
     assert_eq!(reasons(&mut there, &first[1..], 1), ["forward", "forward"]);
     assert_eq!(there.counter("resynchronized"), 0);
-    // What authenticates ends a row of failures.
+    // A packet that authenticates ends a row of failures.
     let spoiled = garbage(&first[1], 15);
     for valid in sealed(GCM, 100, 20) {
         reasons(&mut there, &spoiled, 7);

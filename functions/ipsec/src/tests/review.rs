@@ -139,7 +139,7 @@ fn only_sealed_packets_count_as_sealed() {
     assert_eq!(ends.here.counter("sealed-bytes"), 96);
 }
 
-/// What pads a frame is none of the packet: no policy reads ports from it.
+/// A frame's padding is no part of the packet: no policy reads ports from it.
 #[test]
 fn ports_are_not_read_from_behind_the_packet() {
     let files = Files::new();

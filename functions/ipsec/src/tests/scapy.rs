@@ -75,7 +75,7 @@ fn unhex(text: &str) -> Vec<u8> {
     bytes.unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
-/// What scapy makes of the packets of every SA.
+/// Scapy's results for the packets of every SA.
 fn ask(python: &str, task: &str, sas: &[Value]) -> Vec<Vec<Vec<u8>>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/peers/scapy_esp.py");
     let mut command = Command::new(python);

@@ -41,7 +41,7 @@ fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// What tshark is asked of every packet; [`expected`] says the answers.
+/// Fields that tshark prints of every packet; [`expected`] has their values.
 const FIELDS: [&str; 12] = [
     "_ws.malformed",
     "_ws.expert.message",

@@ -46,7 +46,7 @@ fn try_function(table: &str, services: &str) -> Result<(Box<dyn Function>, usize
 
 type Build<T> = fn(&mut Section<'_>, &mut Resources) -> Option<T>;
 
-/// What `build` makes of a table and a file of services, with the scratch words that it takes.
+/// The result of `build` for a table and a file of services, with the scratch words that it takes.
 fn try_build<T>(table: &str, services: &str, build: Build<T>) -> Result<(T, usize), Diagnostics> {
     let table = format!("services = \"services\"\n{table}\n");
     let source = SourceText::new("chain.toml", table);

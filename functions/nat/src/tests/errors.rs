@@ -1,5 +1,5 @@
-//! ICMP errors from inside share the course of the connection that they quote, whoever sends them,
-//! as RELATED packets do in Linux.
+//! ICMP errors from inside share the course of the connection that they quote, whichever host
+//! sends them, as RELATED packets do in Linux.
 
 use warpline_testkit::frames::Body;
 use warpline_verify::build_pair;

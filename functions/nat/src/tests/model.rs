@@ -15,7 +15,7 @@ use warpline_verify::Outcome;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What mapping or filtering depends on.
+/// The endpoint parts on which mapping or filtering depends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Depends {
     Nothing,

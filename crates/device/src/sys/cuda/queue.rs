@@ -93,7 +93,7 @@ impl Queue {
             values.iter_mut().map(|one| ptr::from_mut(one).cast()).collect();
         let (spec, groups) = (call.kernel.spec(), call.groups);
         // SAFETY: number and kinds of the values are the kernel's, and are copied by the call.
-        // Their memory stays until the event is done. Whoever made the call vouches for the
+        // Their memory stays until the event is done. The caller vouches for the
         // kernel's accesses.
         self.context.call(|driver| unsafe {
             (driver.launch)(

@@ -277,7 +277,7 @@ impl ClStream {
         let all = group * call.groups as usize;
         let mut event = Id::NULL;
         // SAFETY: one dimension. Every argument was set, and its memory stays until the event is
-        // done. The awaited event is of this context. Whoever made the call vouches for the
+        // done. The awaited event is of this context. The caller vouches for the
         // kernel's accesses.
         let enqueue = |before: Option<&Id>, event: &mut Id| unsafe {
             (self.api().enqueue_kernel)(

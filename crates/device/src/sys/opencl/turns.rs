@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use super::api::{self, Api, Id};
 
-/// The turns of a device's kernels. Whoever calls one waits, on the device, for the one before.
+/// The turns of a device's kernels. Each waits, on the device, for the one before.
 pub(super) struct Turns {
     api: &'static Api,
     /// Of the last call; a reference of its own.

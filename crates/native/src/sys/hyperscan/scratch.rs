@@ -136,7 +136,7 @@ fn lock() -> MutexGuard<'static, Shared> {
 }
 
 impl Scratch {
-    /// What `last` fits, and `database`; `None` without memory.
+    /// Scratch memory that fits `last` and `database`; `None` without memory.
     ///
     /// # Safety
     ///

@@ -87,7 +87,7 @@ fn setters_write_their_own_field() {
             for (at, &byte) in bytes.iter().enumerate() {
                 assert!(range.contains(&at) || byte == background, "{name} wrote byte {at}");
             }
-            // What doesn't count in a word that is shared stays.
+            // Other bits of a shared word stay.
             let width = range.len() as u32 * 8;
             if bits.count_ones() < width {
                 let word = u16::from_be_bytes(bytes[range.clone()].try_into().unwrap());

@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// What holds when there is nothing more to poll.
+    /// Checks the invariants once nothing is left to poll.
     fn check(&self) {
         let held =
             &self.loads[self.given[..self.released].iter().map(|g| g.launch.batches).sum()..];

@@ -12,7 +12,7 @@ const TTL: FieldSet = FieldSet::of(&[Field::Ttl]);
 const PAYLOAD: FieldSet = FieldSet::of(&[Field::Payload]);
 const GPU: Option<usize> = Some(0);
 
-/// What reads and writes `fields`.
+/// A phase that reads and writes `fields`.
 fn rewrites(fields: FieldSet) -> Touch {
     Touch { needs: fields, writes: fields }
 }

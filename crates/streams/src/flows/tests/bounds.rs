@@ -72,7 +72,7 @@ fn waiting_data_are_bounded() {
     listener.open(0, 0);
     let Stream::Gap(gap) = listener.stream(&frame(9000)) else { panic!("no gap") };
     assert_eq!((gap.lost, gap.from, gap.to, gap.packet), (9000, 9000, 9003, Fate::Delivered));
-    // What fills it is too late to be joined with anything.
+    // The segment that fills it is too late to be joined.
     assert_eq!(listener.stream(&frame(0)), Stream::Untracked);
     assert_eq!(listener.stream(&frame(8999).data(b"uvwxyz")), LATE);
     assert_eq!(listener.flows.counters().segments_late, 2);

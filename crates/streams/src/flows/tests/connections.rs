@@ -107,7 +107,7 @@ fn handshakes() {
         ),
         // A repeated SYN changes nothing.
         (&[shake()[0].clone(), shake()[0].clone(), shake()[1].clone(), shake()[2].clone()], true),
-        // Nobody is there.
+        // No host answers.
         (&[(c(100, 0, SYN, b""), OPEN), (s(0, 101, RST | ACK, b""), OPEN)], true),
         (&[(c(100, 0, SYN, b""), OPEN), (s(0, 999, RST | ACK, b""), refused(Why::Reset))], false),
     ];
@@ -153,7 +153,7 @@ fn data_on_a_syn() {
 fn segments_out_of_step() {
     let big = [0; 60_000];
     let cases: &[&[(Frame, Stream)]] = &[
-        // The window that the server announced: 60,000 bytes behind what it acknowledged.
+        // The window that the server announced: 60,000 bytes after what it acknowledged.
         &[
             (c(101 + 1, 501, ACK, &big), refused(Why::Window)),
             (c(101, 501, ACK, &big), grew(0, 60_000)),
@@ -170,7 +170,7 @@ fn segments_out_of_step() {
             (c(103, 501, ACK, b"?"), Stream::Old),
         ],
         &[(c(100, 501, ACK, b"?"), Stream::Old), (c(101, 501, ACK, b"abc"), grew(0, 3))],
-        // What starts before the first byte is of no stream.
+        // Data before the first byte belong to no stream.
         &[(c(99, 501, ACK, b"??abc"), grew_otherwise(0, 3))],
         // A closed window, and the byte that probes it.
         &[

@@ -64,7 +64,7 @@ impl Fragment {
         self.offset + self.data.len()
     }
 
-    /// What tells its datagram from others.
+    /// The key of its datagram.
     pub(super) fn key(&self) -> (u8, u8, u32, u8) {
         let protocol = if self.version == 4 { self.protocol } else { 0 };
         (self.version, self.src, self.ident, protocol)

@@ -52,8 +52,7 @@ fn delivers_what_linux_does() {
     assert!(MEASURED.lines().count() >= 300);
 }
 
-/// What says that its transport knows of no congestion notification goes with nothing that does
-/// (RFC 3168, 5.3).
+/// Fragments with ECN and without do not belong together (RFC 3168, 5.3).
 #[test]
 fn congestion_marks_at_odds_discard_a_datagram() {
     for version in [4, 6] {

@@ -59,7 +59,7 @@ impl Ingress {
     }
 }
 
-/// What `reassembly` says to a fragment.
+/// The answer of `reassembly` to a fragment.
 fn take(reassembly: &mut Reassembly, packet: &Packet<'_>) -> Reported {
     match reassembly.take(packet) {
         Taken::Whole => panic!("a fragment was taken for whole"),

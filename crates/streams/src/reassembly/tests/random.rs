@@ -110,7 +110,7 @@ fn traffic(draw: &mut Draw) -> Vec<Fragment> {
             let lost = draw.below(fragments.len());
             fragments.remove(lost);
         }
-        // What begins and ends in one packet is no fragment.
+        // A packet with both ends is no fragment.
         all.extend(fragments.into_iter().filter(|f| f.offset > 0 || f.more));
     }
     // Some go far from where they were sent, most a little.

@@ -53,7 +53,7 @@ impl Packet {
         let len = random.text_len().next_multiple_of(sa.cipher.block_len());
         let text = random.bytes(len);
         let sealed = oracle::sealed(sa, sequence, &text);
-        // What sealing writes over: anything.
+        // Sealing writes over any bytes.
         let mut plain = random.bytes(sealed.len());
         let start = 8 + sa.cipher.iv_len();
         plain[..8].copy_from_slice(&sealed[..8]);
@@ -65,7 +65,7 @@ impl Packet {
 /// Sealing gives the oracle's output, and opening it the text again, with jobs of many SAs in any
 /// order.
 pub(crate) fn random_work(seal: Work<'_>, open: Work<'_>) {
-    // What fails is kept, and tried first the next time.
+    // A failing case is stored, and tried first the next time.
     let config = Config { source_file: Some(file!()), ..Config::default() };
     let cases = (any::<u64>(), 1..=35usize, prop_oneof![9 => 0..80usize, 1 => 0..700usize]);
     let outcome = TestRunner::new(config).run(&cases, |(seed, pairs, jobs)| {

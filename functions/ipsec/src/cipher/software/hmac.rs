@@ -10,7 +10,7 @@ const BLOCK: usize = 64;
 
 /// A hash by its block function; the inner one has already processed the padded key.
 pub(super) trait Hash {
-    /// Goes on from a state of a key row.
+    /// Continues from a state of a key row.
     fn resume(words: &[u32; 8]) -> Self;
     /// Hashes whole blocks.
     fn compress(&mut self, blocks: &[[u8; BLOCK]]);

@@ -20,7 +20,7 @@ typedef struct {
     const GLOBAL u8 *folded;
 } Set;
 
-/* What is left of a packet's steps; gives whether there were so many. */
+/* Takes steps from those left for a packet; returns whether there were so many. */
 FUNCTION int take(u32 *left, u32 steps)
 {
     if (steps > *left) return 0;
@@ -29,7 +29,7 @@ FUNCTION int take(u32 *left, u32 steps)
 }
 
 /* Four bytes with letters of ASCII in lower case: the high bit of a byte is put where it is from A
- * on and not behind Z. */
+ * on and not after Z. */
 FUNCTION u32 fold_case(u32 word)
 {
     u32 low = word & 0x7f7f7f7f;
@@ -104,7 +104,7 @@ FUNCTION int find_by_grams(const Set *all, const GLOBAL u8 *text, u32 len, Hits 
         while (ends) {
             u32 end = 31 - leading_zeros(ends & (0u - ends));
             ends &= ends - 1;
-            /* What was looked up behind the payload. */
+            /* Grams after the end of the payload don't count. */
             if (at + end >= len) break;
             if (!look_closer(all, text, len, at + end - 3, hits, left)) return 0;
         }
@@ -163,11 +163,11 @@ FUNCTION int find_rest(const Set *all, const GLOBAL u8 *text, u32 len, Hits *hit
 }
 #endif
 
-/* What stands for a packet that gets no word; room for findings ends before. */
+/* Marks of packets that get no word; room for findings ends before. */
 #define NOT_OURS 0xfffffffeu
 #define TO_LEAVE 0xfffffffdu
 
-/* WORD says where the ids of what was found are kept. It is written behind the search, by a block
+/* WORD says where the ids of what was found are kept. It is written after the search, by a block
  * that finds the packet again: a packet that was kept meanwhile would take registers that the
  * search has not got. */
 PACKET_KERNEL(filter_payloads)

@@ -11,7 +11,7 @@ typedef struct {
     const GLOBAL u32 *ids;
 } Literals;
 
-/* What was found: ids in ascending order, each once; more than KEPT_MAX where there were more. */
+/* Found ids in ascending order, each once. `len` is over KEPT_MAX if there were more. */
 typedef struct {
     u32 len;
     u32 ids[KEPT_MAX];
@@ -63,7 +63,7 @@ typedef u16 Cell;
 typedef u32 Cell;
 #endif
 
-/* An output is the first entry of what ends in a state, the one behind the last, and the output of
+/* An output is the first entry of what ends in a state, the one after the last, and the output of
  * the next shorter suffix. */
 #define OUTPUT_WORDS 3
 
