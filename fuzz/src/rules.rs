@@ -7,14 +7,14 @@ use warpline_firewall::{Policy, RuleSet};
 use warpline_nf::Ports;
 use warpline_packet::Prefix;
 use warpline_rule_files::kinds::{NO_PORT, kind_of_message, kind_of_segment};
-use warpline_rule_files::{Action, Imported, Rule, RuleFile, Side};
+use warpline_rule_files::{Action, Imported, Rule, RuleFile, EndMatch};
 use warpline_tables::classifier::SearchKey;
 
 use crate::in_prefix;
 use crate::reported::check_reported;
 
-/// What must hold of a file of rules; a small set is built and asked about its own bounds, which a
-/// look at every rule answers too.
+/// Checks a file of rules. A small set is built and classifies packets at its own bounds; a scan of
+/// every rule must agree.
 pub fn check_rules(file: &RuleFile, text: &str) {
     let lines = text.lines().count();
     for mistake in file.mistakes.iter().chain(file.unsupported.iter()) {
@@ -44,11 +44,11 @@ type Key = (u32, u32, u16, u16, u8);
 
 /// Packets at and next to the bounds of a rule, with the ports of another.
 fn keys(rule: &Rule, other: &Rule) -> Vec<Key> {
-    let address = |side: &Side| match side.prefixes.first().map(|prefix| prefix.address()) {
+    let address = |side: &EndMatch| match side.prefixes.first().map(|prefix| prefix.address()) {
         Some(IpAddr::V4(address)) => address.to_bits(),
         _ => 0x0a00_0001,
     };
-    let port = |side: &Side| side.ports.first().map_or(80, |ports| *ports.end());
+    let port = |side: &EndMatch| side.ports.first().map_or(80, |ports| *ports.end());
     let protocol = rule.protocols.first().copied().unwrap_or(17);
     let (src, dst) = (address(&rule.src), address(&rule.dst));
     let (from, to) = (port(&rule.src), port(&rule.dst));
@@ -71,7 +71,7 @@ fn check_v4(set: &RuleSet, rules: &[Rule], key: Key) {
     };
     let search = SearchKey { src, dst, src_port: port(src_port), dst_port: port(dst_port), kind };
     let matches = |rule: &&Rule| {
-        let side = |side: &Side, address: u32, port: u16| {
+        let side = |side: &EndMatch, address: u32, port: u16| {
             let within = |p: &Prefix| in_prefix(IpAddr::V4(address.into()), p.address(), p.len());
             let ports = &side.ports;
             (side.prefixes.is_empty() || side.prefixes.iter().any(within))
@@ -97,7 +97,7 @@ fn check_v4(set: &RuleSet, rules: &[Rule], key: Key) {
     assert_eq!(set.first_v4(&search).map(|(_, action)| action), expected, "{key:?}");
 }
 
-/// What must hold of rules that were made from another firewall's.
+/// Checks rules that were made from another firewall's.
 pub fn check_imported(found: &Imported, versions: &[u8], text: &str) {
     let reported =
         found.mistakes.iter().chain(found.unsupported.iter()).chain(found.notices.iter());

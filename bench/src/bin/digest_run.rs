@@ -14,7 +14,7 @@ use md5::Digest as _;
 use warpline_bench::lane::Lane;
 use warpline_bench::{median, seconds};
 use warpline_digest::md5::{BLOCK_LEN, Block, LANES, States, compress, pad};
-use warpline_native::ipsec_mb::{self as native, Hash, Library, Manager, Outcome};
+use warpline_native::ipsec_mb::{self as native, Hash, JobOutcome, Library, Manager};
 use warpline_packet::hash::mix32;
 use warpline_packet::{BATCH_DEFAULT, prefetch};
 use warpline_verify::build;
@@ -101,7 +101,7 @@ struct Hmac {
     /// States after the pads.
     inner: [u32; 8],
     outer: [u32; 8],
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<JobOutcome>,
 }
 
 impl Hmac {
@@ -118,7 +118,7 @@ impl Hmac {
             let [a, b, c, d] = states[0].lane(0);
             [a, b, c, d, 0, 0, 0, 0]
         };
-        let outcomes = vec![Outcome::default(); payloads];
+        let outcomes = vec![JobOutcome::default(); payloads];
         Some(Self { manager, inner: state(0x36), outer: state(0x5c), outcomes })
     }
 

@@ -17,7 +17,7 @@ use warpline_packet::{
     Prefix, Reason, Steering,
 };
 use warpline_rule_files::kinds::{NO_PORT, kind_of_message, kind_of_segment};
-use warpline_rule_files::{Action, Rule, Side, parse_classbench};
+use warpline_rule_files::{Action, EndMatch, Rule, parse_classbench};
 use warpline_tables::classifier::SearchKey;
 use warpline_verify as harness;
 
@@ -225,7 +225,7 @@ struct Flat {
 impl Flat {
     fn of(rule: &Rule) -> Self {
         let ports =
-            |side: &Side| side.ports.first().map_or((0, u16::MAX), |p| (*p.start(), *p.end()));
+            |side: &EndMatch| side.ports.first().map_or((0, u16::MAX), |p| (*p.start(), *p.end()));
         let more = match (&rule.flags, &rule.message) {
             (Some(flags), _) => (u16::from(flags.mask) << 8, u16::from(flags.value) << 8),
             (_, Some(message)) => {
@@ -312,7 +312,7 @@ impl Draw {
     }
 
     /// A port in a side's range; every fourth is any port.
-    fn port(&mut self, within: &Side) -> [u8; 2] {
+    fn port(&mut self, within: &EndMatch) -> [u8; 2] {
         let any = self.next() as u16;
         let range = within.ports.first().cloned().unwrap_or(0..=u16::MAX);
         let size = u64::from(range.end() - range.start()) + 1;

@@ -24,7 +24,7 @@ use warpline_ipsec::DEFINITION;
 use warpline_ipsec::cipher::ipsec_mb::IpsecMb;
 use warpline_ipsec::cipher::{Auth, Cipher, Job, KeyRow, KeyTable, icv_len, software};
 use warpline_ipsec::sa::{Direction, Lifetime, Mode, Outer, Sa, Secret};
-use warpline_native::ipsec_mb::{self as native, GcmKey, Hash, Library, Manager, Outcome};
+use warpline_native::ipsec_mb::{self as native, GcmKey, Hash, JobOutcome, Library, Manager};
 use warpline_packet::BATCH_DEFAULT;
 use warpline_packet::hash::mix32;
 use warpline_verify::{Harness, Input, build};
@@ -117,7 +117,7 @@ struct Packet {
 /// Output of the bare library beside the packet.
 #[derive(Clone, Default)]
 struct Bare {
-    outcome: Outcome,
+    outcome: JobOutcome,
     /// Of GCM.
     tag: [u8; 16],
 }
@@ -360,7 +360,7 @@ impl Bench {
         row: &'a KeyRow,
         packet: &'a Packet,
         job: &'a mut Job<'_>,
-        outcome: &'a mut Outcome,
+        outcome: &'a mut JobOutcome,
     ) -> native::Job<'a> {
         let text = 8 + self.cipher.iv_len();
         let icv = job.esp.len() - icv_len(self.cipher, self.auth);

@@ -32,7 +32,7 @@ const SHORTS: usize = 256;
 const ROUNDS: usize = 5;
 
 #[derive(Clone, Copy)]
-enum Way {
+enum CopyDirection {
     In,
     Out,
 }
@@ -42,9 +42,9 @@ enum Way {
 /// # Errors
 /// The device's.
 pub fn measure(device: &dyn Device) -> Result<Speeds, Failure> {
-    let mut inward = Lane::new(device, Way::In, (BLOCK, BLOCKS))?;
-    let mut outward = Lane::new(device, Way::Out, (BLOCK, BLOCKS))?;
-    let mut short = Lane::new(device, Way::In, (SHORT, SHORTS))?;
+    let mut inward = Lane::new(device, CopyDirection::In, (BLOCK, BLOCKS))?;
+    let mut outward = Lane::new(device, CopyDirection::Out, (BLOCK, BLOCKS))?;
+    let mut short = Lane::new(device, CopyDirection::In, (SHORT, SHORTS))?;
     let copy_in = median(|| rates([&mut inward]))?[0];
     let copy_out = median(|| rates([&mut outward]))?[0];
     let [both_in, both_out] = median(|| rates([&mut inward, &mut outward]))?;
@@ -62,7 +62,11 @@ struct Lane {
 
 impl Lane {
     /// With `count` copies of `len` bytes each.
-    fn new(device: &dyn Device, way: Way, (len, count): (usize, usize)) -> Result<Self, Failure> {
+    fn new(
+        device: &dyn Device,
+        way: CopyDirection,
+        (len, count): (usize, usize),
+    ) -> Result<Self, Failure> {
         let bytes = len * count;
         let piece = device.host_memory(bytes)?;
         let buffer = device.allocate(bytes)?;
@@ -70,8 +74,8 @@ impl Lane {
             let range = number * len..(number + 1) * len;
             let (part, slice) = (Part { piece: 0, range: range.clone() }, buffer.at(range));
             match way {
-                Way::In => Step::CopyIn { from: part, to: slice },
-                Way::Out => Step::CopyOut { from: slice, to: part },
+                CopyDirection::In => Step::CopyIn { from: part, to: slice },
+                CopyDirection::Out => Step::CopyOut { from: slice, to: part },
             }
         };
         let work = Work::new(vec![piece], (0..count).map(copy).collect());

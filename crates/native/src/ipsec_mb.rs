@@ -35,7 +35,7 @@ pub struct Job<'a> {
     /// `None`: the tag goes to the outcome. Ignored without a hash.
     pub tag_at: Option<usize>,
     /// Its outcome.
-    pub outcome: &'a mut Outcome,
+    pub outcome: &'a mut JobOutcome,
 }
 
 /// Which way a cipher goes.
@@ -95,12 +95,12 @@ impl Hash<'_> {
 
 /// The outcome of a job.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
+pub struct JobOutcome {
     pub(crate) tag: [u8; 16],
     pub(crate) is_done: bool,
 }
 
-impl Outcome {
+impl JobOutcome {
     /// The tag: 12 bytes of MD5 and SHA-1, 16 of SHA-256. The other bytes are undefined, and so are
     /// all if the tag went to the packet. `None` if the job was not done: it was malformed and left
     /// untouched, or the library gave it up.

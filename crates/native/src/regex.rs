@@ -12,7 +12,7 @@ use core::ops::Range;
 
 use core::fmt;
 
-use crate::sys::pcre2::{Code, Data, Outcome};
+use crate::sys::pcre2::{Code, Data, SearchOutcome};
 
 /// The options of an expression, as the letters after it in Perl.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,9 +109,9 @@ impl Regex {
             return RegexResult::None;
         }
         match self.code.search(&mut memory.0, subject, start) {
-            Outcome::Match(range) => RegexResult::Match(range),
-            Outcome::None => RegexResult::None,
-            Outcome::GivenUp => RegexResult::Limit,
+            SearchOutcome::Match(range) => RegexResult::Match(range),
+            SearchOutcome::None => RegexResult::None,
+            SearchOutcome::GivenUp => RegexResult::Limit,
         }
     }
 }

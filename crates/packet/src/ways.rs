@@ -21,7 +21,7 @@ pub enum Hop {
 /// A packet's way: the next function in the upper 8 bits, one more than the number of its path in
 /// the others. It is 0 before the first route.
 #[derive(Clone, Copy)]
-struct Way(u32);
+struct PathWord(u32);
 
 /// The next place of a packet that leaves the chain.
 const EGRESS: u8 = u8::MAX;
@@ -29,7 +29,7 @@ const EGRESS: u8 = u8::MAX;
 const INGRESS: u8 = u8::MAX;
 const PATH: u32 = (1 << 24) - 1;
 
-impl Way {
+impl PathWord {
     fn new(next: u8, path: u32) -> Self {
         Self(u32::from(next) << 24 | path.saturating_add(1).min(PATH))
     }
@@ -55,12 +55,12 @@ impl Batch {
         self.has_answers
     }
 
-    fn way(&self, row: usize) -> Way {
+    fn way(&self, row: usize) -> PathWord {
         let words = self.way.map_or(&[][..], |word| self.table.scratch(word.0.into()));
-        Way(words.get(row).copied().unwrap_or_default())
+        PathWord(words.get(row).copied().unwrap_or_default())
     }
 
-    fn set_way_of(&mut self, row: usize, way: Way) {
+    fn set_way_of(&mut self, row: usize, way: PathWord) {
         let Some(word) = self.way else { return };
         if let Some(own) = self.table.scratch_mut(word.0.into()).get_mut(row) {
             *own = way.0;
@@ -97,7 +97,7 @@ impl Batch {
                     continue;
                 }
             };
-            self.set_way_of(row, Way::new(next, path));
+            self.set_way_of(row, PathWord::new(next, path));
             if verdict == forward && next != from.map_or(0, |from| from + 1) {
                 self.table.column_mut(VerdictOf)[row] = Verdict::Bypass as u8;
                 self.has_bypass = true;
@@ -116,7 +116,7 @@ impl Batch {
     pub fn start_paths(&mut self, start: u32) {
         for row in 0..self.len() {
             if self.way(row).path().is_none() {
-                self.set_way_of(row, Way::new(0, start));
+                self.set_way_of(row, PathWord::new(0, start));
             }
         }
     }

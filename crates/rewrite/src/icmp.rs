@@ -13,7 +13,7 @@ use crate::{Protocol, is_portless};
 
 /// Which end of the quoted packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum QuoteEnd {
     /// The source of the quoted packet.
     Source,
     /// The destination of the quoted packet.
@@ -125,15 +125,15 @@ fn get16(bytes: &[u8], at: usize) -> Option<u16> {
 
 /// Rewrites one end of the quoted packet. `outer` is the checksum of the error that quotes it;
 /// gives that after the change.
-pub fn rewrite(bytes: &mut [u8], version: u8, side: Side, to: Endpoint, outer: u16) -> u16 {
+pub fn rewrite(bytes: &mut [u8], version: u8, side: QuoteEnd, to: Endpoint, outer: u16) -> u16 {
     let Some(quote) = Quote::read(bytes, version) else { return outer };
     let mut patch = Patch { bytes, outer };
     let mut change = Change::default();
     let (width, at) = match (version, side) {
-        (4, Side::Source) => (4, ipv4::field::SRC_ADDR.start),
-        (4, Side::Destination) => (4, ipv4::field::DST_ADDR.start),
-        (_, Side::Source) => (16, ipv6::field::SRC_ADDR.start),
-        (_, Side::Destination) => (16, ipv6::field::DST_ADDR.start),
+        (4, QuoteEnd::Source) => (4, ipv4::field::SRC_ADDR.start),
+        (4, QuoteEnd::Destination) => (4, ipv4::field::DST_ADDR.start),
+        (_, QuoteEnd::Source) => (16, ipv6::field::SRC_ADDR.start),
+        (_, QuoteEnd::Destination) => (16, ipv6::field::DST_ADDR.start),
     };
     for word in 0..width / 2 {
         let shift = 8 * width - 16 * (word + 1);
@@ -179,8 +179,16 @@ impl Patch<'_> {
         }
     }
 
-    fn transport(&mut self, quote: &Quote, version: u8, side: Side, port: u16, address: Change) {
-        let port_at = |ports: [usize; 2]| quote.l4 + ports[usize::from(side == Side::Destination)];
+    fn transport(
+        &mut self,
+        quote: &Quote,
+        version: u8,
+        side: QuoteEnd,
+        port: u16,
+        address: Change,
+    ) {
+        let port_at =
+            |ports: [usize; 2]| quote.l4 + ports[usize::from(side == QuoteEnd::Destination)];
         let mut change = address;
         match quote.protocol {
             Protocol::Tcp => {

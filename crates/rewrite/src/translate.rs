@@ -121,7 +121,7 @@ impl Words {
         }
     }
 
-    /// What [`Words::put`] wrote; a tag of 0 where it wrote nothing.
+    /// The words of [`Words::put`]; the tag is 0 if it wrote none.
     #[inline]
     pub fn take(&self, packet: &PacketMut<'_>) -> (u16, Endpoint) {
         let head = packet.scratch(self.head);
@@ -335,8 +335,8 @@ fn error(packet: &mut PacketMut<'_>, change: &Change, action: Action, to: Endpoi
         sum = change.apply(sum);
     }
     let side = match action {
-        Action::ErrorOut => icmp::Side::Destination,
-        _ => icmp::Side::Source,
+        Action::ErrorOut => icmp::QuoteEnd::Destination,
+        _ => icmp::QuoteEnd::Source,
     };
     let sum = icmp::rewrite(packet.payload_mut(), change.version, side, to, sum);
     packet.set_l4_checksum(sum);

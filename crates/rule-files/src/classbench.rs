@@ -13,7 +13,7 @@ use core::ops::RangeInclusive;
 use warpline_packet::Prefix;
 use warpline_packet::wire::ip_protocol;
 
-use crate::rules::{Action, Message, Rule, RuleFile, SegmentFlags, Side};
+use crate::rules::{Action, EndMatch, Message, Rule, RuleFile, SegmentFlags};
 use crate::words::{Cursor, Trouble, Word};
 use warpline_config::SourceText;
 
@@ -35,9 +35,9 @@ pub fn parse_classbench(source: &SourceText, action: Action) -> RuleFile {
 
 fn filter(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), Trouble> {
     let src = cursor.need("a source prefix")?;
-    rule.src = Side { prefixes: prefix(src, src.text.strip_prefix('@'))?, ports: Vec::new() };
+    rule.src = EndMatch { prefixes: prefix(src, src.text.strip_prefix('@'))?, ports: Vec::new() };
     let dst = cursor.need("a destination prefix")?;
-    rule.dst = Side { prefixes: prefix(dst, Some(dst.text))?, ports: Vec::new() };
+    rule.dst = EndMatch { prefixes: prefix(dst, Some(dst.text))?, ports: Vec::new() };
     rule.src.ports = ports(cursor)?;
     rule.dst.ports = ports(cursor)?;
     let protocol = cursor.need("a protocol and its mask")?;

@@ -23,7 +23,7 @@ pub struct Interfaces {
 
 /// A direction through the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum PortDirection {
     /// The packet came in there.
     In,
     /// It will leave there.
@@ -64,21 +64,28 @@ impl Interfaces {
 
     /// The way and the ports that a condition is about. For packets that leave across, these are
     /// the ports that they come by. The error is the reason why a rule can't ask for it.
-    pub(crate) fn seen(&self, way: Way, ports: NumberSet) -> Result<(Way, NumberSet), String> {
+    pub(crate) fn seen(
+        &self,
+        way: PortDirection,
+        ports: NumberSet,
+    ) -> Result<(PortDirection, NumberSet), String> {
         match (way, self.leaves) {
-            (Way::In, _) => Ok((Way::In, ports)),
-            (Way::Out, Leaves::ByRoute) => Ok((Way::Out, ports)),
-            (Way::Out, Leaves::Across) => {
+            (PortDirection::In, _) => Ok((PortDirection::In, ports)),
+            (PortDirection::Out, Leaves::ByRoute) => Ok((PortDirection::Out, ports)),
+            (PortDirection::Out, Leaves::Across) => {
                 let others = ports.ranges().iter().flat_map(|&(first, last)| first..=last);
-                Ok((Way::In, NumberSet::of(others.map(|port| (1 - port, 1 - port)).collect())))
+                Ok((
+                    PortDirection::In,
+                    NumberSet::of(others.map(|port| (1 - port, 1 - port)).collect()),
+                ))
             }
-            (Way::Out, Leaves::Unknown) => Err(UNKNOWN.into()),
+            (PortDirection::Out, Leaves::Unknown) => Err(UNKNOWN.into()),
         }
     }
 
-    /// Whether conditions on [`Way::Out`] take for granted that packets leave across.
-    pub(crate) fn presumes(&self, way: Way) -> bool {
-        way == Way::Out && self.leaves == Leaves::Across
+    /// Whether conditions on [`PortDirection::Out`] take for granted that packets leave across.
+    pub(crate) fn presumes(&self, way: PortDirection) -> bool {
+        way == PortDirection::Out && self.leaves == Leaves::Across
     }
 }
 

@@ -8,7 +8,7 @@ use warpline_packet::wire::ip_protocol;
 use crate::region::{End, Region, States, addresses};
 use crate::rules::{FLAGS, PROTOCOLS, message_types};
 use crate::words::{Trouble, Word};
-use crate::{Interfaces, NumberSet, Way};
+use crate::{Interfaces, NumberSet, PortDirection};
 
 /// The conditions and the target of a rule.
 pub struct SavedConditions<'a> {
@@ -104,8 +104,8 @@ impl<'a> Reader<'a, '_> {
             "-d" | "--destination" => self.prefixes(word, End::Dst, negated),
             "--src-range" => self.range(word, End::Src, negated),
             "--dst-range" => self.range(word, End::Dst, negated),
-            "-i" | "--in-interface" => self.interface(word, Way::In, negated),
-            "-o" | "--out-interface" => self.interface(word, Way::Out, negated),
+            "-i" | "--in-interface" => self.interface(word, PortDirection::In, negated),
+            "-o" | "--out-interface" => self.interface(word, PortDirection::Out, negated),
             "-p" | "--protocol" => self.protocols(word, negated),
             "--sport" | "--source-port" => self.ports(word, &[End::Src], negated),
             "--dport" | "--destination-port" => self.ports(word, &[End::Dst], negated),
@@ -166,7 +166,12 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// A name, or the beginning of names and `+`.
-    fn interface(&mut self, word: Word<'a>, way: Way, negated: bool) -> Result<(), Trouble> {
+    fn interface(
+        &mut self,
+        word: Word<'a>,
+        way: PortDirection,
+        negated: bool,
+    ) -> Result<(), Trouble> {
         let value = self.need(word)?;
         let named = self.interfaces.named(value.text, '+');
         match named.and_then(|ports| self.interfaces.seen(way, ports)) {

@@ -25,10 +25,10 @@ pub mod words;
 
 pub use classbench::{is_classbench, parse_classbench};
 pub use imported::Imported;
-pub use interfaces::{Interfaces, Leaves, NO_PORT_OUT, Way};
+pub use interfaces::{Interfaces, Leaves, NO_PORT_OUT, PortDirection};
 pub use iptables::parse_iptables;
 pub use nft::{is_nft, parse_nft};
 pub use number_set::NumberSet;
 pub use region::{MATCHED, Region, RegionRule};
-pub use rules::{Action, Message, RULES_MAX, Rule, RuleFile, SegmentFlags, Side, parse_lines};
+pub use rules::{Action, EndMatch, Message, RULES_MAX, Rule, RuleFile, SegmentFlags, parse_lines};
 pub use save_file::is_iptables;

@@ -5,7 +5,7 @@ use warpline_packet::wire::ip_protocol;
 
 use crate::nft_value::{Fault, Sets, ValueKind, bits, list, short};
 use crate::region::{End, Region, States};
-use crate::{NumberSet, Way};
+use crate::{NumberSet, PortDirection};
 
 /// The part of a packet that a condition examines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ enum Left {
     /// The flags that are looked at.
     Flags(u8),
     State,
-    Interface(Way),
+    Interface(PortDirection),
 }
 
 /// Packets of IPv4 and of IPv6 that satisfy the conditions read so far; `None` if no packet can.
@@ -265,8 +265,8 @@ fn left(value: &Value) -> Result<Left, Fault> {
     }
     if let Some(meta) = value.get("meta") {
         return match &text(meta, "key")[..] {
-            "iifname" | "iif" => Ok(Left::Interface(Way::In)),
-            "oifname" | "oif" => Ok(Left::Interface(Way::Out)),
+            "iifname" | "iif" => Ok(Left::Interface(PortDirection::In)),
+            "oifname" | "oif" => Ok(Left::Interface(PortDirection::Out)),
             "l4proto" => Ok(Left::Protocol(None)),
             "nfproto" | "protocol" => Ok(Left::Version),
             other => Err(Fault::unsupported(format!("meta {}", short(other)))),

@@ -8,7 +8,7 @@ use crate::nft_value::{Fault, Sets, list, short};
 use crate::rules::Action;
 
 /// An action of a rule on the packets that match its conditions; a verdict map gives several.
-pub(crate) struct Outcome<'a> {
+pub(crate) struct MatchAction<'a> {
     pub(crate) conditions: Conditions,
     pub(crate) verdict: Verdict<'a>,
 }
@@ -27,7 +27,7 @@ pub(crate) enum Verdict<'a> {
 /// The parsed statements of a rule.
 #[derive(Default)]
 pub(crate) struct NftRule<'a> {
-    pub(crate) outcomes: Vec<Outcome<'a>>,
+    pub(crate) outcomes: Vec<MatchAction<'a>>,
     /// Statements that are not supported, each with its number from 1.
     pub(crate) unsupported: Vec<(usize, String)>,
     /// Statements that do nothing here.
@@ -87,7 +87,7 @@ pub(crate) fn read<'a>(
             }
             _ => match verdict(name, value) {
                 Some(verdict) => {
-                    rule.outcomes.push(Outcome { conditions, verdict });
+                    rule.outcomes.push(MatchAction { conditions, verdict });
                     return Ok(rule);
                 }
                 None => Err(Fault::wrong(format!("not supported: {}", short(name)))),
@@ -180,7 +180,7 @@ fn verdict_map<'a>(
         let verdict = to.and_then(|(name, value)| verdict(name, value));
         let verdict = verdict.ok_or_else(|| Fault::wrong("an element that has no verdict"))?;
         sets.hold(narrowed.ranges())?;
-        rule.outcomes.push(Outcome { conditions: narrowed, verdict });
+        rule.outcomes.push(MatchAction { conditions: narrowed, verdict });
         if rule.outcomes.len() > super::RULES_MAX {
             return Err(Fault::wrong("a verdict map of too many elements"));
         }

@@ -15,7 +15,7 @@ use crate::kinds::{
     kind_of_segment,
 };
 use crate::rules::Action;
-use crate::{NO_PORT_OUT, NumberSet, Way};
+use crate::{NO_PORT_OUT, NumberSet, PortDirection};
 
 /// Packets of one IP version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,8 +131,8 @@ impl Region {
     }
 
     /// Leaves packets that come in or leave by one of these interfaces, or all others.
-    pub fn interface(&mut self, way: Way, interfaces: &NumberSet, negated: bool) {
-        let dimension = if way == Way::In { WAY_IN } else { WAY_OUT };
+    pub fn interface(&mut self, way: PortDirection, interfaces: &NumberSet, negated: bool) {
+        let dimension = if way == PortDirection::In { WAY_IN } else { WAY_OUT };
         self.narrow(dimension, interfaces, negated);
     }
 

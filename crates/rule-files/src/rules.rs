@@ -34,7 +34,7 @@ pub enum Action {
 
 /// Conditions on one end of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Side {
+pub struct EndMatch {
     /// The address is in one of these; empty for any address.
     pub prefixes: Vec<Prefix>,
     /// The packet has a port, in one of these; empty for any packet, with ports or without.
@@ -73,9 +73,9 @@ pub struct Rule {
     /// A condition on TCP.
     pub flags: Option<SegmentFlags>,
     /// Conditions on its source.
-    pub src: Side,
+    pub src: EndMatch,
     /// Conditions on its destination.
-    pub dst: Side,
+    pub dst: EndMatch,
     /// Its line in the file, from 1.
     pub line: usize,
 }
@@ -89,8 +89,8 @@ impl Rule {
             protocols: Vec::new(),
             message: None,
             flags: None,
-            src: Side::default(),
-            dst: Side::default(),
+            src: EndMatch::default(),
+            dst: EndMatch::default(),
             line,
         }
     }
@@ -276,8 +276,8 @@ fn protocols(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Trouble> {
     cursor.list("a protocol", one)
 }
 
-fn side(cursor: &mut Cursor<'_>) -> Result<Side, Trouble> {
-    let mut side = Side::default();
+fn side(cursor: &mut Cursor<'_>) -> Result<EndMatch, Trouble> {
+    let mut side = EndMatch::default();
     let is_address = |word: Word<'_>| word.text != "port" && !OPTIONS.contains(&word.text);
     if !cursor.take("any") && cursor.peek().is_none_or(is_address) {
         side.prefixes = cursor.list("an address", prefix)?;
@@ -439,7 +439,7 @@ impl Rule {
 
     /// Whether a packet of IP version 4 or 6 could match.
     pub fn is_of(&self, version: u8) -> bool {
-        let side = |side: &Side| {
+        let side = |side: &EndMatch| {
             let own = |prefix: &Prefix| prefix.address().is_ipv4() == (version == 4);
             side.prefixes.is_empty() || side.prefixes.iter().any(own)
         };

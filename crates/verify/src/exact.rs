@@ -76,8 +76,8 @@ pub fn look(make: &dyn Fn() -> Harness, inputs: &[Carried]) -> Result<Looked, Wr
     let mut looked = Looked::default();
     match compare(make, inputs, &Others::all(inputs.len()), &mut looked) {
         None => Ok(looked),
-        Some(Seen::Write(what)) => Err(Wrong::Undeclared(what)),
-        Some(Seen::Read { packet, end }) => Err(culprit(make, &inputs[..end], packet)),
+        Some(Breach::Write(what)) => Err(Wrong::Undeclared(what)),
+        Some(Breach::Read { packet, end }) => Err(culprit(make, &inputs[..end], packet)),
     }
 }
 
@@ -95,8 +95,8 @@ pub fn look_at(
     let others = Others { units: vec![(phase, field)], packets: 0..inputs.len() };
     match compare(make, inputs, &others, &mut looked) {
         None => Ok(looked),
-        Some(Seen::Write(what)) => Err(what),
-        Some(Seen::Read { packet, .. }) => {
+        Some(Breach::Write(what)) => Err(what),
+        Some(Breach::Read { packet, .. }) => {
             Err(Undeclared { packet, phase, field, is_written: false })
         }
     }
@@ -122,7 +122,7 @@ impl Others {
 }
 
 /// The findings of [`compare`].
-enum Seen {
+enum Breach {
     Write(Undeclared),
     /// Something was read: it shows with a packet, in the batch that ends so.
     Read {
@@ -138,7 +138,7 @@ fn compare(
     inputs: &[Carried],
     others: &Others,
     looked: &mut Looked,
-) -> Option<Seen> {
+) -> Option<Breach> {
     let mut pair = Pair { plain: make(), other: make(), writes: Writes::default(), unread: 0 };
     let mut clock = Clock::of(&pair.plain);
     for (number, batch) in inputs.chunks(BATCH).enumerate() {
@@ -146,24 +146,24 @@ fn compare(
         let end = first + batch.len();
         if let Some(now) = clock.tick(batch) {
             let outcomes = pair.beside(&mut |harness| harness.tick(now));
-            let Some(outcomes) = outcomes else { return Some(Seen::Read { packet: first, end }) };
+            let Some(outcomes) = outcomes else { return Some(Breach::Read { packet: first, end }) };
             looked.outcomes.extend(outcomes);
         }
         match pair.process(batch, first, others) {
             Ok(outcomes) => looked.outcomes.extend(outcomes),
             Err(Row::Written(row, phase, field)) => {
                 let packet = (first + row).min(end - 1);
-                return Some(Seen::Write(Undeclared { packet, phase, field, is_written: true }));
+                return Some(Breach::Write(Undeclared { packet, phase, field, is_written: true }));
             }
             Err(Row::Differs(row)) => {
-                return Some(Seen::Read { packet: (first + row).min(end - 1), end });
+                return Some(Breach::Read { packet: (first + row).min(end - 1), end });
             }
         }
     }
     let end = inputs.len();
     match pair.beside(&mut Harness::finish).filter(|_| pair.closes_alike()) {
         Some(outcomes) => looked.outcomes.extend(outcomes),
-        None => return Some(Seen::Read { packet: end.saturating_sub(1), end }),
+        None => return Some(Breach::Read { packet: end.saturating_sub(1), end }),
     }
     (looked.unread, looked.unwritten) = (pair.unread, pair.writes.seen);
     None
@@ -208,7 +208,7 @@ impl Pair {
         }
         let mut reads = Reads::new(&access, first, others, &ended);
         let other = &mut self.other;
-        // What got other values may be a place in a table that isn't there.
+        // A changed value may be an index outside of a table.
         let changed = catch_unwind(AssertUnwindSafe(|| {
             other.process_watched(batch, &mut |phase, moment, batch| {
                 reads.watch(phase, moment, batch);
@@ -264,7 +264,7 @@ impl Report for Notes {
 /// with `packet`.
 fn culprit(make: &dyn Fn() -> Harness, inputs: &[Carried], packet: usize) -> Wrong {
     let is_seen = |others: &Others| {
-        matches!(compare(make, inputs, others, &mut Looked::default()), Some(Seen::Read { .. }))
+        matches!(compare(make, inputs, others, &mut Looked::default()), Some(Breach::Read { .. }))
     };
     let mut others = Others::all(inputs.len());
     if is_seen(&Others { units: Vec::new(), ..others.clone() }) {

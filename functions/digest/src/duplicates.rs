@@ -4,7 +4,7 @@ use warpline_packet::wire::checksum;
 use warpline_packet::{Batch, PacketMut, Reason, ScratchWord};
 
 use super::md5;
-use super::seen::{Payload, Repeated, Seen, TOP, Top};
+use super::seen::{Payload, Repeated, SeenPayloads, TOP, Top};
 use warpline_nf::{After, Cell, Emit, Emits, Report, StateHalf, Table};
 
 /// The notes on packets when duplicates are only counted.
@@ -96,12 +96,12 @@ pub(super) struct Decider {
     words: Words,
     on_duplicate: OnDuplicate,
     tally: Tally,
-    seen: Seen,
+    seen: SeenPayloads,
 }
 
 impl Decider {
     pub(super) fn new(words: Words, on_duplicate: OnDuplicate, entries: usize) -> Self {
-        Self { words, on_duplicate, tally: Tally::default(), seen: Seen::new(entries) }
+        Self { words, on_duplicate, tally: Tally::default(), seen: SeenPayloads::new(entries) }
     }
 }
 
@@ -168,7 +168,7 @@ fn read_payload(note: &[u8; SEEN_LEN]) -> Payload {
 /// Counts payloads over all lanes, and names those that came most often.
 pub(super) struct Duplicates {
     /// `None` where duplicates were decided upon as they came.
-    seen: Option<Seen>,
+    seen: Option<SeenPayloads>,
     top: Top,
     /// Rows of the table, at most.
     rows: usize,
@@ -176,7 +176,7 @@ pub(super) struct Duplicates {
 
 impl Duplicates {
     pub(super) fn counting(entries: usize, rows: usize) -> Self {
-        Self { seen: Some(Seen::new(entries)), top: Top::default(), rows }
+        Self { seen: Some(SeenPayloads::new(entries)), top: Top::default(), rows }
     }
 
     pub(super) fn reported(rows: usize) -> Self {

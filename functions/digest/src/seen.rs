@@ -49,7 +49,7 @@ struct SeenPayload {
 const _: () = assert!(size_of::<SeenPayload>() == 32);
 
 /// The payloads seen so far, as many as there is room for.
-pub struct Seen {
+pub struct SeenPayloads {
     sets: Box<[[SeenPayload; WAYS]]>,
     payloads: u64,
     /// Payloads that were seen before.
@@ -63,7 +63,7 @@ pub struct Seen {
     top: Top,
 }
 
-impl Seen {
+impl SeenPayloads {
     /// Room for `entries` payloads, rounded up to sets of eight; 32 bytes each.
     pub fn new(entries: usize) -> Self {
         Self {
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn all_in_one_set_the_one_seen_longest_ago_goes() {
-        let mut seen = Seen::new(1);
+        let mut seen = SeenPayloads::new(1);
         assert!((0..8).all(|number| !seen.see(payload(number))));
         assert!(seen.see(payload(0)));
         assert!(!seen.see(payload(8)), "takes the place of 1");
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn lengths_tell_payloads_apart() {
-        let mut seen = Seen::new(64);
+        let mut seen = SeenPayloads::new(64);
         assert!(!seen.see(Payload { digest: [0; 4], len: 0 }), "an empty place is no payload");
         assert!(!seen.see(Payload { digest: [0; 4], len: 7 }));
         assert!(seen.see(Payload { digest: [0; 4], len: 7 }));
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn single_copies_of_a_listed_payload_count() {
-        let mut seen = Seen::new(8);
+        let mut seen = SeenPayloads::new(8);
         let repeated = payload(0);
         assert!(!seen.see(repeated) && seen.see(repeated));
         for round in 0..50 {
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_most_repeated_survive_their_eviction() {
-        let mut seen = Seen::new(8);
+        let mut seen = SeenPayloads::new(8);
         for number in 0..50 {
             for _ in 0..=number {
                 seen.see(payload(number));

@@ -14,7 +14,7 @@ use warpline_rule_files::kinds::{
     HIDDEN_PORT, KIND_ESTABLISHED, KIND_ICMP, KIND_TCP, KINDS, NO_PORT, PORTS, kind_of_message,
     kind_of_segment,
 };
-use warpline_rule_files::{Action, RegionRule, Rule, Side};
+use warpline_rule_files::{Action, EndMatch, RegionRule, Rule};
 use warpline_tables::classifier::{
     Number, ROWS_LEN_MAX, Range, Ranges, SearchKey, Space, TooLarge,
 };
@@ -411,7 +411,7 @@ fn add_kinds(add: &mut impl FnMut(u32, u32), rule: &Rule, protocol: u8, version:
     }
 }
 
-fn add_addresses(to: &mut Vec<Range>, side: &Side, rule: u32, version: u8) {
+fn add_addresses(to: &mut Vec<Range>, side: &EndMatch, rule: u32, version: u8) {
     if side.prefixes.is_empty() {
         to.push(Range { rule, first: 0, last: u128::MAX });
     }
@@ -422,7 +422,7 @@ fn add_addresses(to: &mut Vec<Range>, side: &Side, rule: u32, version: u8) {
     }));
 }
 
-fn add_ports(to: &mut Vec<Range>, side: &Side, action: Action, rule: u32) {
+fn add_ports(to: &mut Vec<Range>, side: &EndMatch, action: Action, rule: u32) {
     let mut add = |first: u32, last: u32| {
         to.push(Range { rule, first: first.into(), last: last.into() });
     };

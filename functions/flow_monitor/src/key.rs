@@ -6,7 +6,7 @@ use warpline_tables::keyed::mix;
 
 /// One direction of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum FlowDirection {
     /// From the initiator.
     Forward = 0,
     /// To the initiator.
@@ -117,7 +117,7 @@ fn endpoint(FlowHashKey(key): FlowHashKey, address: u128, port: u16) -> u64 {
 
 /// The properties of a packet that are metered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct MeteredPacket {
     pub(super) key: FlowKey,
     pub(super) hash: u32,
     /// Bytes of the IP packet, its header too.
@@ -141,7 +141,7 @@ pub(super) enum Unmetered {
     Malformed,
 }
 
-impl Seen {
+impl MeteredPacket {
     /// Of a packet whose endpoints hash to `hash`.
     #[inline(always)]
     pub(super) fn read(packet: &Packet<'_>, hash: u32) -> Result<Self, Unmetered> {
@@ -166,7 +166,7 @@ impl Seen {
     }
 }
 
-impl Seen {
+impl MeteredPacket {
     /// Whether it asks for a new connection.
     #[inline(always)]
     pub(super) fn opens(&self) -> bool {

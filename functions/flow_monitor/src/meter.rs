@@ -3,7 +3,7 @@
 use warpline_packet::{Batch, Instant, ScratchWord, Shard};
 
 use super::config::Config;
-use super::key::{Seen, Unmetered, Way};
+use super::key::{FlowDirection, MeteredPacket, Unmetered};
 use super::record::End;
 use super::table::{FlowTable, Record};
 use warpline_nf::{After, Emit, Report, StateHalf, TICK_NOTES_MAX};
@@ -60,7 +60,7 @@ impl Limits {
 
     /// Why a record ends before a packet of its flow is counted, `quiet_us` after the last, if it
     /// does.
-    fn end_before(&self, record: &Record, seen: &Seen, quiet_us: u64) -> Option<End> {
+    fn end_before(&self, record: &Record, seen: &MeteredPacket, quiet_us: u64) -> Option<End> {
         // Whether others' packets confirm it or not: no record has two packets between which the
         // flow was over.
         let own_us = seen.own_us.saturating_sub(record.last_us());
@@ -90,7 +90,7 @@ impl Meter {
 
     /// Counts a packet.
     #[inline(always)]
-    fn meter(&mut self, seen: &Seen, emit: &mut Emit<'_>) {
+    fn meter(&mut self, seen: &MeteredPacket, emit: &mut Emit<'_>) {
         self.counts.packets += 1;
         self.now_us = self.now_us.max(seen.now_us);
         let Some((number, way)) = self.table.find(seen) else {
@@ -104,7 +104,13 @@ impl Meter {
 
     /// Counts a packet of a flow that is not simply the next one.
     #[inline(never)]
-    fn meter_odd(&mut self, number: u32, way: Way, seen: &Seen, emit: &mut Emit<'_>) {
+    fn meter_odd(
+        &mut self,
+        number: u32,
+        way: FlowDirection,
+        seen: &MeteredPacket,
+        emit: &mut Emit<'_>,
+    ) {
         let quiet_us = seen.now_us.saturating_sub(self.table.last_now_us(number));
         match self.limits.end_before(self.table.record(number), seen, quiet_us) {
             None => self.table.count(number, way, seen),
@@ -114,7 +120,14 @@ impl Meter {
 
     /// Ends a record and starts the next one of the same endpoints.
     #[inline(never)]
-    fn renew(&mut self, number: u32, end: End, way: Way, seen: &Seen, emit: &mut Emit<'_>) {
+    fn renew(
+        &mut self,
+        number: u32,
+        end: End,
+        way: FlowDirection,
+        seen: &MeteredPacket,
+        emit: &mut Emit<'_>,
+    ) {
         self.report(number, end, seen.ingress, emit);
         if end == End::Active {
             self.table.restart(number, way, seen);
@@ -127,7 +140,7 @@ impl Meter {
     /// Takes in a new flow, in the place of another where the table is full, or is where it would
     /// lie.
     #[inline(never)]
-    fn begin(&mut self, seen: &Seen, emit: &mut Emit<'_>) {
+    fn begin(&mut self, seen: &MeteredPacket, emit: &mut Emit<'_>) {
         if let Some(number) = self.table.crowded(seen.hash) {
             let end = self.end_for_room(number, seen.now_us);
             self.report(number, end, seen.ingress, emit);
@@ -190,7 +203,7 @@ impl After for Meter {
     fn after(&mut self, batch: &mut Batch, picks: &[u16], emit: &mut Emit<'_>) {
         for &pick in picks {
             let packet = batch.packet(usize::from(pick));
-            match Seen::read(&packet, packet.scratch(self.word)) {
+            match MeteredPacket::read(&packet, packet.scratch(self.word)) {
                 Ok(seen) => self.meter(&seen, emit),
                 Err(Unmetered::NotIp) => self.counts.not_ip += 1,
                 Err(Unmetered::Malformed) => self.counts.malformed += 1,

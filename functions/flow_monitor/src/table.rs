@@ -1,12 +1,12 @@
 //! The flows of one shard in fixed memory: a hash table of records of one cache line each.
 //!
-//! Records lie where their hash says or close behind (linear probing, two in three places taken at
+//! Records lie where their hash says or close after (linear probing, two in three places taken at
 //! most, backward-shift deletion), so that nearly every look-up waits for one line alone: an index
 //! beside the records would be another wait, for the records' line isn't known before. The upper
 //! bits of an IPv6 address lie apart, so that IPv4 never touches it. A hand goes round over the
 //! records for those that look for flows to end.
 
-use super::key::{FlowKey, Seen, Way};
+use super::key::{FlowDirection, FlowKey, MeteredPacket};
 use super::record::{Direction, End, FlowRecord, Half};
 use warpline_packet::wire::tcp;
 use warpline_packet::{in_small_pages, prefetch};
@@ -97,7 +97,7 @@ impl Record {
     /// Whether a packet is none but the next one: no end of the record is near, and no time differs
     /// from another.
     #[inline(always)]
-    fn is_next(&self, seen: &Seen, idle_us: u64, active_us: u64) -> bool {
+    fn is_next(&self, seen: &MeteredPacket, idle_us: u64, active_us: u64) -> bool {
         // Where it is earlier than the last one, the difference is larger than any limit.
         let quiet_us = seen.own_us.wrapping_sub(self.last_us());
         seen.own_us == seen.now_us
@@ -110,7 +110,7 @@ impl Record {
 
     /// Counts the next packet ([`Record::is_next`]).
     #[inline(always)]
-    fn count_next(&mut self, way: Way, seen: &Seen) {
+    fn count_next(&mut self, way: FlowDirection, seen: &MeteredPacket) {
         let (at, after) = (way as usize, (seen.own_us - self.first_us) as u32);
         if self.packets[at] == 0 {
             self.other_first_us = after;
@@ -124,7 +124,7 @@ impl Record {
     /// Counts a packet, whose own time is less than 2^32 microseconds from all others' of the
     /// record.
     #[inline(always)]
-    fn count(&mut self, way: Way, seen: &Seen) {
+    fn count(&mut self, way: FlowDirection, seen: &MeteredPacket) {
         if seen.own_us < self.first_us {
             self.begin_earlier(way, seen.own_us);
         }
@@ -142,7 +142,7 @@ impl Record {
     /// Has the record begin at a packet that came late and goes this way.
     #[cold]
     #[inline(never)]
-    fn begin_earlier(&mut self, way: Way, own_us: u64) {
+    fn begin_earlier(&mut self, way: FlowDirection, own_us: u64) {
         let by = (self.first_us - own_us) as u32;
         for at in 0..2 {
             self.last_us[at] =
@@ -155,13 +155,13 @@ impl Record {
     }
 
     /// Starts the next record of the same flow at a packet that goes this way.
-    fn restart(&mut self, way: Way, own_us: u64) {
+    fn restart(&mut self, way: FlowDirection, own_us: u64) {
         let own = Self { first_us: own_us, kind: self.version() | (way as u8) << 7, ..*self };
         let (bytes, packets, last_us, tcp_flags) = ([0; 2], [0; 2], [0; 2], [0; 2]);
         *self = Self { bytes, packets, last_us, tcp_flags, other_first_us: 0, ..own };
     }
 
-    fn half(&self, way: Way) -> Half {
+    fn half(&self, way: FlowDirection) -> Half {
         let at = way as usize;
         if self.packets[at] == 0 {
             return Half::default();
@@ -240,7 +240,7 @@ impl FlowTable {
         if place + 1 == self.records.len() { 0 } else { place + 1 }
     }
 
-    /// How far `to` lies behind `from`.
+    /// How far `to` lies after `from`.
     fn distance(&self, from: usize, to: usize) -> usize {
         if to >= from { to - from } else { to + self.records.len() - from }
     }
@@ -262,8 +262,8 @@ impl FlowTable {
     pub(super) fn count_next(
         &mut self,
         number: u32,
-        way: Way,
-        seen: &Seen,
+        way: FlowDirection,
+        seen: &MeteredPacket,
         (idle_us, active_us): (u64, u64),
     ) -> bool {
         let record = &mut self.records[number as usize];
@@ -276,7 +276,7 @@ impl FlowTable {
 
     /// Counts a packet, whose own time is less than 2^32 microseconds from all others' of the
     /// record.
-    pub(super) fn count(&mut self, number: u32, way: Way, seen: &Seen) {
+    pub(super) fn count(&mut self, number: u32, way: FlowDirection, seen: &MeteredPacket) {
         let record = &mut self.records[number as usize];
         record.count(way, seen);
         record.kind &= !APART;
@@ -288,14 +288,14 @@ impl FlowTable {
 
     /// Starts the next record of the same flow at a packet that goes this way, and counts the
     /// packet.
-    pub(super) fn restart(&mut self, number: u32, way: Way, seen: &Seen) {
+    pub(super) fn restart(&mut self, number: u32, way: FlowDirection, seen: &MeteredPacket) {
         self.records[number as usize].restart(way, seen.own_us);
         self.count(number, way, seen);
     }
 
     /// The flow of a packet, and which way of it the packet goes.
     #[inline(always)]
-    pub(super) fn find(&self, seen: &Seen) -> Option<(u32, Way)> {
+    pub(super) fn find(&self, seen: &MeteredPacket) -> Option<(u32, FlowDirection)> {
         let mut at = self.home(seen.hash);
         for _ in 0..REACH {
             if !self.records[at].is_used() {
@@ -310,7 +310,7 @@ impl FlowTable {
     }
 
     #[inline(always)]
-    fn matches(&self, number: u32, seen: &Seen) -> Option<Way> {
+    fn matches(&self, number: u32, seen: &MeteredPacket) -> Option<FlowDirection> {
         let (record, key) = (&self.records[number as usize], &seen.key);
         if record.hash != seen.hash
             || (record.protocol, record.version()) != (key.protocol, key.version)
@@ -318,9 +318,9 @@ impl FlowTable {
             return None;
         }
         if self.is_at(number, key) {
-            return Some(Way::Forward);
+            return Some(FlowDirection::Forward);
         }
-        self.is_at(number, &key.reversed()).then_some(Way::Reverse)
+        self.is_at(number, &key.reversed()).then_some(FlowDirection::Reverse)
     }
 
     /// Whether a flow of the same version has these endpoints, this way.
@@ -360,7 +360,7 @@ impl FlowTable {
     }
 
     /// Takes in the flow of a packet that has none, and counts it, unless there is no room.
-    pub(super) fn insert(&mut self, seen: &Seen) {
+    pub(super) fn insert(&mut self, seen: &MeteredPacket) {
         if let Some(place) = self.vacant(seen.hash).filter(|_| !self.is_full()) {
             self.len += 1;
             self.begin(place as u32, seen);
@@ -369,10 +369,10 @@ impl FlowTable {
 
     /// Starts a new flow in a place that the packet's flow may have, and counts the packet. Who
     /// answers is not the initiator.
-    pub(super) fn begin(&mut self, number: u32, seen: &Seen) {
+    pub(super) fn begin(&mut self, number: u32, seen: &MeteredPacket) {
         let (way, key) = match seen.answers {
-            true => (Way::Reverse, seen.key.reversed()),
-            false => (Way::Forward, seen.key),
+            true => (FlowDirection::Reverse, seen.key.reversed()),
+            false => (FlowDirection::Forward, seen.key),
         };
         let record = &mut self.records[number as usize];
         *record = Record {
@@ -442,7 +442,8 @@ impl FlowTable {
             protocol: record.protocol,
             version: record.version(),
         };
-        let (forward, reverse) = (record.half(Way::Forward), record.half(Way::Reverse));
+        let (forward, reverse) =
+            (record.half(FlowDirection::Forward), record.half(FlowDirection::Reverse));
         let direction = Direction::Initiator;
         let finished = FlowRecord { key, forward, reverse, end, direction };
         if forward.packets == 0 { finished.reversed() } else { finished }
@@ -456,13 +457,22 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// A packet of flow `name` that is looked for where `hash` says.
-    fn seen(name: u16, hash: u32) -> Seen {
+    fn seen(name: u16, hash: u32) -> MeteredPacket {
         let (version, src) = match name % 2 {
             0 => (4, 0),
             _ => (6, u128::from(name) << 90 | 1),
         };
         let key = FlowKey { src, dst: 0, src_port: name, dst_port: 1000, protocol: 0, version };
-        Seen { key, hash, len: 1, own_us: 0, now_us: 0, ingress: 0, tcp_flags: 0, answers: false }
+        MeteredPacket {
+            key,
+            hash,
+            len: 1,
+            own_us: 0,
+            now_us: 0,
+            ingress: 0,
+            tcp_flags: 0,
+            answers: false,
+        }
     }
 
     proptest! {
@@ -495,7 +505,7 @@ mod tests {
                     let packet = seen(name, hash_of(name));
                     let found = table.find(&packet).map(|(number, way)| {
                         let record = table.finished(number, End::Idle);
-                        assert_eq!((record.key, way), (packet.key, Way::Forward));
+                        assert_eq!((record.key, way), (packet.key, FlowDirection::Forward));
                         record.forward.packets
                     });
                     prop_assert_eq!(found, held.get(&name).copied());
@@ -516,7 +526,7 @@ mod tests {
         assert_eq!((table.len(), table.find(&more)), (REACH, None), "it has to take a place");
         let number = table.crowded(7).unwrap();
         table.begin(number, &more);
-        assert_eq!(table.find(&more), Some((number, Way::Forward)));
+        assert_eq!(table.find(&more), Some((number, FlowDirection::Forward)));
         assert_eq!(table.len(), REACH);
     }
 }

@@ -21,7 +21,7 @@ mod place;
 use adaptive::{Adaptive, SKIP};
 use codec::{Codec, Refusal, with_codec};
 use destinations::Destinations;
-use outcome::{Counter, Outcome};
+use outcome::{CompOutcome, Counter};
 use place::{HEADER_LEN, UpperLayer, field};
 
 /// The function's name, keys, counters and access.
@@ -275,23 +275,25 @@ impl Ipcomp {
         Some(Self { mode, to, cpi, decision, outcome, access })
     }
 
-    fn work(&self, packet: &mut PacketMut<'_>, codec: &mut Codec) -> Outcome {
+    fn work(&self, packet: &mut PacketMut<'_>, codec: &mut Codec) -> CompOutcome {
         if packet.reject_malformed() {
-            return Outcome::LEFT;
+            return CompOutcome::LEFT;
         }
         match self.mode {
             Mode::Compress { level, min_len, adaptive } => {
                 let view = packet.as_packet();
                 match self.to.compressible(&view, min_len) {
-                    Some(_) if adaptive && view.scratch(self.decision) == SKIP => Outcome::SKIPPED,
+                    Some(_) if adaptive && view.scratch(self.decision) == SKIP => {
+                        CompOutcome::SKIPPED
+                    }
                     Some(place) => self.compress(packet, place, level, codec),
-                    None => Outcome::LEFT,
+                    None => CompOutcome::LEFT,
                 }
             }
             Mode::Decompress { len_max } => {
                 match eligible(&packet.as_packet(), 0, place::to_decompress) {
                     Some(place) => self.decompress(packet, place, len_max, codec),
-                    None => Outcome::LEFT,
+                    None => CompOutcome::LEFT,
                 }
             }
         }
@@ -303,21 +305,21 @@ impl Ipcomp {
         place: UpperLayer,
         level: u32,
         codec: &mut Codec,
-    ) -> Outcome {
+    ) -> CompOutcome {
         let body = body_of(packet.as_packet(), place);
         // RFC 3173, 2.2: "If the total size of a compressed payload and the IPComp header [...] is
         // not smaller than the size of the original payload, the IP datagram MUST be sent in the
         // original non-compressed form."
         let before = body.len();
-        let Some(len_max) = before.checked_sub(HEADER_LEN + 1) else { return Outcome::LEFT };
+        let Some(len_max) = before.checked_sub(HEADER_LEN + 1) else { return CompOutcome::LEFT };
         let Some(made) = codec.compress(body, level, len_max) else {
-            return Outcome::INCOMPRESSIBLE;
+            return CompOutcome::INCOMPRESSIBLE;
         };
         let mut header = [place.protocol, 0, 0, 0];
         header[field::CPI].copy_from_slice(&self.cpi.to_be_bytes());
         match replace(packet, place, ip_protocol::IPCOMP, [&header, made]) {
-            Some(after) => Outcome::reshaped(before - after),
-            None => Outcome::INCOMPRESSIBLE,
+            Some(after) => CompOutcome::reshaped(before - after),
+            None => CompOutcome::INCOMPRESSIBLE,
         }
     }
 
@@ -327,7 +329,7 @@ impl Ipcomp {
         place: UpperLayer,
         len_max: usize,
         codec: &mut Codec,
-    ) -> Outcome {
+    ) -> CompOutcome {
         let body = body_of(packet.as_packet(), place);
         let Some((header, stream)) = body.split_first_chunk::<HEADER_LEN>() else {
             return refuse(packet, reason::MALFORMED);
@@ -348,7 +350,7 @@ impl Ipcomp {
             return refuse(packet, reason::TOO_BIG);
         };
         packet.reject_malformed();
-        Outcome::reshaped(after.saturating_sub(before))
+        CompOutcome::reshaped(after.saturating_sub(before))
     }
 }
 
@@ -358,9 +360,9 @@ fn body_of<'a>(packet: Packet<'a>, place: UpperLayer) -> &'a [u8] {
     packet.into_frame_for(FieldSet::CARRIED).get(place.body..end).unwrap_or(&[])
 }
 
-fn refuse(packet: &mut PacketMut<'_>, why: Reason) -> Outcome {
+fn refuse(packet: &mut PacketMut<'_>, why: Reason) -> CompOutcome {
     packet.drop(why);
-    Outcome::LEFT
+    CompOutcome::LEFT
 }
 
 /// Replaces the bytes at `place` with `parts` and the byte that names their protocol with

@@ -6,12 +6,12 @@ use warpline_nf::{After, Emit, StateHalf};
 
 /// The outcome of a packet: the kind in the upper eight bits of a word, bytes in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Outcome(u32);
+pub(super) struct CompOutcome(u32);
 
 const BYTES: u32 = (1 << 24) - 1;
 const KINDS: usize = 4;
 
-impl Outcome {
+impl CompOutcome {
     /// It was none of the function's business, or dropped.
     pub(super) const LEFT: Self = Self(0);
     /// It was not worth a try.

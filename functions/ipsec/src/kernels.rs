@@ -6,7 +6,7 @@ use super::at::At;
 use super::cipher::{Auth, Cipher};
 use super::kernel_table::{self, DSCP_COPY, HEAD, ROW_LEN};
 use super::sa::{Direction, DontFragment, Sa};
-use super::strip::Outcome;
+use super::strip::StripOutcome;
 use super::traffic::NAT_T_PORT;
 use super::words::Work;
 use super::{Ipsec, reason};
@@ -85,12 +85,12 @@ const NUMBERS: &[(&str, u64)] = &[
     ("DONT_FRAGMENT_COPY", DontFragment::Copy as u64),
     ("DONT_FRAGMENT_SET", DontFragment::Set as u64),
     ("IPV4_DONT_FRAGMENT", ipv4::DONT_FRAGMENT as u64),
-    ("OUTCOME_PLAIN", Outcome::Plain as u64),
-    ("OUTCOME_DUMMY", Outcome::Dummy as u64),
-    ("OUTCOME_BAD_PADDING", Outcome::BadPadding as u64),
-    ("OUTCOME_MALFORMED", Outcome::Malformed as u64),
-    ("OUTCOME_CONGESTION", Outcome::Congestion as u64),
-    ("OUTCOME_LINK", Outcome::Link as u64),
+    ("OUTCOME_PLAIN", StripOutcome::Plain as u64),
+    ("OUTCOME_DUMMY", StripOutcome::Dummy as u64),
+    ("OUTCOME_BAD_PADDING", StripOutcome::BadPadding as u64),
+    ("OUTCOME_MALFORMED", StripOutcome::Malformed as u64),
+    ("OUTCOME_CONGESTION", StripOutcome::Congestion as u64),
+    ("OUTCOME_LINK", StripOutcome::Link as u64),
     ("REASON_TOO_BIG", reason::TOO_BIG.0 as u64),
     ("NAT_T_PORT", NAT_T_PORT as u64),
     ("IP_PROTOCOL_HOP_BY_HOP", ip_protocol::HOP_BY_HOP as u64),

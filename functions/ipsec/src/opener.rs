@@ -20,7 +20,7 @@ use super::cipher::Engine;
 use super::counts::{Carried, Refusals, Refused};
 use super::replay::ReplayWindow;
 use super::sa::{Direction, Mode, Sa};
-use super::strip::Outcome;
+use super::strip::StripOutcome;
 use super::tables::{Tables, is_authenticated};
 use super::traffic::Traffic;
 use super::words::{Task, Words, Work};
@@ -92,18 +92,18 @@ impl Opener {
         let opened = self.open(batch, index, task, slot);
         let InState { carried, refusals, .. } = &mut self.states[slot];
         let packet = &mut batch.packet_mut(index);
-        if opened == Ok(Outcome::Plain) && !shape.has_terms {
+        if opened == Ok(StripOutcome::Plain) && !shape.has_terms {
             carried.begin(packet.timestamp());
             return carried.count(packet.ip_end() - packet.l3_offset());
         }
         let verdict = opened.and_then(|outcome| match outcome {
-            Outcome::Closed => Err(reason::BAD_ICV),
-            Outcome::Dummy => Ok(false),
-            Outcome::BadPadding => Err(reason::BAD_PADDING),
-            Outcome::Malformed => Err(reason::MALFORMED),
-            Outcome::Congestion => Err(reason::CONGESTION),
-            Outcome::Link => Err(reason::LINK),
-            Outcome::Plain => {
+            StripOutcome::Closed => Err(reason::BAD_ICV),
+            StripOutcome::Dummy => Ok(false),
+            StripOutcome::BadPadding => Err(reason::BAD_PADDING),
+            StripOutcome::Malformed => Err(reason::MALFORMED),
+            StripOutcome::Congestion => Err(reason::CONGESTION),
+            StripOutcome::Link => Err(reason::LINK),
+            StripOutcome::Plain => {
                 let packet = packet.as_packet();
                 let (len, now) = (packet.ip_end() - packet.l3_offset(), packet.timestamp());
                 let sa = tables.row(task.row).0;
@@ -145,27 +145,27 @@ impl Opener {
         index: usize,
         task: Task,
         slot: usize,
-    ) -> Result<Outcome, Reason> {
+    ) -> Result<StripOutcome, Reason> {
         let window = &self.states[slot].window;
         let number = window.infer(task.sequence as u32).filter(|&number| window.check(number));
         let Some(mut number) = number else { return Err(reason::REPLAY) };
         let mut outcome = self.outcome_as(batch, index, task, number);
         let is_authenticated = is_authenticated(self.tables.row(task.row).0);
-        if is_authenticated && number != task.sequence && task.outcome == Outcome::Closed {
+        if is_authenticated && number != task.sequence && task.outcome == StripOutcome::Closed {
             self.reopened += 1;
         }
-        if is_authenticated && outcome == Outcome::Closed {
+        if is_authenticated && outcome == StripOutcome::Closed {
             for later in self.states[slot].window.reject(number) {
                 self.tried += 1;
                 outcome = self.outcome_as(batch, index, task, later);
-                if outcome != Outcome::Closed {
+                if outcome != StripOutcome::Closed {
                     number = later;
                     self.resynchronized += 1;
                     break;
                 }
             }
         }
-        if outcome != Outcome::Closed {
+        if outcome != StripOutcome::Closed {
             let window = &mut self.states[slot].window;
             window.accept(number);
             if self.tables.shape(task.row).esn {
@@ -177,17 +177,17 @@ impl Opener {
     }
 
     /// The outcome of opening the packet as `number`.
-    fn outcome_as(&self, batch: &mut Batch, index: usize, task: Task, number: u64) -> Outcome {
+    fn outcome_as(&self, batch: &mut Batch, index: usize, task: Task, number: u64) -> StripOutcome {
         // Without authentication nothing depends on the number.
         let is_guess = number == task.sequence || !is_authenticated(self.tables.row(task.row).0);
         match (is_guess, task.outcome) {
             (true, outcome) => outcome,
-            (false, Outcome::Closed) => {
+            (false, StripOutcome::Closed) => {
                 let (tables, engine) = (&self.tables, &self.engine);
                 work::open_one(batch, index, task.row, number, tables, engine)
             }
             // No packet authenticates as two numbers.
-            (false, _) => Outcome::Closed,
+            (false, _) => StripOutcome::Closed,
         }
     }
 
@@ -197,7 +197,7 @@ impl Opener {
         if packet.reason() != reason::TOO_BIG {
             return;
         }
-        if self.words.get(packet).outcome == Outcome::Plain {
+        if self.words.get(packet).outcome == StripOutcome::Plain {
             // No later place would seal an answer to an opened packet.
             return icmp.answer(packet, None, emit);
         }

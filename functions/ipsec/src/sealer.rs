@@ -22,7 +22,7 @@ use super::replay::infer_extended;
 use super::sa::{Action, Direction, DontFragment, Sa};
 use super::shape::Shape;
 use super::spd::Decision;
-use super::strip::Outcome;
+use super::strip::StripOutcome;
 use super::tables::{Class, Tables};
 use super::words::{TOGETHER, Task, Words, Work};
 use super::{Ipsec, Options, reason, report};
@@ -157,7 +157,7 @@ impl Sealer {
         let packet = &mut batch.packet_mut(index);
         match fate {
             Fate::Seal(row) => {
-                let outcome = if was_opened { Outcome::Plain } else { Outcome::Closed };
+                let outcome = if was_opened { StripOutcome::Plain } else { StripOutcome::Closed };
                 return Task { work: Work::Seal, row, outcome, ..Task::NONE };
             }
             Fate::Pass if was_opened => return Task::OPENED,

@@ -13,7 +13,7 @@ use warpline_packet::upper::UpperLayer;
 /// The outcome of a packet that came by ESP, as a number in its scratch word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Outcome {
+pub(super) enum StripOutcome {
     /// Nothing yet, or it did not authenticate: not a byte of it was changed.
     Closed = 0,
     /// It is in the clear.
@@ -30,7 +30,7 @@ pub(super) enum Outcome {
     Link = 6,
 }
 
-impl Outcome {
+impl StripOutcome {
     #[inline]
     pub(super) const fn of(number: u8) -> Self {
         match number {
@@ -46,7 +46,7 @@ impl Outcome {
 }
 
 /// Makes of `packet`, whose text at `esp` is plain, what was sealed.
-pub(super) fn strip(packet: &mut PacketMut<'_>, shape: &Shape, esp: Stretch) -> Outcome {
+pub(super) fn strip(packet: &mut PacketMut<'_>, shape: &Shape, esp: Stretch) -> StripOutcome {
     let esp = esp.range();
     let text_at = esp.start + ESP_HEADER_LEN + shape.iv_len();
     let text_end = esp.end - shape.icv_len();
@@ -57,7 +57,7 @@ pub(super) fn strip(packet: &mut PacketMut<'_>, shape: &Shape, esp: Stretch) -> 
     };
     // RFC 4303, 2.6: whatever the mode.
     if protocol == ip_protocol::NO_NEXT_HEADER {
-        return Outcome::Dummy;
+        return StripOutcome::Dummy;
     }
     let is_untagged = packet.l3_offset() == ethernet::HEADER_LEN;
     if protocol == ip_protocol::IPV4
@@ -75,15 +75,15 @@ pub(super) fn strip(packet: &mut PacketMut<'_>, shape: &Shape, esp: Stretch) -> 
 
 /// The bytes of a text before its padding, and their protocol.
 #[inline(always)]
-fn payload(text: &[u8]) -> Result<(usize, u8), Outcome> {
+fn payload(text: &[u8]) -> Result<(usize, u8), StripOutcome> {
     let Some((rest, &[pad_len, protocol])) = text.split_last_chunk::<TRAILER_LEN>() else {
-        return Err(Outcome::Malformed);
+        return Err(StripOutcome::Malformed);
     };
     let Some(len) = rest.len().checked_sub(pad_len.into()) else {
-        return Err(Outcome::BadPadding);
+        return Err(StripOutcome::BadPadding);
     };
     let is_right = rest[len..] == PADDING[..pad_len.into()];
-    if is_right { Ok((len, protocol)) } else { Err(Outcome::BadPadding) }
+    if is_right { Ok((len, protocol)) } else { Err(StripOutcome::BadPadding) }
 }
 
 /// RFC 4303, 2.4: padding is 1, 2, 3 and so on.
@@ -99,38 +99,48 @@ static PADDING: [u8; 255] = {
 
 /// [`strip_tunnel`] for IPv4 in untagged Ethernet, for [`Shape::is_plain_v4`].
 #[inline(always)]
-fn strip_plain(packet: &mut PacketMut<'_>, shape: &Shape, text_at: usize, len: usize) -> Outcome {
+fn strip_plain(
+    packet: &mut PacketMut<'_>,
+    shape: &Shape,
+    text_at: usize,
+    len: usize,
+) -> StripOutcome {
     const CLASS_AT: usize = ethernet::HEADER_LEN + ipv4::field::DSCP_ECN.start;
     let frame = packet.frame_mut();
     let found =
         frame.get(text_at..text_at + len).and_then(|inner| inside(inner, ip_protocol::IPV4));
     let Some((_, inner_class, inner_len)) = found.filter(|&(_, _, own)| own <= len) else {
-        return Outcome::Malformed;
+        return StripOutcome::Malformed;
     };
     let outer_class = frame.get(CLASS_AT).copied().unwrap_or(0);
     let front = text_at - ethernet::HEADER_LEN;
     let tail = frame.len() - (text_at + inner_len);
     move_to_back(frame, ethernet::HEADER_LEN, front);
     if !packet.reshape(front as isize, -(tail as isize)) {
-        return Outcome::Malformed;
+        return StripOutcome::Malformed;
     }
     reparse(packet, shape, inner_class, outer_class)
 }
 
 /// Finds the headers of the inner packet, and copies a mark from the header of the tunnel.
 #[inline(always)]
-fn reparse(packet: &mut PacketMut<'_>, shape: &Shape, inner_class: u8, outer_class: u8) -> Outcome {
+fn reparse(
+    packet: &mut PacketMut<'_>,
+    shape: &Shape,
+    inner_class: u8,
+    outer_class: u8,
+) -> StripOutcome {
     packet.set_wrapped(false);
     packet.set_opened(true);
     packet.reparse();
     if packet.malformed().is_some() {
-        return Outcome::Malformed;
+        return StripOutcome::Malformed;
     }
     // A mark that both have stays as it is.
     let is_marked = (inner_class ^ outer_class) & ECN != 0;
     match shape.outer.ecn && is_marked {
         true => take_ecn(packet, inner_class, outer_class),
-        false => Outcome::Plain,
+        false => StripOutcome::Plain,
     }
 }
 
@@ -143,16 +153,16 @@ fn strip_tunnel(
     text_at: usize,
     len: usize,
     protocol: u8,
-) -> Outcome {
+) -> StripOutcome {
     let (headers, link) = (packet.headers(), packet.link());
     let l3 = usize::from(headers.l3);
     let frame = packet.frame_mut();
     let found = frame.get(text_at..text_at + len).and_then(|inner| inside(inner, protocol));
     let Some((version, inner_class, inner_len)) = found.filter(|&(_, _, own)| own <= len) else {
-        return Outcome::Malformed;
+        return StripOutcome::Malformed;
     };
     if !link.takes(version) {
-        return Outcome::Link;
+        return StripOutcome::Link;
     }
     let outer_class = Inner::of(headers.version, &frame[l3..]).traffic_class;
     let front = text_at - l3;
@@ -162,7 +172,7 @@ fn strip_tunnel(
         link.announce(&mut frame[front..front + l3], version);
     }
     if !packet.reshape(front as isize, -(tail as isize)) {
-        return Outcome::Malformed;
+        return StripOutcome::Malformed;
     }
     reparse(packet, shape, inner_class, outer_class)
 }
@@ -201,8 +211,8 @@ fn inside(inner: &[u8], protocol: u8) -> Option<(u8, u8, usize)> {
 }
 
 #[inline(never)]
-fn take_ecn(packet: &mut PacketMut<'_>, class: u8, outer_class: u8) -> Outcome {
-    let Some(ecn) = ecn_out(class, outer_class) else { return Outcome::Congestion };
+fn take_ecn(packet: &mut PacketMut<'_>, class: u8, outer_class: u8) -> StripOutcome {
+    let Some(ecn) = ecn_out(class, outer_class) else { return StripOutcome::Congestion };
     let new = class & !3 | ecn;
     if new != class {
         packet.set_traffic_class(new);
@@ -211,7 +221,7 @@ fn take_ecn(packet: &mut PacketMut<'_>, class: u8, outer_class: u8) -> Outcome {
             packet.set_ip_checksum(sum);
         }
     }
-    Outcome::Plain
+    StripOutcome::Plain
 }
 
 /// Leaves the `len` bytes at `text_at` after the headers before ESP.
@@ -222,8 +232,8 @@ fn strip_transport(
     text_at: usize,
     len: usize,
     protocol: u8,
-) -> Outcome {
-    let Some(place) = UpperLayer::last(&packet.as_packet()) else { return Outcome::Malformed };
+) -> StripOutcome {
+    let Some(place) = UpperLayer::last(&packet.as_packet()) else { return StripOutcome::Malformed };
     let (l3, was, old_len) = (packet.l3_offset(), place.protocol, packet.ip_len());
     let front = text_at - place.body;
     let tail = packet.len() - (text_at + len);
@@ -231,7 +241,7 @@ fn strip_transport(
     frame[place.next_at] = protocol;
     frame.copy_within(0..place.body, front);
     if !packet.reshape(front as isize, -(tail as isize)) {
-        return Outcome::Malformed;
+        return StripOutcome::Malformed;
     }
     let ip_len = packet.len() - l3;
     if packet.version() == 4 {
@@ -244,12 +254,12 @@ fn strip_transport(
     packet.set_opened(true);
     packet.reparse();
     if packet.malformed().is_some() {
-        return Outcome::Malformed;
+        return StripOutcome::Malformed;
     }
     if shape.udp_len() > 0 {
         sum_anew(packet);
     }
-    Outcome::Plain
+    StripOutcome::Plain
 }
 
 /// A NAT on the path changed the addresses in the sender's checksum. An authentic packet is known

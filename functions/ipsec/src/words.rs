@@ -4,13 +4,13 @@ use core::ops::Deref;
 
 use warpline_packet::{Batch, FieldSet, PacketMut, PacketView, ScratchWord};
 
-use super::strip::Outcome;
+use super::strip::StripOutcome;
 use warpline_nf::{Resources, Section};
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Words {
-    /// The SA's row in the lower half, then the [`Work`], then the [`Outcome`].
+    /// The SA's row in the lower half, then the [`Work`], then the [`StripOutcome`].
     what: ScratchWord,
     /// The sequence number's halves.
     low: ScratchWord,
@@ -54,14 +54,14 @@ pub(super) struct Task {
     pub(super) row: u16,
     /// Sealing: the number. Opening: what it is taken for.
     pub(super) sequence: u64,
-    /// The outcome of opening. To seal: [`Outcome::Plain`] if the first place opened the packet.
-    pub(super) outcome: Outcome,
+    /// The outcome of opening. To seal: [`StripOutcome::Plain`] if the first place opened it.
+    pub(super) outcome: StripOutcome,
 }
 
 impl Task {
     /// Nothing to do.
     pub(super) const NONE: Self =
-        Self { work: Work::None, row: 0, sequence: 0, outcome: Outcome::Closed };
+        Self { work: Work::None, row: 0, sequence: 0, outcome: StripOutcome::Closed };
     /// The packet leaves the second place as the first opened it.
     pub(super) const OPENED: Self = Self { work: Work::Opened, ..Self::NONE };
 
@@ -72,7 +72,7 @@ impl Task {
             work: Work::of(what),
             row: what as u16,
             sequence: u64::from(high) << 32 | u64::from(low),
-            outcome: Outcome::of((what >> 24) as u8),
+            outcome: StripOutcome::of((what >> 24) as u8),
         }
     }
 }
@@ -148,7 +148,7 @@ impl Words {
     }
 
     #[inline(always)]
-    pub(super) fn set_outcome(&self, packet: &mut PacketMut<'_>, outcome: Outcome) {
+    pub(super) fn set_outcome(&self, packet: &mut PacketMut<'_>, outcome: StripOutcome) {
         let what = packet.scratch(self.what) & 0x00ff_ffff;
         packet.set_scratch(self.what, what | (outcome as u32) << 24);
     }

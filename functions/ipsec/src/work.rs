@@ -8,7 +8,7 @@ use super::cipher::{Engine, JOBS_MAX, Job};
 use super::reason;
 use super::seal::{self, Stretch};
 use super::shape::Shape;
-use super::strip::{self, Outcome};
+use super::strip::{self, StripOutcome};
 use super::tables::Tables;
 use super::traffic::Esp;
 use super::words::{TOGETHER, Task, Words, Work};
@@ -115,7 +115,7 @@ fn open_all(batch: &mut Batch, tables: &Tables, engine: &Engine, words: &Words, 
         }
         let outcome = strip::strip(packet, shape, entry.esp);
         words.set_outcome(packet, outcome);
-        if shape.is_checked && outcome == Outcome::Plain {
+        if shape.is_checked && outcome == StripOutcome::Plain {
             packet.flag();
         }
     }
@@ -139,11 +139,11 @@ pub(super) fn open_one(
     sequence: u64,
     tables: &Tables,
     engine: &Engine,
-) -> Outcome {
-    let Some(esp) = stretch(&batch.packet_mut(index)) else { return Outcome::Closed };
+) -> StripOutcome {
+    let Some(esp) = stretch(&batch.packet_mut(index)) else { return StripOutcome::Closed };
     let entry = PacketWork { index: index as u16, row, sequence, esp };
     if !open(batch, tables, engine, &[entry]).contains(&true) {
-        return Outcome::Closed;
+        return StripOutcome::Closed;
     }
     strip::strip(&mut batch.packet_mut(index), tables.shape(row), esp)
 }

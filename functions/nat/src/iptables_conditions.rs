@@ -6,7 +6,7 @@ use super::rule_ports::RulePorts;
 use super::rules::version;
 use super::skipped::Skipped;
 use warpline_rewrite::PortSet;
-use warpline_rule_files::Way;
+use warpline_rule_files::PortDirection;
 use warpline_rule_files::iptables_match::{port_range, prefix, protocol_number};
 use warpline_rule_files::words::{Trouble, Word};
 
@@ -106,7 +106,7 @@ pub(super) fn conditions<'a>(
             "-g" | "--goto" => return Err(word.wrong("rules of other chains are not followed")),
             "-i" | "--in-interface" | "-o" | "--out-interface" => {
                 let is_in = matches!(word.text, "-i" | "--in-interface");
-                let way = if is_in { Way::In } else { Way::Out };
+                let way = if is_in { PortDirection::In } else { PortDirection::Out };
                 own.interface(value()?, (way, is_negated), hook, ports);
             }
             // As in `-jACCEPT`.
@@ -153,11 +153,11 @@ impl Conditions<'_> {
     fn interface(
         &mut self,
         value: Word<'_>,
-        (way, negated): (Way, bool),
+        (way, negated): (PortDirection, bool),
         hook: Hook,
         ports: &RulePorts,
     ) {
-        let way = if hook == Hook::Prerouting { Way::In } else { way };
+        let way = if hook == Hook::Prerouting { PortDirection::In } else { way };
         let named = ports.interfaces.named(value.text, '+');
         self.is_elsewhere |= named.is_err() && !negated && ports.has_any();
         match named.and_then(|named| ports.condition(way, &named, negated)) {

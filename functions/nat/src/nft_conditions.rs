@@ -11,7 +11,7 @@ use super::skipped::Skipped;
 use warpline_rewrite::PortSet;
 use warpline_rule_files::nft::text;
 use warpline_rule_files::nft_value::{Fault, Sets, ValueKind, short};
-use warpline_rule_files::{NumberSet, Way};
+use warpline_rule_files::{NumberSet, PortDirection};
 
 /// The conditions of a rule.
 #[derive(Default)]
@@ -223,11 +223,11 @@ fn one(set: NumberSet) -> Option<u8> {
 }
 
 /// The way through the chain that a condition is about, if it is about an interface.
-pub(super) fn way(condition: &Value) -> Option<Way> {
+pub(super) fn way(condition: &Value) -> Option<PortDirection> {
     let meta = condition.get("left")?.get("meta")?;
     match text(meta, "key") {
-        "iifname" | "iif" => Some(Way::In),
-        "oifname" | "oif" => Some(Way::Out),
+        "iifname" | "iif" => Some(PortDirection::In),
+        "oifname" | "oif" => Some(PortDirection::Out),
         _ => None,
     }
 }

@@ -18,7 +18,7 @@ const ESTABLISHED: u8 = 16;
 
 /// Which way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PacketDirection {
     Out,
     In,
 }
@@ -39,8 +39,8 @@ impl Remote {
     }
 
     /// Notes a segment of its conversation that goes `way`.
-    fn note(&mut self, way: Way, phase: Phase) {
-        self.seen |= if way == Way::Out { OUT } else { IN };
+    fn note(&mut self, way: PacketDirection, phase: Phase) {
+        self.seen |= if way == PacketDirection::Out { OUT } else { IN };
         let lives = matches!(phase, Phase::Established | Phase::Finishing);
         let is_established = lives && self.seen & (OUT | IN) == OUT | IN;
         self.seen = self.seen & !ESTABLISHED | if is_established { ESTABLISHED } else { 0 };
@@ -84,7 +84,7 @@ pub(super) struct Remotes<'a> {
 pub(super) struct Sent<'a> {
     pub(super) remote: Endpoint,
     pub(super) segment: &'a Segment<'a>,
-    pub(super) way: Way,
+    pub(super) way: PacketDirection,
     /// Which segments open a conversation; none where only a known remote may send.
     pub(super) pick_up: Option<PickUp>,
     pub(super) policy: Policy,
@@ -199,7 +199,7 @@ impl Remotes<'_> {
         sent: &Sent<'_>,
         times: SegmentTimes,
     ) -> Followed {
-        let by_opener = (sent.way == Way::In) == (own.seen & OPENED_BY_REMOTE != 0);
+        let by_opener = (sent.way == PacketDirection::In) == (own.seen & OPENED_BY_REMOTE != 0);
         let place = self.conversation(at);
         let mut conversation = *place;
         let verdict = conversation.take(sent.segment, by_opener, sent.policy);
@@ -234,7 +234,7 @@ impl Remotes<'_> {
         let pick_up = sent.pick_up.or((own.seen & TRACKED != 0).then_some(PickUp::Never));
         let opened = pick_up.and_then(|pick_up| Conversation::open(sent.segment, pick_up));
         let Some((conversation, by_opener)) = opened else { return Followed::Passed };
-        let by_remote = (sent.way == Way::In) == by_opener;
+        let by_remote = (sent.way == PacketDirection::In) == by_opener;
         own.seen = TRACKED | if by_remote { OPENED_BY_REMOTE } else { 0 };
         own.note(sent.way, conversation.phase());
         *self.conversation(at) = conversation;

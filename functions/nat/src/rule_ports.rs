@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use warpline_nf::{Diagnostic, Diagnostics, Ports, Side};
 use warpline_rewrite::PortSet;
-use warpline_rule_files::{Interfaces, Leaves, NumberSet, Way};
+use warpline_rule_files::{Interfaces, Leaves, NumberSet, PortDirection};
 
 /// The ports of a chain, for rules.
 #[derive(Clone, Debug, Default)]
@@ -57,15 +57,15 @@ impl RulePorts {
     /// rule can't ask for these.
     pub(super) fn condition(
         &self,
-        way: Way,
+        way: PortDirection,
         named: &NumberSet,
         negated: bool,
     ) -> Result<PortSet, String> {
         let has = |port: &u16| has(named, negated, *port);
         match (way, self.inside.len() + self.outside.len()) {
-            (Way::In, _) => Ok(self.came_by(named, negated)),
+            (PortDirection::In, _) => Ok(self.came_by(named, negated)),
             // Packets leave by the other port.
-            (Way::Out, 2) => Ok(match (has(&0), has(&1)) {
+            (PortDirection::Out, 2) => Ok(match (has(&0), has(&1)) {
                 (true, true) => PortSet::ALL,
                 (leaves_by_first, leaves_by_second) => {
                     let came = [(1, leaves_by_first), (0, leaves_by_second)];
@@ -73,10 +73,10 @@ impl RulePorts {
                     PortSet::of(&came.collect::<Vec<_>>())
                 }
             }),
-            (Way::Out, _) if !self.outside.iter().all(has) => {
+            (PortDirection::Out, _) if !self.outside.iter().all(has) => {
                 Err("packets of inside hosts leave by other ports, too".into())
             }
-            (Way::Out, _) => {
+            (PortDirection::Out, _) => {
                 // Packets between inside addresses are not translated.
                 let presumes = self.inside.len() > 1 && !self.inside.iter().all(has);
                 self.presumes_outside.set(presumes || self.presumes_outside.get());

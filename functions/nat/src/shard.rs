@@ -22,7 +22,7 @@ use super::bindings::{Bindings, Sought};
 use super::config::Config;
 use super::content::{Content, Flow, content};
 use super::key::Key;
-use super::remotes::Way;
+use super::remotes::PacketDirection;
 use warpline_nf::{Before, Emit, StateHalf};
 use warpline_rewrite::Endpoint;
 use warpline_rewrite::PlaceWords;
@@ -45,7 +45,7 @@ pub(super) struct NatShard {
     /// The addresses that first fragments got: the new one, or of hairpins destination and source.
     fragments: Fragments<(u128, u128)>,
     counts: Counts,
-    /// What this batch's packets will be looked for by, for both times that memory is asked for.
+    /// The keys by which this batch's packets are looked up, for both prefetches.
     asked: RefCell<Vec<Sought>>,
 }
 
@@ -94,8 +94,8 @@ impl NatShard {
             Course::Out => self.outbound(packet, src, dst),
             Course::In(outside) => self.inbound(packet, (src, dst), outside),
             Course::Forwarded(target) => self.forwarded(packet, src, target),
-            Course::MappedOut(outside) => self.mapped(packet, outside, Way::Out),
-            Course::MappedIn(inside) => self.mapped(packet, inside, Way::In),
+            Course::MappedOut(outside) => self.mapped(packet, outside, PacketDirection::Out),
+            Course::MappedIn(inside) => self.mapped(packet, inside, PacketDirection::In),
         };
         match done {
             Ok(rewrite) => {
@@ -322,7 +322,7 @@ impl NatShard {
         address: Option<u64>,
     ) -> Result<Endpoint, Refusal> {
         let (quote, version) = (quote(packet)?, packet.version());
-        // What left of an echo is a request.
+        // An echo that left is a request.
         let left = quote.asks || quote.protocol != Protocol::Icmp;
         if quote.src.address != dst || !left {
             return Err(Refusal::BadQuote);

@@ -10,7 +10,7 @@ use crate::sys::lane_memory::Extent;
 
 /// Bytes of frames in one direction.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct DirectionBytes {
     /// Of a packet's fields: by the IP version whose they are, 0 for any.
     fields: [u64; 3],
     /// Of a packet's row.
@@ -24,8 +24,8 @@ const VERSIONS: [u8; 3] = [0, 4, 6];
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Prediction {
-    there: Way,
-    back: Way,
+    there: DirectionBytes,
+    back: DirectionBytes,
     /// Bytes that the functions are expected to add to frames.
     lengthened: Lengthened,
     /// Of packets whose rooms go there although not all do.
@@ -101,7 +101,7 @@ impl Prediction {
                     .map(|column| column.width as u64)
                     .sum()
             };
-            Way { fields: VERSIONS.map(width), row, has_rooms }
+            DirectionBytes { fields: VERSIONS.map(width), row, has_rooms }
         };
         Self {
             there: way(crossings.there, crossings.row[0], crossings.rooms_there == RoomsThere::All),

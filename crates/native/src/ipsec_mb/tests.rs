@@ -62,7 +62,7 @@ fn substitute(x: u8) -> u8 {
     (0..5).fold(0x63, |sum, turn| sum ^ inverse.rotate_left(turn))
 }
 
-fn seal<'a>(cipher: Cipher<'a>, packet: &'a mut [u8], outcome: &'a mut Outcome) -> Job<'a> {
+fn seal<'a>(cipher: Cipher<'a>, packet: &'a mut [u8], outcome: &'a mut JobOutcome) -> Job<'a> {
     let ciphered = 0..packet.len();
     Job {
         direction: Direction::Seal,
@@ -83,7 +83,7 @@ fn cbc_of_rfc_3602() {
     let keys = expand(&hex("c286696d887c9aa0611bbb3e2025a45a"));
     let iv = hex("562e17996d093d28ddb3ba695a2e6f58").try_into().unwrap();
     let mut packet: Vec<u8> = (0..32).collect();
-    let mut outcome = Outcome::default();
+    let mut outcome = JobOutcome::default();
     let job = seal(Cipher::Cbc { round_keys: &keys.0[..11], iv: &iv }, &mut packet, &mut outcome);
     assert_eq!(manager.run([job].into_iter()), 1);
     let expected = "d296cd94c2cccf8a3a863028b5e1dc0a 7586602d253cfff91b8266bea6d61ab1";
@@ -99,7 +99,7 @@ fn ctr_of_rfc_3686() {
     let sealed = "c1cf48a89f2ffdd9cf4652e9efdb72d7 4540a42bde6d7836d59a5ceaaef31053 25b2072f";
     for direction in [Direction::Seal, Direction::Open] {
         let mut packet: Vec<u8> = (0..36).collect();
-        let mut outcome = Outcome::default();
+        let mut outcome = JobOutcome::default();
         let cipher = Cipher::Ctr { round_keys: &keys.0[..11], counter: &counter };
         let job = Job { direction, ..seal(cipher, &mut packet, &mut outcome) };
         assert_eq!(manager.run([job].into_iter()), 1);
@@ -160,14 +160,14 @@ fn malformed_jobs_are_left_and_said() {
         ),
     ] {
         let mut packet = [5; 64];
-        let mut outcome = Outcome { is_done: true, ..Outcome::default() };
+        let mut outcome = JobOutcome { is_done: true, ..JobOutcome::default() };
         let parts = format!("{ciphered:?} {hashed:?}");
         let job = Job { hash, ciphered, hashed, ..seal(cipher, &mut packet, &mut outcome) };
         assert_eq!(manager.run([job].into_iter()), 0, "{parts}");
         assert!(outcome.tag().is_none() && packet == [5; 64], "{parts}");
     }
     let mut long = vec![5; PART_LEN_MAX + 1];
-    let mut outcome = Outcome::default();
+    let mut outcome = JobOutcome::default();
     let job =
         Job { hash: sha, hashed: 0..long.len(), ..seal(Cipher::Null, &mut long, &mut outcome) };
     assert_eq!(manager.run([job].into_iter()), 0);
@@ -179,7 +179,7 @@ fn malformed_jobs_are_left_and_said() {
         (Hash::Sha256(&state, &state), 49, 0),
         (Hash::Sha256(&state, &state), 48, 1),
     ] {
-        let (mut packet, mut outcome) = ([5; 64], Outcome::default());
+        let (mut packet, mut outcome) = ([5; 64], JobOutcome::default());
         let sealed = seal(Cipher::Null, &mut packet, &mut outcome);
         let job = Job { hash, hashed: 0..32, tag_at: Some(tag_at), ..sealed };
         assert_eq!(manager.run([job].into_iter()), done, "{tag_at}");
@@ -194,7 +194,7 @@ fn jobs_before_a_panic_are_finished() {
     let keys = expand(&[7; 16]);
     let cbc = Cipher::Cbc { round_keys: &keys.0[..11], iv: &[0; 16] };
     for count in [1, 5, 600] {
-        let mut packets = vec![([5; 64], Outcome::default()); count + 1];
+        let mut packets = vec![([5; 64], JobOutcome::default()); count + 1];
         let mut left = count;
         let run = catch_unwind(AssertUnwindSafe(|| {
             manager.run(packets.iter_mut().map(|(packet, outcome)| {

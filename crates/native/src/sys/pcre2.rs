@@ -26,7 +26,7 @@ unsafe impl Send for Code {}
 unsafe impl Sync for Code {}
 
 /// The outcome of a search.
-pub(crate) enum Outcome {
+pub(crate) enum SearchOutcome {
     Match(Range<usize>),
     None,
     GivenUp,
@@ -91,7 +91,7 @@ impl Code {
     }
 
     /// `start` is at most the length of `subject`.
-    pub(crate) fn search(&self, data: &mut Data, subject: &[u8], start: usize) -> Outcome {
+    pub(crate) fn search(&self, data: &mut Data, subject: &[u8], start: usize) -> SearchOutcome {
         debug_assert!(start <= subject.len());
         // SAFETY: expression and context are valid and only read. `subject` has the stated length
         // and outlives the call. `data` is valid and borrowed mutably, so it has no other use. The
@@ -109,10 +109,10 @@ impl Code {
             )
         };
         match result {
-            PCRE2_ERROR_NOMATCH => Outcome::None,
-            0.. => Outcome::Match(data.range()),
+            PCRE2_ERROR_NOMATCH => SearchOutcome::None,
+            0.. => SearchOutcome::Match(data.range()),
             // The limits, the stack of machine code, memory. Valid arguments cause no other error.
-            _ => Outcome::GivenUp,
+            _ => SearchOutcome::GivenUp,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! One direction of a TCP connection: its stream, and the mapping of its sequence numbers.
 
 use super::memory::Memory;
-use super::side::Side;
+use super::side::StreamHalf;
 use super::urgent::UrgentBytes;
 
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Half {
-    pub(super) side: Side,
+    pub(super) side: StreamHalf,
     /// Where the bytes end that the other end has, by its word.
     pub(super) acked: u64,
     /// Where the window ends that the other end announced.
@@ -49,7 +49,7 @@ const WINDOW_LEAST: u32 = 0xffff;
 
 impl Half {
     pub(super) const EMPTY: Self = Self {
-        side: Side::EMPTY,
+        side: StreamHalf::EMPTY,
         acked: 0,
         window_end: 0,
         base: 0,

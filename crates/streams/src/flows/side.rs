@@ -21,7 +21,7 @@ const HELD_MAX: usize = 512;
 
 /// One direction of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Side {
+pub(super) struct StreamHalf {
     /// The first byte that was not delivered.
     next: u64,
     /// Bytes in the window, and before it in the block.
@@ -45,7 +45,7 @@ pub struct Window<'a> {
     pub bytes: &'a [u8],
 }
 
-impl Side {
+impl StreamHalf {
     pub(super) const EMPTY: Self =
         Self { next: 0, kept: 0, head: 0, older: 0, ahead: 0, block: None, line: Line::EMPTY };
 

@@ -126,7 +126,7 @@ impl Half {
         passed.min().map(|(place, seq)| (place.max(0) as u64, seq))
     }
 
-    /// [`super::side::Side::next_gap`], with urgent bytes after the gap taken out.
+    /// [`super::side::StreamHalf::next_gap`], with urgent bytes after the gap taken out.
     pub(super) fn next_gap(&mut self, memory: &mut Memory, given_up: u64) -> Option<Gap> {
         let gap = self.side.next_gap(memory, given_up)?;
         Some(Gap { to: gap.to - self.take_urgent_out(memory, gap.from), ..gap })

@@ -37,7 +37,7 @@ pub(super) struct Ran {
 }
 
 /// The outcome of a run.
-pub(super) struct Outcome {
+pub(super) struct RunOutcome {
     /// The chains that could start.
     pub(super) chains: Vec<Ran>,
     /// Why others could not, or did not end as they should.
@@ -46,7 +46,7 @@ pub(super) struct Outcome {
     pub(super) signal: Option<u8>,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// The same with another failure.
     fn and(mut self, failure: &str) -> Self {
         self.failures.push(failure.into());
@@ -78,7 +78,7 @@ pub(super) fn run(
     loaded: &[Loaded],
     machine: Machine,
     around: Around<'_>,
-    finish: impl Fn(Outcome, &Live) -> Result<(), Failure> + Sync,
+    finish: impl Fn(RunOutcome, &Live) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
     let Around { origin, signals, socket, metrics, monitor, shows } = around;
     let live = Arc::new(live_of(loaded, machine, signals));
@@ -152,8 +152,8 @@ fn outcome(
     reports: Vec<Result<Report, MemberError>>,
     left_out: Vec<LeftOut>,
     signal: Option<u8>,
-) -> Outcome {
-    let mut outcome = Outcome { chains: Vec::new(), failures: Vec::new(), signal };
+) -> RunOutcome {
+    let mut outcome = RunOutcome { chains: Vec::new(), failures: Vec::new(), signal };
     for ((chain, report), left_out) in chains.iter().zip(reports).zip(left_out) {
         match report {
             Ok(report) => {
@@ -214,7 +214,7 @@ fn joined_soon<T>(thread: ScopedJoinHandle<'_, T>) -> Option<thread::Result<T>> 
 }
 
 /// The counts so far of chains whose threads don't end.
-fn unfinished(chains: &[Arc<MachineChain>], signal: u8) -> Outcome {
+fn unfinished(chains: &[Arc<MachineChain>], signal: u8) -> RunOutcome {
     let reports = chains.iter().map(|chain| Ok(chain.unfinished())).collect();
     outcome(chains, reports, vec![LeftOut::default(); chains.len()], Some(signal))
 }

@@ -13,7 +13,7 @@ use warpline_io_error::plain;
 use warpline_nf::config::Folder;
 use warpline_nf::{Definition, Destination, Skipped, SourceText};
 
-use super::crew::{self, Around, Outcome, Ran, Shows};
+use super::crew::{self, Around, Ran, RunOutcome, Shows};
 use super::opening::{Opened, open};
 use super::places::{self, Others, Planned};
 use crate::bounded::bounded;
@@ -226,13 +226,13 @@ fn has_alerts(chain: &Chain) -> bool {
 
 /// Tells what was done, and whether it failed.
 fn finish(
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     shared: &Shared<'_>,
     stats_file: Option<File>,
     started: Instant,
     arguments: &RunArguments,
 ) -> Result<(), Failure> {
-    let Outcome { chains, failures, signal } = outcome;
+    let RunOutcome { chains, failures, signal } = outcome;
     let mut failures = failures.clone();
     for Ran { deployment, left_out, report } in chains {
         if arguments.quiet {

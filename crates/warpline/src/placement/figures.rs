@@ -13,7 +13,7 @@ const LEN_APART: f64 = 0.25;
 
 /// Counts of a chain since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ChainCounts {
     pub(super) read: u64,
     /// Of these, lost for want of room.
     lost: u64,
@@ -24,7 +24,7 @@ pub(super) struct Seen {
     pub(super) functions: Vec<(u64, u64)>,
 }
 
-impl Seen {
+impl ChainCounts {
     pub(super) fn of(part: &ThreadStats) -> Self {
         let pressure = part.pressure.as_ref();
         let source = pressure.and_then(|pressure| pressure.nodes.first());
@@ -100,10 +100,10 @@ pub(super) fn learned(
 mod tests {
     use super::*;
 
-    fn seen(read: u64, paused_ns: u64, busy_ns: u64) -> Seen {
+    fn seen(read: u64, paused_ns: u64, busy_ns: u64) -> ChainCounts {
         let functions = vec![(busy_ns, read)];
         let (bytes, elapsed_ns) = (read * 100, 1_000_000_000);
-        Seen { read, lost: 0, bytes, elapsed_ns, paused_ns, functions }
+        ChainCounts { read, lost: 0, bytes, elapsed_ns, paused_ns, functions }
     }
 
     #[test]
@@ -114,11 +114,11 @@ mod tests {
         assert_eq!(period(60_000_000, 950_000_000).observed, Observed::Paused);
         assert_eq!(period(0, 0).packets_per_s, 1000.0);
         assert_eq!(seen(1, 0, 0).observed(1.0, 1, true).observed, Observed::Paused);
-        let held = Seen { lost: 100, ..seen(500, 250_000_000, 0) };
+        let held = ChainCounts { lost: 100, ..seen(500, 250_000_000, 0) };
         let expected = HeldSource { share: 0.25, carried_per_s: 800.0 };
         assert_eq!(held.observed(0.5, 1, false).held, Some(expected));
         assert_eq!((held.observed(0.5, 1, true).held, period(0, 0).held), (None, None));
-        let before = Seen { functions: Vec::new(), ..seen(400, 10, 0) };
+        let before = ChainCounts { functions: Vec::new(), ..seen(400, 10, 0) };
         let since = seen(500, 60, 70).since(&before);
         assert_eq!((since.read, since.bytes, since.paused_ns), (100, 10_000, 50));
         assert_eq!(since.functions, [(70, 500)]);

@@ -14,7 +14,7 @@ use warpline_sched::placement::Site;
 use warpline_sched::work_profile::Measurement;
 
 use super::device_of;
-use super::figures::{Seen, learned};
+use super::figures::{ChainCounts, learned};
 use super::launches::{Launches, delay, lanes_of, launch_max};
 use super::proposals::{Move, Proposal, Refusal};
 use super::terms::{Terms, terms};
@@ -36,7 +36,7 @@ pub(crate) struct LiveMonitor {
 /// A chain of the monitor.
 struct Watched {
     batch_packets: u32,
-    seen: Seen,
+    seen: ChainCounts,
     lanes: usize,
     /// The mean length of frames in the last period with packets.
     mean_len: Option<f64>,
@@ -51,7 +51,7 @@ pub(crate) fn monitor(chains: &[&Loaded]) -> Option<LiveMonitor> {
     let terms = terms(chains)?;
     let watched = chains.iter().map(|loaded| Watched {
         batch_packets: loaded.settings.batch_packets as u32,
-        seen: Seen::default(),
+        seen: ChainCounts::default(),
         lanes: loaded.deployment.plan().lanes,
         mean_len: None,
         on_cpu: Vec::new(),
@@ -192,7 +192,7 @@ impl LiveMonitor {
         let both = self.chains.iter_mut().zip(&self.terms.demands).zip(chains);
         for ((watched, demand), live) in both {
             let report = live.control.snapshot(&live.deployment()).report;
-            let seen = Seen::of(&report.part);
+            let seen = ChainCounts::of(&report.part);
             let period = seen.since(&watched.seen);
             watched.seen = seen;
             observed.push(period.observed(seconds, report.lanes, live.control.is_paused()));

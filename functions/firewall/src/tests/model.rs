@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use warpline_packet::Prefix;
 
 use super::traffic::{Numbers, Sent, Shape};
-use warpline_rule_files::{Action, Rule, Side};
+use warpline_rule_files::{Action, EndMatch, Rule};
 use warpline_testkit::conntrack::{Answer, Mode, Seen, Tracked as Tcp};
 
 /// The outcome of a firewall with these rules, which drops by default and drops non-IP packets.
@@ -27,7 +27,7 @@ pub(super) fn decide(rules: &[Rule], sent: &Sent, established: bool) -> &'static
 
 fn matches(rule: &Rule, sent: &Sent, established: bool) -> bool {
     let hidden = matches!(sent.shape, Shape::LaterFragment(_));
-    // What can't be seen of a later fragment: a drop matches, an accept doesn't.
+    // Fields that a later fragment lacks: a drop matches, an accept doesn't.
     let hidden_matches = rule.action == Action::Drop;
     let other_icmp = if sent.version == 4 { 58 } else { 1 };
     let protocol = rule.protocols.is_empty()
@@ -42,7 +42,7 @@ fn matches(rule: &Rule, sent: &Sent, established: bool) -> bool {
     let flags = rule.flags.is_none_or(|flags| {
         if hidden { hidden_matches } else { sent.flags & flags.mask == flags.value }
     });
-    let port = |side: &Side, port: u16| {
+    let port = |side: &EndMatch, port: u16| {
         side.ports.is_empty()
             || matches!(sent.protocol, 6 | 17)
                 && if hidden {
@@ -61,7 +61,7 @@ fn matches(rule: &Rule, sent: &Sent, established: bool) -> bool {
         && port(&rule.dst, sent.dst_port)
 }
 
-fn inside(side: &Side, version: u8, address: u128) -> bool {
+fn inside(side: &EndMatch, version: u8, address: u128) -> bool {
     let contains = |prefix: &Prefix| {
         let (own, bits, of) = match prefix.address() {
             IpAddr::V4(a) => (u128::from(a.to_bits()), 32, 4),

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use warpline_packet::Prefix;
 
 use super::Draw;
-use warpline_rule_files::{Action, Message, Rule, SegmentFlags, Side};
+use warpline_rule_files::{Action, EndMatch, Message, Rule, SegmentFlags};
 use warpline_verify::Input;
 
 /// The form of a packet.
@@ -237,8 +237,8 @@ pub(super) fn prefix(draw: &mut Draw, version: u8) -> Prefix {
     Prefix::new(address, draw.pick(lens)).unwrap()
 }
 
-fn side(draw: &mut Draw, version: u8, ports: bool) -> Side {
-    let mut side = Side::default();
+fn side(draw: &mut Draw, version: u8, ports: bool) -> EndMatch {
+    let mut side = EndMatch::default();
     if !draw.one_in(3) {
         side.prefixes = (0..=draw.below(2)).map(|_| prefix(draw, version)).collect();
     }

@@ -20,7 +20,7 @@ use core::cell::RefCell;
 
 use subtle::ConstantTimeEq;
 use warpline_native::Missing;
-use warpline_native::ipsec_mb::{self as native, Direction, Library, Manager, Outcome};
+use warpline_native::ipsec_mb::{self as native, Direction, JobOutcome, Library, Manager};
 use warpline_packet::prefetch;
 
 use super::{Auth, Cipher, Job, KeyRow, KeyTable, software};
@@ -149,7 +149,7 @@ struct Note {
     aad: [u8; 12],
     /// Opening: the bytes of the ICV in whose place the high half of the sequence number lies.
     icv_start: [u8; 4],
-    outcome: Outcome,
+    outcome: JobOutcome,
 }
 
 impl Worker {

@@ -6,7 +6,7 @@ use warpline_packet::{Flags, PacketMut};
 use super::super::Refusal;
 use super::super::content::{Content, Flow, content};
 use super::super::key::Key;
-use super::super::remotes::Way;
+use super::super::remotes::PacketDirection;
 use super::ends::{ip_number, outside, remote};
 use super::uses::Use;
 use super::{Done, NatShard, quote};
@@ -84,21 +84,26 @@ impl NatShard {
     /// A packet of a mapped host, to its other address: ports stay. Later fragments must not follow
     /// an earlier packet with its identifier.
     #[inline(never)]
-    pub(super) fn mapped(&mut self, packet: &PacketMut<'_>, address: u128, way: Way) -> Done {
+    pub(super) fn mapped(
+        &mut self,
+        packet: &PacketMut<'_>,
+        address: u128,
+        way: PacketDirection,
+    ) -> Done {
         if packet.has(Flags::FRAGMENT) && !packet.has(Flags::LATER_FRAGMENT) {
             self.fragments.forget(packet);
         }
         let (whole, alone) = match way {
-            Way::Out => (Action::Source, Action::SourceAddress),
-            Way::In => (Action::Destination, Action::DestinationAddress),
+            PacketDirection::Out => (Action::Source, Action::SourceAddress),
+            PacketDirection::In => (Action::Destination, Action::DestinationAddress),
         };
         let (action, port) = match content(packet) {
             Ok(Content::Flow(flow)) if flow.protocol == Protocol::Other => (alone, 0),
-            Ok(Content::Flow(flow)) if way == Way::Out => (whole, flow.src_port),
+            Ok(Content::Flow(flow)) if way == PacketDirection::Out => (whole, flow.src_port),
             Ok(Content::Flow(flow)) => (whole, flow.dst_port),
             Ok(Content::LaterFragment) => (alone, 0),
             // An error from inside may be about another host.
-            Ok(Content::Error) if way == Way::Out => return self.error_out(packet),
+            Ok(Content::Error) if way == PacketDirection::Out => return self.error_out(packet),
             Ok(Content::Error) => (Action::ErrorIn, quoted_port(packet)?),
             // Other messages of ICMP have no checksum over addresses, and no state.
             Err(Refusal::UnsupportedProtocol)

@@ -4,7 +4,7 @@ use super::super::Refusal;
 use super::super::binding::Class;
 use super::super::config::Dependence;
 use super::super::content::Flow;
-use super::super::remotes::{Followed, SegmentTimes, Sent, Way};
+use super::super::remotes::{Followed, PacketDirection, SegmentTimes, Sent};
 use super::NatShard;
 use warpline_rewrite::{Endpoint, Protocol};
 use warpline_tables::tcp::PickUp;
@@ -23,10 +23,10 @@ pub(super) enum Use {
 }
 
 impl Use {
-    fn way(self) -> Way {
+    fn way(self) -> PacketDirection {
         match self {
-            Self::Out | Self::Answer => Way::Out,
-            Self::In | Self::Forward => Way::In,
+            Self::Out | Self::Answer => PacketDirection::Out,
+            Self::In | Self::Forward => PacketDirection::In,
         }
     }
 

@@ -38,7 +38,7 @@ thread_local! {
 
 /// A packet to inspect: one of a batch, or one reassembled from fragments; then `packet` is one of
 /// these.
-pub(super) struct Seen<'a> {
+pub(super) struct InspectedPacket<'a> {
     pub(super) packet: Packet<'a>,
     pub(super) frame: &'a [u8],
     pub(super) headers: Headers,
@@ -77,7 +77,7 @@ pub(super) struct Inspector {
 /// The packet at hand, with the facts about it.
 struct At<'a> {
     /// Nothing where a flow ended.
-    seen: Option<&'a Seen<'a>>,
+    seen: Option<&'a InspectedPacket<'a>>,
     /// The number of the packet that makes it be looked at.
     ingress: u64,
     subject: Subject<'a>,
@@ -167,7 +167,7 @@ impl Inspector {
     /// Looks into a packet, of which `run` found `found`.
     pub(super) fn inspect(
         &mut self,
-        seen: &Seen<'_>,
+        seen: &InspectedPacket<'_>,
         found: Found<'_>,
         emit: &mut Emit<'_>,
     ) -> Verdict {
@@ -215,7 +215,7 @@ impl Inspector {
     #[inline(never)]
     fn inspect_tracked(
         &mut self,
-        seen: &Seen<'_>,
+        seen: &InspectedPacket<'_>,
         tracked: Option<Tracked>,
         found: Found<'_>,
         emit: &mut Emit<'_>,
@@ -246,7 +246,12 @@ impl Inspector {
     /// Takes a packet into its flow, when the flows that end with it were looked into for the last
     /// time.
     #[inline]
-    fn take(&mut self, packet: &FlowPacket<'_>, seen: &Seen<'_>, emit: &mut Emit<'_>) -> Tracked {
+    fn take(
+        &mut self,
+        packet: &FlowPacket<'_>,
+        seen: &InspectedPacket<'_>,
+        emit: &mut Emit<'_>,
+    ) -> Tracked {
         loop {
             match self.flows.try_take(packet) {
                 Ok(tracked) => return tracked,
@@ -311,7 +316,7 @@ fn before_rules(tracked: Option<&Tracked>) -> Verdict {
 }
 
 /// The facts about a packet before any rule is evaluated.
-fn at<'a>(seen: &'a Seen<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> {
+fn at<'a>(seen: &'a InspectedPacket<'a>, tracked: Option<Tracked>, now: Instant) -> At<'a> {
     let (grew, is_alone) = match tracked.as_ref().map(|tracked| &tracked.stream) {
         Some(Stream::Grew { from, to, changed, .. }) => {
             let from = changed.as_ref().map_or(*from, |changed| changed.start.min(*from));

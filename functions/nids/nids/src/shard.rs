@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpline_packet::{Batch, Flags, Found, Headers, Instant, Reason, ScratchWord, Shard};
 
 use super::condemned::{Condemned, Key};
-use super::inspector::{Inspector, Seen, Verdict};
+use super::inspector::{InspectedPacket, Inspector, Verdict};
 use super::tables::Tables;
 use super::{Nids, limits};
 use warpline_nf::{After, Emit, Function, StateHalf};
@@ -48,7 +48,7 @@ impl NidsShard {
         counts.malformed += u64::from(packet.malformed().is_some());
         let found = batch.findings().get(packet.scratch(self.word));
         let headers = packet.headers();
-        let seen = Seen {
+        let seen = InspectedPacket {
             packet: batch.packet(pick),
             frame: packet.into_frame(),
             headers,
@@ -70,7 +70,7 @@ impl NidsShard {
         }
         let Taken::Complete(frame) = self.reassembly.take(&seen.packet) else { return verdict };
         let headers = Headers::parse(frame, seen.packet.link(), frame.len());
-        let whole = Seen { packet: seen.packet, frame, headers, is_reassembled: true };
+        let whole = InspectedPacket { packet: seen.packet, frame, headers, is_reassembled: true };
         let dropped = self.inspector.inspect(&whole, Found::NoRoom, emit);
         if dropped == Verdict::Forward {
             return verdict;

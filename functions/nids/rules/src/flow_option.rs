@@ -3,7 +3,9 @@
 
 use super::draft::{Context, Draft, NameKind, Setting};
 use super::piece::{Piece, Read, Refusal};
-use super::{Change, Dialect, Effect, FlowTest, IntChange, Need, Protocol, Side, Span, XTrack};
+use super::{
+    Change, Dialect, Effect, FlowTest, IntChange, Need, Protocol, Span, StreamSides, XTrack,
+};
 
 /// How long an `xbit` holds by default.
 const EXPIRE_S: u32 = 30;
@@ -243,10 +245,10 @@ fn stream_size(setting: &Setting<'_>, draft: &mut Draft) -> Read<()> {
         );
     };
     let side = match side.text {
-        "client" => Side::Client,
-        "server" => Side::Server,
-        "both" => Side::Both,
-        "either" => Side::Either,
+        "client" => StreamSides::Client,
+        "server" => StreamSides::Server,
+        "both" => StreamSides::Both,
+        "either" => StreamSides::Either,
         other => {
             let help = "server, client, both, either";
             return Err(side.expected(format!("`{other}` is not a side"), help));

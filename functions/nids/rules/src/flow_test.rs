@@ -50,7 +50,7 @@ pub enum FlowTest {
     /// `stream_size`.
     StreamSize {
         /// Which direction's.
-        side: Side,
+        side: StreamSides,
         /// Bytes, data only.
         bytes: Span<u32>,
     },
@@ -69,7 +69,7 @@ pub enum XTrack {
 
 /// Which direction of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum StreamSides {
     /// Data that the client sent.
     Client,
     /// Data that the server sent.

@@ -15,7 +15,7 @@ use warpline_config::LISTED_MAX;
 const OPTIONS_MAX: usize = 1024;
 
 /// A rule that was read.
-pub(super) enum Outcome {
+pub(super) enum ReadRule {
     /// It can be applied.
     Active(Box<Rule>),
     /// It has the needs in the draft.
@@ -28,7 +28,7 @@ pub(super) fn rule(
     place: SourceLine,
     draft: &mut Draft,
     context: &mut Context<'_>,
-) -> Read<Outcome> {
+) -> Read<ReadRule> {
     let (action, header, rest) = header::read(text, draft, context)?;
     if !rest.starts_with('(') {
         return Err(rest.expected("the options are missing", "(msg:\"...\"; sid:1;)"));
@@ -50,14 +50,14 @@ pub(super) fn rule(
         return Err(text.part(0..0).expected("`sid` is missing", "each rule has its number"));
     }
     if !draft.needs.is_empty() {
-        return Ok(Outcome::Held);
+        return Ok(ReadRule::Held);
     }
     together(text, draft)?;
     rate::with_header(text, header.protocol, draft)?;
     if let Some(doubt) = draft.doubt.take() {
         return Err(doubt);
     }
-    Ok(Outcome::Active(Box::new(Rule {
+    Ok(ReadRule::Active(Box::new(Rule {
         place,
         action,
         header,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::draft::{Context, Draft};
 use super::group::Variables;
 use super::lines::{Line, Lines, RULE_BYTES_MAX};
-use super::option::{self, Outcome};
+use super::option::{self, ReadRule};
 use super::piece::{Fault, Piece, Refusal};
 use super::{Configs, Held, Names, Rule, SourceLine};
 use warpline_config::SourceText;
@@ -189,7 +189,7 @@ impl Reader<'_> {
         }
         let rev = draft.about.rev;
         match outcome {
-            Ok(Outcome::Active(rule)) => {
+            Ok(ReadRule::Active(rule)) => {
                 let key = (rule.about.gid, rule.about.sid);
                 let kept = RuleSlot {
                     is_held: false,
@@ -202,7 +202,7 @@ impl Reader<'_> {
                     self.set.unclassified += usize::from(draft.said.unknown_class);
                 }
             }
-            Ok(Outcome::Held) => {
+            Ok(ReadRule::Held) => {
                 let (gid, sid) = (draft.about.gid, draft.about.sid);
                 let kept = RuleSlot { is_held: true, at: self.set.held.count(), rev, place };
                 if self.is_newest((gid, sid), kept, line, source) {

@@ -9,7 +9,7 @@ use zeroize::Zeroize;
 use super::layout::*;
 use super::{GcmKey, Library};
 use crate::Missing;
-use crate::ipsec_mb::{Cipher, Direction, Hash, Job, Outcome};
+use crate::ipsec_mb::{Cipher, Direction, Hash, Job, JobOutcome};
 
 /// Bytes of GCM's tags.
 const GCM_TAG_LEN: usize = 16;
@@ -201,7 +201,7 @@ impl Queue<'_> {
         // SAFETY: a slot of the manager, filled by `fill`, which stored the address of an outcome
         // there.
         unsafe {
-            let outcome = (*returned).user_data.cast::<Outcome>();
+            let outcome = (*returned).user_data.cast::<JobOutcome>();
             (*outcome).is_done = (*returned).status == STATUS_COMPLETED;
             self.done += usize::from((*outcome).is_done);
         }
@@ -219,7 +219,7 @@ impl Drop for Queue<'_> {
 /// `slot` can be written, as far as the head goes.
 #[inline(always)]
 unsafe fn fill(slot: *mut JobHead, job: Job<'_>) {
-    let outcome: *mut Outcome = job.outcome;
+    let outcome: *mut JobOutcome = job.outcome;
     let tag_len = job.hash.tag_len();
     let bytes = job.packet.as_mut_ptr();
     let (direction, chain_order) = match job.direction {

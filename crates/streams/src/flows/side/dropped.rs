@@ -3,9 +3,9 @@
 use super::super::held::Span;
 use super::super::memory::Memory;
 use super::super::outcome::TakenBack;
-use super::Side;
+use super::StreamHalf;
 
-impl Side {
+impl StreamHalf {
     /// Removes bytes that one segment alone had; bytes delivered after them wait again. Returns
     /// `None` without room, and then nothing is changed.
     pub(in super::super) fn take_back(

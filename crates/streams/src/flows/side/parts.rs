@@ -1,15 +1,15 @@
 //! A window in two parts, so that it need not move whenever its block is full.
 //!
 //! When data in order reach the end of the block, they continue at its start, before the older
-//! bytes that the window keeps. All other code sees the window in one piece: [`Side::join`] makes
-//! it so first.
+//! bytes that the window keeps. All other code sees the window in one piece:
+//! [`StreamHalf::join`] makes it so first.
 
 use super::super::blocks::Block;
 use super::super::held::Span;
 use super::super::memory::{Memory, Wrote};
-use super::Side;
+use super::StreamHalf;
 
-impl Side {
+impl StreamHalf {
     /// Delivers data in order if nothing waits and there is memory, as with most segments.
     #[inline]
     pub(in super::super) fn extend(&mut self, memory: &mut Memory, payload: &[u8]) -> bool {

@@ -2,9 +2,9 @@
 
 use super::super::blocks::Block;
 use super::super::memory::Memory;
-use super::Side;
+use super::StreamHalf;
 
-impl Side {
+impl StreamHalf {
     /// Gives a block back that is larger than needed, now that nothing waits in it.
     pub(super) fn shrink(&mut self, memory: &mut Memory) {
         let full_len = memory.full_len;
@@ -25,8 +25,8 @@ impl Side {
         (self.head + self.kept) as usize + ahead <= room || self.make_room(memory, room, ahead)
     }
 
-    /// [`Side::reserve`] if there is none: `ahead` bytes after the window, and the block has `room`
-    /// bytes.
+    /// [`StreamHalf::reserve`] if there is none: `ahead` bytes after the window, and the block has
+    /// `room` bytes.
     fn make_room(&mut self, memory: &mut Memory, room: usize, ahead: usize) -> bool {
         self.drop_to(memory.window_len as u32);
         let need = self.kept as usize + ahead;

@@ -1,9 +1,9 @@
 //! Removes an urgent byte from delivered data.
 
 use super::super::memory::Memory;
-use super::Side;
+use super::StreamHalf;
 
-impl Side {
+impl StreamHalf {
     /// Takes the byte at `place` out of the window: later bytes, waiting ones too, move one place
     /// towards the start. `false` if it isn't in the window.
     pub(in super::super) fn take_out(&mut self, memory: &mut Memory, place: u64) -> bool {

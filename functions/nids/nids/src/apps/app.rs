@@ -67,13 +67,13 @@ impl App {
     }
 }
 
-/// Bits that [`Side::to_byte`] takes.
+/// Bits that [`DetectedApp::to_byte`] takes.
 pub(super) const SIDE_BITS: u32 = 6;
 const _: () = assert!(3 + NAMES.len() <= 1 << SIDE_BITS);
 
 /// The protocol of one direction, or of a whole flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Side {
+pub enum DetectedApp {
     /// Nothing yet.
     #[default]
     Unknown,
@@ -85,7 +85,7 @@ pub enum Side {
     Known(App),
 }
 
-impl Side {
+impl DetectedApp {
     /// Its name in EVE; `None` where there is nothing to report.
     pub fn name(self) -> Option<&'static str> {
         match self {
@@ -105,7 +105,7 @@ impl Side {
         }
     }
 
-    /// From [`Side::to_byte`].
+    /// From [`DetectedApp::to_byte`].
     pub fn from_byte(byte: u8) -> Self {
         match byte {
             0 => Self::Unknown,

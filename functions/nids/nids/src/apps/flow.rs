@@ -1,6 +1,6 @@
 //! Combines the two directions of a flow into its protocol.
 
-use super::app::{App, SIDE_BITS, Side};
+use super::app::{App, DetectedApp, SIDE_BITS};
 use super::{Guess, datagrams, streams};
 use warpline_streams::flows::Direction;
 
@@ -8,9 +8,9 @@ use warpline_streams::flows::Direction;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Apps {
     /// Of the whole flow: the first protocol that a direction showed.
-    pub flow: Side,
+    pub flow: DetectedApp,
     /// By [`Direction`].
-    pub sides: [Side; 2],
+    pub sides: [DetectedApp; 2],
     /// Which direction of a stream had data first.
     first: Option<Direction>,
 }
@@ -34,11 +34,11 @@ impl PackedApps {
 
     /// The protocols that were packed.
     pub fn unpack(self) -> Apps {
-        let side = |at: u32| Side::from_byte((self.0 >> (SIDE_BITS * at) & SIDE_MASK) as u8);
+        let side = |at: u32| DetectedApp::from_byte((self.0 >> (SIDE_BITS * at) & SIDE_MASK) as u8);
         let sides = [side(0), side(1)];
         let flow = match self.0 >> FLOW_AT & 3 {
-            0 => Side::Unknown,
-            1 => Side::Failed,
+            0 => DetectedApp::Unknown,
+            1 => DetectedApp::Failed,
             2 => sides[0],
             _ => sides[1],
         };
@@ -56,10 +56,10 @@ impl Apps {
     pub fn pack(self) -> PackedApps {
         let [client, server] = self.sides.map(|side| u16::from(side.to_byte()));
         let flow = match self.flow {
-            Side::Unknown | Side::Greeting => 0,
-            Side::Failed => 1,
-            Side::Known(_) if self.flow == self.sides[0] => 2,
-            Side::Known(_) => 3,
+            DetectedApp::Unknown | DetectedApp::Greeting => 0,
+            DetectedApp::Failed => 1,
+            DetectedApp::Known(_) if self.flow == self.sides[0] => 2,
+            DetectedApp::Known(_) => 3,
         };
         let first = self.first.map_or(0, |first| 1 + first as u16);
         PackedApps(client | server << SIDE_BITS | flow << FLOW_AT | first << FIRST_AT)
@@ -67,19 +67,19 @@ impl Apps {
 
     /// Of bytes written by [`Apps::to_bytes`].
     pub fn from_bytes([flow, client, server]: [u8; 3]) -> Self {
-        let sides = [client, server].map(Side::from_byte);
-        Self { flow: Side::from_byte(flow), sides, first: None }
+        let sides = [client, server].map(DetectedApp::from_byte);
+        Self { flow: DetectedApp::from_byte(flow), sides, first: None }
     }
 
     /// All that a report needs of it.
     pub fn to_bytes(self) -> [u8; 3] {
-        [self.flow, self.sides[0], self.sides[1]].map(Side::to_byte)
+        [self.flow, self.sides[0], self.sides[1]].map(DetectedApp::to_byte)
     }
 
     /// Whether more bytes of a direction change nothing.
     #[inline]
     pub fn is_settled(&self, direction: Direction) -> bool {
-        self.sides[direction as usize] != Side::Unknown
+        self.sides[direction as usize] != DetectedApp::Unknown
     }
 
     /// Takes in all that a direction's stream had so far, `None` where its start is lost. `port`
@@ -91,7 +91,7 @@ impl Apps {
         let (own, other) = (direction as usize, direction.reversed() as usize);
         self.first.get_or_insert(direction);
         let guess = match (self.sides[other], bytes) {
-            (Side::Known(app), _) if app.settles_later_data() => Guess::Is(app),
+            (DetectedApp::Known(app), _) if app.settles_later_data() => Guess::Is(app),
             (_, Some(bytes)) => streams::guess(direction, port, bytes),
             (_, None) => Guess::Nothing,
         };
@@ -100,12 +100,12 @@ impl Apps {
             Guess::Is(app) => self.found_in_stream(own, other, app),
             Guess::Greeting => {
                 self.sides[own] = match self.sides[other] {
-                    Side::Known(app) if greets(app) => Side::Known(app),
-                    Side::Unknown => Side::Greeting,
-                    _ => Side::Failed,
+                    DetectedApp::Known(app) if greets(app) => DetectedApp::Known(app),
+                    DetectedApp::Unknown => DetectedApp::Greeting,
+                    _ => DetectedApp::Failed,
                 };
             }
-            Guess::Nothing => self.sides[own] = Side::Failed,
+            Guess::Nothing => self.sides[own] = DetectedApp::Failed,
         }
         self.give_up();
     }
@@ -117,36 +117,38 @@ impl Apps {
         }
         let (own, other) = (direction as usize, direction.reversed() as usize);
         self.sides[own] = match (datagrams::guess(direction, port, payload), self.sides[other]) {
-            (Some(app), _) => Side::Known(app),
-            (None, Side::Known(app)) => Side::Known(app),
-            (None, _) => Side::Failed,
+            (Some(app), _) => DetectedApp::Known(app),
+            (None, DetectedApp::Known(app)) => DetectedApp::Known(app),
+            (None, _) => DetectedApp::Failed,
         };
-        if !matches!(self.flow, Side::Known(_)) {
+        if !matches!(self.flow, DetectedApp::Known(_)) {
             self.flow = self.sides[own];
         }
     }
 
     fn found_in_stream(&mut self, own: usize, other: usize, app: App) {
-        self.sides[own] = Side::Known(app);
+        self.sides[own] = DetectedApp::Known(app);
         // TLS servers never speak first.
         let is_refused = app == App::Tls && self.first == Some(Direction::ToClient);
-        if !matches!(self.flow, Side::Known(_)) {
-            self.flow = if is_refused { Side::Failed } else { Side::Known(app) };
+        if !matches!(self.flow, DetectedApp::Known(_)) {
+            self.flow = if is_refused { DetectedApp::Failed } else { DetectedApp::Known(app) };
         }
         match self.sides[other] {
-            Side::Greeting if greets(app) => self.sides[other] = Side::Known(app),
-            Side::Greeting => self.sides[other] = Side::Failed,
-            Side::Failed if app.settles_earlier_data() => self.sides[other] = Side::Known(app),
+            DetectedApp::Greeting if greets(app) => self.sides[other] = DetectedApp::Known(app),
+            DetectedApp::Greeting => self.sides[other] = DetectedApp::Failed,
+            DetectedApp::Failed if app.settles_earlier_data() => {
+                self.sides[other] = DetectedApp::Known(app)
+            }
             _ => {}
         }
     }
 
     /// A flow fails once both directions did.
     fn give_up(&mut self) {
-        if let [Side::Failed, Side::Failed | Side::Greeting] = self.sides {
-            self.sides[1] = Side::Failed;
-            if self.flow == Side::Unknown {
-                self.flow = Side::Failed;
+        if let [DetectedApp::Failed, DetectedApp::Failed | DetectedApp::Greeting] = self.sides {
+            self.sides[1] = DetectedApp::Failed;
+            if self.flow == DetectedApp::Unknown {
+                self.flow = DetectedApp::Failed;
             }
         }
     }

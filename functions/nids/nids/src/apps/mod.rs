@@ -15,7 +15,7 @@ mod streams;
 mod tests;
 mod text;
 
-pub use self::app::{App, Side};
+pub use self::app::{App, DetectedApp};
 pub use self::flow::{Apps, PackedApps};
 pub use self::streams::DECIDED_MAX as STREAM_LEN_MAX;
 

@@ -1,7 +1,7 @@
 //! Conversations with the protocols that Suricata 8.0.8 reports: of the flow, of the client and of
 //! the server. Each is played in one piece and byte by byte.
 
-use super::{App, Apps, Side};
+use super::{App, Apps, DetectedApp};
 use warpline_streams::flows::Direction::{self, ToClient, ToServer};
 
 /// Bytes of no protocol.
@@ -231,7 +231,7 @@ fn datagrams_are_known_one_by_one() {
 fn streams_are_settled() {
     let mut lost = Apps::default();
     lost.take_stream(ToServer, 80, None);
-    assert_eq!(lost.sides[0], Side::Failed);
+    assert_eq!(lost.sides[0], DetectedApp::Failed);
     let starts: [&[u8]; 6] = [
         b"",
         b"220 a",
@@ -285,10 +285,15 @@ fn any_bytes_are_judged() {
 
 #[test]
 fn sides_fit_a_byte() {
-    for side in [Side::Unknown, Side::Greeting, Side::Failed, Side::Known(App::BittorrentDht)] {
-        assert_eq!(Side::from_byte(side.to_byte()), side);
+    for side in [
+        DetectedApp::Unknown,
+        DetectedApp::Greeting,
+        DetectedApp::Failed,
+        DetectedApp::Known(App::BittorrentDht),
+    ] {
+        assert_eq!(DetectedApp::from_byte(side.to_byte()), side);
     }
-    assert_eq!(Side::from_byte(u8::MAX), Side::Unknown);
+    assert_eq!(DetectedApp::from_byte(u8::MAX), DetectedApp::Unknown);
 }
 
 fn shown(talk: &[(Direction, &[u8])]) -> String {

@@ -119,7 +119,7 @@ impl<'a> TestPosition<'a> {
 
 /// How a chain of tests came out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum ChainResult {
     Holds,
     /// Not with the choices made before.
     Fails,
@@ -148,7 +148,7 @@ pub(super) fn holds(
     if run.is_given_up {
         run.scratch.step_limit_hits += 1;
     }
-    outcome == Outcome::Holds
+    outcome == ChainResult::Holds
 }
 
 /// Bytes that searches may go over for each step that may be taken, besides all of them once for
@@ -166,12 +166,12 @@ struct Run<'r> {
 
 impl<'r> Run<'r> {
     /// The tests from number `at` on.
-    fn from(&mut self, mut at: usize, mut place: TestPosition<'_>) -> Outcome {
+    fn from(&mut self, mut at: usize, mut place: TestPosition<'_>) -> ChainResult {
         let steps = self.steps;
         while let Some(step) = steps.get(at) {
             if self.left == 0 || self.bytes_left == 0 {
                 self.is_given_up = true;
-                return Outcome::FailsForGood;
+                return ChainResult::FailsForGood;
             }
             self.left -= 1;
             let passed = match &step.test {
@@ -199,7 +199,7 @@ impl<'r> Run<'r> {
             }
             at += 1;
         }
-        Outcome::Holds
+        ChainResult::Holds
     }
 
     /// Each place of a content, and from there the rest.
@@ -209,7 +209,7 @@ impl<'r> Run<'r> {
         content: &Content,
         searcher: &Searcher,
         place: TestPosition<'_>,
-    ) -> Outcome {
+    ) -> ChainResult {
         let step = &self.steps[at];
         let window = window(content, place, &self.scratch.slots);
         let Some((mut from, to)) = window.in_buffer(content, searcher, &place) else {
@@ -218,8 +218,8 @@ impl<'r> Run<'r> {
         while let Some(found) = self.find(searcher, place.bytes, from..to) {
             let last = place.start + (found + searcher.len()) as i64;
             match self.from(at + 1, TestPosition { last, ..place }) {
-                Outcome::Fails if step.is_retried => from = found + 1,
-                Outcome::Fails => break,
+                ChainResult::Fails if step.is_retried => from = found + 1,
+                ChainResult::Fails => break,
                 outcome => return outcome,
             }
         }
@@ -241,7 +241,7 @@ impl<'r> Run<'r> {
     }
 
     /// Each match of an expression, and from there the rest.
-    fn regex(&mut self, at: usize, place: TestPosition<'_>) -> Outcome {
+    fn regex(&mut self, at: usize, place: TestPosition<'_>) -> ChainResult {
         let step = &self.steps[at];
         let is_relative = matches!(step.test, Test::Regex { is_relative: true, .. });
         let subject = subject(is_relative, place);
@@ -251,8 +251,8 @@ impl<'r> Run<'r> {
             let last = place.start + skipped + found.end as i64;
             match self.from(at + 1, TestPosition { last, ..place }) {
                 // The next starts at least one byte later, also where `\K` moved the start.
-                Outcome::Fails if step.is_retried => from = from.max(found.start) + 1,
-                Outcome::Fails => break,
+                ChainResult::Fails if step.is_retried => from = from.max(found.start) + 1,
+                ChainResult::Fails => break,
                 outcome => return outcome,
             }
         }
@@ -266,7 +266,7 @@ impl<'r> Run<'r> {
         test: &PayloadTest,
         slot: usize,
         place: TestPosition<'_>,
-    ) -> Outcome {
+    ) -> ChainResult {
         let before = self.scratch.slots[slot];
         let outcome = match plain(test, place, &mut self.scratch.slots) {
             Some(last) => self.from(at + 1, TestPosition { last, ..place }),
@@ -306,8 +306,8 @@ impl<'r> Run<'r> {
 }
 
 impl TestStep {
-    fn failure(&self) -> Outcome {
-        if self.is_independent { Outcome::FailsForGood } else { Outcome::Fails }
+    fn failure(&self) -> ChainResult {
+        if self.is_independent { ChainResult::FailsForGood } else { ChainResult::Fails }
     }
 }
 

@@ -7,7 +7,7 @@ use warpline_packet::Instant;
 use warpline_packet::wire::ip_protocol;
 
 use super::{FlowFacts, FlowVars, Subject, XBits};
-use warpline_nids_rules::{Change, Effect, FlowTest, FlowTests, IntChange, Side, Span};
+use warpline_nids_rules::{Change, Effect, FlowTest, FlowTests, IntChange, Span, StreamSides};
 
 /// The state of a packet's flow and hosts.
 #[derive(Clone, Copy, Debug)]
@@ -67,14 +67,14 @@ fn holds_int(value: Option<u32>, span: Option<&Span<u32>>, is_set: bool) -> bool
     }
 }
 
-fn has_size(side: Side, span: &Span<u32>, facts: &FlowFacts) -> bool {
+fn has_size(side: StreamSides, span: &Span<u32>, facts: &FlowFacts) -> bool {
     let fits = |bytes: u64| span.contains(u32::try_from(bytes).unwrap_or(u32::MAX));
     let (client, server) = (fits(facts.client_bytes), fits(facts.server_bytes));
     match side {
-        Side::Client => client,
-        Side::Server => server,
-        Side::Both => client && server,
-        Side::Either => client || server,
+        StreamSides::Client => client,
+        StreamSides::Server => server,
+        StreamSides::Both => client && server,
+        StreamSides::Either => client || server,
     }
 }
 

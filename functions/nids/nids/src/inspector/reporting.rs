@@ -6,7 +6,7 @@ use warpline_packet::{Flags, LinkType};
 use super::super::apps::Apps;
 use super::super::detect::{FlowVars, Subject};
 use super::super::report::{Alert, FlowAt, Source};
-use super::{At, Inspector, Seen, Unreported, Verdict};
+use super::{At, InspectedPacket, Inspector, Unreported, Verdict};
 use warpline_nf::Emit;
 
 impl Inspector {
@@ -85,12 +85,12 @@ fn icmp(subject: &Subject<'_>) -> Option<(u16, u16)> {
 }
 
 /// The head of an Ethernet frame.
-fn header(seen: &Seen<'_>) -> Option<[u8; ethernet::HEADER_LEN]> {
+fn header(seen: &InspectedPacket<'_>) -> Option<[u8; ethernet::HEADER_LEN]> {
     seen.frame.first_chunk().copied()
 }
 
 /// The identifiers of a packet's VLAN tags, from the outside in.
-fn vlans(seen: &Seen<'_>) -> [Option<u16>; 3] {
+fn vlans(seen: &InspectedPacket<'_>) -> [Option<u16>; 3] {
     if !seen.headers.flags.has(Flags::VLAN) {
         return [None; 3];
     }

@@ -10,7 +10,7 @@ use super::text::{
     address, base64, has_ports, is_icmp, iso_time, json_printable, json_text, protocol_name,
 };
 use super::{Alert, FlowAt, Source};
-use crate::apps::{Apps, Side};
+use crate::apps::{Apps, DetectedApp};
 use crate::detect::FlowVars;
 use warpline_nids_rules::{About, Names, Target};
 
@@ -323,11 +323,11 @@ fn metadata(out: &mut Vec<u8>, about: &About) {
 
 /// The flow's application protocol once it is decided, and those of directions that differ from it.
 fn application(out: &mut Vec<u8>, apps: &Apps) {
-    if apps.flow == Side::Unknown {
+    if apps.flow == DetectedApp::Unknown {
         return;
     }
     let [client, server] =
-        apps.sides.map(|side| if side == apps.flow { Side::Unknown } else { side });
+        apps.sides.map(|side| if side == apps.flow { DetectedApp::Unknown } else { side });
     for (name, side) in
         [("app_proto", apps.flow), ("app_proto_ts", client), ("app_proto_tc", server)]
     {

@@ -350,9 +350,12 @@ fn flows() {
         ("xbits:isset, badssh, track ip_src;", FlowTest::XBits { name: host, track, is_set }),
         (
             "stream_size:both, >, 5000;",
-            FlowTest::StreamSize { side: Side::Both, bytes: span(5001, u32::MAX) },
+            FlowTest::StreamSize { side: StreamSides::Both, bytes: span(5001, u32::MAX) },
         ),
-        ("stream_size:client,=,1;", FlowTest::StreamSize { side: Side::Client, bytes: span(1, 1) }),
+        (
+            "stream_size:client,=,1;",
+            FlowTest::StreamSize { side: StreamSides::Client, bytes: span(1, 1) },
+        ),
     ] {
         assert_eq!(suricata(text).flow.tests, [test], "{text}");
     }

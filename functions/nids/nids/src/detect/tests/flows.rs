@@ -79,11 +79,11 @@ fn bits_numbers_and_sizes() {
         (int(5, Some(not(10)), true), false),
         (int(5, Some(span(11, u32::MAX)), true), false),
         (int(6, Some(not(10)), true), false),
-        (size(Side::Client, 100, 100), true),
-        (size(Side::Server, 100, 100), false),
-        (size(Side::Both, 7, 100), true),
-        (size(Side::Both, 8, 100), false),
-        (size(Side::Either, 8, 100), true),
+        (size(StreamSides::Client, 100, 100), true),
+        (size(StreamSides::Server, 100, 100), false),
+        (size(StreamSides::Both, 7, 100), true),
+        (size(StreamSides::Both, 8, 100), false),
+        (size(StreamSides::Either, 8, 100), true),
     ];
     for (test, expected) in cases {
         let tests = FlowTests { tests: vec![test.clone()], ..FlowTests::default() };

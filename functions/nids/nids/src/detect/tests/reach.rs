@@ -14,7 +14,7 @@ fn rules_are_decided_on_their_kind_of_packet() {
     let stream = |is| FlowTests { stream: Some(is), ..FlowTests::default() };
     let plain = || with(Protocol::Tcp, &[c("abc", "")]);
     let placed = || with(Protocol::Tcp, &[c("x", ""), c("abc", "depth 3")]);
-    let size = FlowTest::StreamSize { side: Side::Client, bytes: span(0, 9) };
+    let size = FlowTest::StreamSize { side: StreamSides::Client, bytes: span(0, 9) };
     let to_server = FlowTests { to_server: Some(true), ..FlowTests::default() };
     let established = FlowTests { established: Some(true), ..FlowTests::default() };
     let mut complement = of(Protocol::Ip);

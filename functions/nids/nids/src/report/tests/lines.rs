@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::apps::{App, Side};
+use crate::apps::{App, DetectedApp};
 use crate::report::eve::Known;
 use crate::report::{Decision, EveOptions, Source, eve, fast_log};
 use warpline_nids_rules::{Name, Target};
@@ -88,7 +88,7 @@ fn a_tcp_alert_is_reported_whole() {
 #[test]
 fn application_protocols_are_reported() {
     let reported = |flow, client, server| {
-        let apps = Apps::from_bytes([flow, client, server].map(Side::to_byte));
+        let apps = Apps::from_bytes([flow, client, server].map(DetectedApp::to_byte));
         let flow = alert().flow.map(|at| FlowAt { apps, ..at });
         let alert = Alert { flow, ..alert() };
         let mut note = [0; Alert::LEN];
@@ -97,16 +97,28 @@ fn application_protocols_are_reported() {
         let reported = eve_of(&alert, &about(), PLAIN);
         ["app_proto", "app_proto_ts", "app_proto_tc"].map(|name| reported[name].clone())
     };
-    let [http, tls] = [App::Http, App::Tls].map(Side::Known);
+    let [http, tls] = [App::Http, App::Tls].map(DetectedApp::Known);
     let none = Value::Null;
-    assert_eq!(reported(Side::Unknown, Side::Unknown, Side::Greeting), [const { Value::Null }; 3]);
-    assert_eq!(reported(http, http, http), [json!("http"), none.clone(), none.clone()]);
-    assert_eq!(reported(http, http, Side::Unknown), [json!("http"), none.clone(), none.clone()]);
-    assert_eq!(reported(http, http, Side::Failed), [json!("http"), none.clone(), json!("failed")]);
-    assert_eq!(reported(http, tls, http), [json!("http"), json!("tls"), none.clone()]);
-    assert_eq!(reported(Side::Unknown, Side::Failed, http), [const { Value::Null }; 3]);
     assert_eq!(
-        reported(Side::Failed, Side::Failed, Side::Failed),
+        reported(DetectedApp::Unknown, DetectedApp::Unknown, DetectedApp::Greeting),
+        [const { Value::Null }; 3]
+    );
+    assert_eq!(reported(http, http, http), [json!("http"), none.clone(), none.clone()]);
+    assert_eq!(
+        reported(http, http, DetectedApp::Unknown),
+        [json!("http"), none.clone(), none.clone()]
+    );
+    assert_eq!(
+        reported(http, http, DetectedApp::Failed),
+        [json!("http"), none.clone(), json!("failed")]
+    );
+    assert_eq!(reported(http, tls, http), [json!("http"), json!("tls"), none.clone()]);
+    assert_eq!(
+        reported(DetectedApp::Unknown, DetectedApp::Failed, http),
+        [const { Value::Null }; 3]
+    );
+    assert_eq!(
+        reported(DetectedApp::Failed, DetectedApp::Failed, DetectedApp::Failed),
         [json!("failed"), none.clone(), none]
     );
 }
