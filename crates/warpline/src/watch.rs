@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals as Pending;
@@ -229,7 +229,7 @@ fn toggle_pause(machine: &Machine) -> &'static str {
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new(STEPS);
     // The message is cut at the edge of the terminal, so that the line does not wrap.
-    let template = "{bar:10} {percent:>3} %  {eta} left  {wide_msg}";
+    let template = "{bar:10} {percent:>3} %  {prefix}{wide_msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
@@ -242,10 +242,20 @@ fn draw(bar: &ProgressBar, machine: &Machine) {
     let share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
     bar.set_position((share * STEPS as f64) as u64);
     let read: u64 = controls().map(Control::read).sum();
-    let seconds = bar.elapsed().as_secs_f64().max(0.001);
+    let elapsed = bar.elapsed();
+    let seconds = elapsed.as_secs_f64().max(0.001);
     let rate = read as f64 / seconds / 1e6;
     let lost: u64 = controls().map(Control::lost).sum();
     let dropped = format!("{} dropped", grouped(lost));
     let dropped = if lost > 0 && paint::is_wanted() { paint::yellow(&dropped) } else { dropped };
+    if let Some(left) = time_left(elapsed, share) {
+        bar.set_prefix(format!("{:#} left  ", HumanDuration(left)));
+    }
     bar.set_message(format!("{} packets {rate:.2} Mpps, {dropped}", grouped(read)));
+}
+
+/// The time that the rest takes, if it takes as long as this share; at most 10,000 days.
+fn time_left(elapsed: Duration, share: f64) -> Option<Duration> {
+    let seconds = elapsed.as_secs_f64() * (1.0 - share).max(0.0) / share;
+    (share > 0.0).then(|| Duration::from_secs_f64(seconds.min(864e6)))
 }

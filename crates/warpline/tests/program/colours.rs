@@ -25,6 +25,7 @@ fn a_terminal_gets_colours_unless_they_are_refused() {
         let Some(terminal) = Terminal::start_with(&demo, variables, run) else { return };
         let progress = terminal.shows_without(" dropped", " 0 dropped");
         assert!(progress.contains(" Mpps, ") && progress.contains(" left"), "{progress}");
+        assert!(!progress.contains(" 0s left"), "{progress}");
         assert_eq!(terminal.painted().contains(YELLOW), is_painted, "progress");
         terminal.tmux(&["send-keys", "C-c"]);
         terminal.shows("status 130");
