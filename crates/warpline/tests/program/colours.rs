@@ -44,10 +44,10 @@ fn progress_is_cut_at_the_edge_of_the_terminal() {
     let demo = demo();
     let run = "run c.toml --input generate:packets=1000000000000,size=100 --output none";
     let Some(terminal) = Terminal::start_with(&demo, "stty cols 40; ", run) else { return };
-    let screen = terminal.shows(" p");
+    let screen = terminal.shows(" left  ");
     let lines: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
     let [line] = lines[..] else { panic!("several lines:\n{screen}") };
-    assert!(line.contains(" left  ") && line.chars().count() <= 40, "{line}");
+    assert!(line.chars().count() <= 40, "{line}");
 }
 
 #[test]
