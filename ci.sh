@@ -26,7 +26,8 @@ test() {
     export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1} WARPLINE_SEED=${WARPLINE_SEED:-1}
     # Many tests wait for timers, devices and programs, so more of them run than there are cores.
     export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
-    WARPLINE_REQUIRE_PEERS=1 WARPLINE_REQUIRE_DEVICES=$devices cargo test --workspace --locked
+    WARPLINE_REQUIRE_PEERS=1 WARPLINE_REQUIRE_DEVICES=$devices \
+        cargo test --workspace --locked --no-fail-fast
 }
 
 # Memory that threads share in an arena, in every order in which they may see it.
