@@ -331,8 +331,12 @@ pub(super) fn fixed(
                 true => (format!("port {first}"), "port"),
                 false => (format!("port {first}-{last}"), "port"),
             };
+            let whichever = match own.came_by.is_all() {
+                true => "",
+                false => " (it leads to one host, whichever port packets come by)",
+            };
             let text = format!(
-                "{what} of {outside} to {inside} overlaps one before it: give it \
+                "{what} of {outside} to {inside} overlaps one before it{whichever}: give it \
                  another outside {other}"
             );
             let help = with_free_ports(forwards.all, own).unwrap_or_default();

@@ -16,6 +16,8 @@ pub struct RulePorts {
     pub(super) interfaces: Interfaces,
     inside: Vec<u16>,
     outside: Vec<u16>,
+    /// The names of the outside ports.
+    outside_names: String,
     /// Whether a rule asks for the outside ports, though packets may leave by several inside ports.
     presumes_outside: Cell<bool>,
 }
@@ -30,7 +32,9 @@ impl RulePorts {
         };
         let interfaces = Interfaces::new(names, Leaves::ByRoute);
         let (inside, outside) = (of(Side::Inside), of(Side::Outside));
-        Self { interfaces, inside, outside, presumes_outside: Cell::default() }
+        let named = ports.iter().filter(|port| port.side == Side::Outside);
+        let outside_names = named.map(|port| &*port.name).collect::<Vec<_>>().join(", ");
+        Self { interfaces, inside, outside, outside_names, presumes_outside: Cell::default() }
     }
 
     /// Remarks about the conditions so far.
@@ -74,7 +78,8 @@ impl RulePorts {
                 }
             }),
             (PortDirection::Out, _) if !self.outside.iter().all(has) => {
-                Err("packets of inside hosts leave by other ports, too".into())
+                let names = &self.outside_names;
+                Err(format!("the route is not known yet: name all outside ports ({names}) at once"))
             }
             (PortDirection::Out, _) => {
                 // Packets between inside addresses are not translated.

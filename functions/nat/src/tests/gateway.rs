@@ -121,7 +121,10 @@ fn forwards_of_several_ports_lead_to_one_host() {
     let other = saved(&[&dmz, &rule("wan", "10.1.0.6"), ALL]);
     let reported = try_built(&other, "", &mut three_ports()).err().unwrap().to_string();
     assert!(
-        reported.contains("port 80 of 203.0.113.1 to 10.1.0.6 overlaps one before it"),
+        reported.contains(
+            "port 80 of 203.0.113.1 to 10.1.0.6 overlaps one before it (it leads to one host, \
+             whichever port packets come by): give it another outside port"
+        ),
         "{reported}"
     );
 }
