@@ -11,9 +11,9 @@ use warpline_engine::{LaunchOptions, OnDevice, Settings, Streams};
 use crate::common::forms::Form;
 use crate::common::frames::Input;
 use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
-use crate::common::run::{Summary, assert_same, run_whole};
+use crate::common::run::{Summary, assert_same, reported, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{copies, devices, reported};
+use crate::placed::{copies, devices};
 use crate::same::PATIENCE;
 
 /// The devices that PoCL shows. It reads this variable when it is loaded, so only a new process can

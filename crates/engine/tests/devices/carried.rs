@@ -13,9 +13,9 @@ use warpline_engine::{
 
 use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{forms, run_forms};
-use crate::common::run::{Outcome, assert_same, run_whole};
+use crate::common::run::{Outcome, assert_same, reported, run_whole};
 use crate::crossings::{CHAINS, bare, deploy_names, input_for, plans, with_errors_again};
-use crate::placed::{copies, deploy_on, devices, reported};
+use crate::placed::{copies, deploy_on, devices};
 use crate::same::PATIENCE;
 
 /// Launches that are made of the same batches in every run.

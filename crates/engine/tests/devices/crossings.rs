@@ -15,10 +15,10 @@ use warpline_sched::Mode;
 use crate::common::forms::Form;
 use crate::common::frames::Input;
 use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
-use crate::common::run::{Outcome, assert_same, run_whole};
+use crate::common::run::{Outcome, assert_same, reported, run_whole};
 use crate::common::talk::{Talk, without_flows};
 use crate::failures::{launches, loading};
-use crate::placed::{copies, devices, host, reported};
+use crate::placed::{copies, devices, host};
 use crate::same::{PATIENCE, SMALL};
 
 /// A chain: of its names those that begin with `@` are on the device, the others on the CPU.

@@ -8,9 +8,9 @@ use warpline_engine::Settings;
 
 use crate::beside::{CHAIN, LAUNCHES, check_pair};
 use crate::common::real::{forms, run_forms, traffic};
-use crate::common::run::{assert_same, run_whole};
+use crate::common::run::{assert_same, reported, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{deploy_on, devices, reported};
+use crate::placed::{deploy_on, devices};
 use crate::stub::Stubs;
 
 /// Set in the program that runs over the stubs, to the case.

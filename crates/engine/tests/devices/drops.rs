@@ -6,9 +6,9 @@ use warpline_engine::{LaunchOptions, Settings, Streams};
 use crate::common::dropped::{check_as_they_came, dropping};
 use crate::common::forms::Form;
 use crate::common::real::{deploy_forms, forms, traffic};
-use crate::common::run::{assert_same, run_showing_drops};
+use crate::common::run::{assert_same, reported, run_showing_drops};
 use crate::common::talk::Talk;
-use crate::placed::{deploy_on, devices, has_kernels, reported};
+use crate::placed::{deploy_on, devices, has_kernels};
 use crate::same::{PATIENCE, SMALL};
 
 fn same_on_devices(forms: &[Form]) {

@@ -18,9 +18,9 @@ use crate::common::forms::Form;
 use crate::common::frames::Input;
 use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{deploy_forms, forms, run_forms, traffic, try_deploy_on};
-use crate::common::run::{Outcome, assert_same, run_whole};
+use crate::common::run::{Outcome, assert_same, reported, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{copies, deploy_on, devices, host, reported};
+use crate::placed::{copies, deploy_on, devices, host};
 use crate::stub::is_over_stubs;
 
 /// Launches of one batch each, which are given up soon.

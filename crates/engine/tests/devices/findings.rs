@@ -14,9 +14,9 @@ use warpline_testkit::finder::{Finder, Lists};
 
 use crate::common::DEFINITION;
 use crate::common::frames::Input;
-use crate::common::run::{assert_same, run_whole};
+use crate::common::run::{assert_same, reported, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{devices, reported};
+use crate::placed::devices;
 use crate::same::PATIENCE;
 
 /// Numbers of findings for each packet: room for all, for some, and for next to none.

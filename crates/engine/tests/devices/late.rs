@@ -12,10 +12,10 @@ use warpline_engine::{DEVICE_LOST, LaunchOptions, OnDevice, Settings};
 use crate::common::forms::Form;
 use crate::common::frames::Input;
 use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
-use crate::common::run::{Outcome, assert_same, run_whole};
+use crate::common::run::{Outcome, assert_same, reported, run_whole};
 use crate::common::talk::Talk;
 use crate::failures::{launches, loading, loading_in_place};
-use crate::placed::{devices, host, reported};
+use crate::placed::{devices, host};
 
 /// A stream that begins works later, by their numbers over all streams.
 struct LateStream {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use warpline_engine::{Deployment, LaunchOptions, Settings};
 
 use crate::common::real::{forms, run_forms, traffic};
-use crate::common::run::{assert_same, run_whole};
+use crate::common::run::{assert_same, reported, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{deploy_on, host, reported};
+use crate::placed::{deploy_on, host};
 use crate::same::PATIENCE;
 
 /// Launches that only the end of the input closes.

@@ -13,11 +13,11 @@ use warpline_engine::{
 use warpline_sched::Mode;
 
 use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
-use crate::common::run::{Outcome, assert_same, run_whole};
+use crate::common::run::{Outcome, assert_same, reported, run_whole};
 use crate::common::talk::Talk;
 use crate::crossings::{bare, default, deploy_names, input_for, with_errors_again};
 use crate::failures::{launches, loading};
-use crate::placed::{copies, devices, host, reported};
+use crate::placed::{copies, devices, host};
 
 /// Chains in which something may stay on the device, for frames of these bytes.
 const CHAINS: &[(&[&str], u32)] = &[

@@ -24,10 +24,10 @@ use crate::common::moving::{Moves, Moving, run_moving};
 use crate::common::ports::Frames;
 use crate::common::random::config;
 use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
-use crate::common::run::{assert_same, in_time};
+use crate::common::run::{assert_same, in_time, reported};
 use crate::common::talk::Talk;
 use crate::failures::launches as launches_of_one;
-use crate::placed::{devices, host, reported};
+use crate::placed::{devices, host};
 use crate::same::{PATIENCE, SMALL, device_lanes};
 use crate::two_places::{check_lost, steady};
 

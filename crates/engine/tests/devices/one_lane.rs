@@ -17,10 +17,10 @@ use crate::common::forms::Form;
 use crate::common::frames::Input;
 use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
-use crate::common::run::{Outcome, assert_same, run_ports};
+use crate::common::run::{Outcome, assert_same, reported, run_ports};
 use crate::common::talk::Talk;
 use crate::failures::launches as launches_of_one;
-use crate::placed::{host, reported};
+use crate::placed::host;
 
 /// The function on the device that fails.
 const FAILING: usize = 0;

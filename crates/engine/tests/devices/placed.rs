@@ -8,9 +8,7 @@ use warpline_engine::{Deployment, LaunchOptions, OnDevice};
 use warpline_functions::definition;
 
 use crate::common::forms::Form;
-use crate::common::ports::LAST_WORDS;
 use crate::common::real::try_deploy_on;
-use crate::common::run::Outcome;
 
 /// Every device of this machine; one that shares the host's memory once more, as one that doesn't.
 pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
@@ -47,18 +45,4 @@ pub(crate) fn deploy_on(
 /// Whether the function of a form has kernels.
 pub(crate) fn has_kernels(form: &Form) -> bool {
     definition(form.function).is_some_and(|definition| definition.has_kernels)
-}
-
-/// Warnings of the run except those of its source: about devices that failed, as nothing else goes
-/// wrong in these tests.
-pub(crate) fn reported(outcome: &Outcome) -> Vec<&str> {
-    let all = outcome.report.part.warnings.iter().map(String::as_str);
-    // How many packets a function flags and changes no plan knows for sure; they cross once more.
-    let is_other = |warning: &&str| {
-        let of_plan = warning.contains("than the plan expects");
-        // `nids` reports how it decided about this input's checksums.
-        let of_input = warning.contains("TCP checksums are not checked");
-        *warning != LAST_WORDS && !of_plan && !of_input
-    };
-    all.filter(is_other).collect()
 }

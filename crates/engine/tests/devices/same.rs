@@ -17,9 +17,9 @@ use crate::common::random::config;
 use crate::common::real::{
     check_chain, check_shows, deploy_forms, forms, run_forms, traffic, try_deploy_on,
 };
-use crate::common::run::{Outcome, assert_same, run_whole};
+use crate::common::run::{Outcome, assert_same, reported, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{copies, deploy_on, devices, has_kernels, reported};
+use crate::placed::{copies, deploy_on, devices, has_kernels};
 use crate::stub::is_over_stubs;
 
 /// OpenCL on a CPU compiles while it runs, and there is other work.

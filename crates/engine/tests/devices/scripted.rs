@@ -14,9 +14,9 @@ use warpline_packet::{LaunchRows, kernel_layout};
 use crate::common::forms::Form;
 use crate::common::random::config;
 use crate::common::real::{forms, run_forms, traffic};
-use crate::common::run::{assert_same, run_whole};
+use crate::common::run::{assert_same, reported, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{deploy_on, reported};
+use crate::placed::deploy_on;
 
 /// A kernel that leaves each packet to the CPU; `left` is the bytes of a row before the column that
 /// marks it.

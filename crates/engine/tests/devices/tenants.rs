@@ -17,9 +17,9 @@ use crate::common::forms::Form;
 use crate::common::frames::Input;
 use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
-use crate::common::run::{Outcome, assert_same, run_whole};
+use crate::common::run::{Outcome, assert_same, reported, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{host, reported};
+use crate::placed::host;
 use crate::same::PATIENCE;
 
 const CHAINS: [&[&str]; 3] =

@@ -20,10 +20,10 @@ use crate::common::frames::Input;
 use crate::common::ports::{Frames, SentFrames};
 use crate::common::random::config;
 use crate::common::real::{check_chain, forms, run_forms, traffic, try_deploy_on};
-use crate::common::run::{Outcome, assert_same, run_ports, run_whole};
+use crate::common::run::{Outcome, assert_same, reported, run_ports, run_whole};
 use crate::common::talk::Talk;
 use crate::failures::launches;
-use crate::placed::{devices, host, reported};
+use crate::placed::{devices, host};
 use crate::same::{PATIENCE, SMALL, ways};
 use crate::versions::each_way;
 

@@ -1,6 +1,7 @@
 //! One case: a chain, its traffic, how the engine is run, and where the two disagree.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use warpline_engine::Settings;
 
@@ -16,7 +17,9 @@ use crate::hairpin_traffic;
 use crate::ipsec;
 use crate::leaks::Hidden;
 use crate::nat_rules;
+use crate::placement::Placement;
 use crate::prefix::Prefix;
+use crate::router_errors::octets;
 use crate::routes::Routes;
 use crate::traffic::{set_clock, traffic};
 use crate::wire::{Frame, view};
@@ -35,6 +38,8 @@ pub(crate) struct Case {
     has_hairpins: bool,
     routes: Routes,
     settings: Settings,
+    /// Of another run of it, with functions on devices.
+    placement: Option<Placement>,
     frames: Vec<Frame>,
 }
 
@@ -49,7 +54,9 @@ impl Case {
         let count = 1 + draw.below(400);
         let frames = traffic(draw.word(), count);
         let routes = Routes::default();
-        let mut case = Self { specs, has_ports, has_hairpins: false, routes, settings, frames };
+        let placement = Placement::draw(seed, specs.len());
+        let mut case =
+            Self { specs, has_ports, has_hairpins: false, routes, settings, placement, frames };
         case.keep_whole(&["nids"]);
         ipsec::traffic::add(&mut draw, &mut case.frames, &case.specs);
         for _ in 0..draw.below(3) {
@@ -67,8 +74,9 @@ impl Case {
         let count = 1 + draw.below(300);
         let frames = traffic(draw.word(), count);
         let routes = Routes::default();
-        let mut case =
-            Self { specs, has_ports: false, has_hairpins: false, routes, settings, frames };
+        let (has_ports, has_hairpins) = (false, false);
+        let placement = Placement::draw(seed, specs.len());
+        let mut case = Self { specs, has_ports, has_hairpins, routes, settings, placement, frames };
         case.keep_whole(&["nids", "flow_monitor"]);
         case.without_hairpins();
         for _ in 0..1 + draw.below(3) {
@@ -88,8 +96,9 @@ impl Case {
         let count = 1 + draw.below(250);
         let frames = traffic(draw.word(), count);
         let routes = Routes::default();
-        let mut case =
-            Self { specs, has_ports: false, has_hairpins: true, routes, settings, frames };
+        let (has_ports, has_hairpins) = (false, true);
+        let placement = Placement::draw(seed, specs.len());
+        let mut case = Self { specs, has_ports, has_hairpins, routes, settings, placement, frames };
         case.keep_whole(&["nids", "flow_monitor"]);
         ipsec::traffic::add(&mut draw, &mut case.frames, &case.specs);
         for _ in 0..1 + draw.below(3) {
@@ -140,7 +149,28 @@ impl Case {
     }
 
     fn run(&self) -> Result<engine::Run, String> {
-        engine::run(&self.specs, (self.has_ports, &self.routes), self.settings, &self.frames)
+        self.run_at(None)
+    }
+
+    fn run_at(&self, placement: Option<&Placement>) -> Result<engine::Run, String> {
+        let chain = (self.has_ports, &self.routes);
+        engine::run(&self.specs, chain, self.settings, &self.frames, placement)
+    }
+
+    /// Launches of the run with functions on devices.
+    pub(crate) fn launches(&self) -> u64 {
+        let run = self.placement.as_ref().and_then(|own| self.run_at(Some(own)).ok());
+        run.map_or(0, |run| run.outcome.report.part.transfers.launches)
+    }
+
+    /// Where the run with functions on devices disagrees with the naive chain.
+    fn device_disagreement(&self, own: &Outcome) -> Option<String> {
+        let placement = self.placement.as_ref()?;
+        let what = match self.run_at(Some(placement)) {
+            Ok(run) => Placement::fault(&run).or_else(|| self.differ(own, &run)),
+            Err(why) => Some(format!("there is no such chain: {why}")),
+        };
+        what.map(|what| format!("{placement:?}: {what}"))
     }
 
     /// Leaves out packets from inside to an outside address of a translator with two places: if
@@ -220,18 +250,20 @@ impl Case {
             Err(why) => return Some(format!("there is no such chain: {why}")),
         };
         let own = self.naive(&run.choices);
-        let packets = self.packets(&own, &run.outcome.sent);
+        let what = self.differ(&own, &run).or_else(|| own.complaints.first().cloned());
+        what.or_else(|| self.device_disagreement(&own))
+    }
+
+    /// Where packets and counts of a run differ from those of the naive chain.
+    fn differ(&self, own: &Outcome, run: &engine::Run) -> Option<String> {
+        let packets = self.packets(own, &run.outcome.sent);
         let mut tallies = run.tallies.iter().zip(&own.tallies).enumerate();
         let tallies = tallies.find_map(|(place, (engine, naive))| {
             let what = differ(engine, naive)?;
             Some(format!("function {place}, {}: {what}", self.specs[place].function))
         });
-        match (packets, tallies, own.complaints.first()) {
-            (None, None, complaint) => complaint.cloned(),
-            (packets, tallies, _) => {
-                Some([tallies, packets].into_iter().flatten().collect::<Vec<_>>().join("\n"))
-            }
-        }
+        let found: Vec<String> = [tallies, packets].into_iter().flatten().collect();
+        (!found.is_empty()).then(|| found.join("\n"))
     }
 
     /// Answers that leave for the outside and passed second places that had something to undo.
@@ -267,9 +299,13 @@ impl Case {
             let cause = &own.inputs[left.cause];
             let (bytes, wire_len) = (sent.bytes.clone(), sent.wire_len as usize);
             let frame = Frame { bytes, wire_len, ..cause.clone() };
-            let shown = hidden.shown(cause, &frame).map(|address| address.to_string());
             let is_answer = left.frame.is_answer;
-            let opened = || is_answer && shows(&sent.bytes, &left.frame.secret);
+            // A packet that came sealed may have brought the address.
+            let secret = &left.frame.secret;
+            let came = |address: &IpAddr| !is_answer && holds(secret, &octets(*address));
+            let shown = hidden.shown(cause, &frame).filter(|address| !came(address));
+            let shown = shown.map(|address| address.to_string());
+            let opened = || is_answer && !left.frame.is_sealed && shows(&sent.bytes, secret);
             let shown = shown.or_else(|| opened().then(|| "what came sealed".to_owned()))?;
             Some(format!("packet {at} of the output shows {shown}: {}\n", show(&sent.bytes)))
         })
@@ -341,6 +377,11 @@ impl fmt::Display for Case {
         }
         Ok(())
     }
+}
+
+/// Whether the bytes of an address are somewhere in these.
+fn holds(bytes: &[u8], address: &[u8]) -> bool {
+    bytes.windows(address.len()).any(|part| part == address)
 }
 
 /// Whether a frame has some of these bytes in a row.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use toml::de::DeTable;
-use warpline_engine::{Chain, Instance, Place, Settings};
+use warpline_engine::{Chain, Deployment, Instance, Place, Settings};
 use warpline_functions::definition;
 use warpline_nf::config::{Folder, Layer};
 use warpline_nf::{Diagnostics, Function, Port, Ports, Resources, Section, Side, SourceText};
@@ -26,6 +26,7 @@ use crate::common::run::{Outcome, run_whole};
 use crate::flows;
 use crate::function::{Spied, Tally, of_answer};
 use crate::nids::{Alert, draw::eve};
+use crate::placement::Placement;
 use crate::routes::Routes;
 use crate::rules::PORTS;
 use crate::wire::Frame;
@@ -72,13 +73,16 @@ impl Drop for RunFolder {
     }
 }
 
-/// Runs a chain of `specs` over `frames`, or returns why there is no such chain.
+/// Runs a chain of `specs` over `frames`, or returns why there is no such chain. With functions on
+/// devices nothing looks at packets between them, so the choices are not known.
 pub(crate) fn run(
     specs: &[Spec],
     (has_ports, routes): (bool, &Routes),
     settings: Settings,
     frames: &[Frame],
+    placement: Option<&Placement>,
 ) -> Result<Run, String> {
+    let is_spied_on = |spec: &Spec| placement.is_none() && spec.is_spied_on();
     let kept = RunFolder::new();
     let port = |name: &&str| Port { name: (*name).into(), side: Side::Inside };
     let ports = if has_ports { PORTS.iter().map(port).collect() } else { Vec::new() };
@@ -87,11 +91,11 @@ pub(crate) fn run(
     let (mut instances, mut places, mut spies) = (Vec::new(), Vec::new(), Vec::new());
     let mut seconds: BTreeMap<usize, Instance> = BTreeMap::new();
     // Ticks have numbers of the input, too: what comes in shows which are packets'.
-    let door = specs.iter().any(Spec::is_spied_on).then(Spy::new);
+    let door = specs.iter().any(is_spied_on).then(Spy::new);
     instances.extend(door.as_ref().map(|spy| spy.instance("door")));
     for (place, spec) in specs.iter().enumerate() {
         places.push(instances.len());
-        let mut spy = spec.is_spied_on().then(Spy::new);
+        let mut spy = is_spied_on(spec).then(Spy::new);
         if let Naive::Second(first, _) = spec.naive {
             instances.push(seconds.remove(&first).expect("a first place"));
         } else {
@@ -123,7 +127,12 @@ pub(crate) fn run(
     let chain = chain.with_ports(ports, resources.presumes_crossing());
     let inputs: Vec<Input> = frames.iter().map(Input::from).collect();
     let is_whole = chain.lanes(2) == 1;
-    let outcome = run_whole(warpline_engine::Deployment::from(chain), settings, &inputs);
+    let deployment = match placement {
+        Some(placement) => placement.deploy(chain, &places),
+        None => Deployment::from(chain),
+    };
+    let settings = placement.map_or(settings, |placement| placement.settings(&deployment));
+    let outcome = run_whole(deployment, settings, &inputs);
     let tallies = places.iter().zip(specs).map(|(&place, spec)| tally(&outcome, place, spec));
     let mut tallies: Vec<Tally> = tallies.collect();
     for (place, tally) in tallies.iter_mut().enumerate() {

@@ -151,28 +151,38 @@ impl Course {
         ways: &Ways<'_>,
         tally: &mut Tally,
     ) {
-        let mut made = Vec::new();
+        let (mut made, mut nth, mut counted) = (Vec::new(), 0, None);
         let left = |key| spied.and_then(|all| all.get(&key)).map(Vec::as_slice);
+        let mut pass_answers =
+            |course: &mut Self, function: &mut (dyn Function + '_), is_before| {
+                course.answers.retain_mut(|answer| {
+                    if answer.next != Next::Function(place) || answer.is_before != is_before {
+                        return true;
+                    }
+                    nth += 1;
+                    let left = left(of_answer(course.cause, nth));
+                    let fate = function.take(&mut answer.frame, left, &mut Vec::new());
+                    tally.count(fate, 0);
+                    answer.next = ways.next(Some(place), &answer.frame);
+                    fate == Fate::Forward
+                });
+            };
+        if function.takes_answers() {
+            pass_answers(self, function, true);
+        }
         if self.end.1 == Fate::Forward && self.next == Next::Function(place) {
             let fate = function.take(&mut self.frame, left(self.cause), &mut made);
-            tally.count(fate, made.len() as u64);
+            counted = Some(fate);
             if fate != Fate::Forward {
                 self.end = (place, fate);
             }
             self.next = ways.next(Some(place), &self.frame);
         }
         if function.takes_answers() {
-            let mut nth = 0;
-            self.answers.retain_mut(|Sent { frame, next, .. }| {
-                if *next != Next::Function(place) {
-                    return true;
-                }
-                nth += 1;
-                let fate = function.take(frame, left(of_answer(self.cause, nth)), &mut Vec::new());
-                tally.count(fate, 0);
-                *next = ways.next(Some(place), frame);
-                fate == Fate::Forward
-            });
+            pass_answers(self, function, false);
+        }
+        if let Some(fate) = counted {
+            tally.count(fate, made.len() as u64);
         }
         made.into_iter().for_each(|made| self.make(place, made, ways));
     }

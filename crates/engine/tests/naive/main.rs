@@ -41,6 +41,7 @@ mod nat_packets;
 mod nat_rules;
 mod nids;
 mod odd;
+mod placement;
 mod prefix;
 mod quote;
 mod rewrite;
@@ -157,6 +158,19 @@ fn no_packet_shows_what_two_places_hide() {
     }
 }
 
+/// Cases of every kind have functions on devices.
+#[test]
+fn functions_on_devices_are_drawn() {
+    for (first, case) in [
+        (SEED, Case::new as fn(u64) -> Case),
+        (PAIRED_SEED, Case::paired),
+        (GUARDED_SEED, Case::guarded),
+    ] {
+        let launches: u64 = (first..first + 16).map(|seed| case(seed).launches()).sum();
+        assert!(launches > 50, "{first}: {launches}");
+    }
+}
+
 /// The cases have answers to packets that came sealed, and packets between inside hosts.
 #[test]
 fn answers_in_tunnels_and_hairpins_are_drawn() {
@@ -197,6 +211,10 @@ fn former_disagreements_agree() {
     // between inside hosts; an error about an echo reply from an outside address to one.
     for seed in [7_001_048, 7_100_005, 1_795_841_345_537_204_525] {
         assert_eq!(Case::paired(seed).disagreement(), None, "two places, NAIVE_SEED={seed}");
+    }
+    // A rejected packet that the capture cut; resets to both ends, sealed by one SA.
+    for seed in [9_100_055, 9_100_074] {
+        assert_eq!(Case::guarded(seed).disagreement(), None, "guarded, NAIVE_SEED={seed}");
     }
     // An error about a packet without ports from an outside address to an inside host.
     let seed = 7_003_240;

@@ -223,7 +223,6 @@ impl Gateway {
         state.sequence += 1;
         state.count(len);
         frame.bytes = seal::seal(sa, state.sequence, frame, view);
-        frame.secret.clear();
         frame.is_sealed = true;
         frame.wire_len = frame.bytes.len();
         frame.closed = true;
@@ -276,7 +275,7 @@ impl Gateway {
         state.count(len);
         let wrapped = inner.wrapped && !sa.is_tunnel;
         let secret = inner.bytes[found.l3..found.end].to_vec();
-        *frame = Frame { wrapped, secret, ..inner };
+        *frame = Frame { wrapped, secret, is_sealed: false, ..inner };
         match self.stand {
             Stand::First(place) => _ = frame.marks.insert(place, Mark::Opened),
             // An answer would show in the clear what came sealed.
@@ -324,7 +323,8 @@ impl NaiveSa {
 
     /// Whether no limit is against one more packet.
     fn admit(&mut self, sa: &Sa, len: usize, now: u64) -> Result<(), &'static str> {
-        let age = now - *self.first.get_or_insert(now);
+        // Time may go back.
+        let age = now.saturating_sub(*self.first.get_or_insert(now));
         let over = sa.hard.packets.is_some_and(|most| self.packets + 1 > most)
             || sa.hard.bytes.is_some_and(|most| self.bytes + len as u64 > most)
             || sa.hard.seconds.is_some_and(|most| age >= most * 1_000_000_000);

@@ -36,10 +36,8 @@ pub(super) fn notices(frame: &Frame, view: &View, whom: Whom) -> Notices {
     }
     let (to_source, to_destination) = (whom != Whom::Destination, whom != Whom::Source);
     if view.protocol != TCP {
-        // The capture's cut takes nothing from a quote.
-        let whole = View { wire_end: view.end, ..view.clone() };
         let message = if view.version == 4 { (3, 13) } else { (1, 1) };
-        let unreachable = error(frame, &whole, dst, message).filter(|_| to_source);
+        let unreachable = error(frame, view, dst, message).filter(|_| to_source);
         return Notices { unreachable, ..none };
     }
     if !view.transport {
