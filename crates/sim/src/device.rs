@@ -38,8 +38,8 @@ impl Server {
     /// Begins as soon as it is free. Returns when it begins and when it is done.
     pub(crate) fn serve(&mut self, lasts_ns: u64, now_ns: u64) -> (u64, u64) {
         let begins_ns = self.free_ns.max(now_ns);
-        self.free_ns = begins_ns + lasts_ns;
-        self.busy_ns += lasts_ns;
+        self.free_ns = begins_ns.saturating_add(lasts_ns);
+        self.busy_ns = self.busy_ns.saturating_add(lasts_ns);
         (begins_ns, self.free_ns)
     }
 }
@@ -241,5 +241,17 @@ impl Device {
             }
             Kernels::Slices(slices) => slices.next_ns(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_may_work_until_the_end_of_time() {
+        let mut server = Server::default();
+        assert_eq!(server.serve(u64::MAX, 5), (5, u64::MAX));
+        assert_eq!(server.serve(1, 6), (u64::MAX, u64::MAX));
     }
 }
