@@ -39,7 +39,7 @@ fn problem(count: usize, devices: usize, is_hybrid: bool) -> Problem {
         gathered: FieldSet::FRAME,
         is_recoverable: false,
         fetches_first: false,
-        aim: Aim::TIME,
+        aim: Aim::default(),
     }
 }
 

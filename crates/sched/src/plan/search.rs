@@ -29,8 +29,9 @@ impl Node {
 /// the cheapest remain, and all from which every way leads to the end.
 const NODES_MAX: usize = 512;
 
-/// Weights of links by which plans with fewer bytes are searched.
-const LINK_WEIGHTS: [u32; 4] = [2, 4, 8, 16];
+/// Weights of links by which plans with fewer bytes are searched. The more links weigh, the fewer
+/// bytes the plan moves, and the more time it takes.
+const LINK_WEIGHTS: [u32; 2] = [8, 2];
 
 /// The plan of the problem's aim: the cheapest, or one that moves fewer bytes within the margin.
 pub(super) fn adaptive(problem: &Problem) -> Plan {
@@ -41,12 +42,14 @@ pub(super) fn adaptive(problem: &Problem) -> Plan {
     let cost = |plan: &Plan| plan.steps.iter().map(|s| problem.aim.of(&problem.times(s))).sum();
     let least: f64 = cost(&cheapest);
     let most = least * (1.0 + f64::from(problem.aim.margin) / 100.0);
-    let sparing = LINK_WEIGHTS.map(|weight| {
+    let is_within = |plan: &Plan| cost(plan) <= most;
+    let mut sparing = LINK_WEIGHTS.into_iter().map(|weight| {
         let aim = problem.aim.sparing_links(weight);
         self::cheapest(&Problem { aim, ..problem.clone() })
     });
+    let sparing = sparing.find(is_within);
     let others = [baselines::local, baselines::share_all, baselines::per_nf].map(|of| of(problem));
-    let within = sparing.into_iter().chain(others).filter(|plan| cost(plan) <= most);
+    let within = others.into_iter().filter(is_within).chain(sparing);
     within.fold(cheapest, |best, plan| if plan.bytes() < best.bytes() { plan } else { best })
 }
 
