@@ -224,8 +224,11 @@ fn arrivals_count_before_pauses_and_drops() {
         let has_lost = |count: u64| count > PACKETS as u64 - lost * 3 / 4;
         assert!(counts.iter().all(|&count| count < 3_100), "{counts:?}");
         assert!(has_lost(counts[0]) && has_lost(counts[1]), "{counts:?} {lost}");
-        // Packets that a full queue dropped do not come to a later stage.
-        assert_eq!(has_lost(counts[2]), !pressure.is_off(), "{counts:?} {lost}");
+        // Packets that the full queue of the slow stage dropped do not come to the next one.
+        match pressure.is_off() {
+            true => assert!(counts[2] < counts[1], "{counts:?} {lost}"),
+            false => assert!(has_lost(counts[2]), "{counts:?} {lost}"),
+        }
     }
 }
 
