@@ -203,7 +203,7 @@ fn slow_middle() -> Case {
 fn arrivals_count_before_pauses_and_drops() {
     let drops = PressureOptions { mode: PauseMode::Off, ..PressureOptions::default() };
     for pressure in [PressureOptions::default(), drops] {
-        let case = Case { pressure, ..slow_middle() };
+        let case = Case { pressure, load: 400, ..slow_middle() };
         let deployment = deploy(&case).expect("a chain without routes");
         let counts: Vec<Arc<AtomicU64>> = case.costs_us.iter().map(|_| Arc::default()).collect();
         let counted = |(site, announced): (&Site, &Arc<AtomicU64>)| {
@@ -221,7 +221,7 @@ fn arrivals_count_before_pauses_and_drops() {
         let counts: Vec<u64> = counts.iter().map(|one| one.load(Ordering::Relaxed)).collect();
         // Without lost packets a count would be `PACKETS - lost`. The last packets are still on
         // their way when the input ends, and more of them on a busy machine.
-        let has_lost = |count: u64| count > PACKETS as u64 - lost * 3 / 4;
+        let has_lost = |count: u64| count > PACKETS as u64 - lost * 7 / 8;
         assert!(counts.iter().all(|&count| count < 3_100), "{counts:?}");
         assert!(has_lost(counts[0]) && has_lost(counts[1]), "{counts:?} {lost}");
         // Packets that the full queue of the slow stage dropped do not come to the next one.
