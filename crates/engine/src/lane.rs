@@ -192,13 +192,10 @@ impl Lane {
     /// Reports packets that came for the stages on devices, whether they are paused or not.
     fn count_arrivals(&mut self) {
         let waiting = self.input.packets() as u64;
-        let offered = (self.entered + waiting + self.input.lost()).max(self.offered);
-        if offered > self.offered {
-            self.offered = offered;
-            let entered = self.entered;
-            let launches = self.stages.iter_mut().filter_map(|stage| stage.launches.as_mut());
-            launches.for_each(|launches| launches.count_arrivals(offered, entered));
-        }
+        self.offered = (self.entered + waiting + self.input.lost()).max(self.offered);
+        let (offered, entered) = (self.offered, self.entered);
+        let launches = self.stages.iter_mut().filter_map(|stage| stage.launches.as_mut());
+        launches.for_each(|launches| launches.count_arrivals(offered, entered));
     }
 
     /// Whether it polls a device.

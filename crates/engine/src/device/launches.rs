@@ -58,6 +58,8 @@ pub(crate) struct Launches {
     is_first: bool,
     load: StageLoad,
     arrivals: Arrivals,
+    /// The counts of the last call of it.
+    arrived: Arrived,
     /// Packets that came to the stage, whether it got them or its full queue dropped them.
     reached: u64,
 }
@@ -133,6 +135,7 @@ impl Launches {
             is_first: stage.first == 0,
             load: StageLoad::default(),
             arrivals: Arrivals::default(),
+            arrived: Arrived::default(),
             reached: 0,
         })
     }
@@ -160,6 +163,10 @@ impl Launches {
     /// So many packets came for the lane until now, of which its first stage took `entered`.
     pub(crate) fn count_arrivals(&mut self, offered: u64, entered: u64) {
         let all = Arrived { offered, entered, reached: self.reached };
+        if all == self.arrived {
+            return;
+        }
+        self.arrived = all;
         let packets = self.arrivals.handle(all);
         if packets > 0 {
             self.device.announce(packets);

@@ -219,15 +219,12 @@ fn arrivals_count_before_pauses_and_drops() {
         let lost = part.packets.overload;
         assert!(lost > 500, "{lost}");
         let counts: Vec<u64> = counts.iter().map(|one| one.load(Ordering::Relaxed)).collect();
-        // Without lost packets a count would be `PACKETS - lost`. The last packets are still on
-        // their way when the input ends, and more of them on a busy machine.
-        let has_lost = |count: u64| count > PACKETS as u64 - lost * 7 / 8;
-        assert!(counts.iter().all(|&count| count < 3_100), "{counts:?}");
-        assert!(has_lost(counts[0]) && has_lost(counts[1]), "{counts:?} {lost}");
+        let has_all = |count: u64| count.abs_diff(PACKETS as u64) <= PACKETS as u64 / 30;
+        assert!(has_all(counts[0]) && has_all(counts[1]), "{counts:?} {lost}");
         // Packets that the full queue of the slow stage dropped do not come to the next one.
         match pressure.is_off() {
             true => assert!(counts[2] < counts[1], "{counts:?} {lost}"),
-            false => assert!(has_lost(counts[2]), "{counts:?} {lost}"),
+            false => assert!(has_all(counts[2]), "{counts:?} {lost}"),
         }
     }
 }
