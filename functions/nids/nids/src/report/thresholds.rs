@@ -168,21 +168,22 @@ impl Thresholds {
     ) -> (Decision, Action) {
         let Some(key) = Key::of(filter, what, ends) else { return (Decision::Nothing, action) };
         let (now, seconds) = (what.now, u64::from(filter.rate().seconds));
+        let port = filter.unique_on().map(|end| what.port(end));
         let window_end = |start: Instant| start.as_nanos().saturating_add(seconds * SECOND);
         let Some(slot) = self.entries.get(&key, now) else {
             let (count, decision) = Count::begin(filter, now);
             let expiry = if is_backoff(filter) { idle_end(now) } else { window_end(now) };
             self.entries.set(key, count, Instant::from_nanos(expiry), now);
-            if let Some(port) = filter.unique_on().map(|end| what.port(end)) {
+            if let Some(port) = port {
                 self.ports.set((key, port), now, Instant::from_nanos(expiry), now);
             }
             return (decision, action);
         };
         let is_within = now.as_nanos() <= window_end(slot.value.start);
-        if let Some(port) = filter.unique_on().map(|end| what.port(end)) {
+        if let Some(port) = port {
             let start = if is_within { slot.value.start } else { now };
-            let seen = self.ports.get(&(key, port), now);
-            if seen.is_some_and(|seen| seen.value == start) && is_within {
+            let counted = self.ports.get(&(key, port), now);
+            if is_within && counted.is_some_and(|counted| counted.value == start) {
                 return (slot.value.beyond(filter), action);
             }
             let end = Instant::from_nanos(window_end(start));
