@@ -18,7 +18,7 @@ pub(crate) struct Writes {
     new: Vec<PathBuf>,
 }
 
-/// The outcome of a file's earlier content.
+/// Whether a file keeps its earlier content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Earlier {
     Removed,

@@ -302,8 +302,8 @@ fn describe(deployment: &Deployment, settings: &Settings, is_verbose: bool) -> S
     }
     text += &routes_shown::lines(chain);
     let fitted = settings.fit(deployment);
-    let memory = fitted.memory(deployment).to_string().replace("; ", "\n            ");
-    text += &format!("  memory    {memory}\n            not counted: functions' tables\n");
+    let memory = format!("{}; not counted: functions' tables", fitted.memory(deployment));
+    text += &filled("  memory    ", &memory, 12, 80);
     if fitted.batch_packets < settings.batch_packets {
         let (is, asked) = (fitted.batch_packets, settings.batch_packets);
         text +=

@@ -8,6 +8,7 @@ use warpline_sched::work_profile::CPU;
 
 use super::{Choice, Chosen, Unknown};
 use crate::chain_file::Loaded;
+use crate::filled::filled;
 
 /// The line about functions on the CPU that have no profile to go by.
 pub(crate) const NO_PROFILE: &str = "no profile, so functions with device = \"auto\" run on the \
@@ -24,8 +25,8 @@ pub(crate) fn lines(loaded: &Loaded) -> String {
         return String::new();
     }
     let Some(chosen) = &loaded.chosen else {
-        let line = format!("  placement {}\n", NO_PROFILE.replace("; ", "\n            "));
-        return if loaded.lacks_profile { line } else { String::new() };
+        let line = || filled("  placement ", NO_PROFILE, 12, 80);
+        return if loaded.lacks_profile { line() } else { String::new() };
     };
     let placement = &chosen.all.placement;
     let mut text = format!(

@@ -79,7 +79,7 @@ fn stable(text: &str) -> Vec<&str> {
     lines.map(|line| if varies(line) { "(varies)" } else { line }).collect()
 }
 
-fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|folder| folder.join(program).exists())
 }

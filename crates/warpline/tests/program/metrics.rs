@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::Value;
 
 use crate::devices::has_host;
+use crate::docs::is_installed;
 use crate::ends::signal;
 use crate::harness::{Child, Demo, LIMIT, wait};
 
@@ -324,10 +325,6 @@ fn the_dashboard_uses_names_that_exist() {
             assert!(names.contains(word) || types.contains(word), "{word} of {expression}");
         }
     }
-}
-
-fn is_installed(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok()
 }
 
 /// The answer of Prometheus to `expression`.

@@ -10,6 +10,7 @@ use warpline_sched::{Mode, Plan, PlanStep};
 use super::{by_path, copies, device_of, made, problem_of};
 use crate::Failure;
 use crate::chain_file::Loaded;
+use crate::filled::filled;
 use crate::routes_shown;
 
 /// Sizes, in pixels. Letters have a fixed width, so no text is wider than its place.
@@ -140,9 +141,10 @@ impl<'a> Drawing<'a> {
         }
         y = top + ROW * (self.rows.len() - 1) + BOX + LINE;
         let letters = ((self.width().max(WIDTH) - 2 * MARGIN) as f64 / LETTER) as usize;
-        for line in notes.iter().flat_map(|note| wrapped(note, letters)) {
+        let notes: String = notes.iter().map(|note| filled("", note, 3, letters)).collect();
+        for line in notes.lines() {
             y += LINE;
-            text(body, (MARGIN, y), "start", &line);
+            text(body, (MARGIN, y), "start", line);
         }
         y + 2 * LINE
     }
@@ -241,21 +243,6 @@ fn text_width(text: &str) -> usize {
 
 fn widest(lines: &[String]) -> usize {
     lines.iter().map(|line| text_width(line)).max().unwrap_or(0)
-}
-
-/// The words of `note` in lines of at most so many letters.
-fn wrapped(note: &str, letters: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in note.split(' ') {
-        let last = lines.len() - 1;
-        let line = &mut lines[last];
-        match line.is_empty() || line.chars().count() + word.chars().count() < letters {
-            true if line.is_empty() => line.push_str(word),
-            true => _ = write!(line, " {word}"),
-            false => lines.push(format!("   {word}")),
-        }
-    }
-    lines
 }
 
 /// Names come from a chain file and may hold anything.
