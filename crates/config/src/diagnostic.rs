@@ -299,7 +299,7 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// Of each that is only counted, the message without its quotes.
+    /// The messages of those that are only counted, without their quotes.
     pub fn unlisted(&self) -> impl Iterator<Item = &str> {
         let others = self.more - self.kinds.values().sum::<usize>();
         let kinds = self.kinds.iter();

@@ -75,8 +75,8 @@ impl Aim {
     /// The shortest time of a packet.
     pub const TIME: Self = aim("time", 1, 1, 1);
 
-    /// The fewest bytes of the plans that take at most a tenth longer. Times are estimates of about
-    /// this quality, and links are shared with other chains.
+    /// The fewest bytes of the plans that take at most a tenth longer than the cheapest. Estimates
+    /// of time are off by about as much, and other chains use the links, too.
     pub const BYTES: Self = Self { margin: 10, ..aim("bytes", 1, 1, 1) };
 
     /// All that a placement compares. Those after the first spare one resource or two.

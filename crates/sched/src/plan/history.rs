@@ -61,7 +61,7 @@ pub struct UncrossedField {
 }
 
 impl Plan {
-    /// The treatment of `field`, in order.
+    /// Where `field` is copied, read and written, in order.
     pub fn history(&self, problem: &Problem, field: Field) -> Vec<Event> {
         let mut events = Vec::new();
         self.replay(problem, |fields, event| {
