@@ -132,7 +132,9 @@ fn output_of(script: &str, folder: &Path, namespaces: &[&str]) -> String {
 fn updated(page: &str, blocks: &[Block<'_>], printed: &[&str]) -> String {
     let mut page = page.to_owned();
     for (block, printed) in blocks.iter().zip(printed) {
-        let Some(shown) = block.shown else { continue };
+        // Times alone are no reason to change a page.
+        let shown = block.shown.filter(|shown| stable(shown) != stable(printed));
+        let Some(shown) = shown else { continue };
         let printed = printed.lines().filter(|line| !is_warning(line));
         let printed: String = printed.map(|line| format!("{line}\n")).collect();
         let [shown, printed] = [shown, &printed].map(|text| format!("```text\n{text}```"));
