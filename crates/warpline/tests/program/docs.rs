@@ -211,15 +211,13 @@ fn the_commands_of_a_service_work() {
     let rotation = outputs.split("```conf\n").nth(1).and_then(|rest| rest.split("```").next());
     let rotation = rotation.expect("a configuration of logrotate");
     let link = "ip link add lan type veth peer name lan-host\nip link set lan up\n";
-    let rotate = "install -d /etc/logrotate.d /var/lib/logrotate\n\
-                  cat > /etc/logrotate.d/warpline\nlogrotate -f /etc/logrotate.d/warpline\n\
-                  sleep 0.5\nprintf '\\x1e\\n'\nls /var/log/warpline\n\
-                  stat -c %U /var/log/warpline/alerts.json /proc/$(cat /run/warpline.pid)\n\
-                  sed -n 's/^CapEff://p' /proc/$(cat /run/warpline.pid)/status\n";
-    let rotate = rotate.replacen(
-        "warpline\nlogrotate",
-        &format!("warpline <<'END'\n{rotation}END\nlogrotate"),
-        1,
+    let rotate = format!(
+        "install -d /etc/logrotate.d /var/lib/logrotate\n\
+         cat > /etc/logrotate.d/warpline <<'END'\n{rotation}END\n\
+         logrotate -f /etc/logrotate.d/warpline\ncd /var/log/warpline\n\
+         for _ in $(seq 200); do [ -e alerts.json ] && break; sleep 0.1; done\n\
+         pid=$(cat /run/warpline.pid)\nprintf '\\x1e\\n'\nls\n\
+         stat -c %U alerts.json /proc/$pid\nsed -n 's/^CapEff://p' /proc/$pid/status\n"
     );
     let text = output_of(&format!("{prepare}{link}{shown}{rotate}"), folder.path(), &namespaces);
     let [_, status, rotated] = text.split(NEXT).collect::<Vec<_>>().try_into().expect("3 parts");
