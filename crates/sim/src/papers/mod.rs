@@ -10,6 +10,8 @@
 mod adaptchain;
 mod gpu_ids;
 mod measured;
+#[cfg(test)]
+pub(crate) mod mutated;
 mod pythia;
 mod render;
 pub mod shape;
@@ -20,6 +22,7 @@ pub use render::{csv, drawing_name, json, markdown, svg, table};
 pub use shape::Rule;
 
 use serde_json::Value;
+use warpline_sched::{Gpu, VgpuProfile};
 
 use crate::ScenarioError;
 
@@ -176,6 +179,20 @@ pub struct Paper {
 /// All papers.
 pub const PAPERS: &[Paper] =
     &[simmer::PAPER, vgpu::PAPER, pythia::PAPER, gpu_ids::PAPER, adaptchain::PAPER];
+
+/// The profiles of a card.
+fn card_profiles(gpu: Gpu) -> Vec<VgpuProfile> {
+    let all = VgpuProfile::of(gpu).copied();
+    #[cfg(test)]
+    let all = all.map(mutated::profile);
+    all.collect()
+}
+
+/// A profile of a card by its name.
+fn card_profile(gpu: Gpu, name: &str) -> Result<VgpuProfile, ScenarioError> {
+    let found = card_profiles(gpu).into_iter().find(|profile| profile.name == name);
+    found.ok_or_else(|| ScenarioError(format!("no profile {name:?}")))
+}
 
 /// The entries that `name` means: `all`, a paper, or one entry.
 pub fn named(name: &str) -> Vec<&'static PaperItem> {

@@ -36,6 +36,10 @@ const ENDPOINTS: FieldSet =
 
 /// The fields that a function reads and writes.
 fn touch(name: &str) -> Touch {
+    #[cfg(test)]
+    if crate::papers::mutated::is(crate::papers::mutated::Mutation::WholeFrames) {
+        return Touch { needs: FieldSet::FRAME, writes: FieldSet::FRAME };
+    }
     let payload = FieldSet::of(&[Field::Payload]);
     let (needs, writes) = match name {
         "firewall" => (TUPLE, FieldSet::EMPTY),
@@ -96,14 +100,35 @@ pub(super) fn problem(names: &[&str], len: u32) -> Problem {
 
 /// The plan of `sched` by a mode.
 pub(super) fn plan(names: &[&str], len: u32, mode: Mode) -> Result<Plan, ScenarioError> {
-    problem(names, len).plan(mode).map_err(|why| ScenarioError(why.to_string()))
+    #[cfg(test)]
+    let mode = crate::papers::mutated::mode(mode);
+    let plan = problem(names, len).plan(mode).map_err(|why| ScenarioError(why.to_string()))?;
+    #[cfg(test)]
+    let plan = without_copies(plan);
+    Ok(plan)
 }
 
 /// The plans of a mode by all aims. The first is that of the least time.
 pub(super) fn plans(names: &[&str], len: u32, mode: Mode) -> Result<Vec<Plan>, ScenarioError> {
+    #[cfg(test)]
+    let mode = crate::papers::mutated::mode(mode);
     let all = problem(names, len).candidates(mode);
     let all = all.map_err(|why| ScenarioError(why.to_string()))?;
-    Ok(all.into_iter().map(|(_, plan)| plan).collect())
+    let all = all.into_iter().map(|(_, plan)| plan);
+    #[cfg(test)]
+    let all = all.map(without_copies);
+    Ok(all.collect())
+}
+
+/// A plan as the tests mutate it.
+#[cfg(test)]
+fn without_copies(mut plan: Plan) -> Plan {
+    use crate::papers::mutated::{Mutation, is};
+    let copied = if is(Mutation::NoCopies) { &mut plan.steps[..] } else { &mut [] };
+    for step in copied {
+        (step.to_device, step.to_host) = Default::default();
+    }
+    plan
 }
 
 #[cfg(test)]

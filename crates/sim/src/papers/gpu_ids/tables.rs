@@ -95,7 +95,10 @@ pub(super) fn table_3() -> Result {
     for (row, mbps) in TABLE_3.iter().zip(MBPS) {
         let mut series = Series::new(format!("{mbps} Mb/s"), "delay in ms", "KiB; 0 is the CPU");
         for (&paper, delay_ms) in row.iter().zip(DELAYS_MS) {
-            let mut batch = AutoBatch::new(sizes.clone(), delay_ms * 1e6, Wait::Mean);
+            let wait = Wait::Mean;
+            #[cfg(test)]
+            let wait = crate::papers::mutated::wait(wait);
+            let mut batch = AutoBatch::new(sizes.clone(), delay_ms * 1e6, wait);
             let own = batch.handle_rate(f64::from(mbps) * 1e6);
             let own = own.map_or(0, |one| sizes[one.size].bytes >> 10);
             series.add(delay_ms, Some(paper as f64), own as f64);

@@ -7,6 +7,8 @@ use warpline_sched::work_profile::{Figures, Measurement, Power, WorkProfile};
 use warpline_sched::{Aim, LinkCosts, PlannedFunction, Problem, Touch, Widths};
 
 use crate::ScenarioError;
+#[cfg(test)]
+use crate::papers::mutated;
 use crate::papers::shape::Rule;
 use crate::papers::{ItemResult, Series};
 
@@ -41,6 +43,10 @@ fn profile() -> WorkProfile {
         profile.set_power(device, Power { idle_w: Some(idle), busy_w: Some(busy) });
     }
     for (device, function, alone, beside) in ROWS {
+        #[cfg(test)]
+        if mutated::is(mutated::Mutation::MissingDevice) && device == GTX {
+            continue;
+        }
         let at = |gbps| Measurement::alone((function, device), 4096, LEN, figures(gbps));
         for one in [at(alone), at(beside[0]).beside(DPI, 1), at(beside[1]).beside(AES, 1)] {
             // The tables' figures are sound.
@@ -92,10 +98,18 @@ fn run(
     for second in 0..60 {
         // A policy is given when it changes, as by `ctl policy`.
         let has_changed = second > 0 && policy(second) != policy(second - 1);
+        #[cfg(test)]
+        let has_changed = has_changed && !mutated::is(mutated::Mutation::DeafMonitor);
         if has_changed {
             monitor.handle_policy(policy(second));
         }
         let gbps = load(second);
+        #[cfg(test)]
+        let gbps = match mutated::present() {
+            Some(mutated::Mutation::MoreTraffic) => gbps * 4.0,
+            Some(mutated::Mutation::LessTraffic) => gbps / 10.0,
+            _ => gbps,
+        };
         let packets_per_s = gbps / functions.len() as f64 * 1e9 / 8.0 / f64::from(LEN);
         let observed = ChainObserved::of(packets_per_s, Observed::Running);
         monitor

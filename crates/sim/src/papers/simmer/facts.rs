@@ -5,7 +5,7 @@ use warpline_sched::{Division, Gpu, VgpuProfile};
 use super::model::TABLE_5;
 use crate::ScenarioError;
 use crate::papers::shape::Rule;
-use crate::papers::{ItemResult, Series};
+use crate::papers::{ItemResult, Series, card_profile, card_profiles};
 
 /// Name, gigabytes, instances.
 const TABLE_3: [(&str, f64, f64); 5] = [
@@ -36,7 +36,7 @@ pub(super) fn table_4() -> Result<ItemResult, ScenarioError> {
 fn profiles(paper: &[(&str, f64, f64)], is_own: fn(&VgpuProfile) -> bool) -> ItemResult {
     let mut memory = Series::new("memory", "profile", "GB");
     let mut slots = Series::new("virtual GPUs", "profile", "");
-    for profile in VgpuProfile::of(Gpu::A100).filter(|profile| is_own(profile)) {
+    for profile in card_profiles(Gpu::A100).into_iter().filter(is_own) {
         let printed = paper.iter().find(|row| row.0 == profile.name);
         memory.add(profile.name, printed.map(|row| row.1), profile.memory_gb as f64);
         slots.add(profile.name, printed.map(|row| row.2), profile.slots_max as f64);
@@ -59,14 +59,15 @@ pub(super) fn table_5() -> Result<ItemResult, ScenarioError> {
     let mut memory = Series::new("memory", "function", "GB");
     let mut tenants = Vec::new();
     for (number, (name, gigabytes)) in PROFILES.into_iter().enumerate() {
-        let Ok(profile) = VgpuProfile::named(Gpu::A100, name) else { continue };
+        let profile = card_profile(Gpu::A100, name)?;
         let function = format!("NF-{}", number + 1);
         if let Division::Instances { compute: own, .. } = profile.division {
             compute.add(&function, Some(f64::from(TABLE_5[number])), own as f64);
         }
         memory.add(&function, Some(gigabytes), profile.memory_gb as f64);
-        tenants.push((profile, 1));
+        tenants.push(profile);
     }
+    let tenants: Vec<_> = tenants.iter().map(|profile| (profile, 1)).collect();
     let admitted = VgpuProfile::admit_all(&tenants, 40_000_000_000);
     let is_equal = compute.points.iter().chain(&memory.points).all(|one| one.paper == one.ours);
     let rules = vec![

@@ -4,7 +4,7 @@ use warpline_sched::{Gpu, ProfileError, VgpuProfile};
 
 use crate::ScenarioError;
 use crate::papers::shape::Rule;
-use crate::papers::{ItemResult, Series};
+use crate::papers::{ItemResult, Series, card_profile, card_profiles};
 
 type Result = std::result::Result<ItemResult, ScenarioError>;
 
@@ -15,7 +15,7 @@ const TABLE_1: [(&str, f64, f64); 5] =
 pub(super) fn table_1() -> Result {
     let mut memory = Series::new("memory", "profile", "GB");
     let mut slots = Series::new("vGPUs", "profile", "");
-    for profile in VgpuProfile::of(Gpu::P100) {
+    for profile in card_profiles(Gpu::P100) {
         let printed = TABLE_1.iter().find(|row| row.0 == profile.name);
         memory.add(profile.name, printed.map(|row| row.1), profile.memory_gb as f64);
         slots.add(profile.name, printed.map(|row| row.2), profile.slots_max as f64);
@@ -29,13 +29,11 @@ pub(super) fn table_1() -> Result {
 
 /// 1 where a limit also holds for tenants of Warpline.
 pub(super) fn limits() -> Result {
-    let named = |name| VgpuProfile::named(Gpu::P100, name);
-    let (Ok(four), Ok(eight)) = (named("4q"), named("8q")) else {
-        return Err(ScenarioError("a P100 has the profiles 4q and 8q".into()));
-    };
+    let four = card_profile(Gpu::P100, "4q")?;
+    let eight = card_profile(Gpu::P100, "8q")?;
     const MEMORY: u64 = 16_000_000_000;
     let too_many = four.admits(&[1; 5], MEMORY);
-    let mixed = VgpuProfile::admit_all(&[(four, 1), (eight, 1)], MEMORY);
+    let mixed = VgpuProfile::admit_all(&[(&four, 1), (&eight, 1)], MEMORY);
     let mut holds = Series::new("limit holds here", "limit", "");
     let cases = [
         ("1: a profile is chosen while the machine is off", 1.0),

@@ -72,7 +72,10 @@ impl Nf {
     }
 
     fn cost(&self, packet_ns: f64) -> Cost {
-        match self.by_byte {
+        let by_byte = self.by_byte;
+        #[cfg(test)]
+        let by_byte = crate::papers::mutated::by_byte(by_byte);
+        match by_byte {
             true => Cost { byte_ps: packet_ns * 1e3 / f64::from(LEN), ..Cost::NONE },
             false => Cost::of_packet(packet_ns),
         }
