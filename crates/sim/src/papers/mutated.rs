@@ -13,7 +13,7 @@ use crate::model::{ChainModel, Cost, Scenario, StageSite};
 use crate::traffic::Arrivals;
 use Mutation::*;
 
-/// What is wrong with a model.
+/// A mistake in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mutation {
     FreeKernels,

@@ -40,9 +40,7 @@ pub(crate) struct Choice {
     lanes: Vec<usize>,
     /// Devices by number.
     pub(crate) devices: Vec<String>,
-    /// Functions that were never measured.
-    pub(crate) unmeasured: Vec<String>,
-    /// Functions on devices that the profile lacks.
+    /// Functions that were never measured where they stay.
     pub(crate) unknown: Vec<Unknown>,
 }
 
@@ -111,7 +109,6 @@ impl Basis {
             lanes: self.lanes.clone(),
             placement,
             devices: self.demands.devices(),
-            unmeasured: self.demands.unmeasured.clone(),
             unknown: self.demands.unknown.clone(),
         })
     }

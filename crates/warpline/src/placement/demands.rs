@@ -2,16 +2,13 @@
 
 use warpline_engine::{Deployment, Instance, Site, planned};
 use warpline_sched::placement::ChainDemand;
-use warpline_sched::work_profile::{Beside, Figures, Measurement, WorkProfile};
+use warpline_sched::work_profile::{Beside, CPU, Measurement, WorkProfile};
 
-use super::unknown::{Unknown, estimate};
+use super::unknown::{Place, Unknown, estimate};
 use super::{Auto, device_of};
 use crate::chain_file::Loaded;
 use crate::device_keys;
 use crate::machine_profile::MachineProfile;
-
-/// Bits a second of a function without measurements, whose work is not considered.
-const UNMEASURED_BITS_PER_S: f64 = 1e15;
 
 /// A function by its name, and the device that it must stay on.
 type FixedFunction = (String, Option<usize>);
@@ -32,9 +29,7 @@ pub(super) struct Demands {
     /// The measurements of the kinds of functions there are, on devices of this machine.
     pub(super) work: WorkProfile,
     pub(super) chains: Vec<ChainDemand>,
-    /// Functions that were never measured.
-    pub(super) unmeasured: Vec<String>,
-    /// Functions on devices that the profile lacks.
+    /// Functions that were never measured where they stay.
     pub(super) unknown: Vec<Unknown>,
 }
 
@@ -46,7 +41,7 @@ impl Demands {
         let mut kinds: Vec<FixedFunction> = of_chains.iter().flatten().cloned().collect();
         kinds.sort();
         kinds.dedup();
-        let (mut work, unmeasured) = work(profile, &ids, &kinds, scope);
+        let mut work = work(profile, &ids, &kinds, scope);
         let unknown = fill_unknown(&mut work, profile, &kinds);
         let number = |kind: &FixedFunction| kinds.binary_search(kind).unwrap_or_default();
         let demand = |(chain, own): (&&Loaded, &Vec<FixedFunction>)| {
@@ -54,7 +49,7 @@ impl Demands {
             demand((profile, &ids), chain, functions, scope.load_gbps)
         };
         let chains = chains.iter().zip(&of_chains).map(demand).collect();
-        Self { work, chains, unmeasured, unknown }
+        Self { work, chains, unknown }
     }
 
     /// The chains, each with `load_gbps`.
@@ -107,7 +102,7 @@ fn work(
     ids: &[String],
     kinds: &[FixedFunction],
     scope: Scope,
-) -> (WorkProfile, Vec<String>) {
+) -> WorkProfile {
     let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).collect();
     let devices = profile.work.devices();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
@@ -145,11 +140,10 @@ fn work(
             }
         }
     }
-    let unmeasured = fill(&mut work, kinds, devices.len());
-    (work, unmeasured)
+    work
 }
 
-/// Gives functions on devices that the profile lacks an estimate.
+/// Gives functions without measurements an estimate, on the device where they stay.
 fn fill_unknown(
     work: &mut WorkProfile,
     profile: &MachineProfile,
@@ -158,35 +152,19 @@ fn fill_unknown(
     let known = profile.work.devices().len();
     let mut all = Vec::new();
     for (function, (name, stays)) in kinds.iter().enumerate() {
-        let Some(device) = stays.filter(|device| *device >= known) else { continue };
+        let mut devices = 0..work.devices().len();
+        if devices.any(|device| !work.launch_sizes((function, device)).is_empty()) {
+            continue;
+        }
+        let device = stays.unwrap_or(CPU);
         let id = work.devices()[device].name.clone();
-        let (one, unknown) = estimate(&profile.work, name, ((function, device), &id));
+        let place = Place { at: (function, device), id: &id, is_known: device < known };
+        let (one, unknown) = estimate(&profile.work, name, &place);
+        // A profile's measurements are sound, and so are estimates from them.
         let _ = work.merge(&one);
         all.push(unknown);
     }
     all
-}
-
-/// Gives functions without measurements a place to stay on one of the profile's `known` devices.
-fn fill(work: &mut WorkProfile, kinds: &[FixedFunction], known: usize) -> Vec<String> {
-    let mut unmeasured = Vec::new();
-    let here = kinds.iter().enumerate().filter(|(_, kind)| kind.1.is_none_or(|at| at < known));
-    for (function, (name, stays)) in here {
-        let devices = 0..work.devices().len();
-        if devices.into_iter().any(|device| !work.launch_sizes((function, device)).is_empty()) {
-            continue;
-        }
-        let figures = Figures {
-            bits_per_s: UNMEASURED_BITS_PER_S,
-            latency_ns: 0.0,
-            share: 0.0,
-            weight: 1e-9,
-        };
-        let at = (function, stays.unwrap_or(0));
-        let _ = work.merge(&Measurement::alone(at, 256, 512, figures));
-        unmeasured.push(name.clone());
-    }
-    unmeasured
 }
 
 /// A chain, with a link for each device that has its own memory.

@@ -130,15 +130,12 @@ pub(crate) const fn missed(limit: Missed) -> &'static str {
     }
 }
 
-/// Limits that are exceeded, and functions that were not considered.
+/// Limits that are exceeded, and functions whose cost is unknown.
 fn remarks(choice: &Choice) -> String {
     let mut text = String::new();
     for &limit in &choice.placement.missed {
         let name = missed(limit);
         text += &format!("    no placement keeps `{name}`: this one comes nearest\n");
-    }
-    for name in &choice.unmeasured {
-        text += &format!("    {name} was never measured: it stays, and its work is not counted\n");
     }
     for Unknown { function, why } in &choice.unknown {
         text += &format!("    the cost of {function} is unknown: {why}\n");
@@ -181,7 +178,6 @@ pub(crate) fn choice_json(choice: &Choice, chain: usize, functions: &[Instance])
         "functions": sites.collect::<Vec<_>>(),
         "aim": placement.aims[chain].name,
         "missed": placement.missed.iter().map(|&limit| missed(limit)).collect::<Vec<_>>(),
-        "unmeasured": choice.unmeasured,
         "unknown": choice.unknown.iter().map(unknown).collect::<Vec<_>>(),
         "gap": placement.gap,
         "next": next,

@@ -1,13 +1,24 @@
-//! Functions whose device the profile lacks. Their cost is unknown, and counts as an estimate.
+//! Functions that were never measured where they stay. Their cost is unknown, and counts as an
+//! estimate.
 
 use warpline_sched::work_profile::{CPU, Figures, Measurement, WorkProfile};
 
-/// A function that stays on a device without measurements.
+/// A function that stays on a device without measurements of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unknown {
     pub(crate) function: String,
     /// Why its cost is unknown, and the estimate.
     pub(crate) why: String,
+}
+
+/// Where a function stays.
+pub(super) struct Place<'a> {
+    /// Its number, and that of the device.
+    pub(super) at: (usize, usize),
+    /// The device.
+    pub(super) id: &'a str,
+    /// Whether the profile has the device.
+    pub(super) is_known: bool,
 }
 
 /// Bits a second of a function if the profile has no measurement at all.
@@ -19,30 +30,43 @@ fn best(profile: &WorkProfile, is_of: impl Fn(&Measurement) -> bool) -> Option<M
     own.max_by(|one, other| one.figures.bits_per_s.total_cmp(&other.figures.bits_per_s))
 }
 
-/// The estimate for `function` at the number `at`, on device `id`. It is the function's best on a
-/// device of the profile. Without one, it is that of the slowest function on the CPU.
+/// The estimate for `function`. On the CPU it is the slowest function that was measured there, as
+/// kernels are no guide to it. Elsewhere it is the function's best on a device of the profile.
+/// Either stands in for the other.
 pub(super) fn estimate(
     profile: &WorkProfile,
     function: &str,
-    (at, id): ((usize, usize), &str),
+    place: &Place<'_>,
 ) -> (Measurement, Unknown) {
     let number = profile.functions().iter().position(|own| own == function);
-    let own = number.and_then(|number| best(profile, |one| one.pair.0 == number));
+    let own = || {
+        let own = number.and_then(|number| best(profile, |one| one.pair.0 == number))?;
+        let device = &profile.devices()[own.pair.1].name;
+        Some((own, format!(", its best on {device}")))
+    };
     let slowest = || {
         let all = 0..profile.functions().len();
         let each = all.filter_map(|number| best(profile, |one| one.pair == (number, CPU)));
-        each.min_by(|one, other| one.figures.bits_per_s.total_cmp(&other.figures.bits_per_s))
+        let slowest =
+            each.min_by(|one, other| one.figures.bits_per_s.total_cmp(&other.figures.bits_per_s));
+        slowest.map(|one| (one, ", the slowest function on cpu".into()))
     };
-    let (found, source) = match own {
-        Some(own) => (Some(own), format!("its best on {}", profile.devices()[own.pair.1].name)),
-        None => (slowest(), "the slowest function on cpu".into()),
+    let Place { at, id, is_known } = *place;
+    let found = match at.1 {
+        CPU => slowest().or_else(own),
+        _ => own().or_else(slowest),
     };
     let none = Figures { bits_per_s: NOTHING_KNOWN, latency_ns: 0.0, share: 1.0, weight: 1.0 };
-    let found = found.unwrap_or_else(|| Measurement::alone(at, 256, 512, none));
-    let why = format!(
-        "the profile has no device {id:?}; it counts as {:.2} Gb/s, {source}",
-        found.figures.bits_per_s / 1e9
-    );
+    let found = found.unwrap_or_else(|| {
+        (Measurement::alone(at, 256, 512, none), ", as nothing was measured".into())
+    });
+    let (found, source): (Measurement, String) = found;
+    let lacks = match is_known {
+        true => format!("it was never measured on {id}"),
+        false => format!("the profile has no device {id:?}"),
+    };
+    let gbps = found.figures.bits_per_s / 1e9;
+    let why = format!("{lacks}; it counts as {gbps:.2} Gb/s{source}");
     // Real measurements count more.
     let figures = Figures { weight: 1e-9, ..found.figures };
     let own = Measurement { pair: at, beside: None, figures, ..found };
@@ -63,15 +87,49 @@ mod tests {
                 Figures { bits_per_s: gbps * 1e9, latency_ns: 1e4, share: 1.0, weight: 1.0 };
             profile.merge(&Measurement::alone(pair, launch, 512, figures)).expect("sound");
         }
-        for (profile, function, gbps, source) in [
-            (&profile, "nat", 20.0, "20.00 Gb/s, its best on cuda:0"),
-            (&profile, "ipsec", 2.0, "2.00 Gb/s, the slowest function on cpu"),
-            (&WorkProfile::new(&["nat"], &["cpu"]), "nat", 1.0, "1.00 Gb/s"),
+        let (known, empty) = (&profile, &WorkProfile::new(&["nat"], &["cpu"]));
+        let lacks = "the profile has no device \"cuda:1\"; it counts as";
+        let never = "it was never measured on";
+        for (profile, function, device, id, gbps, why) in [
+            (known, "nat", 2, "cuda:1", 20.0, format!("{lacks} 20.00 Gb/s, its best on cuda:0")),
+            (
+                known,
+                "ipsec",
+                2,
+                "cuda:1",
+                2.0,
+                format!("{lacks} 2.00 Gb/s, the slowest function on cpu"),
+            ),
+            (empty, "nat", 2, "cuda:1", 1.0, format!("{lacks} 1.00 Gb/s, as nothing was measured")),
+            (
+                known,
+                "nids",
+                1,
+                "cuda:0",
+                2.0,
+                format!("{never} cuda:0; it counts as 2.00 Gb/s, its best on cpu"),
+            ),
+            (
+                known,
+                "ipsec",
+                0,
+                "cpu",
+                2.0,
+                format!("{never} cpu; it counts as 2.00 Gb/s, the slowest function on cpu"),
+            ),
+            (
+                known,
+                "digest",
+                0,
+                "cpu",
+                2.0,
+                format!("{never} cpu; it counts as 2.00 Gb/s, the slowest function on cpu"),
+            ),
         ] {
-            let (one, unknown) = estimate(profile, function, ((7, 2), "cuda:1"));
-            assert_eq!((one.pair, one.figures.bits_per_s), ((7, 2), gbps * 1e9), "{function}");
-            assert!(unknown.why.contains(source), "{}", unknown.why);
-            assert!(unknown.why.starts_with("the profile has no device \"cuda:1\""));
+            let place = Place { at: (7, device), id, is_known: device < 2 };
+            let (one, unknown) = estimate(profile, function, &place);
+            assert_eq!((one.pair, one.figures.bits_per_s), ((7, device), gbps * 1e9), "{function}");
+            assert_eq!(unknown.why, why);
         }
     }
 }

@@ -91,10 +91,6 @@ fn table(loaded: &Loaded, advice: &Advice, chain: usize) -> String {
     if advice.choices.iter().any(|choice| !choice.placement.missed.is_empty()) {
         text += "  *   no placement keeps all limits: this one comes nearest\n";
     }
-    if !first.unmeasured.is_empty() {
-        let names = first.unmeasured.join(", ");
-        let _ = writeln!(text, "  never measured, so their work is not counted: {names}");
-    }
     for Unknown { function, why } in &first.unknown {
         let _ = writeln!(text, "  the cost of {function} is unknown: {why}");
     }
