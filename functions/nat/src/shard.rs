@@ -81,6 +81,7 @@ impl NatShard {
         let done = match self.course(packet, src, dst) {
             Course::Past => {
                 self.counts.untranslated += 1;
+                self.forget_first(packet);
                 return;
             }
             Course::Hairpin => {
@@ -111,10 +112,17 @@ impl NatShard {
     }
 
     fn refuse(&mut self, packet: &mut PacketMut<'_>, refusal: Refusal) {
+        self.forget_first(packet);
+        packet.drop(Reason(refusal as u8));
+    }
+
+    /// Later fragments of a first one without a new address must not follow an earlier packet with
+    /// its identifier.
+    #[inline]
+    fn forget_first(&mut self, packet: &PacketMut<'_>) {
         if packet.has(Flags::FRAGMENT) && !packet.has(Flags::LATER_FRAGMENT) {
             self.fragments.forget(packet);
         }
-        packet.drop(Reason(refusal as u8));
     }
 
     fn outbound(&mut self, packet: &PacketMut<'_>, src: u128, dst: u128) -> Done {

@@ -159,6 +159,9 @@ impl Bindings {
         (kind, inside, remote): Ends,
         shown: Option<Endpoint>,
     ) {
+        if self.connection(kind, inside, remote).is_some() {
+            return;
+        }
         let shard = shard.unwrap_or_else(|| self.config.shard_of_host(inside.0));
         let key = self.key(kind, inside, remote, shard);
         let is_new = self.all.get(&key).is_some_and(|binding| binding.outside == UNKNOWN);

@@ -251,7 +251,20 @@ impl Case {
         };
         let own = self.naive(&run.choices);
         let what = self.differ(&own, &run).or_else(|| own.complaints.first().cloned());
-        what.or_else(|| self.device_disagreement(&own))
+        match what {
+            Some(_) if !own.unsure.is_empty() => self.without(&own).disagreement(),
+            Some(what) => Some(what),
+            None => self.device_disagreement(&own),
+        }
+    }
+
+    /// The case without packets whose effect the naive chain can't know.
+    fn without(&self, own: &Outcome) -> Self {
+        let known = own.inputs.iter().enumerate().filter(|(at, _)| !own.unsure.contains(at));
+        let mut less =
+            Self { frames: known.map(|(_, frame)| frame.clone()).collect(), ..self.clone() };
+        set_clock(&mut less.frames);
+        less
     }
 
     /// Where packets and counts of a run differ from those of the naive chain.

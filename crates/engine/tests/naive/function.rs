@@ -94,6 +94,8 @@ pub(crate) struct Outcome {
     pub(crate) inputs: Vec<Frame>,
     /// Of each packet of the input: the place of the function that ended it, and how.
     pub(crate) fates: Vec<(usize, Fate)>,
+    /// Packets of the input whose effect is not known. See [`Function::unsure`].
+    pub(crate) unsure: Vec<usize>,
 }
 
 /// The packets that left a function of the engine's chain, by the place of the packet in the input.
@@ -231,6 +233,7 @@ pub(crate) fn run(
         Outcome { tallies: vec![Tally::default(); chain.len()], ..Outcome::default() };
     let follows = chain.iter().any(|function| function.follows_first_fragment());
     let inputs = if follows { waiting::in_order(inputs) } else { inputs.to_vec() };
+    let mut known_unsure = 0;
     for (cause, input) in inputs.iter().enumerate() {
         let frame = Frame { number: cause, ..input.clone() };
         let next = ways.next(None, &frame);
@@ -239,6 +242,10 @@ pub(crate) fn run(
         for (place, function) in chain.iter_mut().enumerate() {
             let own = (place, function.as_mut());
             course.pass(own, spied[place].as_ref(), &ways, &mut outcome.tallies[place]);
+        }
+        let unsure: u64 = chain.iter().map(|function| function.unsure()).sum();
+        if unsure > std::mem::replace(&mut known_unsure, unsure) {
+            outcome.unsure.push(cause);
         }
         outcome.fates.push(course.end);
         outcome.sent.extend(course.leave(ports).map(|frame| Left { cause, frame }));

@@ -220,4 +220,10 @@ fn former_disagreements_agree() {
     let seed = 7_003_240;
     let what = Case::paired(seed).routed(seed).disagreement();
     assert_eq!(what, None, "two places and routes, NAIVE_SEED={seed}");
+    // A first fragment without a translation, after another one with its identifier.
+    let seed = 9_330_027;
+    let cases = [Case::new(seed), Case::paired(seed), Case::guarded(seed)];
+    for case in cases.into_iter().filter(Case::has_rules) {
+        assert_eq!(case.ruled(seed).disagreement(), None, "rules, NAIVE_SEED={seed}");
+    }
 }

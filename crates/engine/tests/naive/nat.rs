@@ -10,7 +10,7 @@ use crate::nat_packets::{
     shown_by_error, stays_on_link,
 };
 use crate::prefix::Prefix;
-use crate::quote::{Quoted, quoted};
+use crate::quote::{Quoted, quoted, quoted_ends};
 use crate::rewrite::{Side, rewrite, rewrite_quoted};
 use crate::second::{At, Mark};
 use crate::wire::{Frame, View, view};
@@ -83,6 +83,10 @@ impl Nat {
             }
             (false, false) => {}
         }
+        // Later fragments follow the last first one.
+        if view.fragment && !view.later() {
+            self.forget(frame, view);
+        }
         self.untranslated += 1;
         Ok(())
     }
@@ -109,10 +113,12 @@ impl Nat {
         if view.later() {
             return by_rule || self.first(frame, view).is_some();
         }
-        let quoted = quoted(frame, view).filter(|_| is_error(frame, view));
-        let is_inside = |own: &Quoted| self.config.inside.iter().any(|p| p.holds(own.dst));
-        if let Some(quoted) = quoted.filter(is_inside) {
-            return quoted.src != dst || self.is_quote_translated(&quoted);
+        let ends = quoted_ends(frame, view).filter(|_| is_error(frame, view));
+        let holds = |host: IpAddr| self.config.inside.iter().any(|own| own.holds(host));
+        if let Some((remote, host, protocol)) = ends.filter(|(_, host, _)| holds(*host)) {
+            return remote != dst
+                || self.config.rules.translates(host, remote, protocol)
+                || quoted(frame, view).is_some_and(|own| self.is_quote_translated(&own));
         }
         by_rule
             || match content(frame, view) {
@@ -183,6 +189,11 @@ impl Nat {
         let known = fragment_key(frame, view);
         let first = self.fragments.iter().rev().find(|(key, _, _)| *key == known)?;
         (frame.now < first.2 + FRAGMENTS_NANOS).then_some(first.1)
+    }
+
+    fn forget(&mut self, frame: &Frame, view: &View) {
+        let key = fragment_key(frame, view);
+        self.fragments.retain(|(known, ..)| *known != key);
     }
 
     pub(crate) fn remember(
@@ -280,8 +291,7 @@ impl Function for Nat {
             Ok(()) => Fate::Forward,
             Err(why) => {
                 if view.fragment && !view.later() {
-                    let key = fragment_key(frame, &view);
-                    self.fragments.retain(|(known, ..)| *known != key);
+                    self.forget(frame, &view);
                 }
                 self.out_of_window += u64::from(why == OUTSIDE);
                 Fate::Drop(if why == OUTSIDE { "invalid" } else { why })

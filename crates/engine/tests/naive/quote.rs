@@ -54,6 +54,17 @@ pub(crate) fn quoted(frame: &Frame, view: &View) -> Option<Quoted> {
     Some(Quoted { protocol, src, dst, later, extended, ports, message, l3, l4 })
 }
 
+/// Source, destination and protocol of the quoted packet, also where its options are cut off.
+pub(crate) fn quoted_ends(frame: &Frame, view: &View) -> Option<(IpAddr, IpAddr, u8)> {
+    let bytes = frame.bytes.get(view.payload..view.end)?;
+    let first = *bytes.first()?;
+    if view.version == 4 && first >> 4 == 4 && first & 15 >= 5 {
+        let (src, dst) = addresses(4, bytes.get(..20)?);
+        return Some((src, dst, bytes[9]));
+    }
+    quoted(frame, view).map(|own| (own.src, own.dst, own.protocol))
+}
+
 fn ipv4(bytes: &[u8]) -> Option<(u8, usize, bool)> {
     bytes.get(..20)?;
     let at = usize::from(bytes[0] & 15) * 4;

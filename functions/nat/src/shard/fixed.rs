@@ -1,7 +1,7 @@
 //! Packets of translations that the configuration fixes: forwarded ports and mapped hosts.
 
+use warpline_packet::PacketMut;
 use warpline_packet::wire::ip_protocol;
-use warpline_packet::{Flags, PacketMut};
 
 use super::super::Refusal;
 use super::super::content::{Content, Flow, content};
@@ -81,8 +81,7 @@ impl NatShard {
         self.connection(version, protocol, inside, remote).is_none().then_some(own)
     }
 
-    /// A packet of a mapped host, to its other address: ports stay. Later fragments must not follow
-    /// an earlier packet with its identifier.
+    /// A packet of a mapped host, to its other address: ports stay.
     #[inline(never)]
     pub(super) fn mapped(
         &mut self,
@@ -90,9 +89,7 @@ impl NatShard {
         address: u128,
         way: PacketDirection,
     ) -> Done {
-        if packet.has(Flags::FRAGMENT) && !packet.has(Flags::LATER_FRAGMENT) {
-            self.fragments.forget(packet);
-        }
+        self.forget_first(packet);
         let (whole, alone) = match way {
             PacketDirection::Out => (Action::Source, Action::SourceAddress),
             PacketDirection::In => (Action::Destination, Action::DestinationAddress),

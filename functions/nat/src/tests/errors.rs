@@ -151,3 +151,25 @@ fn errors_come_by_any_port() {
         assert_eq!(out.bytes, came.error(ip(OUTSIDE), 48).frame());
     }
 }
+
+/// Of an identifier that a router uses again, later fragments follow the last first one. Only
+/// ingress knows the shard of the first. Some routers are in that of the host.
+#[test]
+fn later_fragments_of_an_untranslated_error_stay_untranslated() {
+    let mut nat = gateway(&[ALL]);
+    let out = sent(&mut nat, 1, &udp(HOST, REMOTE));
+    let port = u16::from_be_bytes([out.bytes[34], out.bytes[35]]);
+    let translated = udp(REMOTE, (OUTSIDE, port)).error(ip(OUTSIDE), 48).fragments(40);
+    let mut followed = 0;
+    for host in 0..250 {
+        let router = ip(&format!("172.16.0.{host}"));
+        let pieces = |to| udp(REMOTE, to).error(router, 48).fragments(40);
+        let (known, unknown) = (pieces(HOST), pieces((HOST.0, HOST.1 + 1)));
+        let mut pass = |piece: &Vec<u8>| send(&mut nat, 1, piece).bytes;
+        let bytes = [&known[0], &known[1], &unknown[0], &unknown[1]].map(&mut pass);
+        assert_eq!(bytes[0], translated[0], "{router}");
+        assert_eq!(bytes[2..], unknown[..], "{router}");
+        followed += u32::from(bytes[1] == translated[1]);
+    }
+    assert!(followed > 0);
+}
