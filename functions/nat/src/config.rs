@@ -11,7 +11,7 @@ use warpline_rewrite::{Fixed, Forward, InsideKey, Protocol};
 use super::binding::Class;
 use super::fixed_keys::{self, ForwardLine, MappedLine, SourceRule, Written};
 use super::remarks;
-use super::rules::{self, ForwardRule, Places};
+use super::rules::{self, ForwardRule, Places, mistake_at};
 use warpline_nf::{Resources, Section};
 use warpline_rewrite::addresses::{Overlap, Pool, PortRange, address_of, overlaps};
 use warpline_tables::keyed::HashKey;
@@ -180,10 +180,10 @@ fn forwards_of_rules(
             forwards.extend(rule.of(outside));
         } else if count == 0 {
             let text = "a forward without a destination, `-d`, needs `outside`";
-            section.mistake("rules", format!("{place}: {text}"));
+            section.note(mistake_at(&place, text));
         } else if count > OUTSIDE_MAX {
             let text = "a forward without a destination, `-d`, needs 64 outside addresses at most";
-            section.mistake("rules", format!("{place}: {text}"));
+            section.note(mistake_at(&place, text));
         } else {
             for (first, last) in outside.ranges(version) {
                 let addresses = (first..=last).map(|number| address_of(version, number));

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::str::FromStr;
 
-use super::rules::prefixes;
-use warpline_nf::Section;
+use super::rules::{mistake_at, prefixes};
+use warpline_nf::{Diagnostic, Section};
 use warpline_packet::wire::ip_protocol;
 use warpline_packet::{AddressBlocks, Prefix, SHARDS};
 use warpline_rewrite::addresses::number;
@@ -239,45 +239,65 @@ pub(super) struct Written<'a, T> {
     /// The key of those that no rule has.
     pub(super) key: &'static str,
     pub(super) all: &'a [T],
-    /// The names of rules.
-    pub(super) rules: &'a [String],
+    /// The places of rules.
+    pub(super) rules: &'a [Diagnostic],
     /// The places of items of `key`.
     pub(super) items: &'a [Range<usize>],
 }
 
 impl<T> Written<'_, T> {
-    /// Reports a mistake of translation `number`, and the text to write instead, if the key has it.
-    fn report(&self, section: &mut Section<'_>, number: usize, text: String, help: String) {
+    /// Reports a mistake of translation `number`, and the text to write instead.
+    fn report(&self, section: &mut Section<'_>, number: usize, text: String, help: Help) {
+        let with = |mistake: Diagnostic, help: Option<String>| match help {
+            Some(help) => mistake.help(help),
+            None => mistake,
+        };
         if let Some(rule) = self.rules.get(number) {
-            section.mistake("rules", format!("{rule}: {text}"));
+            section.note(with(mistake_at(rule, &text), help.in_rule));
             return;
         }
         let (key, text) = (self.key, format!("`{}`: {text}", self.key));
         match number.checked_sub(self.rules.len()).and_then(|at| self.items.get(at)) {
             Some(at) => {
                 let mistake = section.mistake_of_item(key, at.clone(), text);
-                section.note(if help.is_empty() { mistake } else { mistake.help(help) });
+                section.note(with(mistake, help.in_key));
             }
             None => _ = section.mistake(key, text),
         }
     }
 }
 
+/// The text to write instead of a mistake, where there is one.
+#[derive(Default)]
+struct Help {
+    /// For an item of a key.
+    in_key: Option<String>,
+    /// For a rule.
+    in_rule: Option<String>,
+}
+
+impl Help {
+    /// For either.
+    fn of(text: String) -> Self {
+        Self { in_key: Some(text.clone()), in_rule: Some(text) }
+    }
+}
+
 /// How `inside` is written with one more host or prefix.
-fn inside_with(section: &Section<'_>, inside: &AddressBlocks, one: &dyn Display) -> String {
+fn inside_with(section: &Section<'_>, inside: &AddressBlocks, one: &dyn Display) -> Help {
     if !section.has("inside") {
-        return String::new();
+        return Help::default();
     }
     let blocks = [4, 6].into_iter().flat_map(|version| {
         let ranges: Vec<(u128, u128)> = inside.ranges(version).collect();
         prefixes(&NumberSet::of(ranges), version)
     });
     let list: String = blocks.map(|prefix| format!("\"{prefix}\", ")).collect();
-    format!("write inside = [{list}\"{one}\"], or name an inside host")
+    Help::of(format!("write inside = [{list}\"{one}\"], or name an inside host"))
 }
 
 /// How a forward is written with the next ports that no other one has.
-fn with_free_ports(forwards: &[Forward], own: &Forward) -> Option<String> {
+fn with_free_ports(forwards: &[Forward], own: &Forward) -> Option<Help> {
     let (name, _) = FORWARDED.iter().find(|(_, protocol)| *protocol == own.protocol)?;
     let (first, last) = own.ports;
     let is_free = |from: u16, to: u16| {
@@ -296,8 +316,13 @@ fn with_free_ports(forwards: &[Forward], own: &Forward) -> Option<String> {
         true => range(own.port, own.port),
         false => range(own.port, own.port + (last - first)),
     };
-    let Forward { outside, inside: host, .. } = own;
-    Some(format!("write \"{name} {outside} {} to {host} {inside}\"", range(from, to)))
+    let (Forward { outside, inside: host, .. }, free) = (own, range(from, to));
+    let in_key = format!("write \"{name} {outside} {free} to {host} {inside}\"");
+    let in_rule = match from == to {
+        true => format!("{name} port {free} of {outside} is free"),
+        false => format!("{name} ports {free} of {outside} are free"),
+    };
+    Some(Help { in_key: Some(in_key), in_rule: Some(in_rule) })
 }
 
 /// The fixed translations of the table and its rules; mistakes are noted.
@@ -315,7 +340,7 @@ pub(super) fn fixed(
         }
         if inside.contains(own.outside) {
             let text = format!("{} is in `inside`", own.outside);
-            forwards.report(section, number, text, String::new());
+            forwards.report(section, number, text, Help::default());
         }
     }
     check_mapped(section, mapped, inside, outside);
@@ -367,7 +392,7 @@ fn check_mapped(
         let blocks = AddressBlocks::new(&[own.outside]);
         if blocks.overlaps(inside) || blocks.overlaps(outside) {
             let text = format!("{} overlaps `inside` or `outside`", own.outside);
-            mapped.report(section, place, text, String::new());
+            mapped.report(section, place, text, Help::default());
         }
         let overlaps = |one: &Mapped, of: fn(&Mapped) -> Prefix| {
             AddressBlocks::new(&[of(one)]).overlaps(&AddressBlocks::new(&[of(own)]))
@@ -375,7 +400,7 @@ fn check_mapped(
         let earlier = &mapped.all[..place];
         if earlier.iter().any(|one| overlaps(one, |m| m.outside) || overlaps(one, |m| m.inside)) {
             let text = format!("{} to {} overlaps one before it", own.outside, own.inside);
-            mapped.report(section, place, text, String::new());
+            mapped.report(section, place, text, Help::default());
         }
     }
 }

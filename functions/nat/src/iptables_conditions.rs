@@ -40,6 +40,8 @@ pub(super) struct Conditions<'a> {
     pub(super) needed: Option<Trouble>,
     /// Whether it asks for an interface that is no port of the chain.
     pub(super) is_elsewhere: bool,
+    /// Whether no packet matches.
+    pub(super) is_void: bool,
     pub(super) target: Option<(Word<'a>, Vec<Word<'a>>)>,
 }
 
@@ -161,7 +163,8 @@ impl Conditions<'_> {
         let named = ports.interfaces.named(value.text, '+');
         self.is_elsewhere |= named.is_err() && !negated && ports.has_any();
         match named.and_then(|named| ports.condition(way, &named, negated)) {
-            Ok(came_by) => self.came_by = self.came_by.and(came_by),
+            Ok(Some(came_by)) => self.came_by = self.came_by.and(came_by),
+            Ok(None) => self.is_void = true,
             Err(why) => self.need(value.unsupported(why)),
         }
     }

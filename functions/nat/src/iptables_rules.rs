@@ -28,6 +28,10 @@ const LEFT_OUT: &str = "unsupported = \"skip\" skips the rule";
 
 /// Reads the rules that translate.
 pub fn parse_iptables(source: &SourceText, ports: &RulePorts) -> NatRules {
+    ports.read(|ports| parse(source, ports))
+}
+
+fn parse(source: &SourceText, ports: &RulePorts) -> NatRules {
     let file = save_file::parse(source);
     let mut found = NatRules { mistakes: file.mistakes.clone(), ..NatRules::default() };
     let Some(table) = file.tables.iter().find(|table| table.name == "nat") else {
@@ -47,7 +51,6 @@ pub fn parse_iptables(source: &SourceText, ports: &RulePorts) -> NatRules {
         for rule in chains.flat_map(|chain| &chain.rules) {
             let read = read(rule, source, hook, ports, &mut found);
             let troubles = read.unwrap_or_else(|own| vec![own]);
-            found.note_place(|| format!("line {}", rule.number));
             for trouble in troubles {
                 let list = match trouble.unsupported {
                     true => &mut found.unsupported,
@@ -72,6 +75,9 @@ fn read(
 ) -> Result<Vec<Trouble>, Trouble> {
     let words = rule.words()?;
     let mut conditions = conditions(&words, hook, ports)?;
+    if conditions.is_void {
+        return Ok(Vec::new());
+    }
     let Some((target, options)) = conditions.target.take() else { return Ok(Vec::new()) };
     if hook == Hook::Postrouting {
         let read = translate(target, &options, conditions, ports, found);
@@ -87,6 +93,7 @@ fn read(
     }
     let skipped = conditions.as_skipped(rule.number);
     let read = forward(target, &options, conditions, ports, found);
+    found.note_place(|| target.wrong("").diagnostic(source, rule.number, rule.line));
     if read.as_ref().is_err_and(|trouble| trouble.unsupported) {
         found.skipped.extend(skipped);
     }

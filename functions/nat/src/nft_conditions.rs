@@ -155,7 +155,8 @@ impl Conditions {
             Err(wrong) => return Err(wrong),
         };
         match asked {
-            Ok(came_by) => self.came_by = self.came_by.and(came_by),
+            Ok(Some(came_by)) => self.came_by = self.came_by.and(came_by),
+            Ok(None) => self.is_void = true,
             Err(why) => self.troubles.push(why),
         }
         Ok(())

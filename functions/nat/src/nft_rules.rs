@@ -18,6 +18,10 @@ use warpline_rule_files::nft_value::{Fault, Sets, ValueKind, list, short};
 
 /// Reads the rules that translate sources.
 pub fn parse_nft(source: &SourceText, ports: &RulePorts) -> NatRules {
+    ports.read(|ports| read(source, ports))
+}
+
+fn read(source: &SourceText, ports: &RulePorts) -> NatRules {
     let mut found = NatRules::default();
     let document = match parse(source) {
         Ok(document) => document,
@@ -45,7 +49,7 @@ pub fn parse_nft(source: &SourceText, ports: &RulePorts) -> NatRules {
             };
             let unsupported =
                 |what: &str| source.whole(format!("{place}: not supported: {what}")).help(HELP);
-            found.note_place(|| place.clone());
+            found.note_place(|| source.whole(format!("{place}: ")));
             found.note_partly_own(|| unsupported(PARTLY_OWN));
             found.note_accepting(|why| unsupported(&why));
             match read {

@@ -13,8 +13,8 @@ pub(super) fn remarks(config: &Config) -> Diagnostics {
     if let Some((version, [src, dst])) = translated_inside(config) {
         let [src, dst] = [src, dst].map(|address| address_of(version, address));
         remarks.push(Diagnostic::bare(format!(
-            "nat: the rules translate packets from {src} to {dst}, but both are inside, so these \
-             keep their source; if {dst} is elsewhere, narrow the sources of the rules"
+            "nat: packets from {src} to {dst} keep their source whatever the rules say, since \
+             both are inside; if {dst} is elsewhere, narrow the sources of the rules"
         )));
     }
     remarks

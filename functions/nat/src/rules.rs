@@ -58,11 +58,16 @@ pub struct NatRules {
     pub unsupported: Diagnostics,
 }
 
-/// How reports name the rules of fixed translations, in their order.
+/// Where the rules of fixed translations are written, in their order: mistakes to complete.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
-    pub(super) forwards: Vec<String>,
-    pub(super) mapped: Vec<String>,
+    pub(super) forwards: Vec<Diagnostic>,
+    pub(super) mapped: Vec<Diagnostic>,
+}
+
+/// The mistake `text` at the place of a rule.
+pub(super) fn mistake_at(place: &Diagnostic, text: &str) -> Diagnostic {
+    Diagnostic { message: format!("{}{text}", place.message), ..place.clone() }
 }
 
 /// A rule that forwards ports.
@@ -177,7 +182,7 @@ impl NatRules {
     }
 
     /// Notes the place of the rule that was just added.
-    pub(super) fn note_place(&mut self, place: impl Fn() -> String) {
+    pub(super) fn note_place(&mut self, place: impl Fn() -> Diagnostic) {
         self.places.forwards.resize_with(self.forwards.len(), &place);
         self.places.mapped.resize_with(self.mapped.len(), &place);
     }
@@ -188,6 +193,20 @@ impl NatRules {
             sources == Some(&[own.inside][..]) && to.outside.as_deref() == Some(&[own.outside][..])
         };
         self.mapped.iter().find(is).copied()
+    }
+
+    /// Adds the reports of `other`. Returns whether all rules of both are the same.
+    pub(super) fn joins(&mut self, other: &Self) -> bool {
+        for (all, more) in
+            [(&mut self.mistakes, &other.mistakes), (&mut self.unsupported, &other.unsupported)]
+        {
+            let known: Vec<Diagnostic> = all.iter().cloned().collect();
+            let new = more.iter().filter(|own| !known.contains(own));
+            new.for_each(|own| all.push(own.clone()));
+        }
+        let fixed = |of: &Self| (of.forwards.clone(), of.mapped.clone(), of.translation.clone());
+        (fixed(self), &self.inside, self.any_source, &self.source_rules)
+            == (fixed(other), &other.inside, other.any_source, &other.source_rules)
     }
 
     /// Adds a rule. The error says why it goes with no rule before it.
@@ -303,7 +322,8 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Said
             return Said::broken();
         }
     };
-    resources.remarks_of(&ports.remarks());
+    let masquerades = found.translation.as_ref().is_some_and(|to| to.outside.is_none());
+    resources.remarks_of(&ports.remarks(masquerades));
     hand_on(&found.mistakes, |mistake| section.note(mistake));
     if skip {
         hand_on(&found.unsupported, |left_out| resources.notice(left_out));

@@ -148,8 +148,7 @@ fn remarks_name_packets_that_keep_their_source() {
         let mut resources = three_ports();
         built(&saved(rules), &mut resources);
         let remarks = resources.remarks().to_string();
-        let expected =
-            reported.map_or(String::new(), |pair| format!("packets from {pair}, but both"));
+        let expected = reported.map_or(String::new(), |pair| format!("packets from {pair} keep"));
         assert!(remarks.contains(&expected), "{rules:?}: {remarks}");
         assert_eq!(remarks.is_empty(), reported.is_none(), "{rules:?}: {remarks}");
     }

@@ -7,6 +7,7 @@ mod gateway;
 mod hairpin;
 mod linux;
 mod model;
+mod outside_ports;
 mod pools;
 mod portless;
 mod random;

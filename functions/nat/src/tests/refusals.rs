@@ -117,7 +117,7 @@ fn a_second_base_chain_of_a_hook_is_refused() {
 }
 
 /// The decision of rules about a packet: whether they translate it.
-fn decision(rules: &[SourceRule], protocol: u8, src: &str, dst: &str) -> Option<bool> {
+pub(super) fn decision(rules: &[SourceRule], protocol: u8, src: &str, dst: &str) -> Option<bool> {
     let number = |text: &str| match ip(text) {
         IpAddr::V4(address) => (4, u128::from(address.to_bits())),
         IpAddr::V6(address) => (6, address.to_bits()),
@@ -342,7 +342,7 @@ fn accepted_packets_of_mapped_hosts_are_refused() {
     assert_sent(&sent(&mut nat, 1, &udp(inside, remote)), &udp(outside, remote));
 }
 
-/// Reports about a whole file name the line of the rule.
+/// Conflicts of rules stand at their line, with the text to write instead.
 #[test]
 fn conflicts_of_rules_have_their_line() {
     let far = "-A PREROUTING -d 203.0.113.1 -p tcp --dport 80 -j DNAT --to-destination 10.9.0.5";
@@ -350,12 +350,16 @@ fn conflicts_of_rules_have_their_line() {
     let more = web.replace("--dport 80", "--dport 70:90");
     let whole = "-A PREROUTING -d 203.0.113.1 -j DNAT --to-destination 10.1.0.5";
     for (rules, expected) in [
-        (format!("{far}\n{ALL}"), "line 4: 10.9.0.5 is not in `inside`"),
-        (format!("{web}\n{more}\n{ALL}"), "line 5: port 70-90 of 203.0.113.1 to 10.1.0.5 overlaps"),
-        (format!("{whole}\n{ALL}"), "line 4: 203.0.113.1/32 overlaps `inside` or `outside`"),
+        (format!("{far}\n{ALL}"), "rules:4:51: `DNAT`: 10.9.0.5 is not in `inside`"),
+        (format!("{web}\n{more}\n{ALL}"), "tcp ports 81-101 of 203.0.113.1 are free"),
+        (
+            format!("{whole}\n{ALL}"),
+            "rules:4:33: `DNAT`: 203.0.113.1/32 overlaps `inside` or `outside`",
+        ),
     ] {
-        let reported = built(&rules, "").unwrap_err();
-        assert!(reported.len() == 1 && reported[0].contains(expected), "{reported:?}");
+        let lines = gateway::saved(&[&rules]);
+        let reported = try_gateway(&lines, "").err().map(|all| all.to_string());
+        assert!(reported.as_ref().is_some_and(|own| own.contains(expected)), "{reported:?}");
     }
 }
 

@@ -214,8 +214,8 @@ fn interfaces_are_the_ports_by_which_packets_come() {
     let outside = vec![lan, wan, ("wan2", Side::Outside)];
     let inside = vec![lan, wan, ("dmz", Side::Inside)];
     let (by_lan, by_wan) = (PortSet::of(&[0]), PortSet::of(&[1]));
-    let both = Err("the route is not known yet: name all outside ports (wan, wan2) at once");
-    let others = Err("name all outside ports (wan) at once");
+    let both = Err("write the same rules for all outside ports (wan, wan2)");
+    let others = Err("packets that leave by inside ports keep their source; outside ports: wan");
     for (ports, condition, expected) in [
         (&two, "-o wan", Ok(by_lan)),
         (&two, "! -o lan", Ok(by_lan)),
@@ -256,7 +256,7 @@ fn interfaces_are_the_ports_by_which_packets_come() {
 }
 
 /// Options of iptables as statements of nft.
-fn matches_of(options: &str) -> Vec<Value> {
+pub(super) fn matches_of(options: &str) -> Vec<Value> {
     let (mut all, mut op, mut key) = (Vec::new(), "==", "");
     for word in options.split(' ') {
         match word {
