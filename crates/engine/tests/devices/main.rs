@@ -8,6 +8,7 @@ mod between;
 mod carried;
 mod crossings;
 mod cuda;
+mod deadlines;
 mod demand;
 mod drops;
 mod failures;
