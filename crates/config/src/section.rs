@@ -478,6 +478,7 @@ fn shown(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) if text.len() <= SHOWN_LEN_MAX => format!("{text:?}"),
         DeValue::Integer(number) if number.as_str().len() <= SHOWN_LEN_MAX => number.to_string(),
+        DeValue::Float(number) if number.as_str().len() <= SHOWN_LEN_MAX => number.to_string(),
         other => describe(other).into(),
     }
 }

@@ -203,7 +203,12 @@ pub(crate) const BACKPRESSURE: &[Key] = &[
         "on",
         "off: stages never wait, have one launch in flight, and full queues drop",
     ),
-    key("high", "1 to `queue`", "2.8", "launches in a queue that pause the stage before it"),
+    key(
+        "high",
+        "1 to `queue`",
+        "2.8, or `queue`",
+        "launches in a queue that pause the stage before it",
+    ),
     key("low", "0.001 to `high`", "2, or `high`", "launches in a queue that resume that stage"),
     key("queue", "1 to 64", "6", "launches that a queue holds"),
     key(

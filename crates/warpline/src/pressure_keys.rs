@@ -41,8 +41,8 @@ pub(crate) fn read(
     let mark = |section: &mut Section<'_>, key, default: u32| {
         milli(section.decimal(key, f64::from(default) / 1_000.0))
     };
-    let high = mark(section, "high", default.high());
-    // A lower high mark takes the low one with it.
+    // A shorter queue takes the high mark with it, and that takes the low one.
+    let high = mark(section, "high", default.high().min(queue));
     let low = i64::from(default.low()).min(high);
     let low = mark(section, "low", u32::try_from(low).unwrap_or_default());
     let mode = match (Watermarks::checked(high, low, queue), is_on) {

@@ -73,7 +73,7 @@ fn all_mistakes_are_reported_at_once() {
         "bad.toml:17:13: `tcp_loose` must be true or false, found a string",
         "bad.toml:20:11: `inside`: \"10.1.0.1/16\": address has bits set after the prefix length",
         "bad.toml:21:9: `ports`",
-        "bad.toml:22:12: `bindings` must be a whole number from 64 to 4194304, found a fraction",
+        "bad.toml:22:12: `bindings` must be a whole number from 64 to 4194304, found 6.5",
         "bad.toml:23:18: `launch_batches` requires `stage = \"own\"`",
         "bad.toml:26:10: can't read \"missing.txt\": no such file or directory",
         "bad.toml:27:7: `mac`: \"02:00\"",

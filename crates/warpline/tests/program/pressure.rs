@@ -23,10 +23,17 @@ fn marks_out_of_range_are_mistakes() {
         ("low = 3", "c.toml:10:7: `low` is 3 launches; allowed are 0.001 to 2.8"),
         ("low = 0", "c.toml:10:7: `low` is 0 launches; allowed are 0.001 to 2.8"),
         ("high = -1", "c.toml:10:8: `high` is -1 launches"),
-        ("high = inf", "c.toml:10:8: `high` must be a decimal number"),
+        ("high = inf", "c.toml:10:8: `high` must be a decimal number, found inf"),
         ("high = \"2\"", "c.toml:10:8: `high` must be a decimal number, found \"2\""),
-        ("queue = 100", "c.toml:10:9: `queue` is 100 launches; allowed are 1 to 64"),
-        ("queue = 2", "`high` is 2.8 launches; allowed are 1 to 2"),
+        (
+            "queue = 100",
+            "error: c.toml: 1 mistake\nc.toml:10:9: `queue` is 100 launches; allowed are 1 to 64",
+        ),
+        (
+            "queue = 0",
+            "error: c.toml: 1 mistake\nc.toml:10:9: `queue` is 0 launches; allowed are 1 to 64",
+        ),
+        ("queue = 2\nhigh = 2.8", "`high` is 2.8 launches; allowed are 1 to 2"),
         ("mode = \"auto\"", "c.toml:10:8: `mode`"),
         ("hihg = 2", "c.toml:10:1: [backpressure] has no key `hihg`"),
     ] {
