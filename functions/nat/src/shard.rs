@@ -172,6 +172,7 @@ impl NatShard {
     }
 
     /// The outside endpoint of a packet from inside, by its binding, which is found or made.
+    #[inline(always)]
     fn source(
         &mut self,
         version: u8,
@@ -181,7 +182,7 @@ impl NatShard {
     ) -> Result<Endpoint, Refusal> {
         let number = match self.connection(version, flow.protocol, inside, remote) {
             Some(number) => {
-                self.uses(number, flow, remote, Use::Answer)?;
+                self.uses_forwarded(number, flow, remote, Use::Answer)?;
                 number
             }
             None => {
@@ -194,6 +195,7 @@ impl NatShard {
     }
 
     /// The outside endpoint of a binding.
+    #[inline]
     fn outside_of(&self, version: u8, number: u32) -> Endpoint {
         let (config, binding) = (&self.config, self.bindings.get(number));
         let address = match binding.is_forwarded() {

@@ -43,18 +43,26 @@ impl Bindings {
     pub(in super::super) fn refresh(&mut self, number: u32, class: Class) {
         // All that refresh it in one second agree on its expiry, so it moves once a second.
         let expires = self.expiry(class);
+        let binding = &self.slab[number as usize];
+        if binding.class != class || binding.expires != expires {
+            self.renew(number, class, expires);
+        }
+    }
+
+    #[inline(never)]
+    fn renew(&mut self, number: u32, class: Class, expires: u64) {
         let binding = &mut self.slab[number as usize];
         if binding.class != class {
             self.move_used();
             self.unlink(number);
             self.link(number, class);
-        } else if binding.expires != expires {
-            binding.expires = expires;
-            if self.used.len() == USED_MAX {
-                self.move_used();
-            }
-            self.used.push(number);
+            return;
         }
+        binding.expires = expires;
+        if self.used.len() == USED_MAX {
+            self.move_used();
+        }
+        self.used.push(number);
     }
 
     /// Moves the bindings that were used to the ends of their lists, in the order of their use.

@@ -58,6 +58,8 @@ impl NatShard {
             Course::Refused(Refusal::Multicast)
         } else if let Some(course) = self.course_of_error(packet, dst) {
             course
+        } else if config.rules.is_empty() && fixed.is_empty() {
+            Course::Out
         } else {
             let answers = || self.answers_forward(packet, src, dst);
             let own = || match fixed.is_empty() {

@@ -18,7 +18,7 @@ use warpline_tables::tcp::PickUp;
 
 impl NatShard {
     /// The binding of a connection to a forwarded port, by its inside end.
-    #[inline]
+    #[inline(always)]
     pub(super) fn connection(
         &self,
         version: u8,
@@ -26,9 +26,20 @@ impl NatShard {
         inside: Endpoint,
         remote: Endpoint,
     ) -> Option<u32> {
-        if !self.config.fixed.is_host(version, inside.address) {
-            return None;
+        match self.config.fixed.is_host(version, inside.address) {
+            true => self.connection_of_host(version, protocol, inside, remote),
+            false => None,
         }
+    }
+
+    #[inline(never)]
+    fn connection_of_host(
+        &self,
+        version: u8,
+        protocol: Protocol,
+        inside: Endpoint,
+        remote: Endpoint,
+    ) -> Option<u32> {
         self.bindings.find(&Key::of(version, protocol, inside, remote).forwarded())
     }
 
@@ -65,7 +76,7 @@ impl NatShard {
                 self.bindings.create_forwarded(key, class, &outside)?
             }
         };
-        self.uses(number, flow, remote, Use::Forward)
+        self.uses_forwarded(number, flow, remote, Use::Forward)
     }
 
     /// The outside address that an inside end has of its own, unless a forwarded port leads there

@@ -49,7 +49,7 @@ impl Use {
 impl NatShard {
     /// A packet uses its binding. RFC 4787, REQ-6: "The NAT mapping Refresh Direction MUST have a
     /// "NAT Outbound refresh behavior" of "True"".
-    #[inline]
+    #[inline(always)]
     pub(super) fn uses(
         &mut self,
         number: u32,
@@ -67,6 +67,18 @@ impl NatShard {
             self.keep(number, flow.protocol, remote);
         }
         Ok(())
+    }
+
+    /// The same of the connection to a forwarded port.
+    #[inline(never)]
+    pub(super) fn uses_forwarded(
+        &mut self,
+        number: u32,
+        flow: &Flow<'_>,
+        remote: Endpoint,
+        by: Use,
+    ) -> Result<(), Refusal> {
+        self.uses(number, flow, remote, by)
     }
 
     #[inline]
