@@ -12,6 +12,7 @@ pub mod chain_copies;
 pub mod chains;
 pub mod devices;
 pub mod lane;
+pub mod live_moves;
 pub mod memory;
 pub mod mixed_trace;
 pub mod offered;
@@ -22,6 +23,7 @@ pub mod random_chains;
 pub mod record;
 mod sys;
 pub mod twin;
+pub mod twin_causes;
 pub mod twin_pauses;
 
 use std::time::Instant;

@@ -41,6 +41,8 @@ pub struct Outcome {
     pub p95_us: [f64; 2],
     /// Moves of functions.
     pub moves: u64,
+    /// The longest stall of a lane by a move, in microseconds.
+    pub stall_us: f64,
     /// Seconds of the processor that the monitor took, and seconds of the run.
     pub monitor_seconds: f64,
     /// The time that the run took.
@@ -131,6 +133,8 @@ impl<'a> MixedTrace<'a> {
         let number = |of: &Value| of.as_f64().expect("a number");
         let sum = |key: &str| chains.iter().map(|one| number(&one["packets"][key])).sum::<f64>();
         let moves = chains.iter().filter_map(|one| one["moves"]["count"].as_u64()).sum();
+        let stalls = chains.iter().filter_map(|one| one["moves"]["stall_us_max"].as_f64());
+        let stall_us = stalls.fold(0.0, f64::max);
         let mut p95_us = [0.0; 2];
         for (own, chain) in p95_us.iter_mut().zip(chains) {
             *own = number(&chain["latency_us"]["p95"]);
@@ -138,6 +142,6 @@ impl<'a> MixedTrace<'a> {
         // There is no output.
         let carried = sum("absorbed") / sum("read");
         let seconds = TRACE.iter().map(|(seconds, _)| f64::from(*seconds)).sum();
-        Outcome { carried, p95_us, moves, monitor_seconds, seconds }
+        Outcome { carried, p95_us, moves, stall_us, monitor_seconds, seconds }
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -52,6 +52,20 @@ impl Program {
         assert!(status.success(), "{arguments:?}");
     }
 
+    /// Runs the program. Returns how much of the machine's cores it and other processes took.
+    ///
+    /// # Panics
+    /// It fails, or Linux does not report processor times.
+    pub fn used(&self, arguments: &[&str]) -> CoresUsed {
+        let cores = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
+        let (began, [own, all]) = (Instant::now(), [children_seconds(), all_seconds()]);
+        self.run(arguments);
+        let seconds = began.elapsed().as_secs_f64() * cores;
+        let own = children_seconds() - own;
+        let others = (all_seconds() - all - own).max(0.0);
+        CoresUsed { cores, own: own / seconds, others: others / seconds }
+    }
+
     /// Runs the program. Returns the seconds of the processor that it took, or its thread of this
     /// name, to a fifth of a second of its time.
     ///
@@ -90,16 +104,46 @@ impl Program {
     }
 }
 
+/// Parts of the time of all cores, from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoresUsed {
+    /// Cores of the machine.
+    pub cores: f64,
+    /// By the program.
+    pub own: f64,
+    /// By other processes, and by other virtual machines.
+    pub others: f64,
+}
+
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
+/// Linux reports times in hundredths of a second.
+const TICKS_PER_S: f64 = 100.0;
+
+/// Seconds of the processor that ended processes of this one took.
+fn children_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
+    // The fields after the name are the state and 12 numbers, then the times of children.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(13).take(2);
+    fields.filter_map(|one| one.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_S
+}
+
+/// Seconds in which cores were in use.
+fn all_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/stat").expect("Linux");
+    let line = stat.lines().next().unwrap_or_default();
+    let fields: Vec<f64> = line.split_whitespace().filter_map(|one| one.parse().ok()).collect();
+    // User, nice, system, idle, waiting, interrupts twice, and other virtual machines.
+    let used = [0, 1, 2, 5, 6, 7].into_iter().filter_map(|at| fields.get(at));
+    used.sum::<f64>() / TICKS_PER_S
+}
+
 /// Seconds of the processor that a process or one of its threads took so far.
 fn processor_seconds(process: u32, thread: Option<&str>) -> Option<f64> {
-    /// Linux reports times in hundredths of a second.
-    const TICKS_PER_S: f64 = 100.0;
     let process = PathBuf::from(format!("/proc/{process}"));
     let is_own = |task: &PathBuf, name: &str| {
         fs::read_to_string(task.join("comm")).is_ok_and(|own| own.trim() == name)
