@@ -4,9 +4,9 @@
 //! goal is 90 of 100 pairs with throughput and launches within 10 %, losses within 2 % of the
 //! packets, and the median delay within 25 % or one deadline.
 //!
-//! Each miss has its cause: cores that other processes or the run's own threads take, and times that
-//! are not those of the profile. Of three runs that others disturb, the quietest counts. All pairs
-//! take about 9 minutes on a quiet machine, the profile included.
+//! Each miss has its cause: cores that other processes or the run's own threads take, and times
+//! that are not those of the profile. Of three runs that others disturb, the quietest counts. All
+//! pairs take about 9 minutes on a quiet machine, the profile included.
 //!
 //! `twin pauses` compares the pauses of stages at loads around the capacity instead.
 
