@@ -3,16 +3,21 @@
 use memchr::memmem::Finder;
 use warpline_native::hyperscan::{Cache, Database, Library, Literal};
 
+use super::glance::Glance;
 use super::{Error, Hits, Matcher, Pattern};
 
 /// Fewer literals than this are compiled sooner than a file is read, or about so soon.
 const CACHED_MIN: usize = 16;
+/// The longest text that is glanced at first; for longer ones the library is sooner done.
+const GLANCE_LEN_MAX: usize = 128;
 
 /// Patterns in a database of Hyperscan's.
 #[derive(Debug)]
 pub struct Hyperscan {
     /// `None`: it would be empty.
     database: Option<Database>,
+    /// Rules most short texts out in less time than the library takes to begin.
+    glance: Glance,
     /// The number of the pattern that each of its literals is.
     numbers: Vec<u32>,
     zeros: Zeros,
@@ -30,12 +35,13 @@ impl Hyperscan {
             (0..).zip(patterns).partition(|(_, pattern)| Zeros::are_all_of(pattern));
         let (numbers, zeros): (Vec<u32>, _) =
             (others.iter().map(|(number, _)| *number).collect(), Zeros::new(zeros));
+        let glance = Glance::new(others.iter().map(|(_, pattern)| *pattern));
         let literals: Vec<_> = others
             .iter()
             .map(|(_, pattern)| Literal { bytes: &pattern.bytes, is_caseless: pattern.is_nocase })
             .collect();
         if literals.is_empty() {
-            return Ok(Self { database: None, numbers, zeros });
+            return Ok(Self { database: None, glance, numbers, zeros });
         }
         let database = match cache.filter(|_| literals.len() >= CACHED_MIN) {
             Some(cache) => cache.database(library, &literals),
@@ -45,7 +51,7 @@ impl Hyperscan {
             error.literal = error.literal.map(|literal| numbers[literal] as usize);
             Error::Refused(error)
         });
-        Ok(Self { database: Some(database?), numbers, zeros })
+        Ok(Self { database: Some(database?), glance, numbers, zeros })
     }
 }
 
@@ -77,7 +83,10 @@ impl Matcher for Hyperscan {
     #[inline]
     fn scan(&self, bytes: &[u8], hits: &mut Hits) {
         self.zeros.scan(bytes, hits);
-        if let Some(database) = &self.database {
+        let is_short = bytes.len() <= GLANCE_LEN_MAX;
+        if let Some(database) = &self.database
+            && !(is_short && self.glance.rules_out(bytes))
+        {
             let scanned = database.scan(bytes, |literal| {
                 hits.insert(self.numbers[literal as usize]);
                 !hits.is_full()
@@ -90,7 +99,7 @@ impl Matcher for Hyperscan {
     }
 
     fn memory_len(&self) -> usize {
-        self.database.as_ref().map_or(0, Database::memory_len)
+        self.database.as_ref().map_or(0, Database::memory_len) + self.glance.memory_len()
     }
 
     fn name(&self) -> &'static str {

@@ -1,9 +1,10 @@
 //! Multi-pattern search: which of a list of byte strings occur in a payload.
 //!
 //! [`build`] makes a [`Matcher`] of [`Pattern`]s, and every matcher gives the same [`Hits`].
-//! Hyperscan is the fastest and is used if it is installed. [`Dense`] is an automaton for small
-//! sets, with a table that grows with the bytes of the patterns. [`Compact`] first filters by grams
-//! and takes a tenth of the memory. The tables of [`Dense`] and [`Compact`] are flat arrays.
+//! Hyperscan is the fastest and is used if it is installed; a glance spares it most short
+//! payloads. [`Dense`] is an automaton for small sets, with a table that grows with the bytes of
+//! the patterns. [`Compact`] first filters by grams and takes a tenth of the memory. The tables of
+//! [`Dense`] and [`Compact`] are flat arrays.
 //!
 //! The search folds ASCII letters to lower case. A case-sensitive pattern is compared again at each
 //! match of its folded bytes.
@@ -21,6 +22,7 @@ mod compact;
 mod dense;
 mod double_array;
 mod flat;
+mod glance;
 mod gram_tables;
 mod grams;
 mod hits;
