@@ -7,10 +7,8 @@
 //! step takes longer with more entries. Nothing depends on how the hash spreads, which is seeded
 //! anew for every table.
 
-use core::hash::BuildHasher;
-use std::hash::RandomState;
-
 use crate::index::Index;
+use crate::keyed::HashKey;
 
 /// The owner of an entry: its kind, and a value that identifies the owner in it.
 pub type Owner = (u8, u64);
@@ -24,7 +22,7 @@ pub struct Shares {
     /// The first free place of `owners`.
     free: u32,
     kinds: Vec<OwnerClass>,
-    seed: RandomState,
+    hash_key: HashKey,
 }
 
 /// Neighbours among the entries of its owner.
@@ -74,7 +72,7 @@ impl Shares {
             index: Index::new(capacity),
             free: NONE,
             kinds: (0..kinds).map(|_| kind()).collect(),
-            seed: RandomState::new(),
+            hash_key: HashKey::random(),
         }
     }
 
@@ -118,7 +116,7 @@ impl Shares {
         if len == 0 {
             let share = &mut self.owners[number as usize];
             share.next = core::mem::replace(&mut self.free, number);
-            let hash = self.seed.hash_one(share.owner) as u32;
+            let hash = hash(self.hash_key, share.owner);
             self.index.remove(hash, number);
         }
     }
@@ -144,7 +142,7 @@ impl Shares {
 
     /// The number of an owner's share; a new one is of no entries.
     fn share_of(&mut self, owner: Owner) -> u32 {
-        let hash = self.seed.hash_one(owner) as u32;
+        let hash = hash(self.hash_key, owner);
         let is = |number: u32| self.owners[number as usize].owner == owner;
         if let Some(number) = self.index.find(hash, is) {
             return number;
@@ -227,6 +225,10 @@ impl Shares {
             kind.used &= !(1 << log);
         }
     }
+}
+
+fn hash(key: HashKey, (kind, value): Owner) -> u32 {
+    key.of_all([u64::from(kind), value]) as u32
 }
 
 #[cfg(test)]

@@ -183,6 +183,10 @@ impl Parts<'_> {
         let units = piece.data.chunks(UNIT);
         let start = (piece.offset / UNIT) as u16;
         let span = Span { start, end: start + units.len() as u16 };
+        if !piece.data.is_empty() && self.lay_alone(piece, span) {
+            let is_whole = self.state.total == Some(self.state.received);
+            return Ok(if is_whole { Added::Last } else { Added::Kept });
+        }
         let (mut is_new, mut overlaps, mut changes) = (false, false, false);
         for (unit, data) in (piece.offset / UNIT..).zip(units) {
             let came = bits::count(self.came, unit..unit + 1) == 1;
@@ -209,6 +213,18 @@ impl Parts<'_> {
             (_, true, false) => Added::Duplicate,
             (_, false, _) => Added::Kept,
         })
+    }
+
+    /// Takes a fragment in at once, if it overlaps no other, as most do.
+    fn lay_alone(&mut self, piece: &Piece<'_>, span: Span) -> bool {
+        let units = usize::from(span.start)..usize::from(span.end);
+        if bits::count(self.came, units.clone()) > 0 {
+            return false;
+        }
+        bits::set(self.came, units.clone());
+        self.owners[units].fill(span);
+        self.copy(piece);
+        true
     }
 
     /// Refuses what is too long for the memory or for an IP packet, as far as can be known yet.
@@ -249,14 +265,18 @@ impl Parts<'_> {
         is_one && is_end && came == Some(piece.data) && piece.more != is_last
     }
 
-    /// Copies a fragment that doesn't overlap and isn't too long.
+    /// Copies a fragment that doesn't overlap and isn't too long, and notes its congestion mark.
     pub(super) fn put(&mut self, piece: &Piece<'_>) {
+        self.state.ecns |= 1 << piece.ecn;
+        self.copy(piece);
+    }
+
+    fn copy(&mut self, piece: &Piece<'_>) {
         let at = HEAD_LEN_MAX + piece.offset;
         if let Some(room) = self.bytes.get_mut(at..at + piece.data.len()) {
             room.copy_from_slice(piece.data);
         }
         self.state.received += piece.data.len();
-        self.state.ecns |= 1 << piece.ecn;
         self.note_end(piece);
         if piece.offset == 0 {
             self.keep_head(&piece.head);
