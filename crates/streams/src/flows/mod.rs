@@ -284,7 +284,7 @@ impl<V: Default + Clone> Flows<V> {
         self.len() == 0
     }
 
-    /// Frees flows that are over by `now`, in one place in sixteen each time, and their waiting
+    /// Frees flows that are over by `now`, in one place in four each time, and their waiting
     /// data. [`Flows::take`] checks times itself: this only returns memory earlier.
     pub fn handle_timeout(&mut self, now: Instant) {
         let mut left = self.begin_sweep(now);
@@ -297,7 +297,7 @@ impl<V: Default + Clone> Flows<V> {
     /// [`Flows::next_over`] has to visit.
     pub fn begin_sweep(&mut self, now: Instant) -> usize {
         self.now = self.now.max(now);
-        self.table.len().div_ceil(16)
+        self.table.len().div_ceil(4)
     }
 
     /// Frees flows that are over in the next of `left` places, up to a flow with waiting data: as

@@ -79,9 +79,9 @@ const ACCESS: Access = Access {
     flagged_share: 0.0,
 };
 
-/// How often the memory of flows that are over is given back, each time by a look at one in
-/// sixteen: as long after their end as the shortest timeouts are.
-const TICK: Duration = Duration::from_secs(4);
+/// How often the memory of flows that are over is given back, each time by a look at one in four:
+/// as long after their end as the shortest timeouts are. Every tick ends a batch.
+const TICK: Duration = Duration::from_secs(16);
 
 /// See the module.
 pub(crate) struct Nids {

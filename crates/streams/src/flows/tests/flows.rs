@@ -126,7 +126,7 @@ fn flows_are_over() {
             for frame in &frames {
                 listener.take(frame);
             }
-            (0..16).for_each(|_| listener.flows.handle_timeout(Instant::from_secs(wait)));
+            (0..4).for_each(|_| listener.flows.handle_timeout(Instant::from_secs(wait)));
             assert_eq!(listener.flows.is_empty(), is_new);
         }
     }
@@ -137,6 +137,16 @@ fn flows_are_over() {
     listener.take(&udp(Frame::to_server()));
     listener.flows.handle_timeout(Instant::MAX);
     assert_eq!(listener.flows.len(), 1);
+}
+
+#[test]
+fn a_sweep_visits_one_flow_in_four() {
+    let mut listener = Listener::new(&limits(64));
+    for port in 0..40 {
+        listener.take(&Frame { protocol: ip_protocol::UDP, ..Frame::to_server().port(port) });
+    }
+    listener.flows.handle_timeout(Instant::from_secs(30));
+    assert_eq!(listener.flows.len(), 30);
 }
 
 /// A name is of who talks to whom, when that began, and the seed.
