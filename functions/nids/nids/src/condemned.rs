@@ -54,6 +54,11 @@ impl Condemned {
         }
     }
 
+    /// Whether none was dropped so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The verdict on a fragment's datagram, if that was dropped.
     pub(super) fn verdict(&self, key: &Key, now: Instant) -> Option<Verdict> {
         let entry = self.entries.get(self.place(key)?)?;

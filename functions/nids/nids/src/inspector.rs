@@ -179,6 +179,11 @@ impl Inspector {
         let hint = seen.packet.flow_hash();
         let by_vlan = self.tables.config.by_vlan;
         let packet = FlowPacket::new(seen.frame, &seen.headers, by_vlan, times, hint);
+        if let (None, Found::Numbers(found)) = (&packet, &found)
+            && self.matches_no_rule_without_flow(seen, found)
+        {
+            return Verdict::Forward;
+        }
         let expected = packet.as_ref().and_then(|packet| self.flows.take_expected(packet));
         if let (Some(packet), Some(expected), Found::Numbers(found)) = (&packet, &expected, &found)
             && self.matches_no_rule(packet, expected, found)

@@ -60,8 +60,11 @@ impl NidsShard {
             return verdict;
         }
         let now = seen.packet.timestamp();
-        let key = Key::of(seen.frame, &headers, self.by_vlan);
-        if let Some(before) = key.and_then(|key| self.condemned.verdict(&key, now)) {
+        let by_vlan = self.by_vlan;
+        let key = || Key::of(seen.frame, &headers, by_vlan);
+        if !self.condemned.is_empty()
+            && let Some(before) = key().and_then(|key| self.condemned.verdict(&key, now))
+        {
             return if verdict == Verdict::Forward { before } else { verdict };
         }
         if verdict != Verdict::Forward {
@@ -69,13 +72,17 @@ impl NidsShard {
             return verdict;
         }
         let Taken::Complete(frame) = self.reassembly.take(&seen.packet) else { return verdict };
-        let headers = Headers::parse(frame, seen.packet.link(), frame.len());
-        let whole = InspectedPacket { packet: seen.packet, frame, headers, is_reassembled: true };
+        let whole = InspectedPacket {
+            packet: seen.packet,
+            frame,
+            headers: Headers::parse(frame, seen.packet.link(), frame.len()),
+            is_reassembled: true,
+        };
         let dropped = self.inspector.inspect(&whole, Found::NoRoom, emit);
         if dropped == Verdict::Forward {
             return verdict;
         }
-        if let Some(key) = key {
+        if let Some(key) = key() {
             self.condemned.add(key, dropped, now);
         }
         dropped

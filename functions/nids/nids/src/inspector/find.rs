@@ -10,7 +10,7 @@ use super::super::detect::{Passer, Subject};
 use super::super::fast_pattern::LEN_MAX;
 use super::super::flow_state::{Fate, FlowState};
 use super::super::groups::{Group, When};
-use super::{At, Inspector, was_asked};
+use super::{At, InspectedPacket, Inspector, was_asked};
 use warpline_streams::flows::{Direction, Expected, FlowPacket, Flows, Grew, Stream, Tracked};
 
 impl Inspector {
@@ -27,7 +27,7 @@ impl Inspector {
         let &Expected { place, direction, is_established, grew } = expected;
         let Some((protocol, [src_port, dst_port])) = packet.ports() else { return false };
         let Self { tables, flows, generation, .. } = self;
-        let group = tables.groups.of(protocol, src_port, dst_port);
+        let group = || tables.groups.of(protocol, src_port, dst_port);
         let (generation, side) = (*generation as u16, direction as usize);
         let state = flows.vars(place);
         if state.fate != Fate::Open || state.asked_once[side] != generation {
@@ -38,7 +38,7 @@ impl Inspector {
         let passer = Passer::new(Some(to_server), is_established, Some(ports));
         let passer = packet.payload_len().map_or(passer, |len| passer.with_payload(len));
         let addresses = || packet.addresses();
-        let rules = found.iter().flat_map(|&id| group.rules(id)).copied();
+        let rules = found.iter().flat_map(|&id| group().rules(id)).copied();
         if tables.lets_any(rules, passer, addresses) {
             return false;
         }
@@ -58,6 +58,7 @@ impl Inspector {
         if is_new_app || is_other_set || !state.waiting[side].is_empty() {
             return false;
         }
+        let group = group();
         if seam.is_some_and(|seam| !group.may_span(seam)) {
             return true;
         }
@@ -65,6 +66,28 @@ impl Inspector {
         let ((bytes, border), _) =
             flows.seam_and_vars(place, direction, (to - from) as usize, LEN_MAX, &mut room);
         group.spanning(bytes, border).is_none()
+    }
+
+    /// The same of a packet that has no flow, such as a fragment.
+    pub(super) fn matches_no_rule_without_flow(
+        &self,
+        seen: &InspectedPacket<'_>,
+        found: &[u32],
+    ) -> bool {
+        let Self { tables, .. } = self;
+        let subject = Subject::new(seen.frame, &seen.headers);
+        if subject.is_syn() {
+            return false;
+        }
+        let Subject { protocol, src, dst, ports, payload, .. } = subject;
+        let ports = ports.map(|(src, dst)| [src, dst]);
+        let passer = Passer::new(None, false, ports).with_payload(payload.len());
+        let ports = ports.unwrap_or_default();
+        let group = || tables.groups.of(protocol, ports[0], ports[1]);
+        let of_addresses = |when: When| tables.groups.unanchored(when, protocol, [src, dst], ports);
+        let found = found.iter().flat_map(|&id| group().rules(id)).copied();
+        let rules = of_addresses(When::Packet).chain(of_addresses(When::Direction)).chain(found);
+        !tables.lets_any(rules, passer, || [src, dst])
     }
 
     /// Finds the rules that are worth asking.
