@@ -3,7 +3,7 @@
 use core::cell::RefCell;
 
 use warpline_packet::wire::ip_protocol;
-use warpline_packet::{Batch, Findings, Flags, Packet, ScratchWord};
+use warpline_packet::{Batch, Findings, Flags, Packet, ScratchWord, prefetch};
 
 use super::fit::Fit;
 use super::groups::{Group, Groups};
@@ -15,6 +15,9 @@ pub(super) const KEPT_MAX: usize = 32;
 pub(super) const FINDINGS_PER_PACKET: usize = KEPT_MAX;
 /// Batches after which memory that none of them needed is given back.
 const ROUND: u32 = 1 << 10;
+/// Packets ahead of the scan whose payloads are asked for.
+const AHEAD: usize = 4;
+const CACHE_LINE: usize = 64;
 
 thread_local! {
     /// The matcher's output. Each thread has its own, as all threads share `run`.
@@ -29,6 +32,7 @@ pub(super) fn scan(groups: &Groups, batch: &mut Batch, word: ScratchWord) {
             *hits = Hits::new(KEPT_MAX, len);
         }
         for index in 0..batch.len() {
+            fetch(batch, index + AHEAD);
             if batch.is_forward(index) {
                 let found = scan_one(groups, &batch.packet(index), hits, &mut findings);
                 batch.packet_mut(index).set_scratch(word, found);
@@ -36,6 +40,15 @@ pub(super) fn scan(groups: &Groups, batch: &mut Batch, word: ScratchWord) {
         }
     });
     batch.set_findings(findings);
+}
+
+/// Asks for the payload of a packet that is scanned soon: another core wrote its first bytes.
+#[inline]
+fn fetch(batch: &Batch, index: usize) {
+    if index < batch.len() && batch.is_forward(index) {
+        let packet = batch.packet(index);
+        packet.payload().iter().step_by(CACHE_LINE).take(2).for_each(prefetch);
+    }
 }
 
 fn scan_one(groups: &Groups, packet: &Packet<'_>, hits: &mut Hits, findings: &mut Findings) -> u32 {

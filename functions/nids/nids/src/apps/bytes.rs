@@ -24,8 +24,19 @@ impl Fit {
 }
 
 /// Whether `bytes` have `text` from `at` on; `is_nocase` ignores the case of ASCII letters.
+#[inline]
 pub(super) fn has(bytes: &[u8], at: usize, text: &[u8], is_nocase: bool) -> Fit {
     let rest = bytes.get(at..).unwrap_or(&[]);
+    // The first byte, in either case, rules most texts out.
+    if let (Some(own), Some(first)) = (rest.first(), text.first())
+        && own | CASE != first | CASE
+    {
+        return Fit::No;
+    }
+    compare(rest, text, is_nocase)
+}
+
+fn compare(rest: &[u8], text: &[u8], is_nocase: bool) -> Fit {
     let len = rest.len().min(text.len());
     let is_same = match is_nocase {
         true => rest[..len].eq_ignore_ascii_case(&text[..len]),
@@ -37,6 +48,9 @@ pub(super) fn has(bytes: &[u8], at: usize, text: &[u8], is_nocase: bool) -> Fit 
         true => Fit::Yes,
     }
 }
+
+/// The bit that distinguishes the cases of a letter.
+const CASE: u8 = 0x20;
 
 /// Whether the byte at `at` satisfies `fits`.
 pub(super) fn byte(bytes: &[u8], at: usize, fits: impl FnOnce(u8) -> bool) -> Fit {
