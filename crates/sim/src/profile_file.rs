@@ -88,7 +88,9 @@ impl<'a> At<'a> {
         let (least, most) = (range.start(), range.end());
         match range.contains(&number) {
             true => Ok(number),
-            false => fail(format!("`{}` must be {least} to {most}, found {number}", self.path)),
+            false => {
+                fail(format!("`{}` must be {least} to {most}, found {}", self.path, self.value))
+            }
         }
     }
 
@@ -96,7 +98,7 @@ impl<'a> At<'a> {
         let number = self.within(1.0..=most)?;
         match number.fract() == 0.0 {
             true => Ok(number as u32),
-            false => fail(format!("`{}` must be a whole number, found {number}", self.path)),
+            false => fail(format!("`{}` must be a whole number, found {}", self.path, self.value)),
         }
     }
 

@@ -144,7 +144,7 @@ impl MachineProfile {
             _ => number(work, "spread")?,
         };
         if !(0.0..=1e9).contains(&spread) {
-            return Err(format!("`spread` must be 0 to 10^9, found {spread}"));
+            return Err(format!("`spread` must be 0 to 10^9, found {spread:?}"));
         }
         self.merge(&one, spread).map_err(|why| why.to_string())
     }

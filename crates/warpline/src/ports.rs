@@ -301,7 +301,7 @@ fn interface_reported(error: &interface::NotOpened) -> String {
     }
 }
 
-fn reported(error: &SourceError) -> String {
+pub(crate) fn reported(error: &SourceError) -> String {
     match error {
         SourceError::Io(error) => plain(error),
         other => other.to_string(),

@@ -80,7 +80,7 @@ fn asked<'a>(
     let SimulateArguments { seconds, tenants, seed, .. } = *arguments;
     if let Some(seconds) = seconds.filter(|seconds| !SECONDS.contains(seconds)) {
         let (least, most) = (SECONDS.start(), SECONDS.end());
-        let text = format!("--seconds must be {least} to {most}, found {seconds}");
+        let text = format!("--seconds must be {least} to {most}, found {seconds:?}");
         return Err(Failure::Usage(text));
     }
     let devices = Devices::read(&arguments.chain, &arguments.set)?;

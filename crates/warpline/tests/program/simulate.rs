@@ -118,10 +118,17 @@ fn mistakes_of_simulations_are_named() {
     let demo = demo();
     demo.write("other.json", PROFILE.replace("\"digest\"", "\"nat\""));
     demo.write("absurd.json", PROFILE.replace("\"gbps\": 4", "\"gbps\": -4"));
+    demo.write("huge.json", PROFILE.replace("\"gbps\": 4", "\"gbps\": 1e300"));
     let load = "--load constant:gbps=8,size=500";
     for (arguments, why) in [
         (format!("own.toml --profile other.json {load}"), "the profile has no function \"digest\""),
         (format!("own.toml --profile absurd.json {load}"), "`measurements[0].gbps` must be"),
+        (format!("own.toml --profile huge.json {load}"), "1000000, found 1e+300\n"),
+        (
+            "own.toml --profile own.json --load none.pcap".into(),
+            "--load none.pcap: no such file or directory\n",
+        ),
+        (format!("own.toml --profile own.json {load} --seconds 1e300"), "to 3600, found 1e300\n"),
         (format!("own.toml --profile none.json {load}"), "can't read none.json"),
         (format!("own.toml --profile own.toml {load}"), "own.toml: line 1, column 2: not JSON"),
         ("own.toml --profile own.json --load fast".into(), "--load fast: no such load"),

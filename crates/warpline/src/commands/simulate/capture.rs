@@ -8,6 +8,7 @@ use warpline_sim::{Arrivals, Load, Size, Traffic, Ways};
 
 use super::ways::destination;
 use crate::Failure;
+use crate::ports::reported;
 
 /// Packets that a load may have.
 const PACKETS_MAX: usize = 20_000_000;
@@ -22,11 +23,11 @@ pub(super) fn is_capture(path: &Path) -> bool {
 pub(super) fn load(path: &Path, ways: &mut [Option<Ways>]) -> Result<Load, Failure> {
     let failed =
         |why: &dyn std::fmt::Display| Failure::Usage(format!("--load {}: {why}", path.display()));
-    let mut reader = CaptureReader::open(path).map_err(|why| failed(&why))?;
+    let mut reader = CaptureReader::open(path).map_err(|why| failed(&reported(&why)))?;
     let mut all: Vec<(u64, u32)> = Vec::new();
     let mut first_ns = None;
     loop {
-        match reader.next().map_err(|why| failed(&why))? {
+        match reader.next().map_err(|why| failed(&reported(&why)))? {
             Next::Frame(frame) => {
                 let at_ns = frame.timestamp.as_nanos();
                 let first_ns = *first_ns.get_or_insert(at_ns);
