@@ -297,7 +297,7 @@ impl<V: Default + Clone> Flows<V> {
     /// [`Flows::next_over`] has to visit.
     pub fn begin_sweep(&mut self, now: Instant) -> usize {
         self.now = self.now.max(now);
-        self.table.len().div_ceil(4)
+        self.table.places().div_ceil(4)
     }
 
     /// Frees flows that are over in the next of `left` places, up to a flow with waiting data: as

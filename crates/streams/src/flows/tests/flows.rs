@@ -149,6 +149,20 @@ fn a_sweep_visits_one_flow_in_four() {
     assert_eq!(listener.flows.len(), 30);
 }
 
+/// Places that a flood left empty do not delay the end of the flows after them.
+#[test]
+fn four_sweeps_visit_all_flows_after_a_flood() {
+    let mut listener = Listener::new(&limits(64));
+    let datagram = |port| Frame { protocol: ip_protocol::UDP, ..Frame::to_server().port(port) };
+    for port in 0..40 {
+        listener.take(&datagram(port).seconds(if port < 38 { 0 } else { 100 }));
+    }
+    (0..4).for_each(|_| listener.flows.handle_timeout(Instant::from_secs(101)));
+    assert_eq!(listener.flows.len(), 2);
+    (0..4).for_each(|_| listener.flows.handle_timeout(Instant::from_secs(200)));
+    assert_eq!(listener.flows.len(), 0);
+}
+
 /// A name is of who talks to whom, when that began, and the seed.
 #[test]
 fn names_tell_flows_apart() {
