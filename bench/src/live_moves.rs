@@ -43,7 +43,9 @@ pub fn print(program: &Program) {
 
 /// Whether a client reports so that the run has ended.
 fn is_of_an_end(why: &str) -> bool {
-    ["has ended", "connection", "socket", "No such file"].iter().any(|part| why.contains(part))
+    ["has ended", "does not run", "connection", "socket", "No such file"]
+        .iter()
+        .any(|part| why.contains(part))
 }
 
 /// Moves, microseconds of the longest stall, and packets lost.
