@@ -4,6 +4,8 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
+use warpline_engine::LaunchOptions;
+
 use crate::program::Program;
 
 /// Seconds of a run.
@@ -13,10 +15,8 @@ const PAUSE_MS: u64 = 40;
 /// Gb/s of frames of 512 bytes.
 const LOADS_GBPS: [f64; 2] = [0.2, 2.0];
 const DEVICES: [&str; 2] = ["host", "opencl:0"];
-/// The longest wait for a launch by default, in microseconds, and the time that a lane may stall
-/// besides.
-const DEADLINE_US: f64 = 100.0;
-const BESIDES_US: f64 = 5_000.0;
+/// A lane may stall for the deadline of a launch and this long besides.
+const BESIDES: Duration = Duration::from_millis(5);
 
 /// Prints the longest stall of a lane for each device and load.
 ///
@@ -29,8 +29,8 @@ pub fn print(program: &Program) {
         "[chain]\nfunctions = [\"router\"]\nlanes = 1\n\
          [router]\ndevice = \"cpu\"\nroutes = \"routes\"\n",
     );
-    let most = DEADLINE_US + BESIDES_US;
-    println!("moves: the longest stall of a lane, of {most:.0} us, and packets lost");
+    let most = (LaunchOptions::default().delay + BESIDES).as_micros();
+    println!("moves: the longest stall of a lane, of {most} us, and packets lost");
     for device in DEVICES {
         for gbps in LOADS_GBPS {
             let (moves, stall_us, lost) = stall(program, device, gbps);

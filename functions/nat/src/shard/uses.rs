@@ -69,7 +69,7 @@ impl NatShard {
         Ok(())
     }
 
-    /// The same of the connection to a forwarded port.
+    /// The same of the connection to a forwarded port, out of the way of usual packets.
     #[inline(never)]
     pub(super) fn uses_forwarded(
         &mut self,
