@@ -7,7 +7,7 @@ use std::time::Instant;
 use warpline_device::{
     Argument, Buffer, Device, Failure, Kernel, Part, Piece, Slice, Step, Stream, Work,
 };
-use warpline_engine::sys::{Given, kernel_source};
+use warpline_launch::{Given, kernel_source};
 use warpline_nf::KernelParameter;
 use warpline_packet::{
     Binding, Columns, Field, FieldSet, Found, FoundLists, LaunchRows, kernel_layout,

@@ -9,8 +9,8 @@
 use std::ops::Range;
 
 use warpline_device::{Argument, Buffer, Failure, Kernel, Part, Piece, Step, Work};
-use warpline_engine::sys::{Given, kernel_source};
-use warpline_nf::{Kernels, room_copies};
+use warpline_launch::{Given, kernel_source, room_copies};
+use warpline_nf::Kernels;
 use warpline_packet::{Binding, LaunchRows, kernel_layout};
 
 use super::Bench;

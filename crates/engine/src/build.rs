@@ -2,17 +2,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use warpline_launch::{Clock, LaneMemory, Mirrors, Versions};
 use warpline_packet::{Arena, Batch, FlowHasher, KeptFrames};
 
 use crate::bell::Bell;
-use crate::clock::Clock;
-use crate::device::{Launches, Mirrors, lane_memory};
 use crate::ingress::LaneWriter;
 use crate::lane::Lane;
+use crate::launch_stage::{declared, lane_memory, launch_stage};
+use crate::planned::takes_out;
 use crate::queue::{BatchQueue, Queue};
-use crate::stage::Rooms;
-use crate::sys::lane_memory::LaneMemory;
-use crate::versions::Versions;
+use crate::stage::{Launches, Rooms};
 use crate::{Deployment, Settings, StagePlan, StartError};
 
 /// Wakes a thread; none in a chain without interfaces.
@@ -131,7 +130,8 @@ impl Builder {
         if state == StateOf::Running {
             memory.touch(settings.memory(deployment).in_use);
         }
-        let arena = Arena::new(Box::new(memory.clone()), &layout).map_err(StartError::Arena)?;
+        let first = memory.take_arena().ok_or(StartError::Memory(bytes))?;
+        let arena = Arena::new(Box::new(first), &layout).map_err(StartError::Arena)?;
         let mut mirrors = Mirrors::new(&memory, deployment.failures(), lane);
         let launches = launches(deployment, settings, (lane, &mut mirrors), reported)?;
         let mut batches: Vec<Batch> = arena.tables.into_iter().map(Batch::new).collect();
@@ -155,7 +155,7 @@ impl Builder {
         let kept = deployment.shows_drops().then(kept).transpose()?;
         let versions = settings.follows_versions.then(|| {
             let devices = mirrors.copies().map(str::to_owned).collect();
-            Box::new(Versions::new(deployment, devices))
+            Box::new(Versions::new(declared(deployment), devices))
         });
         let hasher = FlowHasher::new(chain.seed());
         let rooms = Rooms { placer: arena.emit, hasher, kept, versions };
@@ -204,9 +204,9 @@ fn launches(
     let or_kept = |(stage, launches): (&StagePlan, Option<Launches>)| {
         let members = deployment.members(stage);
         match deployment.on_device(stage) {
-            Some(on) => {
-                launches.ok_or_else(|| mirrors.kept_without(&*on.device, members)).map(Some)
-            }
+            Some(on) => launches
+                .ok_or_else(|| mirrors.kept_without(&*on.device, members.iter().any(takes_out)))
+                .map(Some),
             None => Ok(None),
         }
     };
@@ -233,7 +233,9 @@ fn launches_of(
         reported.extend(mirrors.leave(deployment.crossings(stage), &*on.device, name));
         return Ok(None);
     }
-    match Launches::open(deployment, settings, stage, on, &limits, mirrors) {
+    let opened = launch_stage(deployment, settings, stage, limits)
+        .and_then(|stage| Launches::open(stage, on, mirrors));
+    match opened {
         Ok(launches) => Ok(Some(launches)),
         // Those of a stage agree in that.
         Err(why) if on.is_required && !mirrors.has_failed(&*on.device) => {

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use warpline_launch::{DEVICE_LOST, DEVICE_LOST_NAME};
 use warpline_nf::{Definition, Function, Growth, HopPorts, Passage, Ports};
 use warpline_packet::{ALIGN, ScratchWord, Seed, Shard, StateKey, Steering, frame_start};
 use warpline_sched::Routes;
 
-use crate::device::{DEVICE_LOST, DEVICE_LOST_NAME};
 use crate::reach::Reach;
 use crate::routing::NO_CHAIN_ROUTE_NAME;
 use crate::stats::FunctionStats;

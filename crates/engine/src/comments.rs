@@ -1,10 +1,10 @@
 //! Comments for sinks that show dropped packets. They are built once per run, so that nothing is
 //! formatted per packet.
 
+use warpline_launch::DEVICE_LOST;
 use warpline_packet::{Malformed, Packet, Verdict};
 
 use crate::Chain;
-use crate::device::DEVICE_LOST;
 use crate::routing::NO_CHAIN_ROUTE;
 
 /// The comments of a chain.

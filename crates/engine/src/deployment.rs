@@ -5,12 +5,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use warpline_device::{Device, Failure};
-use warpline_nf::{Kernels, field_copies, packed_rows, room_copies};
+use warpline_launch::{
+    self as launch, Crossings, FailedDevices, LaunchTarget, Loaded, OnDevice, Transport,
+    field_copies, packed_rows, room_copies,
+};
+use warpline_nf::Kernels;
 use warpline_packet::Binding;
 use warpline_sched::{Mode, Profile};
 
 use crate::cut::{StagePlan, cut};
-use crate::device::{self, Crossings, FailedDevices, LaunchTarget, Loaded, OnDevice};
 use crate::planned::crossings;
 use crate::{Chain, FramesBy, Instance, PlanOptions, StartError};
 
@@ -273,19 +276,15 @@ impl Deployment {
         at.and_then(|at| all.get(at)).expect("a stage of this deployment")
     }
 
-    /// The kernels that copy single fields for a stage, if it needs any and its device has them.
-    pub(crate) fn copier(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
-        self.copiers.get(stage.first)?.get()
-    }
-
-    /// The kernels that carry whole frames for a stage, where these and not copies do.
-    pub(crate) fn carrier(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
-        self.carriers.get(stage.first)?.get()
-    }
-
-    /// The kernel that writes launches' tables from packed rows for a stage, if packets are copied.
-    pub(crate) fn unpacker(&self, stage: &StagePlan) -> Option<&Arc<Loaded>> {
-        self.unpackers.get(stage.first)?.get()
+    /// The kernels that carry packets for a stage. It has no copier if no single fields are copied,
+    /// no carrier if copies carry whole frames, and no unpacker if its device works in place.
+    pub(crate) fn transport(&self, stage: &StagePlan) -> Transport {
+        let of = |all: &[OnceLock<Arc<Loaded>>]| all.get(stage.first)?.get().cloned();
+        Transport {
+            copier: of(&self.copiers),
+            carrier: of(&self.carriers),
+            unpacker: of(&self.unpackers),
+        }
     }
 
     /// Whether kernels carry whole frames for stages on `device`. Only devices with a memory of
@@ -346,26 +345,26 @@ impl Deployment {
         if let Some(copies) = crossings.copies(self.chain.scratch_words)
             && self.copiers[stage.first].get().is_none()
         {
-            let copier = device::load(&on.device, &field_copies(), &copies)?;
+            let copier = launch::load(&on.device, &field_copies(), &copies)?;
             let _ = self.copiers[stage.first].set(Arc::new(copier));
         }
         if self.has_carried(&*on.device) && self.carriers[stage.first].get().is_none() {
-            device::reach(&*on.device)?;
+            launch::reach(&*on.device)?;
             if crossings.has_rooms() {
-                let carrier = device::load(&on.device, &room_copies(), &Binding::MIRROR)?;
+                let carrier = launch::load(&on.device, &room_copies(), &Binding::MIRROR)?;
                 let _ = self.carriers[stage.first].set(Arc::new(carrier));
             }
         }
         let is_copied = !on.device.description().shares_host_memory;
         if is_copied && self.unpackers[stage.first].get().is_none() {
-            let unpacker = device::load(&on.device, &packed_rows(), &Binding::MIRROR)?;
+            let unpacker = launch::load(&on.device, &packed_rows(), &Binding::MIRROR)?;
             let _ = self.unpackers[stage.first].set(Arc::new(unpacker));
         }
         let kernels = self.kept_kernels(position).take();
         let kernels = kernels.or_else(|| self.chain.instances[position].function.kernels());
         let none = || Failure::Refused("it has no kernels".into());
         let binding = crossings.binding(self.chain.scratch_words);
-        device::load(&on.device, &kernels.ok_or_else(none)?, &binding)
+        launch::load(&on.device, &kernels.ok_or_else(none)?, &binding)
     }
 
     /// Bytes of the tables that kernels of function `position` read. The tables are built and
@@ -424,7 +423,7 @@ impl Deployment {
         let carried =
             |(_, on): &(&Instance, &OnDevice)| on.is_required && self.has_carried(&*on.device);
         all.filter(carried).try_for_each(|(one, on)| {
-            device::reach(&*on.device).map_err(|why| StartError::Device(one.name.clone(), why))
+            launch::reach(&*on.device).map_err(|why| StartError::Device(one.name.clone(), why))
         })
     }
 }

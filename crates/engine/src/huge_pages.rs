@@ -7,9 +7,10 @@
 
 use std::ops::Range;
 
-use crate::device::lane_memory;
+use warpline_launch::LaneMemory;
+
+use crate::launch_stage::lane_memory;
 use crate::stage::Stage;
-use crate::sys::lane_memory::LaneMemory;
 use crate::{Deployment, Settings, StartError};
 
 /// Memory that asked for huge pages.

@@ -5,20 +5,20 @@ mod moving;
 use std::sync::Arc;
 use std::time::Duration;
 
+use warpline_launch::{Clock, Followed, Transfers};
 use warpline_packet::{Batch, BatchKind};
 
 use crate::build::StateOf;
-use crate::clock::Clock;
-use crate::device::Launches;
+
 use crate::memory::StageRoom;
 use crate::moves::NextLanes;
 use crate::pressure::{Pressure, Waiting};
 use crate::queue::{Queue, StageQueue};
 use crate::reports::Ended;
 use crate::routing::Routing;
-use crate::stage::{BatchInFlight, Rooms, Stage, TurnScratch};
-use crate::stats::{Moves, ThreadStats, Transfers};
-use crate::{Chain, Control, Deployment, Followed, Settings, StagePlan};
+use crate::stage::{BatchInFlight, Launches, Rooms, Stage, TurnScratch};
+use crate::stats::{Moves, ThreadStats};
+use crate::{Chain, Control, Deployment, Settings, StagePlan};
 
 /// How often a lane that an instance downstream pauses looks whether it still does.
 const HELD_LOOK: Duration = Duration::from_micros(500);

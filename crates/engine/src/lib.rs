@@ -12,7 +12,6 @@ extern crate self as warpline_engine;
 mod bell;
 mod build;
 mod chain;
-mod clock;
 mod comments;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
@@ -21,9 +20,8 @@ mod control;
 mod cores;
 mod crew;
 mod cut;
+mod demand;
 mod deployment;
-
-mod device;
 mod egress;
 mod frames_on_way;
 mod gather_speeds;
@@ -31,6 +29,7 @@ mod huge_pages;
 mod idle;
 mod ingress;
 mod lane;
+mod launch_stage;
 mod machine;
 mod memory;
 mod merge;
@@ -48,11 +47,12 @@ mod run;
 mod settings;
 mod snapshots;
 mod stage;
+#[cfg(test)]
+mod stale_crossings;
 pub mod stats;
 pub mod sys;
 mod tenants;
 mod threads;
-mod versions;
 
 pub use chain::{
     Chain, ChainError, GROWTH_MAX, INSTANCES_MAX, Instance, MULTIPLY_MAX, Place, lane_of,
@@ -61,10 +61,8 @@ pub use control::Control;
 pub use cores::{CORE_MAX, Cores, CoresError};
 pub use crew::try_cores;
 pub use cut::StagePlan;
+pub use demand::{Demand, demands};
 pub use deployment::{Deployment, Site};
-pub use device::{
-    DEVICE_LOST, DEVICE_LOST_NAME, Demand, LaunchOptions, OnDevice, Streams, demands,
-};
 pub use gather_speeds::gather_speeds;
 pub use huge_pages::{Asked, HugePages, try_huge_pages};
 pub use ingress::TimeCounts;
@@ -81,4 +79,6 @@ pub(crate) use warpline_packet::Steering;
 
 pub use settings::{LANES_MAX, Settings};
 pub use tenants::{Background, SharedDevice, SharedReport, Tenant};
-pub use versions::{Followed, Reader, StaleRead};
+pub use warpline_launch::{
+    DEVICE_LOST, DEVICE_LOST_NAME, Followed, LaunchOptions, OnDevice, Reader, StaleRead, Streams,
+};

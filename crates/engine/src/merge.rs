@@ -14,9 +14,9 @@ use std::ops::Range;
 use warpline_io::neighbours::NeighbourTable;
 use warpline_io::{BURST_MAX, Burst, Frame, Sink, SinkError};
 use warpline_io_error::plain;
+use warpline_launch::Clock;
 use warpline_packet::{Batch, BatchKind, Flags, Packet, Verdict, prefetch};
 
-use crate::clock::Clock;
 use crate::comments::Comments;
 use crate::control::REPORT_EVERY;
 use crate::egress::{Egress, WayOut};

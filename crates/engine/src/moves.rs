@@ -11,11 +11,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use warpline_launch::LaneMemory;
+
 use crate::build::{Built, StateOf};
 use crate::ingress::LaneWriter;
 use crate::lane::Lane;
 use crate::queue::Queue;
-use crate::sys::lane_memory::LaneMemory;
 use crate::{Control, Deployment, Settings, Successor};
 
 /// Lanes that are ready to continue the running ones, and later what these left.

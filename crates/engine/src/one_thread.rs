@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
 
+use warpline_launch::Clock;
+
 use crate::Control;
 use crate::bell::Bell;
-use crate::clock::Clock;
 use crate::idle::Idle;
 use crate::reports::Ended;
 use crate::sys::wake_on_time;

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use warpline_launch::{Crossings, takes_out_of_mirrors};
 use warpline_nf::Function;
 use warpline_packet::{Access, Binding, Columns, Field, FieldSet, PACKED_ROW_LEN, ReadWrite};
 
@@ -10,7 +11,6 @@ use warpline_sched::{
     Aim, Mode, PlanHops, PlannedFunction, Problem, RouteTo, Routes, RowBytes, Widths,
 };
 
-use crate::device::Crossings;
 use crate::frames_on_way::FramesOnWay;
 use crate::{Deployment, Instance, Site, StagePlan};
 
@@ -206,7 +206,7 @@ fn function_of(
             let run = one.function.access().run;
             all | run.reads | run.writes
         };
-        let takes_out = members.iter().any(|one| takes_out_of_mirrors(&*one.function));
+        let takes_out = members.iter().any(takes_out);
         function.fallback = match falls_back_beside_others && takes_out {
             true => FieldSet::FRAME,
             false => members.iter().fold(FieldSet::EMPTY, of_run) & FieldSet::FRAME,
@@ -238,14 +238,9 @@ fn access_of(function: &dyn Function, is_on_device: bool) -> Access {
     Access { run, ..access }
 }
 
-/// Whether the CPU, doing a function's work for a device, may change more of a packet than the
-/// function's kernels change. No mirror has such a packet any more. Otherwise each other device's
-/// mirror has the fields in the plan.
-pub(crate) fn takes_out_of_mirrors(function: &dyn Function) -> bool {
-    let (access, kernels) = (function.access(), function.kernel_access());
-    let shape = FieldSet::FRAME | FieldSet::GEOMETRY;
-    let more = access.run.writes & !kernels.writes | access.after_flagged.writes;
-    !(more & shape).is_empty()
+/// See [`takes_out_of_mirrors`].
+pub(crate) fn takes_out(one: &Instance) -> bool {
+    takes_out_of_mirrors(one.function.access(), one.function.kernel_access())
 }
 
 /// The access of a function that does nothing.

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use warpline_device::Failure;
 use warpline_io::{Sink, Source};
+use warpline_launch::Clock;
 use warpline_nf::Outputs;
 use warpline_packet::ArenaError;
 
 use crate::build::{Builder, Built, StateOf, within_bounds};
-use crate::clock::Clock;
 use crate::crew::Crew;
 use crate::huge_pages::{HugePages, huge_pages};
 use crate::idle::Idle;

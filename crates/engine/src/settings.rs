@@ -1,5 +1,6 @@
 //! The dimensions of the engine. All memory is taken when a chain starts; nothing grows later.
 
+use warpline_launch::{Dimensions, PACKET_LEN};
 use warpline_nf::Growth;
 use warpline_packet::{
     ALIGN, ArenaLayout, BATCH_DEFAULT, BATCH_MAX, FieldSet, Notes, SHARDS, SLAB_LEN, frame_start,
@@ -7,7 +8,6 @@ use warpline_packet::{
 
 use warpline_sched::{LaunchLimits, PauseMode, Watermarks};
 
-use crate::device::Dimensions;
 use crate::memory::EMIT_SLABS_MAX;
 use crate::reach::Reach;
 use crate::{Chain, Cores, Deployment, LaunchOptions, PressureOptions, StagePlan, Streams};
@@ -64,8 +64,6 @@ pub const LANES_MAX: usize = SHARDS;
 
 /// Bytes of a long frame of Ethernet.
 pub(crate) const FRAME_LEN: usize = 1518;
-/// Bytes of the shortest packets.
-pub(crate) const PACKET_LEN: usize = 64;
 /// Most batches of a launch.
 const LAUNCH_BATCHES_MAX: usize = 256;
 /// Most batches that a stage on a device has at once.

@@ -7,14 +7,12 @@
 mod scratch;
 mod slot;
 
-use warpline_packet::{Batch, FlowHasher, KeptFrames, Placer, Shard};
+use warpline_launch::{Clock, Finished, Flight, Transfers, Versions};
+use warpline_packet::{FlowHasher, KeptFrames, Placer, Shard};
 
 use self::slot::Slot;
-use crate::clock::Clock;
-use crate::device::{DEVICE_LOST, Finished, How, Launches};
 use crate::reports::States;
-use crate::stats::{FunctionStats, Transfers};
-use crate::versions::Versions;
+use crate::stats::FunctionStats;
 use crate::{Chain, Control, StageCounts, StagePlan};
 
 pub(crate) use self::scratch::TurnScratch;
@@ -31,10 +29,10 @@ pub(crate) struct Rooms {
 }
 
 /// A batch on its way through a stage.
-pub(crate) struct BatchInFlight {
-    pub(crate) batch: Box<Batch>,
-    pub(crate) scratch: Box<TurnScratch>,
-}
+pub(crate) type BatchInFlight = Flight<Box<TurnScratch>>;
+
+/// The launches of a stage that is on a device.
+pub(crate) type Launches = warpline_launch::Launches<Box<TurnScratch>>;
 
 /// Functions between two queues.
 pub(crate) struct Stage {
@@ -154,53 +152,37 @@ impl Stage {
 
     /// Takes the batches of a finished launch through the rest of their turns, whether or not the
     /// device did the work.
-    pub(crate) fn settle(&mut self, finished: &mut Finished, rooms: &mut Rooms, clock: &Clock) {
-        let mut flights = std::mem::take(&mut finished.flights);
-        for (index, flight) in flights.iter_mut().enumerate() {
-            let returned = self.launches.as_ref().and_then(|all| all.returned(finished, index));
-            let found = self.launches.as_ref().and_then(|all| all.found(finished));
-            if let Some(launches) = &self.launches {
-                match finished.how {
-                    How::Done => {
-                        let versions = rooms.versions.as_deref_mut();
-                        launches.accept(finished, index, &mut flight.batch, versions);
-                    }
-                    _ => {
-                        if launches.lose_mirrored(&mut flight.batch) {
-                            flight.scratch.forget_dropped(&flight.batch);
-                        }
-                        flight.batch.keep_mirrors(launches.kept_mirrors());
-                    }
-                }
-            }
-            match (finished.how, returned) {
-                (How::Done, Some(_)) => {}
-                (How::Lost { is_used }, _) => lose(flight, is_used),
-                (How::OnCpu { is_used: true }, _) if !move_out(flight, rooms) => {
-                    lose(flight, true);
-                }
-                _ => flight.batch.leave_from(self.slots.first().map_or(0, |slot| slot.position)),
-            }
+    pub(crate) fn settle(
+        &mut self,
+        finished: &mut Finished<Box<TurnScratch>>,
+        rooms: &mut Rooms,
+        clock: &Clock,
+    ) {
+        let Some(launches) = &self.launches else { return };
+        for index in 0..finished.flights.len() {
+            let versions = rooms.versions.as_deref_mut();
+            let output = launches.apply(finished, index, &mut rooms.placer, versions);
+            let flight = &mut finished.flights[index];
             let mut then = clock.now();
             for (at, slot) in self.slots.iter_mut().enumerate() {
                 if at > 0 {
                     slot.enter(flight);
                     slot.begin_apart(flight, rooms);
                 }
-                let left = returned.as_ref().map(|returned| (returned, found.as_ref()));
-                slot.finish(flight, left, rooms, &mut self.order);
+                slot.finish(flight, output.as_ref(), rooms, &mut self.order);
                 let now = clock.now();
                 slot.stats.busy_ns += now - then;
                 then = now;
             }
         }
-        finished.flights = flights;
     }
 
     /// Puts the functions that were built anew where the old ones were.
     pub(crate) fn reload(&mut self, control: &Control) {
         if let Some(deployment) = control.reloads.deployment() {
-            self.launches.iter_mut().for_each(|launches| launches.reload(&deployment));
+            let loaded = |position| deployment.loaded(position);
+            let launches = self.launches.iter_mut();
+            launches.for_each(|launches| launches.reload(loaded, deployment.failures()));
             self.slots.iter_mut().for_each(|slot| slot.reload(deployment.chain()));
         }
     }
@@ -248,25 +230,4 @@ impl Stage {
             (usize::from(slot.position), slot.stats, slot.states)
         })
     }
-}
-
-/// Drops the packets of a launch, whose content is unknown. No function's state sees them.
-fn lose(flight: &mut BatchInFlight, is_used: bool) {
-    flight.batch.lose(DEVICE_LOST);
-    if is_used {
-        // The device may still write to their rooms.
-        flight.scratch.kept.clear();
-        flight.batch.abandon();
-    }
-    flight.scratch.forget();
-}
-
-/// Gives the packets of a launch other rooms. Returns whether there were enough.
-fn move_out(flight: &mut BatchInFlight, rooms: &mut Rooms) -> bool {
-    let from = rooms.versions.is_some().then(|| Versions::rooms(&flight.batch));
-    let fits = flight.batch.move_out(&mut rooms.placer);
-    if let (Some(versions), Some(from)) = (&mut rooms.versions, from) {
-        versions.moved(&from, &flight.batch);
-    }
-    fits
 }

@@ -1,20 +1,18 @@
 //! Counters by function, lane and chain. Each thread adds to its own plain integers, and they are
 //! summed up when it ends.
 
-mod transfers;
-
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use warpline_io::FrameCount;
+use warpline_launch::Followed;
 use warpline_nf::Table;
 use warpline_packet::{Batch, Malformed, REASONS_MAX, Verdict};
 
 use warpline_sched::PauseEvidence;
 
-pub use transfers::Transfers;
+pub use warpline_launch::Transfers;
 
-use crate::Followed;
 use crate::StageCounts;
 use crate::ingress::TimeCounts;
 

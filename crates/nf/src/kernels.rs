@@ -28,9 +28,7 @@ use core::fmt::Write as _;
 use std::borrow::Cow;
 
 use warpline_packet::wire::{ethertype, sll};
-use warpline_packet::{
-    ALIGN, Binding, Declared, Field, FieldSet, LinkType, ReadWrite, ScratchWord, kernel_fields,
-};
+use warpline_packet::{Binding, Declared, Field, LinkType, ReadWrite, ScratchWord, kernel_fields};
 use zeroize::Zeroize;
 
 /// The device form of a function's pure work, made by [`Kernels::builder`].
@@ -55,9 +53,6 @@ pub struct Kernels {
     /// The fields that have accessors: [`Kernels::declaring`].
     declared: ReadWrite,
 }
-
-/// The declaration of the copying kernels; their binding lists the fields that they copy.
-const EVERYTHING: ReadWrite = ReadWrite::new(FieldSet::ALL, FieldSet::ALL);
 
 /// The name and the text of a header.
 pub type Text = (&'static str, &'static str);
@@ -146,71 +141,6 @@ pub enum KernelParameter {
     Without,
 }
 
-/// The kernels that copy fields between frames and columns, as listed in their [`Binding`]; no
-/// function's. The first puts them into frames, the second takes them from there.
-pub fn field_copies() -> Kernels {
-    const fn step(name: &'static str) -> KernelStep {
-        KernelStep { name, group: 128, shared_big: 0, items_per_packet: 1 }
-    }
-    const STEPS: &[KernelStep] = &[step("put_fields"), step("take_fields")];
-    Kernels {
-        name: "field_copies.cl",
-        text: include_str!("../kernels/field_copies.cl"),
-        headers: &[],
-        defines: Vec::new(),
-        all_steps: STEPS,
-        steps: STEPS.to_vec(),
-        tables: Vec::new(),
-        findings: None,
-        reaches_host: false,
-        declared: EVERYTHING,
-    }
-}
-
-/// The kernel that writes a launch's table from packed rows ([`warpline_packet::RowPacker`]), which
-/// it finds where others find the host's arena; no function's.
-pub fn packed_rows() -> Kernels {
-    const STEPS: &[KernelStep] =
-        &[KernelStep { name: "unpack_rows", group: 128, shared_big: 0, items_per_packet: 1 }];
-    Kernels {
-        name: "packed_rows.cl",
-        text: include_str!("../kernels/packed_rows.cl"),
-        headers: &[],
-        defines: vec![("ROOM_ALIGN", ALIGN as u64)],
-        all_steps: STEPS,
-        steps: STEPS.to_vec(),
-        tables: Vec::new(),
-        findings: None,
-        reaches_host: true,
-        declared: EVERYTHING,
-    }
-}
-
-/// The kernels that copy packets' rooms between the arena in the host's memory, which they reach
-/// over the bus, and the mirror; no function's. The first copies them to the mirror, but for those
-/// of packets left out by [`KernelParameter::Without`], the second back.
-pub fn room_copies() -> Kernels {
-    const fn step(name: &'static str) -> KernelStep {
-        KernelStep { name, group: 128, shared_big: 0, items_per_packet: ROOM_ITEMS }
-    }
-    const STEPS: &[KernelStep] = &[step("pull_rooms"), step("push_rooms")];
-    Kernels {
-        name: "room_copies.cl",
-        text: include_str!("../kernels/room_copies.cl"),
-        headers: &[],
-        defines: vec![("ROOM_ITEMS", ROOM_ITEMS.into())],
-        all_steps: STEPS,
-        steps: STEPS.to_vec(),
-        tables: Vec::new(),
-        findings: None,
-        reaches_host: true,
-        declared: EVERYTHING,
-    }
-}
-
-/// Work-items that copy a room together: those of a GPU that read and write at once.
-const ROOM_ITEMS: u32 = 32;
-
 /// The declarations for every kernel that works on packets.
 const PACKET: Text = ("packet.h", include_str!("../kernels/packet.h"));
 
@@ -297,6 +227,13 @@ impl KernelsBuilder {
     #[must_use]
     pub fn findings(mut self, word: ScratchWord) -> Self {
         self.0.findings = Some(word);
+        self
+    }
+
+    /// The kernels also reach the arena in the host's memory ([`KernelParameter::Host`]).
+    #[must_use]
+    pub fn reaching_host(mut self) -> Self {
+        self.0.reaches_host = true;
         self
     }
 

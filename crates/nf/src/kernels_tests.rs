@@ -32,7 +32,10 @@ fn heads_are_what_the_description_says() {
 
 #[test]
 fn heads_of_what_copies_rooms_have_both_arenas() {
-    let headers = room_copies().headers(&Binding::MIRROR);
+    const STEPS: &[KernelStep] =
+        &[KernelStep { name: "pull_rooms", group: 128, shared_big: 0, items_per_packet: 1 }];
+    let kernels = Kernels::builder("copies.cl", "", STEPS).reaching_host().build();
+    let headers = kernels.headers(&Binding::MIRROR);
     let head = "#define HEAD_OF_pull_rooms KERNEL(pull_rooms, 128)(GLOBAL u8 *arena, GLOBAL u8 \
                 *host, GLOBAL u8 *packets, u32 packet_rows, u32 count, u32 place, u32 without)";
     assert_eq!(headers[2].text.lines().next(), Some(head));

@@ -22,10 +22,7 @@ pub use about::About;
 pub use counter::{Counter, CounterKind};
 pub use emit::{Cause, Emit, Passage, TICK_MADE_MAX, TICK_NOTES_MAX};
 pub use function::{After, Before, Emits, Function, Growth, State, StateHalf, Traits};
-pub use kernels::{
-    Element, KernelHeader, KernelParameter, KernelStep, KernelTable, Kernels, field_copies,
-    packed_rows, room_copies,
-};
+pub use kernels::{Element, KernelHeader, KernelParameter, KernelStep, KernelTable, Kernels};
 pub use outputs::{Outputs, RecordBuffer, SharedRecords};
 pub use ports::{HopPorts, PORTS_MAX, Port, Ports, Side};
 pub use report::{Cell, Report, Table};

@@ -2,7 +2,7 @@
 //! place, its length and the number of its *shape*. A shape is everything else that the table has
 //! about a packet. Most packets of a launch share it, so a launch has few shapes.
 //!
-//! The shapes follow the rows. A kernel (`kernels/packed_rows.cl` of `warpline-nf`) writes the
+//! The shapes follow the rows. A kernel (`kernels/packed_rows.cl` of `warpline-launch`) writes the
 //! table's columns from both, before any other kernel runs. A launch whose packets don't fit
 //! crosses column by column.
 

@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
     ],
     &["warpline-io", "warpline-rule-files", "warpline-sched", "warpline-search", "warpline-tables"],
     &["warpline-nf", "warpline-nids-rules", "warpline-sim"],
-    &["warpline-rewrite", "warpline-verify"],
+    &["warpline-launch", "warpline-rewrite", "warpline-verify"],
     &["warpline-streams", "warpline-testkit"],
     FUNCTIONS,
     &["warpline-functions"],
@@ -43,7 +43,12 @@ const FUNCTIONS: &[&str] = &[
 const RESERVED: &[(&str, &[&str])] = &[
     ("warpline-testkit", &["warpline-bench"]),
     ("warpline-functions", &["warpline", "warpline-bench", "warpline-ttl-guard"]),
-    ("warpline-device", &["warpline-engine", "warpline", "warpline-bench", "warpline-testkit"]),
+    (
+        "warpline-device",
+        &["warpline-launch", "warpline-engine", "warpline", "warpline-bench", "warpline-testkit"],
+    ),
+    ("warpline-launch", &["warpline-engine", "warpline-bench"]),
+    ("warpline-io", &["warpline-engine", "warpline", "warpline-bench"]),
 ];
 
 struct Edge {
@@ -116,6 +121,10 @@ fn forbidden_dependencies_are_found() {
         ("warpline-engine", "warpline-functions", false),
         ("warpline-router", "warpline-testkit", false),
         ("warpline-router", "warpline-device", false),
+        ("warpline-launch", "warpline-engine", true),
+        ("warpline-launch", "warpline-functions", true),
+        ("warpline-launch", "warpline-io", false),
+        ("warpline-router", "warpline-launch", false),
         ("warpline-stray", "warpline-packet", false),
     ];
     for (from, to, is_for_tests) in cases {

@@ -1,13 +1,13 @@
 //! The entrance of a lane: places frames in its arena and hands full batches to its queue.
 
 use warpline_io::Frame;
+use warpline_launch::Clock;
 use warpline_packet::{
     Arrival, Batch, BatchKind, FlowHasher, Headers, Instant, Placer, Steered, Steering,
 };
 
 use std::sync::Arc;
 
-use crate::clock::Clock;
 use crate::moves::NextLanes;
 use crate::queue::Queue;
 

@@ -20,13 +20,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use warpline_io::{Burst, Given, Source, wait_readable};
+use warpline_launch::Clock;
 
 pub(crate) use self::lane_writer::LaneWriter;
 use self::losses::Losses;
 pub use self::packet_clock::TimeCounts;
 pub(crate) use self::sampled::Sampled;
 use self::steerer::Steerer;
-use crate::clock::Clock;
 use crate::control::REPORT_EVERY;
 use crate::stats::{EndedBy, ThreadStats};
 use crate::{Chain, Control, Deployment, Settings};

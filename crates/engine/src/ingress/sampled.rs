@@ -14,11 +14,11 @@ use std::time::Duration;
 use warpline_io::{
     Burst, FRAME_LEN_MAX, Frame, Given, InterfaceNames, Live, Next, Source, SourceError,
 };
+use warpline_launch::Clock;
 use warpline_nf::Sampler;
 use warpline_packet::Instant;
 
 use super::held_frames::HeldFrames;
-use crate::clock::Clock;
 
 /// Frames that wait at most, and their bytes.
 const HELD_FRAMES: usize = 1 << 14;

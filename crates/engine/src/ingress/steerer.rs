@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame};
+use warpline_launch::Clock;
 use warpline_packet::{BatchKind, Flags, FlowHasher, FragmentKey, Instant, Steering};
 
 use super::fragments::{Course, Fragments};
@@ -14,7 +15,6 @@ use super::held_frames::HeldFrames;
 use super::lane_writer::{LaneWriter, SteeredFrame};
 use super::packet_clock::PacketClock;
 use super::{IngressStep, RING_QUEUE};
-use crate::clock::Clock;
 use crate::stats::ThreadStats;
 use crate::{Chain, Settings, lane_of};
 use live::Silence;

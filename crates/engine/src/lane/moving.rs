@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{Lane, Moving};
 use crate::Control;
-use crate::device::Launches;
-use crate::stage::Stage;
+
+use crate::stage::{Launches, Stage};
 
 impl Lane {
     /// Continues on other devices, if nothing is on its way any more. Otherwise launches stop

@@ -23,9 +23,10 @@ use std::time::Duration;
 use warpline_io::wait_readable;
 use warpline_sched::SignalCounts;
 
+use warpline_launch::Clock;
+
 use self::link::Link;
 use crate::Control;
-use crate::clock::Clock;
 
 pub use self::key::PeerKey;
 

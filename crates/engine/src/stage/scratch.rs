@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use warpline_launch::Scratch;
 use warpline_nf::{Cause, Emit, Emits, Passage};
 use warpline_packet::{Batch, KeptRows, SHARDS, Shard};
 
@@ -39,33 +40,6 @@ impl TurnScratch {
         }
     }
 
-    /// Clears the picks, so that no shard's state sees the packets.
-    pub(super) fn forget(&mut self) {
-        self.picks.clear();
-        self.ends.fill(0);
-        self.causes.clear();
-    }
-
-    /// Removes dropped packets from the picks, so that no shard's state sees them.
-    pub(super) fn forget_dropped(&mut self, batch: &Batch) {
-        let (mut from, mut kept) = (0, 0);
-        for end in &mut self.ends {
-            for at in from..usize::from(*end) {
-                if batch.is_forward(usize::from(self.picks[at])) {
-                    self.picks.swap(kept, at);
-                    if at < self.causes.len() {
-                        self.causes.swap(kept, at);
-                    }
-                    kept += 1;
-                }
-            }
-            from = usize::from(*end);
-            *end = kept as u16;
-        }
-        self.picks.truncate(kept);
-        self.causes.truncate(kept);
-    }
-
     /// Whether there are packets of `shard`.
     pub(super) fn has(&self, shard: Shard) -> bool {
         !range_of(&self.ends, shard).is_empty()
@@ -88,6 +62,38 @@ impl TurnScratch {
         let Rooms { placer, hasher, .. } = rooms;
         let emit = Emit::new(&mut self.made, placer, hasher, emits, shard, causes);
         (&self.picks[range], emit.passing(passage))
+    }
+}
+
+/// No shard's state sees packets that left the picks.
+impl Scratch for Box<TurnScratch> {
+    fn forget_dropped(&mut self, batch: &Batch) {
+        let (mut from, mut kept) = (0, 0);
+        for end in &mut self.ends {
+            for at in from..usize::from(*end) {
+                if batch.is_forward(usize::from(self.picks[at])) {
+                    self.picks.swap(kept, at);
+                    if at < self.causes.len() {
+                        self.causes.swap(kept, at);
+                    }
+                    kept += 1;
+                }
+            }
+            from = usize::from(*end);
+            *end = kept as u16;
+        }
+        self.picks.truncate(kept);
+        self.causes.truncate(kept);
+    }
+
+    fn forget(&mut self) {
+        self.picks.clear();
+        self.ends.fill(0);
+        self.causes.clear();
+    }
+
+    fn forget_frames(&mut self) {
+        self.kept.clear();
     }
 }
 

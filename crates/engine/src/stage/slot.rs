@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use warpline_launch::{Output, Reader};
 use warpline_nf::{Before, Emit, Emits, Function, Passage};
-use warpline_packet::{
-    Access, Allowed, BatchKind, Field, FieldSet, FoundLists, Instant, Phase, Returned, Shard,
-};
+use warpline_packet::{Access, Allowed, BatchKind, Field, FieldSet, Instant, Phase, Shard};
 
 use super::{BatchInFlight, Rooms};
 use crate::reports::States;
 use crate::routing::Routing;
 use crate::stats::FunctionStats;
 use crate::sys::{gather, naming};
-use crate::versions::Reader;
 use crate::{Chain, Instance, Place};
 
 /// A function on one lane.
@@ -128,21 +126,21 @@ impl Slot {
         }
     }
 
-    /// The rest of a turn. A device did what it `left` in the table's copy and found; the CPU does
-    /// the rest, and all if there is no such copy.
+    /// The rest of a turn. A device did the work of its `output`. The CPU does the rest, and all if
+    /// there is none.
     pub(super) fn finish(
         &mut self,
         flight: &mut BatchInFlight,
-        left: Option<(&Returned<'_>, Option<&FoundLists<'_>>)>,
+        output: Option<&Output<'_>>,
         rooms: &mut Rooms,
         order: &mut Vec<u16>,
     ) {
-        if let Some((returned, found)) = left {
+        if let Some(Output { returned, found }) = output {
             let writes = self.function.kernel_access().writes;
             if let Some(versions) = &mut rooms.versions {
                 versions.accepted(&flight.batch, returned, self.position, writes);
             }
-            flight.batch.accept_returned(returned, writes, found);
+            flight.batch.accept_returned(returned, writes, found.as_ref());
         }
         if flight.batch.hold_done() {
             self.run(flight, rooms);

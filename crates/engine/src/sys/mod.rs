@@ -5,11 +5,9 @@
 mod affinity;
 mod background;
 mod huge_alloc;
-pub(crate) mod lane_memory;
 mod out_of_memory;
 mod shard_regions;
 mod timers;
-pub(crate) mod vouched;
 
 pub(crate) use affinity::pin;
 pub use affinity::{allowed, leave};
@@ -19,4 +17,3 @@ pub use out_of_memory::end_when_out_of_memory;
 pub(crate) use out_of_memory::naming;
 pub use shard_regions::gather;
 pub(crate) use timers::wake_on_time;
-pub use vouched::{Given, source as kernel_source};

@@ -1,5 +1,5 @@
 //! Versions of fields, followed while chains run: each read of a field gets the newest, wherever
-//! functions run and by any plan. `engine/src/versions/tests.rs` has chains with stale reads.
+//! functions run and by any plan. `engine/src/stale_crossings.rs` has chains with stale reads.
 
 use std::sync::Arc;
 

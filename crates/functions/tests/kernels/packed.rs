@@ -4,7 +4,7 @@ use std::path::Path;
 
 use warpline_device::{Argument, Device, Part, Step, Work};
 use warpline_digest::DEFINITION;
-use warpline_nf::packed_rows;
+use warpline_launch::packed_rows;
 use warpline_packet::{Binding, Columns, LaunchRows, RowPacker};
 use warpline_verify::{Input, build};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use warpline_device::{Argument, Device, Part, Piece, Step, Work};
 use warpline_digest::DEFINITION;
-use warpline_nf::room_copies;
+use warpline_launch::room_copies;
 use warpline_packet::{Binding, Columns, LaunchRows, mirror_bit};
 use warpline_verify::{Input, build};
 

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use warpline_device::{Device, Failure};
 use warpline_digest::DEFINITION;
-use warpline_nf::{Function, field_copies};
+use warpline_launch::field_copies;
+use warpline_nf::Function;
 use warpline_packet::{
     ArenaLayout, Binding, Field, FieldPlace, FieldSet, Flags, Headers, LaunchRows, LinkType,
     ReadWrite, Span, StagedColumn,

@@ -1,5 +1,5 @@
 //! The unsafe parts: an arena whose memory the test reaches too, as an engine with mirrors does,
-//! and the engine's vouching for kernels of this crate.
+//! and the vouching of launches for kernels.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -12,8 +12,8 @@ use warpline_packet::{
     Arena, ArenaLayout, Batch, Binding, HeapMemory, Memory, Placer, kernel_layout,
 };
 
-#[path = "../../../engine/src/sys/vouched.rs"]
-#[expect(unreachable_pub, reason = "the engine makes it public")]
+#[path = "../../../launch/src/sys/vouched.rs"]
+#[expect(unreachable_pub, reason = "its crate makes it public")]
 pub(crate) mod vouched;
 
 /// `text` in place of that of `kernels`, whose heads it uses.

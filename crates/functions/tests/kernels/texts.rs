@@ -38,7 +38,8 @@ fn texts(folder: &Path, all: &mut Vec<PathBuf>) {
 fn texts_name_fields_and_not_their_places() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut all = Vec::new();
-    for folder in ["functions", "crates/rewrite/src", "crates/nf/kernels"] {
+    for folder in ["functions", "crates/rewrite/src", "crates/nf/kernels", "crates/launch/kernels"]
+    {
         texts(&workspace.join(folder), &mut all);
     }
     assert!(all.len() > 24, "{all:?}");
