@@ -225,6 +225,9 @@ impl Executor {
     /// # Errors
     /// The device's; then nothing is in flight.
     pub(crate) fn start<T>(&mut self, slot: usize, flights: &[Flight<T>]) -> Result<bool, Failure> {
+        if !flights.iter().all(|flight| self.mirror.memory.has(&flight.batch)) {
+            return Err(Failure::Refused("a batch of another arena".into()));
+        }
         let on = self.idle()?;
         let none = || Failure::Refused("the launch before it has its memory".into());
         let (fields, there) = (&self.fields, self.crossings.there);

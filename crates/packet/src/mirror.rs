@@ -14,6 +14,7 @@ mod returned;
 mod stretches;
 
 use core::ops::Range;
+use core::ptr::NonNull;
 
 pub use left::LeftPackets;
 pub use returned::{Broken, Returned};
@@ -53,6 +54,11 @@ impl Batch {
     /// if there is no such packet.
     pub fn is_mirrored(&self, index: usize, bits: u8) -> bool {
         self.table.column(Mirrored)[index] & bits != 0
+    }
+
+    /// Whether its packets are in the arena that begins at `base`.
+    pub fn is_in(&self, base: NonNull<u8>) -> bool {
+        self.table.arena() == base
     }
 
     /// Bytes of the rooms of its packets that are still forwarded.

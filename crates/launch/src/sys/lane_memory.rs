@@ -90,6 +90,11 @@ impl LaneMemory {
         }
     }
 
+    /// Whether `batch` is in its arena.
+    pub(crate) fn has(&self, batch: &Batch) -> bool {
+        batch.is_in(self.all.base())
+    }
+
     /// Bytes of the arena.
     pub(crate) fn arena_len(&self) -> usize {
         self.arena_len

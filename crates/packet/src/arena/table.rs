@@ -138,6 +138,11 @@ impl Table {
         unsafe { self.base.as_ptr().add((ROW_LEN + 4 * word) * self.rows).cast() }
     }
 
+    /// The start of its arena.
+    pub(crate) fn arena(&self) -> NonNull<u8> {
+        self.slabs.base
+    }
+
     /// The bytes of the arena that the table has, including rows after the last used one.
     pub(crate) fn range(&self) -> Range<usize> {
         let start = self.base.as_ptr() as usize - self.slabs.base.as_ptr() as usize;
