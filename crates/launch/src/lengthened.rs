@@ -15,8 +15,8 @@ const LENS: usize = 2048;
 const PERIOD: usize = 16;
 
 impl Lengthened {
-    /// By functions that follow each other. Each gives the bytes that it adds at the head and at the
-    /// tail of a frame of so many bytes.
+    /// By functions that follow each other. Each gives the bytes that it adds at the head and at
+    /// the tail of a frame of so many bytes.
     pub fn by<F: Fn(usize) -> [i32; 2]>(functions: impl Iterator<Item = F> + Clone) -> Self {
         let of = |len: usize| {
             functions.clone().fold([0; 2], |[head, tail]: [i32; 2], lengthens| {

@@ -199,7 +199,7 @@ fn launches_leave_in_their_order_however_they_complete() {
 fn failures_leave_the_work_to_the_cpu_or_lose_the_packets() {
     let broken = || Failure::Work("broken".into());
     let lost = |frames| [(None, false, false, [1, frames]), DONE[1]];
-    // The number of the work that fails: the kernels of the first launch, or the copy of its frames.
+    // The number of the work that fails: the kernels of the first launch, or its copy of frames.
     for (failing, why, expected) in [
         (1, broken(), [ON_CPU[0], DONE[1]]),
         (3, broken(), lost(0)),
