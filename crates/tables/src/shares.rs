@@ -9,6 +9,7 @@
 
 use crate::index::Index;
 use crate::keyed::HashKey;
+use crate::list::{Links, List, NONE};
 
 /// The owner of an entry: its kind, and a value that identifies the owner in it.
 pub type Owner = (u8, u64);
@@ -28,20 +29,17 @@ pub struct Shares {
 /// Neighbours among the entries of its owner.
 #[derive(Clone, Copy)]
 struct OwnerLinks {
-    before: u32,
-    next: u32,
+    links: Links,
     /// [`NONE`] where it is not in use.
     owner: u32,
 }
 
-/// An owner's entries, and its neighbours among owners with as many; `next` also links free places.
+/// An owner's entries, and its neighbours among owners with as many or among free places.
 #[derive(Clone, Copy)]
 struct Share {
     owner: Owner,
-    len: u32,
     entries: List,
-    before: u32,
-    next: u32,
+    links: Links,
 }
 
 /// Owners of a kind, by the logarithm of how many entries they have.
@@ -52,20 +50,10 @@ struct OwnerClass {
     owners: [List; u32::BITS as usize],
 }
 
-#[derive(Clone, Copy)]
-struct List {
-    first: u32,
-    last: u32,
-}
-
-/// In the place of a number: none.
-const NONE: u32 = u32::MAX;
-const EMPTY: List = List { first: NONE, last: NONE };
-
 impl Shares {
     /// For a table of `capacity` entries, of kinds from 0 to below `kinds`.
     pub fn new(capacity: usize, kinds: usize) -> Self {
-        let kind = || OwnerClass { len: 0, used: 0, owners: [EMPTY; u32::BITS as usize] };
+        let kind = || OwnerClass { len: 0, used: 0, owners: [List::EMPTY; u32::BITS as usize] };
         Self {
             entries: Vec::with_capacity(capacity),
             owners: Vec::with_capacity(capacity),
@@ -97,11 +85,10 @@ impl Shares {
     pub fn add(&mut self, place: u32, owner: Owner) {
         let number = self.share_of(owner);
         if place as usize == self.entries.len() {
-            self.entries.push(OwnerLinks { before: NONE, next: NONE, owner: NONE });
+            self.entries.push(OwnerLinks { links: Links::UNUSED, owner: NONE });
         }
-        self.append(place, number);
-        let len = self.owners[number as usize].len + 1;
-        self.set_len(number, len);
+        let len = self.append(place, number);
+        self.note_len(number, len - 1, len);
         self.kinds[usize::from(owner.0)].len += 1;
     }
 
@@ -109,13 +96,13 @@ impl Shares {
     pub fn remove(&mut self, place: u32) {
         let Some(kind) = self.kind(place) else { return };
         let number = self.entries[place as usize].owner;
-        self.take_out(place);
-        let len = self.owners[number as usize].len - 1;
-        self.set_len(number, len);
+        let len = self.take_out(place);
+        self.note_len(number, len + 1, len);
         self.kinds[usize::from(kind)].len -= 1;
         if len == 0 {
             let share = &mut self.owners[number as usize];
-            share.next = core::mem::replace(&mut self.free, number);
+            share.links.free(self.free);
+            self.free = number;
             let hash = hash(self.hash_key, share.owner);
             self.index.remove(hash, number);
         }
@@ -124,20 +111,22 @@ impl Shares {
     /// Makes the entry at `place` its owner's youngest, and the owner the last to be asked of those
     /// that have as many.
     pub fn renew(&mut self, place: u32) {
-        let Some(entry) = self.entries.get(place as usize).copied() else { return };
-        let Some(share) = self.owners.get(entry.owner as usize).copied() else { return };
+        if self.kind(place).is_none() {
+            return;
+        }
+        let number = self.entries[place as usize].owner;
         self.take_out(place);
-        self.append(place, entry.owner);
-        self.leave(entry.owner, share.len);
-        self.join(entry.owner, share.len);
+        let len = self.append(place, number);
+        self.leave(number, len);
+        self.join(number, len);
     }
 
     /// The entry of a kind to evict first.
     pub fn first(&self, kind: u8) -> Option<u32> {
         let kind = &self.kinds[usize::from(kind)];
         let most = kind.used.checked_ilog2()?;
-        let number = kind.owners[most as usize].first;
-        self.owners.get(number as usize).map(|share| share.entries.first)
+        let number = kind.owners[most as usize].oldest();
+        self.owners.get(number as usize).map(|share| share.entries.oldest())
     }
 
     /// The number of an owner's share; a new one is of no entries.
@@ -147,10 +136,10 @@ impl Shares {
         if let Some(number) = self.index.find(hash, is) {
             return number;
         }
-        let share = Share { owner, len: 0, entries: EMPTY, before: NONE, next: NONE };
+        let share = Share { owner, entries: List::EMPTY, links: Links::UNUSED };
         let mut number = self.free;
         if let Some(free) = self.owners.get_mut(number as usize) {
-            self.free = free.next;
+            self.free = free.links.newer();
             *free = share;
         } else {
             number = self.owners.len() as u32;
@@ -160,32 +149,23 @@ impl Shares {
         number
     }
 
-    fn append(&mut self, place: u32, number: u32) {
+    /// Gives the owner's number of entries, with this one.
+    fn append(&mut self, place: u32, number: u32) -> u32 {
+        self.entries[place as usize].owner = number;
         let list = &mut self.owners[number as usize].entries;
-        let before = core::mem::replace(&mut list.last, place);
-        match self.entries.get_mut(before as usize) {
-            Some(before) => before.next = place,
-            None => list.first = place,
-        }
-        self.entries[place as usize] = OwnerLinks { before, next: NONE, owner: number };
+        list.append(&mut self.entries, |entry| &mut entry.links, place);
+        list.len()
     }
 
-    fn take_out(&mut self, place: u32) {
-        let OwnerLinks { before, next, owner } = self.entries[place as usize];
-        self.entries[place as usize].owner = NONE;
-        let list = &mut self.owners[owner as usize].entries;
-        match self.entries.get_mut(before as usize) {
-            Some(before) => before.next = next,
-            None => list.first = next,
-        }
-        match self.entries.get_mut(next as usize) {
-            Some(next) => next.before = before,
-            None => list.last = before,
-        }
+    /// Gives the owner's number of entries, without this one.
+    fn take_out(&mut self, place: u32) -> u32 {
+        let number = core::mem::replace(&mut self.entries[place as usize].owner, NONE);
+        let list = &mut self.owners[number as usize].entries;
+        list.remove(&mut self.entries, |entry| &mut entry.links, place);
+        list.len()
     }
 
-    fn set_len(&mut self, number: u32, len: u32) {
-        let old = core::mem::replace(&mut self.owners[number as usize].len, len);
+    fn note_len(&mut self, number: u32, old: u32, len: u32) {
         if old.checked_ilog2() != len.checked_ilog2() {
             self.leave(number, old);
             self.join(number, len);
@@ -197,31 +177,16 @@ impl Shares {
         let Some(log) = len.checked_ilog2() else { return };
         let kind = &mut self.kinds[usize::from(self.owners[number as usize].owner.0)];
         kind.used |= 1 << log;
-        let list = &mut kind.owners[log as usize];
-        let before = core::mem::replace(&mut list.last, number);
-        match self.owners.get_mut(before as usize) {
-            Some(before) => before.next = number,
-            None => list.first = number,
-        }
-        let share = &mut self.owners[number as usize];
-        (share.before, share.next) = (before, NONE);
+        kind.owners[log as usize].append(&mut self.owners, |share| &mut share.links, number);
     }
 
     /// Takes an owner from those that have as many as it had.
     fn leave(&mut self, number: u32, len: u32) {
         let Some(log) = len.checked_ilog2() else { return };
-        let Share { owner, before, next, .. } = self.owners[number as usize];
-        let kind = &mut self.kinds[usize::from(owner.0)];
+        let kind = &mut self.kinds[usize::from(self.owners[number as usize].owner.0)];
         let list = &mut kind.owners[log as usize];
-        match self.owners.get_mut(before as usize) {
-            Some(before) => before.next = next,
-            None => list.first = next,
-        }
-        match self.owners.get_mut(next as usize) {
-            Some(next) => next.before = before,
-            None => list.last = before,
-        }
-        if list.first == NONE {
+        list.remove(&mut self.owners, |share| &mut share.links, number);
+        if list.is_empty() {
             kind.used &= !(1 << log);
         }
     }

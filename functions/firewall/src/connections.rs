@@ -1,11 +1,9 @@
 //! The table of tracked connections of one shard: fixed memory, exact expiry.
 //!
-//! Entries lie in a slab and are found by hash chains. Each [`ConnectionKind`] has one queue, in
-//! the order of last use. All entries of a kind have the same timeout and time never runs
-//! backwards, so the head of a queue expires first. A full table can therefore tell at once whether
-//! any entry has expired. If none has, it evicts the head of the longest queue of a low-value kind
-//! ([`ConnectionKind::YIELDING`]). A new connection is refused if and only if other kinds take all
-//! places.
+//! Entries lie in a slab ([`Slab`]) and are found by hash chains. Each [`ConnectionKind`] has one
+//! queue. A full table evicts an expired entry, or the head of the longest queue of a low-value
+//! kind ([`ConnectionKind::YIELDING`]). A new connection is refused if and only if other kinds take
+//! all places.
 //!
 //! Use is recorded to the second, rounded up: a busy connection moves in its queue once a second,
 //! not with every packet. A move costs three cache misses in a large table. The windows of TCP lie
@@ -19,13 +17,10 @@ use warpline_packet::{Instant, prefetch};
 
 use super::flow_key::FlowKey;
 use super::progress::{ConnectionKind, KINDS, Progress, TIMEOUTS};
-use warpline_tables::Sources;
-use warpline_tables::fullest;
 use warpline_tables::keyed::HashKey;
+use warpline_tables::list::{Links, NONE};
 use warpline_tables::tcp::Conversation;
-
-/// In the place of an entry's number: none.
-const NONE: u32 = u32::MAX;
+use warpline_tables::{Slab, Sources, Timed};
 
 /// A connection, in two cache lines.
 #[derive(Clone, Debug)]
@@ -34,10 +29,9 @@ struct ConnectionEntry {
     key: FlowKey,
     /// Expired from here on.
     deadline: Instant,
-    /// The next of its hash chain, or of the free ones.
+    /// The next of its hash chain.
     next: u32,
-    older: u32,
-    newer: u32,
+    links: Links,
     /// Whether the low end opened it.
     opened_by_low: bool,
     progress: Progress,
@@ -48,33 +42,38 @@ struct ConnectionEntry {
 const _: () =
     assert!(size_of::<ConnectionEntry>() == 128 && offset_of!(ConnectionEntry, conversation) == 64);
 
+impl Timed for ConnectionEntry {
+    #[inline]
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+
+    #[inline]
+    fn queue(&self) -> usize {
+        self.progress.kind() as usize
+    }
+
+    #[inline]
+    fn deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
 /// The connections of one shard.
 pub(super) struct Connections {
-    entries: Vec<ConnectionEntry>,
-    capacity: usize,
+    /// In a queue by [`ConnectionKind`].
+    entries: Slab<ConnectionEntry, KINDS>,
     buckets: Vec<u32>,
-    free: u32,
-    /// By [`ConnectionKind`].
-    queues: [Queue; KINDS],
     timeouts: [Duration; TIMEOUTS],
-    /// No connection expires before this.
-    due: Instant,
     sources: Option<Sources>,
     hash_key: HashKey,
     count: Counts,
 }
 
-/// Entries of one kind, from the one unused for longest.
-#[derive(Clone, Copy, Debug)]
-struct Queue {
-    oldest: u32,
-    newest: u32,
-    len: u32,
-}
-
 /// The events so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
+    /// How many there are.
     pub(super) current: u64,
     pub(super) created: u64,
     pub(super) expired: u64,
@@ -121,13 +120,9 @@ impl Connections {
     /// them; 0: any number.
     pub(super) fn new(capacity: usize, per_source: u32, timeouts: [Duration; TIMEOUTS]) -> Self {
         Self {
-            entries: Vec::with_capacity(capacity),
-            capacity,
+            entries: Slab::new(capacity),
             buckets: vec![NONE; capacity.next_power_of_two()],
-            free: NONE,
-            queues: [Queue { oldest: NONE, newest: NONE, len: 0 }; KINDS],
             timeouts,
-            due: Instant::MAX,
             sources: Sources::new(capacity, per_source),
             hash_key: HashKey::random(),
             count: Counts::default(),
@@ -135,7 +130,7 @@ impl Connections {
     }
 
     pub(super) fn counts(&self) -> Counts {
-        self.count
+        Counts { current: self.entries.len() as u64, ..self.count }
     }
 
     /// Asks for what a look-up will read first.
@@ -146,7 +141,7 @@ impl Connections {
     /// Asks for the connection that is named there, once that is at hand. It is probably the one.
     pub(super) fn fetch_next(&self, key: &FlowKey) {
         let first = self.buckets[self.bucket(key)];
-        if let Some(entry) = self.entries.get(first as usize) {
+        if let Some(entry) = self.entries.get(first) {
             prefetch(entry);
             if key.is_tcp() {
                 prefetch(&entry.conversation);
@@ -158,7 +153,7 @@ impl Connections {
     pub(super) fn find(&mut self, key: &FlowKey, now: Instant) -> Option<FoundConnection> {
         let mut at = self.buckets[self.bucket(key)];
         while at != NONE {
-            let entry = &self.entries[at as usize];
+            let entry = &self.entries[at];
             if entry.key == *key {
                 if entry.deadline <= now {
                     self.expire(at);
@@ -175,57 +170,47 @@ impl Connections {
     /// Adds a connection, which must not be there.
     pub(super) fn insert(&mut self, opened: Opened, now: Instant) -> Result<(), NoPlace> {
         let Opened { key, by_low: opened_by_low, progress, conversation } = opened;
-        let at = self.admit(&key, opened_by_low, now);
-        let at = at.inspect_err(|_| self.count.refused += 1)?;
+        let admitted = self.admit(&key, opened_by_low, now);
+        admitted.inspect_err(|_| self.count.refused += 1)?;
         let bucket = self.bucket(&key);
-        let next = core::mem::replace(&mut self.buckets[bucket], at);
-        let deadline = self.deadline(progress, now);
-        let (older, newer) = (NONE, NONE);
         let entry = ConnectionEntry {
             key,
-            deadline,
-            next,
-            older,
-            newer,
+            deadline: self.deadline(progress, now),
+            next: self.buckets[bucket],
+            links: Links::UNUSED,
             opened_by_low,
             progress,
             conversation,
         };
-        match self.entries.get_mut(at as usize) {
-            Some(old) => *old = entry,
-            None => self.entries.push(entry),
-        }
-        self.enqueue(at);
+        self.buckets[bucket] = self.entries.insert(entry);
         if let Some(sources) = &mut self.sources {
             let (version, address) = key.source(opened_by_low);
             sources.add(version, address);
         }
-        self.count.current += 1;
         self.count.created += 1;
         Ok(())
     }
 
     /// How far a connection of TCP is.
     pub(super) fn conversation(&self, found: FoundConnection) -> &Conversation {
-        &self.entries[found.entry as usize].conversation
+        &self.entries[found.entry].conversation
     }
 
     pub(super) fn set_conversation(&mut self, found: FoundConnection, conversation: Conversation) {
-        self.entries[found.entry as usize].conversation = conversation;
+        self.entries[found.entry].conversation = conversation;
     }
 
     /// Notes that a connection was used, and how far it is now.
     pub(super) fn touch(&mut self, found: FoundConnection, progress: Progress, now: Instant) {
         let deadline = self.deadline(progress, now);
-        let entry = &mut self.entries[found.entry as usize];
+        let entry = &mut self.entries[found.entry];
         if entry.deadline == deadline && entry.progress.kind() == progress.kind() {
             entry.progress = progress;
             return;
         }
-        self.unqueue(found.entry);
-        let entry = &mut self.entries[found.entry as usize];
-        (entry.progress, entry.deadline) = (progress, deadline);
-        self.enqueue(found.entry);
+        self.entries.update(found.entry, |entry| {
+            (entry.progress, entry.deadline) = (progress, deadline);
+        });
     }
 
     /// When a connection that was used now expires.
@@ -243,14 +228,13 @@ impl Connections {
     /// Reclaims up to `most` connections that have expired.
     pub(super) fn reclaim(&mut self, most: usize, now: Instant) {
         for _ in 0..most {
-            let Some(at) = self.any_expired(now) else { return };
+            let Some(at) = self.entries.expired(now) else { return };
             self.expire(at);
         }
     }
 
-    /// Returns the number of a free entry for a connection, if it may have one. The number may be
-    /// one past the last entry.
-    fn admit(&mut self, key: &FlowKey, opened_by_low: bool, now: Instant) -> Result<u32, NoPlace> {
+    /// Makes sure of a free place for a connection, if it may have one.
+    fn admit(&mut self, key: &FlowKey, opened_by_low: bool, now: Instant) -> Result<(), NoPlace> {
         if self.sources.is_some() {
             let (version, address) = key.source(opened_by_low);
             let is_full =
@@ -262,45 +246,22 @@ impl Connections {
                 return Err(NoPlace::PerSource);
             }
         }
-        if self.count.current as usize == self.capacity {
-            match self.any_expired(now) {
+        if self.entries.is_full() {
+            match self.entries.expired(now) {
                 Some(at) => self.expire(at),
                 None => self.evict().ok_or(NoPlace::TableFull)?,
             }
         }
-        if self.free == NONE {
-            return Ok(self.entries.len() as u32);
-        }
-        let at = self.free;
-        self.free = self.entries[at as usize].next;
-        Ok(at)
+        Ok(())
     }
 
     /// Lets the connection go that gives way, where one does.
     fn evict(&mut self) -> Option<()> {
-        let len = |kind: ConnectionKind| self.queues[kind as usize].len;
-        let kinds = ConnectionKind::YIELDING.iter().enumerate();
-        let place = fullest(kinds.map(|(place, &(kind, _))| (place, len(kind))))?;
-        self.forget(self.queues[ConnectionKind::YIELDING[place].0 as usize].oldest);
+        let kinds = ConnectionKind::YIELDING.iter().map(|&(kind, _)| kind as usize);
+        let (place, at) = self.entries.yielding(kinds)?;
+        self.forget(at);
         self.count.evicted[place] += 1;
         Some(())
-    }
-
-    #[inline]
-    fn any_expired(&mut self, now: Instant) -> Option<u32> {
-        if now < self.due { None } else { self.first_expired(now) }
-    }
-
-    fn first_expired(&mut self, now: Instant) -> Option<u32> {
-        self.due = Instant::MAX;
-        for queue in &self.queues {
-            let Some(entry) = self.entries.get(queue.oldest as usize) else { continue };
-            self.due = self.due.min(entry.deadline);
-            if entry.deadline <= now {
-                return Some(queue.oldest);
-            }
-        }
-        None
     }
 
     fn expire(&mut self, at: u32) {
@@ -309,15 +270,13 @@ impl Connections {
     }
 
     fn forget(&mut self, at: u32) {
-        self.unqueue(at);
         self.unchain(at);
         if let Some(sources) = &mut self.sources {
-            let ConnectionEntry { key, opened_by_low, .. } = &self.entries[at as usize];
+            let ConnectionEntry { key, opened_by_low, .. } = &self.entries[at];
             let (version, address) = key.source(*opened_by_low);
             sources.remove(version, address);
         }
-        self.entries[at as usize].next = core::mem::replace(&mut self.free, at);
-        self.count.current -= 1;
+        self.entries.remove(at);
     }
 
     fn bucket(&self, key: &FlowKey) -> usize {
@@ -325,48 +284,20 @@ impl Connections {
     }
 
     fn unchain(&mut self, at: u32) {
-        let ConnectionEntry { key, next, .. } = self.entries[at as usize];
+        let ConnectionEntry { key, next, .. } = self.entries[at];
         let bucket = self.bucket(&key);
         if self.buckets[bucket] == at {
             self.buckets[bucket] = next;
             return;
         }
         let mut before = self.buckets[bucket];
-        while let Some(entry) = self.entries.get_mut(before as usize) {
+        while before != NONE {
+            let entry = &mut self.entries[before];
             if entry.next == at {
                 entry.next = next;
                 return;
             }
             before = entry.next;
-        }
-    }
-
-    fn enqueue(&mut self, at: u32) {
-        let ConnectionEntry { progress, deadline, .. } = self.entries[at as usize];
-        let queue = &mut self.queues[progress.kind() as usize];
-        let older = core::mem::replace(&mut queue.newest, at);
-        queue.len += 1;
-        self.due = self.due.min(deadline);
-        if older == NONE {
-            queue.oldest = at;
-        } else {
-            self.entries[older as usize].newer = at;
-        }
-        let entry = &mut self.entries[at as usize];
-        (entry.older, entry.newer) = (older, NONE);
-    }
-
-    fn unqueue(&mut self, at: u32) {
-        let ConnectionEntry { older, newer, progress, .. } = self.entries[at as usize];
-        let queue = &mut self.queues[progress.kind() as usize];
-        queue.len -= 1;
-        match self.entries.get_mut(older as usize) {
-            Some(entry) => entry.newer = newer,
-            None => queue.oldest = newer,
-        }
-        match self.entries.get_mut(newer as usize) {
-            Some(entry) => entry.older = older,
-            None => queue.newest = older,
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The connections of one shard: fixed memory, exact expiry, two ways to find one.
 //!
-//! A connection takes one cache line of a slab. It is found by its client and VIP. If answers come
-//! back through the balancer, it is also found by its client and backend. The connections of one
-//! [`ConnectionKind`] share an idle time and one queue, in the order of last use. So a full table
-//! can tell at once whether one has expired. If none has, it evicts the head of the longest queue
-//! of a low-value kind. A new connection is refused if and only if other kinds take every place.
+//! A connection takes one cache line of a slab ([`Slab`]). It is found by its client and VIP. If
+//! answers come back through the balancer, it is also found by its client and backend. The
+//! connections of one [`ConnectionKind`] share an idle time and one queue. A full table evicts an
+//! expired connection, or the head of the longest queue of a low-value kind. A new connection is
+//! refused if and only if other kinds take every place.
+//!
 //! Use is recorded to the second, rounded up: a busy connection moves in its queue once a second.
 //!
 //! Every table draws a key for its look-ups, so that an attacker cannot aim at one place. No result
@@ -17,13 +18,10 @@ use warpline_packet::Instant;
 use super::Refusal;
 use super::hash::{client, mix};
 use warpline_rewrite::Endpoint;
-use warpline_tables::Sources;
-use warpline_tables::fullest;
 use warpline_tables::index::Index;
 use warpline_tables::keyed::HashKey;
-
-/// In the place of a number: none.
-const NONE: u32 = u32::MAX;
+use warpline_tables::list::{Links, NONE};
+use warpline_tables::{Slab, Sources, Timed};
 
 /// How far a connection is; all that are as far have the same idle time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,9 +124,7 @@ struct Connection {
     backend: u64,
     /// Expired from here on.
     deadline: Instant,
-    older: u32,
-    /// The next free place, where it is one.
-    newer: u32,
+    links: Links,
     vip_number: u16,
     target_number: u16,
 }
@@ -141,29 +137,32 @@ impl Connection {
     }
 }
 
-/// Connections of one kind, from the one unused for longest.
-#[derive(Clone, Copy, Debug)]
-struct Queue {
-    oldest: u32,
-    newest: u32,
-    len: u32,
+impl Timed for Connection {
+    #[inline]
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+
+    #[inline]
+    fn queue(&self) -> usize {
+        self.kind() as usize
+    }
+
+    #[inline]
+    fn deadline(&self) -> Instant {
+        self.deadline
+    }
 }
 
 /// The connections of one shard.
 pub(super) struct Connections {
-    slab: Vec<Connection>,
-    capacity: usize,
-    free: u32,
+    /// In a queue by [`ConnectionKind`].
+    slab: Slab<Connection, KINDS>,
     by_vip: Index,
     by_backend: Option<Index>,
-    /// By [`ConnectionKind`].
-    queues: [Queue; KINDS],
     timeouts: [Duration; PROGRESS_KINDS],
-    /// No connection expires before this.
-    due: Instant,
     sources: Option<Sources>,
     hash_key: HashKey,
-    current: u64,
     pub(super) peak: u64,
     pub(super) created: u64,
     pub(super) expired: u64,
@@ -181,17 +180,12 @@ impl Connections {
         timeouts: [Duration; PROGRESS_KINDS],
     ) -> Self {
         Self {
-            slab: Vec::with_capacity(capacity),
-            capacity,
-            free: NONE,
+            slab: Slab::new(capacity),
             by_vip: Index::new(capacity),
             by_backend: both_ways.then(|| Index::new(capacity)),
-            queues: [Queue { oldest: NONE, newest: NONE, len: 0 }; KINDS],
             timeouts,
-            due: Instant::MAX,
             sources: Sources::new(capacity, per_source),
             hash_key: HashKey::random(),
-            current: 0,
             peak: 0,
             created: 0,
             expired: 0,
@@ -206,7 +200,7 @@ impl Connections {
 
     /// How many there are, those that expired and still have their place among them.
     pub(super) fn len(&self) -> u64 {
-        self.current
+        self.slab.len() as u64
     }
 
     /// The look-up key of a connection: a hash of its client and of the name of its VIP or backend.
@@ -227,7 +221,7 @@ impl Connections {
     /// Touches the connection there, so that it is in the cache soon.
     #[inline]
     pub(super) fn glance_at(&self, place: u32) -> u64 {
-        self.slab.get(place as usize).map_or(0, |own| own.vip)
+        self.slab.get(place).map_or(0, |own| own.vip)
     }
 
     /// The number of a client's connection to the VIP called `name`, by their key.
@@ -240,7 +234,7 @@ impl Connections {
         now: Instant,
     ) -> Option<u32> {
         let found = self.by_vip.find(key, |number| {
-            let own = &self.slab[number as usize];
+            let own = &self.slab[number];
             own.vip == name && own.client == *client
         });
         self.unexpired(found?, now)
@@ -256,14 +250,14 @@ impl Connections {
         now: Instant,
     ) -> Option<u32> {
         let found = self.by_backend.as_ref()?.find(key, |number| {
-            let own = &self.slab[number as usize];
+            let own = &self.slab[number];
             own.backend == name && own.client == *client
         });
         self.unexpired(found?, now)
     }
 
     fn unexpired(&mut self, number: u32, now: Instant) -> Option<u32> {
-        if self.slab[number as usize].deadline <= now {
+        if self.slab[number].deadline <= now {
             self.expire(number);
             return None;
         }
@@ -271,17 +265,17 @@ impl Connections {
     }
 
     pub(super) fn vip(&self, number: u32) -> Named {
-        let own = &self.slab[number as usize];
+        let own = &self.slab[number];
         Named { name: own.vip, number: own.vip_number }
     }
 
     pub(super) fn backend(&self, number: u32) -> Named {
-        let own = &self.slab[number as usize];
+        let own = &self.slab[number];
         Named { name: own.backend, number: own.target_number }
     }
 
     pub(super) fn progress(&self, number: u32) -> Progress {
-        self.slab[number as usize].progress
+        self.slab[number].progress
     }
 
     /// Adds a client's connection to `vip`, which must not be there.
@@ -297,7 +291,7 @@ impl Connections {
         if self.find_back(back, &client, backend.name, now).is_some() {
             return Err(Refusal::Conflict);
         }
-        let at = self.admit(&client, now)?;
+        self.admit(&client, now)?;
         let connection = Connection {
             client,
             progress,
@@ -305,15 +299,11 @@ impl Connections {
             vip: vip.name,
             backend: backend.name,
             deadline: self.deadline(progress, now),
-            older: NONE,
-            newer: NONE,
+            links: Links::UNUSED,
             vip_number: vip.number,
             target_number: backend.number,
         };
-        match self.slab.get_mut(at as usize) {
-            Some(old) => *old = connection,
-            None => self.slab.push(connection),
-        }
+        let at = self.slab.insert(connection);
         self.by_vip.insert(self.key(&client, vip.name), at);
         if let Some(index) = &mut self.by_backend {
             index.insert(back, at);
@@ -322,9 +312,7 @@ impl Connections {
             let (version, address) = client.source();
             sources.add(version, address);
         }
-        self.enqueue(at);
-        self.current += 1;
-        self.peak = self.peak.max(self.current);
+        self.peak = self.peak.max(self.len());
         self.created += 1;
         Ok(())
     }
@@ -336,7 +324,7 @@ impl Connections {
         backend: Named,
         now: Instant,
     ) -> Result<(), Refusal> {
-        let Connection { client, backend: old, .. } = self.slab[number as usize];
+        let Connection { client, backend: old, .. } = self.slab[number];
         let (from, to) = (self.key(&client, old), self.key(&client, backend.name));
         if self.find_back(to, &client, backend.name, now).is_some() {
             return Err(Refusal::Conflict);
@@ -345,7 +333,7 @@ impl Connections {
             index.remove(from, number);
             index.insert(to, number);
         }
-        let own = &mut self.slab[number as usize];
+        let own = &mut self.slab[number];
         (own.backend, own.target_number) = (backend.name, backend.number);
         Ok(())
     }
@@ -353,7 +341,7 @@ impl Connections {
     /// Notes the numbers that the ends of a connection have by now.
     #[inline]
     pub(super) fn note_numbers(&mut self, number: u32, vip: usize, target: usize) {
-        let own = &mut self.slab[number as usize];
+        let own = &mut self.slab[number];
         (own.vip_number, own.target_number) = (vip as u16, target as u16);
     }
 
@@ -361,21 +349,20 @@ impl Connections {
     #[inline]
     pub(super) fn touch(&mut self, number: u32, progress: Progress, answers: bool, now: Instant) {
         let deadline = self.deadline(progress, now);
-        let own = &self.slab[number as usize];
+        let own = &self.slab[number];
         let is_answered = own.is_answered || answers;
         if (own.deadline, own.progress, own.is_answered) == (deadline, progress, is_answered) {
             return;
         }
         let kind = ConnectionKind::of(progress, is_answered);
         if own.deadline == deadline && own.kind() == kind {
-            let own = &mut self.slab[number as usize];
+            let own = &mut self.slab[number];
             (own.progress, own.is_answered) = (progress, is_answered);
             return;
         }
-        self.unqueue(number);
-        let own = &mut self.slab[number as usize];
-        (own.progress, own.is_answered, own.deadline) = (progress, is_answered, deadline);
-        self.enqueue(number);
+        self.slab.update(number, |own| {
+            (own.progress, own.is_answered, own.deadline) = (progress, is_answered, deadline);
+        });
     }
 
     /// When a connection that was used now expires.
@@ -388,14 +375,13 @@ impl Connections {
     /// Reclaims up to `most` connections that have expired.
     pub(super) fn reclaim(&mut self, most: usize, now: Instant) {
         for _ in 0..most {
-            let Some(at) = self.any_expired(now) else { return };
+            let Some(at) = self.slab.expired(now) else { return };
             self.expire(at);
         }
     }
 
-    /// Returns the number of a free place for a client's connection, if it may have one. The number
-    /// may be one past the last place.
-    fn admit(&mut self, client: &Client, now: Instant) -> Result<u32, Refusal> {
+    /// Makes sure of a free place for a client's connection, if it may have one.
+    fn admit(&mut self, client: &Client, now: Instant) -> Result<(), Refusal> {
         if self.sources.is_some() {
             let (version, address) = client.source();
             let is_full =
@@ -407,43 +393,22 @@ impl Connections {
                 return Err(Refusal::PerSource);
             }
         }
-        if self.current as usize == self.capacity {
-            match self.any_expired(now) {
+        if self.slab.is_full() {
+            match self.slab.expired(now) {
                 Some(at) => self.expire(at),
                 None => self.evict().ok_or(Refusal::TableFull)?,
             }
         }
-        if self.free == NONE {
-            return Ok(self.slab.len() as u32);
-        }
-        let at = self.free;
-        self.free = self.slab[at as usize].newer;
-        Ok(at)
+        Ok(())
     }
 
     /// Lets the connection go that gives way, where one does.
     fn evict(&mut self) -> Option<()> {
-        let len = |kind: ConnectionKind| self.queues[kind as usize].len;
-        let kinds = ConnectionKind::YIELDING.iter().enumerate();
-        let place = fullest(kinds.map(|(place, &(kind, _))| (place, len(kind))))?;
-        self.remove(self.queues[ConnectionKind::YIELDING[place].0 as usize].oldest);
+        let kinds = ConnectionKind::YIELDING.iter().map(|&(kind, _)| kind as usize);
+        let (place, at) = self.slab.yielding(kinds)?;
+        self.remove(at);
         self.evicted[place] += 1;
         Some(())
-    }
-
-    fn any_expired(&mut self, now: Instant) -> Option<u32> {
-        if now < self.due {
-            return None;
-        }
-        self.due = Instant::MAX;
-        for queue in &self.queues {
-            let Some(own) = self.slab.get(queue.oldest as usize) else { continue };
-            self.due = self.due.min(own.deadline);
-            if own.deadline <= now {
-                return Some(queue.oldest);
-            }
-        }
-        None
     }
 
     fn expire(&mut self, number: u32) {
@@ -453,8 +418,7 @@ impl Connections {
 
     /// Forgets a connection.
     pub(super) fn remove(&mut self, number: u32) {
-        self.unqueue(number);
-        let Connection { client, vip, backend, .. } = self.slab[number as usize];
+        let Connection { client, vip, backend, .. } = self.slab[number];
         if let Some(sources) = &mut self.sources {
             let (version, address) = client.source();
             sources.remove(version, address);
@@ -464,36 +428,6 @@ impl Connections {
         if let Some(index) = &mut self.by_backend {
             index.remove(back, number);
         }
-        self.slab[number as usize].newer = core::mem::replace(&mut self.free, number);
-        self.current -= 1;
-    }
-
-    fn enqueue(&mut self, at: u32) {
-        let own = &self.slab[at as usize];
-        let queue = &mut self.queues[own.kind() as usize];
-        self.due = self.due.min(own.deadline);
-        queue.len += 1;
-        let older = core::mem::replace(&mut queue.newest, at);
-        match self.slab.get_mut(older as usize) {
-            Some(own) => own.newer = at,
-            None => queue.oldest = at,
-        }
-        let own = &mut self.slab[at as usize];
-        (own.older, own.newer) = (older, NONE);
-    }
-
-    fn unqueue(&mut self, at: u32) {
-        let own = &self.slab[at as usize];
-        let (older, newer) = (own.older, own.newer);
-        let queue = &mut self.queues[own.kind() as usize];
-        queue.len -= 1;
-        match self.slab.get_mut(older as usize) {
-            Some(own) => own.newer = newer,
-            None => queue.oldest = newer,
-        }
-        match self.slab.get_mut(newer as usize) {
-            Some(own) => own.older = older,
-            None => queue.newest = older,
-        }
+        self.slab.remove(number);
     }
 }

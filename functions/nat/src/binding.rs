@@ -4,11 +4,11 @@
 //! addresses lie in an [`Upper`]. The first remote that a binding sent to lies in the line too.
 
 use super::key::Key;
-use super::list::Links;
 use super::remotes::Remote;
 use warpline_rewrite::Endpoint;
 use warpline_rewrite::Protocol;
 use warpline_tables::keyed::HashKey;
+use warpline_tables::list::Links;
 
 /// All bindings of a class have the same idle time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,6 @@ use super::binding::{Binding, BindingKind, Class, Outside, Upper};
 use super::config::Config;
 use super::conversations::Conversations;
 use super::key::Key;
-use super::list::{Links, List, NONE};
 use super::ports::Ports;
 use super::remotes::{Other, Remotes};
 use warpline_rewrite::Endpoint;
@@ -35,6 +34,7 @@ use warpline_tables::Sources;
 use warpline_tables::fullest;
 use warpline_tables::index::Index;
 use warpline_tables::keyed::HashKey;
+use warpline_tables::list::{Links, List, NONE};
 
 /// Of each kind IPv4 and IPv6: they have different outside addresses, and so ports.
 const YIELDING: usize = 2 * BindingKind::ALL.len();

@@ -15,7 +15,6 @@ mod iptables_conditions;
 mod iptables_rules;
 mod key;
 mod keys;
-mod list;
 mod nft_chains;
 mod nft_conditions;
 mod nft_rules;

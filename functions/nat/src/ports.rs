@@ -7,12 +7,12 @@
 use warpline_packet::{SHARDS, Shard, prefetch};
 
 use super::binding::Outside;
-use super::list::{Links, List, NONE};
 use super::port_bitmaps::{NO_BITMAP, PortBitmaps};
 use warpline_rewrite::addresses::{Pool, PortRange};
 use warpline_rewrite::{Endpoint, Protocol};
 use warpline_tables::index::{Index, scale};
 use warpline_tables::keyed::HashKey;
+use warpline_tables::list::{Links, List, NONE};
 
 /// Addresses after a full one that are tried in turn. After these, any address with ports in use
 /// and ports left will do: no flood makes a search long.

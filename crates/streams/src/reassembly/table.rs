@@ -8,6 +8,7 @@ use super::piece::Key;
 use warpline_tables::Shares;
 use warpline_tables::index::Index;
 use warpline_tables::keyed::HashKey;
+use warpline_tables::list::{Links, List, NONE};
 
 /// A fixed number of places, each of one datagram; found by key, oldest first by IP version.
 pub(super) struct Table {
@@ -17,40 +18,38 @@ pub(super) struct Table {
     /// The first free place.
     free: u32,
     /// Places in use, oldest first: of IPv4, of IPv6.
-    orders: [Order; 2],
+    orders: [List; 2],
     shares: Shares,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct DatagramEntry {
     key: Key,
     hash: u32,
     started: Instant,
-    /// Neighbours in its order; `next` also in the list of free places.
-    before: u32,
-    next: u32,
+    /// In its order, or in the list of free places.
+    links: Links,
 }
 
-#[derive(Clone, Copy)]
-struct Order {
-    first: u32,
-    last: u32,
+impl DatagramEntry {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
-
-const NONE: u32 = u32::MAX;
 
 impl Table {
     pub(super) fn new(places: usize) -> Self {
         let entry = |at: usize| {
-            let next = if at + 1 < places { at as u32 + 1 } else { NONE };
-            DatagramEntry { next, ..DatagramEntry::default() }
+            let mut links = Links::UNUSED;
+            links.free(if at + 1 < places { at as u32 + 1 } else { NONE });
+            DatagramEntry { key: Key::default(), hash: 0, started: Instant::ZERO, links }
         };
         Self {
             index: Index::new(places),
             hash_key: HashKey::random(),
             entries: (0..places).map(entry).collect(),
             free: if places == 0 { NONE } else { 0 },
-            orders: [Order { first: NONE, last: NONE }; 2],
+            orders: [List::EMPTY; 2],
             shares: Shares::new(places, 1),
         }
     }
@@ -64,8 +63,8 @@ impl Table {
     pub(super) fn insert(&mut self, key: Key, now: Instant) -> Option<usize> {
         let place = self.free;
         let entry = self.entries.get_mut(place as usize)?;
-        self.free = entry.next;
-        *entry = DatagramEntry { key, hash: key.hash(self.hash_key), ..DatagramEntry::default() };
+        self.free = entry.links.newer();
+        (entry.key, entry.hash) = (key, key.hash(self.hash_key));
         self.index.insert(entry.hash, place);
         self.append(place, now);
         self.shares.add(place, (0, key.source()));
@@ -82,13 +81,9 @@ impl Table {
     /// Makes a place the youngest of its order.
     fn append(&mut self, place: u32, now: Instant) {
         let entry = &mut self.entries[place as usize];
+        entry.started = now;
         let order = &mut self.orders[order_of(&entry.key)];
-        let last = core::mem::replace(&mut order.last, place);
-        (entry.started, entry.before, entry.next) = (now, last, NONE);
-        match self.entries.get_mut(last as usize) {
-            Some(last) => last.next = place,
-            None => order.first = place,
-        }
+        order.append(&mut self.entries, DatagramEntry::links, place);
     }
 
     /// Frees a place that is in use.
@@ -96,21 +91,14 @@ impl Table {
         self.index.remove(self.entries[place].hash, place as u32);
         self.unlink(place);
         self.shares.remove(place as u32);
-        self.entries[place].next = core::mem::replace(&mut self.free, place as u32);
+        self.entries[place].links.free(self.free);
+        self.free = place as u32;
     }
 
     /// Takes a place out of its order.
     fn unlink(&mut self, place: usize) {
-        let DatagramEntry { key, before, next, .. } = self.entries[place];
-        let order = &mut self.orders[order_of(&key)];
-        match self.entries.get_mut(before as usize) {
-            Some(before) => before.next = next,
-            None => order.first = next,
-        }
-        match self.entries.get_mut(next as usize) {
-            Some(next) => next.before = before,
-            None => order.last = before,
-        }
+        let order = &mut self.orders[order_of(&self.entries[place].key)];
+        order.remove(&mut self.entries, DatagramEntry::links, place as u32);
     }
 
     /// The place that makes room: of the source with the most datagrams, as [`Shares`] counts, the
@@ -122,8 +110,8 @@ impl Table {
     /// A place whose time is over: `timeouts` are those of IPv4 and of IPv6.
     pub(super) fn expired(&self, now: Instant, timeouts: [Duration; 2]) -> Option<usize> {
         self.orders.iter().zip(timeouts).find_map(|(order, timeout)| {
-            let entry = self.entries.get(order.first as usize)?;
-            (now.since(entry.started) >= timeout).then_some(order.first as usize)
+            let entry = self.entries.get(order.oldest() as usize)?;
+            (now.since(entry.started) >= timeout).then_some(order.oldest() as usize)
         })
     }
 }

@@ -6,11 +6,11 @@ use super::super::Refusal;
 use super::super::binding::{Binding, Class, Outside, Upper};
 use super::super::config::Config;
 use super::super::key::Key;
-use super::super::list::NONE;
 use super::super::ports::{TRIED_IN_TURN, Wanted};
 use super::Bindings;
 use super::ahead::OPENING_BATCHES;
 use warpline_rewrite::{Endpoint, Protocol};
+use warpline_tables::list::NONE;
 
 impl Bindings {
     /// Makes a binding and gives its number. It ends with the class it is refreshed in next.

@@ -1,38 +1,39 @@
 //! Lists through the entries of a slab, from the one that came first.
 
 /// In the place of a number: none.
-pub(super) const NONE: u32 = u32::MAX;
+pub const NONE: u32 = u32::MAX;
 
 /// The neighbours of an entry in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Links {
+pub struct Links {
     older: u32,
     newer: u32,
 }
 
 impl Links {
     /// Of an entry in no list.
-    pub(super) const UNUSED: Self = Self { older: NONE, newer: NONE };
+    pub const UNUSED: Self = Self { older: NONE, newer: NONE };
 
-    /// The next newer entry.
-    pub(super) fn newer(self) -> u32 {
+    /// The next newer entry; of a free entry the next free one.
+    #[inline]
+    pub fn newer(self) -> u32 {
         self.newer
     }
 
     /// Both neighbours, of which either may be [`NONE`].
-    pub(super) fn both(self) -> [u32; 2] {
+    pub fn both(self) -> [u32; 2] {
         [self.older, self.newer]
     }
 
     /// Makes the entry the first of those that are free, of which `next` was the first.
-    pub(super) fn free(&mut self, next: u32) {
+    pub fn free(&mut self, next: u32) {
         *self = Self { older: NONE, newer: next };
     }
 }
 
-/// A list. `links` says where the entries of its slab have their neighbours.
-#[derive(Clone, Copy)]
-pub(super) struct List {
+/// A list. `links` returns the place where the entries of its slab have their neighbours.
+#[derive(Clone, Copy, Debug)]
+pub struct List {
     oldest: u32,
     newest: u32,
     len: u32,
@@ -40,26 +41,28 @@ pub(super) struct List {
 
 impl List {
     /// Without entries.
-    pub(super) const EMPTY: Self = Self { oldest: NONE, newest: NONE, len: 0 };
+    pub const EMPTY: Self = Self { oldest: NONE, newest: NONE, len: 0 };
 
-    /// The entry that came first; [`NONE`] where there is none.
-    pub(super) fn oldest(&self) -> u32 {
+    /// The entry that came first; [`NONE`] if there is none.
+    #[inline]
+    pub fn oldest(&self) -> u32 {
         self.oldest
     }
 
     /// How many entries there are.
-    pub(super) fn len(&self) -> u32 {
+    #[inline]
+    pub fn len(&self) -> u32 {
         self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Puts an entry that is in no such list at the end.
     #[inline]
-    pub(super) fn append<T>(
-        &mut self,
-        slab: &mut [T],
-        links: impl Fn(&mut T) -> &mut Links,
-        number: u32,
-    ) {
+    pub fn append<T>(&mut self, slab: &mut [T], links: impl Fn(&mut T) -> &mut Links, number: u32) {
         let older = core::mem::replace(&mut self.newest, number);
         self.len += 1;
         match older {
@@ -71,12 +74,7 @@ impl List {
 
     /// Takes out one of its entries.
     #[inline]
-    pub(super) fn remove<T>(
-        &mut self,
-        slab: &mut [T],
-        links: impl Fn(&mut T) -> &mut Links,
-        number: u32,
-    ) {
+    pub fn remove<T>(&mut self, slab: &mut [T], links: impl Fn(&mut T) -> &mut Links, number: u32) {
         let Links { older, newer } = *links(&mut slab[number as usize]);
         self.len -= 1;
         match older {
