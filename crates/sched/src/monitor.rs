@@ -4,8 +4,9 @@
 //!
 //! - New figures move an entry of the profile by at most a factor of two a tick, by weight of
 //!   evidence. A paused or starved period measures the traffic, not the device, so it is ignored.
-//! - A source that is held by pauses shows an overload, even if the profile has none. The figures
-//!   of its chain then count as slower, so that the chain may move.
+//! - A source that is held by pauses, or loses packets for want of room, shows an overload, even if
+//!   the profile has none. After two ticks the figures of its chain count as slower, so that it may
+//!   move.
 //! - An overload that lasts two ticks leads to a placement that carries more at once.
 //! - Otherwise a placement stays for [`MonitorSettings::stay_ns`]. Another one must then be better
 //!   by [`MonitorSettings::gain`] at the highest rate in that time, or exceed fewer limits, for two
@@ -237,9 +238,10 @@ impl Monitor {
         if self.placed.is_none() {
             return Some(Reason::Start);
         }
-        let load = self.present_load();
-        self.overloaded_ticks = if load > 1.0 { self.overloaded_ticks + 1 } else { 0 };
-        let is_overloaded = self.overloaded_ticks >= CONFIRMED;
+        let is_full = self.present_load() > 1.0;
+        let is_over = is_full || self.slower.is_any_held();
+        self.overloaded_ticks = if is_over { self.overloaded_ticks + 1 } else { 0 };
+        let is_overloaded = is_full && self.overloaded_ticks >= CONFIRMED;
         self.asked
             .or_else(|| self.refused_request(now_ns))
             .or(is_overloaded.then_some(Reason::Overload))

@@ -23,7 +23,7 @@ pub struct ChainObserved {
     pub packets_per_s: f64,
     /// Its state.
     pub observed: Observed,
-    /// Whether pauses of the chain held its source.
+    /// Whether the chain had no room for packets of its source.
     pub held: Option<HeldSource>,
 }
 
@@ -33,7 +33,7 @@ impl ChainObserved {
         Self { packets_per_s, observed, held: None }
     }
 
-    /// Packets a second that would have arrived without pauses.
+    /// Packets a second that would have arrived if there were room.
     fn wanted_per_s(&self) -> f64 {
         self.held.map_or(self.packets_per_s, |held| held.wanted_per_s().max(self.packets_per_s))
     }

@@ -160,11 +160,12 @@ impl<'a> Evaluator<'a> {
             }
             delays[chain] += copy.plan_ns * self.largest_launch(chain, chosen);
         }
-        loads[CPU] = own_lanes.into_iter().fold(loads[CPU], f64::max);
+        let lanes: Vec<f64> = own_lanes.into_iter().map(|own| loads[CPU].max(own)).collect();
+        loads[CPU] = lanes.iter().copied().fold(loads[CPU], f64::max);
         // Both directions of a link work at once.
         let links: Vec<f64> =
             links.iter().map(|load| load.to_device_ns.max(load.to_host_ns)).collect();
-        self.total(&loads, &links, &delays, &functions)
+        PlacementFigures { lane_loads: lanes, ..self.total(&loads, &links, &delays, &functions) }
     }
 
     fn total(
@@ -184,6 +185,7 @@ impl<'a> Evaluator<'a> {
             devices: on.len(),
             loads: loads.to_vec(),
             link_loads: links.to_vec(),
+            lane_loads: Vec::new(),
         }
     }
 

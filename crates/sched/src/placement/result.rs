@@ -21,6 +21,8 @@ pub struct PlacementFigures {
     pub loads: Vec<f64>,
     /// The load by device of its link, in the direction with more.
     pub link_loads: Vec<f64>,
+    /// The load by chain of its lanes, or of the cores if that is higher.
+    pub lane_loads: Vec<f64>,
 }
 
 /// Where a function runs.

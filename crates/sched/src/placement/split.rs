@@ -116,6 +116,7 @@ impl PlacementFigures {
         let carried = cpu_share / apart.max(1.0) + (1.0 - cpu_share) / beside.max(1.0);
         self.load = if carried < 1.0 { 1.0 / carried } else { apart.max(beside) };
         self.delay_ns = self.delay_ns.max(on_cpu.delay_ns);
+        self.lane_loads = mix(&self.lane_loads, &on_cpu.lane_loads);
         (self.loads, self.link_loads) = (loads, links);
     }
 }

@@ -6,6 +6,8 @@ use warpline_sched::work_profile::{CPU, Figures, Measurement, WorkProfile};
 
 /// The part of a period from which a pause counts.
 const PAUSED: f64 = 0.05;
+/// The part of the packets that were lost for want of room, from which the loss counts.
+const LOST: f64 = 0.05;
 /// The part of the lanes' time from which a chain had input all the time.
 const BUSY: f64 = 0.9;
 /// How far the mean length of frames may be from that of a measurement, as a part of it.
@@ -65,9 +67,11 @@ impl ChainCounts {
             () => Observed::Starved,
         };
         let carried_per_s = self.read.saturating_sub(self.lost) as f64 / seconds;
+        let lost = self.lost as f64 / self.read.max(1) as f64;
         // A user's pause is no load.
-        let is_held = !is_paused && paused > PAUSED;
-        let held = is_held.then(|| HeldSource { share: paused.min(1.0), carried_per_s });
+        let is_held = !is_paused && (paused > PAUSED || lost > LOST);
+        let share = paused.max(lost).min(1.0);
+        let held = is_held.then_some(HeldSource { share, carried_per_s });
         ChainObserved { packets_per_s: self.read as f64 / seconds, observed, held }
     }
 }
@@ -118,6 +122,11 @@ mod tests {
         let expected = HeldSource { share: 0.25, carried_per_s: 800.0 };
         assert_eq!(held.observed(0.5, 1, false).held, Some(expected));
         assert_eq!((held.observed(0.5, 1, true).held, period(0, 0).held), (None, None));
+        // A lane that waits for a core loses packets without a pause.
+        let lost = |lost| ChainCounts { lost, ..seen(500, 0, 0) }.observed(0.5, 1, false);
+        let expected = HeldSource { share: 0.9, carried_per_s: 100.0 };
+        assert_eq!((lost(450).held, lost(450).packets_per_s), (Some(expected), 1000.0));
+        assert_eq!((lost(450).observed, lost(20).held), (Observed::Starved, None));
         let before = ChainCounts { functions: Vec::new(), ..seen(400, 10, 0) };
         let since = seen(500, 60, 70).since(&before);
         assert_eq!((since.read, since.bytes, since.paused_ns), (100, 10_000, 50));

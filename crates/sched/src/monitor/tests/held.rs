@@ -17,6 +17,9 @@ fn paused(offered: f64, capacity: f64, waits: bool) -> ChainObserved {
     ChainObserved { observed: Observed::Paused, held: Some(held), ..read }
 }
 
+/// The second in which `offered` packets come first.
+const BURST: u64 = 3;
+
 /// The device by second for ten minutes, at `offered` Gb/s with these true capacities. The profile
 /// has 10 Gb/s for the CPU and 40 for the GPU.
 fn devices(policy: PlacementPolicy, offered: f64, capacities: [f64; 2], waits: bool) -> Vec<usize> {
@@ -25,7 +28,7 @@ fn devices(policy: PlacementPolicy, offered: f64, capacities: [f64; 2], waits: b
     let mut all = Vec::new();
     for second in 0..600 {
         let seen = match second {
-            0 => observed(0.1),
+            0..BURST => observed(0.01),
             _ => paused(offered, capacities[at], waits),
         };
         monitor.handle_tick(&[seen], &[], second * SECOND).expect("a placement");
@@ -37,18 +40,63 @@ fn devices(policy: PlacementPolicy, offered: f64, capacities: [f64; 2], waits: b
 
 #[test]
 fn a_held_source_is_an_overload_that_the_profile_does_not_have() {
-    for waits in [true, false] {
-        // The CPU carries 3 Gb/s of 6, where the profile has 10.
-        let found = devices(PlacementPolicy::Energy, 6.0, [3.0, 40.0], waits);
-        assert_eq!(found[1], 0, "{waits}");
-        let moved = found.iter().position(|&device| device == 1).expect("a move");
-        assert!(moved <= 8, "{waits}: second {moved}");
+    // The CPU carries less than 6 Gb/s, where the profile has 10.
+    for (waits, capacity) in [(true, 3.0), (false, 3.0), (true, 0.02), (false, 0.02)] {
+        let found = devices(PlacementPolicy::Energy, 6.0, [capacity, 40.0], waits);
+        let moved = found.iter().position(|&device| device == 1).expect("a move") as u64;
+        assert_eq!(moved, BURST + 1, "{waits}, {capacity} Gb/s: not at the second tick");
         // It may try the CPU again after the longest stay.
         let changes = found.windows(2).filter(|two| two[0] != two[1]).count();
-        assert!(changes <= 9, "{waits}: {changes} changes");
+        assert!(changes <= 9, "{waits}, {capacity} Gb/s: {changes} changes");
         let on_gpu = found.iter().filter(|device| **device == 1).count();
-        assert!(on_gpu > 500, "{waits}: {on_gpu} of 600 s");
+        assert!(on_gpu > 500, "{waits}, {capacity} Gb/s: {on_gpu} of 600 s");
     }
+}
+
+#[test]
+fn one_bad_second_moves_nothing() {
+    let mut monitor = small(PlacementPolicy::Energy);
+    for second in 0..600 {
+        // A stall of the machine, every 20 seconds.
+        let seen = match second % 20 {
+            19 => paused(6.0, 0.1, second % 40 == 19),
+            _ => observed(6.0),
+        };
+        monitor.handle_tick(&[seen], &[], second * SECOND).expect("a placement");
+        assert_eq!(device(&monitor), 0, "second {second}");
+    }
+}
+
+/// The lanes of both chains are full. The profile explains neither, and the first lane's load does
+/// not explain the second one's.
+#[test]
+fn each_held_chain_has_a_lane_of_its_own() {
+    let mut profile = WorkProfile::new(&["one", "other"], &["cpu", "gpu"]);
+    for (device, gbps, watts) in [(0, 100.0, 50.0), (1, 40.0, 200.0)] {
+        for function in [0, 1] {
+            let one = Measurement::alone((function, device), 1024, LEN, figures(gbps, 10.0));
+            profile.merge(&one).expect("sound");
+        }
+        profile.set_power(device, Power { idle_w: Some(watts / 5.0), busy_w: Some(watts) });
+    }
+    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 2 };
+    let (settings, policy) = (MonitorSettings::default(), PlacementPolicy::Energy);
+    let chains = vec![chain(0, 2), chain(1, 2)];
+    let mut monitor = Monitor::new(settings, limits, policy, profile, chains);
+    let devices = |monitor: &Monitor| {
+        let sites = &monitor.placement().expect("placed").sites;
+        [sites[0][0].device, sites[1][0].device]
+    };
+    for second in 0..BURST {
+        let idle = observed(0.01);
+        monitor.handle_tick(&[idle, idle], &[], second * SECOND).expect("a placement");
+    }
+    assert_eq!(devices(&monitor), [0, 0]);
+    for second in BURST..BURST + 2 {
+        let held = [paused(6.0, 3.0, false), paused(6.0, 0.5, false)];
+        monitor.handle_tick(&held, &[], second * SECOND).expect("a placement");
+    }
+    assert_eq!(devices(&monitor), [1, 1]);
 }
 
 #[test]
