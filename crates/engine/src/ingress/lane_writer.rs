@@ -7,9 +7,14 @@ use warpline_packet::{
 };
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::moves::NextLanes;
 use crate::queue::Queue;
+
+/// How long a batch gathers packets while most batches are in use. A slow source would fill all
+/// slabs with batches of one packet.
+const GATHERING_MAX: Duration = Duration::from_micros(200);
 
 /// A lane as ingress sees it.
 pub(crate) struct LaneWriter {
@@ -26,6 +31,8 @@ pub(crate) struct LaneWriter {
     /// The number of its first packet.
     pub(super) first: u64,
     batch_packets: usize,
+    /// All batches, in use or not.
+    batches: usize,
     /// Its successor after an announced reload, if functions move.
     next: Option<Next>,
 }
@@ -39,8 +46,19 @@ struct Next {
 
 impl LaneWriter {
     pub(crate) fn new(placer: Placer, pool: Queue, queue: Queue, batch_packets: usize) -> Self {
-        let idle = Vec::with_capacity(pool.len());
-        Self { placer, pool, idle, queue, open: None, room: 0, first: 0, batch_packets, next: None }
+        let batches = pool.len();
+        Self {
+            placer,
+            pool,
+            idle: Vec::with_capacity(batches),
+            queue,
+            open: None,
+            room: 0,
+            first: 0,
+            batch_packets,
+            batches,
+            next: None,
+        }
     }
 
     /// The reload that is announced next moves functions: `lanes` has the entrance of `lane` for
@@ -77,6 +95,21 @@ impl LaneWriter {
         let open = self.open.as_ref().filter(|batch| batch.kind() == BatchKind::Packets);
         self.room = open.map_or(0, |batch| self.batch_packets - batch.len());
         self.open.is_none()
+    }
+
+    /// The source has nothing at `now`. Hands the open batch over, or returns how long it still
+    /// gathers packets because most batches are in use.
+    pub(super) fn rest(&mut self, now: u64) -> Duration {
+        if let Some(batch) = self.open.as_ref().filter(|batch| !batch.is_empty())
+            && self.idle.len() + self.pool.len() < self.batches / 2
+        {
+            let age = Duration::from_nanos(now.saturating_sub(batch.opened()));
+            if let Some(left) = GATHERING_MAX.checked_sub(age).filter(|left| !left.is_zero()) {
+                return left;
+            }
+        }
+        self.flush();
+        Duration::MAX
     }
 
     /// Hands over an announced move, and continues with the new memory.
@@ -198,5 +231,78 @@ impl SteeredFrame {
             shard: self.steered.shard,
             flow_hash: self.steered.flow_hash,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpline_packet::{Arena, ArenaLayout, HeapMemory, LinkType};
+
+    use super::*;
+    use crate::queue::BatchQueue;
+
+    const BATCHES: usize = 8;
+
+    /// A lane's entrance, its queue and its pool.
+    fn writer(clock: &Clock) -> (LaneWriter, Queue, Queue) {
+        let layout = ArenaLayout {
+            slabs: BATCHES,
+            emit_slabs: 0,
+            tables: BATCHES,
+            slots: 64,
+            scratch_words: 0,
+            headroom: 0,
+            tailroom: 0,
+        };
+        let memory = HeapMemory::new(layout.memory_len()).expect("memory");
+        let arena = Arena::new(Box::new(memory), &layout).expect("an arena");
+        let [pool, queue] = [(); 2].map(|()| Arc::new(BatchQueue::new(BATCHES)));
+        for table in arena.tables {
+            let mut batch = Batch::new(table);
+            batch.set_opened(clock.now());
+            pool.push(Box::new(batch)).expect("room");
+        }
+        let writer = LaneWriter::new(arena.ingress, Arc::clone(&pool), Arc::clone(&queue), 64);
+        (writer, queue, pool)
+    }
+
+    fn place(writer: &mut LaneWriter, number: &mut u64, clock: &Clock) {
+        let bytes = [0; 60];
+        let frame = Frame {
+            bytes: &bytes,
+            timestamp: Instant::ZERO,
+            wire_len: 60,
+            link: LinkType::ETHERNET,
+            interface: 0,
+        };
+        let found = ([SteeredFrame::default()], [Instant::ZERO]);
+        let placed = writer.place(&[frame], (&found.0, &found.1), number, clock);
+        assert_eq!(placed, 1, "packet {number}");
+    }
+
+    /// A slow source fills half of the batches with single packets, and the others gather more.
+    #[test]
+    fn few_batches_that_are_left_gather_packets() {
+        let clock = Clock::start();
+        let (mut writer, queue, pool) = writer(&clock);
+        let mut number = 0;
+        for _ in 0..BATCHES / 2 {
+            place(&mut writer, &mut number, &clock);
+            assert_eq!(writer.rest(clock.now()), Duration::MAX);
+        }
+        assert_eq!(queue.len(), BATCHES / 2);
+        place(&mut writer, &mut number, &clock);
+        let opened = writer.open.as_ref().expect("an open batch").opened();
+        let after = |time: Duration| opened + time.as_nanos() as u64;
+        for microseconds in [0, 50, 199] {
+            let now = Duration::from_micros(microseconds);
+            assert_eq!(writer.rest(after(now)), GATHERING_MAX - now);
+            place(&mut writer, &mut number, &clock);
+        }
+        assert_eq!(writer.rest(after(GATHERING_MAX)), Duration::MAX);
+        let lens: Vec<usize> =
+            std::iter::from_fn(|| queue.pop()).map(|batch| batch.len()).collect();
+        assert_eq!(lens, [1, 1, 1, 1, 4]);
+        assert_eq!(pool.len() + writer.idle.len(), BATCHES - 5);
     }
 }

@@ -145,11 +145,12 @@ impl Steerer {
 
     /// The source has nothing for `wait`: what is open goes ahead, and in time what is held.
     pub(super) fn rest(&mut self, wait: Duration) -> IngressStep {
-        self.flush();
+        let now = self.clock.now();
+        let gathers = self.writers.iter_mut().map(|writer| writer.rest(now)).min();
+        let wait = wait.min(gathers.unwrap_or(wait));
         if self.held.is_empty() {
             return IngressStep::Idle(wait);
         }
-        let now = self.clock.now();
         let waited = Duration::from_nanos(now - *self.held_since.get_or_insert(now));
         match HELD_MAX.checked_sub(waited).filter(|left| !left.is_zero()) {
             Some(left) => IngressStep::Idle(wait.min(left)),
