@@ -42,6 +42,7 @@ pub(crate) struct Builder {
     settings: Settings,
     clock: Clock,
     sender_bell: OwnBell,
+    reader_bell: Arc<Bell>,
     /// By lane.
     bells: Vec<OwnBell>,
     /// By lane, its memory.
@@ -53,7 +54,14 @@ impl Builder {
     pub(crate) fn new(settings: Settings, lanes: usize, clock: Clock, has_bells: bool) -> Self {
         let bell = || has_bells.then(Arc::default);
         let bells = (0..lanes).map(|_| bell()).collect();
-        Self { settings, clock, sender_bell: bell(), bells, memories: Mutex::default() }
+        Self {
+            settings,
+            clock,
+            sender_bell: bell(),
+            reader_bell: Arc::default(),
+            bells,
+            memories: Mutex::default(),
+        }
     }
 
     /// Its settings for `deployment`.
@@ -72,6 +80,11 @@ impl Builder {
     /// The sender's bell.
     pub(crate) fn sender_bell(&self) -> &OwnBell {
         &self.sender_bell
+    }
+
+    /// The reader's bell, which rings at the end of a pause.
+    pub(crate) fn reader_bell(&self) -> Arc<Bell> {
+        Arc::clone(&self.reader_bell)
     }
 
     /// The bell of a lane.
@@ -172,9 +185,10 @@ impl Builder {
         let queue = |least, bell: OwnBell| {
             let batches = settings.ends_batches().max(least);
             let packets_max = packets_max.max(least * settings.batch_packets);
-            Arc::new(BatchQueue::holding(batches, packets_max).ringing(bell))
+            BatchQueue::holding(batches, packets_max).ringing(bell)
         };
-        [queue(1, self.bell(lane)), queue(deepest, self.sender_bell.clone())]
+        let input = queue(1, self.bell(lane)).resuming(self.reader_bell());
+        [input, queue(deepest, self.sender_bell.clone())].map(Arc::new)
     }
 }
 

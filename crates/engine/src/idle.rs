@@ -40,6 +40,8 @@ pub(crate) struct Idle {
     /// Whether it waits for interfaces.
     is_live: bool,
     bell: Option<Arc<Bell>>,
+    /// Ends a sleep, if there is one.
+    alarm: Option<Arc<Bell>>,
     /// Whether it never sleeps.
     is_busy: bool,
     naps: Naps,
@@ -71,9 +73,10 @@ impl Idle {
         Self { is_live: bell.is_some(), bell, ..Self::default() }
     }
 
-    /// Of a thread that waits for interfaces by itself, if it does ([`Self::naps`]).
-    pub(crate) fn of_reader(is_live: bool) -> Self {
-        Self { is_live, ..Self::default() }
+    /// Of a thread that waits for interfaces by itself, if it does ([`Self::naps`]). `alarm` ends
+    /// its sleep.
+    pub(crate) fn of_reader(is_live: bool, alarm: Arc<Bell>) -> Self {
+        Self { is_live, alarm: Some(alarm), ..Self::default() }
     }
 
     /// Whether it waits for interfaces.
@@ -98,7 +101,7 @@ impl Idle {
         if self.is_live {
             self.naps.end();
         }
-        if let Some(bell) = &self.bell {
+        for bell in self.bell.iter().chain(&self.alarm) {
             bell.disarm();
         }
     }
@@ -134,7 +137,7 @@ impl Idle {
         match self.rounds {
             0..=SPINS => std::hint::spin_loop(),
             n if n <= SPINS + YIELDS || self.is_busy => thread::yield_now(),
-            n => sleep(n - SPINS - YIELDS, limit),
+            n => self.sleep(n - SPINS - YIELDS, limit),
         }
     }
 
@@ -147,16 +150,22 @@ impl Idle {
             Some(bell) if bell.arm() => bell.wait(BELL_MAX.min(limit)),
             Some(_) => {}
             // It waits for room.
-            None => sleep(self.rounds, limit),
+            None => self.sleep(self.rounds, limit),
         }
     }
-}
 
-/// Sleeps for the `number`th time in a row.
-fn sleep(number: u32, limit: Duration) {
-    let doubled = SLEEP_MIN * 2u32.saturating_pow(number.min(8));
-    let max = if number > LONG { SLEEP_LONG } else { SLEEP_MAX };
-    thread::sleep(doubled.min(max).min(limit));
+    /// Sleeps for the `number`th time in a row.
+    fn sleep(&self, number: u32, limit: Duration) {
+        let doubled = SLEEP_MIN * 2u32.saturating_pow(number.min(8));
+        let max = if number > LONG { SLEEP_LONG } else { SLEEP_MAX };
+        let time = doubled.min(max).min(limit);
+        match &self.alarm {
+            // As with the bell: what ended before the last look needs no alarm.
+            Some(alarm) if alarm.arm() => alarm.wait(time),
+            Some(_) => {}
+            None => thread::sleep(time),
+        }
+    }
 }
 
 impl Naps {

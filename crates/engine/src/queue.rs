@@ -27,6 +27,8 @@ pub(crate) struct BatchQueue {
     lost: AtomicU64,
     /// Wakes the taker, if it waits for that.
     bell: Option<Arc<Bell>>,
+    /// Wakes the giver at the end of a pause.
+    resume_bell: Option<Arc<Bell>>,
 }
 
 impl BatchQueue {
@@ -44,12 +46,19 @@ impl BatchQueue {
             held_by: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
             bell: None,
+            resume_bell: None,
         }
     }
 
     /// Rings `bell` for each batch that it takes.
     pub(crate) fn ringing(mut self, bell: Option<Arc<Bell>>) -> Self {
         self.bell = bell;
+        self
+    }
+
+    /// Rings `bell` at the end of each pause.
+    pub(crate) fn resuming(mut self, bell: Arc<Bell>) -> Self {
+        self.resume_bell = Some(bell);
         self
     }
 
@@ -66,6 +75,9 @@ impl BatchQueue {
     /// none.
     pub(crate) fn hold(&self, stage: Option<usize>) {
         self.held_by.store(stage.map_or(0, |stage| stage + 1), Ordering::Relaxed);
+        if let (None, Some(bell)) = (stage, &self.resume_bell) {
+            bell.ring();
+        }
     }
 
     /// The stage for which the giver is paused.
@@ -220,6 +232,17 @@ mod tests {
         let back = queue.push(Box::new(second)).expect_err("one is all");
         assert_eq!((back.len(), queue.pop().map(|batch| batch.len())), (4, Some(1)));
         assert_eq!(queue.packets.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn the_end_of_a_pause_rings() {
+        let bell = Arc::new(Bell::default());
+        let queue = BatchQueue::new(1).resuming(Arc::clone(&bell));
+        assert!(!bell.arm());
+        queue.hold(Some(0));
+        assert!(bell.arm() && queue.room() == 0);
+        queue.hold(None);
+        assert!(!bell.arm() && queue.room() == 1);
     }
 
     /// Batches whose packets were all dropped share one table as far as it has rows, so that many

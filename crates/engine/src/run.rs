@@ -248,7 +248,7 @@ fn run_shared(
         let idle = Idle::with(builder.sender_bell().clone()).busy(busy);
         crew.hire("sender".into(), move || posts.work(sender, idle, control))?;
         let mut ended = Ended::new(functions);
-        ended.part.add(read(ingress, reader, busy, control));
+        ended.part.add(read(ingress, reader, (busy, builder.reader_bell()), control));
         crew.join(&mut ended);
         Ok(ended)
     })

@@ -1,7 +1,9 @@
 //! The work of a chain's threads: reading, that of each lane, and sending.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bell::Bell;
 use crate::idle::Idle;
 use crate::ingress::{Ingress, IngressStep};
 use crate::lane::Lane;
@@ -13,17 +15,17 @@ use crate::stats::ThreadStats;
 use crate::sys::wake_on_time;
 use crate::{Chain, Control};
 
-/// The reading thread.
+/// The reading thread. `alarm` ends its sleep while it is paused.
 pub(crate) fn read(
     mut ingress: Ingress,
     mut works: Reader<'_, '_>,
-    busy: bool,
+    (busy, alarm): (bool, Arc<Bell>),
     control: &Control,
 ) -> ThreadStats {
     let _guard = control.guard();
     let mut place = control.snapshots.join(Thread::Reader);
     let is_live = ingress.is_live();
-    let mut idle = Idle::of_reader(is_live).busy(busy);
+    let mut idle = Idle::of_reader(is_live, alarm).busy(busy);
     if is_live {
         wake_on_time();
     }
