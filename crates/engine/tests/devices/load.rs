@@ -234,10 +234,10 @@ fn arrivals_count_before_pauses_and_drops() {
 fn a_source_that_loses_packets_is_reported() {
     let marks = Watermarks::checked(1_500, 1_000, 6_000).expect("marks");
     let pressure = PressureOptions { mode: PauseMode::On(marks), queue: 6_000, downstream: 0 };
-    // The report comes 300 ms after the first loss, and the input lasts 690 ms.
+    // The report comes 300 ms after the first loss, and the input lasts 1,380 ms.
     let case = |can_wait| {
         let costs_us = vec![10, 900, 10];
-        Case { costs_us, load: 400, can_wait, pressure, policy: None, ..slow_middle() }
+        Case { costs_us, load: 200, can_wait, pressure, policy: None, ..slow_middle() }
     };
     let (outcome, messages) = run_case(&case(false)).expect("a run");
     assert!(outcome.report.part.packets.overload > 0);
