@@ -1,7 +1,10 @@
 //! The list of measurements of a run.
 
+use std::time::Duration;
+
 use warpline_nf::Definition;
 
+use super::measure::ROUNDS_LEAST;
 use super::work::{Where, chain};
 
 /// One measurement to make.
@@ -24,7 +27,7 @@ pub(super) struct Extent {
     pub(super) lens: &'static [u32],
     /// Numbers of co-runners.
     pub(super) beside: &'static [u32],
-    /// Of each measurement.
+    /// Of each measurement at most.
     pub(super) rounds: usize,
     pub(super) round_ms: u64,
     /// The run ends after so long.
@@ -58,7 +61,21 @@ pub(super) const FULL: Extent = Extent {
     seconds_max: 7000,
 };
 
+/// The time that a chain takes to be built and started, about.
+const BUILD: Duration = Duration::from_millis(250);
+/// Measurements after which the estimate is mostly that of the run itself.
+const GUESSED: u32 = 8;
+
 impl Extent {
+    /// The time that `left` measurements take, after so many in `elapsed`.
+    pub(super) fn time_left(&self, done: usize, elapsed: Duration, left: usize) -> Duration {
+        // Half a round warms up, and one shows the latency.
+        let rounds = self.rounds.min(ROUNDS_LEAST) as u32;
+        let guess = Duration::from_millis(self.round_ms) * (2 * rounds + 3) / 2 + BUILD;
+        let each = (elapsed + guess * GUESSED) / (done as u32 + GUESSED);
+        (each * left as u32).min(Duration::from_secs(self.seconds_max).saturating_sub(elapsed))
+    }
+
     /// The measurements, in a fixed order. All functions come with their first sizes, then with
     /// others, then beside each other, so the part that a run has made serves all functions.
     pub(super) fn cells(&self, functions: usize, runs: &[(usize, usize)]) -> Vec<Cell> {
@@ -122,6 +139,18 @@ pub(super) fn pairs(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_left_follows_the_run() {
+        let seconds = Duration::from_secs;
+        let left = |done, elapsed, left| FULL.time_left(done, seconds(elapsed), left).as_secs();
+        // 1.6 s each, at first.
+        assert_eq!(left(0, 0, 100), 160);
+        // A run whose measurements take 3 s each, from wherever it continues.
+        assert!((280..300).contains(&left(100, 300, 100)), "{}", left(100, 300, 100));
+        assert_eq!(left(100, 300, 0), 0);
+        assert_eq!(left(1000, 3000, 100_000), 4000, "the run ends then");
+    }
 
     #[test]
     fn runs_cover_all_sizes_and_pairs() {

@@ -15,6 +15,9 @@ use crate::chain_file::Loaded;
 
 /// Launches in flight at most, as chain files have it by default.
 const STREAMS: u32 = 4;
+/// Rounds after which a small spread is enough, and that spread.
+pub(super) const ROUNDS_LEAST: usize = 3;
+const SPREAD_SMALL: f64 = 0.02;
 /// A chain that reads nothing for so long does not start any more.
 const START_MAX: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_micros(500);
@@ -39,7 +42,7 @@ struct Round {
     seconds: f64,
 }
 
-/// Measures `cell` in `rounds` rounds of `length`, after a shorter one to warm up.
+/// Measures `cell` in up to `rounds` rounds of `length`, after a shorter one to warm up.
 ///
 /// # Errors
 /// A chain that cannot be built or run.
@@ -52,11 +55,11 @@ pub(super) fn measure(
     let device = devices[cell.pair.1];
     let chains = build(functions, device, cell, STREAMS)?;
     once(&chains, cell, length / 2, &mut || {})?;
+    let shares_core = cell.beside.is_some() && cell.pair.1 == 0;
     let mut all = Vec::new();
-    for _ in 0..rounds {
+    while all.len() < rounds && !is_steady(&all, shares_core) {
         all.push(once(&chains, cell, length, &mut || {})?);
     }
-    let shares_core = cell.beside.is_some() && cell.pair.1 == 0;
     let (mut median, spread) = median(&mut all, shares_core);
     if shares_core {
         let alone = once(&chains[..1], cell, length, &mut || {})?;
@@ -101,6 +104,11 @@ fn median(all: &mut [Round], shares_core: bool) -> (Round, f64) {
     let median = all[all.len() / 2];
     let range = value(&all[all.len() - 1]) - value(&all[0]);
     (median, range / value(&median))
+}
+
+/// Whether more rounds would hardly change the median.
+fn is_steady(all: &[Round], shares_core: bool) -> bool {
+    all.len() >= ROUNDS_LEAST && median(&mut all.to_vec(), shares_core).1 <= SPREAD_SMALL
 }
 
 /// The figures of a chain that shares a core. It works in turns of some milliseconds, so the times
@@ -229,6 +237,26 @@ mod tests {
         assert_eq!((by_time.packets, spread), (4000.0, 5.0 / 12.0));
         let (by_packets, spread) = median(&mut all.clone(), true);
         assert_eq!((by_packets.packets, spread), (2000.0, 1.5));
+    }
+
+    #[test]
+    fn steady_rounds_need_no_more() {
+        let round = |packet_ns| Round {
+            packets: 1e9 / packet_ns,
+            packet_ns,
+            device_ns: packet_ns,
+            launch_ns: packet_ns,
+            seconds: 1.0,
+        };
+        for (times, expected) in [
+            (&[100.0, 100.0][..], false),
+            (&[100.0, 101.0, 102.0], true),
+            (&[100.0, 101.0, 104.0], false),
+            (&[100.0, 101.0, 104.0, 100.0], false),
+        ] {
+            let all: Vec<Round> = times.iter().copied().map(round).collect();
+            assert_eq!([true, false].map(|shared| is_steady(&all, shared)), [expected; 2]);
+        }
     }
 
     #[test]

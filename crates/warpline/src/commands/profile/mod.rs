@@ -32,6 +32,9 @@ use super::{say, say_json};
 use crate::machine_profile::{CPU_NAME, LEN_MAX, MachineProfile, Unfinished};
 use crate::{Failure, device_keys, profile_file};
 
+/// A run that takes longer announces its time.
+const LONG: Duration = Duration::from_secs(60);
+
 /// Measures and shows the profile.
 pub(crate) fn profile(
     functions: &[&'static Definition],
@@ -128,13 +131,19 @@ struct Run<'a> {
 fn work(profile: &mut MachineProfile, run: &Run<'_>) -> Result<usize, Failure> {
     let same = profile.unfinished.take().filter(|own| own.plan == run.plan);
     let done = same.map_or(0, |own| own.done as usize).min(run.cells.len());
-    let bar = bar(run.cells.len(), done);
+    let (began, bar) = (Instant::now(), bar(run.cells.len(), done));
+    let time_left =
+        |at: usize| run.extent.time_left(at - done, began.elapsed(), run.cells.len() - at);
+    if time_left(done) > LONG {
+        let (left, time) = (run.cells.len() - done, in_words(time_left(done)));
+        print_message(&format!("{left} measurements are left, about {time}\n"));
+    }
     for (at, cell) in run.cells.iter().enumerate().skip(done) {
         if run.started.elapsed() > Duration::from_secs(run.extent.seconds_max) {
             return Ok(run.cells.len() - at);
         }
         if let Some(bar) = &bar {
-            bar.set_message(name(run, cell));
+            bar.set_message(format!("{} left: {}", in_words(time_left(at)), name(run, cell)));
         }
         let times = (run.extent.rounds, Duration::from_millis(run.extent.round_ms));
         match measure::measure(run.functions, &run.devices, cell, times) {
@@ -170,9 +179,17 @@ fn name(run: &Run<'_>, cell: &Cell) -> String {
     format!("{function} on {device}, {launch_packets} x {packet_len} B{beside}")
 }
 
+/// A time in seconds or minutes.
+fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}
+
 /// On a terminal, the progress and the time left.
 fn bar(cells: usize, done: usize) -> Option<ProgressBar> {
-    let template = "{bar:30} {pos}/{len}, {eta} left: {wide_msg}";
+    let template = "{bar:30} {pos}/{len}, {wide_msg}";
     let style = ProgressStyle::with_template(template).ok()?;
     std::io::stderr().is_terminal().then(|| {
         let bar = ProgressBar::new(cells as u64).with_style(style);
