@@ -273,7 +273,9 @@ fn device_line(own: &Value, lanes: &Value) -> String {
 /// How functions with `device = "auto"` are placed.
 fn policy_line(status: &Value) -> String {
     let policy = text(&status["policy"]);
-    let stays = match status["by_hand"] == true {
+    // Other policies place functions once.
+    let is_monitored = ["throughput", "latency", "energy"].contains(&policy);
+    let stays = match status["by_hand"] == true && is_monitored {
         true => ", but functions stay where `ctl place` put them",
         false => "",
     };

@@ -172,8 +172,11 @@ fn virtual_gpus_have_a_scheduler_a_profile_and_five_limits() {
     for part in ["scheduler best_effort: ", " virtual GPUs: at most ", "    5. no unified"] {
         assert!(own.contains(part), "{part}: {own}");
     }
+    let about = own.split("virtual GPUs\n").nth(1).expect("virtual GPUs");
+    assert!(about.lines().all(|line| line.chars().count() <= 80), "{about}");
     let own = text("--set chain.arena_mib=2048 --set chain.lanes=16");
-    assert!(own.contains(" virtual GPUs: no profile here has enough memory\n"), "{own}");
+    let words = own.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(" virtual GPUs: no profile here has enough memory 4."), "{own}");
     let none = advice(&demo, "--set chain.functions=[\"ipcomp\"] --rate 1gbps");
     assert_eq!(none["vgpu"], Value::Null, "it has no kernels");
 }

@@ -262,7 +262,7 @@ fn functions_move_while_packets_flow() {
         let reported = demo.warpline(&format!("ctl --socket c.sock {request}")).expect(1).stderr;
         assert!(reported.contains(why), "{request}: {reported}");
     };
-    refused("place nat cpu", "there is no function \"nat\"");
+    refused("place nat cpu", "there is no function \"nat\"; functions: ");
     refused("place digest abacus", "also: cpu");
     refused("place digest cpu --chain wan", "there is no chain \"wan\"");
     refused("policy fast", "there is no policy \"fast\"; policies: throughput, latency");

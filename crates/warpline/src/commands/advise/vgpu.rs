@@ -13,6 +13,7 @@ use warpline_sched::{Gpu, Policy, VgpuProfile};
 use super::{Advice, launch_packets, packet_len};
 use crate::chain_file::Loaded;
 use crate::device_keys;
+use crate::filled::filled;
 
 const SCHEDULER: Policy = Policy::BestEffort;
 const WHY_SCHEDULER: &str = "Best effort runs kernels of one machine while another copies; equal \
@@ -93,7 +94,7 @@ fn on_device(
 fn limits(shares: &Shares, bytes: u64) -> [(&'static str, String); 5] {
     let counts = shares.gpus.iter().filter_map(|share| {
         let own = share.timed?;
-        Some(format!("{} on a {} with {}", own.slots_max, share.gpu.name(), own.name))
+        Some(format!("{} on {} with {}", own.slots_max, share.gpu.name(), own.name))
     });
     let counts: Vec<String> = counts.collect();
     let most = match counts.is_empty() {
@@ -131,6 +132,9 @@ fn limits(shares: &Shares, bytes: u64) -> [(&'static str, String); 5] {
     ]
 }
 
+/// The width of reports.
+const COLUMNS: usize = 80;
+
 pub(super) fn text(shares: &Shares) -> String {
     let mut text = String::from("virtual GPUs\n");
     let bytes = match shares.need {
@@ -138,10 +142,11 @@ pub(super) fn text(shares: &Shares) -> String {
         Need::Nothing => return text + "  none needed: no function has kernels\n",
         Need::Unknown => return text + "  no device here by which to compute the memory\n",
     };
-    let _ = writeln!(text, "  scheduler {}: {WHY_SCHEDULER}", SCHEDULER.name());
+    let why = format!("{}: {WHY_SCHEDULER}", SCHEDULER.name());
+    text += &filled("  scheduler ", &why, 4, COLUMNS);
     let mib = bytes.div_ceil(1 << 20);
     let needs = format!("Each virtual machine needs {mib} MiB, plus the memory of its driver");
-    let _ = writeln!(text, "  profile: {WHY_PROFILE}. {needs}");
+    text += &filled("  profile: ", &format!("{WHY_PROFILE}. {needs}"), 4, COLUMNS);
     for Share { gpu, timed, instance } in &shares.gpus {
         let one = |own: &VgpuProfile| {
             format!("{}, {} GB, {} machines at most", own.name, own.memory_gb, own.slots_max)
@@ -154,7 +159,8 @@ pub(super) fn text(shares: &Shares) -> String {
     }
     text += "  limits\n";
     for (number, (limit, here)) in limits(shares, bytes).iter().enumerate() {
-        let _ = writeln!(text, "    {}. {limit}: {here}", number + 1);
+        let first = format!("    {}. ", number + 1);
+        text += &filled(&first, &format!("{limit}: {here}"), first.len(), COLUMNS);
     }
     text
 }
