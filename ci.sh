@@ -24,10 +24,11 @@ test() {
     # The same random cases each time, so that only a change makes a test fail. `make test-long`
     # draws new ones.
     export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1} WARPLINE_SEED=${WARPLINE_SEED:-1}
-    # Many tests wait for timers, devices and programs, so more of them run than there are cores.
-    export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
+    # Many tests wait for timers, devices and programs, so as many programs with as many threads
+    # each run as there are cores.
+    export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(nproc)}
     WARPLINE_REQUIRE_PEERS=1 WARPLINE_REQUIRE_DEVICES=$devices \
-        cargo test --workspace --locked --no-fail-fast
+        python3 -B tools/run_tests.py --workspace --locked
 }
 
 # Memory that threads share in an arena, in every order in which they may see it.

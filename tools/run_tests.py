@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Builds all tests and runs as many of their programs at once as there are cores.
+
+`cargo test` runs one after the other, and each ends with tests that only wait. Arguments are those
+of `cargo test`. Fails after all programs have run, with the tests that failed at the end."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+CARGO = os.environ.get("CARGO", "cargo")
+
+
+def build(arguments):
+    """The test programs, each with the folder of its package."""
+    command = [CARGO, "test", "--no-run", "--message-format=json-render-diagnostics", *arguments]
+    built = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if built.returncode != 0:
+        sys.exit(built.returncode)
+    programs = []
+    for line in built.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message["profile"]["test"]:
+            folder = os.path.dirname(message["manifest_path"])
+            name = f"{os.path.basename(folder)} {message['target']['name']}"
+            programs.append((name, message["executable"], folder))
+    # Large programs take long, so they start first.
+    return sorted(programs, key=lambda program: -os.path.getsize(program[1]))
+
+
+def run(program):
+    """Its name, whether all its tests passed, its output, and the seconds that it took."""
+    name, path, folder = program
+    began = time.monotonic()
+    environment = os.environ | {"CARGO": CARGO, "CARGO_MANIFEST_DIR": folder}
+    ended = subprocess.run(
+        [path],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    return name, ended.returncode == 0, ended.stdout, time.monotonic() - began
+
+
+def main():
+    arguments = sys.argv[1:]
+    programs = build(arguments)
+    failed = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for ended in as_completed(pool.submit(run, program) for program in programs):
+            name, passed, output, seconds = ended.result()
+            print(f"== {name}, {seconds:.1f} s\n{output}", flush=True)
+            if not passed:
+                failed.append((name, output))
+    doc_tests = subprocess.run([CARGO, "test", "--doc", *arguments])
+    for name, output in failed:
+        _, _, failures = output.rpartition("\nfailures:\n")
+        print(f"FAILED {name}\n{failures or output[-2000:]}")
+    if not programs or failed or doc_tests.returncode != 0:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
