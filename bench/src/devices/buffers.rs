@@ -44,7 +44,7 @@ pub(super) fn measure(bench: &Bench) -> Result<(), Failure> {
     for bytes in BYTES {
         for share in SHARES {
             let rate = share * free;
-            let config = format!("{config},rate_gbps={rate},on_full=drop");
+            let config = format!("{config},rate_gbps={rate},on_full=drop,ring=0");
             let seconds = bench.seconds.max(LAUNCHES_MIN * 8.0 * bytes as f64 / (rate * 1e9));
             let driven = run(bench, bytes, &config, seconds)?;
             let part = &driven.reports[0].part;

@@ -467,6 +467,7 @@ impl Merge {
         if count > 0 {
             let latency = now.saturating_sub(batch.opened()).max(1);
             self.part.latency.saturating_record_n(latency, count);
+            self.part.batches += 1;
             self.part.touch(now);
             self.unreported += count;
         }

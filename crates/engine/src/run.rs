@@ -163,10 +163,10 @@ fn run_lanes(
         // A lane that reads and sends itself hands each batch on at once: few, and in the cache.
         Ports::PerLane(_) => Settings { queue_batches: 1, alone: true, ..*settings },
     };
-    let is_live = is_live(&mut ports);
+    let (is_live, is_paced) = is_live(&mut ports);
     let settings = within_bounds(own.fit(deployment), deployment)?;
     let _ = control.settings.set(settings);
-    let builder = Builder::new(own, settings.lanes, Clock::start(), is_live);
+    let builder = Builder::new(own, settings.lanes, Clock::start(), is_live || is_paced);
     deployment.failures().clear();
     let loaded = deployment.load();
     let mut reported = loaded.map_err(|(name, why)| StartError::Device(name, why))?;
@@ -201,11 +201,12 @@ fn may_be_alone(settings: &Settings, sink: &dyn Sink) -> bool {
     !settings.busy && settings.cores.numbers().is_empty() && !sink.may_wait()
 }
 
-/// Whether threads should wait for packets of an interface rather than sleep and look again.
-fn is_live(ports: &mut Ports) -> bool {
+/// Whether packets come from an interface, and whether they come in real time. With either, threads
+/// wait for packets rather than sleep and look again.
+fn is_live(ports: &mut Ports) -> (bool, bool) {
     match ports {
-        Ports::Shared(source, _) => source.live().is_some(),
-        Ports::PerLane(_) => false,
+        Ports::Shared(source, _) => (source.live().is_some(), source.is_paced()),
+        Ports::PerLane(_) => (false, false),
     }
 }
 
@@ -320,7 +321,8 @@ fn work_alone(
     while !merge.is_finished() && !control.has_failed() {
         control.snapshots.answer(&mut place, || counts(&ingress, &lane, &mut merge));
         let step = ingress.step(control);
-        let worked = lane.breathe(control) | merge.step(control) | (step == IngressStep::Worked);
+        let has_read = matches!(step, IngressStep::Worked | IngressStep::Emptied(_));
+        let worked = lane.breathe(control) | merge.step(control) | has_read;
         if !worked && idle.take_long() {
             merge.rest();
         }
@@ -329,7 +331,7 @@ fn work_alone(
             IngressStep::Idle(limit) | IngressStep::Blocked(limit) => {
                 idle.wait(limit.min(lane.rest_at_most()));
             }
-            IngressStep::Worked | IngressStep::Finished => {
+            IngressStep::Worked | IngressStep::Emptied(_) | IngressStep::Finished => {
                 idle.wait(lane.rest_at_most().min(Duration::from_millis(1)))
             }
         }

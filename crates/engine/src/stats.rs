@@ -280,6 +280,8 @@ pub struct ThreadStats {
     pub moves: Moves,
     /// From the ingress of a batch's first packet to the sink, once for each packet of the batch.
     pub latency: Histogram<u64>,
+    /// Batches of these packets.
+    pub batches: u64,
     /// Counts of times far from the clock.
     pub time: TimeCounts,
     /// Warnings for the operator.
@@ -315,6 +317,7 @@ impl ThreadStats {
             transfers: Transfers::default(),
             moves: Moves::default(),
             latency: latency_histogram(),
+            batches: 0,
             time: TimeCounts::default(),
             warnings: Vec::new(),
             errors: Vec::new(),
@@ -355,6 +358,7 @@ impl ThreadStats {
         self.functions.iter_mut().zip(&other.functions).for_each(|(sum, f)| sum.add(f));
         // Both have the same bounds, so that adding can't fail.
         let _ = self.latency.add(&other.latency);
+        self.batches += other.batches;
         self.time.add(&other.time);
         self.warnings.extend(other.warnings);
         self.errors.extend(other.errors);

@@ -24,24 +24,32 @@ pub(crate) fn read(
 ) -> ThreadStats {
     let _guard = control.guard();
     let mut place = control.snapshots.join(Thread::Reader);
-    let is_live = ingress.is_live();
-    let mut idle = Idle::of_reader(is_live, alarm).busy(busy);
-    if is_live {
+    let is_paced = ingress.is_paced();
+    let mut idle = Idle::of_reader(is_paced, alarm).busy(busy);
+    if is_paced {
         wake_on_time();
     }
     works.rested(false);
     while !control.has_failed() {
         let began = works.now();
         let step = ingress.step(control);
-        let worked = works.round(control) | (step == IngressStep::Worked);
+        let has_read = matches!(step, IngressStep::Worked | IngressStep::Emptied(_));
+        let worked = works.round(control) | has_read;
         works.adapt(began, worked);
         match step {
             IngressStep::Finished => break,
+            IngressStep::Emptied(_) if idle.is_woken() => {
+                idle.reset();
+                // The works may have something left.
+                if !works.round(control) && idle.naps(works.rest(false), ingress.take_frames()) {
+                    works.rested(true);
+                }
+            }
             _ if worked => idle.reset(),
             IngressStep::Idle(limit) => {
                 let is_long = idle.take_long();
-                let limit = limit.min(works.rest(is_long));
-                rest(&mut ingress, &mut idle, (limit, is_long), control);
+                let nap = works.rest(is_long);
+                rest(&mut ingress, &mut idle, (limit.min(nap), nap, is_long), control);
                 works.rested(true);
             }
             IngressStep::Blocked(limit) => {
@@ -50,7 +58,7 @@ pub(crate) fn read(
                 wait(&mut ingress, &mut idle, (limit, is_long), control);
                 works.rested(false);
             }
-            IngressStep::Worked => {}
+            IngressStep::Worked | IngressStep::Emptied(_) => {}
         }
         control.snapshots.answer(&mut place, || ingress.counts());
     }
@@ -58,16 +66,16 @@ pub(crate) fn read(
     ingress.finish()
 }
 
-/// Waits for frames, at most `limit`.
+/// Waits for frames, at most `limit`. A nap for several of them lasts `nap` at most.
 fn rest(
     ingress: &mut Ingress,
     idle: &mut Idle,
-    (limit, is_long): (Duration, bool),
+    (limit, nap, is_long): (Duration, Duration, bool),
     control: &Control,
 ) {
     if !idle.is_woken() {
         wait(ingress, idle, (limit, is_long), control);
-    } else if !idle.naps(limit, ingress.take_frames()) {
+    } else if !idle.naps(nap, ingress.take_frames()) {
         ingress.wait(limit, control);
     }
 }

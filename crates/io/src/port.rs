@@ -130,6 +130,16 @@ pub trait Source: Send {
         false
     }
 
+    /// Whether frames come in real time. A reader then waits for several of them, as it does with
+    /// interfaces.
+    fn is_paced(&self) -> bool {
+        false
+    }
+
+    /// Reports frames lost before the source could give them, by interface, since the last call.
+    /// Those of interfaces are reported by [`Live::losses`].
+    fn take_lost(&mut self, _lost: &mut dyn FnMut(u16, u64)) {}
+
     /// Its live part, if it reads network interfaces.
     fn live(&mut self) -> Option<&mut dyn Live> {
         None

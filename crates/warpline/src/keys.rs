@@ -325,6 +325,12 @@ mod tests {
             "bytes after the headers",
         ),
         key("on_full", "wait | drop", "wait", "the action if the chain is too slow"),
+        key(
+            "ring",
+            "0 to 1048576",
+            "4096",
+            "frames that wait for room, with `rate_gbps` and `on_full=drop`",
+        ),
         key("ip", "4 | 6 | mix", "4", "IP version"),
         key("protocol", "udp | tcp | mix", "udp", "transport protocol"),
     ];

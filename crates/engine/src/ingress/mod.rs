@@ -39,6 +39,8 @@ const BURSTS: usize = 8;
 pub(crate) enum IngressStep {
     /// Something was done; call again.
     Worked,
+    /// Frames were read, and the source has no more for at most this long.
+    Emptied(Duration),
     /// The source has no frame for at most this long.
     Idle(Duration),
     /// There is no room for a frame; ask again after at most this long.
@@ -139,10 +141,11 @@ impl Ingress {
             message.into_iter().for_each(|message| control.report_again(message));
         }
         match step {
-            // A thread that just had work looks again before it rests.
-            IngressStep::Idle(_) | IngressStep::Blocked(_) if self.steerer.ingress > number => {
-                IngressStep::Worked
+            IngressStep::Idle(limit) if self.steerer.ingress > number => {
+                IngressStep::Emptied(limit)
             }
+            // A thread that just had work looks again before it rests.
+            IngressStep::Blocked(_) if self.steerer.ingress > number => IngressStep::Worked,
             step => step,
         }
     }
@@ -153,7 +156,7 @@ impl Ingress {
         let is_full = match step {
             IngressStep::Worked if !self.is_full => return,
             IngressStep::Worked | IngressStep::Blocked(_) => true,
-            IngressStep::Idle(_) | IngressStep::Finished => false,
+            IngressStep::Emptied(_) | IngressStep::Idle(_) | IngressStep::Finished => false,
         };
         let emptied = match self.source.live().filter(|_| is_full && control.peers.is_linked()) {
             Some(live) => live.emptied(),
@@ -163,6 +166,11 @@ impl Ingress {
             (self.is_full, self.emptied) = (is_full, emptied);
             control.peers.set_full(is_full, emptied);
         }
+    }
+
+    /// Whether frames come from interfaces, or as if they did.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.is_live() || self.source.is_paced()
     }
 
     /// Whether the source reads interfaces.
@@ -199,13 +207,16 @@ impl Ingress {
     fn take_losses(&mut self) {
         self.counted = self.steerer.clock.now();
         let steerer = &mut self.steerer;
-        let Some(live) = self.source.live() else { return };
-        live.losses(&mut |port, count| {
+        let mut lose = |port, count| {
             steerer.lose(count);
             if steerer.has_ports {
                 steerer.part.port(port).lose(count);
             }
-        });
+        };
+        self.source.take_lost(&mut lose);
+        if let Some(live) = self.source.live() {
+            live.losses(&mut lose);
+        }
     }
 
     /// Frames read since the last call.

@@ -14,6 +14,7 @@ mod live;
 mod matrix;
 mod memory;
 mod mutations;
+mod paced;
 mod per_lane;
 mod random;
 mod random_functions;

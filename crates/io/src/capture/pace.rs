@@ -95,6 +95,14 @@ impl Source for Paced {
         self.inner.drops_when_full()
     }
 
+    fn is_paced(&self) -> bool {
+        true
+    }
+
+    fn take_lost(&mut self, lost: &mut dyn FnMut(u16, u64)) {
+        self.inner.take_lost(lost);
+    }
+
     fn live(&mut self) -> Option<&mut dyn Live> {
         self.inner.live()
     }

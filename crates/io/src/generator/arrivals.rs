@@ -93,6 +93,12 @@ impl Arrivals {
         Duration::from_nanos(self.elapsed_ns)
     }
 
+    /// About how many packets arrive within `time` at the present rate.
+    #[inline]
+    pub(super) fn count_within(&self, time: Duration) -> f64 {
+        time.as_nanos() as f64 / self.mean_gap
+    }
+
     /// Continues from a frame of `len` bytes to the one after it.
     #[inline]
     pub(super) fn advance(&mut self, len: u32, rng: &mut Rng) {

@@ -20,6 +20,7 @@ pub struct GeneratorConfig {
     pub(super) seed: u64,
     pub(super) content: Content,
     pub(super) drop_when_full: bool,
+    pub(super) ring: u64,
     pub(super) ip: Share,
     pub(super) protocol: Share,
 }
@@ -52,6 +53,7 @@ impl GeneratorConfig {
             "drop" => Some(true),
             _ => None,
         });
+        let ring = settings.take("ring", "0 to 1048576", |value| whole(value, 0..=RING_MAX));
         let ip = settings.take("ip", "4, 6, mix", |value| share(value, ["4", "6"]));
         let protocol =
             settings.take("protocol", "udp, tcp, mix", |value| share(value, ["udp", "tcp"]));
@@ -70,6 +72,7 @@ impl GeneratorConfig {
             seed: seed.unwrap_or(1),
             content,
             drop_when_full: drop_when_full.unwrap_or(false),
+            ring: ring.unwrap_or(RING),
             ip,
             protocol,
         }
@@ -83,6 +86,12 @@ impl GeneratorConfig {
     /// Whether it keeps to rates, in real time.
     pub fn has_rates(&self) -> bool {
         self.rates.is_some()
+    }
+
+    /// Frames that wait for room before others are lost, if frames wait and are lost at all.
+    pub(super) fn ring(&self) -> Option<u64> {
+        let is_ring = self.drop_when_full && self.rates.is_some();
+        Some(self.ring).filter(|ring| is_ring && *ring > 0)
     }
 
     /// The longest frame in bytes.
@@ -133,7 +142,11 @@ fn share(value: &str, [first, second]: [&str; 2]) -> Option<Share> {
 
 const PACKETS: u64 = 1_000_000;
 
-const KEYS: [&str; 12] = [
+/// Frames of a port's ring.
+const RING: u64 = 4096;
+const RING_MAX: u64 = 1 << 20;
+
+const KEYS: [&str; 13] = [
     "packets",
     "seconds",
     "size",
@@ -144,6 +157,7 @@ const KEYS: [&str; 12] = [
     "seed",
     "payload",
     "on_full",
+    "ring",
     "ip",
     "protocol",
 ];

@@ -14,6 +14,7 @@
 //! | `seed` | whole number | 1 | which of the possible traffics |
 //! | `payload` | `random`, `text`, `planted:PATTERN@SHARE` | `random` | what packets carry |
 //! | `on_full` | `wait`, `drop` | `wait` | when the receiver has no room |
+//! | `ring` | 0 to 1048576 | 4096 | frames that wait for room, with `rate_gbps` and `on_full=drop` |
 //! | `ip` | `4`, `6`, `mix` | `4` | version; `mix` is one flow in two |
 //! | `protocol` | `udp`, `tcp`, `mix` | `udp` | transport; `mix` is one flow in two |
 //!
@@ -32,8 +33,10 @@
 //!
 //! The first packet's timestamp is [`EPOCH`]; they advance by `rate_gbps`, or by 10 Gb/s where that
 //! is absent. `onoff` sends bursts of 32 packets on average at ten times the rate. With
-//! `rate_gbps`, a generator that was held up catches up as fast as it can. `RATE@SECONDS` joined by
-//! `|` are rates that take turns.
+//! `rate_gbps`, a generator that was held up catches up as fast as it can. With `on_full=drop` it
+//! then has about `ring` frames, as many as a port's ring holds, and those before them are lost. A
+//! frame is lost at once with `ring=0`, or without `rate_gbps`. `RATE@SECONDS` joined by `|` are
+//! rates that take turns.
 //!
 //! ```
 //! use warpline_io::generator::{Generator, GeneratorConfig};
@@ -102,6 +105,10 @@ pub struct Generator {
     duration: Duration,
     produced: u64,
     drop_when_full: bool,
+    /// Frames that wait for room at most; others are lost.
+    ring: Option<u64>,
+    /// Frames lost, and those of them that were reported.
+    lost: [u64; 2],
     arrivals: Arrivals,
     pace: Option<Pace>,
     sizes: Sizes,
@@ -144,6 +151,8 @@ impl Generator {
             duration: Duration::try_from_secs_f64(config.seconds).unwrap_or(Duration::MAX),
             produced: 0,
             drop_when_full: config.drop_when_full,
+            ring: config.ring(),
+            lost: [0; 2],
             pace: config.rates.as_ref().map(|_| Pace::default()),
             arrivals: Arrivals::new(
                 config.process,
@@ -164,7 +173,7 @@ impl Generator {
 
     /// Packets given so far.
     pub fn produced(&self) -> u64 {
-        self.produced
+        self.produced - self.lost[0]
     }
 
     /// Packets given so far into which the pattern of `payload=planted:` was put.
@@ -185,10 +194,35 @@ impl Generator {
         {
             return Advance::Idle(wait);
         }
+        if self.is_ring_full() {
+            return self.lose(start);
+        }
         let len = self.build(start);
         self.arrivals.advance(len as u32, &mut self.streams.time);
         self.produced += 1;
         Advance::Built(start..start + len, EPOCH.after(elapsed))
+    }
+
+    /// Whether more frames wait than the ring holds.
+    #[inline]
+    fn is_ring_full(&self) -> bool {
+        let (Some(ring), Some(pace)) = (self.ring, &self.pace) else { return false };
+        self.arrivals.count_within(pace.late(self.arrivals.elapsed())) > ring as f64
+    }
+
+    /// Loses the frames that the ring has no room for, then continues with the next one.
+    #[cold]
+    fn lose(&mut self, start: usize) -> Advance {
+        while self.produced < self.packets
+            && self.arrivals.elapsed() < self.duration
+            && self.is_ring_full()
+        {
+            let len = self.sizes.draw(&mut self.streams.size);
+            self.arrivals.advance(len, &mut self.streams.time);
+            self.produced += 1;
+            self.lost[0] += 1;
+        }
+        self.advance(start)
     }
 
     /// Builds the next frame at `start` of the buffer and gives its length.
@@ -252,8 +286,21 @@ impl Source for Generator {
         Ok(Given::Frames)
     }
 
+    /// Frames that a ring has no room for are lost by [`Source::take_lost`].
     fn drops_when_full(&self) -> bool {
-        self.drop_when_full
+        self.drop_when_full && self.ring.is_none()
+    }
+
+    fn is_paced(&self) -> bool {
+        self.pace.is_some()
+    }
+
+    fn take_lost(&mut self, lost: &mut dyn FnMut(u16, u64)) {
+        let [all, reported] = self.lost;
+        if all > reported {
+            self.lost[1] = all;
+            lost(0, all - reported);
+        }
     }
 
     fn progress(&self) -> Option<f64> {

@@ -27,6 +27,12 @@ impl Pace {
         self.seen = now.saturating_duration_since(*self.started.get_or_insert(now));
         due.checked_sub(self.seen).filter(|wait| !wait.is_zero())
     }
+
+    /// How late a packet is that was due `due` after the start, when the clock was last read.
+    #[inline]
+    pub(super) fn late(&self, due: Duration) -> Duration {
+        self.seen.saturating_sub(due)
+    }
 }
 
 #[cfg(test)]

@@ -272,9 +272,44 @@ fn a_rate_in_real_time_makes_the_second_packet_wait() {
     // 8000 bits at 1 kb/s.
     let Ok(Next::Idle(wait)) = source.next() else { panic!("does not wait") };
     assert!(wait <= Duration::from_secs(8) && wait > Duration::from_secs(4), "{wait:?}");
-    assert!(source.drops_when_full());
+    assert!(source.is_paced() && !source.drops_when_full());
     assert_eq!(source.produced(), 1);
     assert_eq!(source.progress(), Some(0.5));
+}
+
+/// A frame takes 8 us of the rate, and the receiver comes back after 10 ms at least.
+#[test]
+fn a_ring_keeps_the_newest_frames_and_counts_the_others() {
+    const FRAME_NS: i64 = 8_000;
+    const AWAY: Duration = Duration::from_millis(10);
+    for (settings, ring) in [
+        ("on_full=drop,ring=10", Some(10)),
+        ("on_full=drop,ring=500", Some(500)),
+        ("on_full=drop,ring=0", None),
+        ("on_full=wait,ring=10", None),
+    ] {
+        let text = format!("packets=4000000,size=1000,rate_gbps=1,{settings}");
+        let mut source = generator(&text);
+        assert!(matches!(source.next(), Ok(Next::Frame(_))));
+        std::thread::sleep(AWAY);
+        // The first look at the clock finds the second frame due, and those after it.
+        let Ok(Next::Frame(second)) = source.next() else { panic!("{settings}: not due") };
+        let after_ns = second.timestamp.since(EPOCH).as_nanos() as i64;
+        let mut lost = 0;
+        source.take_lost(&mut |port, count| lost += count * u64::from(port == 0));
+        match ring {
+            Some(ring) => {
+                let away_ns = AWAY.as_nanos() as i64;
+                assert!(after_ns >= away_ns - (ring + 1) * FRAME_NS, "{settings}: {after_ns}");
+                // Each frame before it was given or lost.
+                assert_eq!(lost as i64, after_ns / FRAME_NS - 1, "{settings}");
+            }
+            None => assert_eq!((after_ns, lost), (FRAME_NS, 0), "{settings}"),
+        }
+        assert_eq!(source.produced(), 2, "{settings}");
+        assert_eq!(source.drops_when_full(), settings.ends_with("drop,ring=0"), "{settings}");
+        source.take_lost(&mut |_, count| panic!("{settings}: {count} lost twice"));
+    }
 }
 
 /// Settings that are sometimes good.

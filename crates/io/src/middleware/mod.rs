@@ -35,6 +35,14 @@ impl<S: Source + ?Sized> Source for Box<S> {
         (**self).drops_when_full()
     }
 
+    fn is_paced(&self) -> bool {
+        (**self).is_paced()
+    }
+
+    fn take_lost(&mut self, lost: &mut dyn FnMut(u16, u64)) {
+        (**self).take_lost(lost);
+    }
+
     fn live(&mut self) -> Option<&mut dyn Live> {
         (**self).live()
     }

@@ -228,6 +228,18 @@ impl Source for Merged {
         !self.legs.is_empty() && self.legs.iter().all(|leg| leg.source.drops_when_full())
     }
 
+    fn is_paced(&self) -> bool {
+        !self.legs.is_empty() && self.legs.iter().all(|leg| leg.source.is_paced())
+    }
+
+    fn take_lost(&mut self, lost: &mut dyn FnMut(u16, u64)) {
+        for Leg { source, interfaces, .. } in &mut self.legs {
+            source.take_lost(&mut |interface, count| {
+                interfaces.port(interface).into_iter().for_each(|port| lost(port, count));
+            });
+        }
+    }
+
     fn live(&mut self) -> Option<&mut dyn Live> {
         if self.is_live { Some(self) } else { None }
     }

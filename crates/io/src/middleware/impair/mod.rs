@@ -205,6 +205,14 @@ impl<S: Source> Source for Impair<S> {
         self.source.drops_when_full()
     }
 
+    fn is_paced(&self) -> bool {
+        self.source.is_paced()
+    }
+
+    fn take_lost(&mut self, lost: &mut dyn FnMut(u16, u64)) {
+        self.source.take_lost(lost);
+    }
+
     fn live(&mut self) -> Option<&mut dyn Live> {
         self.source.live()
     }
