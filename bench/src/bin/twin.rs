@@ -8,7 +8,8 @@
 //! that are not those of the profile. Of three runs that others disturb, the quietest counts. All
 //! pairs take about 9 minutes on a quiet machine, the profile included.
 //!
-//! `twin pauses` compares the pauses of stages at loads around the capacity instead.
+//! `twin pauses` compares the pauses of stages at loads around the capacity instead. `chains=1,9`
+//! and `loads=0.1,0.6` restrict the pairs; chains are numbered from 1.
 
 use warpline_bench::program::Program;
 use warpline_bench::twin::{CHAINS, Figures, LOADS, Twin};
@@ -21,12 +22,19 @@ fn main() {
         return report(&twin);
     }
     println!("real and simulated: kpps, launches a second, losses in %, p50 in us; misses");
-    let (mut good, mut misses) = (0, Vec::new());
-    for chain in CHAINS {
+    let (chains, loads) = (asked::<usize>("chains="), asked::<f64>("loads="));
+    let (mut good, mut all, mut misses) = (0, 0, Vec::new());
+    for (number, chain) in CHAINS.into_iter().enumerate() {
+        if chains.as_ref().is_some_and(|chains| !chains.contains(&(number + 1))) {
+            continue;
+        }
         let names: Vec<String> = chain.iter().map(|(name, on)| format!("{name} on {on}")).collect();
         let capacity = twin.capacity(chain);
         println!("{}: {:.0} kpps at most", names.join(", "), capacity * 1e3);
         for load in LOADS {
+            if loads.as_ref().is_some_and(|loads| !loads.contains(&load)) {
+                continue;
+            }
             let pair = twin.pair(chain, load * capacity);
             let own = pair.misses();
             let rows = (row(&pair.real), row(&pair.simulated));
@@ -39,15 +47,22 @@ fn main() {
                 println!("      cause: {causes}");
             }
             good += u32::from(own.is_empty());
+            all += 1;
             misses.extend(own);
         }
     }
-    let all = CHAINS.len() * LOADS.len();
     println!("{good} of {all} pairs agree");
     for name in ["throughput", "launches", "drops", "p50"] {
         let count = misses.iter().filter(|own| **own == name).count();
         println!("  {name} missed {count} times");
     }
+}
+
+/// The values of an argument.
+fn asked<T: std::str::FromStr>(key: &str) -> Option<Vec<T>> {
+    let list = std::env::args().find_map(|one| one.strip_prefix(key).map(str::to_owned))?;
+    let value = |one: &str| one.parse().unwrap_or_else(|_| panic!("{key}{list}: not a number"));
+    Some(list.split(',').map(value).collect())
 }
 
 fn row(own: &Figures) -> String {

@@ -9,8 +9,8 @@ use warpline_sched::placement::PlacementPolicy;
 use warpline_sched::{Mode, PauseMode, Policy, Sharing};
 
 use crate::load::Load;
-use crate::model::{ChainModel, DeviceModel, DeviceSharing, LinkModel, Scenario};
-use crate::profile_file::WorkFile;
+use crate::model::{ChainModel, DeviceModel, DeviceSharing, LinkModel, Scenario, ThreadWork};
+use crate::profile_file::{ThreadTime, WorkFile};
 use crate::traffic::{Arrivals, Traffic};
 use crate::ways::Ways;
 pub(crate) use place::Placed;
@@ -86,7 +86,7 @@ pub struct Assembled {
     pub origins: Vec<(usize, usize)>,
 }
 
-/// The longest that ingress keeps the first packet of a batch.
+/// The longest that ingress keeps the first packet of a batch, unless the profile has it.
 const BATCH_DELAY_NS: u64 = 20_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -108,6 +108,12 @@ impl Asked<'_> {
         scenario.devices = self.devices(count);
         scenario.cpu_power = self.file.work.devices()[0].power;
         scenario.lanes = 0;
+        if let Some(times) = &self.file.threads {
+            scenario.cores = Some(times.cores.into());
+            scenario.lane_wake_ns = times.lane.wake_ns as u64;
+            // One reads for each chain, and one sends.
+            scenario.threads = 2 * count;
+        }
         let mut origins = Vec::new();
         for tenant in 0..self.tenants {
             for (number, chain) in self.chains.iter().enumerate() {
@@ -136,9 +142,10 @@ impl Asked<'_> {
 
     /// Every device but the CPU. Each chain of each tenant is a tenant of it.
     fn devices(&self, users: usize) -> Vec<DeviceModel> {
-        let devices = self.file.work.devices().iter().zip(&self.file.links).skip(1);
+        let devices = self.file.work.devices().iter().zip(&self.file.links);
+        let devices = devices.zip(&self.file.on_cpu).skip(1);
         devices
-            .map(|(device, link)| {
+            .map(|((device, link), is_on_cpu)| {
                 let copy_ns = link.as_ref().map_or(0.0, |link| link.each_copy * 1e9);
                 let of = |speed: f64| LinkModel::of_rate(speed, copy_ns);
                 let sharing = match self.policy {
@@ -156,6 +163,7 @@ impl Asked<'_> {
                     to_device: link.as_ref().map(|link| of(link.to_device)),
                     to_host: link.as_ref().map(|link| of(link.to_host)),
                     power: device.power,
+                    is_on_cores: self.policy.is_none() && *is_on_cpu,
                 }
             })
             .collect()
@@ -168,11 +176,17 @@ impl Asked<'_> {
         (lane, user): (usize, usize),
         number: usize,
     ) -> Result<ChainModel, String> {
+        let times = self.file.threads.as_ref();
+        let rate = self.packets_per_s();
+        let rest_ns = match self.load.batch {
+            Some(batch) => Some((batch - 1.0) * 1e9 / rate.max(1e-3)),
+            None => times.and_then(|times| times.rest_ns(rate)),
+        };
         Ok(ChainModel {
             name: chain.name.clone(),
             traffic: divided(&self.load.traffic, number, chain.lanes.max(1)),
             batch_packets: chain.batch_packets,
-            batch_delay_ns: BATCH_DELAY_NS,
+            batch_delay_ns: rest_ns.map_or(BATCH_DELAY_NS, |rest_ns| rest_ns as u64),
             stages: stages::stages(self, chain, placed, (lane, user))?,
             pressure: chain.pressure,
             queue: match chain.pressure {
@@ -183,9 +197,16 @@ impl Asked<'_> {
             full_drops: false,
             signal_ns: 0,
             source_waits: self.load.waits,
+            ring: Some(self.load.ring).filter(|ring| !self.load.waits && *ring > 0),
+            reader: times.map(|times| thread_work(2 * user, &times.read)),
+            sender: times.map(|times| thread_work(2 * user + 1, &times.send)),
             unrouted: chain.ways.as_ref().map_or(0.0, Ways::unrouted),
         })
     }
+}
+
+fn thread_work(thread: usize, time: &ThreadTime) -> ThreadWork {
+    ThreadWork { thread, cost: time.cost, wake_ns: time.wake_ns as u64 }
 }
 
 /// The part of lane `number` of `lanes`.

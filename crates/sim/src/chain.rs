@@ -98,7 +98,7 @@ impl<'a> Chain<'a> {
             return true;
         }
         let milli = self.stages[stage].waiting_milli();
-        let waits = stage > 0 || self.model.source_waits;
+        let waits = stage > 0 || self.source_waits();
         match self.pressure.admits(EdgeId(stage), milli, self.model.queue) {
             Admission::Taken => self.stages[stage].queue(batch),
             Admission::Waits if waits && !self.model.full_drops => return false,
@@ -131,13 +131,27 @@ impl<'a> Chain<'a> {
         self.stages[stage].arrivals.handle(Arrived { offered, entered, reached })
     }
 
+    /// Whether its source waits for room.
+    pub(crate) fn source_waits(&self) -> bool {
+        self.model.source_waits || self.model.ring.is_some()
+    }
+
+    /// Loses packets for which the ring before the source has no room.
+    pub(crate) fn lose_beyond_ring(&mut self, now_ns: u64) {
+        let Some(ring) = self.model.ring else { return };
+        let lost = self.source.lose(ring, now_ns);
+        self.counts.offered += lost;
+        self.counts.held_back += lost;
+    }
+
     /// A paused source loses a batch.
     pub(crate) fn hold_back(&mut self, batch: &Batch, now_ns: u64) {
         self.counts.held_back += batch.packets;
         self.leave(batch.packets, now_ns);
     }
 
-    fn send(&mut self, batch: Batch, now_ns: u64) {
+    /// A batch leaves the chain.
+    pub(crate) fn send(&mut self, batch: Batch, now_ns: u64) {
         self.leave(batch.packets, now_ns);
         let batch = self.without_unrouted(batch);
         self.counts.sent += batch.packets;

@@ -200,6 +200,11 @@ impl Device {
         }
     }
 
+    /// Counts a kernel that runs on the CPU's cores.
+    pub(crate) fn count(&mut self, tenant: usize, needs_ns: u64) {
+        self.busy_ns[tenant] += needs_ns;
+    }
+
     /// Kernels that are done by now.
     pub(crate) fn poll(&mut self, now_ns: u64, spans: &mut Spans, done: &mut Vec<Kernel>) {
         match &mut self.kernels {

@@ -12,6 +12,7 @@
 mod assemble;
 mod batch_cost;
 mod chain;
+mod cores;
 mod device;
 mod events;
 mod histogram;
@@ -33,10 +34,10 @@ pub use histogram::Histogram;
 pub use load::Load;
 pub use model::{
     ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, LinkModel, Scenario,
-    ScenarioError, StageModel, StageSite,
+    ScenarioError, StageModel, StageSite, ThreadWork,
 };
 pub use outcome::{ChainCounts, ChainOutcome, DeviceOutcome, Ended, Outcome, Span, StageCounts};
-pub use profile_file::{WorkFile, WorkFileError};
+pub use profile_file::{ThreadTime, ThreadTimes, WorkFile, WorkFileError};
 pub use trace::trace;
 pub use traffic::{Arrivals, Size, Traffic};
 pub use ways::{HopShare, Misdivided, Ways};

@@ -5,7 +5,10 @@ use crate::traffic::{Arrivals, Size, Traffic};
 /// The forms, for messages.
 const FORMS: &str = "constant:RATE, poisson:RATE, onoff:RATE,on_us=N,off_us=N or \
     steps:gbps=RATE@SECONDS/RATE@SECONDS; RATE is pps=, kpps=, mpps=, mbps= or gbps=; also \
-    size=BYTES or size=imix, and on_full=wait or drop";
+    size=BYTES or size=imix, on_full=wait or drop, ring=PACKETS, and batch=PACKETS of a run";
+
+/// Packets of a ring, as in the generator of runs.
+const RING: f64 = 4096.0;
 
 /// A load of a command line.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +17,10 @@ pub struct Load {
     pub traffic: Traffic,
     /// Whether the source waits for room.
     pub waits: bool,
+    /// Packets that wait before one that does not, as in the ring of a port.
+    pub ring: u64,
+    /// The mean packets of a batch, if a run had them: its reader rested so long.
+    pub batch: Option<f64>,
 }
 
 /// Bits a second, or packets.
@@ -73,6 +80,8 @@ struct Given {
     size: Option<Size>,
     on_us: Option<f64>,
     off_us: Option<f64>,
+    ring: Option<f64>,
+    batch: Option<f64>,
     waits: bool,
 }
 
@@ -84,6 +93,8 @@ impl Given {
             ("size", bytes) => self.size = Some(Size::Fixed(size(bytes)?)),
             ("on_us", us) if kind == "onoff" => self.on_us = Some(number(key, us, 1e-3..=1e9)?),
             ("off_us", us) if kind == "onoff" => self.off_us = Some(number(key, us, 0.0..=1e9)?),
+            ("ring", packets) => self.ring = Some(number(key, packets, 0.0..=1_048_576.0)?),
+            ("batch", packets) => self.batch = Some(number(key, packets, 1.0..=1024.0)?),
             ("on_full", "wait") => self.waits = true,
             ("on_full", "drop") => self.waits = false,
             ("on_full", other) => {
@@ -128,7 +139,8 @@ impl Given {
             }
             _ => return Err(format!("no load {kind:?}; {FORMS}")),
         };
-        Ok(Load { traffic: Traffic { arrivals, size }, waits: self.waits })
+        let ring = self.ring.unwrap_or(RING) as u64;
+        Ok(Load { traffic: Traffic { arrivals, size }, waits: self.waits, ring, batch: self.batch })
     }
 }
 
@@ -166,6 +178,8 @@ mod tests {
         let steps = Arrivals::Steps(vec![(500_000_000, 1e6), (1_000_000_000, 0.0)]);
         assert_eq!(arrivals("steps:gbps=8@0.5/0@1,size=1000"), steps);
         assert!(Load::parse("constant:pps=1,on_full=wait").expect("sound").waits);
+        let of_run = Load::parse("constant:pps=1,batch=2.5,ring=9").expect("sound");
+        assert_eq!((of_run.batch, of_run.ring), (Some(2.5), 9));
         assert_eq!(
             Load::parse("constant:pps=1,size=imix").expect("sound").traffic.size,
             Size::Imix
@@ -183,6 +197,8 @@ mod tests {
             ("constant:mpps=nan", "`mpps` must be"),
             ("constant:gbps=1e99", "`gbps` must be"),
             ("constant:gbps=1,size=9", "`size` must be"),
+            ("constant:gbps=1,batch=0.5", "`batch` must be"),
+            ("constant:gbps=1,ring=-1", "`ring` must be"),
             ("constant:gbps=1,speed=2", "has no key \"speed\""),
             ("onoff:gbps=1,on_us=5", "off_us=N"),
             ("steps:size=64", "steps needs"),

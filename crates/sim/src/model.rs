@@ -122,6 +122,17 @@ pub struct DeviceWork {
     pub after: Cost,
 }
 
+/// The work of a thread besides those of lanes, for a batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ThreadWork {
+    /// An index of [`Scenario::threads`].
+    pub thread: usize,
+    /// For a batch.
+    pub cost: Cost,
+    /// Additional time if the thread rested.
+    pub wake_ns: u64,
+}
+
 /// A stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageModel {
@@ -158,6 +169,13 @@ pub struct ChainModel {
     pub signal_ns: u64,
     /// Whether the source waits while it is paused or the first queue is full. Others lose packets.
     pub source_waits: bool,
+    /// Packets that wait before such a source, as in the ring of a port; those beyond are lost.
+    /// Without a ring none is lost before the source.
+    pub ring: Option<u64>,
+    /// The thread that reads, with its time for a batch. Without one reading takes no time.
+    pub reader: Option<ThreadWork>,
+    /// The same for sending.
+    pub sender: Option<ThreadWork>,
     /// The share of packets that are dropped after the last stage, as they have no route.
     pub unrouted: f64,
 }
@@ -221,6 +239,8 @@ pub struct DeviceModel {
     pub to_host: Option<LinkModel>,
     /// Its power.
     pub power: Power,
+    /// Whether its kernels run on the cores, by a thread of its own. They then run in order.
+    pub is_on_cores: bool,
 }
 
 /// Everything that a simulation needs.
@@ -232,6 +252,12 @@ pub struct Scenario {
     pub devices: Vec<DeviceModel>,
     /// Lanes of the CPU. Each does one thing at a time.
     pub lanes: usize,
+    /// Threads that read and send.
+    pub threads: usize,
+    /// Cores that lanes, these threads and kernels on the CPU share; `None` gives each its own.
+    pub cores: Option<u64>,
+    /// On such cores, the time that a lane needs to wake.
+    pub lane_wake_ns: u64,
     /// Power of the CPU.
     pub cpu_power: Power,
     /// Traffic comes until then.
@@ -270,6 +296,9 @@ impl Scenario {
             chains: Vec::new(),
             devices: Vec::new(),
             lanes: 1,
+            threads: 0,
+            cores: None,
+            lane_wake_ns: 0,
             cpu_power: Power::default(),
             lasts_ns,
             warm_up_ns: lasts_ns / 10,
@@ -290,6 +319,9 @@ impl Scenario {
         if self.warm_up_ns >= self.lasts_ns {
             return Err(ScenarioError("the warm-up must be shorter than the simulation".into()));
         }
+        if self.cores == Some(0) {
+            return Err(ScenarioError("threads need a core".into()));
+        }
         self.devices.iter().try_for_each(check_device)?;
         self.chains.iter().try_for_each(|chain| self.check_chain(chain))
     }
@@ -305,6 +337,11 @@ impl Scenario {
         }
         if !(0.0..=1.0).contains(&chain.unrouted) {
             return fail("the share of packets without a route must be 0 to 1");
+        }
+        for work in [&chain.reader, &chain.sender].into_iter().flatten() {
+            if self.cores.is_none() || work.thread >= self.threads || !work.cost.is_sound() {
+                return fail("its reader or sender has no core, no thread, or a cost out of range");
+            }
         }
         for stage in &chain.stages {
             if let Some(why) = self.mistake_of(stage) {
@@ -341,6 +378,9 @@ impl Scenario {
 
 fn check_device(device: &DeviceModel) -> Result<(), ScenarioError> {
     let fail = |why: &str| Err(ScenarioError(format!("device {:?}: {why}", device.name)));
+    if device.is_on_cores && device.sharing != DeviceSharing::InOrder {
+        return fail("kernels on the CPU's cores run in order");
+    }
     let links = [device.to_device, device.to_host].into_iter().flatten();
     let is_sound = |link: &LinkModel| {
         COST_PS.contains(&link.byte_ps) && (0.0..=1e12).contains(&link.copy_ns) && link.engines > 0

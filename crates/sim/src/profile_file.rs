@@ -2,10 +2,12 @@
 //! has printed numbers, each with its place, and lists what it assumes.
 
 mod machine;
+mod threads;
 
 use std::fmt;
 
 use serde_json::Value;
+pub use threads::{ThreadTime, ThreadTimes};
 use warpline_sched::work_profile::{Beside, Figures, Measurement, Power, WorkProfile};
 use warpline_sched::{FieldSpeeds, GatherSpeeds, LinkSpeeds};
 
@@ -23,6 +25,8 @@ pub struct WorkFile {
     pub links: Vec<Option<LinkSpeeds>>,
     /// The host's times to gather fields and to put them in their places, if they were measured.
     pub gather: Option<GatherSpeeds>,
+    /// The times of a chain's threads besides its functions, if they were measured.
+    pub threads: Option<ThreadTimes>,
     /// By device: whether its kernels run on the CPU's own cores.
     pub on_cpu: Vec<bool>,
     /// Its title.
@@ -172,6 +176,7 @@ impl WorkFile {
             work,
             links,
             gather: gather(&all.get("host"))?,
+            threads: threads::read(&all.get("threads"))?,
             on_cpu: devices.iter().map(|one| one.get("runs_on_cpu").value == true).collect(),
             title: all.get("title").text()?.to_owned(),
             is_paper: all.get("kind").text()? == "paper",

@@ -2,8 +2,10 @@
 
 mod device_work;
 mod measure;
+mod on_cores;
 
 use crate::chain::{Chain, Stage, Working};
+use crate::cores::Cores;
 use crate::device::{Device, Kernel, Server, Ticket};
 use crate::events::Events;
 use crate::model::{Scenario, ScenarioError, StageSite};
@@ -11,6 +13,7 @@ use crate::outcome::{Ended, Outcome, Spans};
 use crate::random::Random;
 use crate::traffic::Batch;
 use measure::Sums;
+use on_cores::Work;
 
 /// Something that happens.
 enum Event {
@@ -28,6 +31,8 @@ enum Event {
     Finished(Ticket),
     /// A device needs a look, unless it changed since.
     Device { device: usize, generation: u64 },
+    /// Threads that share cores are done with something, unless that changed since.
+    Cores { generation: u64 },
     /// A batcher's deadline.
     Wakes { chain: usize },
     /// A pause or its end arrives.
@@ -42,6 +47,8 @@ struct Run<'a> {
     chains: Vec<Chain<'a>>,
     devices: Vec<Device>,
     lanes: Vec<Server>,
+    /// If they are shared.
+    cores: Option<Cores<Work>>,
     random: Random,
     spans: Spans,
     before: Option<Sums>,
@@ -90,6 +97,7 @@ impl<'a> Run<'a> {
             chains: chains.collect(),
             devices: devices.map(|(index, model)| Device::new(index, model)).collect(),
             lanes: vec![Server::default(); scenario.lanes],
+            cores: on_cores::cores(scenario),
             random: Random::new(scenario.seed, u64::MAX - 1),
             spans: Spans::new(scenario.spans_max),
             before: None,
@@ -104,7 +112,8 @@ impl<'a> Run<'a> {
 
     fn handle(&mut self, event: Event, now_ns: u64) {
         match event {
-            Event::Arrives { chain, batch } => self.arrive(chain, batch, now_ns),
+            Event::Arrives { chain, batch } => self.read(chain, batch, now_ns),
+            Event::Cores { generation } => self.poll_cores(generation, now_ns),
             Event::Worked { chain, stage } => self.worked(chain, stage, now_ns),
             Event::Copied(ticket) => self.submit(ticket, now_ns),
             Event::Ran(ticket) => self.copy_out(ticket, now_ns),
@@ -134,6 +143,7 @@ impl<'a> Run<'a> {
 
     /// The next batch of a source. Batches that a source kept for too long follow at once.
     fn next_batch(&mut self, chain: usize, now_ns: u64) {
+        self.chains[chain].lose_beyond_ring(now_ns);
         match self.chains[chain].source.next(now_ns) {
             Some((at_ns, batch)) => {
                 self.events.add(at_ns.max(now_ns), Event::Arrives { chain, batch });
@@ -152,7 +162,7 @@ impl<'a> Run<'a> {
             }
         }
         let is_paused = own.is_paused(0);
-        if is_paused && !own.model.source_waits {
+        if is_paused && !own.source_waits() {
             own.hold_back(&batch, now_ns);
         } else if is_paused || !own.push(0, batch, now_ns) {
             own.kept = Some(batch);
@@ -229,11 +239,16 @@ impl<'a> Run<'a> {
                     false => return has_moved,
                 }
             };
-            if !own.push(stage + 1, batch, now_ns) {
+            let is_sent = stage + 1 == own.stages.len() && own.model.sender.is_some();
+            if !is_sent && !own.push(stage + 1, batch, now_ns) {
                 return has_moved;
             }
             own.stages[stage].done.pop_front();
             has_moved = true;
+            if is_sent {
+                self.send(chain, batch, now_ns);
+                continue;
+            }
             if stage + 1 < self.chains[chain].stages.len() {
                 self.report(chain, stage + 1, now_ns);
             }
@@ -265,8 +280,7 @@ impl<'a> Run<'a> {
         if lasts_ns == 0 {
             self.collect(chain, stage, now_ns);
         } else {
-            let (_, ends_ns) = self.lanes[lane].serve(lasts_ns, now_ns);
-            self.events.add(ends_ns, Event::Worked { chain, stage });
+            self.occupy_lane(lane, lasts_ns, Work::Stage { chain, stage }, now_ns);
         }
         true
     }

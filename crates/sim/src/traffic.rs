@@ -1,5 +1,6 @@
 //! Packets that arrive, in batches as ingress makes them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::random::Random;
@@ -101,7 +102,8 @@ pub(crate) struct Source {
     /// Where the next step begins, and its index.
     step: (u64, usize, u64),
     clock_ns: f64,
-    ahead: Option<(u64, u32)>,
+    /// Packets that were looked at, in order.
+    ahead: VecDeque<(u64, u32)>,
 }
 
 impl Source {
@@ -120,7 +122,7 @@ impl Source {
             number: 0,
             step: (0, 0, 0),
             clock_ns: 0.0,
-            ahead: None,
+            ahead: VecDeque::new(),
         }
     }
 
@@ -133,14 +135,14 @@ impl Source {
             return self.constant(rate, bytes, now_ns);
         }
         let (oldest_ns, bytes) = self.peek()?;
-        self.ahead = None;
+        self.ahead.pop_front();
         let mut batch =
             Batch { packets: 1, bytes: u64::from(bytes), oldest_ns, newest_ns: oldest_ns };
         let due_ns = oldest_ns.saturating_add(self.delay_ns).max(now_ns);
         while batch.packets < self.batch_packets {
             match self.peek() {
                 Some((at_ns, bytes)) if at_ns <= due_ns => {
-                    self.ahead = None;
+                    self.ahead.pop_front();
                     batch.packets += 1;
                     batch.bytes += u64::from(bytes);
                     batch.newest_ns = at_ns;
@@ -175,10 +177,41 @@ impl Source {
     }
 
     fn peek(&mut self) -> Option<(u64, u32)> {
-        if self.ahead.is_none() {
-            self.ahead = self.packet().filter(|&(at_ns, _)| at_ns < self.ends_ns);
+        if self.ahead.is_empty() {
+            self.look_ahead();
         }
-        self.ahead
+        self.ahead.front().copied()
+    }
+
+    /// Looks at one more packet. Returns when it arrives.
+    fn look_ahead(&mut self) -> Option<u64> {
+        let next = self.packet().filter(|&(at_ns, _)| at_ns < self.ends_ns)?;
+        self.ahead.push_back(next);
+        Some(next.0)
+    }
+
+    /// Loses the oldest packets that arrived by `now_ns`, so that `room` of them are left. Returns
+    /// their number.
+    pub(crate) fn lose(&mut self, room: u64, now_ns: u64) -> u64 {
+        if let (&Arrivals::Constant(rate), Size::Fixed(_)) =
+            (&self.traffic.arrivals, self.traffic.size)
+        {
+            let until_ns = now_ns.min(self.ends_ns - 1);
+            let arrived = (until_ns as f64 * rate / 1e9) as u64 + 1;
+            let lost = arrived.saturating_sub(self.number).saturating_sub(room);
+            self.number += lost;
+            return lost;
+        }
+        let mut lost = 0;
+        let mut last = self.ahead.back().map(|(at_ns, _)| *at_ns).or_else(|| self.look_ahead());
+        while last.is_some_and(|at_ns| at_ns <= now_ns) {
+            if self.ahead.len() as u64 > room {
+                self.ahead.pop_front();
+                lost += 1;
+            }
+            last = self.look_ahead();
+        }
+        lost
     }
 
     fn packet(&mut self) -> Option<(u64, u32)> {

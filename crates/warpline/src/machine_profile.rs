@@ -268,7 +268,7 @@ impl MachineProfile {
         let program = format!("warpline {}", env!("CARGO_PKG_VERSION"));
         all.insert("program".into(), program.into());
         all.insert("date".into(), self.date.clone().into());
-        for name in ["cpu", "cpu_power", "busy_together_w", "host", "devices"] {
+        for name in ["cpu", "cpu_power", "busy_together_w", "host", "threads", "devices"] {
             all.insert(name.into(), self.machine[name].clone());
         }
         if let Some(Unfinished { plan, done }) = &self.unfinished {

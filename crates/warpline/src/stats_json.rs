@@ -171,6 +171,7 @@ fn rate(part: &ThreadStats) -> Value {
     json!({
         "gbps": per_second(part.bytes_read as f64 * 8.0) / 1e9,
         "mpps": per_second(part.packets.read as f64) / 1e6,
+        "batch_packets": part.latency.len() as f64 / part.batches.max(1) as f64,
     })
 }
 

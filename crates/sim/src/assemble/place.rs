@@ -249,7 +249,7 @@ impl Asked<'_> {
     }
 
     /// Its mean rate.
-    fn packets_per_s(&self) -> f64 {
+    pub(crate) fn packets_per_s(&self) -> f64 {
         let count = |packets: f64, ns: u64| packets * 1e9 / ns.max(1) as f64;
         match &self.load.traffic.arrivals {
             Arrivals::Replay(all) => {

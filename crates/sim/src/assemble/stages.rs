@@ -9,6 +9,8 @@ use crate::model::{Cost, Crossing, DeviceWork, StageModel, StageSite};
 
 /// Launches in flight of a stage, as in the engine's default.
 const LAUNCHES_MAX: usize = 4;
+/// How long a lane takes to see that a launch is done: half the time between two looks.
+const LOOK_NS: f64 = 25_000.0;
 
 pub(super) fn stages(
     asked: &Asked<'_>,
@@ -25,7 +27,7 @@ pub(super) fn stages(
         let site = placed.sites[run.start];
         let (place, launch_packets) = match site.device {
             0 => {
-                let cost = cost(asked, chain, placed, (run, 0));
+                let cost = with_lane(asked, cost(asked, chain, placed, (run, 0)));
                 (StageSite::Cpu { lane, cost, is_exponential: false }, chain.batch_packets)
             }
             _ => {
@@ -107,6 +109,34 @@ fn cost(
     BatchCost::Measured(sizes.into_iter().map(|packets| (packets, all(packets))).collect())
 }
 
+/// A lane's own time for a batch, if the profile has it.
+fn lane_cost(asked: &Asked<'_>) -> Cost {
+    asked.file.threads.as_ref().map_or(Cost::NONE, |times| times.lane.cost)
+}
+
+fn sum(one: Cost, other: Cost) -> Cost {
+    Cost {
+        launch_ps: one.launch_ps + other.launch_ps,
+        packet_ps: one.packet_ps + other.packet_ps,
+        byte_ps: one.byte_ps + other.byte_ps,
+    }
+}
+
+/// A time on the CPU with that of the lane.
+fn with_lane(asked: &Asked<'_>, functions: BatchCost) -> BatchCost {
+    let (own, len) = (lane_cost(asked), f64::from(asked.packet_len()));
+    let BatchCost::Measured(points) = functions else { return functions };
+    if own == Cost::NONE {
+        return BatchCost::Measured(points);
+    }
+    let sizes = points.iter().map(|point| point.0).filter(|size| *size > 1.0);
+    let of = |size: f64| {
+        let lane_ps = own.launch_ps + size * (own.packet_ps + own.byte_ps * len);
+        (size, time_ps(&points, size) + lane_ps)
+    };
+    BatchCost::Measured([1.0].into_iter().chain(sizes).map(of).collect())
+}
+
 /// The time of a launch besides that of the kernels, in nanoseconds.
 fn latency_ns(asked: &Asked<'_>, pair: (usize, usize), launch: u32) -> f64 {
     let len = asked.packet_len();
@@ -142,7 +172,9 @@ fn device_work(
     let own = &placed.sites[run.clone()];
     let launch = own.iter().map(|site| site.launch_packets).max().unwrap_or(1);
     let latency = |at: usize| latency_ns(asked, (placed.functions[at], site.device), launch);
-    let latency_ns: f64 = run.clone().map(latency).sum();
+    // Papers and older profiles have no threads.
+    let look_ns = if asked.file.threads.is_some() { LOOK_NS } else { 0.0 };
+    let latency_ns = look_ns + run.clone().map(latency).sum::<f64>();
     let steps: Vec<&PlanStep> = run.clone().filter_map(|at| plan.step(at)).collect();
     let there: f64 = steps.iter().map(|step| step.to_device_bytes()).sum();
     let back: f64 = steps.iter().map(|step| step.to_host_bytes()).sum();
@@ -164,7 +196,7 @@ fn device_work(
         },
         counts_from_stage: run.start > 0,
         lane,
-        before,
+        before: sum(before, lane_cost(asked)),
         to_device: Crossing::of_packet(there),
         kernel: cost(asked, chain, placed, (run, site.device)),
         latency_ns: latency_ns as u64,

@@ -28,6 +28,7 @@ pub(super) fn converted(machine: &Value) -> Value {
         "title": format!("{}, {}", part("cpu"), part("date")),
         "functions": functions,
         "host": machine["host"],
+        "threads": machine["threads"],
         "devices": devices,
         "measurements": works.iter().map(measurement).collect::<Vec<_>>(),
     })

@@ -2,7 +2,7 @@
 
 use warpline_sched::Launch;
 
-use super::{Event, Run};
+use super::{Event, Run, Work};
 use crate::device::{Kernel, Ticket};
 
 impl Run<'_> {
@@ -30,6 +30,11 @@ impl Run<'_> {
         let needs_ns = device.work.kernel.ns(packets, bytes);
         let (at, tenant) = (device.work.device, device.work.tenant);
         own.counts.stages[ticket.stage].work_ns += needs_ns;
+        if self.is_on_cores(at) {
+            self.devices[at].count(tenant, needs_ns);
+            let kernel = Work::Kernel { ticket, since_ns: now_ns };
+            return self.occupy((self.kernel_thread(at), 0), needs_ns, kernel, now_ns);
+        }
         self.poll_device(at, now_ns);
         let kernel = Kernel { ticket, packets, needs_ns };
         self.devices[at].submit(tenant, kernel, now_ns, &mut self.spans);
@@ -75,10 +80,7 @@ impl Run<'_> {
         let lasts_ns = device.work.after.ns(launch.packets as u64, launch.bytes as u64);
         match lasts_ns {
             0 => self.handle(Event::Finished(ticket), now_ns),
-            _ => {
-                let (_, ends_ns) = self.lanes[device.work.lane].serve(lasts_ns, now_ns);
-                self.events.add(ends_ns, Event::Finished(ticket));
-            }
+            _ => self.occupy_lane(device.work.lane, lasts_ns, Work::After(ticket), now_ns),
         }
     }
 }

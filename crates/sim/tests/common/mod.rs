@@ -25,7 +25,15 @@ impl Lcg {
 pub(crate) fn gpu(tenants: usize, sharing: DeviceSharing) -> DeviceModel {
     let (to_device, to_host) = (None, None);
     let name = "gpu".to_owned();
-    DeviceModel { name, sharing, tenants, to_device, to_host, power: Power::default() }
+    DeviceModel {
+        name,
+        sharing,
+        tenants,
+        to_device,
+        to_host,
+        power: Power::default(),
+        is_on_cores: false,
+    }
 }
 
 fn chain(stages: Vec<StageModel>) -> ChainModel {
@@ -40,6 +48,9 @@ fn chain(stages: Vec<StageModel>) -> ChainModel {
         full_drops: false,
         signal_ns: 0,
         source_waits: false,
+        ring: None,
+        reader: None,
+        sender: None,
         unrouted: 0.0,
     }
 }

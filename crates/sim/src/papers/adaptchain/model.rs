@@ -75,6 +75,9 @@ impl Case {
             full_drops: false,
             signal_ns: 0,
             source_waits: false,
+            ring: None,
+            reader: None,
+            sender: None,
             unrouted: 0.0,
         };
         for stage in &mut chain.stages {
@@ -201,6 +204,7 @@ pub(super) fn run(cases: &[Case]) -> Result<Outcome, ScenarioError> {
         to_device: link,
         to_host: link,
         power: Power::default(),
+        is_on_cores: false,
     });
     scenario.lanes = 0;
     for case in cases {

@@ -33,6 +33,7 @@ fn two_tasks(streams: usize) -> std::result::Result<f64, ScenarioError> {
         to_device: Some(LinkModel { byte_ps: 0.0, copy_ns: 1e6, engines: 1 }),
         to_host: None,
         power: Power::default(),
+        is_on_cores: false,
     });
     let work = DeviceWork {
         device: 0,
@@ -65,6 +66,9 @@ fn two_tasks(streams: usize) -> std::result::Result<f64, ScenarioError> {
         full_drops: false,
         signal_ns: 0,
         source_waits: false,
+        ring: None,
+        reader: None,
+        sender: None,
         unrouted: 0.0,
     });
     Ok(scenario.simulate()?.ends_ns as f64 / 1e6)

@@ -92,6 +92,7 @@ fn scenario(mbps: u32, buffer: Option<u64>) -> Scenario {
             to_device: Some(LinkModel { byte_ps: 0.0, copy_ns: LAUNCH_NS, engines: 1 }),
             to_host: None,
             power: Power::default(),
+            is_on_cores: false,
         });
     }
     let arrivals = Arrivals::Constant(mbps * 1e6 / 8.0 / f64::from(LEN));
@@ -106,6 +107,9 @@ fn scenario(mbps: u32, buffer: Option<u64>) -> Scenario {
         full_drops: true,
         signal_ns: 0,
         source_waits: false,
+        ring: None,
+        reader: None,
+        sender: None,
         unrouted: 0.0,
     });
     scenario

@@ -54,7 +54,15 @@ fn run(
     let mut scenario = Scenario::new(LASTS_NS, 1);
     let (to_device, to_host, power) = (None, None, Power::default());
     let (name, sharing) = ("device".into(), DeviceSharing::InOrder);
-    scenario.devices.push(DeviceModel { name, sharing, tenants: 1, to_device, to_host, power });
+    scenario.devices.push(DeviceModel {
+        name,
+        sharing,
+        tenants: 1,
+        to_device,
+        to_host,
+        power,
+        is_on_cores: false,
+    });
     scenario.chains.push(ChainModel {
         name: "chain".into(),
         traffic: Traffic { arrivals: Arrivals::Constant(rate), size: Size::Fixed(LEN) },
@@ -66,6 +74,9 @@ fn run(
         full_drops: true,
         signal_ns: 0,
         source_waits: false,
+        ring: None,
+        reader: None,
+        sender: None,
         unrouted: 0.0,
     });
     scenario.simulate()

@@ -97,7 +97,8 @@ impl Case {
         };
         let name = "A100".to_owned();
         let (to_device, to_host, power) = (None, None, Power::default());
-        let device = DeviceModel { name, sharing, tenants, to_device, to_host, power };
+        let device =
+            DeviceModel { name, sharing, tenants, to_device, to_host, power, is_on_cores: false };
         let mut scenario = Scenario::new(LASTS_NS, 1);
         scenario.devices.push(device);
         scenario.chains.push(self.chain());
@@ -122,6 +123,9 @@ impl Case {
             full_drops: true,
             signal_ns: self.signal_ns,
             source_waits: false,
+            ring: None,
+            reader: None,
+            sender: None,
             unrouted: 0.0,
         }
     }

@@ -133,6 +133,7 @@ impl Case {
             to_device: Some(LinkModel::of_rate(LINK, 0.0)),
             to_host: Some(LinkModel::of_rate(LINK, 0.0)),
             power: Power::default(),
+            is_on_cores: false,
         });
         scenario.chains = (0..tenants).map(|tenant| self.chain(tenant)).collect();
         scenario.simulate()
@@ -164,6 +165,9 @@ impl Case {
             full_drops: false,
             signal_ns: 0,
             source_waits: false,
+            ring: None,
+            reader: None,
+            sender: None,
             unrouted: 0.0,
         }
     }

@@ -173,7 +173,7 @@ fn once(chains: &[Loaded], cell: &Cell, length: Duration, mark: Mark<'_>) -> Res
 }
 
 /// Stops the chains `length` after all have begun to read. Calls `mark` at both ends of this time.
-fn stop_after(machine: &Machine, length: Duration, mark: Mark<'_>) {
+pub(super) fn stop_after(machine: &Machine, length: Duration, mark: Mark<'_>) {
     let wait = |until: &dyn Fn() -> bool, most: Duration| {
         let started = Instant::now();
         while !until() && !machine.is_over() && started.elapsed() < most {

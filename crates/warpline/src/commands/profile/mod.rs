@@ -8,6 +8,7 @@ mod energy;
 mod measure;
 mod power;
 mod report;
+mod threads;
 mod work;
 
 use std::fs;
@@ -45,7 +46,11 @@ pub(crate) fn profile(
     let started = Instant::now();
     let old = read(file)?;
     let extent = if quick { QUICK } else { FULL };
-    let (machine, ids) = machine();
+    let (mut machine, ids) = machine();
+    match threads::measure(functions) {
+        Ok(threads) => machine["threads"] = threads,
+        Err(why) => print_message(&format!("warning: times of threads are left out: {why}\n")),
+    }
     let devices: Vec<&str> = [CPU_NAME].into_iter().chain(ids.iter().map(|id| &**id)).collect();
     let names: Vec<&str> = functions.iter().map(|one| one.name).collect();
     let mut profile = MachineProfile::new(machine, &names).map_err(Failure::Run)?;

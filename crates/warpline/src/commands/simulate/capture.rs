@@ -48,5 +48,10 @@ pub(super) fn load(path: &Path, ways: &mut [Option<Ways>]) -> Result<Load, Failu
         return Err(failed(&"no packets"));
     }
     let arrivals = Arrivals::Replay(Arc::from(all));
-    Ok(Load { traffic: Traffic { arrivals, size: Size::Fixed(512) }, waits: false })
+    Ok(Load {
+        traffic: Traffic { arrivals, size: Size::Fixed(512) },
+        waits: false,
+        ring: 0,
+        batch: None,
+    })
 }
