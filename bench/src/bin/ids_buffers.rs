@@ -92,7 +92,8 @@ fn run(program: &Program, device: &str, mbps: u32, kib: Option<u32>) -> Run {
     );
     program.write("chain.toml", &text);
     let input = format!(
-        "generate:seconds={SECONDS},size=1500,flows=1000,payload=text,rate_gbps={},on_full=drop,ring=0",
+        "generate:seconds={SECONDS},size=1500,flows=1000,payload=text,rate_gbps={},\
+         on_full=drop,ring=0",
         f64::from(mbps) / 1e3
     );
     let arguments = ["run", "chain.toml", "--input", &input, "--stats", "s.json"];
