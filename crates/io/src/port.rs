@@ -130,6 +130,11 @@ pub trait Source: Send {
         false
     }
 
+    /// Whether it loses frames if the receiver is too slow, at once or beyond a ring.
+    fn loses_when_full(&self) -> bool {
+        self.drops_when_full()
+    }
+
     /// Whether frames come in real time. A reader then waits for several of them, as it does with
     /// interfaces.
     fn is_paced(&self) -> bool {

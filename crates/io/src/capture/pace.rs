@@ -95,6 +95,10 @@ impl Source for Paced {
         self.inner.drops_when_full()
     }
 
+    fn loses_when_full(&self) -> bool {
+        self.inner.loses_when_full()
+    }
+
     fn is_paced(&self) -> bool {
         true
     }

@@ -291,6 +291,10 @@ impl Source for Generator {
         self.drop_when_full && self.ring.is_none()
     }
 
+    fn loses_when_full(&self) -> bool {
+        self.drop_when_full
+    }
+
     fn is_paced(&self) -> bool {
         self.pace.is_some()
     }

@@ -272,7 +272,7 @@ fn a_rate_in_real_time_makes_the_second_packet_wait() {
     // 8000 bits at 1 kb/s.
     let Ok(Next::Idle(wait)) = source.next() else { panic!("does not wait") };
     assert!(wait <= Duration::from_secs(8) && wait > Duration::from_secs(4), "{wait:?}");
-    assert!(source.is_paced() && !source.drops_when_full());
+    assert!(source.is_paced() && source.loses_when_full() && !source.drops_when_full());
     assert_eq!(source.produced(), 1);
     assert_eq!(source.progress(), Some(0.5));
 }

@@ -48,6 +48,10 @@ impl Source for Limit {
         self.source.drops_when_full()
     }
 
+    fn loses_when_full(&self) -> bool {
+        self.source.loses_when_full()
+    }
+
     fn is_paced(&self) -> bool {
         self.source.is_paced()
     }

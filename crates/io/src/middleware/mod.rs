@@ -35,6 +35,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
         (**self).drops_when_full()
     }
 
+    fn loses_when_full(&self) -> bool {
+        (**self).loses_when_full()
+    }
+
     fn is_paced(&self) -> bool {
         (**self).is_paced()
     }

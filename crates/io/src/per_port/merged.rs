@@ -228,6 +228,10 @@ impl Source for Merged {
         !self.legs.is_empty() && self.legs.iter().all(|leg| leg.source.drops_when_full())
     }
 
+    fn loses_when_full(&self) -> bool {
+        self.legs.iter().any(|leg| leg.source.loses_when_full())
+    }
+
     fn is_paced(&self) -> bool {
         !self.legs.is_empty() && self.legs.iter().all(|leg| leg.source.is_paced())
     }

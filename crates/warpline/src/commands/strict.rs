@@ -85,7 +85,7 @@ fn refuse_single(input: &Input) -> Result<(), Failure> {
     let why = match input {
         Input::Stdin(_) => "it can be read only once",
         _ if input.is_live() => "an interface gives other packets each time",
-        _ if open(input)?.drops_when_full() => {
+        _ if open(input)?.loses_when_full() => {
             "with `on_full=drop` it may give other packets each time"
         }
         _ => return Ok(()),

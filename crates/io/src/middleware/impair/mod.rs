@@ -205,6 +205,10 @@ impl<S: Source> Source for Impair<S> {
         self.source.drops_when_full()
     }
 
+    fn loses_when_full(&self) -> bool {
+        self.source.loses_when_full()
+    }
+
     fn is_paced(&self) -> bool {
         self.source.is_paced()
     }
