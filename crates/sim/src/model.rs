@@ -129,7 +129,7 @@ pub struct ThreadWork {
     pub thread: usize,
     /// For a batch.
     pub cost: Cost,
-    /// Additional time if the thread rested.
+    /// Additional time after a batch if the thread rested before it.
     pub wake_ns: u64,
 }
 
@@ -256,7 +256,7 @@ pub struct Scenario {
     pub threads: usize,
     /// Cores that lanes, these threads and kernels on the CPU share; `None` gives each its own.
     pub cores: Option<u64>,
-    /// On such cores, the time that a lane needs to wake.
+    /// The same of a lane on such cores.
     pub lane_wake_ns: u64,
     /// Power of the CPU.
     pub cpu_power: Power,

@@ -18,6 +18,8 @@ pub(super) enum Work {
     After(Ticket),
     /// The sender of a chain is done with a batch.
     Sent { chain: usize, batch: Batch },
+    /// A thread goes to rest, which delays nothing that it did before.
+    Rest,
 }
 
 /// The cores of a scenario. Its threads are lanes, then those that read and send, then one for each
@@ -71,12 +73,12 @@ impl Run<'_> {
         let event = match work {
             Work::Stage { chain, stage } => Event::Worked { chain, stage },
             Work::After(ticket) => Event::Finished(ticket),
-            Work::Read { .. } | Work::Kernel { .. } | Work::Sent { .. } => return,
+            Work::Read { .. } | Work::Kernel { .. } | Work::Sent { .. } | Work::Rest => return,
         };
         self.events.add(ends_ns, event);
     }
 
-    /// Gives work to a thread. If it rested, it needs some time to wake.
+    /// Gives work to a thread. If it rested, waking and resting again take some time, too.
     pub(super) fn occupy(
         &mut self,
         (thread, wake_ns): (usize, u64),
@@ -85,8 +87,11 @@ impl Run<'_> {
         now_ns: u64,
     ) {
         let Some(cores) = &mut self.cores else { return };
-        let lasts_ns = lasts_ns + if cores.rests(thread, now_ns) { wake_ns } else { 0 };
+        let rests = cores.rests(thread, now_ns);
         cores.add(thread, (lasts_ns, work), now_ns);
+        if rests && wake_ns > 0 {
+            cores.add(thread, (wake_ns, Work::Rest), now_ns);
+        }
         self.look_at_cores();
     }
 
@@ -115,6 +120,7 @@ impl Run<'_> {
             Work::Stage { chain, stage } => self.worked(chain, stage, now_ns),
             Work::After(ticket) => self.handle(Event::Finished(ticket), now_ns),
             Work::Sent { chain, batch } => self.chains[chain].send(batch, now_ns),
+            Work::Rest => {}
             Work::Kernel { ticket, since_ns } => {
                 let own = &self.chains[ticket.chain].stages[ticket.stage];
                 let Some(device) = &own.device else { return };
