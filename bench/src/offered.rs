@@ -51,6 +51,10 @@ impl Source for Offered {
     fn drops_when_full(&self) -> bool {
         true
     }
+
+    fn is_paced(&self) -> bool {
+        true
+    }
 }
 
 impl Offered {

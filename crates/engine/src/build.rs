@@ -42,7 +42,7 @@ pub(crate) struct Builder {
     settings: Settings,
     clock: Clock,
     sender_bell: OwnBell,
-    reader_bell: Arc<Bell>,
+    reader_bell: OwnBell,
     /// By lane.
     bells: Vec<OwnBell>,
     /// By lane, its memory.
@@ -58,7 +58,7 @@ impl Builder {
             settings,
             clock,
             sender_bell: bell(),
-            reader_bell: Arc::default(),
+            reader_bell: bell(),
             bells,
             memories: Mutex::default(),
         }
@@ -83,8 +83,8 @@ impl Builder {
     }
 
     /// The reader's bell, which rings at the end of a pause.
-    pub(crate) fn reader_bell(&self) -> Arc<Bell> {
-        Arc::clone(&self.reader_bell)
+    pub(crate) fn reader_bell(&self) -> OwnBell {
+        self.reader_bell.clone()
     }
 
     /// The bell of a lane.

@@ -75,8 +75,8 @@ impl Idle {
 
     /// Of a thread that waits for interfaces by itself, if it does ([`Self::naps`]). `alarm` ends
     /// its sleep.
-    pub(crate) fn of_reader(is_live: bool, alarm: Arc<Bell>) -> Self {
-        Self { is_live, alarm: Some(alarm), ..Self::default() }
+    pub(crate) fn of_reader(is_live: bool, alarm: Option<Arc<Bell>>) -> Self {
+        Self { is_live, alarm, ..Self::default() }
     }
 
     /// Whether it waits for interfaces.

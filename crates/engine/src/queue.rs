@@ -57,8 +57,8 @@ impl BatchQueue {
     }
 
     /// Rings `bell` at the end of each pause.
-    pub(crate) fn resuming(mut self, bell: Arc<Bell>) -> Self {
-        self.resume_bell = Some(bell);
+    pub(crate) fn resuming(mut self, bell: Option<Arc<Bell>>) -> Self {
+        self.resume_bell = bell;
         self
     }
 
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn the_end_of_a_pause_rings() {
         let bell = Arc::new(Bell::default());
-        let queue = BatchQueue::new(1).resuming(Arc::clone(&bell));
+        let queue = BatchQueue::new(1).resuming(Some(Arc::clone(&bell)));
         assert!(!bell.arm());
         queue.hold(Some(0));
         assert!(bell.arm() && queue.room() == 0);

@@ -1,9 +1,8 @@
 //! The work of a chain's threads: reading, that of each lane, and sending.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::bell::Bell;
+use crate::build::OwnBell;
 use crate::idle::Idle;
 use crate::ingress::{Ingress, IngressStep};
 use crate::lane::Lane;
@@ -19,7 +18,7 @@ use crate::{Chain, Control};
 pub(crate) fn read(
     mut ingress: Ingress,
     mut works: Reader<'_, '_>,
-    (busy, alarm): (bool, Arc<Bell>),
+    (busy, alarm): (bool, OwnBell),
     control: &Control,
 ) -> ThreadStats {
     let _guard = control.guard();

@@ -78,9 +78,10 @@ fn threads_of_a_chain_share_the_cores() {
     let outcome = run(&with_threads(1, 1e5, 5_000));
     let own = &outcome.chains[0];
     assert_eq!((own.total.held_back, own.total.sent), (0, own.total.offered));
-    // 3 packets of 150 ns. Threads rest after their work.
+    // A batch has 3 packets: 60 ns of the reader. Then lane and sender, 390 ns, share the core with
+    // the reader, which goes to rest.
     let delay_ns = own.delay.mean();
-    assert!((400.0..600.0).contains(&delay_ns), "{delay_ns}");
+    assert!((delay_ns - 840.0).abs() < 5.0, "{delay_ns}");
 }
 
 /// A ring gives a source room, so fewer packets are lost than without, by its size at most.
