@@ -9,9 +9,23 @@ import os
 import subprocess
 import sys
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 CARGO = os.environ.get("CARGO", "cargo")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def environment():
+    """Variables that Cargo sets for all programs that it runs."""
+    with open(os.path.join(ROOT, ".cargo/config.toml"), "rb") as file:
+        entries = tomllib.load(file)["env"]
+    variables = {}
+    for name, entry in entries.items():
+        entry = entry if isinstance(entry, dict) else {"value": entry}
+        value = entry["value"]
+        variables[name] = os.path.join(ROOT, value) if entry.get("relative") else value
+    return variables | os.environ | {"CARGO": CARGO}
 
 
 def build(arguments):
@@ -35,11 +49,10 @@ def run(program):
     """Its name, whether all its tests passed, its output, and the seconds that it took."""
     name, path, folder = program
     began = time.monotonic()
-    environment = os.environ | {"CARGO": CARGO, "CARGO_MANIFEST_DIR": folder}
     ended = subprocess.run(
         [path],
         cwd=folder,
-        env=environment,
+        env=environment() | {"CARGO_MANIFEST_DIR": folder},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
