@@ -96,6 +96,10 @@ const BURST_BYTES: usize = 64 << 10;
 /// The rate at which timestamps advance if none is set, in Gb/s.
 const NOMINAL_GBPS: f64 = 10.0;
 
+/// Frames lost before the next is given, at most. At a rate that no computer follows the reader so
+/// still sees requests to stop.
+const LOST_AT_ONCE: u32 = 1 << 16;
+
 /// A source of synthetic packets.
 ///
 /// Its memory is 32 of the longest frame (64 KiB or one frame at most), the payload pool (up to 384
@@ -185,22 +189,27 @@ impl Generator {
     /// time.
     #[inline]
     fn advance(&mut self, start: usize) -> Advance {
-        let elapsed = self.arrivals.elapsed();
-        if self.produced >= self.packets || elapsed >= self.duration {
+        if self.is_over() {
             return Advance::End;
         }
         if let Some(pace) = &mut self.pace
-            && let Some(wait) = pace.wait(elapsed, std::time::Instant::now)
+            && let Some(wait) = pace.wait(self.arrivals.elapsed(), std::time::Instant::now)
         {
             return Advance::Idle(wait);
         }
-        if self.is_ring_full() {
-            return self.lose(start);
+        if self.is_ring_full() && !self.lose() {
+            return Advance::End;
         }
+        let elapsed = self.arrivals.elapsed();
         let len = self.build(start);
         self.arrivals.advance(len as u32, &mut self.streams.time);
         self.produced += 1;
         Advance::Built(start..start + len, EPOCH.after(elapsed))
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.produced >= self.packets || self.arrivals.elapsed() >= self.duration
     }
 
     /// Whether more frames wait than the ring holds.
@@ -210,19 +219,18 @@ impl Generator {
         self.arrivals.count_within(pace.late(self.arrivals.elapsed())) > ring as f64
     }
 
-    /// Loses the frames that the ring has no room for, then continues with the next one.
+    /// Loses frames that the ring has no room for. Returns whether one is left.
     #[cold]
-    fn lose(&mut self, start: usize) -> Advance {
-        while self.produced < self.packets
-            && self.arrivals.elapsed() < self.duration
-            && self.is_ring_full()
-        {
+    fn lose(&mut self) -> bool {
+        let mut most = LOST_AT_ONCE;
+        while most > 0 && !self.is_over() && self.is_ring_full() {
+            most -= 1;
             let len = self.sizes.draw(&mut self.streams.size);
             self.arrivals.advance(len, &mut self.streams.time);
             self.produced += 1;
             self.lost[0] += 1;
         }
-        self.advance(start)
+        !self.is_over()
     }
 
     /// Builds the next frame at `start` of the buffer and gives its length.
