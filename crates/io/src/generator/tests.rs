@@ -312,16 +312,16 @@ fn a_ring_keeps_the_newest_frames_and_counts_the_others() {
     }
 }
 
-/// Without a bound the second frame would never be given.
+/// Without a bound each frame takes many times as long as the one before.
 #[test]
 fn a_rate_that_nothing_follows_still_gives_frames() {
     let mut source = generator("packets=1000000000000,size=64,rate_gbps=10000,on_full=drop,ring=1");
-    for _ in 0..5 {
+    for _ in 0..100 {
         assert!(matches!(source.next(), Ok(Next::Frame(_))));
     }
     let mut lost = 0;
     source.take_lost(&mut |_, count| lost += count);
-    assert!(lost <= 4 * u64::from(LOST_AT_ONCE), "{lost}");
+    assert!(lost <= 99 * u64::from(LOST_AT_ONCE), "{lost}");
 }
 
 /// Settings that are sometimes good.
