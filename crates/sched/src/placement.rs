@@ -12,7 +12,8 @@
 //! as switched off, the CPU never does.
 //!
 //! Functions of one chain on the CPU take turns in a lane, so they do not lengthen each other's
-//! delay. On a device they do, since it has several launches at once, and so do other chains'.
+//! delay. On a device they do, since it has several launches at once, and so do other chains'. On
+//! the CPU other chains do so only if there are more lanes than cores.
 //!
 //! The search is exact for up to 20,000 combinations of devices and launch sizes on up to 256
 //! combinations of devices. Otherwise it improves the best of three starts step by step, with up to

@@ -144,7 +144,10 @@ impl<'a> Evaluator<'a> {
             }
             let slower = match choice.device {
                 // A lane has the functions of its chain in turn.
-                CPU => self.factor(at, placed[at], chosen, |other| other.chain != chain),
+                CPU => {
+                    let beside = self.factor(at, placed[at], chosen, |other| other.chain != chain);
+                    1.0 + (beside - 1.0) * self.core_sharing()
+                }
                 _ => factor,
             };
             delays[chain] += choice.figures.latency_ns * slower + self.fill_ns(at, chosen);
@@ -187,6 +190,13 @@ impl<'a> Evaluator<'a> {
             link_loads: links.to_vec(),
             lane_loads: Vec::new(),
         }
+    }
+
+    /// The part of the slow-down beside other chains that a lane has: none while each lane has a
+    /// core, all of it with two lanes a core. Slow-downs on the CPU are those on a shared core.
+    fn core_sharing(&self) -> f64 {
+        let lanes: usize = self.problem.chains.iter().map(|chain| chain.lanes.max(1)).sum();
+        (lanes as f64 / self.width(CPU) - 1.0).clamp(0.0, 1.0)
     }
 
     fn chain_of(&self, at: usize) -> (usize, f64) {

@@ -127,18 +127,21 @@ fn a_split_keeps_the_delay() {
 #[test]
 fn functions_of_one_chain_wait_for_each_other_on_devices_only() {
     let both = vec![vec![(256, 10.0, 1e3)], vec![(256, 10.0, 1e3)]];
-    let world = World::new(&[both.clone(), both]);
-    let delay = |chains: &[ChainDemand], device: usize| {
+    let mut world = World::new(&[both.clone(), both]);
+    let delay = |world: &World, chains: &[ChainDemand], device: usize| {
         let devices = chains.iter().map(|chain| vec![device; chain.functions.len()]).collect();
         let placed = world.place_all(chains, PlacementPolicy::Fixed(devices));
         placed.figures.delay_ns
     };
     // At 256 packets a nanosecond launches fill at once.
-    let chain = world.chain(256e9);
-    let chains = [chain.clone(), chain];
-    assert_eq!(delay(&chains[..1], 0), 2e3, "one after the other in a lane");
-    assert_eq!(delay(&chains[..1], 1), 2.0 * 2e3 + 1.0, "at the same time");
-    assert_eq!(delay(&chains, 0), 2.0 * 3e3, "each beside the two functions of the other chain");
+    let chains = vec![world.chain(256e9); 3];
+    let both = &chains[..2];
+    assert_eq!(delay(&world, &both[..1], 0), 2e3, "one after the other in a lane");
+    assert_eq!(delay(&world, &both[..1], 1), 2.0 * 2e3 + 1.0, "at the same time");
+    assert_eq!(delay(&world, both, 0), 2.0 * 3e3, "beside both functions of the other chain");
+    world.lanes = 2;
+    assert_eq!(delay(&world, both, 0), 2e3, "each lane has a core");
+    assert_eq!(delay(&world, &chains, 0), 2.0 * 3e3, "half of four others: three lanes, two cores");
 }
 
 #[test]
