@@ -470,8 +470,9 @@ impl Lane {
         (part.unrouted, part.paths) = (self.unrouted, self.paths.clone());
         (part.moves, part.transfers) = (self.earlier.moves, self.earlier.transfers);
         part.stages.clone_from(&self.pressure.counts);
+        let now = self.clock.now();
         for (stage, counts) in self.stages.iter().zip(&mut part.stages) {
-            counts.device_ns += stage.device_ns();
+            stage.add_time(counts, now);
             let transfers = stage.launches.as_ref().map(Launches::transfers).unwrap_or_default();
             part.transfers.add(&transfers);
             counts.launches += transfers.launches;
@@ -480,7 +481,7 @@ impl Lane {
                 part.functions[position] = stats;
             }
         }
-        part.pressure = Some(self.pressure.evidence(self.clock.now()));
+        part.pressure = Some(self.pressure.evidence(now));
         part
     }
 
@@ -492,8 +493,9 @@ impl Lane {
         (ended.part.transfers, ended.part.moves) = (transfers, moves);
         (ended.part.warnings, ended.part.versions) = (warnings, followed);
         (ended.part.unrouted, ended.part.paths) = (self.unrouted, std::mem::take(&mut self.paths));
+        let now = self.clock.now();
         for (stage, counts) in self.stages.iter_mut().zip(&mut self.pressure.counts) {
-            counts.device_ns += stage.device_ns();
+            stage.add_time(counts, now);
             if let Some(launches) = stage.launches.take() {
                 let transfers = launches.transfers();
                 ended.part.transfers.add(&transfers);
@@ -502,7 +504,7 @@ impl Lane {
                 stage.add_transfers(&transfers);
             }
         }
-        ended.part.pressure = Some(self.pressure.evidence(self.clock.now()));
+        ended.part.pressure = Some(self.pressure.evidence(now));
         ended.part.stages = self.pressure.counts;
         for (position, stats, states) in self.stages.into_iter().flat_map(Stage::finish) {
             ended.part.packets.generated += stats.generated;

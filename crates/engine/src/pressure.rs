@@ -66,6 +66,8 @@ pub struct StageCounts {
     /// Nanoseconds in which its device had a launch of it, or in which its functions worked on the
     /// CPU.
     pub device_ns: u64,
+    /// Nanoseconds of all its launches together, each from its start to its end; 0 on the CPU.
+    pub launch_ns: u64,
     /// Packets that it worked on and that a later queue dropped.
     pub wasted: u64,
 }
@@ -75,6 +77,7 @@ impl StageCounts {
         self.drops += other.drops;
         self.launches += other.launches;
         self.device_ns += other.device_ns;
+        self.launch_ns += other.launch_ns;
         self.wasted += other.wasted;
     }
 }

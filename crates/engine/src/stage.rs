@@ -7,7 +7,7 @@
 mod scratch;
 mod slot;
 
-use warpline_launch::{Clock, Finished, Flight, Transfers, Versions};
+use warpline_launch::{Clock, Finished, Flight, LaunchTimes, Transfers, Versions};
 use warpline_packet::{FlowHasher, KeptFrames, Placer, Shard};
 
 use self::slot::Slot;
@@ -87,7 +87,7 @@ impl Stage {
         new: &mut [Self],
         old: &mut [Self],
         (plans, counts): (&[StagePlan], &mut [StageCounts]),
-        earlier: &[StageCounts],
+        (earlier, now): (&[StageCounts], u64),
     ) -> Transfers {
         let mut all = Transfers::default();
         for (stage, counted) in old.iter_mut().zip(earlier) {
@@ -96,7 +96,7 @@ impl Stage {
             let transfers = Transfers { streams: 0, ..transfers };
             if let Some(at) = plans.iter().position(|plan| plan.positions().contains(&first)) {
                 counts[at].add(counted);
-                counts[at].device_ns += stage.device_ns();
+                stage.add_time(&mut counts[at], now);
                 counts[at].launches += transfers.launches;
             }
             stage.add_transfers(&transfers);
@@ -192,10 +192,16 @@ impl Stage {
         self.slots.iter_mut().take(1).for_each(|slot| slot.stats.transfers.add(transfers));
     }
 
-    /// Nanoseconds in which its device had a launch of it, or its functions worked on the CPU.
-    pub(crate) fn device_ns(&self) -> u64 {
-        let on_cpu = || self.busy_ns() - self.busy_before;
-        self.launches.as_ref().map_or_else(on_cpu, Launches::busy_ns)
+    /// Adds the time that its device had launches of it, or that its functions worked on the CPU.
+    pub(crate) fn add_time(&self, counts: &mut StageCounts, now: u64) {
+        match &self.launches {
+            Some(launches) => {
+                let LaunchTimes { busy_ns, launch_ns } = launches.times(now);
+                counts.device_ns += busy_ns;
+                counts.launch_ns += launch_ns;
+            }
+            None => counts.device_ns += self.busy_ns() - self.busy_before,
+        }
     }
 
     /// The counts of its functions so far, by their position in the chain. `transfers` are those of

@@ -14,7 +14,7 @@ use crate::executor::Executor;
 use crate::flight::{Flight, Flying, How, LaunchState};
 use crate::launch_stage::LaunchStage;
 use crate::mirror::Mirrors;
-use crate::stage_load::StageLoad;
+use crate::stage_load::{LaunchTimes, StageLoad};
 use crate::{Clock, LaunchTarget, OnDevice, Transfers};
 
 /// How long a lane sleeps at most while a device works: completions are asked for.
@@ -343,9 +343,7 @@ impl<T> Launches<T> {
         self.flying[slot].state = LaunchState::Over(how);
         let now = clock.now();
         self.batcher.handle_done(self.flying[slot].id, now);
-        if self.batcher.in_flight() == 0 {
-            self.load.rest(now);
-        }
+        self.load.end(now);
     }
 
     /// The bytes that were copied so far.
@@ -353,9 +351,9 @@ impl<T> Launches<T> {
         Transfers { streams: self.batcher.streams() as u64, ..self.executor.transfers }
     }
 
-    /// Nanoseconds in which launches were in flight.
-    pub fn busy_ns(&self) -> u64 {
-        self.load.busy_ns()
+    /// The time that launches took until `now`.
+    pub fn times(&self, now: u64) -> LaunchTimes {
+        self.load.times(now)
     }
 
     /// How long the lane may rest.

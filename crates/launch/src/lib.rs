@@ -55,7 +55,7 @@ pub use lengthened::Lengthened;
 pub use loaded::{Loaded, load};
 pub use mirror::{Mirrors, reach};
 pub use options::{LaunchOptions, OnDevice, Streams};
-pub use stage_load::PACKET_LEN;
+pub use stage_load::{LaunchTimes, PACKET_LEN};
 pub use sys::lane_memory::{ArenaMemory, LaneMemory};
 pub use sys::vouched::{Given, source as kernel_source};
 pub use transfers::Transfers;

@@ -58,13 +58,13 @@ impl Lane {
         for launches in self.stages.iter().filter_map(|stage| stage.launches.as_ref()) {
             launches.continue_lane();
         }
+        let now = self.clock.now();
         let own = (&self.plans[..], &mut self.pressure.counts[..]);
-        let transfers =
-            Stage::take_over(&mut self.stages, &mut old.stages, own, &old.pressure.counts);
+        let earlier_counts = (&old.pressure.counts[..], now);
+        let transfers = Stage::take_over(&mut self.stages, &mut old.stages, own, earlier_counts);
         earlier.transfers.add(&transfers);
         self.paths = std::mem::take(&mut old.paths);
         self.unrouted = old.unrouted;
-        let now = self.clock.now();
         self.pressure.take_over(&mut old.pressure, self.plans == old.plans, now);
         earlier.moves.count += 1;
         let stall = now.saturating_sub(since);
