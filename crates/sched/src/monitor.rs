@@ -3,7 +3,8 @@
 //! flapping.
 //!
 //! - New figures move an entry of the profile by at most a factor of two a tick, by weight of
-//!   evidence. A paused or starved period measures the traffic, not the device, so it is ignored.
+//!   evidence. A paused period measures the traffic, not the device, so it is ignored. So is the
+//!   throughput of a starved one; the time of its launches counts.
 //! - A source that is held by pauses, or loses packets for want of room, shows an overload, even if
 //!   the profile has none. After two ticks the figures of its chain count as slower, so that it may
 //!   move.

@@ -127,6 +127,17 @@ impl WorkProfile {
         Ok(())
     }
 
+    /// Adds the latency of a measurement alone, and no evidence of throughput. Unknown sizes and
+    /// unsound figures change nothing.
+    pub(crate) fn merge_latency(&mut self, new: &Measurement) {
+        let sizes = self.work.get_mut(&(new.pair, new.beside));
+        let old = sizes.and_then(|sizes| sizes.get_mut(&(new.packet_len, new.launch_packets)));
+        let is_sound = new.check(self.functions.len(), self.devices.len()).is_ok();
+        if let (Some(old), true) = (old, is_sound) {
+            old.latency_ns = old.merged(&new.figures).latency_ns;
+        }
+    }
+
     /// Figures of a function that has the device alone. `None` if it was never measured there.
     pub fn alone(&self, pair: WorkPair, launch_packets: u32, packet_len: u32) -> Option<Figures> {
         curve::figures(self.work.get(&(pair, None))?, launch_packets, packet_len)

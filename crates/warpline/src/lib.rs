@@ -30,6 +30,7 @@ pub mod fuzzing;
 mod keys;
 mod machine_profile;
 mod messages;
+mod meters;
 mod metrics;
 mod moves;
 mod offered;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{ChainObserved, HEADROOM, Monitor, Observed, RATE_MOVED};
 use crate::placement::{ChainDemand, Placement, PlacementError, Site};
-use crate::work_profile::{CPU, Figures, Measurement, WorkPair};
+use crate::work_profile::{CPU, Figures, Measurement, Power, WorkPair};
 
 /// Rates that change by parts that differ by less than this change in proportion.
 const PROPORTION: f64 = 1.05;
@@ -54,12 +54,15 @@ impl Monitor {
         Ok(new)
     }
 
-    /// Takes a figure of a function in a chain that ran all the time.
+    /// Takes a figure of a function in a chain that ran all the time. Of a chain that waited for
+    /// input it takes the time of launches alone.
     pub(super) fn learn(&mut self, new: &Measurement, chains: &[ChainObserved]) {
-        let is_running = |(demand, chain): (&ChainDemand, &ChainObserved)| {
-            chain.observed == Observed::Running && demand.functions.contains(&new.pair.0)
-        };
-        if !self.demand.chains().iter().zip(chains).any(is_running) {
+        let of_function =
+            |(demand, _): &(&ChainDemand, &ChainObserved)| demand.functions.contains(&new.pair.0);
+        let own = || self.demand.chains().iter().zip(chains).filter(of_function);
+        let is_any = |state| own().any(|(_, chain)| chain.observed == state);
+        let is_running = is_any(Observed::Running);
+        if !is_running && !is_any(Observed::Starved) {
             return;
         }
         let mut new = *new;
@@ -71,11 +74,35 @@ impl Monitor {
             new.figures.bits_per_s = bounded(new.figures.bits_per_s, old.bits_per_s);
             new.figures.latency_ns = bounded(new.figures.latency_ns, old.latency_ns);
         }
+        if !is_running {
+            return self.profile.merge_latency(&new);
+        }
         // An unsound figure changes nothing.
         let _ = self.profile.merge(&new);
         self.slower.forget(pair);
         let rate = |figures: Option<Figures>| figures.map_or(0.0, |figures| figures.bits_per_s);
         self.change_throughput(pair, rate(alone(self)) / rate(old));
+    }
+
+    /// The mean power of a device in a period, for a part `load` of which it worked. Moves the
+    /// profile's power by a tenth of the difference, and by at most a factor of two. A device whose
+    /// power the profile lacks stays unknown.
+    pub fn handle_power(&mut self, device: usize, watts: f64, load: f64) {
+        const PART: f64 = 0.1;
+        /// Loads that say enough about the power of a device that is busy, or idle.
+        const BUSY: f64 = 0.2;
+        const IDLE: f64 = 0.02;
+        let Some(own) = self.profile.devices().get(device) else { return };
+        let Power { idle_w: Some(idle), busy_w: Some(busy) } = own.power else { return };
+        let is_sound = watts.is_finite() && watts >= 0.0 && (0.0..=1.0).contains(&load);
+        let towards = |old: f64, new: f64| old + (new.clamp(old / 2.0, old * 2.0) - old) * PART;
+        let (idle, busy) = match () {
+            () if !is_sound => return,
+            () if load >= BUSY => (idle, towards(busy, idle + (watts - idle) / load).max(idle)),
+            () if load <= IDLE => (towards(idle, watts).min(busy), busy),
+            () => return,
+        };
+        self.profile.set_power(device, Power { idle_w: Some(idle), busy_w: Some(busy) });
     }
 
     /// The throughput of `pair` changed by `factor`. The load is computed anew if all changes since

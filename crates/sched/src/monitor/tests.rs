@@ -221,6 +221,63 @@ fn a_function_that_slows_at_a_steady_rate_is_an_overload() {
     }
 }
 
+/// The CPU takes 100 us, and launches of the GPU seem to take 1 us.
+#[test]
+fn launches_that_take_longer_lead_to_another_device_and_do_not_change_the_load() {
+    let mut profile = WorkProfile::new(&["one"], &["cpu", "gpu"]);
+    let gpu = |gbps, latency_ns| {
+        Measurement::alone((0, 1), 16, LEN, Figures { latency_ns, ..figures(gbps, 10.0) })
+    };
+    for one in [gpu(40.0, 1e3), Measurement::alone((0, 0), 1024, LEN, figures(20.0, 10.0))] {
+        profile.merge(&one).expect("sound");
+    }
+    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    let (policy, settings) = (PlacementPolicy::Latency, MonitorSettings::default());
+    let mut monitor = Monitor::new(settings, limits, policy, profile, vec![chain(0, 2)]);
+    let mut at = |second: u64, figures: &[Measurement], state: Observed| {
+        let chain = ChainObserved { observed: state, ..observed(9.0) };
+        let reason = monitor.handle_tick(&[chain], figures, second * SECOND).expect("a placement");
+        (reason, device(&monitor), monitor.present_load())
+    };
+    assert_eq!(at(0, &[], Observed::Starved).1, 1);
+    let load = at(1, &[], Observed::Starved).2;
+    // A period without input cannot measure the throughput.
+    let slow = [gpu(1.0, 1e7)];
+    for second in 2..20 {
+        assert_eq!(at(second, &slow, Observed::Paused), (None, 1, load));
+    }
+    let seconds: Vec<_> = (20..60).map(|second| at(second, &slow, Observed::Starved)).collect();
+    let moved = seconds.iter().position(|one| one.0 == Some(Reason::Better)).expect("a move");
+    assert!(seconds[..moved].iter().all(|one| (one.1, one.2) == (1, load)), "{seconds:?}");
+    assert!(seconds[moved..].iter().all(|one| one.1 == 0), "{seconds:?}");
+}
+
+/// The CPU turns out to need 500 W in place of 50, a GPU 200.
+#[test]
+fn power_that_meters_show_moves_functions_for_energy() {
+    let mut monitor = small(PlacementPolicy::Energy);
+    tick(&mut monitor, 0, 9.0);
+    let power = |monitor: &Monitor, device: usize| monitor.profile().devices()[device].power;
+    let known = power(&monitor, 0);
+    for (watts, load) in [(f64::NAN, 0.9), (-1.0, 0.9), (500.0, 1.5), (500.0, 0.1)] {
+        monitor.handle_power(0, watts, load);
+        assert_eq!(power(&monitor, 0), known, "{watts} W at {load}");
+    }
+    monitor.handle_power(0, 460.0, 0.9);
+    assert_eq!(power(&monitor, 0).busy_w, Some(55.0), "a tenth towards twice as much");
+    monitor.handle_power(0, 6.0, 0.0);
+    assert_eq!(power(&monitor, 0).idle_w, Some(9.6));
+    let moved = (1..60).find(|&second| {
+        monitor.handle_power(0, 460.0, 0.9);
+        tick(&mut monitor, second, 9.0) == Some(Reason::Better)
+    });
+    assert!(moved.is_some() && device(&monitor) == 1, "{:?}", power(&monitor, 0));
+    let unknown = Power { idle_w: None, busy_w: None };
+    monitor.profile.set_power(1, unknown);
+    monitor.handle_power(1, 100.0, 1.0);
+    assert_eq!(power(&monitor, 1), unknown);
+}
+
 /// The same with four lanes of 2.5 Gb/s each.
 fn on_lanes(policy: PlacementPolicy) -> Monitor {
     let mut profile = WorkProfile::new(&["one"], &["cpu", "gpu"]);

@@ -1,5 +1,6 @@
 //! Live counts of a chain, and the figures of functions that follow from them.
 
+use warpline_engine::StageCounts;
 use warpline_engine::stats::ThreadStats;
 use warpline_sched::monitor::{ChainObserved, HeldSource, Observed};
 use warpline_sched::work_profile::{CPU, Figures, Measurement, WorkProfile};
@@ -9,9 +10,9 @@ const PAUSED: f64 = 0.05;
 /// The part of the packets that were lost for want of room, from which the loss counts.
 const LOST: f64 = 0.05;
 /// The part of the lanes' time from which a chain had input all the time.
-const BUSY: f64 = 0.9;
+pub(super) const BUSY: f64 = 0.9;
 /// How far the mean length of frames may be from that of a measurement, as a part of it.
-const LEN_APART: f64 = 0.25;
+pub(super) const LEN_APART: f64 = 0.25;
 
 /// Counts of a chain since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,9 @@ pub(super) struct ChainCounts {
     pub(super) paused_ns: u64,
     /// By position, nanoseconds of work and packets.
     pub(super) functions: Vec<(u64, u64)>,
+    pub(super) stages: Vec<StageCounts>,
+    /// By position, launches that a lane may have in flight; 0 on the CPU.
+    pub(super) streams: Vec<u64>,
 }
 
 impl ChainCounts {
@@ -37,6 +41,8 @@ impl ChainCounts {
             elapsed_ns: pressure.map_or(0, |pressure| pressure.elapsed_ns),
             paused_ns: source.map_or(0, |source| source.paused_ns),
             functions: part.functions.iter().map(|one| (one.busy_ns, one.packets_in)).collect(),
+            stages: part.stages.clone(),
+            streams: part.functions.iter().map(|one| one.transfers.streams).collect(),
         }
     }
 
@@ -46,7 +52,18 @@ impl ChainCounts {
             let old = before.functions.get(at).copied().unwrap_or_default();
             (now.0.saturating_sub(old.0), now.1.saturating_sub(old.1))
         });
+        let stages = self.stages.iter().enumerate().map(|(at, now)| {
+            let old = before.stages.get(at).copied().unwrap_or_default();
+            StageCounts {
+                launches: now.launches.saturating_sub(old.launches),
+                device_ns: now.device_ns.saturating_sub(old.device_ns),
+                launch_ns: now.launch_ns.saturating_sub(old.launch_ns),
+                ..StageCounts::default()
+            }
+        });
         Self {
+            stages: stages.collect(),
+            streams: self.streams.clone(),
             read: self.read.saturating_sub(before.read),
             lost: self.lost.saturating_sub(before.lost),
             bytes: self.bytes.saturating_sub(before.bytes),
@@ -56,14 +73,20 @@ impl ChainCounts {
         }
     }
 
-    /// The rate and the state of a period of `seconds` on so many lanes.
-    pub(super) fn observed(&self, seconds: f64, lanes: usize, is_paused: bool) -> ChainObserved {
+    /// The rate and the state of a period of `seconds` on so many lanes. `is_full`: whether a device
+    /// was the limit all the time.
+    pub(super) fn observed(
+        &self,
+        seconds: f64,
+        (lanes, is_full): (usize, bool),
+        is_paused: bool,
+    ) -> ChainObserved {
         let paused = self.paused_ns as f64 / self.elapsed_ns.max(1) as f64;
         let busy_ns: u64 = self.functions.iter().map(|one| one.0).sum();
         let busy = busy_ns as f64 / 1e9 / (seconds * lanes.max(1) as f64);
         let observed = match () {
             () if is_paused || paused > PAUSED => Observed::Paused,
-            () if busy >= BUSY => Observed::Running,
+            () if is_full || busy >= BUSY => Observed::Running,
             () => Observed::Starved,
         };
         let carried_per_s = self.read.saturating_sub(self.lost) as f64 / seconds;
@@ -107,23 +130,25 @@ mod tests {
     fn seen(read: u64, paused_ns: u64, busy_ns: u64) -> ChainCounts {
         let functions = vec![(busy_ns, read)];
         let (bytes, elapsed_ns) = (read * 100, 1_000_000_000);
-        ChainCounts { read, lost: 0, bytes, elapsed_ns, paused_ns, functions }
+        ChainCounts { read, bytes, elapsed_ns, paused_ns, functions, ..ChainCounts::default() }
     }
 
     #[test]
     fn a_period_has_a_rate_and_a_state() {
-        let period = |paused_ns, busy_ns| seen(500, paused_ns, busy_ns).observed(0.5, 2, false);
+        let period =
+            |paused_ns, busy_ns| seen(500, paused_ns, busy_ns).observed(0.5, (2, false), false);
         assert_eq!(period(0, 950_000_000).observed, Observed::Running);
         assert_eq!(period(0, 800_000_000).observed, Observed::Starved);
         assert_eq!(period(60_000_000, 950_000_000).observed, Observed::Paused);
+        assert_eq!(seen(1, 0, 0).observed(1.0, (1, true), false).observed, Observed::Running);
         assert_eq!(period(0, 0).packets_per_s, 1000.0);
-        assert_eq!(seen(1, 0, 0).observed(1.0, 1, true).observed, Observed::Paused);
+        assert_eq!(seen(1, 0, 0).observed(1.0, (1, false), true).observed, Observed::Paused);
         let held = ChainCounts { lost: 100, ..seen(500, 250_000_000, 0) };
         let expected = HeldSource { share: 0.25, carried_per_s: 800.0 };
-        assert_eq!(held.observed(0.5, 1, false).held, Some(expected));
-        assert_eq!((held.observed(0.5, 1, true).held, period(0, 0).held), (None, None));
+        assert_eq!(held.observed(0.5, (1, false), false).held, Some(expected));
+        assert_eq!((held.observed(0.5, (1, false), true).held, period(0, 0).held), (None, None));
         // A lane that waits for a core loses packets without a pause.
-        let lost = |lost| ChainCounts { lost, ..seen(500, 0, 0) }.observed(0.5, 1, false);
+        let lost = |lost| ChainCounts { lost, ..seen(500, 0, 0) }.observed(0.5, (1, false), false);
         let expected = HeldSource { share: 0.9, carried_per_s: 100.0 };
         assert_eq!((lost(450).held, lost(450).packets_per_s), (Some(expected), 1000.0));
         assert_eq!((lost(450).observed, lost(20).held), (Observed::Starved, None));

@@ -13,11 +13,13 @@ use warpline_sched::monitor::{ChainObserved, Monitor, MonitorSettings};
 use warpline_sched::placement::Site;
 use warpline_sched::work_profile::Measurement;
 
+use super::device_figures::in_use;
 use super::device_of;
-use super::figures::{ChainCounts, learned};
 use super::launches::{Launches, delay, lanes_of, launch_max};
+use super::live_power::{LivePower, PowerSeen};
 use super::proposals::{Move, Proposal, Refusal};
 use super::terms::{Terms, terms};
+use super::watched::{Known, Period, Watched};
 use crate::chain_file::Loaded;
 use crate::ctl::{Live, Renewed};
 use crate::moves;
@@ -31,17 +33,7 @@ pub(crate) struct LiveMonitor {
     /// Whether a reload left it no choice.
     is_off: bool,
     chains: Vec<Watched>,
-}
-
-/// A chain of the monitor.
-struct Watched {
-    batch_packets: u32,
-    seen: ChainCounts,
-    lanes: usize,
-    /// The mean length of frames in the last period with packets.
-    mean_len: Option<f64>,
-    /// By position, whether the function was on the CPU at the last tick.
-    on_cpu: Vec<bool>,
+    power: LivePower,
 }
 
 /// The monitor for a run of `chains`, if a profile chose devices for them and the policy leaves a
@@ -49,18 +41,13 @@ struct Watched {
 pub(crate) fn monitor(chains: &[&Loaded]) -> Option<LiveMonitor> {
     let placement = chains.first()?.chosen.as_ref()?.all.placement.clone();
     let terms = terms(chains)?;
-    let watched = chains.iter().map(|loaded| Watched {
-        batch_packets: loaded.settings.batch_packets as u32,
-        seen: ChainCounts::default(),
-        lanes: loaded.deployment.plan().lanes,
-        mean_len: None,
-        on_cpu: Vec::new(),
-    });
+    let watched = chains.iter().map(|loaded| Watched::new(loaded));
     let Terms { policy, limits, work, demands, .. } = terms.clone();
     let name = policy.name();
     let mut monitor = Monitor::new(MonitorSettings::default(), limits, policy, work, demands);
     monitor.handle_placement(placement, 0);
-    Some(LiveMonitor { monitor, policy: name, terms, is_off: false, chains: watched.collect() })
+    let (power, chains) = (LivePower::open(&terms.devices), watched.collect());
+    Some(LiveMonitor { monitor, policy: name, terms, is_off: false, chains, power })
 }
 
 impl LiveMonitor {
@@ -105,6 +92,9 @@ impl LiveMonitor {
         }
         let Terms { work, limits, demands, .. } = terms.clone();
         self.monitor.handle_profile(work, limits, demands);
+        if terms.devices != self.terms.devices {
+            self.power = LivePower::open(&terms.devices);
+        }
         self.terms = terms;
     }
 
@@ -188,33 +178,30 @@ impl LiveMonitor {
         since: Duration,
     ) -> (Vec<ChainObserved>, Vec<Measurement>) {
         let seconds = since.as_secs_f64();
-        let (mut observed, mut figures) = (Vec::new(), Vec::new());
-        let both = self.chains.iter_mut().zip(&self.terms.demands).zip(chains);
-        for ((watched, demand), live) in both {
-            let report = live.control.snapshot(&live.deployment()).report;
-            let seen = ChainCounts::of(&report.part);
-            let period = seen.since(&watched.seen);
-            watched.seen = seen;
-            observed.push(period.observed(seconds, report.lanes, live.control.is_paused()));
-            let len = period.bytes as f64 / period.read.max(1) as f64;
-            watched.mean_len = (period.read > 0).then_some(len).or(watched.mean_len);
-            let at = (watched.batch_packets, len);
-            let functions = demand.functions.iter().zip(&period.functions);
-            let deployment = live.deployment();
-            let on_cpu = deployment.sites().iter().map(|site| site.on_device.is_none());
-            let before = std::mem::replace(&mut watched.on_cpu, on_cpu.collect());
-            // On a device, the CPU's time is that of a part of the work.
-            let stayed = watched.on_cpu.iter().zip(before).map(|(now, before)| *now && before);
-            let functions = functions.zip(stayed).filter(|(_, stayed)| *stayed);
-            let profile = self.monitor.profile();
-            figures
-                .extend(functions.filter_map(|((&one, &work), _)| learned(profile, one, at, work)));
+        let deployments: Vec<_> = chains.iter().map(|live| live.deployment()).collect();
+        let (in_use, devices) = (in_use(&deployments), &self.terms.devices);
+        let known = Known { profile: self.monitor.profile(), devices, in_use: &in_use };
+        let both = self.chains.iter_mut().zip(&self.terms.demands);
+        let both = both.zip(chains.iter().zip(&deployments));
+        let periods: Vec<Period> = both
+            .map(|((watched, demand), (live, own))| {
+                watched.observe((live, own), demand, &known, seconds)
+            })
+            .collect();
+        let busy = |device: &String| {
+            let all = periods.iter().flat_map(|period| &period.busy);
+            all.filter(|own| own.0 == *device).map(|own| own.1).fold(0.0, f64::max)
+        };
+        let busy: Vec<f64> = devices.iter().map(busy).collect();
+        for PowerSeen { device, watts, load } in self.power.read(&busy) {
+            self.monitor.handle_power(device, watts, load);
         }
         for (chain, watched) in self.chains.iter().enumerate() {
             let len = watched.mean_len.unwrap_or(0.0).round() as u32;
             self.monitor.handle_packet_len(chain, len);
         }
-        (observed, figures)
+        let observed = periods.iter().map(|period| period.chain).collect();
+        (observed, periods.into_iter().flat_map(|period| period.figures).collect())
     }
 
     /// Decides after a period.

@@ -6,13 +6,16 @@
 
 mod choice;
 mod demands;
+mod device_figures;
 mod figures;
 mod launches;
 mod live;
+mod live_power;
 mod proposals;
 mod shown;
 mod terms;
 mod unknown;
+mod watched;
 
 pub(crate) use choice::{Basis, Choice, Devices};
 pub(crate) use launches::Launches;

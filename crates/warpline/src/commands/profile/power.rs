@@ -1,46 +1,20 @@
 //! The power of devices, idle and busy, where they have a meter.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use warpline_device::power::{Rapl, of_device};
-use warpline_device::{Description, Missing};
+use warpline_device::Missing;
 use warpline_nf::Definition;
 use warpline_sched::work_profile::{CPU, Power};
 
 use super::cells::Cell;
 use super::measure;
-use crate::device_keys;
 use crate::machine_profile::MachineProfile;
+use crate::meters::{Mark, Meter, Watts};
 
 /// How long a device is idle or busy for a reading. NVML averages over a second.
 const LENGTH: Duration = Duration::from_millis(2000);
-
-/// Where the energy of a device is counted.
-enum Meter {
-    Rapl(Rapl),
-    /// NVML, for a GPU.
-    Gpu(&'static Description),
-    None(Missing),
-}
-
-/// The energy counted so far, or else the present power.
-struct Mark {
-    at: Instant,
-    joules: Result<f64, Missing>,
-    watts: Result<f64, Missing>,
-    /// Joules of the domains of the CPU's packages.
-    domains: BTreeMap<String, f64>,
-}
-
-/// The power of a device, and of domains of the CPU's packages.
-#[derive(Clone, Debug, PartialEq)]
-struct Watts {
-    all: f64,
-    domains: BTreeMap<String, f64>,
-}
 
 /// The meters of a profile's devices, and the power while all are idle.
 pub(super) struct Meters {
@@ -49,61 +23,10 @@ pub(super) struct Meters {
     idle: Vec<Result<Watts, Missing>>,
 }
 
-impl Meter {
-    fn of(id: &str) -> Self {
-        let about = device_keys::description(id);
-        match about {
-            Some(about) if about.runs_on_cpu => {
-                Self::None(Missing("it runs on the CPU, whose power includes it".into()))
-            }
-            Some(about) => Self::Gpu(about),
-            None => Self::None(Missing("the device is not here".into())),
-        }
-    }
-
-    fn mark(&mut self) -> Mark {
-        let (joules, watts) = match self {
-            Self::Rapl(rapl) => {
-                (rapl.joules(), Err(Missing("RAPL counts energy, not power".into())))
-            }
-            Self::Gpu(about) => {
-                let reading = of_device(about);
-                (reading.energy_j, reading.power_w)
-            }
-            Self::None(why) => (Err(why.clone()), Err(why.clone())),
-        };
-        let domains = match self {
-            Self::Rapl(rapl) => rapl.domains(),
-            _ => BTreeMap::new(),
-        };
-        Mark { at: Instant::now(), joules, watts, domains }
-    }
-}
-
-impl Mark {
-    /// The mean power since `before`, or else the present one.
-    fn watts_since(self, before: &Self) -> Result<Watts, Missing> {
-        let seconds = self.at.saturating_duration_since(before.at).as_secs_f64();
-        let domains = self.domains.iter().filter_map(|(name, now)| {
-            Some((name.clone(), (now - before.domains.get(name)?) / seconds))
-        });
-        let domains = domains.collect();
-        let all = match (&self.joules, &before.joules) {
-            (Ok(now), Ok(before)) if seconds > 0.0 => Ok((now - before) / seconds),
-            (Err(_), _) | (_, Err(_)) if self.watts.is_ok() => self.watts,
-            (Err(why), _) | (_, Err(why)) => Err(why.clone()),
-            _ => Err(Missing("no time passed".into())),
-        };
-        Ok(Watts { all: all?, domains })
-    }
-}
-
 impl Meters {
     /// Opens the meters of the devices with these names, and reads them while nothing runs.
     pub(super) fn open(devices: &[&str]) -> Self {
-        let cpu = Rapl::open().map_or_else(Meter::None, Meter::Rapl);
-        let others = devices.iter().skip(1).map(|id| Meter::of(id));
-        Self::with([cpu].into_iter().chain(others).collect(), LENGTH)
+        Self::with(devices.iter().map(|id| Meter::of(id)).collect(), LENGTH)
     }
 
     fn with(mut all: Vec<Meter>, length: Duration) -> Self {
@@ -235,8 +158,12 @@ fn keep_busy(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs;
     use std::path::Path;
+    use std::time::Instant;
+
+    use warpline_device::power::Rapl;
 
     use super::*;
     use crate::profile_file;
@@ -289,22 +216,6 @@ mod tests {
             Ok(())
         };
         assert!(meters.busy(CPU, &two).is_err());
-    }
-
-    #[test]
-    fn the_mean_counts_before_the_present_power() {
-        let at = Instant::now();
-        let none = || Err(Missing("none".into()));
-        let domains = |joules| BTreeMap::from([("core".to_owned(), joules)]);
-        let mark = |joules, watts| {
-            let at = at + Duration::from_secs(2);
-            Mark { at, joules, watts, domains: domains(7.0) }
-        };
-        let before = Mark { at, joules: Ok(3.0), watts: none(), domains: domains(4.0) };
-        let own = mark(Ok(13.0), Ok(99.0)).watts_since(&before);
-        assert_eq!(own, Ok(Watts { all: 5.0, domains: domains(1.5) }));
-        assert_eq!(mark(none(), Ok(99.0)).watts_since(&before).unwrap().all, 99.0);
-        assert_eq!(mark(none(), none()).watts_since(&before), Err(Missing("none".into())));
     }
 
     #[test]
