@@ -84,9 +84,9 @@ impl Monitor {
         self.change_throughput(pair, rate(alone(self)) / rate(old));
     }
 
-    /// The mean power of a device in a period, for a part `load` of which it worked. Moves the
-    /// profile's power by a tenth of the difference, and by at most a factor of two. A device whose
-    /// power the profile lacks stays unknown.
+    /// The mean power of a device in a period, and the part of it in which the device worked. Moves
+    /// the profile's power by a tenth of the difference, and by at most a factor of two. A device
+    /// whose power the profile lacks stays unknown.
     pub fn handle_power(&mut self, device: usize, watts: f64, load: f64) {
         const PART: f64 = 0.1;
         /// Loads that say enough about the power of a device that is busy, or idle.

@@ -73,8 +73,8 @@ impl ChainCounts {
         }
     }
 
-    /// The rate and the state of a period of `seconds` on so many lanes. `is_full`: whether a device
-    /// was the limit all the time.
+    /// The rate and the state of a period of `seconds` on so many lanes. `is_full`: a device was
+    /// the limit all the time.
     pub(super) fn observed(
         &self,
         seconds: f64,
