@@ -3,6 +3,8 @@
 //!
 //! Measurements name functions and devices, so a file may have any part of them.
 
+mod triples;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -14,6 +16,8 @@ use warpline_sched::work_profile::{Beside, Figures, Measurement, Power, WorkProf
 use warpline_sched::{LinkSpeeds, Profile};
 
 use crate::profile_file;
+
+pub(crate) use triples::Triple;
 
 /// Bytes that a profile may have.
 pub(crate) const LEN_MAX: u64 = 64 << 20;
@@ -35,6 +39,8 @@ pub(crate) struct MachineProfile {
     pub(crate) date: String,
     /// The run that has measurements left.
     pub(crate) unfinished: Option<Unfinished>,
+    /// Functions beside two others.
+    pub(crate) triples: Vec<Triple>,
     /// The relative spread of measurements, by their circumstances.
     spreads: BTreeMap<Circumstances, f64>,
     /// Hardware and copy speeds, as in the file.
@@ -70,6 +76,7 @@ impl MachineProfile {
             speeds: profile_file::speeds(&machine)?,
             date: String::new(),
             unfinished: None,
+            triples: Vec::new(),
             spreads: BTreeMap::new(),
             machine,
         })
@@ -93,6 +100,9 @@ impl MachineProfile {
         profile.read_power(&json)?;
         for (at, work) in works.iter().enumerate() {
             profile.read_work(work).map_err(|why| format!("`measurements[{at}]`: {why}"))?;
+        }
+        for (at, one) in json["triples"].as_array().into_iter().flatten().enumerate() {
+            profile.read_triple(one).map_err(|why| format!("`triples[{at}]`: {why}"))?;
         }
         profile.unfinished = json["unfinished"]["plan"].as_str().map(|plan| Unfinished {
             plan: plan.into(),
@@ -213,6 +223,7 @@ impl MachineProfile {
             let own = Measurement { pair, beside, ..one };
             self.merge(&own, spread).map_err(|why| why.to_string())?;
         }
+        self.add_triples(old);
         self.unfinished = old.unfinished.clone();
         self.keep_power(old)
     }
@@ -276,6 +287,10 @@ impl MachineProfile {
         }
         let works = self.work.measurements().map(|one| self.work_json(&one));
         all.insert("measurements".into(), works.collect());
+        if !self.triples.is_empty() {
+            let triples = self.triples.iter().map(|one| self.triple_json(one));
+            all.insert("triples".into(), triples.collect());
+        }
         Value::Object(all)
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Cell {
     pub(super) packet_len: u32,
     /// A function and how many instances of it run on the device at the same time.
     pub(super) beside: Option<(usize, u32)>,
+    /// Another one beside them.
+    pub(super) third: Option<usize>,
 }
 
 /// The sizes and times of a run.
@@ -88,7 +90,13 @@ impl Extent {
                     _ => !is_small,
                 };
                 for &pair in runs.iter().filter(fits) {
-                    cells.push(Cell { pair, launch_packets, packet_len, beside: None });
+                    cells.push(Cell {
+                        pair,
+                        launch_packets,
+                        packet_len,
+                        beside: None,
+                        third: None,
+                    });
                 }
             }
         }
@@ -100,8 +108,12 @@ impl Extent {
                     launch_packets: BESIDE_LAUNCH,
                     packet_len: BESIDE_LEN,
                     beside: Some(beside),
+                    third: None,
                 });
             }
+        }
+        if !self.beside.is_empty() {
+            cells.extend(runs.iter().filter_map(|&pair| triple(pair, runs)));
         }
         cells
     }
@@ -111,6 +123,20 @@ impl Extent {
         let (functions, devices) = (functions.join(" "), devices.join(" "));
         format!("{}: {} of {functions} on {devices}", self.name, cells.len())
     }
+}
+
+/// A function beside the next two on its device, in turn.
+fn triple(pair: (usize, usize), runs: &[(usize, usize)]) -> Option<Cell> {
+    let here: Vec<usize> = runs.iter().filter(|run| run.1 == pair.1).map(|run| run.0).collect();
+    let own = here.iter().position(|&function| function == pair.0)?;
+    let next = |steps: usize| here[(own + steps) % here.len()];
+    (here.len() > 1).then(|| Cell {
+        pair,
+        launch_packets: BESIDE_LAUNCH,
+        packet_len: BESIDE_LEN,
+        beside: Some((next(1), 1)),
+        third: Some(next(2)),
+    })
 }
 
 /// The pairs of function and device that can run, and the reasons of the others.
@@ -166,11 +192,18 @@ mod tests {
             small.clone().count() == 4 * 2 * 2 && small.into_iter().all(|cell| cell.pair.1 == 0)
         );
         let beside = |device| {
-            let own = cells.iter().filter(move |cell| cell.pair.1 == device);
+            let pairs = cells.iter().filter(|cell| cell.third.is_none());
+            let own = pairs.filter(move |cell| cell.pair.1 == device);
             own.filter_map(|cell| Some((cell.pair.0, cell.beside?))).collect::<Vec<_>>()
         };
         assert_eq!(beside(1), [(1, (1, 1)), (1, (1, 3))], "function 0 cannot be there");
         assert_eq!(beside(0).len(), 2 * 2 * 2);
+        let triples = cells.iter().filter_map(|cell| Some((cell.pair, cell.beside?, cell.third?)));
+        let expected = [((0, 0), (1, 1), 0), ((1, 0), (0, 1), 1)];
+        assert_eq!(triples.collect::<Vec<_>>(), expected, "alone on a device it has no triple");
+        let four: Vec<_> = (0..4).map(|function| (function, 0)).collect();
+        let last = triple((3, 0), &four).and_then(|cell| Some((cell.beside?.0, cell.third?)));
+        assert_eq!(last, Some((0, 1)));
         let first: Vec<_> = cells[..3].iter().map(|cell| cell.pair).collect();
         assert_eq!(first, runs, "the first measurements are of all functions");
     }

@@ -131,9 +131,9 @@ fn build(
     cell: &Cell,
     streams: u32,
 ) -> Result<Vec<Loaded>, String> {
-    let Cell { pair, launch_packets, packet_len, beside } = *cell;
+    let Cell { pair, launch_packets, packet_len, beside, third } = *cell;
     let (other, count) = beside.unwrap_or((0, 0));
-    let all = [pair.0].into_iter().chain((0..count).map(|_| other));
+    let all = [pair.0].into_iter().chain((0..count).map(|_| other)).chain(third);
     let at = Where { device, launch_packets, packet_len, streams };
     let chains = all.map(|function| chain(functions, functions[function], at));
     let mut chains = chains.collect::<Result<Vec<Loaded>, _>>()?;
@@ -262,7 +262,8 @@ mod tests {
     #[test]
     fn marks_are_made_while_chains_read() {
         let functions = [warpline_functions::definition("router").unwrap()];
-        let cell = Cell { pair: (0, 0), launch_packets: 256, packet_len: 64, beside: None };
+        let cell =
+            Cell { pair: (0, 0), launch_packets: 256, packet_len: 64, beside: None, third: None };
         let (mut marks, length) = (Vec::new(), Duration::from_millis(20));
         let mark: Mark<'_> = &mut || marks.push(Instant::now());
         run_for(&functions, &["cpu"], &cell, length, mark).unwrap();

@@ -30,7 +30,7 @@ use self::cells::{Cell, Extent, FULL, QUICK, pairs};
 use self::power::Meters;
 use super::run::print_message;
 use super::{say, say_json};
-use crate::machine_profile::{CPU_NAME, LEN_MAX, MachineProfile, Unfinished};
+use crate::machine_profile::{CPU_NAME, LEN_MAX, MachineProfile, Triple, Unfinished};
 use crate::{Failure, device_keys, profile_file};
 
 /// A run that takes longer announces its time.
@@ -169,7 +169,12 @@ fn add(
     cell: &Cell,
     measured: &measure::Measured,
 ) -> Result<(), Failure> {
-    let &Cell { pair, launch_packets, packet_len, beside } = cell;
+    let &Cell { pair, launch_packets, packet_len, beside, third } = cell;
+    if let (Some((first, _)), Some(third)) = (beside, third) {
+        let (beside, bits_per_s) = ([first, third], measured.figures.bits_per_s);
+        profile.set_triple(Triple { pair, launch_packets, packet_len, beside, bits_per_s });
+        return Ok(());
+    }
     let one = Measurement::alone(pair, launch_packets, packet_len, measured.figures);
     let one = beside.map_or(one, |(function, count)| one.beside(function, count));
     profile.merge(&one, measured.spread).map_err(|why| Failure::Run(why.to_string()))
@@ -177,11 +182,13 @@ fn add(
 
 /// A measurement in words.
 fn name(run: &Run<'_>, cell: &Cell) -> String {
-    let Cell { pair, launch_packets, packet_len, beside } = *cell;
+    let Cell { pair, launch_packets, packet_len, beside, third } = *cell;
     let (function, device) = (run.functions[pair.0].name, run.devices[pair.1]);
     let beside = beside.map(|(other, n)| format!(" beside {n} {}", run.functions[other].name));
     let beside = beside.unwrap_or_default();
-    format!("{function} on {device}, {launch_packets} x {packet_len} B{beside}")
+    let third =
+        third.map_or(String::new(), |third| format!(" and 1 {}", run.functions[third].name));
+    format!("{function} on {device}, {launch_packets} x {packet_len} B{beside}{third}")
 }
 
 /// A time in seconds or minutes.
@@ -207,7 +214,7 @@ mod tests {
     use super::*;
 
     fn cell(launch_packets: u32) -> Cell {
-        Cell { pair: (0, 0), launch_packets, packet_len: 64, beside: None }
+        Cell { pair: (0, 0), launch_packets, packet_len: 64, beside: None, third: None }
     }
 
     #[test]

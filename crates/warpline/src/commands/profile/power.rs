@@ -152,7 +152,7 @@ fn keep_busy(
     let function = function.ok_or_else(|| format!("{name} is not in this program"))?;
     let (launch_packets, packet_len) = (most.launch_packets, most.packet_len);
     let beside = (others > 0).then_some((function, others));
-    let cell = Cell { pair: (function, device), launch_packets, packet_len, beside };
+    let cell = Cell { pair: (function, device), launch_packets, packet_len, beside, third: None };
     measure::run_for(functions, devices, &cell, LENGTH, mark)
 }
 

@@ -16,6 +16,7 @@ pub(super) fn text(profile: &MachineProfile) -> String {
         text += &table(work, len);
     }
     text += &beside_table(work);
+    text += &triples(profile);
     text += "break-even with one lane of the CPU, frames copied whole both ways:\n";
     for line in break_evens(profile) {
         let _ = writeln!(text, "  {line}");
@@ -81,6 +82,36 @@ fn beside_table(work: &WorkProfile) -> String {
         );
     }
     if text.is_empty() { text } else { format!("beside others:\n{text}\n") }
+}
+
+/// Functions beside two others, as measured and by the model of pairs, if any were measured.
+fn triples(profile: &MachineProfile) -> String {
+    let (work, names) = (&profile.work, profile.work.functions());
+    let (mut text, mut apart) = (String::new(), Vec::new());
+    for one in &profile.triples {
+        let alone = work.alone(one.pair, one.launch_packets, one.packet_len);
+        let Some((alone, modelled)) = alone.zip(one.modelled(work)) else { continue };
+        let times = |bits_per_s: f64| alone.bits_per_s / bits_per_s;
+        apart.push((times(modelled) / times(one.bits_per_s) - 1.0).abs() * 100.0);
+        let _ = writeln!(
+            text,
+            "  {} on {}: {:.2} times as long beside {} and {}; model {:.2}",
+            names[one.pair.0],
+            work.devices()[one.pair.1].name,
+            times(one.bits_per_s),
+            names[one.beside[0]],
+            names[one.beside[1]],
+            times(modelled),
+        );
+    }
+    apart.sort_by(f64::total_cmp);
+    let (Some(most), median) = (apart.last(), apart.get(apart.len() / 2).unwrap_or(&0.0)) else {
+        return String::new();
+    };
+    format!(
+        "beside two others, and by the model of pairs: {median:.0} % apart in the median, \
+         {most:.0} % at most\n{text}\n"
+    )
 }
 
 /// A function and a device with where it pays.
