@@ -12,8 +12,8 @@ use crate::placement::{Choice, Unknown, choice_json, cost, decided, missed};
 
 /// Version of the JSON's form; it grows when a meaning changes, not when something is added.
 const SCHEMA: u32 = 1;
-/// Columns of a cell.
-const WIDTH: usize = 11;
+/// The fewest columns of a cell.
+const WIDTH: usize = 9;
 
 pub(super) fn text(chains: &[Loaded], advice: &Advice, shares: &Shares) -> String {
     let mut text = String::new();
@@ -71,14 +71,16 @@ fn table(loaded: &Loaded, advice: &Advice, chain: usize) -> String {
     let (name, len) = (&loaded.chain().name, packet_len(loaded));
     let mut text = format!("chain {name:?}, frames of {len} B, by {}\n", first.policy);
     text += "  devices and packets of a launch, by rate and longest delay of a packet\n";
+    let longest = advice.choices.iter().map(|choice| cell(choice, chain, &kinds).len()).max();
+    let width = WIDTH.max(2 + longest.unwrap_or(0));
     let _ = write!(text, "  {:>10}", "");
     for &us in &advice.delays_us {
-        let _ = write!(text, "{:>WIDTH$}", delay(us));
+        let _ = write!(text, "{:>width$}", delay(us));
     }
     for (row, &gbps) in advice.choices.chunks(advice.delays_us.len()).zip(&advice.rates_gbps) {
         let _ = write!(text, "\n  {:>10}", rate(gbps));
         for choice in row {
-            let _ = write!(text, "{:>WIDTH$}", cell(choice, chain, &kinds));
+            let _ = write!(text, "{:>width$}", cell(choice, chain, &kinds));
         }
     }
     text.push('\n');
@@ -149,7 +151,7 @@ fn split(loaded: &Loaded, choice: &Choice, chain: usize) -> String {
     let all = loaded.deployment.plan().lanes;
     let of = |(position, lanes): (usize, usize)| {
         let name = &loaded.chain().instances[position].name;
-        format!("; {name} uses its device in {lanes} of {all} lanes, and the CPU in the others")
+        format!("\n    {name} uses its device in {lanes} of {all} lanes, and the CPU in the others")
     };
     lanes(choice, chain).map(of).collect()
 }
@@ -157,14 +159,15 @@ fn split(loaded: &Loaded, choice: &Choice, chain: usize) -> String {
 /// The next best choice, and the measurement that differs most.
 fn against(loaded: &Loaded, choice: &Choice, chain: usize, kinds: &[Vec<usize>]) -> String {
     let Some(next) = &choice.placement.runner_up else {
-        return "; no other choice is possible".into();
+        return "\n    no other choice is possible".into();
     };
     let (other, figures) = (kind(kinds, &next.devices[chain]), cost(&next.figures));
-    let mut text = format!("; next {other}: {figures}, worse by its {}", decided(next.decided));
+    let why = decided(next.decided);
+    let mut text = format!("\n    next {other}: {figures}\n    worse by its {why}");
     if let Some(own) = next.deciding.as_ref().filter(|own| own.chain == chain) {
         let name = &loaded.chain().instances[own.position].name;
         let [gbps, other] = [own.chosen, own.other].map(|one| one.bits_per_s / 1e9);
-        let _ = write!(text, "; {name} has {gbps:.2} Gb/s, there {other:.2}");
+        let _ = write!(text, ": {name} has {gbps:.2} Gb/s, there {other:.2}");
     }
     text
 }
