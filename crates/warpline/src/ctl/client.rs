@@ -208,7 +208,7 @@ fn table(request: Request, value: &Value, functions: &[&Definition]) -> String {
     match request {
         Request::Status => {
             let chains: String = list(&value["chains"]).map(status_line).collect();
-            chains + &policy_line(value) + &placement_lines(&value["placement"])
+            chains + &policy_line(value) + &placement_lines(value)
         }
         Request::Functions => {
             lines_of(value, "functions", |own| function_line(own) + &counters(own, functions))
@@ -273,18 +273,22 @@ fn device_line(own: &Value, lanes: &Value) -> String {
 /// How functions with `device = "auto"` are placed.
 fn policy_line(status: &Value) -> String {
     let policy = text(&status["policy"]);
-    // Other policies place functions once.
-    let is_monitored = ["throughput", "latency", "energy"].contains(&policy);
-    let stays = match status["by_hand"] == true && is_monitored {
+    let stays = match status["by_hand"] == true && is_monitored(policy) {
         true => ", but functions stay where `ctl place` put them",
         false => "",
     };
     if policy.is_empty() { String::new() } else { format!("{:<16} {policy}{stays}\n", "policy") }
 }
 
-/// The last decision of the monitor of placements.
-fn placement_lines(placement: &Value) -> String {
-    if placement.is_null() {
+/// Whether the monitor follows a policy. The others place functions once.
+fn is_monitored(policy: &str) -> bool {
+    ["throughput", "latency", "energy"].contains(&policy)
+}
+
+/// The last decision of the monitor of placements, if it decides.
+fn placement_lines(status: &Value) -> String {
+    let placement = &status["placement"];
+    if placement.is_null() || !is_monitored(text(&status["policy"])) {
         return String::new();
     }
     let head = format!("{:<16} by {}", "placement", text(&placement["policy"]));
@@ -393,20 +397,21 @@ mod tests {
     #[test]
     fn a_decision_moves_functions_or_none() {
         let one = json!({ "chain": "edge", "function": "nat", "from": "cpu", "to": "cuda:0" });
-        let lines = |moves: &[&Value], refused: Value| {
-            placement_lines(&json!({
-                "policy": "energy",
-                "proposals": [{
-                    "seconds": 7.2,
-                    "reason": "better",
-                    "moves": moves,
-                    "refused": refused,
-                    "retry_seconds": 20.0,
-                    "cost": { "load": 0.25 },
-                    "cost_before": { "load": 0.5 },
-                }],
-            }))
+        let by = |policy: &str, moves: &[&Value], refused: Value| {
+            let proposal = json!({
+                "seconds": 7.2,
+                "reason": "better",
+                "moves": moves,
+                "refused": refused,
+                "retry_seconds": 20.0,
+                "cost": { "load": 0.25 },
+                "cost_before": { "load": 0.5 },
+            });
+            let placement = json!({ "policy": "energy", "proposals": [proposal] });
+            placement_lines(&json!({ "policy": policy, "placement": placement }))
         };
+        let lines = |moves: &[&Value], refused: Value| by("energy", moves, refused);
+        assert_eq!(by("device_only", &[&one], Value::Null), "", "the monitor decides nothing");
         let head = "placement        by energy,";
         let rest = "(better): load 0.250, before 0.500\n";
         let moved = "  nat of \"edge\" from cpu to cuda:0\n";

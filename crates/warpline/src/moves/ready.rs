@@ -42,7 +42,10 @@ impl<'a> Ready<'a> {
         let moved =
             moved.map(|((one, _), new)| format!("{} runs on {}", one.name, new.device_id()));
         let moved: Vec<String> = moved.collect();
-        let moved = if moved.is_empty() { "other launches".into() } else { moved.join(", ") };
+        if moved.is_empty() {
+            return Ok("all functions stay".into());
+        }
+        let moved = moved.join(", ");
         let stall =
             running.live.control.snapshot(successor.deployment()).report.part.moves.stall_ns_max;
         Ok(format!("{moved}; a lane stalled {} us at most so far", stall / 1_000))
