@@ -361,7 +361,7 @@ fn functions_share_a_stage_unless_one_has_its_own() {
         let stages = one.scenario.chains[0].stages.iter();
         stages.map(|stage| stage.name.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(stages(&functions), ["nat+nids"]);
+    assert_eq!(stages(&functions), ["nat, nids"]);
     functions[1].own_stage = true;
     assert_eq!(stages(&functions), ["nat", "nids"]);
     functions[1].own_stage = false;

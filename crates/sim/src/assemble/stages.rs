@@ -36,7 +36,7 @@ pub(super) fn stages(
                 (StageSite::Device(work), packets)
             }
         };
-        let name = names.join("+");
+        let name = names.join(", ");
         let share = share(chain, run.clone());
         let least = if run.start == 0 { chain.first_launch_packets.max(1) } else { 1 };
         StageModel { name, share, launch_packets: launch_packets.max(least), place }
