@@ -53,6 +53,7 @@ pub mod stats;
 pub mod sys;
 mod tenants;
 mod threads;
+mod timer_lateness;
 
 pub use chain::{
     Chain, ChainError, GROWTH_MAX, INSTANCES_MAX, Instance, MULTIPLY_MAX, Place, lane_of,
@@ -79,6 +80,7 @@ pub(crate) use warpline_packet::Steering;
 
 pub use settings::{LANES_MAX, Settings};
 pub use tenants::{Background, SharedDevice, SharedReport, Tenant};
+pub use timer_lateness::timer_lateness;
 pub use warpline_launch::{
     DEVICE_LOST, DEVICE_LOST_NAME, Followed, LaunchOptions, OnDevice, Reader, StaleRead, Streams,
 };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use warpline_device::{Device, Failure};
 use warpline_packet::{Broken, FieldSet};
-use warpline_sched::{Arrivals, Arrived, Batcher, Launch, LaunchId, Load};
+use warpline_sched::{Arrivals, Arrived, Batcher, LOOK_NS, Launch, LaunchId, Load};
 
 use crate::executor::Executor;
 use crate::flight::{Flight, Flying, How, LaunchState};
@@ -17,8 +17,7 @@ use crate::mirror::Mirrors;
 use crate::stage_load::{LaunchTimes, StageLoad};
 use crate::{Clock, LaunchTarget, OnDevice, Transfers};
 
-/// How long a lane sleeps at most while a device works: completions are asked for.
-const POLL_EVERY: Duration = Duration::from_micros(50);
+const LOOK_EVERY: Duration = Duration::from_nanos(LOOK_NS);
 
 /// See the module. Each batch is here with `T`, memory of the caller.
 pub struct Launches<T> {
@@ -362,6 +361,6 @@ impl<T> Launches<T> {
             .batcher
             .poll_timeout()
             .map_or(Duration::MAX, |next| Duration::from_nanos(next.saturating_sub(now)));
-        if self.batcher.in_flight() > 0 { next.min(POLL_EVERY) } else { next }
+        if self.batcher.in_flight() > 0 { next.min(LOOK_EVERY) } else { next }
     }
 }

@@ -57,6 +57,9 @@ use crate::StreamCount;
 pub use forming::{Closed, Launch, LaunchId, Load};
 pub use limits::LaunchLimits;
 
+/// How long a lane sleeps at most while a device works: completions are asked for. In nanoseconds.
+pub const LOOK_NS: u64 = 50_000;
+
 /// Collects batches into launches; see the crate for how to drive it. Allocates nothing after
 /// [`Batcher::new`].
 #[derive(Debug)]

@@ -39,7 +39,7 @@ pub use backpressure::{
     Admission, Backpressure, EdgeEvidence, EdgeId, GraphError, Inflow, NodeEvidence, NodeId,
     PauseEvidence, PauseMode, Signal, StageGraph, WatermarkError, Watermarks, required_capacity,
 };
-pub use batcher::{Batcher, Closed, Launch, LaunchId, LaunchLimits, Load};
+pub use batcher::{Batcher, Closed, LOOK_NS, Launch, LaunchId, LaunchLimits, Load};
 pub use plan::{
     Aim, CopyTimes, Crossing, Dearer, Event, FieldCosts, Leftover, LinkCosts, Misfit, Mode, Plan,
     PlanHops, PlanStep, PlannedFunction, Problem, RowBytes, Touch, UncrossedField, Way, WholeBytes,

@@ -111,6 +111,7 @@ impl Asked<'_> {
         if let Some(times) = &self.file.threads {
             scenario.cores = Some(times.cores.into());
             scenario.lane_wake_ns = times.lane.wake_ns as u64;
+            scenario.timer_late_ns = times.timer_late_ns.iter().map(|&ns| ns as u64).collect();
             // One reads for each chain, and one sends.
             scenario.threads = 2 * count;
         }

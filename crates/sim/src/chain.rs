@@ -4,6 +4,7 @@ mod stage;
 
 use warpline_sched::{Admission, Arrived, Backpressure, EdgeId, NodeId, StageGraph};
 
+use crate::device::Ticket;
 use crate::histogram::Histogram;
 use crate::model::ChainModel;
 use crate::outcome::ChainCounts;
@@ -20,6 +21,10 @@ pub(crate) struct Chain<'a> {
     /// A batch that the source keeps until there is room.
     pub(crate) kept: Option<Batch>,
     pub(crate) source_ended: bool,
+    /// Launches that are done, which its lane has not seen yet.
+    pub(crate) unseen: Vec<Ticket>,
+    /// When its lane looked last.
+    pub(crate) looked_ns: u64,
     /// The next wake-up that is in the heap.
     pub(crate) wakes_ns: u64,
     pub(crate) delay: Histogram,
@@ -47,6 +52,8 @@ impl<'a> Chain<'a> {
             counts: ChainCounts { stages, ..ChainCounts::default() },
             kept: None,
             source_ended: false,
+            unseen: Vec::new(),
+            looked_ns: 0,
             wakes_ns: u64::MAX,
             delay: Histogram::default(),
             is_measured: false,

@@ -258,6 +258,10 @@ pub struct Scenario {
     pub cores: Option<u64>,
     /// The same of a lane on such cores.
     pub lane_wake_ns: u64,
+    /// How late threads wake by a timer, one of these at random. Readers then find batches late.
+    /// Lanes notice deadlines late, and launches that are done when they look: at their next work,
+    /// or every [`LOOK_NS`](warpline_sched::LOOK_NS). An empty list means at once.
+    pub timer_late_ns: Vec<u64>,
     /// Power of the CPU.
     pub cpu_power: Power,
     /// Traffic comes until then.
@@ -299,6 +303,7 @@ impl Scenario {
             threads: 0,
             cores: None,
             lane_wake_ns: 0,
+            timer_late_ns: Vec::new(),
             cpu_power: Power::default(),
             lasts_ns,
             warm_up_ns: lasts_ns / 10,

@@ -172,15 +172,24 @@ impl WorkFile {
         let pair = |one: &At<'_>| {
             Ok((one.get("what").text()?.to_owned(), one.get("why").text()?.to_owned()))
         };
+        let threads = threads::read(&all.get("threads"))?;
+        let is_paper = all.get("kind").text()? == "paper";
+        let mut assumed = assumed.iter().map(pair).collect::<Result<Vec<_>>>()?;
+        if threads.is_none() && !is_paper {
+            assumed.push((
+                "threads have cores of their own, and reading and sending take no time".into(),
+                "The profile has no `threads`; `warpline profile` measures them".into(),
+            ));
+        }
         Ok(Self {
             work,
             links,
             gather: gather(&all.get("host"))?,
-            threads: threads::read(&all.get("threads"))?,
+            threads,
             on_cpu: devices.iter().map(|one| one.get("runs_on_cpu").value == true).collect(),
             title: all.get("title").text()?.to_owned(),
-            is_paper: all.get("kind").text()? == "paper",
-            assumed: assumed.iter().map(pair).collect::<Result<_>>()?,
+            is_paper,
+            assumed,
         })
     }
 }
@@ -301,6 +310,9 @@ mod tests {
         assert_eq!(file.work.devices()[0].power.busy_w, Some(90.0));
         assert!(file.links[0].is_none() && file.links[1].is_some() && !file.is_paper);
         assert_eq!(file.work.alone((0, 0), 256, 64).expect("measured").bits_per_s, 5e9);
+        assert!(file.assumed[0].1.contains("no `threads`"), "{:?}", file.assumed);
+        let paper = SOUND.replacen("\"measured\"", "\"paper\"", 1);
+        assert!(WorkFile::parse(&paper).expect("sound").assumed.is_empty());
     }
 
     #[test]

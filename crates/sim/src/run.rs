@@ -1,6 +1,7 @@
 //! The simulation: events, and what each of them leads to.
 
 mod device_work;
+mod looks;
 mod measure;
 mod on_cores;
 
@@ -33,6 +34,8 @@ enum Event {
     Device { device: usize, generation: u64 },
     /// Threads that share cores are done with something, unless that changed since.
     Cores { generation: u64 },
+    /// A lane looks whether launches are done.
+    Looks { chain: usize },
     /// A batcher's deadline.
     Wakes { chain: usize },
     /// A pause or its end arrives.
@@ -50,6 +53,7 @@ struct Run<'a> {
     /// If they are shared.
     cores: Option<Cores<Work>>,
     random: Random,
+    timers: Random,
     spans: Spans,
     before: Option<Sums>,
     measured: Option<Sums>,
@@ -99,6 +103,7 @@ impl<'a> Run<'a> {
             lanes: vec![Server::default(); scenario.lanes],
             cores: on_cores::cores(scenario),
             random: Random::new(scenario.seed, u64::MAX - 1),
+            timers: Random::new(scenario.seed, u64::MAX - 2),
             spans: Spans::new(scenario.spans_max),
             before: None,
             measured: None,
@@ -116,7 +121,8 @@ impl<'a> Run<'a> {
             Event::Cores { generation } => self.poll_cores(generation, now_ns),
             Event::Worked { chain, stage } => self.worked(chain, stage, now_ns),
             Event::Copied(ticket) => self.submit(ticket, now_ns),
-            Event::Ran(ticket) => self.copy_out(ticket, now_ns),
+            Event::Ran(ticket) => self.ran(ticket, now_ns),
+            Event::Looks { chain } => self.serve(chain, now_ns),
             Event::Returned(ticket) => self.after(ticket, now_ns),
             Event::Finished(ticket) => {
                 if let Some(device) = &mut self.chains[ticket.chain].stages[ticket.stage].device {
@@ -146,7 +152,11 @@ impl<'a> Run<'a> {
         self.chains[chain].lose_beyond_ring(now_ns);
         match self.chains[chain].source.next(now_ns) {
             Some((at_ns, batch)) => {
-                self.events.add(at_ns.max(now_ns), Event::Arrives { chain, batch });
+                let late_ns = match self.chains[chain].model.reader {
+                    Some(_) => self.late_ns(),
+                    None => 0,
+                };
+                self.events.add(at_ns.max(now_ns) + late_ns, Event::Arrives { chain, batch });
             }
             None => self.chains[chain].source_ended = true,
         }
@@ -176,6 +186,7 @@ impl<'a> Run<'a> {
 
     /// Does everything that a chain can do now, from its last stage to its first.
     fn serve(&mut self, chain: usize, now_ns: u64) {
+        self.look(chain, now_ns);
         loop {
             let mut has_moved = false;
             for stage in (0..self.chains[chain].stages.len()).rev() {
@@ -320,7 +331,8 @@ impl<'a> Run<'a> {
         let next = timeouts.filter_map(|device| device.batcher.poll_timeout()).min();
         if let Some(next_ns) = next.filter(|&next_ns| next_ns > now_ns && next_ns < own.wakes_ns) {
             own.wakes_ns = next_ns;
-            self.events.add(next_ns, Event::Wakes { chain });
+            let late_ns = self.late_ns();
+            self.events.add(next_ns + late_ns, Event::Wakes { chain });
         }
     }
 }

@@ -128,6 +128,34 @@ fn kernels_on_the_cpu_share_its_cores() {
     assert!((apart - 2.0).abs() < 0.06 && (two - 2.0).abs() < 0.06, "{apart}, {two}");
 }
 
+/// A packet waits 100 us for its launch, whose kernel takes 20 us. The lane wakes 10 us late, and
+/// looks again after 50 us and 10 us, or when the next packet comes.
+#[test]
+fn a_lane_that_sleeps_notices_deadlines_and_ends_late() {
+    let delay_us = |every_us: u64, late: &[u64]| {
+        let mut scenario = Scenario::new(SECOND / 5, 1);
+        scenario.devices = vec![gpu(1, DeviceSharing::InOrder)];
+        scenario.timer_late_ns = late.to_vec();
+        let mut own = device_chain(&[20_000.0], 0, 256);
+        own.batch_packets = 1;
+        own.traffic.arrivals = Arrivals::Constant(1e6 / every_us as f64);
+        if let StageSite::Device(work) = &mut own.stages[0].place {
+            work.limits.delay_max_ns = 100_000;
+        }
+        scenario.chains.push(own);
+        run(&scenario).chains[0].delay.mean() / 1e3
+    };
+    for (every_us, late, expected) in
+        [(1_000, &[][..], 120.0), (1_000, &[10_000], 170.0), (150, &[10_000], 150.0)]
+    {
+        let found = delay_us(every_us, late);
+        assert!((found - expected).abs() < 1.0, "{every_us} us, {late:?}: {found} us");
+    }
+    // Half of the timers are 30 us late. They delay the launch, and the look after it.
+    let found = delay_us(1_000, &[10_000, 30_000]);
+    assert!((found - 190.0).abs() < 5.0, "{found} us");
+}
+
 #[test]
 fn equal_scenarios_give_equal_bytes() {
     let scenario = || {

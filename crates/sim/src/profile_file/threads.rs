@@ -16,6 +16,8 @@ pub struct ThreadTimes {
     pub send: ThreadTime,
     /// By packets a second, in ascending order: nanoseconds from one batch of a reader to the next.
     pub rests: Vec<(f64, f64)>,
+    /// How late a thread wakes by a timer, in nanoseconds: quantiles at equal distances.
+    pub timer_late_ns: Vec<f64>,
 }
 
 /// The time of a thread.
@@ -40,7 +42,7 @@ pub(super) fn read(at: &At<'_>) -> Result<Option<ThreadTimes>> {
     if !at.is_given() {
         return Ok(None);
     }
-    at.only(&["cores", "read", "lane", "send", "rests"])?;
+    at.only(&["cores", "read", "lane", "send", "rests", "timer_late_s"])?;
     let rest = |one: &At<'_>| {
         one.only(&["packets_per_s", "seconds"])?;
         let rate = one.get("packets_per_s").within(1.0..=1e12)?;
@@ -49,7 +51,14 @@ pub(super) fn read(at: &At<'_>) -> Result<Option<ThreadTimes>> {
     let rests = at.get("rests");
     let mut rests = rests.list()?.iter().map(rest).collect::<Result<Vec<_>>>()?;
     rests.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let late = at.get("timer_late_s");
+    let timer_late_ns = match late.is_given() {
+        true => late.list()?.iter().map(|one| Ok(one.within(0.0..=1.0)? * 1e9)).collect(),
+        false => Ok(Vec::new()),
+    };
+    let timer_late_ns = timer_late_ns?;
     Ok(Some(ThreadTimes {
+        timer_late_ns,
         cores: at.get("cores").count(4096.0)?,
         read: time(&at.get("read"))?,
         lane: time(&at.get("lane"))?,
@@ -93,6 +102,11 @@ mod tests {
         assert_eq!((times.cores, read.wake_ns.round(), read.cost.packet_ps.round()), (2, 2e4, 4e4));
         let rests = [1.0, 1e4, 9e4, 1e5, 1e9].map(|rate| times.rest_ns(rate).map(f64::round));
         assert_eq!(rests, [5e4, 5e4, 5e4, 1e5, 1e5].map(Some));
+        assert!(times.timer_late_ns.is_empty(), "as in older profiles");
+        let mut with_late = sound();
+        with_late["timer_late_s"] = json!([2e-5, 4e-5]);
+        let late = of(&with_late).expect("sound").expect("given").timer_late_ns;
+        assert_eq!(late, [2e-5 * 1e9, 4e-5 * 1e9]);
     }
 
     #[test]
@@ -103,9 +117,11 @@ mod tests {
             ("/lane/packet_s", json!("x"), "`threads.lane.packet_s`"),
             ("/send", json!({ "wake_s": 0, "packet_s": 0 }), "`threads.send.byte_s`"),
             ("/rests/0/packets_per_s", json!(0), "`threads.rests[0].packets_per_s`"),
+            ("/timer_late_s", json!([0, -1]), "`threads.timer_late_s[1]` must be"),
             ("/rests", json!(3), "`threads.rests` must be a list"),
         ] {
             let mut wrong = sound();
+            wrong["timer_late_s"] = json!([0]);
             *wrong.pointer_mut(place).expect("a place") = value;
             let reported = of(&wrong).expect_err(place).to_string();
             assert!(reported.contains(why), "{place}: {reported}");

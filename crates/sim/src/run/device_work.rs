@@ -7,7 +7,12 @@ use crate::device::{Kernel, Ticket};
 
 impl Run<'_> {
     pub(super) fn launch(&mut self, chain: usize, stage: usize, now_ns: u64) -> bool {
-        let Some(device) = &mut self.chains[chain].stages[stage].device else { return false };
+        let own = &mut self.chains[chain].stages[stage];
+        // A lane on a core hands over the batch that it has begun before it looks at deadlines.
+        if self.cores.is_some() && own.working.is_some() {
+            return false;
+        }
+        let Some(device) = &mut own.device else { return false };
         let Some(Launch { packets, bytes, slot, .. }) = device.start(now_ns) else { return false };
         let (at, tenant) = (device.work.device, device.work.tenant);
         let crossing = device.work.to_device;

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use warpline_engine::{Machine, Member, Ports};
+use warpline_engine::{Machine, Member, Ports, timer_lateness};
 use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::{Frame, Sink, SinkError};
 use warpline_nf::config::Folder;
@@ -60,6 +60,7 @@ pub(super) fn measure(functions: &[&'static Definition]) -> Result<Value, String
         rests.push(json!({ "packets_per_s": rate, "seconds": seconds / batches }));
     }
     all["rests"] = rests.into();
+    all["timer_late_s"] = timer_lateness().iter().map(Duration::as_secs_f64).collect();
     Ok(all)
 }
 
