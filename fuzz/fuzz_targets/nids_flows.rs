@@ -48,7 +48,7 @@ fuzz_target!(|data: &[u8]| {
             listener.take(&frame, LinkType::RAW, frame.len(), Instant::from_nanos(now));
         }
     }
-    assert!(listener.flows.counters().stream_memory_peak <= limits.stream_memory as u64);
+    assert!(listener.flows.stream_memory_peak() <= limits.stream_memory as u64);
 });
 
 /// The TCP segment that a step stands for.

@@ -50,13 +50,10 @@ impl Ended {
                 }
             }
             let stats = &mut self.part.functions[position];
-            let counters = &mut stats.counters;
-            let mut add = |name: &'static str, n: u64| *counters.entry(name).or_default() += n;
-            for (_, state) in &states {
-                state.before.iter().for_each(|half| half.counters(&mut add));
-                state.after.iter().for_each(|half| half.counters(&mut add));
-            }
+            stats.count(&states);
             if let Some(report) = report {
+                let counters = &mut stats.counters;
+                let mut add = |name: &'static str, n: u64| *counters.entry(name).or_default() += n;
                 report.counters(&mut add);
                 stats.tables = report.tables();
             }

@@ -217,12 +217,7 @@ impl Stage {
             if at == 0 {
                 stats.transfers.add(transfers);
             }
-            let mut add =
-                |name: &'static str, n: u64| *stats.counters.entry(name).or_default() += n;
-            for (_, state) in &slot.states {
-                state.before.iter().for_each(|half| half.counters(&mut add));
-                state.after.iter().for_each(|half| half.counters(&mut add));
-            }
+            stats.count(&slot.states);
             (usize::from(slot.position), stats)
         })
     }

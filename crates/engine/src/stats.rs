@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use warpline_io::FrameCount;
 use warpline_launch::Followed;
-use warpline_nf::Table;
+use warpline_nf::{PeakHistory, PeakSum, State, Table};
 use warpline_packet::{Batch, Malformed, REASONS_MAX, Verdict};
 
 use warpline_sched::PauseEvidence;
@@ -15,6 +15,7 @@ pub use warpline_launch::Transfers;
 
 use crate::StageCounts;
 use crate::ingress::TimeCounts;
+use crate::reports::States;
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,6 +153,8 @@ pub struct FunctionStats {
     pub before_ns: u64,
     /// Its own counters.
     pub counters: BTreeMap<&'static str, u64>,
+    /// Those of its counters that are peaks, from which `counters` has the highest values.
+    pub peaks: BTreeMap<&'static str, PeakSum>,
     /// Tables of its report.
     pub tables: Vec<Table>,
     /// The bytes that crossed for its launches, if it is their first function.
@@ -171,6 +174,7 @@ impl Default for FunctionStats {
             busy_ns: 0,
             before_ns: 0,
             counters: BTreeMap::new(),
+            peaks: BTreeMap::new(),
             tables: Vec::new(),
             transfers: Transfers::default(),
         }
@@ -220,7 +224,32 @@ impl FunctionStats {
         for (name, n) in &other.counters {
             *self.counters.entry(name).or_default() += n;
         }
+        for (name, peak) in &other.peaks {
+            self.peaks.entry(name).or_default().join(peak);
+        }
+        self.show_peaks();
         self.transfers.add(&other.transfers);
+    }
+
+    /// Adds the counters of `states`.
+    pub(crate) fn count(&mut self, states: &States) {
+        let (counters, peaks) = (&mut self.counters, &mut self.peaks);
+        let mut add = |name, n| *counters.entry(name).or_default() += n;
+        let mut add_peak = |name, history: &PeakHistory, newest| {
+            peaks.entry(name).or_default().add(history, newest);
+        };
+        for (_, State { before, after }) in states {
+            before.iter().for_each(|half| half.counters(&mut add));
+            after.iter().for_each(|half| half.counters(&mut add));
+            before.iter().for_each(|half| half.peaks(&mut add_peak));
+            after.iter().for_each(|half| half.peaks(&mut add_peak));
+        }
+        self.show_peaks();
+    }
+
+    fn show_peaks(&mut self) {
+        let peaks = self.peaks.iter().map(|(&name, peak)| (name, peak.highest()));
+        self.counters.extend(peaks);
     }
 }
 

@@ -20,8 +20,8 @@ pub enum CounterKind {
     Total,
     /// It rises and falls.
     Gauge,
-    /// The sum of the highest values that a gauge had in each shard, an upper bound of the highest
-    /// sum. The sum of all lanes at one moment depends on the number of lanes; this does not.
+    /// The highest sum of a gauge over all shards, to a tick ([`crate::PeakSum`]). It does not
+    /// depend on lanes and batches.
     Peak,
 }
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use warpline_packet::{Access, Batch, Instant, ReadWrite, ScratchWord, Shard, StateKey};
 
-use crate::{About, Emit, HopPorts, Kernels, Outputs, Report, Sampler, TableSize};
+use crate::{About, Emit, HopPorts, Kernels, Outputs, PeakHistory, Report, Sampler, TableSize};
 
 /// A network function, built once from its configuration.
 pub trait Function: Any + Send + Sync {
@@ -353,6 +353,12 @@ pub trait StateHalf: Send {
     /// Its counters, by name; the engine sums them over the shards. [`crate::Definition::counters`]
     /// declares all of them.
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        let _ = visit;
+    }
+
+    /// Its counters that are peaks, by name: the history up to the last tick, and the highest value
+    /// since. The engine sums them over the shards with [`crate::PeakSum`].
+    fn peaks(&self, visit: &mut dyn FnMut(&'static str, &PeakHistory, u64)) {
         let _ = visit;
     }
 }

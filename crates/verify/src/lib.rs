@@ -31,7 +31,9 @@ use warpline_packet::{
 pub use build::{build, build_pair, build_pair_with, build_with, try_build, try_build_pair};
 pub use pair::Carried;
 
-use warpline_nf::{Before, Cause, Emit, Function, Report, State, TICK_NOTES_MAX};
+use warpline_nf::{
+    Before, Cause, Emit, Function, PeakHistory, PeakSum, Report, State, TICK_NOTES_MAX,
+};
 
 /// A frame to process.
 #[derive(Clone, Debug)]
@@ -407,10 +409,17 @@ impl Harness {
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut sums = BTreeMap::new();
         let mut add = |name, value| *sums.entry(name).or_default() += value;
+        let mut peaks: BTreeMap<_, PeakSum> = BTreeMap::new();
+        let mut add_peak = |name, history: &PeakHistory, newest| {
+            peaks.entry(name).or_default().add(history, newest);
+        };
         for State { before, after } in &self.states {
             before.iter().for_each(|half| half.counters(&mut add));
             after.iter().for_each(|half| half.counters(&mut add));
+            before.iter().for_each(|half| half.peaks(&mut add_peak));
+            after.iter().for_each(|half| half.peaks(&mut add_peak));
         }
+        sums.extend(peaks.into_iter().map(|(name, peak)| (name, peak.highest())));
         sums
     }
 

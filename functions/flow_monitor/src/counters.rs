@@ -5,7 +5,7 @@ use warpline_nf::Counter;
 /// All of them.
 pub(crate) const COUNTERS: &[Counter] = &[
     Counter::total("flows", "flows", "flows that began"),
-    Counter::peak("flows-peak", "flows", "the most flows, summed over the shards"),
+    Counter::peak("flows-peak", "flows", "the most flows at one time, to a tick"),
     Counter::total("metered", "packets", "packets in records"),
     Counter::total("not-ip", "packets", "packets that are not IP"),
     Counter::total("malformed", "packets", "packets with malformed headers"),

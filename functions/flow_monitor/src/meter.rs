@@ -6,7 +6,7 @@ use super::config::Config;
 use super::key::{FlowDirection, MeteredPacket, Unmetered};
 use super::record::End;
 use super::table::{FlowTable, Record};
-use warpline_nf::{After, Emit, Report, StateHalf, TICK_NOTES_MAX};
+use warpline_nf::{After, Emit, PeakHistory, Report, StateHalf, TICK_NOTES_MAX};
 
 /// How long a connection that ended stays in the table after its last packet, so that what is still
 /// on its way (the last acknowledgement, what is sent again) is no flow of its own.
@@ -25,6 +25,7 @@ pub(super) struct Meter {
     /// The latest time of any packet or tick.
     now_us: u64,
     counts: Counts,
+    peaks: PeakHistory,
     /// Where `run` left the hash of the flow.
     word: ScratchWord,
 }
@@ -40,6 +41,7 @@ struct Limits {
 #[derive(Default)]
 struct Counts {
     flows: u64,
+    /// The most flows at one time since the last tick.
     flows_peak: u64,
     packets: u64,
     not_ip: u64,
@@ -84,6 +86,7 @@ impl Meter {
             limits: Limits { idle: config.idle_us, active: config.active_us },
             now_us: 0,
             counts: Counts::default(),
+            peaks: PeakHistory::new(),
             word,
         }
     }
@@ -223,6 +226,7 @@ impl StateHalf for Meter {
     fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
         let now_us = now.as_nanos() / 1000;
         self.now_us = self.now_us.max(now_us);
+        self.peaks.end_part(now, self.counts.flows_peak);
         let mut room = TICK_NOTES_MAX;
         for _ in 0..self.table.places().div_ceil(4) {
             if room == 0 {
@@ -235,6 +239,7 @@ impl StateHalf for Meter {
                 room -= 1;
             }
         }
+        self.counts.flows_peak = self.table.len() as u64;
     }
 
     fn close(&mut self, report: &mut dyn Report) {
@@ -252,9 +257,12 @@ impl StateHalf for Meter {
         self.table = FlowTable::new(0);
     }
 
+    fn peaks(&self, visit: &mut dyn FnMut(&'static str, &PeakHistory, u64)) {
+        visit("flows-peak", &self.peaks, self.counts.flows_peak);
+    }
+
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("flows", self.counts.flows);
-        visit("flows-peak", self.counts.flows_peak);
         visit("metered", self.counts.packets);
         visit("not-ip", self.counts.not_ip);
         visit("malformed", self.counts.malformed);

@@ -13,6 +13,7 @@
 
 use core::time::Duration;
 
+use warpline_nf::PeakHistory;
 use warpline_packet::Instant;
 
 use super::Refusal;
@@ -163,7 +164,9 @@ pub(super) struct Connections {
     timeouts: [Duration; PROGRESS_KINDS],
     sources: Option<Sources>,
     hash_key: HashKey,
-    pub(super) peak: u64,
+    /// The most of them since the last tick.
+    peak: u64,
+    peaks: PeakHistory,
     pub(super) created: u64,
     pub(super) expired: u64,
     /// In the order of [`ConnectionKind::YIELDING`].
@@ -187,6 +190,7 @@ impl Connections {
             sources: Sources::new(capacity, per_source),
             hash_key: HashKey::random(),
             peak: 0,
+            peaks: PeakHistory::new(),
             created: 0,
             expired: 0,
             evicted: [0; ConnectionKind::YIELDING.len()],
@@ -201,6 +205,18 @@ impl Connections {
     /// How many there are, those that expired and still have their place among them.
     pub(super) fn len(&self) -> u64 {
         self.slab.len() as u64
+    }
+
+    /// The history of their number, and the most of them since the last tick.
+    pub(super) fn peaks(&self) -> (&PeakHistory, u64) {
+        (&self.peaks, self.peak)
+    }
+
+    /// Ends up to `most` that expired by `now`, at a tick.
+    pub(super) fn tick(&mut self, most: usize, now: Instant) {
+        self.peaks.end_part(now, self.peak);
+        self.reclaim(most, now);
+        self.peak = self.len();
     }
 
     /// The look-up key of a connection: a hash of its client and of the name of its VIP or backend.
@@ -373,7 +389,7 @@ impl Connections {
     }
 
     /// Reclaims up to `most` connections that have expired.
-    pub(super) fn reclaim(&mut self, most: usize, now: Instant) {
+    fn reclaim(&mut self, most: usize, now: Instant) {
         for _ in 0..most {
             let Some(at) = self.slab.expired(now) else { return };
             self.expire(at);

@@ -5,11 +5,7 @@ use warpline_nf::Counter;
 /// All of them.
 pub(crate) const COUNTERS: &[Counter] = &[
     Counter::gauge("connections", "connections", "connections at present"),
-    Counter::peak(
-        "connections-peak",
-        "connections",
-        "the most connections, summed over the shards",
-    ),
+    Counter::peak("connections-peak", "connections", "the most connections at one time, to a tick"),
     Counter::total("created", "connections", "connections created"),
     Counter::total("expired", "connections", "connections expired"),
     Counter::total("evicted-closing", "connections", "connections that gave way: closing TCP"),

@@ -10,7 +10,7 @@ use super::balance::{Balance, End};
 use super::config::{Config, Mode, NoVip};
 use super::flow::Flow;
 use super::{LoadBalancer, Refusal, encap};
-use warpline_nf::{Before, Emit, Function, StateHalf};
+use warpline_nf::{Before, Emit, Function, PeakHistory, StateHalf};
 use warpline_rewrite::fragments::Fragments;
 use warpline_rewrite::icmp::Quote;
 use warpline_rewrite::translate::{Action, Rewrite};
@@ -314,7 +314,7 @@ impl Before for BalancerShard {
 impl StateHalf for BalancerShard {
     fn handle_timeout(&mut self, now: Instant, _emit: &mut Emit<'_>) {
         self.balance.now = self.balance.now.max(now);
-        self.balance.connections.reclaim(RECLAIMED_MAX, self.balance.now);
+        self.balance.connections.tick(RECLAIMED_MAX, self.balance.now);
     }
 
     fn reload(&mut self, function: &dyn Function) {
@@ -324,9 +324,13 @@ impl StateHalf for BalancerShard {
         }
     }
 
+    fn peaks(&self, visit: &mut dyn FnMut(&'static str, &PeakHistory, u64)) {
+        let (history, newest) = self.balance.connections.peaks();
+        visit("connections-peak", history, newest);
+    }
+
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("connections", self.balance.connections.len());
-        visit("connections-peak", self.balance.connections.peak);
         visit("created", self.balance.connections.created);
         visit("expired", self.balance.connections.expired);
         self.balance.connections.evicted().for_each(|(name, count)| visit(name, count));

@@ -15,6 +15,7 @@ mod order;
 use std::sync::Arc;
 use std::time::Duration;
 
+use warpline_nf::PeakHistory;
 use warpline_packet::{Instant, Shard, in_small_pages};
 
 use ahead::LATE_MAX;
@@ -75,7 +76,9 @@ pub(super) struct Bindings {
     /// No binding expires before this.
     due: u64,
     len: usize,
-    pub(super) peak: u64,
+    /// The most of them since the last tick.
+    peak: u64,
+    peaks: PeakHistory,
     pub(super) created: u64,
     pub(super) expired: u64,
     /// By kind.
@@ -117,6 +120,7 @@ impl Bindings {
             due: u64::MAX,
             len: 0,
             peak: 0,
+            peaks: PeakHistory::new(),
             created: 0,
             expired: 0,
             evicted: [0; BindingKind::ALL.len()],
@@ -154,6 +158,18 @@ impl Bindings {
         if self.now.as_nanos() >= self.due {
             self.reclaim();
         }
+    }
+
+    /// The same at a tick.
+    pub(super) fn tick(&mut self, now: Instant) {
+        self.peaks.end_part(now, self.peak);
+        self.advance(now);
+        self.peak = self.len as u64;
+    }
+
+    /// The history of their number, and the most of them since the last tick.
+    pub(super) fn peaks(&self) -> (&PeakHistory, u64) {
+        (&self.peaks, self.peak)
     }
 
     #[cold]

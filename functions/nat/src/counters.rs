@@ -5,7 +5,7 @@ use warpline_nf::Counter;
 /// All of them.
 pub(crate) const COUNTERS: &[Counter] = &[
     Counter::gauge("bindings", "bindings", "bindings at present"),
-    Counter::peak("bindings-peak", "bindings", "the most bindings, summed over the shards"),
+    Counter::peak("bindings-peak", "bindings", "the most bindings at one time, to a tick"),
     Counter::total("created", "bindings", "bindings created"),
     Counter::total("expired", "bindings", "bindings expired"),
     Counter::total("evicted-closing", "bindings", "bindings that gave way: closing TCP"),

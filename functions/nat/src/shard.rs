@@ -23,7 +23,7 @@ use super::config::Config;
 use super::content::{Content, Flow, content};
 use super::key::Key;
 use super::remotes::PacketDirection;
-use warpline_nf::{Before, Emit, StateHalf};
+use warpline_nf::{Before, Emit, PeakHistory, StateHalf};
 use warpline_rewrite::Endpoint;
 use warpline_rewrite::PlaceWords;
 use warpline_rewrite::Protocol;
@@ -388,12 +388,16 @@ impl StateHalf for NatShard {
     }
 
     fn handle_timeout(&mut self, now: Instant, _emit: &mut Emit<'_>) {
-        self.bindings.advance(now);
+        self.bindings.tick(now);
+    }
+
+    fn peaks(&self, visit: &mut dyn FnMut(&'static str, &PeakHistory, u64)) {
+        let (history, newest) = self.bindings.peaks();
+        visit("bindings-peak", history, newest);
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         visit("bindings", self.bindings.len() as u64);
-        visit("bindings-peak", self.bindings.peak);
         visit("created", self.bindings.created);
         visit("expired", self.bindings.expired);
         self.bindings.evicted().for_each(|(name, count)| visit(name, count));

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_nf::{After, Before, Emit, Emits, Function, Growth, Report, State, StateHalf};
+use warpline_nf::{
+    After, Before, Emit, Emits, Function, Growth, PeakHistory, Report, State, StateHalf,
+};
 use warpline_packet::wire::checksum;
 use warpline_packet::{
     Access, Batch, Field, FieldSet, Instant, Phase, ReadWrite, Shard, StateKey, Verdict,
@@ -93,6 +95,10 @@ macro_rules! silent_half {
 
             fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
                 self.0.counters(visit);
+            }
+
+            fn peaks(&self, visit: &mut dyn FnMut(&'static str, &PeakHistory, u64)) {
+                self.0.peaks(visit);
             }
         }
     };

@@ -107,9 +107,14 @@ impl Blocks {
         &mut self.bytes
     }
 
-    /// Bytes that are lent, and the most that ever were.
-    pub(super) fn used_and_peak(&self) -> (usize, usize) {
-        (self.used, self.peak)
+    /// The most bytes that were lent since [`Blocks::begin_peak`].
+    pub(super) fn peak(&self) -> usize {
+        self.peak
+    }
+
+    /// Forgets how much was lent before now.
+    pub(super) fn begin_peak(&mut self) {
+        self.peak = self.used;
     }
 
     /// Lends a block of at least `len` bytes; `None` where there is none in one piece.

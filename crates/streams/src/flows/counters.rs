@@ -97,8 +97,6 @@ counters! {
     stream_memory_exhausted = "stream-memory-exhausted",
     /// Windows that were made shorter as there was no more stream memory.
     windows_cut = "windows-cut",
-    /// Bytes of stream memory lent, at the most.
-    stream_memory_peak = "stream-memory-peak",
 }
 
 impl Counters {

@@ -51,12 +51,6 @@ impl Memory {
             wrote: Wrote::Nothing,
         }
     }
-
-    /// The counts.
-    pub(super) fn counters(&self) -> Counters {
-        let (_, peak) = self.blocks.used_and_peak();
-        Counters { stream_memory_peak: peak as u64, ..self.counters }
-    }
 }
 
 /// The longest windows and the farthest that data may come ahead, in bytes.

@@ -331,7 +331,17 @@ impl<V: Default + Clone> Flows<V> {
 
     /// The counts so far.
     pub fn counters(&self) -> Counters {
-        self.memory.counters()
+        self.memory.counters
+    }
+
+    /// The most bytes of stream memory that were lent since [`Flows::begin_peak`].
+    pub fn stream_memory_peak(&self) -> u64 {
+        self.memory.blocks.peak() as u64
+    }
+
+    /// Forgets how much stream memory was lent before now.
+    pub fn begin_peak(&mut self) {
+        self.memory.blocks.begin_peak();
     }
 
     /// The flow of a packet, unless that is over or the packet begins another. The error is as with

@@ -123,7 +123,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
     Counter::peak(
         "stream-memory-peak",
         "bytes",
-        "the most bytes of stream memory, summed over the shards",
+        "the most bytes of stream memory at one time, to a tick",
     ),
     Counter::total("fragments", "packets", "fragments"),
     Counter::total("datagrams", "datagrams", "datagrams reassembled"),

@@ -26,7 +26,7 @@ use super::tables::Tables;
 use super::waiting::Pool;
 pub(super) use notes::NOTES_MAX;
 use notes::Notes;
-use warpline_nf::Emit;
+use warpline_nf::{Emit, PeakHistory};
 use warpline_streams::flows::{self, Direction, FlowPacket, FlowSlot, Flows, Stream, Tracked, Why};
 
 /// ICMP errors and resets that a shard sends in a second of packet time.
@@ -62,6 +62,7 @@ pub(super) struct Inspector {
     tables: Arc<Tables>,
     generation: u32,
     flows: Flows<FlowState>,
+    memory_peaks: PeakHistory,
     waiting: Pool,
     xbits: XBits,
     thresholds: Option<Thresholds>,
@@ -123,6 +124,7 @@ impl Inspector {
         let decides = tables.known.iter().any(|known| known.decides);
         Self {
             generation: tables.generation.number(),
+            memory_peaks: PeakHistory::new(),
             flows: Flows::new(&limits::flows(config, shard), tables.seed)
                 .unless(tables.offload.clone())
                 .reporting_ends_of(FlowState::has_shared),
@@ -153,6 +155,11 @@ impl Inspector {
     pub(super) fn reload(&mut self, tables: &Arc<Tables>) {
         self.tables = Arc::clone(tables);
         self.generation = tables.generation.number();
+    }
+
+    /// The history of stream memory, and the most of it since the last tick.
+    pub(super) fn memory_peaks(&self) -> (&PeakHistory, u64) {
+        (&self.memory_peaks, self.flows.stream_memory_peak())
     }
 
     pub(super) fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {

@@ -8,7 +8,7 @@ use super::condemned::{Condemned, Key};
 use super::inspector::{InspectedPacket, Inspector, Verdict};
 use super::tables::Tables;
 use super::{Nids, limits};
-use warpline_nf::{After, Emit, Function, StateHalf};
+use warpline_nf::{After, Emit, Function, PeakHistory, StateHalf};
 use warpline_streams::reassembly::{Reassembly, Taken};
 
 /// Why a packet is dropped: a place in the function's list.
@@ -121,6 +121,11 @@ impl StateHalf for NidsShard {
         if let Some(nids) = function.downcast_ref::<Nids>() {
             self.inspector.reload(&nids.tables);
         }
+    }
+
+    fn peaks(&self, visit: &mut dyn FnMut(&'static str, &PeakHistory, u64)) {
+        let (history, newest) = self.inspector.memory_peaks();
+        visit("stream-memory-peak", history, newest);
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {

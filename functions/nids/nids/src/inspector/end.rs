@@ -16,11 +16,13 @@ impl Inspector {
     /// Frees flows whose time is over.
     pub(in super::super) fn handle_timeout(&mut self, now: Instant, emit: &mut Emit<'_>) {
         self.flows.set_time(now, emit.captured().unwrap_or(now));
+        self.memory_peaks.end_part(now, self.flows.stream_memory_peak());
         let mut left = self.flows.begin_sweep(now);
         while let Some(ended) = self.flows.next_over(&mut left) {
             self.notes = Notes::default();
             self.end(ended, 0, emit);
         }
+        self.flows.begin_peak();
     }
 
     /// The input ended, and all flows with it.
