@@ -12,7 +12,7 @@ use super::figures::{BUSY, ChainCounts, LEN_APART};
 const FULL: f64 = 0.75;
 /// Launches in flight up to which a launch has the device alone.
 const ALONE: f64 = 1.25;
-/// How many times as large as that of the nearest measurement a launch may be.
+/// A launch may be so many times smaller or larger than all measured ones.
 const SIZES_APART: f64 = 4.0;
 
 /// A function that alone uses a device, and its launches in a period.
@@ -33,7 +33,7 @@ pub(super) struct DevicePeriod {
 impl DevicePeriod {
     /// The share of a period of `seconds` in which a launch was in flight.
     fn busy(&self, seconds: f64) -> f64 {
-        self.counts.device_ns as f64 / 1e9 / (seconds * self.lanes as f64)
+        busy_share(&self.counts, (self.lanes, seconds))
     }
 
     fn in_flight(&self) -> f64 {
@@ -65,8 +65,10 @@ impl DevicePeriod {
             apart(a).total_cmp(&apart(b)).then(size_apart(a).total_cmp(&size_apart(b)))
         };
         let nearest = own.min_by(by_both)?;
+        let sizes = profile.launch_sizes(pair);
+        let [least, most] = [*sizes.first()?, *sizes.last()?].map(f64::from);
         let is_near = apart(&nearest) <= LEN_APART * f64::from(nearest.packet_len)
-            && size_apart(&nearest) <= SIZES_APART.ln();
+            && (least / SIZES_APART..=most * SIZES_APART).contains(&launch);
         let expected = profile.alone(pair, launch.round() as u32, nearest.packet_len)?;
         let mut figures = nearest.figures;
         let (is_full, is_alone) = (self.is_full(seconds), self.in_flight() <= ALONE);
@@ -83,6 +85,10 @@ impl DevicePeriod {
         figures.weight = device_ns as f64 / 1e9;
         Some(Measurement { figures, ..nearest })
     }
+}
+
+fn busy_share(counts: &StageCounts, (lanes, seconds): (usize, f64)) -> f64 {
+    counts.device_ns as f64 / 1e9 / (seconds * lanes as f64)
 }
 
 /// The stages of a chain that have one function, on a device that no other stage uses.
@@ -103,7 +109,7 @@ pub(super) fn periods(
             len: period.bytes as f64 / period.read.max(1) as f64,
             counts,
             lanes,
-            launches_max: period.streams.get(stage.first)? / lanes as u64,
+            launches_max: (period.streams.get(stage.first)? / lanes as u64).max(1),
         })
     };
     deployment.stages().iter().zip(&period.stages).filter_map(of).collect()
@@ -118,7 +124,7 @@ pub(super) fn busy(
     let of = |(stage, counts): (&StagePlan, &StageCounts)| {
         let site = &deployment.sites()[stage.first];
         let lanes = site.on_device.as_ref()?.launches.lanes.min(lanes).max(1);
-        let busy = counts.device_ns as f64 / 1e9 / (seconds * lanes as f64);
+        let busy = busy_share(counts, (lanes, seconds));
         Some((device_of(site).to_owned(), busy.min(1.0)))
     };
     deployment.stages().iter().zip(&period.stages).filter_map(of).collect()
@@ -170,6 +176,9 @@ mod tests {
         // Launches of 150 us with nothing beside them.
         let lone = period(256_000, 1_000, 150_000_000, 150_000_000);
         assert_eq!(learned(lone), Some((256, 32e9, 1.5e5)));
+        // Between two measured sizes, the nearest changes in proportion: 300 us for 200.
+        let between = period(640_000, 1_000, 225_000_000, 225_000_000);
+        assert_eq!(learned(between).map(|one| (one.0, one.2.round())), Some((1024, 3e5)));
         let half = period(256_000, 1_000, second / 2, second);
         assert_eq!(learned(half), None, "two in flight, half of the time");
         for (why, none) in [

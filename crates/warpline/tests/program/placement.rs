@@ -302,6 +302,41 @@ fn an_overload_is_answered_by_a_move() {
     );
 }
 
+/// By its profile a launch of the device takes 10 us. It takes longer, since its lane looks for
+/// completions every 50 us.
+#[test]
+fn the_time_of_launches_moves_a_function() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    let mut wrong = profile(1.0, 1.0);
+    for (work, us) in [(0, 115), (1, 10)] {
+        let work = &mut wrong["measurements"][work];
+        (work["latency_us"], work["launch_packets"]) = (us.into(), 1.into());
+    }
+    demo.write("p.json", wrong.to_string());
+    // A packet each 100 us.
+    let run = demo.start(&format!(
+        "run chain.toml {PLACED} --set chain.functions=[\"router\"] --socket s --stats s.json \
+         --set placement.policy=latency --set placement.load_gbps=0.041 --output none \
+         --input generate:packets=10000000,size=512,rate_gbps=0.041"
+    ));
+    let started = Instant::now();
+    let moved = |text: &str| text.contains("  router of \"demo\" from host to cpu\n");
+    loop {
+        let text = String::from_utf8(demo.warpline("ctl status --socket s").stdout).unwrap();
+        if moved(&text) {
+            break;
+        }
+        assert!(started.elapsed() < LIMIT, "no move: {text}");
+        thread::sleep(Duration::from_millis(200));
+    }
+    demo.warpline("ctl stop --socket s").expect(0);
+    wait(run).expect(0);
+    assert_eq!(stats::read(&demo, "s.json")["placement"]["proposals"][0]["reason"], "better");
+}
+
 /// The monitor follows another profile at once, and leaves functions that a client placed.
 #[test]
 fn a_reload_takes_another_profile() {
