@@ -255,9 +255,15 @@ mod tests {
     #[test]
     fn chains_run_beside_others() {
         let functions = [warpline_functions::definition("router").unwrap()];
-        let cell = Cell { beside: Some((0, 3)), ..cell(256) };
         let times = (3, Duration::from_millis(20));
-        let measured = measure::measure(&functions, &[CPU_NAME], &cell, times).unwrap();
-        assert!(measured.figures.bits_per_s > 1e6 && measured.figures.weight > 0.0);
+        let [four, three] = [(3, None), (1, Some(0))].map(|(count, third)| Cell {
+            beside: Some((0, count)),
+            third,
+            ..cell(256)
+        });
+        for cell in [four, three] {
+            let measured = measure::measure(&functions, &[CPU_NAME], &cell, times).unwrap();
+            assert!(measured.figures.bits_per_s > 1e6 && measured.figures.weight > 0.0);
+        }
     }
 }
