@@ -22,8 +22,7 @@ pub(super) struct Asked {
     /// Rules that matched, each with where what it matched in before ends in the stream, if it did.
     matched: Vec<(u32, Option<u64>)>,
     /// Literals found by another scan than that of `run`: of other data, or after `run` found too
-    /// many.
-    /// keep.
+    /// many to keep.
     hits: Hits,
     rules_len: Fit,
     patterns_len: Fit,
