@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use warpline_sched::Naps;
+
 use crate::bell::Bell;
 
 const SPINS: u32 = 16;
@@ -21,15 +23,6 @@ const LONG: u32 = 1000;
 const SLEEP_LONG: Duration = Duration::from_millis(5);
 /// The longest wait for a bell, after which requests to end are seen.
 const BELL_MAX: Duration = Duration::from_millis(20);
-/// A nap, which is the most that it delays a packet, and one under load.
-const NAP: Duration = Duration::from_micros(40);
-const LONG_NAP: Duration = Duration::from_micros(80);
-/// Frames found after a nap from which on the next one is long, and those after a long one: some
-/// 80,000 a second.
-const DENSE: [u64; 2] = [4, 7];
-/// Naps begin when work came this soon after the thread began to wait.
-const NAP_WITHIN: Duration = Duration::from_micros(20);
-
 /// Longest time between two true results of [`Idle::take_long`] while it naps.
 const NAPS_MAX: Duration = Duration::from_millis(10);
 
@@ -45,26 +38,10 @@ pub(crate) struct Idle {
     /// Whether it never sleeps.
     is_busy: bool,
     naps: Naps,
+    /// When its clock began.
+    began: Option<Instant>,
     /// When the last wait was long.
     was_long: Option<Instant>,
-}
-
-/// Whether naps pay.
-#[derive(Debug, Default)]
-struct Naps {
-    pay: bool,
-    are_long: bool,
-    rest: Rest,
-}
-
-/// How a thread has rested since its last work.
-#[derive(Clone, Copy, Debug, Default)]
-enum Rest {
-    #[default]
-    Not,
-    Napped,
-    /// It waits to be woken, since then.
-    Waits(Instant),
 }
 
 impl Idle {
@@ -99,7 +76,8 @@ impl Idle {
     pub(crate) fn reset(&mut self) {
         self.rounds = 0;
         if self.is_live {
-            self.naps.end();
+            let began = &mut self.began;
+            self.naps.handle_work(|| since(began));
         }
         for bell in self.bell.iter().chain(&self.alarm) {
             bell.disarm();
@@ -123,8 +101,8 @@ impl Idle {
     /// Called without work, `frames` after the last rest. Naps if worthwhile, and returns whether
     /// it did.
     pub(crate) fn naps(&mut self, limit: Duration, frames: u64) -> bool {
-        let nap = self.naps.begin(frames);
-        nap.into_iter().for_each(|nap| thread::sleep(nap.min(limit)));
+        let nap = self.naps.poll_nap(frames, since(&mut self.began));
+        nap.into_iter().for_each(|nap| thread::sleep(Duration::from_nanos(nap).min(limit)));
         nap.is_some()
     }
 
@@ -168,31 +146,9 @@ impl Idle {
     }
 }
 
-impl Naps {
-    /// There was work.
-    #[inline]
-    fn end(&mut self) {
-        if let Rest::Waits(since) = self.rest {
-            self.pay = since.elapsed() < NAP_WITHIN;
-        }
-        self.rest = Rest::Not;
-    }
-
-    fn are_due(&self) -> bool {
-        self.pay && matches!(self.rest, Rest::Not)
-    }
-
-    /// The length of the nap, if it is time for one. A nap that finds nothing ends napping.
-    fn begin(&mut self, frames: u64) -> Option<Duration> {
-        self.pay = self.are_due();
-        self.are_long = self.pay && frames >= DENSE[usize::from(self.are_long)];
-        match self.rest {
-            Rest::Waits(_) => {}
-            _ if self.pay => self.rest = Rest::Napped,
-            _ => self.rest = Rest::Waits(Instant::now()),
-        }
-        self.pay.then_some(if self.are_long { LONG_NAP } else { NAP })
-    }
+/// Nanoseconds since the first call.
+fn since(began: &mut Option<Instant>) -> u64 {
+    began.get_or_insert_with(Instant::now).elapsed().as_nanos() as u64
 }
 
 #[cfg(test)]
@@ -207,37 +163,5 @@ mod tests {
         (0..2 * LONG).for_each(|_| idle.wait(Duration::MAX));
         // Sleeps would take 10 seconds.
         assert!(idle.take_long() && before.elapsed() < Duration::from_secs(5));
-    }
-
-    /// Work every so often, as the thread finds it.
-    fn rests(naps: &mut Naps) -> usize {
-        let mut count = 0;
-        while naps.begin(1).is_some() {
-            count += 1;
-        }
-        count
-    }
-
-    #[test]
-    fn a_thread_naps_while_work_comes_fast() {
-        let mut naps = Naps::default();
-        assert_eq!(rests(&mut naps), 0, "the first packet is not delayed");
-        // It waited for a long time.
-        naps.rest = Rest::Waits(Instant::now().checked_sub(NAP_WITHIN).expect("a time"));
-        naps.end();
-        assert_eq!(rests(&mut naps), 0);
-        // Work came at once.
-        naps.rest = Rest::Waits(Instant::now().checked_add(NAP_WITHIN).expect("a time"));
-        naps.end();
-        for (frames, nap) in [(9, LONG_NAP), (7, LONG_NAP), (6, NAP), (3, NAP), (4, LONG_NAP)] {
-            assert_eq!(naps.begin(frames), Some(nap), "{frames}");
-            naps.end();
-        }
-        // None came during a nap.
-        assert_eq!(naps.begin(1), Some(NAP));
-        assert_eq!((naps.begin(9), naps.begin(9)), (None, None));
-        naps.rest = Rest::Waits(Instant::now().checked_sub(NAP_WITHIN).expect("a time"));
-        naps.end();
-        assert_eq!(rests(&mut naps), 0, "packets are rare");
     }
 }

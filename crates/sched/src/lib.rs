@@ -10,7 +10,8 @@
 //! [`Batcher`] collects batches into launches for a device. [`StreamCount`] decides how many
 //! launches are in flight. [`Arbiter`] shares a device between tenants, and [`VgpuProfile`] checks
 //! how many it has room for. [`Backpressure`] pauses the stages before a queue that is nearly full.
-//! [`PauseSender`] and [`PauseReceiver`] do so between instances.
+//! [`PauseSender`] and [`PauseReceiver`] do so between instances. [`Naps`] decides how a thread
+//! without work rests.
 //! [`placement`] chooses devices for functions by a [`work_profile`], and [`monitor`] decides again
 //! as traffic changes.
 
@@ -21,6 +22,7 @@ mod arrivals;
 mod backpressure;
 mod batcher;
 pub mod monitor;
+mod naps;
 pub mod placement;
 mod plan;
 mod profile;
@@ -40,6 +42,7 @@ pub use backpressure::{
     PauseEvidence, PauseMode, Signal, StageGraph, WatermarkError, Watermarks, required_capacity,
 };
 pub use batcher::{Batcher, Closed, LOOK_NS, Launch, LaunchId, LaunchLimits, Load};
+pub use naps::{LONG_NAP_NS, NAP_NS, Naps};
 pub use plan::{
     Aim, CopyTimes, Crossing, Dearer, Event, FieldCosts, Leftover, LinkCosts, Misfit, Mode, Plan,
     PlanHops, PlanStep, PlannedFunction, Problem, RowBytes, Touch, UncrossedField, Way, WholeBytes,
