@@ -168,11 +168,7 @@ impl<'a> Twin<'a> {
         let run = ["run", "chain.toml", "--input", &input, "--stats", "s.json"];
         let used = self.program.used(&run);
         let stats = self.program.json("s.json");
-        // A reader rests as the system wakes it.
-        let batch = &stats["chains"][0]["rate"]["batch_packets"];
-        let batch = batch.as_f64().expect("`batch_packets`: `warpline` is as new as this bench");
-        let batch = batch.max(1.0);
-        let load = format!("constant:gbps={gbps:.6},size={LEN},batch={batch:.3}");
+        let load = format!("constant:gbps={gbps:.6},size={LEN}");
         let simulated = self.simulated(&load);
         (stats, simulated, used)
     }

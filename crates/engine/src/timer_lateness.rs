@@ -1,5 +1,6 @@
-//! How late this machine wakes a thread that sleeps.
+//! How late this machine wakes a thread that sleeps, by a timer or by another thread.
 
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,4 +27,25 @@ pub fn timer_lateness() -> Vec<Duration> {
         (0..QUANTILES).map(|at| all[(2 * at + 1) * SLEEPS / (2 * QUANTILES)]).collect()
     });
     sleeps.join().unwrap_or_default()
+}
+
+/// How late a thread that waits begins after another woke it: the median. Takes a tenth of a
+/// second.
+pub fn wake_lateness() -> Duration {
+    let (rings, heard) = channel::<Instant>();
+    let waits = thread::spawn(move || {
+        let late = |rung: Instant| rung.elapsed();
+        let mut all: Vec<Duration> = heard.iter().map(late).collect();
+        all.sort_unstable();
+        all.get(all.len() / 2).copied().unwrap_or_default()
+    });
+    let wakes = thread::spawn(move || {
+        wake_on_time();
+        (0..SLEEPS).all(|_| {
+            thread::sleep(Duration::from_nanos(LOOK_NS));
+            rings.send(Instant::now()).is_ok()
+        })
+    });
+    let _ = wakes.join();
+    waits.join().unwrap_or_default()
 }

@@ -9,8 +9,10 @@ use warpline_sched::placement::PlacementPolicy;
 use warpline_sched::{Mode, PauseMode, Policy, Sharing};
 
 use crate::load::Load;
-use crate::model::{ChainModel, DeviceModel, DeviceSharing, LinkModel, Scenario, ThreadWork};
-use crate::profile_file::{ThreadTime, WorkFile};
+use crate::model::{
+    ChainModel, Cost, DeviceModel, DeviceSharing, FullQueue, LinkModel, Scenario, ThreadWork,
+};
+use crate::profile_file::{ThreadTime, ThreadTimes, WorkFile};
 use crate::traffic::{Arrivals, Traffic};
 use crate::ways::Ways;
 pub(crate) use place::Placed;
@@ -88,6 +90,10 @@ pub struct Assembled {
 
 /// The longest that ingress keeps the first packet of a batch, unless the profile has it.
 const BATCH_DELAY_NS: u64 = 20_000;
+/// Packets of a queue between two threads from which it is long, and the most by which it slows a
+/// lane down.
+const FULL_PACKETS: u64 = 768;
+const FACTOR_MOST: f64 = 8.0;
 const SECOND_NS: u64 = 1_000_000_000;
 
 impl Asked<'_> {
@@ -112,6 +118,9 @@ impl Asked<'_> {
             scenario.cores = Some(times.cores.into());
             scenario.lane_wake_ns = times.lane.wake_ns as u64;
             scenario.timer_late_ns = times.timer_late_ns.iter().map(|&ns| ns as u64).collect();
+            scenario.wake_late_ns = times.wake_late_ns as u64;
+            let devices = 1..self.file.work.devices().len();
+            scenario.device_threads = devices.map(|at| times.threads_of(at)).collect();
             // One reads for each chain, and one sends.
             scenario.threads = 2 * count;
         }
@@ -199,15 +208,49 @@ impl Asked<'_> {
             signal_ns: 0,
             source_waits: self.load.waits,
             ring: Some(self.load.ring).filter(|ring| !self.load.waits && *ring > 0),
-            reader: times.map(|times| thread_work(2 * user, &times.read)),
+            reader: times.map(|times| {
+                let read = self.read_time(times, placed);
+                let full = self.full_queue(times, placed);
+                ThreadWork { full, ..thread_work(2 * user, &read) }
+            }),
             sender: times.map(|times| thread_work(2 * user + 1, &times.send)),
             unrouted: chain.ways.as_ref().map_or(0.0, Ways::unrouted),
         })
     }
 }
 
+impl Asked<'_> {
+    /// The time of reading beside the functions of a chain: that with the one that delays it most.
+    fn read_time(&self, times: &ThreadTimes, placed: &Placed) -> ThreadTime {
+        let len = u64::from(self.packet_len());
+        let pairs = placed.functions.iter().zip(&placed.sites);
+        let with = pairs.filter_map(|(&function, site)| times.with((function, site.device)));
+        let all = with.map(|one| one.read).chain([times.read.cost]);
+        let cost = all.max_by(|one, other| one.ps(1, len).total_cmp(&other.ps(1, len)));
+        ThreadTime { cost: cost.unwrap_or_default(), ..times.read }
+    }
+}
+
+impl Asked<'_> {
+    /// The costs of reader and lane while the queue between them is long, by the function that
+    /// delays the reader most.
+    fn full_queue(&self, times: &ThreadTimes, placed: &Placed) -> Option<FullQueue> {
+        let len = u64::from(self.packet_len());
+        let pairs = placed.functions.iter().zip(&placed.sites);
+        let with = pairs.filter_map(|(&function, site)| times.with((function, site.device)));
+        let ps = |cost: Cost| cost.ps(1, len);
+        let most = with.max_by(|one, other| ps(one.full[0]).total_cmp(&ps(other.full[0])))?;
+        let factor = ps(most.full[1]) / ps(most.lane).max(1.0);
+        Some(FullQueue {
+            packets: FULL_PACKETS,
+            before: most.full[0],
+            after_factor: if factor > 1.0 { factor.min(FACTOR_MOST) } else { 1.0 },
+        })
+    }
+}
+
 fn thread_work(thread: usize, time: &ThreadTime) -> ThreadWork {
-    ThreadWork { thread, cost: time.cost, wake_ns: time.wake_ns as u64 }
+    ThreadWork { thread, cost: time.cost, wake_ns: time.wake_ns as u64, full: None }
 }
 
 /// The part of lane `number` of `lanes`.

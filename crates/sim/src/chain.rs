@@ -1,5 +1,6 @@
 //! A chain while it runs: its queues, batchers and pauses. The decisions are those of `sched`.
 
+mod rest;
 mod stage;
 
 use warpline_sched::{Admission, Arrived, Backpressure, EdgeId, NodeId, StageGraph};
@@ -10,6 +11,7 @@ use crate::model::ChainModel;
 use crate::outcome::ChainCounts;
 use crate::random::Random;
 use crate::traffic::{Batch, Source};
+pub(crate) use rest::{LaneRest, ReaderRest, State};
 pub(crate) use stage::{Stage, Working};
 
 /// See the module.
@@ -23,8 +25,9 @@ pub(crate) struct Chain<'a> {
     pub(crate) source_ended: bool,
     /// Launches that are done, which its lane has not seen yet.
     pub(crate) unseen: Vec<Ticket>,
-    /// When its lane looked last.
-    pub(crate) looked_ns: u64,
+    /// How its lane and its reader rest, if they do.
+    pub(crate) lane: LaneRest,
+    pub(crate) reader: ReaderRest,
     /// The next wake-up that is in the heap.
     pub(crate) wakes_ns: u64,
     pub(crate) delay: Histogram,
@@ -53,7 +56,8 @@ impl<'a> Chain<'a> {
             kept: None,
             source_ended: false,
             unseen: Vec::new(),
-            looked_ns: 0,
+            lane: LaneRest::default(),
+            reader: ReaderRest::default(),
             wakes_ns: u64::MAX,
             delay: Histogram::default(),
             is_measured: false,
@@ -72,6 +76,14 @@ impl<'a> Chain<'a> {
             0 => self.pressure.is_paused(NodeId(node)),
             _ => self.received.get(node).is_some_and(|(_, held)| *held),
         }
+    }
+
+    /// The factor by which a batch of `stage` on the CPU takes longer because the queue before it
+    /// is long.
+    pub(crate) fn full_factor(&self, stage: usize) -> f64 {
+        let full = self.model.reader.and_then(|reader| reader.full).filter(|_| stage == 0);
+        let queued = self.stages[stage].queued_packets();
+        full.filter(|full| queued >= full.packets).map_or(1.0, |full| full.after_factor)
     }
 
     /// Reports how full the queue of `stage` is. Returns signals that arrive later.

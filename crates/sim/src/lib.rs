@@ -33,11 +33,13 @@ pub use batch_cost::BatchCost;
 pub use histogram::Histogram;
 pub use load::Load;
 pub use model::{
-    ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, LinkModel, Scenario,
-    ScenarioError, StageModel, StageSite, ThreadWork,
+    ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, FullQueue, LinkModel,
+    Scenario, ScenarioError, StageModel, StageSite, ThreadWork,
 };
 pub use outcome::{ChainCounts, ChainOutcome, DeviceOutcome, Ended, Outcome, Span, StageCounts};
-pub use profile_file::{ThreadTime, ThreadTimes, WorkFile, WorkFileError};
+pub use profile_file::{
+    FunctionTimes, KernelTime, ThreadTime, ThreadTimes, WorkFile, WorkFileError,
+};
 pub use trace::trace;
 pub use traffic::{Arrivals, Size, Traffic};
 pub use ways::{HopShare, Misdivided, Ways};

@@ -19,7 +19,8 @@ pub struct Load {
     pub waits: bool,
     /// Packets that wait before one that does not, as in the ring of a port.
     pub ring: u64,
-    /// The mean packets of a batch, if a run had them: its reader rested so long.
+    /// The mean packets of a batch, if a run had them: its reader rested so long. Readers whose
+    /// timers the profile has rest by themselves.
     pub batch: Option<f64>,
 }
 

@@ -7,7 +7,7 @@ mod threads;
 use std::fmt;
 
 use serde_json::Value;
-pub use threads::{ThreadTime, ThreadTimes};
+pub use threads::{FunctionTimes, KernelTime, ThreadTime, ThreadTimes};
 use warpline_sched::work_profile::{Beside, Figures, Measurement, Power, WorkProfile};
 use warpline_sched::{FieldSpeeds, GatherSpeeds, LinkSpeeds};
 
@@ -172,7 +172,7 @@ impl WorkFile {
         let pair = |one: &At<'_>| {
             Ok((one.get("what").text()?.to_owned(), one.get("why").text()?.to_owned()))
         };
-        let threads = threads::read(&all.get("threads"))?;
+        let threads = threads::read(&all.get("threads"), &functions, &device_names)?;
         let is_paper = all.get("kind").text()? == "paper";
         let mut assumed = assumed.iter().map(pair).collect::<Result<Vec<_>>>()?;
         if threads.is_none() && !is_paper {

@@ -4,6 +4,7 @@ mod device_work;
 mod looks;
 mod measure;
 mod on_cores;
+mod reader;
 
 use crate::chain::{Chain, Stage, Working};
 use crate::cores::Cores;
@@ -34,8 +35,10 @@ enum Event {
     Device { device: usize, generation: u64 },
     /// Threads that share cores are done with something, unless that changed since.
     Cores { generation: u64 },
-    /// A lane looks whether launches are done.
-    Looks { chain: usize },
+    /// A reader wakes.
+    Reads { chain: usize },
+    /// A lane wakes, unless it did since.
+    LaneWakes { chain: usize, generation: u64 },
     /// A batcher's deadline.
     Wakes { chain: usize },
     /// A pause or its end arrives.
@@ -52,6 +55,8 @@ struct Run<'a> {
     lanes: Vec<Server>,
     /// If they are shared.
     cores: Option<Cores<Work>>,
+    /// Parts of kernels on the cores that are not done.
+    parts: Vec<(Ticket, usize)>,
     random: Random,
     timers: Random,
     spans: Spans,
@@ -102,6 +107,7 @@ impl<'a> Run<'a> {
             devices: devices.map(|(index, model)| Device::new(index, model)).collect(),
             lanes: vec![Server::default(); scenario.lanes],
             cores: on_cores::cores(scenario),
+            parts: Vec::new(),
             random: Random::new(scenario.seed, u64::MAX - 1),
             timers: Random::new(scenario.seed, u64::MAX - 2),
             spans: Spans::new(scenario.spans_max),
@@ -111,7 +117,12 @@ impl<'a> Run<'a> {
         };
         run.events.add(scenario.warm_up_ns, Event::Measure { begins: true });
         run.events.add(scenario.lasts_ns, Event::Measure { begins: false });
-        (0..run.chains.len()).for_each(|chain| run.next_batch(chain, 0));
+        for chain in 0..run.chains.len() {
+            match run.reader_rests(chain) {
+                true => run.reads(chain, 0),
+                false => run.next_batch(chain, 0),
+            }
+        }
         run
     }
 
@@ -121,13 +132,13 @@ impl<'a> Run<'a> {
             Event::Cores { generation } => self.poll_cores(generation, now_ns),
             Event::Worked { chain, stage } => self.worked(chain, stage, now_ns),
             Event::Copied(ticket) => self.submit(ticket, now_ns),
-            Event::Ran(ticket) => self.ran(ticket, now_ns),
-            Event::Looks { chain } => self.serve(chain, now_ns),
-            Event::Returned(ticket) => self.after(ticket, now_ns),
+            Event::Ran(ticket) => self.copy_out(ticket, now_ns),
+            Event::Reads { chain } => self.reader_wakes(chain, now_ns),
+            Event::LaneWakes { chain, generation } => self.lane_wakes(chain, generation, now_ns),
+            Event::Returned(ticket) => self.returned(ticket, now_ns),
             Event::Finished(ticket) => {
-                if let Some(device) = &mut self.chains[ticket.chain].stages[ticket.stage].device {
-                    device.finish(ticket.slot, now_ns);
-                }
+                self.chains[ticket.chain].lane.works -= 1;
+                self.finish(ticket, now_ns);
                 self.serve(ticket.chain, now_ns);
             }
             Event::Device { device, generation } => {
@@ -141,22 +152,22 @@ impl<'a> Run<'a> {
             }
             Event::Signal { chain, signal } => {
                 self.chains[chain].receive(signal);
-                self.serve(chain, now_ns);
+                self.ring(chain, now_ns);
             }
             Event::Measure { begins } => self.measure(begins, now_ns),
         }
     }
 
-    /// The next batch of a source. Batches that a source kept for too long follow at once.
+    /// The next batch of a source. Batches that a source kept for too long follow at once. Readers
+    /// that rest look for them on their own.
     fn next_batch(&mut self, chain: usize, now_ns: u64) {
+        if self.reader_rests(chain) {
+            return;
+        }
         self.chains[chain].lose_beyond_ring(now_ns);
         match self.chains[chain].source.next(now_ns) {
             Some((at_ns, batch)) => {
-                let late_ns = match self.chains[chain].model.reader {
-                    Some(_) => self.late_ns(),
-                    None => 0,
-                };
-                self.events.add(at_ns.max(now_ns) + late_ns, Event::Arrives { chain, batch });
+                self.events.add(at_ns.max(now_ns), Event::Arrives { chain, batch });
             }
             None => self.chains[chain].source_ended = true,
         }
@@ -176,17 +187,17 @@ impl<'a> Run<'a> {
             own.hold_back(&batch, now_ns);
         } else if is_paused || !own.push(0, batch, now_ns) {
             own.kept = Some(batch);
-            self.serve(chain, now_ns);
+            self.ring(chain, now_ns);
             return;
         }
         self.report(chain, 0, now_ns);
         self.next_batch(chain, now_ns);
-        self.serve(chain, now_ns);
+        self.ring(chain, now_ns);
     }
 
     /// Does everything that a chain can do now, from its last stage to its first.
     fn serve(&mut self, chain: usize, now_ns: u64) {
-        self.look(chain, now_ns);
+        let mut has_worked = self.look(chain, now_ns);
         loop {
             let mut has_moved = false;
             for stage in (0..self.chains[chain].stages.len()).rev() {
@@ -198,8 +209,12 @@ impl<'a> Run<'a> {
             if !has_moved && !self.flush(chain) {
                 break;
             }
+            has_worked = true;
         }
-        self.wake(chain, now_ns);
+        match self.lane_rests() {
+            true => self.rest_lane(chain, has_worked, now_ns),
+            false => self.wake(chain, now_ns),
+        }
     }
 
     fn retry_source(&mut self, chain: usize, now_ns: u64) -> bool {
@@ -213,6 +228,7 @@ impl<'a> Run<'a> {
         own.kept = None;
         self.report(chain, 0, now_ns);
         self.next_batch(chain, now_ns);
+        self.resume_reader(chain, now_ns);
         true
     }
 
@@ -271,11 +287,13 @@ impl<'a> Run<'a> {
         if own.is_paused(stage + 1) || !own.stages[stage].can_take() {
             return false;
         }
+        let factor = own.full_factor(stage);
         let Some(taken) = own.stages[stage].take() else { return false };
         own.counts.stages[stage].processed += taken.packets;
         let (lane, lasts_ns) = match &own.model.stages[stage].place {
             StageSite::Cpu { lane, cost, is_exponential } => {
                 let mean_ns = cost.ns(taken.packets, taken.bytes);
+                let mean_ns = (mean_ns as f64 * factor).round() as u64;
                 let lasts_ns = match is_exponential {
                     true => self.random.exponential(mean_ns as f64).round() as u64,
                     false => mean_ns,
@@ -291,12 +309,13 @@ impl<'a> Run<'a> {
         if lasts_ns == 0 {
             self.collect(chain, stage, now_ns);
         } else {
-            self.occupy_lane(lane, lasts_ns, Work::Stage { chain, stage }, now_ns);
+            self.occupy_lane((lane, chain), lasts_ns, Work::Stage { chain, stage }, now_ns);
         }
         true
     }
 
     fn worked(&mut self, chain: usize, stage: usize, now_ns: u64) {
+        self.chains[chain].lane.works -= 1;
         self.collect(chain, stage, now_ns);
         self.serve(chain, now_ns);
     }
@@ -331,8 +350,7 @@ impl<'a> Run<'a> {
         let next = timeouts.filter_map(|device| device.batcher.poll_timeout()).min();
         if let Some(next_ns) = next.filter(|&next_ns| next_ns > now_ns && next_ns < own.wakes_ns) {
             own.wakes_ns = next_ns;
-            let late_ns = self.late_ns();
-            self.events.add(next_ns + late_ns, Event::Wakes { chain });
+            self.events.add(next_ns, Event::Wakes { chain });
         }
     }
 }

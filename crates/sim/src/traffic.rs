@@ -176,6 +176,52 @@ impl Source {
         Some((if is_open { due_ns } else { newest_ns }, batch))
     }
 
+    /// The packets that arrived by `until_ns`, as far as a batch has room for them.
+    pub(crate) fn take(&mut self, until_ns: u64) -> Option<Batch> {
+        let mut batch = Batch { packets: 0, bytes: 0, oldest_ns: until_ns, newest_ns: until_ns };
+        self.fill(&mut batch, until_ns);
+        (batch.packets > 0).then_some(batch)
+    }
+
+    /// Adds packets that arrived by `until_ns` to a batch, as far as it has room for them.
+    pub(crate) fn fill(&mut self, batch: &mut Batch, until_ns: u64) {
+        if let (&Arrivals::Constant(rate), Size::Fixed(bytes)) =
+            (&self.traffic.arrivals, self.traffic.size)
+        {
+            let until_ns = until_ns.min(self.ends_ns - 1);
+            let room = self.batch_packets - batch.packets;
+            let waiting = self.arrived(rate, until_ns).saturating_sub(self.number).min(room);
+            self.number += waiting;
+            batch.packets += waiting;
+            batch.bytes += waiting * u64::from(bytes);
+            return;
+        }
+        while batch.packets < self.batch_packets {
+            let Some((_, bytes)) = self.peek().filter(|(at_ns, _)| *at_ns <= until_ns) else {
+                break;
+            };
+            self.ahead.pop_front();
+            batch.packets += 1;
+            batch.bytes += u64::from(bytes);
+        }
+    }
+
+    /// Packets at equal distances that arrived by `until_ns`.
+    fn arrived(&self, rate: f64, until_ns: u64) -> u64 {
+        (until_ns as f64 * rate / 1e9) as u64 + 1
+    }
+
+    /// When the next packet arrives, if one does.
+    pub(crate) fn next_ns(&mut self) -> Option<u64> {
+        if let (&Arrivals::Constant(rate), Size::Fixed(_)) =
+            (&self.traffic.arrivals, self.traffic.size)
+        {
+            let at_ns = (self.number as f64 * 1e9 / rate).ceil() as u64;
+            return Some(at_ns).filter(|at_ns| *at_ns < self.ends_ns);
+        }
+        self.peek().map(|(at_ns, _)| at_ns)
+    }
+
     fn peek(&mut self) -> Option<(u64, u32)> {
         if self.ahead.is_empty() {
             self.look_ahead();
@@ -197,8 +243,8 @@ impl Source {
             (&self.traffic.arrivals, self.traffic.size)
         {
             let until_ns = now_ns.min(self.ends_ns - 1);
-            let arrived = (until_ns as f64 * rate / 1e9) as u64 + 1;
-            let lost = arrived.saturating_sub(self.number).saturating_sub(room);
+            let waiting = self.arrived(rate, until_ns).saturating_sub(self.number);
+            let lost = waiting.saturating_sub(room);
             self.number += lost;
             return lost;
         }

@@ -432,6 +432,48 @@ fn tenants_and_lanes_share_devices() {
     assert!((gbps(&outcome) / 3.0 - 1.0).abs() < 0.02, "{}", gbps(&outcome));
 }
 
+/// A profile of threads has its own times of reading, of lanes and of kernels on the CPU. Launches
+/// then have the bytes of the engine's.
+#[test]
+fn times_of_threads_with_a_function_replace_others() {
+    let each = |packet: f64| format!(r#"{{"packet_s": {packet}, "byte_s": 0}}"#);
+    let of = |device: &str, read: f64, lane: f64, kernel: &str| {
+        let [read, lane, none] = [read, lane, 0.0].map(each);
+        format!(
+            r#"{{"function": "nat", "device": "{device}", "read": {read}, "lane": {lane},
+                "send": {none}, "full_read": {read}, "full_lane": {lane}, "full_send": {none}
+                {kernel}}}"#
+        )
+    };
+    let kernel = r#", "kernel": {"launch_s": 1e-5, "packet_s": 3e-9, "byte_s": 0, "threads": 2}"#;
+    let functions = [of("cpu", 9e-8, 3e-6, ""), of("gpu", 7e-8, 6e-8, kernel)].join(", ");
+    let time = r#"{"wake_s": 0, "packet_s": 5e-8, "byte_s": 0}"#;
+    let threads = format!(
+        r#""threads": {{"cores": 8, "read": {time}, "lane": {time}, "send": {time}, "rests": [],
+            "timer_late_s": [1e-5], "wake_late_s": 1e-5, "functions": [{functions}]}},"#
+    );
+    let text = PROFILE.replacen("\"measurements\"", &format!("{threads} \"measurements\""), 1);
+    let file = WorkFile::parse(&text).expect("sound");
+    let scenario = |device: &str| {
+        let one = asked(&file, vec![function("nat", Some(device))], "constant:gbps=1,size=512");
+        one.assemble().expect("sound").scenario
+    };
+    let own = scenario("cpu");
+    let reader = own.chains[0].reader.expect("a reader");
+    assert_eq!((reader.cost.packet_ps.round(), own.wake_late_ns), (9e4, 10_000));
+    let StageSite::Cpu { cost, .. } = &own.chains[0].stages[0].place else { panic!("the CPU") };
+    let BatchCost::Measured(points) = cost else { panic!("measured sizes") };
+    let (packets, ps) = points[points.len() - 1];
+    assert!((ps / packets / 3e6 - 1.0).abs() < 0.02, "{points:?}");
+    let own = scenario("gpu");
+    assert_eq!(own.device_threads, [2]);
+    let StageSite::Device(work) = &own.chains[0].stages[0].place else { panic!("a device") };
+    assert_eq!((work.limits.packets_max, work.latency_ns), (2_048, 0));
+    let BatchCost::Linear(kernel) = work.kernel else { panic!("a line") };
+    assert_eq!((kernel.launch_ps.round(), kernel.packet_ps.round()), (1e7, 3e3));
+    assert_eq!(work.before.packet_ps.round(), 6e4);
+}
+
 #[test]
 fn missing_functions_and_devices_are_named() {
     let file = WorkFile::parse(PROFILE).expect("sound");

@@ -54,8 +54,9 @@ fn with_threads(cores: u64, rate: f64, wake_ns: u64) -> Scenario {
     own.pressure = warpline_sched::PauseMode::On(warpline_sched::Watermarks::default());
     own.stages[0].launch_packets = 731;
     own.ring = Some(4_096);
-    let work =
-        |thread, packet_ns| Some(ThreadWork { thread, cost: Cost::of_packet(packet_ns), wake_ns });
+    let work = |thread, packet_ns| {
+        Some(ThreadWork { thread, cost: Cost::of_packet(packet_ns), wake_ns, full: None })
+    };
     (own.reader, own.sender) = (work(0, 20.0), work(1, 30.0));
     scenario.chains.push(own);
     scenario

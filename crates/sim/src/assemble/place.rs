@@ -11,8 +11,9 @@ use crate::traffic::Arrivals;
 
 /// Bytes of a launch's table for each packet, in each direction.
 const ROW: RowBytes = RowBytes { there: 16.0, back: 16.0 };
-/// How long a launch waits for packets, unless a placement decides.
+/// How long a launch waits for packets, and its bytes, unless a placement decides.
 const DELAY_NS: f64 = 100_000.0;
+const LAUNCH_BYTES: u32 = 1 << 20;
 
 /// Where the functions of a chain run.
 #[derive(Clone, Debug)]
@@ -169,9 +170,10 @@ fn sites(
     let mut sites = placement.sites;
     for (own, devices) in sites.iter_mut().zip(fixed) {
         for (site, device) in own.iter_mut().zip(devices) {
-            // As the engine's default.
+            // As the engine's defaults.
             if device.is_some() && site.device != 0 {
                 site.deadline_ns = DELAY_NS;
+                site.launch_packets = launch_packets(asked).unwrap_or(site.launch_packets);
             }
         }
     }
@@ -180,13 +182,20 @@ fn sites(
         for ((site, device), &function) in own.iter_mut().zip(devices).zip(&demand.functions) {
             if let Some(device) = device.filter(|device| *device != site.device) {
                 let knee = asked.file.work.launch_knee((function, device), demand.packet_len);
-                let launch_packets = knee.unwrap_or(site.launch_packets);
+                let launch_packets = launch_packets(asked).or(knee).unwrap_or(site.launch_packets);
                 let cpu_share = if device == 0 { 1.0 } else { 0.0 };
                 *site = Site { device, launch_packets, deadline_ns: DELAY_NS, cpu_share };
             }
         }
     }
     Ok((sites, aims))
+}
+
+/// Packets of a launch by the bytes that it has in the engine. Profiles without threads, as those
+/// of papers, have their own launches.
+fn launch_packets(asked: &Asked<'_>) -> Option<u32> {
+    asked.file.threads.as_ref()?;
+    Some((LAUNCH_BYTES / asked.packet_len().max(1)).max(1))
 }
 
 /// The profile without devices on the CPU's own cores, which add nothing to it, if it has any.

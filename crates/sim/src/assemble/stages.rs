@@ -9,8 +9,14 @@ use crate::model::{Cost, Crossing, DeviceWork, StageModel, StageSite};
 
 /// Launches in flight of a stage, as in the engine's default.
 const LAUNCHES_MAX: usize = 4;
-/// How long a lane takes to see that a launch is done: half the time between two looks.
+/// How long a lane takes to see that a launch is done, by a profile without late timers: half the
+/// time between two looks.
 const LOOK_NS: f64 = 25_000.0;
+
+/// Packets of a batch by which threads that share packets are measured, and the most by which they
+/// take longer.
+const SHARED_BATCH: f64 = 256.0;
+const SHARED_MOST: f64 = 8.0;
 
 pub(super) fn stages(
     asked: &Asked<'_>,
@@ -81,6 +87,17 @@ fn points(asked: &Asked<'_>, pair: (usize, usize)) -> Vec<(f64, f64)> {
     work.launch_sizes(pair).into_iter().filter_map(of).collect()
 }
 
+/// The factor by which a function on the CPU takes longer in a lane that shares packets with a
+/// reader than in a thread that has them alone.
+fn shared_factor(asked: &Asked<'_>, pair: (usize, usize), points: &[(f64, f64)]) -> f64 {
+    let Some(times) = asked.file.threads.as_ref().filter(|_| pair.1 == 0) else { return 1.0 };
+    let Some(with) = times.with(pair) else { return 1.0 };
+    let len = u64::from(asked.packet_len());
+    let own_ps = with.lane.ps(1, len) - times.lane.cost.ps(1, len);
+    let alone_ps = time_ps(points, SHARED_BATCH) / SHARED_BATCH;
+    if alone_ps > 0.0 { (own_ps / alone_ps).clamp(1.0, SHARED_MOST) } else { 1.0 }
+}
+
 /// The sum of the functions of a stage on a device, each with its part of the packets. Between
 /// measured sizes the time is linear, and small launches have the times of small measured ones.
 fn cost(
@@ -94,7 +111,10 @@ fn cost(
     let functions: Vec<(f64, Vec<(f64, f64)>)> = run
         .clone()
         .map(|at| {
-            let points = points(asked, (placed.functions[at], device));
+            let pair = (placed.functions[at], device);
+            let mut points = points(asked, pair);
+            let factor = shared_factor(asked, pair, &points);
+            points.iter_mut().for_each(|point| point.1 *= factor);
             (share(chain, at..at + 1) / whole, points)
         })
         .filter(|(part, _)| *part > 0.0)
@@ -112,6 +132,28 @@ fn cost(
 /// A lane's own time for a batch, if the profile has it.
 fn lane_cost(asked: &Asked<'_>) -> Cost {
     asked.file.threads.as_ref().map_or(Cost::NONE, |times| times.lane.cost)
+}
+
+/// That of a stage on a device: with the function that takes most of it.
+fn lane_on_device(asked: &Asked<'_>, pairs: impl Iterator<Item = (usize, usize)>) -> Cost {
+    let len = u64::from(asked.packet_len());
+    let times = asked.file.threads.as_ref();
+    let with = pairs.filter_map(|pair| times?.with(pair).map(|one| one.lane));
+    let all = with.chain([lane_cost(asked)]);
+    all.max_by(|one, other| one.ps(1, len).total_cmp(&other.ps(1, len))).unwrap_or_default()
+}
+
+/// The time of a launch on the threads of a device on the CPU, if the profile has it for all
+/// functions.
+fn on_threads(asked: &Asked<'_>, pairs: impl Iterator<Item = (usize, usize)>) -> Option<Cost> {
+    let times = asked.file.threads.as_ref()?;
+    let mut all = Cost::NONE;
+    for pair in pairs {
+        let own = times.with(pair)?.kernel?.cost;
+        // Functions of a launch share the time that it takes once.
+        all = Cost { launch_ps: all.launch_ps.max(own.launch_ps), ..sum(all, own) };
+    }
+    Some(all)
 }
 
 fn sum(one: Cost, other: Cost) -> Cost {
@@ -172,14 +214,23 @@ fn device_work(
     let own = &placed.sites[run.clone()];
     let launch = own.iter().map(|site| site.launch_packets).max().unwrap_or(1);
     let latency = |at: usize| latency_ns(asked, (placed.functions[at], site.device), launch);
-    // Papers and older profiles have no threads.
-    let look_ns = if asked.file.threads.is_some() { LOOK_NS } else { 0.0 };
+    // Papers and older profiles have no threads. With late timers, lanes look by themselves.
+    let without_timers = asked.file.threads.as_ref().map(|times| times.timer_late_ns.is_empty());
+    let look_ns = if without_timers == Some(true) { LOOK_NS } else { 0.0 };
     let latency_ns = look_ns + run.clone().map(latency).sum::<f64>();
     let steps: Vec<&PlanStep> = run.clone().filter_map(|at| plan.step(at)).collect();
     let there: f64 = steps.iter().map(|step| step.to_device_bytes()).sum();
     let back: f64 = steps.iter().map(|step| step.to_host_bytes()).sum();
     let [before, after] = host_costs(asked, placed, &steps);
     let launch_packets = launch as usize;
+    let pair = |at: usize| (placed.functions[at], site.device);
+    let on_threads = on_threads(asked, run.clone().map(pair));
+    let kernel = match on_threads {
+        Some(cost) => BatchCost::Linear(cost),
+        None => cost(asked, chain, placed, (run, site.device)),
+    };
+    let latency_ns = if on_threads.is_some() { 0.0 } else { latency_ns };
+    let own = lane_on_device(asked, run.clone().map(pair));
     DeviceWork {
         device: site.device - 1,
         tenant,
@@ -196,9 +247,9 @@ fn device_work(
         },
         counts_from_stage: run.start > 0,
         lane,
-        before: sum(before, lane_cost(asked)),
+        before: sum(before, own),
         to_device: Crossing::of_packet(there),
-        kernel: cost(asked, chain, placed, (run, site.device)),
+        kernel,
         latency_ns: latency_ns as u64,
         to_host: Crossing::of_packet(back),
         after,

@@ -28,10 +28,19 @@ pub(super) fn converted(machine: &Value) -> Value {
         "title": format!("{}, {}", part("cpu"), part("date")),
         "functions": functions,
         "host": machine["host"],
-        "threads": machine["threads"],
+        "threads": threads(&machine["threads"], &functions),
         "devices": devices,
         "measurements": works.iter().map(measurement).collect::<Vec<_>>(),
     })
+}
+
+/// Without functions that have no other measurement.
+fn threads(machine: &Value, functions: &BTreeSet<&str>) -> Value {
+    let mut own = machine.clone();
+    if let Some(all) = own.get_mut("functions").and_then(Value::as_array_mut) {
+        all.retain(|one| one["function"].as_str().is_none_or(|name| functions.contains(name)));
+    }
+    own
 }
 
 fn device(name: &str, about: &Value, link: Value) -> Value {

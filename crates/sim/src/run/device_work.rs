@@ -37,8 +37,7 @@ impl Run<'_> {
         own.counts.stages[ticket.stage].work_ns += needs_ns;
         if self.is_on_cores(at) {
             self.devices[at].count(tenant, needs_ns);
-            let kernel = Work::Kernel { ticket, since_ns: now_ns };
-            return self.occupy((self.kernel_thread(at), 0), needs_ns, kernel, now_ns);
+            return self.begin_kernel(ticket, (at, needs_ns), now_ns);
         }
         self.poll_device(at, now_ns);
         let kernel = Kernel { ticket, packets, needs_ns };
@@ -78,14 +77,23 @@ impl Run<'_> {
         self.events.add(span.1, Event::Returned(ticket));
     }
 
-    pub(super) fn after(&mut self, ticket: Ticket, now_ns: u64) {
+    /// The lane does its part of a launch that is done. Returns whether that takes no time.
+    pub(super) fn after(&mut self, ticket: Ticket, now_ns: u64) -> bool {
         let own = &self.chains[ticket.chain].stages[ticket.stage];
-        let Some(device) = &own.device else { return };
-        let Some(launch) = device.launch(ticket.slot) else { return };
+        let Some(device) = &own.device else { return false };
+        let Some(launch) = device.launch(ticket.slot) else { return false };
         let lasts_ns = device.work.after.ns(launch.packets as u64, launch.bytes as u64);
+        let lane = (device.work.lane, ticket.chain);
         match lasts_ns {
-            0 => self.handle(Event::Finished(ticket), now_ns),
-            _ => self.occupy_lane(device.work.lane, lasts_ns, Work::After(ticket), now_ns),
+            0 => self.finish(ticket, now_ns),
+            _ => self.occupy_lane(lane, lasts_ns, Work::After(ticket), now_ns),
+        }
+        lasts_ns == 0
+    }
+
+    pub(super) fn finish(&mut self, ticket: Ticket, now_ns: u64) {
+        if let Some(device) = &mut self.chains[ticket.chain].stages[ticket.stage].device {
+            device.finish(ticket.slot, now_ns);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Work of threads, on cores that they share if the scenario limits them.
 
+use std::ops::Range;
+
 use super::{Event, Run};
 use crate::cores::Cores;
 use crate::device::Ticket;
@@ -20,12 +22,15 @@ pub(super) enum Work {
     Sent { chain: usize, batch: Batch },
     /// A thread goes to rest, which delays nothing that it did before.
     Rest,
+    /// A reader goes to rest for so long, or until the next packet comes.
+    ReaderRests { chain: usize, nap_ns: Option<u64> },
 }
 
 /// The cores of a scenario. Its threads are lanes, then those that read and send, then one for each
 /// device.
 pub(super) fn cores(scenario: &Scenario) -> Option<Cores<Work>> {
-    let threads = scenario.lanes + scenario.threads + scenario.devices.len();
+    let of_devices = (0..scenario.devices.len()).map(|device| scenario.threads_of(device));
+    let threads = scenario.lanes + scenario.threads + of_devices.sum::<usize>();
     scenario.cores.map(|count| Cores::new(count, threads))
 }
 
@@ -49,7 +54,7 @@ impl Run<'_> {
         };
         let lasts_ns = sender.cost.ns(batch.packets, batch.bytes);
         let thread = self.scenario.lanes + sender.thread;
-        self.occupy((thread, sender.wake_ns), lasts_ns, Work::Sent { chain, batch }, now_ns);
+        self.occupy_woken((thread, sender.wake_ns), lasts_ns, Work::Sent { chain, batch }, now_ns);
     }
 
     /// Whether the kernels of a device run on shared cores.
@@ -57,25 +62,76 @@ impl Run<'_> {
         self.cores.is_some() && self.scenario.devices[device].is_on_cores
     }
 
-    /// The thread of a device.
-    pub(super) fn kernel_thread(&self, device: usize) -> usize {
-        self.scenario.lanes + self.scenario.threads + device
+    /// The threads of a device.
+    pub(super) fn kernel_threads(&self, device: usize) -> Range<usize> {
+        let scenario = self.scenario;
+        let before = (0..device).map(|device| scenario.threads_of(device)).sum::<usize>();
+        let first = scenario.lanes + scenario.threads + before;
+        first..first + scenario.threads_of(device)
+    }
+
+    /// A kernel begins, in equal parts on the threads of its device.
+    pub(super) fn begin_kernel(
+        &mut self,
+        ticket: Ticket,
+        (at, needs_ns): (usize, u64),
+        now_ns: u64,
+    ) {
+        let threads = self.kernel_threads(at);
+        self.parts.push((ticket, threads.len()));
+        let part_ns = needs_ns.div_ceil(threads.len() as u64);
+        for thread in threads {
+            let kernel = Work::Kernel { ticket, since_ns: now_ns };
+            self.occupy_woken((thread, 0), part_ns, kernel, now_ns);
+        }
+    }
+
+    /// Whether the last part of a kernel is done.
+    fn is_kernel_done(&mut self, ticket: Ticket) -> bool {
+        let Some(at) = self.parts.iter().position(|(own, _)| *own == ticket) else { return false };
+        self.parts[at].1 -= 1;
+        let is_done = self.parts[at].1 == 0;
+        if is_done {
+            self.parts.swap_remove(at);
+        }
+        is_done
     }
 
     /// Gives work to a lane.
-    pub(super) fn occupy_lane(&mut self, lane: usize, lasts_ns: u64, work: Work, now_ns: u64) {
+    pub(super) fn occupy_lane(
+        &mut self,
+        (lane, chain): (usize, usize),
+        lasts_ns: u64,
+        work: Work,
+        now_ns: u64,
+    ) {
+        self.chains[chain].lane.works += 1;
         if self.cores.is_some() {
             self.lanes[lane].busy_ns += lasts_ns;
-            let wake_ns = self.scenario.lane_wake_ns;
+            let wake_ns = if self.lane_rests() { 0 } else { self.scenario.lane_wake_ns };
             return self.occupy((lane, wake_ns), lasts_ns, work, now_ns);
         }
         let (_, ends_ns) = self.lanes[lane].serve(lasts_ns, now_ns);
         let event = match work {
             Work::Stage { chain, stage } => Event::Worked { chain, stage },
             Work::After(ticket) => Event::Finished(ticket),
-            Work::Read { .. } | Work::Kernel { .. } | Work::Sent { .. } | Work::Rest => return,
+            _ => return,
         };
         self.events.add(ends_ns, event);
+    }
+
+    /// Gives work to a thread that something else wakes, which takes some time.
+    pub(super) fn occupy_woken(
+        &mut self,
+        (thread, wake_ns): (usize, u64),
+        lasts_ns: u64,
+        work: Work,
+        now_ns: u64,
+    ) {
+        let rests = self.cores.as_ref().is_some_and(|cores| cores.rests(thread, now_ns));
+        let late_ns = if rests { self.scenario.wake_late_ns } else { 0 };
+        let wake_ns = wake_ns.saturating_sub(late_ns);
+        self.occupy((thread, wake_ns), lasts_ns + late_ns, work, now_ns);
     }
 
     /// Gives work to a thread. If it rested, waking and resting again take some time, too.
@@ -116,12 +172,19 @@ impl Run<'_> {
 
     fn worked_on(&mut self, work: Work, now_ns: u64) {
         match work {
-            Work::Read { chain, batch } => self.arrive(chain, batch, now_ns),
+            Work::Read { chain, batch } => {
+                self.arrive(chain, batch, now_ns);
+                self.after_read(chain, now_ns);
+            }
             Work::Stage { chain, stage } => self.worked(chain, stage, now_ns),
             Work::After(ticket) => self.handle(Event::Finished(ticket), now_ns),
             Work::Sent { chain, batch } => self.chains[chain].send(batch, now_ns),
             Work::Rest => {}
+            Work::ReaderRests { chain, nap_ns } => self.reader_rests_for(chain, nap_ns, now_ns),
             Work::Kernel { ticket, since_ns } => {
+                if !self.is_kernel_done(ticket) {
+                    return;
+                }
                 let own = &self.chains[ticket.chain].stages[ticket.stage];
                 let Some(device) = &own.device else { return };
                 let (at, tenant) = (device.work.device, device.work.tenant);

@@ -14,7 +14,7 @@ use super::work::{Where, chain, traffic};
 use crate::chain_file::Loaded;
 
 /// Launches in flight at most, as chain files have it by default.
-const STREAMS: u32 = 4;
+pub(super) const STREAMS: u32 = 4;
 /// Rounds after which a small spread is enough, and that spread.
 pub(super) const ROUNDS_LEAST: usize = 3;
 const SPREAD_SMALL: f64 = 0.02;

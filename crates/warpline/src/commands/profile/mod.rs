@@ -47,11 +47,13 @@ pub(crate) fn profile(
     let old = read(file)?;
     let extent = if quick { QUICK } else { FULL };
     let (mut machine, ids) = machine();
-    match threads::measure(functions) {
+    let devices: Vec<&str> = [CPU_NAME].into_iter().chain(ids.iter().map(|id| &**id)).collect();
+    let on_cpu = |device: &&&str| is_on_cpu(&machine, device);
+    let own: Vec<&str> = devices.iter().filter(on_cpu).copied().collect();
+    match threads::measure(functions, &own) {
         Ok(threads) => machine["threads"] = threads,
         Err(why) => print_message(&format!("warning: times of threads are left out: {why}\n")),
     }
-    let devices: Vec<&str> = [CPU_NAME].into_iter().chain(ids.iter().map(|id| &**id)).collect();
     let names: Vec<&str> = functions.iter().map(|one| one.name).collect();
     let mut profile = MachineProfile::new(machine, &names).map_err(Failure::Run)?;
     if let Some(old) = &old {
@@ -114,6 +116,12 @@ fn machine() -> (Value, Vec<String>) {
     }
     let machine = profile_file::to_value(&measured, gather_speeds());
     (machine, measured.iter().map(|(about, _)| about.id.clone()).collect())
+}
+
+/// Whether the kernels of a device run on the CPU, as all functions do there.
+fn is_on_cpu(machine: &Value, device: &str) -> bool {
+    let mut devices = machine["devices"].as_array().into_iter().flatten();
+    device == CPU_NAME || devices.any(|one| one["id"] == device && one["runs_on_cpu"] == true)
 }
 
 fn speeds(device: &dyn Device) -> Result<Speeds, warpline_device::Failure> {

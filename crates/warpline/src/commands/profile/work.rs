@@ -37,7 +37,7 @@ pub(super) struct Where<'a> {
 }
 
 /// Packets of a batch, of which launches are made.
-const BATCH: u32 = 256;
+pub(super) const BATCH: u32 = 256;
 
 /// A chain of this function alone.
 ///

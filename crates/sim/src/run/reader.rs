@@ -1,0 +1,83 @@
+//! Readers that rest. One that has read everything naps, or waits for the next packet, and timers
+//! wake it late.
+
+use super::{Event, Run, Work};
+use crate::traffic::Batch;
+
+/// Packets that a source gives at once.
+const BURST: u64 = 32;
+
+impl Run<'_> {
+    /// Whether a chain has a reader that rests.
+    pub(super) fn reader_rests(&self, chain: usize) -> bool {
+        self.lane_rests() && self.chains[chain].model.reader.is_some()
+    }
+
+    pub(super) fn reader_wakes(&mut self, chain: usize, now_ns: u64) {
+        self.chains[chain].reader.has_woken = true;
+        self.reads(chain, now_ns);
+    }
+
+    /// A pause ended, or there is room again.
+    pub(super) fn resume_reader(&mut self, chain: usize, now_ns: u64) {
+        if self.reader_rests(chain) {
+            self.events.add(now_ns + self.scenario.wake_late_ns, Event::Reads { chain });
+        }
+    }
+
+    /// A reader takes the packets that wait, and those that come meanwhile.
+    pub(super) fn reads(&mut self, chain: usize, now_ns: u64) {
+        let own = &mut self.chains[chain];
+        let Some(reader) = own.model.reader else { return };
+        own.lose_beyond_ring(now_ns);
+        let Some(mut batch) = own.source.take(now_ns) else {
+            return self.rest_reader(chain, now_ns);
+        };
+        own.reader.naps.handle_work(|| now_ns);
+        let full = reader.full.filter(|full| own.stages[0].queued_packets() >= full.packets);
+        let each = full.map_or(reader.cost, |full| full.before);
+        let cost = |batch: &Batch| each.ns(batch.packets, batch.bytes);
+        let mut taken = 0;
+        while taken < batch.packets {
+            taken = batch.packets;
+            let until_ns = now_ns + cost(&batch);
+            own.source.fill(&mut batch, until_ns);
+        }
+        own.reader.packets += batch.packets;
+        // A batch is begun when its first packets were found.
+        let begun_ns = now_ns + each.ns(batch.packets.min(BURST), 0) / 2;
+        (batch.oldest_ns, batch.newest_ns) = (begun_ns, begun_ns);
+        let thread = self.scenario.lanes + reader.thread;
+        self.occupy((thread, 0), cost(&batch), Work::Read { chain, batch }, now_ns);
+    }
+
+    /// A batch was handed over, or waits for room.
+    pub(super) fn after_read(&mut self, chain: usize, now_ns: u64) {
+        if self.reader_rests(chain) && self.chains[chain].kept.is_none() {
+            self.reads(chain, now_ns);
+        }
+    }
+
+    fn rest_reader(&mut self, chain: usize, now_ns: u64) {
+        let own = &mut self.chains[chain];
+        let Some(reader) = own.model.reader else { return };
+        if own.source.next_ns().is_none() {
+            own.source_ended = true;
+            return self.ring(chain, now_ns);
+        }
+        let packets = std::mem::take(&mut own.reader.packets);
+        let nap_ns = own.reader.naps.poll_nap(packets, now_ns);
+        if !std::mem::take(&mut own.reader.has_woken) || reader.wake_ns == 0 {
+            return self.reader_rests_for(chain, nap_ns, now_ns);
+        }
+        let thread = (self.scenario.lanes + reader.thread, 0);
+        self.occupy(thread, reader.wake_ns, Work::ReaderRests { chain, nap_ns }, now_ns);
+    }
+
+    pub(super) fn reader_rests_for(&mut self, chain: usize, nap_ns: Option<u64>, now_ns: u64) {
+        let next_ns = self.chains[chain].source.next_ns().unwrap_or(now_ns);
+        let at_ns = nap_ns.map_or(next_ns.max(now_ns), |nap_ns| now_ns + nap_ns);
+        let late_ns = self.late_ns();
+        self.events.add(at_ns + late_ns, Event::Reads { chain });
+    }
+}
