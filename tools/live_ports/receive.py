@@ -6,6 +6,7 @@
 
 import os
 import socket
+import struct
 import time
 
 from lab import Sniffer, soon
@@ -116,21 +117,75 @@ def case_written(lab):
 
 
 def case_ring(lab):
-    """The memory of a ring bounds the frames that wait. Others count as lost."""
-    for mib, is_full in ((1, True), (8, False)):
-        ends = f'input = "af_packet:lan,queue_mib={mib}"\noutput = "none"\n'
+    """The memory of a ring bounds the frames that wait. Others count as lost. Frames that are only
+    captured wait in blocks, where they take less room."""
+    for busy, mib, count, is_full in (
+        ("true", 1, 1000, True),
+        ("true", 8, 1000, False),
+        ("false", 1, 9000, True),
+        ("false", 8, 9000, False),
+    ):
+        ends = f'busy = {busy}\ninput = "af_packet:lan,queue_mib={mib}"\noutput = "none"\n'
         lab.write("ring.toml", f"[chain]\nfunctions = []\n{ends}")
         child = lab.start("ring.toml", *STATS, sockets=1)
         sender = lab.spaces["lan"].socket(socket.AF_PACKET, socket.SOCK_RAW)
         with sender as raw, lab.paused(child):
             raw.bind(("eth0", 0))
-            for _ in range(1000):
+            for _ in range(count):
                 raw.send(bytes(60))
         time.sleep(0.5)
         chain, _ = lab.stop(child)
         packets = chain["packets"]
-        assert packets["read"] >= 1000 and (packets["overload"] > 400) == is_full, packets
+        assert packets["read"] >= count and (packets["overload"] > 400) == is_full, packets
         assert is_full or packets["overload"] == 0, packets
+
+
+def case_captured(lab):
+    """A capture has each frame once, in order: one alone, many beyond the ring's memory, longer
+    ones after the MTU grew, and those of an interface that was made anew."""
+    ends = 'input = "af_packet:lan,queue_mib=1"\noutput = "out.pcap"\n'
+    lab.write("captured.toml", f"[chain]\nfunctions = []\n{ends}")
+    child = lab.start("captured.toml", *STATS, sockets=1)
+    lan, machine = lab.spaces["lan"], lab.spaces["machine"]
+    sent = []
+
+    def send(lengths):
+        """Sends frames, and waits until they are in the file."""
+        with lan.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+            raw.bind(("eth0", 0))
+            for length in lengths:
+                head = b"\2\0\0\0\0\x0f\2\0\0\0\0\x10\x88\xb5" + len(sent).to_bytes(4, "big")
+                sent.append(head.ljust(length, b"."))
+                raw.send(sent[-1])
+        return soon(lambda: captured() == sent)
+
+    def captured():
+        try:
+            frames = frames_of(lab.path("out.pcap"))
+        except struct.error:
+            # The last one is not whole yet.
+            return []
+        return [frame for frame in frames if frame[12:14] == b"\x88\xb5"]
+
+    assert send([60]), "one alone"
+    for _ in range(10):
+        assert send([60 + 7 * number % 1455 for number in range(500)]), "many"
+    machine.run("ip link set lan mtu 9000")
+    lan.run("ip link set eth0 mtu 9000")
+    time.sleep(0.5)
+    assert send([9014] * 20 + [60]), "after the MTU grew"
+    machine.run("ip link del lan")
+    time.sleep(0.3)
+    lab.link("lan")
+    time.sleep(0.5)
+    assert send([60, 1514]), "made anew"
+    machine.run("ip link set lan down")
+    time.sleep(0.3)
+    machine.run("ip link set lan up")
+    time.sleep(0.5)
+    assert send([60, 1514]), "up again"
+    chain, _ = lab.stop(child)
+    assert chain["packets"]["overload"] == 0, chain["packets"]
 
 
 def case_mtu(lab):

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::af_packet::{AfPacketConfig, AfPacketSink, AfPacketSource};
+use crate::af_packet::{AfPacketConfig, AfPacketSink, AfPacketSource, Delivery};
 use crate::af_xdp::{AfXdpConfig, AfXdpSink, AfXdpSource};
 use crate::neighbours::LocalAddresses;
 use crate::port::{Sink, Source};
@@ -53,17 +53,21 @@ impl Interface {
         Link::new(self.name()).and_then(|link| link.index()).is_ok()
     }
 
-    /// Opens it to read frames. With `local`, packet sockets give only packets to forward
-    /// ([`AfPacketSource::forwarding`]).
+    /// Opens it to read frames, which packet sockets get by `delivery`. With `local`, those give
+    /// only packets to forward ([`AfPacketSource::forwarding`]).
     ///
     /// # Errors
     /// There is no such interface, or the process may not read it.
-    pub fn source(&self, local: Option<&LocalAddresses>) -> Result<Box<dyn Source>, NotOpened> {
+    pub fn source(
+        &self,
+        local: Option<&LocalAddresses>,
+        delivery: Delivery,
+    ) -> Result<Box<dyn Source>, NotOpened> {
         Ok(match (self, local) {
             (Self::AfPacket(config), Some(local)) => {
-                Box::new(AfPacketSource::open(config)?.forwarding(local.clone()))
+                Box::new(AfPacketSource::open(config, delivery)?.forwarding(local.clone()))
             }
-            (Self::AfPacket(config), None) => Box::new(AfPacketSource::open(config)?),
+            (Self::AfPacket(config), None) => Box::new(AfPacketSource::open(config, delivery)?),
             (Self::AfXdp(config), _) => Box::new(AfXdpSource::open(config)?),
         })
     }

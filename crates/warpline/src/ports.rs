@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use warpline_io::af_packet::Delivery;
 use warpline_io::generator::{Generator, GeneratorConfig};
 use warpline_io::interface::{self, Interface};
 use warpline_io::middleware::{Impair, ImpairConfig, Tap};
@@ -175,23 +176,24 @@ impl Input {
 
     /// Opens it, without its pace.
     pub(crate) fn open(&self) -> Result<Box<dyn Source>, NotOpened> {
-        self.open_beside(None)
+        self.open_beside(None, Delivery::default())
     }
 
-    /// The same; ports that forward by routes leave packets to the addresses of `local` to the
-    /// kernel.
+    /// The same; packet sockets get frames by `delivery`, and ports that forward by routes leave
+    /// packets to the addresses of `local` to the kernel.
     pub(crate) fn open_beside(
         &self,
         local: Option<&LocalAddresses>,
+        delivery: Delivery,
     ) -> Result<Box<dyn Source>, NotOpened> {
         let opened = match self {
             Self::File(path, _) => CaptureReader::open(path),
             Self::Stdin(_) => CaptureReader::stdin(),
             Self::Generate(config) => return Ok(Box::new(Generator::new((**config).clone()))),
             Self::Demo => crate::demo::source(),
-            Self::Ports(ports, names) => return merged(ports, names, local),
+            Self::Ports(ports, names) => return merged((ports, names), local, delivery),
             Self::Interface(interface) => {
-                return interface.source(local).map_err(|error| self.not_opened(&error));
+                return interface.source(local, delivery).map_err(|error| self.not_opened(&error));
             }
         };
         match opened {
@@ -263,9 +265,9 @@ impl Input {
 
 /// The source of a chain with ports. One file that feeds several ports is read once.
 fn merged(
-    ports: &[PortInput],
-    names: &[String],
+    (ports, names): (&[PortInput], &[String]),
     local: Option<&LocalAddresses>,
+    delivery: Delivery,
 ) -> Result<Box<dyn Source>, NotOpened> {
     let mut feeds = Vec::new();
     for (at, port) in ports.iter().enumerate() {
@@ -273,7 +275,7 @@ fn merged(
         let label = input.path().map_or_else(|| name.clone(), |path| path.display().to_string());
         let Some(interface) = interface else {
             let local = local.filter(|_| *forwards);
-            feeds.push(PortSource::whole(input.open_beside(local)?, label, *number));
+            feeds.push(PortSource::whole(input.open_beside(local, delivery)?, label, *number));
             continue;
         };
         let is_same = |other: &&PortInput| other.input.path() == input.path();

@@ -148,6 +148,11 @@ fn a_ring_has_the_memory_of_its_port() {
 }
 
 #[test]
+fn a_capture_has_each_frame_once() {
+    check_with(RECEIVE, "captured");
+}
+
+#[test]
 fn ports_follow_the_name_of_their_interface() {
     check_with(RECEIVE, "replaced");
     check_with(RECEIVE, "af_packet:written");

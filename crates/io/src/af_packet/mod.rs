@@ -3,9 +3,11 @@
 //! [`AfPacketSource`] reads all frames that arrive at an interface from a ring that the system
 //! fills. [`AfPacketSink`] sends frames with a system call for each burst.
 //!
-//! The ring is `TPACKET_V2`, which hands over every frame at once. `TPACKET_V3` hands over blocks,
-//! and an unfilled block only after a timeout of at least a millisecond.
+//! The ring is `TPACKET_V2` for frames that may leave again: it hands over every frame at once. It
+//! is `TPACKET_V3` for frames that are only looked at: it hands over blocks, an unfilled one after
+//! a timeout ([`Delivery`]).
 
+use core::time::Duration;
 use std::ops::RangeInclusive;
 
 pub(crate) mod offloads;
@@ -26,6 +28,30 @@ pub struct AfPacketConfig {
     pub promiscuous: bool,
     /// Memory of the ring in which frames wait, in MiB.
     pub queue_mib: u16,
+}
+
+/// When the system hands over frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// Each at once.
+    #[default]
+    AtOnce,
+    /// Several together, at most [`Delivery::LATEST`] after they arrived. It costs the system less.
+    InBlocks,
+}
+
+impl Delivery {
+    /// The longest time that a frame waits in a block. The system looks every 5 ms, rounded up to
+    /// its ticks, and hands over a block at the second look at the latest.
+    pub const LATEST: Duration = Duration::from_millis(20);
+
+    /// How long a frame may wait.
+    pub(crate) const fn delay(self) -> Duration {
+        match self {
+            Self::AtOnce => Duration::ZERO,
+            Self::InBlocks => Self::LATEST,
+        }
+    }
 }
 
 impl AfPacketConfig {

@@ -11,8 +11,8 @@ use warpline_io_error::plain;
 use warpline_packet::wire::ethertype;
 use warpline_packet::{Instant, LinkType};
 
-use super::AfPacketConfig;
 use super::offloads::{complete_checksum, insert_tag};
+use super::{AfPacketConfig, Delivery};
 use crate::interface::{HEADERS_LEN, NotOpened, ethernet};
 use crate::link_events::{LOOK_EVERY, LinkEvents};
 use crate::neighbours::LocalAddresses;
@@ -39,6 +39,7 @@ pub struct AfPacketSource {
     // Before the socket: the mapping ends first.
     ring: Ring,
     ring_len: usize,
+    delivery: Delivery,
     socket: PacketSocket,
     /// The number of the interface that it is bound to.
     index: i32,
@@ -78,12 +79,12 @@ impl AfPacketSource {
     ///
     /// # Errors
     /// There is no such interface, or the process may not read it.
-    pub fn open(config: &AfPacketConfig) -> Result<Self, NotOpened> {
+    pub fn open(config: &AfPacketConfig, delivery: Delivery) -> Result<Self, NotOpened> {
         let link = ethernet(&config.interface)?;
         let socket = PacketSocket::open()?;
         let mtu = link.mtu()?;
         let ring_len = usize::from(config.queue_mib) << 20;
-        let ring = Ring::new(&socket, mtu + HEADERS_LEN, ring_len)?;
+        let ring = Ring::new(&socket, delivery, mtu + HEADERS_LEN, ring_len)?;
         // Older kernels: such frames are skipped below.
         let _ = socket.ignore_outgoing();
         let names = InterfaceNames::default();
@@ -93,6 +94,7 @@ impl AfPacketSource {
             events: LinkEvents::new(link, &config.interface),
             ring,
             ring_len,
+            delivery,
             socket,
             index: 0,
             is_unsure: false,
@@ -354,8 +356,10 @@ impl Live for AfPacketSource {
         all.push(self.socket.descriptor());
     }
 
+    /// Frames may still come that arrived after that.
     fn now(&mut self) -> Instant {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = now.saturating_sub(self.delivery.delay());
         Instant::from_parts(now.as_secs(), now.subsec_nanos().into())
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpline_engine::{Machine, Member, PeerLink, Peers, Ports};
+use warpline_io::af_packet::Delivery;
 use warpline_io::interface::Interface;
 use warpline_io::middleware::Limit;
 use warpline_io::neighbours::{Follower, NeighbourTable};
@@ -138,7 +139,7 @@ fn open_ends(chain: &Planned, refuse: &Refuse<'_>) -> Result<Ends, Failure> {
     let not_opened = |failed: NotOpened| refuse(failed.path.as_deref(), failed.why);
     let follower = route_mode::follow(chain.loaded.chain()).map_err(not_opened)?;
     let local = follower.as_ref().map(Follower::local);
-    let source = chain.input.open_beside(local.as_ref()).map_err(not_opened)?;
+    let source = chain.input.open_beside(local.as_ref(), delivery(chain)).map_err(not_opened)?;
     let peers = open_peers(&chain.loaded.links);
     let peers = peers.map_err(|why| refuse(Some(Path::new(&why.0)), why.1))?;
     let neighbours = follower.as_ref().map(Follower::table).transpose();
@@ -152,6 +153,17 @@ fn open_ends(chain: &Planned, refuse: &Refuse<'_>) -> Result<Ends, Failure> {
     };
     let interfaces = outputs(chain).map(open).collect::<Result<_, _>>()?;
     Ok(Ends { source, peers, interfaces, follower, neighbours })
+}
+
+/// How packet sockets get frames: in blocks if they leave by no interface. Frames of several inputs
+/// come at once, since a merge brings them in order.
+fn delivery(chain: &Planned) -> Delivery {
+    let forwards = outputs(chain).flatten().any(|output| output.interface().is_some());
+    let is_one = chain.input.parts().count() == 1;
+    match forwards || !is_one || chain.loaded.settings.busy {
+        true => Delivery::AtOnce,
+        false => Delivery::InBlocks,
+    }
 }
 
 /// Opens the sockets of links. The error has the address as the chain file has it.
