@@ -72,12 +72,12 @@ impl Arrivals {
 
     /// A gap at the present rate, as long as it is over steps of other rates. Enters the last of
     /// them.
-    #[inline]
+    #[cold]
     fn stretched(&mut self, mut gap_ns: f64) -> f64 {
         let mut passed_ns = 0.0;
         loop {
             let left_ns = (self.step_end_ns - self.elapsed_ns) as f64 - passed_ns;
-            if gap_ns < left_ns || self.step_end_ns == u64::MAX {
+            if gap_ns < left_ns || self.is_steady() {
                 return passed_ns + gap_ns;
             }
             passed_ns += left_ns;
@@ -85,6 +85,18 @@ impl Arrivals {
             self.enter(self.step + 1);
             gap_ns = (gap_ns - left_ns) * self.nanos_per_byte / before;
         }
+    }
+
+    /// Whether the present step has no end.
+    #[inline]
+    fn is_steady(&self) -> bool {
+        self.step_end_ns == u64::MAX
+    }
+
+    /// When the next packet arrives, in nanoseconds since the first one did.
+    #[inline]
+    pub(super) fn elapsed_ns(&self) -> u64 {
+        self.elapsed_ns
     }
 
     /// When the next packet arrives, since the first one did.
@@ -99,11 +111,10 @@ impl Arrivals {
         time.as_nanos() as f64 / self.mean_gap
     }
 
-    /// Continues from a frame of `len` bytes to the one after it.
-    #[inline]
-    pub(super) fn advance(&mut self, len: u32, rng: &mut Rng) {
-        let own = self.nanos_per_byte * f64::from(len);
-        let gap = match self.process {
+    /// A gap of one of the random processes; `own` is that of the constant one.
+    #[inline(never)]
+    fn random(&self, own: f64, rng: &mut Rng) -> f64 {
+        match self.process {
             Process::Constant => own,
             Process::Poisson => self.mean_gap * exponential(rng),
             Process::OnOff if rng.chance(1.0 / BURST_PACKETS) => {
@@ -112,11 +123,19 @@ impl Arrivals {
                 own / PEAK + silence * exponential(rng)
             }
             Process::OnOff => own / PEAK,
-        };
-        let gap = self.fraction + self.stretched(gap);
-        let whole = gap as u64;
-        self.fraction = gap - whole as f64;
-        self.elapsed_ns = self.elapsed_ns.saturating_add(whole);
+        }
+    }
+
+    /// Continues from a frame of `len` bytes to the one after it.
+    #[inline]
+    pub(super) fn advance(&mut self, len: u32, rng: &mut Rng) {
+        let own = self.nanos_per_byte * f64::from(len);
+        let gap = if self.process == Process::Constant { own } else { self.random(own, rng) };
+        let gap = self.fraction + if self.is_steady() { gap } else { self.stretched(gap) };
+        let whole = gap.trunc();
+        self.fraction = gap - whole;
+        // The conversion to a signed number is the faster one.
+        self.elapsed_ns = self.elapsed_ns.saturating_add(whole as i64 as u64);
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) struct Flows {
 
 impl Flows {
     pub(super) fn new(seed: u64, ip: Share, protocol: Share) -> Self {
-        let mut rng = Rng::stream(seed, super::FLOW_STREAM);
+        let mut rng = Rng::stream(seed, STREAM);
         let key = rng.bits();
         let multipliers = [rng.bits() | 1, rng.bits() | 1];
         Self { key, multipliers, ip, protocol }
@@ -116,6 +116,9 @@ impl Flows {
         x ^ (x >> 11)
     }
 }
+
+/// The stream that the flows' keys are drawn from; a generator's packets have 1 to 4.
+const STREAM: u64 = 0;
 
 const FLOW_BITS: u32 = 24;
 

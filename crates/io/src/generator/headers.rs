@@ -1,45 +1,118 @@
-//! The headers of a frame: one template for each kind, in which a packet's own fields are set.
+//! The headers of a frame: one template for each kind, in which a flow's fields are set, and then
+//! those of a packet.
 //!
-//! The template keeps the sum of the constant fields, and the payload's sum is known. A checksum
-//! therefore costs a few additions and never a pass over the packet.
+//! The sums of all fields that a flow's packets have in common are kept, and the payload's sum is
+//! known. A checksum therefore costs a few additions and never a pass over the packet.
 
-use super::flow::{Flow, HeaderKind};
+use super::flow::{Flow, Flows, HeaderKind};
 use super::sum::{checksum, halves, words};
+
+/// Room for the headers of any kind, which are copied as one block.
+pub(super) const HEADERS_ROOM: usize = HEADERS_MAX.next_multiple_of(16);
 
 /// The headers of one kind with everything that its packets have in common.
 #[derive(Clone, Debug)]
-pub(super) struct Template {
+struct Template {
     kind: HeaderKind,
-    bytes: [u8; HEADERS_MAX],
+    bytes: [u8; HEADERS_ROOM],
     /// The sum over the IPv4 header; 0 for IPv6, which has none.
-    ip_sum: u64,
+    ip_sum: u32,
     /// The sum over the transport header and the pseudo header (RFC 768, 9293 and 8200, 8.1).
-    transport_sum: u64,
+    transport_sum: u32,
 }
 
 /// The fields of one packet, besides its flow's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
-    pub(super) flow: Flow,
     /// Bytes that this flow has sent before.
     pub(super) sent: u32,
     /// The IPv4 identification.
     pub(super) id: u16,
     pub(super) payload_len: usize,
     /// The sum of the payload's 16-bit words.
-    pub(super) payload_sum: u64,
+    pub(super) payload_sum: u32,
+}
+
+/// What must be known of a flow's headers to complete them for a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    kind: HeaderKind,
+    len: u16,
+    /// The first TCP sequence number.
+    sequence: u32,
+    ip_sum: u32,
+    transport_sum: u32,
+}
+
+/// The headers of all flows. Those of the first flows are kept, so they cost a copy.
+#[derive(Clone, Debug)]
+pub(super) struct Heads {
+    flows: Flows,
+    /// By `six` and `tcp`.
+    templates: [[Template; 2]; 2],
+    kept: Vec<Kept>,
+}
+
+#[derive(Clone, Debug)]
+#[repr(align(32))]
+struct Kept {
+    bytes: [u8; HEADERS_ROOM],
+    head: Head,
+}
+
+/// Flows whose headers are kept, at most: 384 KiB stay in the cache.
+const KEPT_MAX: u64 = 4096;
+
+impl Heads {
+    pub(super) fn new(flows: Flows, count: u64) -> Self {
+        let template = |six, tcp| Template::new(HeaderKind { six, tcp });
+        let templates = [false, true].map(|six| [template(six, false), template(six, true)]);
+        let mut new = Self { flows, templates, kept: Vec::new() };
+        let keep = |number| {
+            let mut bytes = [0; HEADERS_ROOM];
+            let head = new.compute(number, &mut bytes);
+            Kept { bytes, head }
+        };
+        new.kept = (0..count.min(KEPT_MAX)).map(keep).collect();
+        new
+    }
+
+    /// Writes the headers of flow `number` to the start of `frame`, all but a packet's own fields.
+    #[inline(always)]
+    pub(super) fn write(&self, number: u64, frame: &mut [u8]) -> Head {
+        let block = block(frame);
+        match self.kept.get(number as usize) {
+            Some(kept) => {
+                *block = kept.bytes;
+                kept.head
+            }
+            None => self.compute(number, block),
+        }
+    }
+
+    #[inline(never)]
+    fn compute(&self, number: u64, block: &mut [u8; HEADERS_ROOM]) -> Head {
+        let flow = self.flows.flow(number);
+        let HeaderKind { six, tcp } = flow.kind;
+        self.templates[usize::from(six)][usize::from(tcp)].write(block, &flow)
+    }
+}
+
+#[inline]
+fn block(frame: &mut [u8]) -> &mut [u8; HEADERS_ROOM] {
+    frame.first_chunk_mut().expect("room for any headers")
 }
 
 impl Template {
-    pub(super) fn new(kind: HeaderKind) -> Self {
-        let mut bytes = [0; HEADERS_MAX];
+    fn new(kind: HeaderKind) -> Self {
+        let mut bytes = [0; HEADERS_ROOM];
         bytes[..6].copy_from_slice(&GATEWAY);
         bytes[6..12].copy_from_slice(&CLIENT);
-        let (ip, transport) =
-            bytes[12..].split_at_mut(kind.headers_len() - 12 - transport_len(kind));
+        let len = kind.headers_len();
+        let (ip, transport) = bytes[12..len].split_at_mut(len - 12 - transport_len(kind.tcp));
         let protocol = if kind.tcp { 6 } else { 17 };
         let addresses = if kind.six { six(ip, protocol) } else { four(ip, protocol) };
-        let pseudo = words(&ip[addresses..]) + u64::from(protocol);
+        let pseudo = words(&ip[addresses..]) + u32::from(protocol);
         if kind.tcp {
             transport[12] = 5 << 4; // words of header
             transport[13] = 0x18; // PSH, ACK
@@ -50,71 +123,101 @@ impl Template {
         Self { kind, bytes, ip_sum, transport_sum }
     }
 
-    /// Writes the headers of `packet` to the start of `frame`, which has room for them.
+    /// Writes the headers of `flow`, all but a packet's own fields.
     #[inline]
-    pub(super) fn write(&self, frame: &mut [u8], packet: &Packet) {
-        let len = self.kind.headers_len();
-        frame[..len].copy_from_slice(&self.bytes[..len]);
-        let transport_len = transport_len(self.kind) + packet.payload_len;
-        let (ip, transport) = frame[14..len].split_at_mut(len - 14 - self.transport_len());
-        let Flow { inside, outside, .. } = packet.flow;
-        let addresses = if self.kind.six {
-            put(ip, 4, transport_len as u16);
-            let addresses = [inside, outside];
-            set_low(ip, 8 + 12, addresses[0]);
-            set_low(ip, 24 + 12, addresses[1]);
-            addresses
+    fn write(&self, block: &mut [u8; HEADERS_ROOM], flow: &Flow) -> Head {
+        *block = self.bytes;
+        let HeaderKind { six, tcp } = self.kind;
+        let Flow { inside, outside, .. } = *flow;
+        if six {
+            set_low(block, 14 + 8 + 12, inside);
+            set_low(block, 14 + 24 + 12, outside);
         } else {
-            self.write_four(ip, packet, 20 + transport_len as u16)
-        };
-        // The template's sum already has the high halves of the addresses.
-        let addresses = halves(addresses[0]) + halves(addresses[1]);
-        let sum = self.transport_sum + addresses + transport_len as u64 + packet.payload_sum;
-        self.write_transport(transport, packet, transport_len as u16, sum);
+            set_low(block, 14 + 12, u32::from_be_bytes(INSIDE_4) | inside);
+            set_low(block, 14 + 16, u32::from_be_bytes(OUTSIDE_4) | outside);
+        }
+        let transport = transport_at(six);
+        put(block, transport, flow.inside_port);
+        put(block, transport + 2, flow.outside_port);
+        // The template's sums already have the high halves of the addresses.
+        let addresses = halves(inside) + halves(outside);
+        let ports = u32::from(flow.inside_port) + u32::from(flow.outside_port);
+        let mut transport_sum = self.transport_sum + addresses + ports;
+        if tcp {
+            set_low(block, transport + 8, flow.acknowledgment);
+            transport_sum += halves(flow.acknowledgment);
+        }
+        let ip_sum = self.ip_sum + addresses;
+        let len = self.kind.headers_len() as u16;
+        Head { kind: self.kind, len, sequence: flow.sequence, ip_sum, transport_sum }
+    }
+}
+
+impl Head {
+    pub(super) fn kind(&self) -> HeaderKind {
+        self.kind
     }
 
-    /// Sets what differs in an IPv4 header; gives the bits set in the addresses.
+    /// Bytes of the headers.
     #[inline]
-    fn write_four(&self, ip: &mut [u8], packet: &Packet, total_len: u16) -> [u32; 2] {
-        let Flow { inside, outside, .. } = packet.flow;
-        put(ip, 2, total_len);
-        put(ip, 4, packet.id);
-        set_low(ip, 12, u32::from_be_bytes(INSIDE_4) | inside);
-        set_low(ip, 16, u32::from_be_bytes(OUTSIDE_4) | outside);
-        let varying = u64::from(total_len) + u64::from(packet.id);
-        put(ip, 10, checksum(self.ip_sum + varying + halves(inside) + halves(outside)));
-        [inside, outside]
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.len)
     }
 
-    #[inline]
-    fn write_transport(&self, transport: &mut [u8], packet: &Packet, len: u16, sum: u64) {
-        let flow = &packet.flow;
-        put(transport, 0, flow.inside_port);
-        put(transport, 2, flow.outside_port);
-        let sum = sum + u64::from(flow.inside_port) + u64::from(flow.outside_port);
-        if self.kind.tcp {
-            let sequence = flow.sequence.wrapping_add(packet.sent);
-            set_low(transport, 4, sequence);
-            set_low(transport, 8, flow.acknowledgment);
-            put(transport, 16, checksum(sum + halves(sequence) + halves(flow.acknowledgment)));
-        } else {
-            put(transport, 4, len);
-            // RFC 768: "If the computed checksum is zero, it is transmitted as all ones".
-            let field = checksum(sum + u64::from(len));
-            put(transport, 6, if field == 0 { 0xffff } else { field });
+    /// Sets the fields of `packet` in the headers at the start of `frame`.
+    #[inline(always)]
+    pub(super) fn complete(&self, frame: &mut [u8], packet: &Packet) {
+        let block = block(frame);
+        match self.kind {
+            HeaderKind { six: false, tcp: false } => self.set::<false, false>(block, packet),
+            HeaderKind { six: false, tcp: true } => self.set::<false, true>(block, packet),
+            HeaderKind { six: true, tcp: false } => self.set::<true, false>(block, packet),
+            HeaderKind { six: true, tcp: true } => self.set::<true, true>(block, packet),
         }
     }
 
-    const fn transport_len(&self) -> usize {
-        transport_len(self.kind)
+    /// The same for one kind, where all places are known when the program is built.
+    #[inline(always)]
+    fn set<const SIX: bool, const TCP: bool>(
+        &self,
+        block: &mut [u8; HEADERS_ROOM],
+        packet: &Packet,
+    ) {
+        let len = (transport_len(TCP) + packet.payload_len) as u16;
+        if SIX {
+            put(block, 14 + 4, len);
+        } else {
+            let total_len = 20 + len;
+            put(block, 14 + 2, total_len);
+            put(block, 14 + 4, packet.id);
+            let varying = u32::from(total_len) + u32::from(packet.id);
+            put(block, 14 + 10, checksum(self.ip_sum + varying));
+        }
+        let at = transport_at(SIX);
+        let sum = self.transport_sum + u32::from(len) + packet.payload_sum;
+        if TCP {
+            let sequence = self.sequence.wrapping_add(packet.sent);
+            set_low(block, at + 4, sequence);
+            put(block, at + 16, checksum(sum + halves(sequence)));
+        } else {
+            put(block, at + 4, len);
+            // RFC 768: "If the computed checksum is zero, it is transmitted as all ones".
+            let field = checksum(sum + u32::from(len));
+            put(block, at + 6, if field == 0 { 0xffff } else { field });
+        }
     }
 }
 
 /// The longest headers: Ethernet, IPv6, TCP.
 const HEADERS_MAX: usize = HeaderKind { six: true, tcp: true }.headers_len();
 
-const fn transport_len(kind: HeaderKind) -> usize {
-    if kind.tcp { 20 } else { 8 }
+const fn transport_len(tcp: bool) -> usize {
+    if tcp { 20 } else { 8 }
+}
+
+/// Where the transport header begins.
+const fn transport_at(six: bool) -> usize {
+    if six { 14 + 40 } else { 14 + 20 }
 }
 
 /// Fills in type and IPv4 header; gives the place of the addresses.
@@ -141,12 +244,12 @@ fn six(ip: &mut [u8], protocol: u8) -> usize {
 }
 
 #[inline]
-fn put(header: &mut [u8], at: usize, word: u16) {
+fn put(header: &mut [u8; HEADERS_ROOM], at: usize, word: u16) {
     header[at..at + 2].copy_from_slice(&word.to_be_bytes());
 }
 
 #[inline]
-fn set_low(header: &mut [u8], at: usize, number: u32) {
+fn set_low(header: &mut [u8; HEADERS_ROOM], at: usize, number: u32) {
     header[at..at + 4].copy_from_slice(&number.to_be_bytes());
 }
 
@@ -172,14 +275,14 @@ mod tests {
     #[test]
     fn a_udp_checksum_of_zero_is_sent_as_all_ones() {
         for ip in [Share::First, Share::Second] {
-            let flow = Flows::new(1, ip, Share::First).flow(0);
-            let template = Template::new(flow.kind);
+            let heads = Heads::new(Flows::new(1, ip, Share::First), 1);
             let mut seen = vec![false; 0x1_0000];
             for payload_sum in 0..0xffff {
-                let packet = Packet { flow, sent: 0, id: 0, payload_len: 2, payload_sum };
-                let mut frame = [0; HEADERS_MAX];
-                template.write(&mut frame, &packet);
-                let field = &frame[flow.kind.headers_len() - 2..][..2];
+                let packet = Packet { sent: 0, id: 0, payload_len: 2, payload_sum };
+                let mut frame = [0; HEADERS_ROOM];
+                let head = heads.write(0, &mut frame);
+                head.complete(&mut frame, &packet);
+                let field = &frame[head.len() - 2..][..2];
                 seen[usize::from(u16::from_be_bytes([field[0], field[1]]))] = true;
             }
             assert!(!seen[0] && seen[1..].iter().all(|&seen| seen));

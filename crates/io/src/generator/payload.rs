@@ -1,6 +1,7 @@
 //! Payloads of packets: a window of a pool that is filled once, so that a payload costs a copy.
 //!
-//! The sums of the pool up to every second byte are kept, so a window's sum is a difference.
+//! The sums of the pool up to every second byte are kept, so a window's sum is a difference. They
+//! are kept modulo 65,535, which a checksum does not see (RFC 1071).
 
 use super::rng::Rng;
 use super::sum::words;
@@ -66,10 +67,12 @@ fn unescape(mut text: &[u8]) -> Option<Vec<u8>> {
 /// The pool that payloads are cut from.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
+    /// Followed by [`BLOCK`] bytes that no payload has.
     bytes: Vec<u8>,
-    /// The sum of the first n words, modulo 2^32; a window's sum is below that.
-    sums: Vec<u32>,
+    /// The sum of the first n words, modulo [`MODULUS`].
+    sums: Vec<u16>,
     content: Content,
+    is_planted: bool,
     planted: u64,
 }
 
@@ -82,39 +85,68 @@ impl Pool {
             Content::Text | Content::Planted { .. } => text(len, rng),
         };
         let (pairs, _) = bytes.as_chunks::<2>();
-        let mut sum = 0u32;
+        let mut sum = 0;
         let running = pairs.iter().map(|&pair| {
-            sum = sum.wrapping_add(u32::from(u16::from_be_bytes(pair)));
-            sum
+            sum = (sum + u32::from(u16::from_be_bytes(pair))) % MODULUS;
+            sum as u16
         });
         let sums = core::iter::once(0).chain(running).collect();
-        Self { bytes, sums, content, planted: 0 }
+        let bytes = [bytes, vec![0; BLOCK]].concat();
+        let is_planted = matches!(content, Content::Planted { .. });
+        Self { bytes, sums, content, is_planted, planted: 0 }
     }
 
-    /// Fills `payload`, at most as long as the pool was made for, and gives its sum.
-    #[inline]
-    pub(super) fn fill(&mut self, payload: &mut [u8], rng: &mut Rng) -> u64 {
+    /// Fills the first `len` bytes of `room`, at most as many as the pool was made for, and gives
+    /// their sum. `room` has [`BLOCK`] bytes at least; those of them after `len` are lost.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, room: &mut [u8], len: usize, rng: &mut Rng) -> u32 {
         let first = rng.below(STARTS as u64) as usize;
-        let pairs = payload.len() / 2;
-        payload.copy_from_slice(&self.bytes[first * 2..][..payload.len()]);
-        if let Content::Planted { pattern, share } = &self.content
-            && rng.chance(*share)
-            && let Some(room) = payload.len().checked_sub(pattern.len())
-        {
-            let at = rng.below(room as u64 + 1) as usize;
-            payload[at..at + pattern.len()].copy_from_slice(pattern);
-            self.planted += 1;
-            return words(payload);
+        let from = &self.bytes[first * 2..];
+        match (room.first_chunk_mut::<BLOCK>(), from.first_chunk::<BLOCK>()) {
+            (Some(room), Some(from)) if len <= BLOCK => *room = *from,
+            _ => copy(room, from, len),
         }
-        let even = self.sums[first + pairs].wrapping_sub(self.sums[first]);
-        let odd = if payload.len() % 2 == 1 { u64::from(payload[pairs * 2]) << 8 } else { 0 };
-        u64::from(even) + odd
+        if self.is_planted
+            && let Some(sum) = self.plant(&mut room[..len], rng)
+        {
+            return sum;
+        }
+        let pairs = len / 2;
+        let [before, after] = [self.sums[first], self.sums[first + pairs]].map(u32::from);
+        let odd = if len % 2 == 1 { u32::from(room[len - 1]) << 8 } else { 0 };
+        after + MODULUS - before + odd
+    }
+
+    /// Puts the pattern into its share of the payloads that have room for it. Gives the sum of
+    /// such a payload.
+    #[inline(never)]
+    fn plant(&mut self, payload: &mut [u8], rng: &mut Rng) -> Option<u32> {
+        let Content::Planted { pattern, share } = &self.content else { return None };
+        let more =
+            Some(payload.len()).filter(|_| rng.chance(*share))?.checked_sub(pattern.len())?;
+        let at = rng.below(more as u64 + 1) as usize;
+        payload[at..at + pattern.len()].copy_from_slice(pattern);
+        self.planted += 1;
+        Some(words(payload))
     }
 
     /// Payloads that got the pattern.
     pub(super) fn planted(&self) -> u64 {
         self.planted
     }
+}
+
+/// Payloads up to this length are copied as one block.
+pub(super) const BLOCK: usize = 64;
+
+/// The modulus of the ones' complement sum.
+const MODULUS: u32 = 0xffff;
+
+/// Copies a long payload. A function of its own, since the compiler else makes one call of both
+/// copies.
+#[inline(never)]
+fn copy(room: &mut [u8], from: &[u8], len: usize) {
+    room[..len].copy_from_slice(&from[..len]);
 }
 
 /// Where a payload can begin: at every second byte of the first 64 KiB, which stays in the cache.
@@ -188,9 +220,10 @@ mod tests {
             let mut rng = Rng::stream(4, 4);
             let mut pool = Pool::new(content, 65_507, &mut rng);
             for len in (0..200).chain([1472, 65_506, 65_507]) {
-                let mut payload = vec![0; len];
-                let sum = checksum(pool.fill(&mut payload, &mut rng));
-                assert_eq!(sum, checksum(words(&payload)), "{len}");
+                let mut room = vec![0; len.max(BLOCK)];
+                // Headers have a sum that is not 0: for it 0 and 65,535 are the same.
+                let sum = checksum(1 + pool.fill(&mut room, len, &mut rng));
+                assert_eq!(sum, checksum(1 + words(&room[..len])), "{len}");
             }
         }
     }
@@ -202,13 +235,13 @@ mod tests {
         let mut found = 0;
         for _ in 0..10_000 {
             let mut payload = [0; 100];
-            pool.fill(&mut payload, &mut rng);
+            pool.fill(&mut payload, 100, &mut rng);
             found += u64::from(payload.windows(8).any(|window| window == b"#needle#"));
         }
         // Standard deviation: 30.
         assert!(found.abs_diff(1000) < 150, "{found}");
         assert_eq!(found, pool.planted());
-        pool.fill(&mut [0; 7], &mut rng);
+        pool.fill(&mut [0; BLOCK], 7, &mut rng);
         assert_eq!(found, pool.planted(), "no room, no pattern");
     }
 }

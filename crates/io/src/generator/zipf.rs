@@ -64,6 +64,7 @@ impl Zipf {
         zipf
     }
 
+    #[inline(never)]
     fn draw(&self, rng: &mut Rng) -> u64 {
         loop {
             let area = self.last + rng.unit() * (self.first - self.last);
