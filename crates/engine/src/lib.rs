@@ -80,7 +80,7 @@ pub(crate) use warpline_packet::Steering;
 
 pub use settings::{LANES_MAX, Settings};
 pub use tenants::{Background, SharedDevice, SharedReport, Tenant};
-pub use timer_lateness::{timer_lateness, wake_lateness};
+pub use timer_lateness::{Wakes, timer_lateness, wake_lateness};
 pub use warpline_launch::{
     DEVICE_LOST, DEVICE_LOST_NAME, Followed, LaunchOptions, OnDevice, Reader, StaleRead, Streams,
 };

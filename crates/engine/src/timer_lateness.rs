@@ -29,23 +29,37 @@ pub fn timer_lateness() -> Vec<Duration> {
     sleeps.join().unwrap_or_default()
 }
 
-/// How late a thread that waits begins after another woke it: the median. Takes a tenth of a
-/// second.
-pub fn wake_lateness() -> Duration {
+/// The time of waking a thread that waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wakes {
+    /// How late it begins: the median.
+    pub late: Duration,
+    /// What waking it takes of the other thread: the median.
+    pub ring: Duration,
+}
+
+/// Measures them in a tenth of a second.
+pub fn wake_lateness() -> Wakes {
     let (rings, heard) = channel::<Instant>();
     let waits = thread::spawn(move || {
         let late = |rung: Instant| rung.elapsed();
-        let mut all: Vec<Duration> = heard.iter().map(late).collect();
-        all.sort_unstable();
-        all.get(all.len() / 2).copied().unwrap_or_default()
+        median(heard.iter().map(late).collect())
     });
     let wakes = thread::spawn(move || {
         wake_on_time();
-        (0..SLEEPS).all(|_| {
+        let ring = |_| {
             thread::sleep(Duration::from_nanos(LOOK_NS));
-            rings.send(Instant::now()).is_ok()
-        })
+            let began = Instant::now();
+            let _ = rings.send(began);
+            began.elapsed()
+        };
+        median((0..SLEEPS).map(ring).collect())
     });
-    let _ = wakes.join();
-    waits.join().unwrap_or_default()
+    let ring = wakes.join().unwrap_or_default();
+    Wakes { late: waits.join().unwrap_or_default(), ring }
+}
+
+fn median(mut all: Vec<Duration>) -> Duration {
+    all.sort_unstable();
+    all.get(all.len() / 2).copied().unwrap_or_default()
 }

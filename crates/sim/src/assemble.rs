@@ -10,7 +10,7 @@ use warpline_sched::{Mode, PauseMode, Policy, Sharing};
 
 use crate::load::Load;
 use crate::model::{
-    ChainModel, Cost, DeviceModel, DeviceSharing, FullQueue, LinkModel, Scenario, ThreadWork,
+    BusyReader, ChainModel, Cost, DeviceModel, DeviceSharing, LinkModel, Scenario, ThreadWork,
 };
 use crate::profile_file::{ThreadTime, ThreadTimes, WorkFile};
 use crate::traffic::{Arrivals, Traffic};
@@ -90,9 +90,8 @@ pub struct Assembled {
 
 /// The longest that ingress keeps the first packet of a batch, unless the profile has it.
 const BATCH_DELAY_NS: u64 = 20_000;
-/// Packets of a queue between two threads from which it is long, and the most by which it slows a
-/// lane down.
-const FULL_PACKETS: u64 = 768;
+/// How long after its last rest a reader is busy, and the most by which it slows its lane down.
+const BUSY_AFTER_NS: u64 = 1_000_000;
 const FACTOR_MOST: f64 = 8.0;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -119,6 +118,7 @@ impl Asked<'_> {
             scenario.lane_wake_ns = times.lane.wake_ns as u64;
             scenario.timer_late_ns = times.timer_late_ns.iter().map(|&ns| ns as u64).collect();
             scenario.wake_late_ns = times.wake_late_ns as u64;
+            scenario.ring_ns = times.ring_ns as u64;
             let devices = 1..self.file.work.devices().len();
             scenario.device_threads = devices.map(|at| times.threads_of(at)).collect();
             // One reads for each chain, and one sends.
@@ -210,8 +210,8 @@ impl Asked<'_> {
             ring: Some(self.load.ring).filter(|ring| !self.load.waits && *ring > 0),
             reader: times.map(|times| {
                 let read = self.read_time(times, placed);
-                let full = self.full_queue(times, placed);
-                ThreadWork { full, ..thread_work(2 * user, &read) }
+                let busy = self.busy_reader(times, placed);
+                ThreadWork { busy, ..thread_work(2 * user, &read) }
             }),
             sender: times.map(|times| thread_work(2 * user + 1, &times.send)),
             unrouted: chain.ways.as_ref().map_or(0.0, Ways::unrouted),
@@ -232,25 +232,22 @@ impl Asked<'_> {
 }
 
 impl Asked<'_> {
-    /// The costs of reader and lane while the queue between them is long, by the function that
-    /// delays the reader most.
-    fn full_queue(&self, times: &ThreadTimes, placed: &Placed) -> Option<FullQueue> {
+    /// The costs of a reader that never rests and of its lane, by the function that delays the
+    /// reader most.
+    fn busy_reader(&self, times: &ThreadTimes, placed: &Placed) -> Option<BusyReader> {
         let len = u64::from(self.packet_len());
         let pairs = placed.functions.iter().zip(&placed.sites);
         let with = pairs.filter_map(|(&function, site)| times.with((function, site.device)));
         let ps = |cost: Cost| cost.ps(1, len);
         let most = with.max_by(|one, other| ps(one.full[0]).total_cmp(&ps(other.full[0])))?;
         let factor = ps(most.full[1]) / ps(most.lane).max(1.0);
-        Some(FullQueue {
-            packets: FULL_PACKETS,
-            before: most.full[0],
-            after_factor: if factor > 1.0 { factor.min(FACTOR_MOST) } else { 1.0 },
-        })
+        let lane_factor = factor.clamp(1.0 / FACTOR_MOST, FACTOR_MOST);
+        Some(BusyReader { after_ns: BUSY_AFTER_NS, cost: most.full[0], lane_factor })
     }
 }
 
 fn thread_work(thread: usize, time: &ThreadTime) -> ThreadWork {
-    ThreadWork { thread, cost: time.cost, wake_ns: time.wake_ns as u64, full: None }
+    ThreadWork { thread, cost: time.cost, wake_ns: time.wake_ns as u64, busy: None }
 }
 
 /// The part of lane `number` of `lanes`.

@@ -7,7 +7,7 @@ use warpline_sched::{Admission, Arrived, Backpressure, EdgeId, NodeId, StageGrap
 
 use crate::device::Ticket;
 use crate::histogram::Histogram;
-use crate::model::ChainModel;
+use crate::model::{BusyReader, ChainModel};
 use crate::outcome::ChainCounts;
 use crate::random::Random;
 use crate::traffic::{Batch, Source};
@@ -78,12 +78,16 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// The factor by which a batch of `stage` on the CPU takes longer because the queue before it
-    /// is long.
-    pub(crate) fn full_factor(&self, stage: usize) -> f64 {
-        let full = self.model.reader.and_then(|reader| reader.full).filter(|_| stage == 0);
-        let queued = self.stages[stage].queued_packets();
-        full.filter(|full| queued >= full.packets).map_or(1.0, |full| full.after_factor)
+    /// The costs of a reader that has not rested for long.
+    pub(crate) fn busy(&self, now_ns: u64) -> Option<BusyReader> {
+        let busy = self.model.reader.and_then(|reader| reader.busy);
+        busy.filter(|busy| now_ns - self.reader.rested_ns >= busy.after_ns)
+    }
+
+    /// The factor by which a batch of `stage` on the CPU then takes longer.
+    pub(crate) fn lane_factor(&self, stage: usize, now_ns: u64) -> f64 {
+        let busy = self.busy(now_ns).filter(|_| stage == 0);
+        busy.map_or(1.0, |busy| busy.lane_factor)
     }
 
     /// Reports how full the queue of `stage` is. Returns signals that arrive later.

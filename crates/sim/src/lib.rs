@@ -33,7 +33,7 @@ pub use batch_cost::BatchCost;
 pub use histogram::Histogram;
 pub use load::Load;
 pub use model::{
-    ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, FullQueue, LinkModel,
+    BusyReader, ChainModel, Cost, Crossing, DeviceModel, DeviceSharing, DeviceWork, LinkModel,
     Scenario, ScenarioError, StageModel, StageSite, ThreadWork,
 };
 pub use outcome::{ChainCounts, ChainOutcome, DeviceOutcome, Ended, Outcome, Span, StageCounts};

@@ -142,20 +142,19 @@ pub struct ThreadWork {
     pub cost: Cost,
     /// Additional time after a batch if the thread rested before it.
     pub wake_ns: u64,
-    /// Of a reader, while the queue after it is long.
-    pub full: Option<FullQueue>,
+    /// Of a reader that has not rested for long.
+    pub busy: Option<BusyReader>,
 }
 
-/// Costs while a queue between two threads is long. Its packets are then in no cache that is near
-/// both.
+/// Costs while a reader never rests. Packets are then in other caches, and cores at another speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FullQueue {
-    /// From so many packets on.
-    pub packets: u64,
-    /// Of the thread before it.
-    pub before: Cost,
-    /// The factor by which the thread after it takes longer.
-    pub after_factor: f64,
+pub struct BusyReader {
+    /// So long after its last rest.
+    pub after_ns: u64,
+    /// Of reading.
+    pub cost: Cost,
+    /// The factor by which the lane after it takes longer.
+    pub lane_factor: f64,
 }
 
 /// A stage.
@@ -292,6 +291,8 @@ pub struct Scenario {
     pub timer_late_ns: Vec<u64>,
     /// How late a thread that rests begins if another wakes it.
     pub wake_late_ns: u64,
+    /// The time of a reader to wake its lane: a part of its time to wake and to rest again.
+    pub ring_ns: u64,
     /// Power of the CPU.
     pub cpu_power: Power,
     /// Traffic comes until then.
@@ -336,6 +337,7 @@ impl Scenario {
             lane_wake_ns: 0,
             timer_late_ns: Vec::new(),
             wake_late_ns: 0,
+            ring_ns: 0,
             cpu_power: Power::default(),
             lasts_ns,
             warm_up_ns: lasts_ns / 10,

@@ -37,6 +37,8 @@ enum Event {
     Cores { generation: u64 },
     /// A reader wakes.
     Reads { chain: usize },
+    /// A reader that was paused continues.
+    Resumes { chain: usize },
     /// A lane wakes, unless it did since.
     LaneWakes { chain: usize, generation: u64 },
     /// A batcher's deadline.
@@ -133,6 +135,7 @@ impl<'a> Run<'a> {
             Event::Worked { chain, stage } => self.worked(chain, stage, now_ns),
             Event::Copied(ticket) => self.submit(ticket, now_ns),
             Event::Ran(ticket) => self.copy_out(ticket, now_ns),
+            Event::Resumes { chain } => self.reads(chain, now_ns),
             Event::Reads { chain } => self.reader_wakes(chain, now_ns),
             Event::LaneWakes { chain, generation } => self.lane_wakes(chain, generation, now_ns),
             Event::Returned(ticket) => self.returned(ticket, now_ns),
@@ -287,7 +290,7 @@ impl<'a> Run<'a> {
         if own.is_paused(stage + 1) || !own.stages[stage].can_take() {
             return false;
         }
-        let factor = own.full_factor(stage);
+        let factor = own.lane_factor(stage, now_ns);
         let Some(taken) = own.stages[stage].take() else { return false };
         own.counts.stages[stage].processed += taken.packets;
         let (lane, lasts_ns) = match &own.model.stages[stage].place {

@@ -55,7 +55,7 @@ fn with_threads(cores: u64, rate: f64, wake_ns: u64) -> Scenario {
     own.stages[0].launch_packets = 731;
     own.ring = Some(4_096);
     let work = |thread, packet_ns| {
-        Some(ThreadWork { thread, cost: Cost::of_packet(packet_ns), wake_ns, full: None })
+        Some(ThreadWork { thread, cost: Cost::of_packet(packet_ns), wake_ns, busy: None })
     };
     (own.reader, own.sender) = (work(0, 20.0), work(1, 30.0));
     scenario.chains.push(own);

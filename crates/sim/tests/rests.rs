@@ -6,7 +6,7 @@ mod common;
 use common::{cpu_chain, device_chain, gpu};
 use warpline_sched::{PauseMode, Watermarks};
 use warpline_sim::{
-    Arrivals, BatchCost, ChainModel, ChainOutcome, Cost, DeviceSharing, FullQueue, Scenario,
+    Arrivals, BatchCost, BusyReader, ChainModel, ChainOutcome, Cost, DeviceSharing, Scenario,
     StageSite, ThreadWork,
 };
 
@@ -25,7 +25,7 @@ fn read(mut own: ChainModel, rate: f64, wake_ns: u64) -> ChainModel {
     own.traffic.arrivals = Arrivals::Constant(rate);
     own.batch_packets = 256;
     own.ring = Some(4_096);
-    own.reader = Some(ThreadWork { thread: 0, cost: Cost::of_packet(100.0), wake_ns, full: None });
+    own.reader = Some(ThreadWork { thread: 0, cost: Cost::of_packet(100.0), wake_ns, busy: None });
     own
 }
 
@@ -60,6 +60,21 @@ fn a_reader_finds_the_packets_of_a_nap() {
     }
 }
 
+/// Waking the lane is a part of a reader's rest, which it has only if the lane waits. A lane that
+/// has work for longer is not woken.
+#[test]
+fn a_reader_wakes_a_lane_that_waits() {
+    let every_us = |lane_ns: f64| {
+        let mut own = scenario(10_000);
+        own.ring_ns = 18_000;
+        let (own, seconds) = run(own, read(cpu_chain(lane_ns, false), 1e6, 18_000));
+        seconds * 1e6 / own.measured.stages[0].launches as f64
+    };
+    // 80 us, 10, and a tenth for reading: 100, and 120 with waking the lane.
+    let (waits, works) = (every_us(1.0), every_us(990.0));
+    assert!((waits - 120.0).abs() < 2.0 && (works - 100.0).abs() < 2.0, "{waits} {works}");
+}
+
 /// A reader that always finds packets does not wait for a timer.
 #[test]
 fn a_busy_reader_is_not_late() {
@@ -76,7 +91,7 @@ fn a_thread_that_another_wakes_begins_late() {
         own.wake_late_ns = wake_late_ns;
         let mut chain = read(cpu_chain(1_000.0, false), 1e3, 0);
         chain.sender =
-            Some(ThreadWork { thread: 1, cost: Cost::of_packet(1_000.0), wake_ns: 0, full: None });
+            Some(ThreadWork { thread: 1, cost: Cost::of_packet(1_000.0), wake_ns: 0, busy: None });
         run(own, chain).0.delay.mean() / 1e3
     };
     let (at_once, late) = (delay_us(0), delay_us(20_000));
@@ -119,27 +134,27 @@ fn threads_of_a_device_divide_its_kernels() {
     }
 }
 
-/// While the queue is long, packets take longer on both of its sides. A lane of 100 ns a packet is
-/// not full at 8 Mpps. With bursts that fill its queue it stays full.
+/// A reader that never rests, and its lane, have other costs.
 #[test]
-fn threads_beside_a_long_queue_take_longer() {
-    let mpps = |rate: f64, packets: u64, read_ns: f64| {
+fn busy_readers_have_costs_of_their_own() {
+    let mpps = |rate: f64, after_ns: u64, read_ns: f64| {
         let mut chain = read(cpu_chain(100.0, false), rate, 0);
         chain.pressure = PauseMode::On(Watermarks::default());
         chain.stages[0].launch_packets = 731;
-        let full = FullQueue { packets, before: Cost::of_packet(read_ns), after_factor: 2.0 };
-        chain.reader.iter_mut().for_each(|reader| reader.full = Some(full));
+        let busy = BusyReader { after_ns, cost: Cost::of_packet(read_ns), lane_factor: 2.0 };
+        chain.reader.iter_mut().for_each(|reader| reader.busy = Some(busy));
         let (own, seconds) = run(scenario(10_000), chain);
         own.measured.sent as f64 / seconds / 1e6
     };
-    for (rate, packets, read_ns, expected) in [
-        (8e6, 1_000, 250.0, 8.0),
-        (30e6, u64::MAX, 250.0, 10.0),
-        // Each batch finds others: the reader takes 250 ns, or the lane 200.
-        (30e6, 0, 250.0, 4.0),
-        (30e6, 0, 100.0, 5.0),
+    for (rate, after_ns, read_ns, expected) in [
+        // It rests.
+        (8e6, SECOND / 1_000, 250.0, 8.0),
+        (30e6, SECOND, 250.0, 10.0),
+        // The reader takes 250 ns, or the lane 200.
+        (30e6, SECOND / 1_000, 250.0, 4.0),
+        (30e6, SECOND / 1_000, 100.0, 5.0),
     ] {
-        let found = mpps(rate, packets, read_ns);
-        assert!((found - expected).abs() < 0.03 * expected, "{rate} {packets}: {found}");
+        let found = mpps(rate, after_ns, read_ns);
+        assert!((found - expected).abs() < 0.03 * expected, "{rate} {after_ns}: {found}");
     }
 }

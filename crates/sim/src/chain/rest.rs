@@ -30,8 +30,9 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReaderRest {
     pub(crate) naps: Naps,
-    /// Packets since the last rest.
+    /// Packets since the last rest, and when that ended.
     pub(crate) packets: u64,
+    pub(crate) rested_ns: u64,
     /// Whether it woke and has not rested again.
     pub(crate) has_woken: bool,
 }

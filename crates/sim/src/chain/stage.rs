@@ -78,10 +78,6 @@ impl Stage {
         u32::try_from(milli.div_ceil(self.launch_packets)).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn queued_packets(&self) -> u64 {
-        self.queued_packets
-    }
-
     pub(crate) fn queue(&mut self, batch: Batch) {
         self.queued_packets += batch.packets;
         self.queue.push_back(batch);

@@ -20,6 +20,8 @@ pub struct ThreadTimes {
     pub timer_late_ns: Vec<f64>,
     /// How late a thread that rests begins if another wakes it, in nanoseconds.
     pub wake_late_ns: f64,
+    /// The time of the other thread for that, in nanoseconds: a part of its time to wake.
+    pub ring_ns: f64,
     /// With functions on devices of the CPU, or on the CPU itself.
     pub functions: Vec<FunctionTimes>,
 }
@@ -33,7 +35,7 @@ pub struct FunctionTimes {
     pub read: Cost,
     /// The lane's own work with that of the function.
     pub lane: Cost,
-    /// Both while the queue between them is full: packets are then in no cache that is near.
+    /// Both while the reader never rests.
     pub full: [Cost; 2],
     /// The threads of the device together, if it is none of the CPU.
     pub kernel: Option<KernelTime>,
@@ -101,8 +103,10 @@ pub(super) fn read(
         false => Ok(Vec::new()),
     };
     let timer_late_ns = timer_late_ns?;
-    let late = at.get("wake_late_s");
-    let wake_late_ns = if late.is_given() { late.within(0.0..=1.0)? * 1e9 } else { 0.0 };
+    let or_none = |key: &str| match at.get(key) {
+        own if own.is_given() => Ok(own.within(0.0..=1.0)? * 1e9),
+        _ => Ok(0.0),
+    };
     let with = at.get("functions");
     let with = match with.is_given() {
         true => with.list()?.iter().map(|one| of_function(one, functions, devices)).collect(),
@@ -111,7 +115,8 @@ pub(super) fn read(
     Ok(Some(ThreadTimes {
         functions: with?,
         timer_late_ns,
-        wake_late_ns,
+        wake_late_ns: or_none("wake_late_s")?,
+        ring_ns: or_none("ring_s")?,
         cores: at.get("cores").count(4096.0)?,
         read: time(&at.get("read"))?,
         lane: time(&at.get("lane"))?,
@@ -157,8 +162,17 @@ fn of_function(at: &At<'_>, functions: &[String], devices: &[String]) -> Result<
 
 const OF_FUNCTION: [&str; 9] =
     ["function", "device", "read", "lane", "send", "full_read", "full_lane", "full_send", "kernel"];
-const KEYS: [&str; 8] =
-    ["cores", "read", "lane", "send", "rests", "timer_late_s", "wake_late_s", "functions"];
+const KEYS: [&str; 9] = [
+    "cores",
+    "read",
+    "lane",
+    "send",
+    "rests",
+    "timer_late_s",
+    "wake_late_s",
+    "ring_s",
+    "functions",
+];
 
 #[cfg(test)]
 mod tests {
@@ -199,6 +213,7 @@ mod tests {
         assert_eq!(with.kernel.map(|own| own.cost.ns(100, 0)), Some(12_000));
         assert_eq!([0, 1].map(|device| times.threads_of(device)), [1, 2]);
         assert_eq!((times.with((0, 0)), times.wake_late_ns), (None, 0.0));
+        assert_eq!(times.ring_ns, 0.0);
         let mut with_late = sound();
         with_late["timer_late_s"] = json!([2e-5, 4e-5]);
         let late = of(&with_late).expect("sound").expect("given").timer_late_ns;
@@ -215,6 +230,7 @@ mod tests {
             ("/rests/0/packets_per_s", json!(0), "`threads.rests[0].packets_per_s`"),
             ("/timer_late_s", json!([0, -1]), "`threads.timer_late_s[1]` must be"),
             ("/rests", json!(3), "`threads.rests` must be a list"),
+            ("/ring_s", json!(-1), "`threads.ring_s` must be"),
             ("/wake_late_s", json!(-1), "`threads.wake_late_s` must be"),
             ("/functions/0/device", json!("gpu"), "no device \"gpu\""),
             ("/functions/0/kernel/threads", json!(0), "`threads.functions[0].kernel.threads`"),
@@ -223,7 +239,7 @@ mod tests {
         ] {
             let mut wrong = sound();
             wrong["timer_late_s"] = json!([0]);
-            wrong["wake_late_s"] = json!(0);
+            (wrong["wake_late_s"], wrong["ring_s"]) = (json!(0), json!(0));
             *wrong.pointer_mut(place).expect("a place") = value;
             let reported = of(&wrong).expect_err(place).to_string();
             assert!(reported.contains(why), "{place}: {reported}");

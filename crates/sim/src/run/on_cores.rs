@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Event, Run};
+use crate::chain::State;
 use crate::cores::Cores;
 use crate::device::Ticket;
 use crate::model::Scenario;
@@ -22,6 +23,8 @@ pub(super) enum Work {
     Sent { chain: usize, batch: Batch },
     /// A thread goes to rest, which delays nothing that it did before.
     Rest,
+    /// A reader woke its lane.
+    Rang { chain: usize },
     /// A reader goes to rest for so long, or until the next packet comes.
     ReaderRests { chain: usize, nap_ns: Option<u64> },
 }
@@ -173,13 +176,17 @@ impl Run<'_> {
     fn worked_on(&mut self, work: Work, now_ns: u64) {
         match work {
             Work::Read { chain, batch } => {
+                let own = &self.chains[chain];
+                let lane_waited = own.lane.state == State::Waits;
+                let is_full = batch.packets == own.model.batch_packets;
                 self.arrive(chain, batch, now_ns);
-                self.after_read(chain, now_ns);
+                self.after_read(chain, (lane_waited, is_full), now_ns);
             }
             Work::Stage { chain, stage } => self.worked(chain, stage, now_ns),
             Work::After(ticket) => self.handle(Event::Finished(ticket), now_ns),
             Work::Sent { chain, batch } => self.chains[chain].send(batch, now_ns),
             Work::Rest => {}
+            Work::Rang { chain } => self.rest_reader(chain, now_ns),
             Work::ReaderRests { chain, nap_ns } => self.reader_rests_for(chain, nap_ns, now_ns),
             Work::Kernel { ticket, since_ns } => {
                 if !self.is_kernel_done(ticket) {

@@ -14,14 +14,15 @@ impl Run<'_> {
     }
 
     pub(super) fn reader_wakes(&mut self, chain: usize, now_ns: u64) {
-        self.chains[chain].reader.has_woken = true;
+        let own = &mut self.chains[chain].reader;
+        (own.has_woken, own.rested_ns) = (true, now_ns);
         self.reads(chain, now_ns);
     }
 
     /// A pause ended, or there is room again.
     pub(super) fn resume_reader(&mut self, chain: usize, now_ns: u64) {
         if self.reader_rests(chain) {
-            self.events.add(now_ns + self.scenario.wake_late_ns, Event::Reads { chain });
+            self.events.add(now_ns + self.scenario.wake_late_ns, Event::Resumes { chain });
         }
     }
 
@@ -34,8 +35,7 @@ impl Run<'_> {
             return self.rest_reader(chain, now_ns);
         };
         own.reader.naps.handle_work(|| now_ns);
-        let full = reader.full.filter(|full| own.stages[0].queued_packets() >= full.packets);
-        let each = full.map_or(reader.cost, |full| full.before);
+        let each = own.busy(now_ns).map_or(reader.cost, |busy| busy.cost);
         let cost = |batch: &Batch| each.ns(batch.packets, batch.bytes);
         let mut taken = 0;
         while taken < batch.packets {
@@ -51,14 +51,29 @@ impl Run<'_> {
         self.occupy((thread, 0), cost(&batch), Work::Read { chain, batch }, now_ns);
     }
 
-    /// A batch was handed over, or waits for room.
-    pub(super) fn after_read(&mut self, chain: usize, now_ns: u64) {
-        if self.reader_rests(chain) && self.chains[chain].kept.is_none() {
-            self.reads(chain, now_ns);
+    /// A batch was handed over, or waits for room. One that is not full had all packets that
+    /// waited, so the reader rests. It woke the lane if that waited; with many batches lanes nap.
+    pub(super) fn after_read(
+        &mut self,
+        chain: usize,
+        (lane_waited, is_full): (bool, bool),
+        now_ns: u64,
+    ) {
+        if !self.reader_rests(chain) || self.chains[chain].kept.is_some() {
+            return;
+        }
+        let Some(reader) = self.chains[chain].model.reader else { return };
+        match (is_full, lane_waited && self.scenario.ring_ns > 0) {
+            (true, _) => self.reads(chain, now_ns),
+            (false, false) => self.rest_reader(chain, now_ns),
+            (false, true) => {
+                let thread = (self.scenario.lanes + reader.thread, 0);
+                self.occupy(thread, self.scenario.ring_ns, Work::Rang { chain }, now_ns);
+            }
         }
     }
 
-    fn rest_reader(&mut self, chain: usize, now_ns: u64) {
+    pub(super) fn rest_reader(&mut self, chain: usize, now_ns: u64) {
         let own = &mut self.chains[chain];
         let Some(reader) = own.model.reader else { return };
         if own.source.next_ns().is_none() {
@@ -67,15 +82,19 @@ impl Run<'_> {
         }
         let packets = std::mem::take(&mut own.reader.packets);
         let nap_ns = own.reader.naps.poll_nap(packets, now_ns);
-        if !std::mem::take(&mut own.reader.has_woken) || reader.wake_ns == 0 {
+        let wake_ns = reader.wake_ns.saturating_sub(self.scenario.ring_ns);
+        if !std::mem::take(&mut own.reader.has_woken) || wake_ns == 0 {
             return self.reader_rests_for(chain, nap_ns, now_ns);
         }
         let thread = (self.scenario.lanes + reader.thread, 0);
-        self.occupy(thread, reader.wake_ns, Work::ReaderRests { chain, nap_ns }, now_ns);
+        self.occupy(thread, wake_ns, Work::ReaderRests { chain, nap_ns }, now_ns);
     }
 
     pub(super) fn reader_rests_for(&mut self, chain: usize, nap_ns: Option<u64>, now_ns: u64) {
         let next_ns = self.chains[chain].source.next_ns().unwrap_or(now_ns);
+        if nap_ns.is_none() && next_ns <= now_ns {
+            return self.reads(chain, now_ns);
+        }
         let at_ns = nap_ns.map_or(next_ns.max(now_ns), |nap_ns| now_ns + nap_ns);
         let late_ns = self.late_ns();
         self.events.add(at_ns + late_ns, Event::Reads { chain });
