@@ -64,15 +64,18 @@ fn a_reader_finds_the_packets_of_a_nap() {
 /// has work for longer is not woken.
 #[test]
 fn a_reader_wakes_a_lane_that_waits() {
-    let every_us = |lane_ns: f64| {
+    let every_us = |lane_ns: f64, rate: f64| {
         let mut own = scenario(10_000);
         own.ring_ns = 18_000;
-        let (own, seconds) = run(own, read(cpu_chain(lane_ns, false), 1e6, 18_000));
+        let (own, seconds) = run(own, read(cpu_chain(lane_ns, false), rate, 18_000));
         seconds * 1e6 / own.measured.stages[0].launches as f64
     };
     // 80 us, 10, and a tenth for reading: 100, and 120 with waking the lane.
-    let (waits, works) = (every_us(1.0), every_us(990.0));
+    let (waits, works) = (every_us(1.0, 1e6), every_us(990.0, 1e6));
     assert!((waits - 120.0).abs() < 2.0 && (works - 100.0).abs() < 2.0, "{waits} {works}");
+    // Both of two batches wake the lane: 126 us and a quarter for reading.
+    let two = every_us(1.0, 2.5e6);
+    assert!((two - 84.0).abs() < 2.0, "{two}");
 }
 
 /// A reader that always finds packets does not wait for a timer.

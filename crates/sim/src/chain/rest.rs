@@ -33,6 +33,8 @@ pub(crate) struct ReaderRest {
     /// Packets since the last rest, and when that ended.
     pub(crate) packets: u64,
     pub(crate) rested_ns: u64,
+    /// Whether it has handed no batch over since.
+    pub(crate) is_first: bool,
     /// Whether it woke and has not rested again.
     pub(crate) has_woken: bool,
 }

@@ -23,8 +23,8 @@ pub(super) enum Work {
     Sent { chain: usize, batch: Batch },
     /// A thread goes to rest, which delays nothing that it did before.
     Rest,
-    /// A reader woke its lane.
-    Rang { chain: usize },
+    /// A reader woke its lane for a batch.
+    Rang { chain: usize, is_full: bool },
     /// A reader goes to rest for so long, or until the next packet comes.
     ReaderRests { chain: usize, nap_ns: Option<u64> },
 }
@@ -186,7 +186,7 @@ impl Run<'_> {
             Work::After(ticket) => self.handle(Event::Finished(ticket), now_ns),
             Work::Sent { chain, batch } => self.chains[chain].send(batch, now_ns),
             Work::Rest => {}
-            Work::Rang { chain } => self.rest_reader(chain, now_ns),
+            Work::Rang { chain, is_full } => self.reads_on(chain, is_full, now_ns),
             Work::ReaderRests { chain, nap_ns } => self.reader_rests_for(chain, nap_ns, now_ns),
             Work::Kernel { ticket, since_ns } => {
                 if !self.is_kernel_done(ticket) {

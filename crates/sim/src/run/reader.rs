@@ -15,7 +15,7 @@ impl Run<'_> {
 
     pub(super) fn reader_wakes(&mut self, chain: usize, now_ns: u64) {
         let own = &mut self.chains[chain].reader;
-        (own.has_woken, own.rested_ns) = (true, now_ns);
+        (own.has_woken, own.is_first, own.rested_ns) = (true, true, now_ns);
         self.reads(chain, now_ns);
     }
 
@@ -51,8 +51,8 @@ impl Run<'_> {
         self.occupy((thread, 0), cost(&batch), Work::Read { chain, batch }, now_ns);
     }
 
-    /// A batch was handed over, or waits for room. One that is not full had all packets that
-    /// waited, so the reader rests. It woke the lane if that waited; with many batches lanes nap.
+    /// A batch was handed over, or waits for room. It woke the lane if that waited, which it does
+    /// for the first batch after a rest and the last one. In between, lanes nap.
     pub(super) fn after_read(
         &mut self,
         chain: usize,
@@ -62,18 +62,26 @@ impl Run<'_> {
         if !self.reader_rests(chain) || self.chains[chain].kept.is_some() {
             return;
         }
-        let Some(reader) = self.chains[chain].model.reader else { return };
-        match (is_full, lane_waited && self.scenario.ring_ns > 0) {
-            (true, _) => self.reads(chain, now_ns),
-            (false, false) => self.rest_reader(chain, now_ns),
-            (false, true) => {
-                let thread = (self.scenario.lanes + reader.thread, 0);
-                self.occupy(thread, self.scenario.ring_ns, Work::Rang { chain }, now_ns);
-            }
+        let own = &mut self.chains[chain];
+        let Some(reader) = own.model.reader else { return };
+        let is_first = std::mem::take(&mut own.reader.is_first);
+        if lane_waited && (is_first || !is_full) && self.scenario.ring_ns > 0 {
+            let thread = (self.scenario.lanes + reader.thread, 0);
+            let rang = Work::Rang { chain, is_full };
+            return self.occupy(thread, self.scenario.ring_ns, rang, now_ns);
+        }
+        self.reads_on(chain, is_full, now_ns);
+    }
+
+    /// A batch that is not full had all packets that waited, so the reader rests.
+    pub(super) fn reads_on(&mut self, chain: usize, is_full: bool, now_ns: u64) {
+        match is_full {
+            true => self.reads(chain, now_ns),
+            false => self.rest_reader(chain, now_ns),
         }
     }
 
-    pub(super) fn rest_reader(&mut self, chain: usize, now_ns: u64) {
+    fn rest_reader(&mut self, chain: usize, now_ns: u64) {
         let own = &mut self.chains[chain];
         let Some(reader) = own.model.reader else { return };
         if own.source.next_ns().is_none() {
