@@ -149,7 +149,11 @@ fn on_threads(asked: &Asked<'_>, pairs: impl Iterator<Item = (usize, usize)>) ->
     let times = asked.file.threads.as_ref()?;
     let mut all = Cost::NONE;
     for pair in pairs {
-        let own = times.with(pair)?.kernel?.cost;
+        let kernel = times.with(pair)?.kernel?;
+        // Measured launches wake all threads, which those that follow others do not.
+        let wake_ps = times.wake_late_ns * 1e3 * f64::from(kernel.threads);
+        let launch_ps = (kernel.cost.launch_ps - wake_ps).max(0.0);
+        let own = Cost { launch_ps, ..kernel.cost };
         // Functions of a launch share the time that it takes once.
         all = Cost { launch_ps: all.launch_ps.max(own.launch_ps), ..sum(all, own) };
     }
