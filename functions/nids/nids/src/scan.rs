@@ -52,11 +52,11 @@ fn fetch(batch: &Batch, index: usize) {
 }
 
 fn scan_one(groups: &Groups, packet: &Packet<'_>, hits: &mut Hits, findings: &mut Findings) -> u32 {
-    let Some(matcher) = group_of(groups, packet).and_then(Group::matcher) else {
+    let Some(group) = group_of(groups, packet).filter(|group| group.matcher().is_some()) else {
         return findings.keep(&[]);
     };
     hits.clear();
-    matcher.scan(packet.payload(), hits);
+    group.scan_packet(packet.payload(), hits);
     if hits.is_full() { Findings::NO_ROOM } else { findings.keep(hits.ids()) }
 }
 

@@ -12,8 +12,8 @@ use super::fast_pattern;
 use super::groups::{Anchor, Groups, When};
 use super::report::{Generation, Policy, Reported};
 use warpline_nids_rules::{
-    Action, Bits, BitsHow, Effect, FlowTest, Names, PacketTest, PayloadTest, Rule, ThresholdFile,
-    Track, XTrack,
+    Action, Bits, BitsHow, Content, Effect, FlowTest, Names, PacketTest, PayloadTest, Protocol,
+    Rule, ThresholdFile, Track, Value, XTrack,
 };
 use warpline_search::Pattern;
 use warpline_streams::Offload;
@@ -133,17 +133,43 @@ impl Tables {
 
 /// How a rule is found.
 fn anchor(rule: &Rule) -> Anchor {
-    let pattern = fast_pattern::choose(rule).and_then(|chosen| {
+    let reach = reach(rule);
+    let chosen = fast_pattern::choose(rule).and_then(|chosen| {
         let PayloadTest::Content(content) = rule.payload.get(chosen.test)? else { return None };
-        let bytes = content.bytes.get(chosen.part)?;
-        Some(Pattern { bytes: bytes.into(), is_nocase: content.is_nocase })
+        let bytes = content.bytes.get(chosen.part.clone())?;
+        let pattern = Pattern { bytes: bytes.into(), is_nocase: content.is_nocase };
+        let place = place(rule, reach, content).map(|place| place + chosen.part.start);
+        Some((pattern, place))
     });
-    let when = match reach(rule) {
+    let (pattern, place) = chosen.unzip();
+    let when = match reach {
         Reach::IpOnly => When::Direction,
         _ if rule.packet.iter().any(needs_syn) => When::Syn,
         _ => When::Packet,
     };
-    Anchor { pattern, when, is_dead: false }
+    Anchor { pattern, place: place.flatten(), when, is_dead: false }
+}
+
+/// The only offset in a packet's payload at which `content` may be. `None` of rules that look at
+/// streams, too, and of protocols whose payload begins elsewhere for rules than for the scan.
+fn place(rule: &Rule, reach: Reach, content: &Content) -> Option<usize> {
+    let is_scanned =
+        matches!(rule.header.protocol, Protocol::Tcp | Protocol::TcpPacket | Protocol::Udp);
+    if reach != Reach::Packet || !is_scanned {
+        return None;
+    }
+    if content.starts {
+        return Some(0);
+    }
+    let Some(Value::Number(depth)) = content.depth.filter(|_| !content.is_relative()) else {
+        return None;
+    };
+    let offset = match content.offset {
+        None => 0,
+        Some(Value::Number(offset)) => usize::try_from(offset).ok()?,
+        Some(_) => return None,
+    };
+    (depth == content.bytes.len() as i64).then_some(offset)
 }
 
 /// Whether only packets with SYN satisfy the test.

@@ -22,7 +22,7 @@ pub(crate) struct Glance {
 
 /// A bit for each two bytes in a row, whose first is the lower.
 #[derive(Debug)]
-struct Pairs(Box<[u64; PAIRS / 64]>);
+pub(crate) struct Pairs(Box<[u64; PAIRS / 64]>);
 
 /// Stretches of four bytes: each sets two bits of one word.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Glance {
     }
 
     pub(crate) fn memory_len(&self) -> usize {
-        8 * self.fours.words.len() + 2 * PAIRS / 8
+        8 * self.fours.words.len() + 2 * Pairs::MEMORY_LEN
     }
 
     fn add_short(&mut self, pair: [u8; 2], is_nocase: bool) {
@@ -94,23 +94,30 @@ impl Glance {
 }
 
 impl Pairs {
-    fn new() -> Self {
+    pub(crate) const MEMORY_LEN: usize = PAIRS / 8;
+
+    pub(crate) fn new() -> Self {
         Self(Box::new([0; PAIRS / 64]))
     }
 
-    fn add(&mut self, [a, b]: [u8; 2], is_nocase: bool) {
-        let cases = |byte: u8| match is_nocase {
-            true => [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()],
-            false => [byte; 2],
-        };
-        for (a, b) in cases(a).into_iter().flat_map(|a| cases(b).map(|b| (a, b))) {
-            let pair = u16::from_le_bytes([a, b]);
+    pub(crate) fn add(&mut self, pair: [u8; 2], is_nocase: bool) {
+        for pair in Self::cases(pair, is_nocase) {
             self.0[usize::from(pair) / 64] |= 1 << (pair % 64);
         }
     }
 
+    /// The pair in each case of its letters, some more than once.
+    pub(crate) fn cases([a, b]: [u8; 2], is_nocase: bool) -> impl Iterator<Item = u16> {
+        let cases = move |byte: u8| match is_nocase {
+            true => [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()],
+            false => [byte; 2],
+        };
+        let pairs = cases(a).into_iter().flat_map(move |a| cases(b).map(|b| [a, b]));
+        pairs.map(u16::from_le_bytes)
+    }
+
     #[inline(always)]
-    fn has(&self, pair: u16) -> bool {
+    pub(crate) fn has(&self, pair: u16) -> bool {
         self.0[usize::from(pair) / 64] >> (pair % 64) & 1 == 1
     }
 }

@@ -6,6 +6,8 @@
 //! the patterns. [`Compact`] first filters by grams and takes a tenth of the memory. The tables of
 //! [`Dense`] and [`Compact`] are flat arrays.
 //!
+//! [`Placed`] looks for patterns at their places alone.
+//!
 //! The search folds ASCII letters to lower case. A case-sensitive pattern is compared again at each
 //! match of its folded bytes.
 
@@ -28,6 +30,7 @@ mod grams;
 mod hits;
 mod hyperscan;
 mod literals;
+mod placed;
 mod trie;
 
 pub use compact::Compact;
@@ -36,6 +39,7 @@ pub use flat::Flat;
 pub use gram_tables::GramTables;
 pub use hits::Hits;
 pub use hyperscan::Hyperscan;
+pub use placed::{Placed, PlacedPattern};
 pub use warpline_native::hyperscan::Cache;
 
 /// The longest pattern, in bytes.

@@ -2,10 +2,12 @@
 //!
 //! A rule with a literal is found by it. Packets fall into groups by protocol and ports. A group's
 //! matcher searches for the literals of all rules that may match there, so one matcher scans a
-//! packet. `unanchored` has rules without a literal.
+//! packet. Literals that count at one offset alone are looked for there. `unanchored` has rules
+//! without a literal.
 
 mod addresses;
 mod flat;
+mod literals;
 mod ports;
 mod ranges;
 mod seams;
@@ -20,19 +22,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 pub use self::flat::FlatGroups;
+use self::literals::Literals;
 use self::ports::{GroupSet, PortClasses, Sides};
 use self::seams::Seams;
 use self::unanchored::Unanchored;
 pub use self::unanchored::When;
 use super::detect::contains;
 use warpline_nids_rules::{PacketTest, Protocol, Rule};
-use warpline_search::{Cache, Choice, Matcher, Pattern};
+use warpline_search::{Cache, Choice, Hits, Matcher, Pattern, Placed};
 
 /// How a rule is found.
 #[derive(Clone, Debug)]
 pub struct Anchor {
     /// A literal that has to be in the payload, where there is one.
     pub pattern: Option<Pattern>,
+    /// The only offset in a packet's payload at which the literal counts; only of rules that look
+    /// at packets alone.
+    pub place: Option<usize>,
     /// Which packets it is asked on where there is none.
     pub when: When,
     /// It never matches, and is asked of nothing.
@@ -71,6 +77,8 @@ struct UpperGroups {
 pub struct Group {
     /// `None` if no rule has a literal.
     matcher: Option<Box<dyn Matcher>>,
+    /// The literals that the matcher doesn't look for, whose ids follow its own.
+    placed: Placed,
     /// Where the rules of each literal begin; one more than there are literals.
     starts: Vec<u32>,
     rules: Vec<u32>,
@@ -171,13 +179,29 @@ impl Groups {
 }
 
 impl Group {
-    /// The matcher of the literals; `None` if no rule has one.
+    /// The matcher of literals that may be anywhere, in streams as well; `None` if no rule has a
+    /// literal.
     #[inline]
     pub fn matcher(&self) -> Option<&dyn Matcher> {
         self.matcher.as_deref()
     }
 
-    /// The rules found by literal `id` of the matcher.
+    /// Adds the ids of all literals in the payload of a packet to `hits`.
+    #[inline]
+    pub fn scan_packet(&self, payload: &[u8], hits: &mut Hits) {
+        self.placed.scan(payload, hits);
+        if let Some(matcher) = &self.matcher {
+            matcher.scan(payload, hits);
+        }
+    }
+
+    /// Whether literal `id`, which a packet's payload has, is where it counts.
+    #[inline]
+    pub fn stands(&self, id: u32, payload: &[u8]) -> bool {
+        self.placed.stands(id, payload)
+    }
+
+    /// The rules found by literal `id`.
     #[inline]
     pub fn rules(&self, id: u32) -> &[u32] {
         let range = self.starts.get(id as usize).zip(self.starts.get(id as usize + 1));
@@ -221,25 +245,16 @@ impl Group {
     fn memory_len(&self) -> usize {
         let lists = self.starts.len() + self.rules.len();
         let matcher = self.matcher.as_ref().map_or(0, |matcher| matcher.memory_len());
-        matcher + self.seams.memory_len() + 4 * lists
+        matcher + self.placed.memory_len() + self.seams.memory_len() + 4 * lists
     }
 
     fn new(members: &[&Member<'_>], choice: Choice, cache: Option<&Cache>) -> Result<Self, String> {
-        let mut ids: HashMap<(&[u8], bool), usize> = HashMap::new();
-        let (mut patterns, mut lists): (Vec<Pattern>, Vec<Vec<u32>>) = (Vec::new(), Vec::new());
-        for member in members {
-            let Some(pattern) = &member.anchor.pattern else { continue };
-            let id = *ids.entry((&pattern.bytes, pattern.is_nocase)).or_insert_with(|| {
-                patterns.push(pattern.clone());
-                lists.push(Vec::new());
-                lists.len() - 1
-            });
-            lists[id].push(member.at);
-        }
+        let Literals { patterns, lists, floating, placed } = Literals::of(members);
+        let anywhere = &patterns[..floating];
         let matcher = if patterns.is_empty() {
             None
         } else {
-            Some(warpline_search::build(choice, &patterns, cache).map_err(|why| why.to_string())?)
+            Some(warpline_search::build(choice, anywhere, cache).map_err(|why| why.to_string())?)
         };
         let ends = lists.iter().scan(0, |end, list| {
             *end += list.len() as u32;
@@ -247,10 +262,11 @@ impl Group {
         });
         Ok(Self {
             matcher,
+            placed: Placed::new(placed),
             starts: core::iter::once(0).chain(ends).collect(),
             rules: lists.concat(),
-            seams: Seams::new(&patterns),
-            pattern_len_max: patterns.iter().map(|pattern| pattern.bytes.len()).max().unwrap_or(0),
+            seams: Seams::new(anywhere),
+            pattern_len_max: anywhere.iter().map(|pattern| pattern.bytes.len()).max().unwrap_or(0),
             patterns,
         })
     }

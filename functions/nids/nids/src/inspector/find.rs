@@ -149,7 +149,9 @@ impl Inspector {
         let how = PACKET | if is_in_order { STREAM | FRESH } else { 0 };
         match found {
             Found::Numbers(ids) => {
-                let rules = ids.iter().flat_map(|&id| group.rules(id));
+                // Devices search for each literal everywhere.
+                let ids = ids.iter().filter(|id| group.stands(**id, at.subject.payload));
+                let rules = ids.flat_map(|&id| group.rules(id));
                 rules.filter(|rule| may_match(rule)).for_each(|&rule| asked.ask(rule, how));
             }
             // Not counted: how much room there is depends on the batch.
@@ -208,9 +210,8 @@ fn scan_all(
     asked: &mut Asked,
     may_match: impl Fn(&u32) -> bool,
 ) {
-    let Some(matcher) = group.matcher() else { return };
     let mut hits = asked.take_hits();
-    matcher.scan(bytes, &mut hits);
+    group.scan_packet(bytes, &mut hits);
     let all = if hits.is_full() { group.rules_all() } else { &[] };
     let rules = all.iter().chain(hits.ids().iter().flat_map(|&id| group.rules(id)));
     rules.filter(|rule| may_match(rule)).for_each(|&rule| asked.ask(rule, how));

@@ -36,6 +36,8 @@ const GROWING: &[Case] = &[
     (r#"content:"uri"; fast_pattern:only; content:"abc";"#, b"abc uri", true),
     (r#"content:"uri"; fast_pattern:only; content:"abc";"#, b"abc irx", false),
     (r#"content:"aaaaaaaaabc"; fast_pattern:8,3;"#, b"aaaaaaaaabc", true),
+    (r#"content:"aaaaaaaaabc"; depth:11; fast_pattern:8,3;"#, b"aaaaaaaaabc", true),
+    (r#"content:"aaaaaaaaabc"; depth:11; fast_pattern:8,3;"#, b".aaaaaaaaabc", false),
     (r#"content:"aaaaaaaaabc"; fast_pattern:8,3;"#, b"aaaaaaaabc", false),
     (r#"content:"abc"; rawbytes;"#, b"abc", true),
     (r#"content:"abc"; isdataat:3,relative;"#, b"abcxyz", true),
@@ -243,5 +245,55 @@ fn contents_at_the_end() {
         let rule = format!("alert udp any any -> any any ({option} sid:1;)\n");
         let reported = run(&rule, "", &[Frame::udp(payload)]).alerts;
         assert_eq!(!reported.is_empty(), expected, "{option} {}", payload.escape_ascii());
+    }
+}
+
+/// Literals with one place: at more offsets than are looked at apart, of one byte, in either case,
+/// at several places, and elsewhere as well in another rule.
+#[test]
+fn contents_with_a_place_are_found_there() {
+    let spread = (0..12).map(|at| (format!("{}x", char::from(b'b' + at)), Some(usize::from(at))));
+    let others = [("z", Some(0)), ("#y", Some(1)), ("#y", Some(4)), ("qq", Some(2)), ("qq", None)];
+    let others = others.map(|(text, place)| (text.to_owned(), place));
+    let contents: Vec<(String, Option<usize>)> = spread.chain(others).collect();
+    let rule = |protocol: &str, sid: usize, (text, place): &(String, Option<usize>)| {
+        let place = place.map_or(String::new(), |at| format!("offset:{at}; depth:{};", text.len()));
+        format!(
+            "alert {protocol} any any -> any any (dsize:<99; content:\"{text}\"; nocase; {place} \
+             sid:{sid};)\n"
+        )
+    };
+    let rules = |protocol: &str| -> String {
+        (1..).zip(&contents).map(|(sid, own)| rule(protocol, sid, own)).collect()
+    };
+    let stands = |payload: &str, (text, place): &(String, Option<usize>)| match place {
+        Some(at) => payload.get(*at..).is_some_and(|rest| rest.starts_with(text.as_str())),
+        None => payload.contains(text.as_str()),
+    };
+    let texts = contents.iter().map(|(text, _)| text.as_str()).chain(["", ".", "zqqqq", "z#y.#y"]);
+    let payloads: Vec<String> = texts
+        .flat_map(|text| {
+            (0..14).map(move |at| format!("{}{text}{}", ".".repeat(at), "-".repeat(at % 3)))
+        })
+        .filter(|payload| !payload.is_empty())
+        .collect();
+    let upper = |payload: &String| payload.to_ascii_uppercase().into_bytes();
+    let datagrams: Vec<Frame> = payloads.iter().map(|own| Frame::udp(&upper(own))).collect();
+    let mut talk = Talk::new(&Frame::udp(b""));
+    for payload in &payloads {
+        talk.client(&upper(payload));
+    }
+    let first = talk.frames.len() - payloads.len();
+    for (protocol, frames, first) in [("udp", &datagrams, 0), ("tcp", &talk.frames, first)] {
+        let mut found = run(&rules(protocol), "", frames).alerts;
+        found.sort_unstable();
+        let expected: Vec<(usize, u32)> = (first..)
+            .zip(&payloads)
+            .flat_map(|(place, payload)| {
+                let held = (1..).zip(&contents).filter(|(_, own)| stands(payload, own));
+                held.map(move |(sid, _)| (place, sid))
+            })
+            .collect();
+        assert_eq!(found, expected, "{protocol}");
     }
 }

@@ -20,6 +20,10 @@ fn content() -> impl Strategy<Value = String> {
         "offset:2;",
         "depth:6;",
         "offset:1; depth:5;",
+        "startswith;",
+        "depth:LEN;",
+        "offset:2; depth:LEN;",
+        "nocase; offset:3; depth:LEN;",
         "distance:1;",
         "distance:0; within:4;",
         "distance:-2;",
@@ -28,6 +32,7 @@ fn content() -> impl Strategy<Value = String> {
     let text = vec(select(b"abcA".to_vec()), 1..4);
     (prop::bool::weighted(0.2), text, place).prop_map(|(is_negated, text, place)| {
         let not = if is_negated { "!" } else { "" };
+        let place = place.replace("LEN", &text.len().to_string());
         format!("content:{not}\"{}\"; {place}", text.escape_ascii())
     })
 }
@@ -113,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn datagrams(options in options(3), payloads in vec(payload(), 1..5)) {
+    fn datagrams(options in options(6), payloads in vec(payload(), 1..5)) {
         let frames: Vec<Frame> = payloads.iter().map(|payload| Frame::udp(payload)).collect();
         let rules = text("udp", &options);
         let ran = run(&rules, "", &frames);
