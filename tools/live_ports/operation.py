@@ -128,11 +128,11 @@ def some_of(reader, least=1):
     def is_empty():
         nonlocal read
         try:
-            part = os.read(reader, 1 << 20)
+            while part := os.read(reader, 1 << 20):
+                read += part
+            return False
         except BlockingIOError:
             return len(read) >= least
-        read += part
-        return False
 
     assert soon(is_empty), len(read)
     return read
