@@ -329,7 +329,8 @@ fn the_time_of_launches_moves_a_function() {
         if moved(&text) {
             break;
         }
-        assert!(started.elapsed() < LIMIT, "no move: {text}");
+        // Beside other tests, periods are often too short of processor time to learn from.
+        assert!(started.elapsed() < 5 * LIMIT, "no move: {text}");
         thread::sleep(Duration::from_millis(200));
     }
     demo.warpline("ctl stop --socket s").expect(0);
