@@ -176,16 +176,18 @@ class Lab:
         )
         self.children.append(child)
         ends = time.monotonic() + 20
-        # The protocol column: of sockets that receive, or that make an interface promiscuous.
-        protocol = {"af_packet": "0003", "af_xdp": "0000"}[self.kind]
-        while child.poll() is None and time.monotonic() < ends:
-            table = f"/proc/{machine.keeper.pid}/net/packet"
-            with open(table, encoding="utf-8") as file:
-                if sum(line.split()[3] == protocol for line in list(file)[1:]) >= sockets:
-                    break
+        while child.poll() is None and time.monotonic() < ends and self.readers() < sockets:
             time.sleep(0.02)
         time.sleep(0.2)
         return child
+
+    def readers(self):
+        """Sockets of the machine that receive all protocols, or its XDP programs."""
+        machine = self.spaces["machine"]
+        if self.kind == "af_xdp":
+            return machine.run("ip link").count(" xdp")
+        with open(f"/proc/{machine.keeper.pid}/net/packet", encoding="utf-8") as file:
+            return sum(line.split()[3] == "0003" for line in list(file)[1:])
 
     @contextlib.contextmanager
     def paused(self, child):

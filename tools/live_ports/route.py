@@ -2,9 +2,13 @@
 """Warpline as a router (`forward = "route"`) in network namespaces.
 
     route.py WARPLINE [CASE...]
+
+A case is a name, or KIND:NAME with the kind of ports: af_packet (by default) or af_xdp.
 """
 
+import functools
 import os
+import pwd
 import random
 import selectors
 import socket
@@ -118,12 +122,12 @@ def host_address(name, is_v6=False):
     return f"2001:db8:{HOSTS[name]}::9" if is_v6 else f"10.0.{HOSTS[name]}.9"
 
 
-def case_same(program):
+def case_same(router_lab):
     """The same packets arrive as with the kernel's forwarding and the same routes."""
     seed = int(os.environ.get("WARPLINE_SEED", time.time_ns() % 10**9))
     print(f"  replay: WARPLINE_SEED={seed}", flush=True)
     draw = random.Random(seed)
-    with RouterLab(program) as own, RouterLab(program) as kernel:
+    with router_lab() as own, router_lab() as kernel:
         for setting in FORWARDING:
             kernel.spaces["machine"].run(f"echo 1 >/proc/sys/{setting}")
         for lab in (own, kernel):
@@ -244,9 +248,9 @@ def same_link_down(pair):
     pair.agree("the link is up again", send, 2)
 
 
-def case_links(program):
+def case_links(router_lab):
     """An interface that is removed and made anew gets its routes and neighbours again."""
-    with RouterLab(program) as lab:
+    with router_lab() as lab:
         lab.write("router.toml", ROUTER)
         child = lab.start("router.toml", *STATS, sockets=3)
         a = lab.spaces["a"]
@@ -258,6 +262,24 @@ def case_links(program):
         lab.link("b")
         assert soon(lambda: ping(a, "10.0.2.9", timeout=0.3)), "made anew"
         lab.stop(child)
+
+
+def case_addresses(router_lab):
+    """Addresses of the machine and of its interfaces change while a process without rights runs."""
+    with router_lab() as lab:
+        daemon = pwd.getpwnam("daemon")
+        os.chown(lab.folder.name, daemon.pw_uid, daemon.pw_gid)
+        lab.write("router.toml", ROUTER)
+        child = lab.start("router.toml", *STATS, "--user", "daemon", sockets=3)
+        a, machine = lab.spaces["a"], lab.spaces["machine"]
+        assert soon(lambda: ping(a, "10.0.2.9", timeout=0.3)), "before"
+        machine.run("ip addr add 10.0.1.77/24 dev a")
+        assert soon(lambda: ping(a, "10.0.1.77", timeout=0.3)), "a new address of the machine"
+        machine.run("ip link set dev a address 02:00:00:00:01:77")
+        a.run("ip neigh flush dev eth0")
+        assert soon(lambda: ping(a, "10.0.2.9", timeout=0.3)), "another Ethernet address"
+        _, errors = lab.stop(child)
+        assert "lacks addresses" not in errors, errors
 
 
 GATEWAY = (
@@ -291,13 +313,14 @@ COMMIT
 """
 
 
-def case_gateway(program):
+def case_gateway(router_lab):
     """A NAT gateway for two networks, whose outside address is that of the machine."""
-    with RouterLab(program) as lab:
+    with router_lab() as lab:
         lab.write("gateway.toml", GATEWAY)
         lab.write("gateway.v4", GATEWAY_RULES)
         machine = lab.spaces["machine"]
-        machine.run("iptables -t raw -A PREROUTING -i c -d 10.0.3.1 -j DROP")
+        if lab.kind == "af_packet":
+            machine.run("iptables -t raw -A PREROUTING -i c -d 10.0.3.1 -j DROP")
         a, b, c = (lab.spaces[name] for name in HOSTS)
         # Only its own link is known to the outside host.
         c.run("ip route del default")
@@ -342,16 +365,17 @@ routes = "kernel"
 )
 
 
-def case_discovery(program):
+def case_discovery(router_lab):
     """The kernel answers a neighbour that probes an address of the chain. The advised rules let
     it.
     """
-    with RouterLab(program) as lab:
+    with router_lab() as lab:
         lab.write("gateway.toml", GATEWAY_V6)
         child = lab.start("gateway.toml", *STATS, sockets=3)
-        warning = child.stderr.readline()
-        assert "2001:db8:3::1" in warning and "ip6tables" in warning, warning
-        lab.spaces["machine"].run(warning.split("`")[1])
+        if lab.kind == "af_packet":
+            warning = child.stderr.readline()
+            assert "2001:db8:3::1" in warning and "ip6tables" in warning, warning
+            lab.spaces["machine"].run(warning.split("`")[1])
         tap = Tap(lab, "c")
         own, target = (socket.inet_pton(socket.AF_INET6, f"2001:db8:3::{n}") for n in (9, 1))
         body = bytes([135, 0, 0, 0, 0, 0, 0, 0]) + target + b"\x01\x01" + mac_bytes(mac_of("c"))
@@ -361,7 +385,8 @@ def case_discovery(program):
         is_answer = lambda frame: frame[12:14] == b"\x86\xdd" and frame[54:55] == b"\x88"
         assert soon(lambda: any(map(is_answer, tap.frames)), 3), "an advertisement"
         tap.close()
-        chain, _ = lab.stop(child)
+        chain, errors = lab.stop(child)
+        assert "ip6tables" not in errors, errors
         drops = [function["drops"] for function in chain["functions"]]
         assert not any(count for one in drops for count in one.values()), drops
 
@@ -406,9 +431,9 @@ routes = "kernel"
 )
 
 
-def case_many(program, count=1000):
+def case_many(router_lab, count=1000):
     """Many connections at once, through a firewall and a NIDS."""
-    with RouterLab(program) as lab:
+    with router_lab() as lab:
         lab.write("many.toml", INSPECTED)
         lab.write("many.rules", "accept from 10.0.1.0/24 to any\n")
         lab.write("nids.rules", 'alert tcp any any -> any 80 (msg:"n"; content:"needle"; sid:1;)\n')
@@ -459,9 +484,9 @@ def exchange(host, listener, count):
     return answered
 
 
-def case_refusals(program):
+def case_refusals(router_lab):
     """A kernel that forwards as well, and missing rights, are refused with a remedy."""
-    with RouterLab(program) as lab:
+    with router_lab() as lab:
         lab.write("router.toml", ROUTER)
         machine = lab.spaces["machine"]
         for setting, family in zip(FORWARDING, ("IPv4", "IPv6")):
@@ -491,7 +516,8 @@ def main():
     cases = {name[5:]: case for name, case in globals().items() if name.startswith("case_")}
     for name in chosen or cases:
         since = time.monotonic()
-        cases[name](os.path.abspath(program))
+        kind, _, case = name.rpartition(":")
+        cases[case](functools.partial(RouterLab, os.path.abspath(program), kind or "af_packet"))
         print(f"{name}: ok, {time.monotonic() - since:.1f} s", flush=True)
 
 

@@ -53,8 +53,8 @@ impl Interface {
         Link::new(self.name()).and_then(|link| link.index()).is_ok()
     }
 
-    /// Opens it to read frames, which packet sockets get by `delivery`. With `local`, those give
-    /// only packets to forward ([`AfPacketSource::forwarding`]).
+    /// Opens it to read frames, which packet sockets get by `delivery`. With `local` it gives only
+    /// packets to forward ([`AfPacketSource::forwarding`]).
     ///
     /// # Errors
     /// There is no such interface, or the process may not read it.
@@ -68,7 +68,7 @@ impl Interface {
                 Box::new(AfPacketSource::open(config, delivery)?.forwarding(local.clone()))
             }
             (Self::AfPacket(config), None) => Box::new(AfPacketSource::open(config, delivery)?),
-            (Self::AfXdp(config), _) => Box::new(AfXdpSource::open(config)?),
+            (Self::AfXdp(config), local) => Box::new(AfXdpSource::open(config, local.cloned())?),
         })
     }
 

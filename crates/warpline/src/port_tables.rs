@@ -182,8 +182,9 @@ fn forwards(section: &mut Section<'_>, input: Option<&mut Input>) -> bool {
     }
     match input {
         Some(Input::Interface(Interface::AfPacket(config))) => config.promiscuous = false,
+        Some(Input::Interface(Interface::AfXdp(config))) => config.promiscuous = false,
         _ => {
-            let text = "`forward` requires device = \"af_packet:IF\"";
+            let text = "`forward` requires an interface as `device`";
             section.mistake("forward", text);
         }
     }

@@ -184,21 +184,31 @@ fn interfaces_that_cannot_be_opened_are_refused() {
 #[test]
 fn routes_lead_where_the_kernels_forwarding_leads() {
     check_with(ROUTE_TOOL, "same");
+    check_with(ROUTE_TOOL, "af_xdp:same");
 }
 
 #[test]
 fn a_router_finds_an_interface_that_is_made_anew() {
     check_with(ROUTE_TOOL, "links");
+    check_with(ROUTE_TOOL, "af_xdp:links");
+}
+
+#[test]
+fn a_router_follows_the_addresses_of_its_machine() {
+    check_with(ROUTE_TOOL, "addresses");
+    check_with(ROUTE_TOOL, "af_xdp:addresses");
 }
 
 #[test]
 fn a_routed_gateway_translates_for_two_networks() {
     check_with(ROUTE_TOOL, "gateway");
+    check_with(ROUTE_TOOL, "af_xdp:gateway");
 }
 
 #[test]
 fn neighbours_may_probe_addresses_of_a_gateway() {
     check_with(ROUTE_TOOL, "discovery");
+    check_with(ROUTE_TOOL, "af_xdp:discovery");
 }
 
 #[test]

@@ -1,21 +1,18 @@
 //! Frames that arrive at an interface.
 
 use core::mem;
-use core::ops::RangeInclusive;
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use warpline_io_error::plain;
-use warpline_packet::wire::ethertype;
 use warpline_packet::{Instant, LinkType};
 
 use super::offloads::{complete_checksum, insert_tag};
 use super::{AfPacketConfig, Delivery};
 use crate::interface::{HEADERS_LEN, NotOpened, ethernet};
 use crate::link_events::{LOOK_EVERY, LinkEvents};
-use crate::neighbours::LocalAddresses;
+use crate::neighbours::{LocalAddresses, is_forwarded};
 use crate::port::{
     BURST_MAX, Burst, Frame, Given, InterfaceNames, Live, Next, Source, SourceError,
 };
@@ -24,9 +21,6 @@ use crate::sys::{PacketSocket, Ring, Slot};
 /// The ethertype of a tag whose own is unknown.
 const VLAN: u16 = 0x8100;
 const TAG_LEN: usize = 4;
-const ICMPV6: u8 = 58;
-/// From router solicitation to redirect.
-const DISCOVERY: RangeInclusive<u8> = 133..=137;
 /// Frames that are looked at for a burst.
 const TURN: usize = 8 * BURST_MAX;
 
@@ -203,8 +197,7 @@ impl AfPacketSource {
         let Some(local) = &self.local else { return true };
         slot.is_to_host
             && slot.status & libc::TP_STATUS_VLAN_VALID == 0
-            && destination(self.ring.frame(slot, 0)).is_some_and(|address| !local.has(address))
-            && !is_neighbour_discovery(self.ring.frame(slot, 0))
+            && is_forwarded(self.ring.frame(slot, 0), local)
     }
 
     /// Undoes offloads in a frame. Returns by how many bytes it now starts earlier.
@@ -286,24 +279,6 @@ impl AfPacketSource {
     }
 }
 
-/// The destination of an IP packet in an Ethernet frame without a tag.
-fn destination(frame: &[u8]) -> Option<IpAddr> {
-    let (header, packet) = frame.split_first_chunk::<14>()?;
-    match u16::from_be_bytes([header[12], header[13]]) {
-        ethertype::IPV4 => packet.get(16..)?.first_chunk::<4>().map(|octets| (*octets).into()),
-        ethertype::IPV6 => packet.get(24..)?.first_chunk::<16>().map(|octets| (*octets).into()),
-        _ => None,
-    }
-}
-
-/// Whether an untagged frame has a packet of IPv6 neighbour discovery, which the kernel answers for
-/// addresses of the chain, too.
-fn is_neighbour_discovery(frame: &[u8]) -> bool {
-    let is_ipv6 = frame.get(12..14) == Some(&ethertype::IPV6.to_be_bytes());
-    let [next_header, icmp_type] = [20, 54].map(|at| frame.get(at).copied());
-    is_ipv6 && next_header == Some(ICMPV6) && icmp_type.is_some_and(|t| DISCOVERY.contains(&t))
-}
-
 impl Source for AfPacketSource {
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
         let count = self.fill(1);
@@ -379,27 +354,5 @@ impl Live for AfPacketSource {
             self.joined().into_iter().for_each(&mut *report);
         }
         self.look(report);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbour_discovery_is_found() {
-        let frame = |ethertype: u16, next_header: u8, icmp_type: u8| {
-            let mut frame = [0; 60];
-            frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
-            (frame[20], frame[54]) = (next_header, icmp_type);
-            frame
-        };
-        for icmp_type in 0..=255 {
-            let is_discovery = is_neighbour_discovery(&frame(0x86dd, 58, icmp_type));
-            assert_eq!(is_discovery, matches!(icmp_type, 133..=137), "{icmp_type}");
-        }
-        assert!(!is_neighbour_discovery(&frame(0x0800, 58, 135)), "IPv4");
-        assert!(!is_neighbour_discovery(&frame(0x86dd, 17, 135)), "UDP");
-        assert!(!is_neighbour_discovery(&frame(0x86dd, 58, 135)[..54]), "cut");
     }
 }

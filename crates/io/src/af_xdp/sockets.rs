@@ -4,12 +4,14 @@ use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Instant as Clock;
 
 use super::{AfXdpConfig, Mode};
 use crate::interface::{HEADERS_LEN, NotOpened, ethernet};
+use crate::neighbours::LocalAddresses;
 use crate::sys::{
     Attached, Binding, Link, PacketSocket, XDP_FRAME_MAX, XdpProgram, XdpReceiver, XdpSender,
     XdpSocket,
@@ -37,6 +39,14 @@ pub(super) struct Sockets {
     has_sink: AtomicBool,
 }
 
+/// The program of a port that forwards by routes, and what it knows.
+struct ForwardingProgram {
+    program: XdpProgram,
+    own: Option<[u8; 6]>,
+    /// Sorted.
+    local: Vec<IpAddr>,
+}
+
 /// All but the sending half.
 #[derive(Default)]
 struct Halves {
@@ -47,6 +57,9 @@ struct Halves {
     /// Those that were not taken yet.
     receivers: Vec<XdpReceiver>,
     attached: Option<Attached>,
+    /// In a port that forwards by routes, the addresses whose packets are the kernel's.
+    local: Option<LocalAddresses>,
+    program: Option<ForwardingProgram>,
     /// Makes the interface promiscuous.
     membership: Option<PacketSocket>,
 }
@@ -81,9 +94,14 @@ impl Sockets {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Attaches the program, and returns the receiving halves.
-    pub(super) fn receive(&self) -> Result<Vec<XdpReceiver>, NotOpened> {
+    /// Attaches the program, and returns the receiving halves. With `local` these get only packets
+    /// to forward.
+    pub(super) fn receive(
+        &self,
+        local: Option<LocalAddresses>,
+    ) -> Result<Vec<XdpReceiver>, NotOpened> {
         let mut halves = lock(&self.halves);
+        halves.local = local;
         halves.attach(&self.config)?;
         Ok(mem::take(&mut halves.receivers))
     }
@@ -91,6 +109,18 @@ impl Sockets {
     /// The receiving halves of the sockets that were opened anew.
     pub(super) fn take_receivers(&self) -> Vec<XdpReceiver> {
         mem::take(&mut lock(&self.halves).receivers)
+    }
+
+    /// Brings the addresses that the program of a port with routes knows up to date.
+    pub(super) fn update(&self, link: &Link) -> io::Result<()> {
+        let halves = &mut *lock(&self.halves);
+        match (&mut halves.local, &mut halves.program) {
+            (Some(local), Some(program)) => {
+                local.refresh();
+                program.update(link, local)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether the caller is the first sink.
@@ -121,11 +151,12 @@ impl Sockets {
         if index == halves.index {
             return Ok(());
         }
-        let is_read = halves.is_read;
+        let (is_read, local) = (halves.is_read, halves.local.clone());
         // The interface may be one that had another name meanwhile: its queues must be free.
         *lock(&self.sender) = None;
-        *halves = Halves { is_read, ..Halves::default() };
+        *halves = Halves { is_read, local: local.clone(), ..Halves::default() };
         let (mut new, sender) = Halves::open(&self.config, Clock::now())?;
+        new.local = local;
         if is_read {
             new.attach(&self.config)?;
         }
@@ -140,6 +171,7 @@ impl Sockets {
         let mut halves = lock(&self.halves);
         halves.is_read = false;
         halves.attached = None;
+        halves.program = None;
         halves.membership = None;
     }
 }
@@ -174,21 +206,51 @@ impl Halves {
     fn attach(&mut self, config: &AfXdpConfig) -> Result<(), NotOpened> {
         let first = config.queue.unwrap_or(0);
         let count = self.receivers.len() as u32;
-        let program = XdpProgram::load(first + count).map_err(bpf_refused)?;
+        let is_forwarding = self.local.is_some();
+        let load = if is_forwarding { XdpProgram::load_forwarding } else { XdpProgram::load };
+        let program = load(first + count).map_err(bpf_refused)?;
         for (queue, receiver) in (first..).zip(&self.receivers) {
             program.add(queue, receiver.descriptor()).map_err(bpf_refused)?;
         }
-        let attached = program.attach(self.index).map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY | libc::EEXIST) => NotOpened::HasProgram(config.interface.clone()),
-            _ => bpf_refused(error),
-        })?;
+        let mut program = ForwardingProgram { program, own: None, local: Vec::new() };
+        if let Some(local) = &mut self.local {
+            local.refresh();
+            program.update(&Link::new(&config.interface)?, local).map_err(bpf_refused)?;
+        }
+        let attached =
+            program.program.attach(self.index).map_err(|error| match error.raw_os_error() {
+                Some(libc::EBUSY | libc::EEXIST) => NotOpened::HasProgram(config.interface.clone()),
+                _ => bpf_refused(error),
+            })?;
         if config.promiscuous {
             let socket = PacketSocket::open()?;
             socket.receive_all(self.index as i32)?;
             self.membership = Some(socket);
         }
         self.attached = Some(attached);
+        self.program = is_forwarding.then_some(program);
         self.is_read = true;
+        Ok(())
+    }
+}
+
+impl ForwardingProgram {
+    fn update(&mut self, link: &Link, local: &LocalAddresses) -> io::Result<()> {
+        let own = link.address()?;
+        if self.own != Some(own) {
+            self.program.set_own(own)?;
+            self.own = Some(own);
+        }
+        let all = local.all();
+        if self.local == all {
+            return Ok(());
+        }
+        let is_new = |address: &&IpAddr| self.local.binary_search(address).is_err();
+        all.iter().filter(is_new).try_for_each(|new| self.program.set_local(*new, true))?;
+        let is_old = |address: &&IpAddr| all.binary_search(address).is_err();
+        let mut old = self.local.iter().filter(is_old);
+        old.try_for_each(|old| self.program.set_local(*old, false))?;
+        self.local = all.to_vec();
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use warpline_io_error::plain;
 use warpline_packet::{Instant, LinkType};
 
 use super::AfXdpConfig;
@@ -13,6 +14,7 @@ use super::sockets::Sockets;
 use crate::af_packet::offloads::complete_half_done;
 use crate::interface::{NotOpened, ethernet};
 use crate::link_events::{LOOK_EVERY, LinkEvents};
+use crate::neighbours::LocalAddresses;
 use crate::port::{
     BURST_MAX, Burst, Frame, Given, InterfaceNames, Live, Next, Source, SourceError,
 };
@@ -41,6 +43,12 @@ pub struct AfXdpSource {
     /// Losses that were not reported yet.
     lost: u64,
     generation: u64,
+    /// In a port that forwards by routes, the addresses whose packets are the kernel's.
+    local: Option<LocalAddresses>,
+    /// Whether the program lacks some of them.
+    is_outdated: bool,
+    /// An event that was not reported yet.
+    event: Option<String>,
     sockets: Arc<Sockets>,
 }
 
@@ -51,14 +59,15 @@ struct Queue {
 }
 
 impl AfXdpSource {
-    /// Opens the interface, and attaches an XDP program to it.
+    /// Opens the interface, and attaches an XDP program to it. With `local` it gives only packets to
+    /// forward, as [`AfPacketSource::forwarding`](crate::af_packet::AfPacketSource::forwarding).
     ///
     /// # Errors
     /// There is no such interface or queue, the process may not read it, or it is in use.
-    pub fn open(config: &AfXdpConfig) -> Result<Self, NotOpened> {
+    pub fn open(config: &AfXdpConfig, local: Option<LocalAddresses>) -> Result<Self, NotOpened> {
         let link = ethernet(&config.interface)?;
         let sockets = Sockets::of(config)?;
-        let receivers = sockets.receive()?;
+        let receivers = sockets.receive(local.clone())?;
         let names = InterfaceNames::default();
         names.push(Some(config.interface.clone()));
         let mut source = Self {
@@ -73,6 +82,9 @@ impl AfXdpSource {
             has_warned: false,
             lost: 0,
             generation: 0,
+            local,
+            is_outdated: false,
+            event: None,
             sockets,
         };
         source.read(receivers)?;
@@ -91,6 +103,9 @@ impl AfXdpSource {
     /// Takes frames of one queue, each in turn. Returns how many.
     #[inline]
     fn fill(&mut self, most: usize) -> usize {
+        if self.local.as_mut().is_some_and(LocalAddresses::refresh) {
+            self.update();
+        }
         for _ in 0..self.queues.len() {
             self.current = (self.current + 1) % self.queues.len();
             let receiver = &mut self.queues[self.current].receiver;
@@ -111,6 +126,18 @@ impl AfXdpSource {
         let bytes = self.queues[self.current].receiver.frame(at);
         let (timestamp, wire_len) = (self.now, bytes.len() as u32);
         Frame { bytes, timestamp, wire_len, link: LinkType::ETHERNET, interface: 0 }
+    }
+
+    /// Brings the program up to date with the addresses of this machine and the interface.
+    #[cold]
+    fn update(&mut self) {
+        let updated = self.sockets.update(&self.events.link);
+        let had_failed = mem::replace(&mut self.is_outdated, updated.is_err());
+        if let (Err(why), false) = (updated, had_failed) {
+            let name = &self.config.interface;
+            let lacks = "the XDP program lacks addresses of this machine";
+            self.event = Some(format!("interface {name}: {lacks}: {}", plain(&why)));
+        }
     }
 
     fn count_losses(&mut self) {
@@ -224,7 +251,11 @@ impl Live for AfXdpSource {
         }
         if self.events.is_due() {
             let renewed = self.renew();
+            if renewed.is_ok() && self.local.is_some() {
+                self.update();
+            }
             self.events.look(renewed, report);
         }
+        self.event.take().into_iter().for_each(report);
     }
 }

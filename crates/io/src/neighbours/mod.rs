@@ -7,11 +7,13 @@
 
 mod follower;
 mod held;
+mod selection;
 mod table;
 #[cfg(test)]
 mod tests;
 mod view;
 
 pub use follower::{Follower, NotFollowed};
+pub(crate) use selection::{DISCOVERY, ICMPV6, is_forwarded};
 pub use table::{Hold, NeighbourTable, Settled};
 pub use view::LocalAddresses;

@@ -102,9 +102,22 @@ impl LocalAddresses {
         Self(Reader::new(shared))
     }
 
-    /// Takes up changes since the last call.
-    pub fn refresh(&mut self) {
-        self.0.refresh();
+    #[cfg(test)]
+    pub(crate) fn of(mut local: Vec<IpAddr>) -> Self {
+        let shared = Arc::<Shared>::default();
+        local.sort();
+        drop(shared.publish(View { local, ..View::default() }));
+        Self::new(&shared)
+    }
+
+    /// Takes up changes since the last call. Returns whether there may be some.
+    pub fn refresh(&mut self) -> bool {
+        self.0.refresh()
+    }
+
+    /// All of them, sorted.
+    pub(crate) fn all(&self) -> &[IpAddr] {
+        &self.0.view.local
     }
 
     /// Whether packets to `address` are the kernel's.

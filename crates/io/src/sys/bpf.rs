@@ -1,7 +1,4 @@
-//! The XDP program of an interface: bpf(2).
-//!
-//! It passes the frames of a queue to the socket of that queue, and those of other queues to the
-//! kernel. The system detaches it when the process ends.
+//! Programs of an interface and their maps: bpf(2).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -9,21 +6,36 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// Commands, of `linux/bpf.h`.
 const MAP_CREATE: u32 = 0;
 const MAP_UPDATE: u32 = 2;
+const MAP_DELETE: u32 = 3;
 const PROGRAM_LOAD: u32 = 5;
+#[cfg(test)]
+const PROGRAM_TEST: u32 = 10;
 const LINK_CREATE: u32 = 28;
-/// Types of maps, programs and links.
-const MAP_OF_SOCKETS: u32 = 17;
+/// Types of programs and links.
 const PROGRAM_XDP: u32 = 6;
 const LINK_XDP: u32 = 37;
 /// Runs the program before a driver without XDP would: `XDP_FLAGS_SKB_MODE`.
 const GENERIC: u32 = 1 << 1;
 const LICENSE: &core::ffi::CStr = c"Dual MIT/GPL";
 
-/// Sockets by queue, and the program that passes frames to them.
-pub(crate) struct XdpProgram {
-    sockets: OwnedFd,
-    program: OwnedFd,
+/// The types of maps that programs use, with the flags that they are made with.
+#[derive(Clone, Copy)]
+pub(super) enum MapKind {
+    /// Memory is taken for entries that there are.
+    Hash = 1,
+    Array = 2,
+    Sockets = 17,
 }
+
+/// A table that a program reads.
+pub(super) struct Map {
+    fd: OwnedFd,
+    key_len: usize,
+    value_len: usize,
+}
+
+/// A program for interfaces.
+pub(super) struct Program(OwnedFd);
 
 /// A program that is attached as long as this value lives.
 pub(crate) struct Attached {
@@ -73,19 +85,67 @@ struct LinkCreate {
     flags: u32,
 }
 
-impl XdpProgram {
-    /// Loads it, for queues below `queues`.
-    pub(crate) fn load(queues: u32) -> io::Result<Self> {
+#[cfg(test)]
+#[repr(C)]
+#[derive(Default)]
+struct ProgramTest {
+    program: u32,
+    result: u32,
+    len: u32,
+    out_len: u32,
+    data: u64,
+    out: u64,
+    repeat: u32,
+    duration: u32,
+    context: [u64; 3],
+}
+
+impl Map {
+    /// A map of up to `entries` keys of `key_len` bytes.
+    pub(super) fn new(kind: MapKind, lens: (usize, usize), entries: u32) -> io::Result<Self> {
+        const NO_PREALLOCATION: u32 = 1;
+        let flags = if matches!(kind, MapKind::Hash) { NO_PREALLOCATION } else { 0 };
+        let (key_len, value_len) = lens;
+        let (kind, entries) = (kind as u32, entries.max(1));
         let map = MapCreate {
-            kind: MAP_OF_SOCKETS,
-            key_len: 4,
-            value_len: 4,
-            entries: queues.max(1),
-            ..MapCreate::default()
+            kind,
+            key_len: key_len as u32,
+            value_len: value_len as u32,
+            entries,
+            flags,
         };
         // SAFETY: the structure has no pointers.
-        let sockets = unsafe { open(MAP_CREATE, &map) }?;
-        let code = instructions(sockets.as_raw_fd());
+        let fd = unsafe { open(MAP_CREATE, &map) }?;
+        Ok(Self { fd, key_len, value_len })
+    }
+
+    /// Sets the value of a key.
+    pub(super) fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        assert_eq!((key.len(), value.len()), (self.key_len, self.value_len));
+        let value = value.as_ptr() as u64;
+        // SAFETY: the system reads a key and a value of the map's lengths.
+        unsafe { call(MAP_UPDATE, &MapUpdate { value, ..self.entry(key) }) }.map(drop)
+    }
+
+    /// Removes a key.
+    pub(super) fn remove(&self, key: &[u8]) -> io::Result<()> {
+        assert_eq!(key.len(), self.key_len);
+        // SAFETY: the system reads a key of the map's length.
+        unsafe { call(MAP_DELETE, &self.entry(key)) }.map(drop)
+    }
+
+    fn entry(&self, key: &[u8]) -> MapUpdate {
+        MapUpdate { map: number(&self.fd), key: key.as_ptr() as u64, ..MapUpdate::default() }
+    }
+
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl Program {
+    /// Loads these instructions.
+    pub(super) fn load(code: &[u64]) -> io::Result<Self> {
         let load = ProgramLoad {
             kind: PROGRAM_XDP,
             len: code.len() as u32,
@@ -95,27 +155,14 @@ impl XdpProgram {
         };
         // SAFETY: both pointers are of values that outlive the call: `len` instructions, and a
         // string that ends with zero.
-        let program = unsafe { open(PROGRAM_LOAD, &load) }?;
-        Ok(Self { sockets, program })
-    }
-
-    /// Passes the frames of `queue` to `socket`.
-    pub(crate) fn add(&self, queue: u32, socket: RawFd) -> io::Result<()> {
-        let update = MapUpdate {
-            map: number(&self.sockets),
-            key: (&raw const queue) as u64,
-            value: (&raw const socket) as u64,
-            ..MapUpdate::default()
-        };
-        // SAFETY: both pointers are of numbers of four bytes, which outlive the call.
-        unsafe { call(MAP_UPDATE, &update) }.map(drop)
+        unsafe { open(PROGRAM_LOAD, &load) }.map(Self)
     }
 
     /// Attaches it to the interface with this number: in its driver, or where the driver can't,
     /// before the kernel's protocols.
-    pub(crate) fn attach(&self, interface: u32) -> io::Result<Attached> {
+    pub(super) fn attach(&self, interface: u32) -> io::Result<Attached> {
         let attach = |flags| {
-            let program = number(&self.program);
+            let program = number(&self.0);
             let link = LinkCreate { program, interface, kind: LINK_XDP, flags };
             // SAFETY: the structure has no pointers.
             unsafe { open(LINK_CREATE, &link) }
@@ -126,36 +173,18 @@ impl XdpProgram {
         })?;
         Ok(Attached { _link: link })
     }
-}
 
-/// `return bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS)`
-fn instructions(sockets: RawFd) -> [u64; 6] {
-    // Of `linux/bpf.h`: operation, registers (source << 4 | target), offset, number.
-    let one = |operation: u8, registers: u8, offset: i16, number: i32| {
-        let [low, high] = offset.to_ne_bytes();
-        let [a, b, c, d] = number.to_ne_bytes();
-        u64::from_ne_bytes([operation, registers, low, high, a, b, c, d])
-    };
-    let registers = |target: u8, source: u8| {
-        if cfg!(target_endian = "little") { source << 4 | target } else { target << 4 | source }
-    };
-    const QUEUE: i16 = 16; // the offset of `rx_queue_index` in `struct xdp_md`
-    const LOAD_WORD: u8 = 0x61;
-    const LOAD_DOUBLE: u8 = 0x18;
-    const MOVE: u8 = 0xb7;
-    const CALL: u8 = 0x85;
-    const EXIT: u8 = 0x95;
-    const MAP: u8 = 1; // the number is a map's descriptor
-    const PASS: i32 = 2; // without a socket
-    const REDIRECT_MAP: i32 = 51;
-    [
-        one(LOAD_WORD, registers(2, 1), QUEUE, 0),
-        one(LOAD_DOUBLE, registers(1, MAP), 0, sockets),
-        one(0, 0, 0, 0), // the high half of the number
-        one(MOVE, registers(3, 0), 0, PASS),
-        one(CALL, 0, 0, REDIRECT_MAP),
-        one(EXIT, 0, 0, 0),
-    ]
+    /// Its answer to a frame.
+    #[cfg(test)]
+    pub(super) fn answer(&self, frame: &[u8]) -> io::Result<u32> {
+        let (program, len) = (number(&self.0), frame.len() as u32);
+        let data = frame.as_ptr() as u64;
+        let mut test = ProgramTest { program, len, data, repeat: 1, ..ProgramTest::default() };
+        let (at, size) = (&raw mut test, size_of::<ProgramTest>());
+        // SAFETY: the system reads `len` bytes of the frame, and writes its results into `test`.
+        let result = unsafe { libc::syscall(libc::SYS_bpf, PROGRAM_TEST, at, size) };
+        if result == 0 { Ok(test.result) } else { Err(io::Error::last_os_error()) }
+    }
 }
 
 fn number(fd: &OwnedFd) -> u32 {

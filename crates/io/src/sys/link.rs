@@ -98,6 +98,14 @@ impl Link {
         Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
     }
 
+    /// Its Ethernet address.
+    pub(crate) fn address(&self) -> io::Result<[u8; 6]> {
+        let request = self.ask(libc::SIOCGIFHWADDR as c_ulong, self.request())?;
+        // SAFETY: the call wrote the address.
+        let data = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
+        Ok(core::array::from_fn(|at| data[at] as u8))
+    }
+
     /// The offloads that join received frames, as `ethtool -K` names them.
     pub(crate) fn joining_offloads(&self) -> Vec<&'static str> {
         let on = |command, mask| self.ethtool(command).is_ok_and(|value| value & mask != 0);

@@ -144,7 +144,10 @@ fn open_ends(chain: &Planned, refuse: &Refuse<'_>) -> Result<Ends, Failure> {
     let peers = peers.map_err(|why| refuse(Some(Path::new(&why.0)), why.1))?;
     let neighbours = follower.as_ref().map(Follower::table).transpose();
     let neighbours = neighbours.map_err(|why| refuse(None, plain(&why)))?;
-    let warnings = follower.as_ref().map(route_mode::warnings);
+    // Frames that XDP programs pass to the chain do not reach the kernel.
+    let is_shared = |input: &Input| matches!(input.interface(), Some(Interface::AfPacket(_)));
+    let follower_beside = follower.as_ref().filter(|_| chain.input.parts().any(is_shared));
+    let warnings = follower_beside.map(route_mode::warnings);
     warnings.into_iter().flatten().for_each(|warning| print_message(&warning));
     let open = |output: Option<&Output>| {
         let opened = output.map(Output::open_interface).transpose();
@@ -289,9 +292,13 @@ fn filter_calls(planned: &[Planned]) {
     if !planned.first().is_some_and(|chain| chain.loaded.process.refuses_calls) {
         return;
     }
-    // Only root opens the sockets of an interface again that was made anew.
+    // Only root opens the sockets of an interface again that was made anew. XDP programs of routed
+    // ports follow the machine's addresses.
     let is_xdp = |input: &Input| matches!(input.interface(), Some(Interface::AfXdp(_)));
-    let needs_bpf = is_root() && planned.iter().any(|chain| chain.input.parts().any(is_xdp));
+    let needs_bpf = |chain: &Planned| {
+        (is_root() || chain.loaded.chain().ports().are_routed()) && chain.input.parts().any(is_xdp)
+    };
+    let needs_bpf = planned.iter().any(needs_bpf);
     if let Err(why) = refuse_calls(needs_bpf) {
         print_message(&format!("warning: no system call filter: {}\n", plain(&why)));
     }

@@ -189,7 +189,7 @@ fn forwarding_by_routes_has_conditions() {
     let capture = port("lan", "inside", "trace.pcap", route);
     demo.write("c.toml", format!("[chain]\nfunctions = []\n{capture}"));
     let ended = demo.warpline("check c.toml").expect(2);
-    let reported = "`forward` requires device = \"af_packet:IF\"";
+    let reported = "`forward` requires an interface as `device`";
     assert!(ended.stderr.contains(reported), "{}", ended.stderr);
 }
 
