@@ -59,8 +59,8 @@ struct Queue {
 }
 
 impl AfXdpSource {
-    /// Opens the interface, and attaches an XDP program to it. With `local` it gives only packets to
-    /// forward, as [`AfPacketSource::forwarding`](crate::af_packet::AfPacketSource::forwarding).
+    /// Opens the interface, and attaches an XDP program to it. With `local` it gives only packets
+    /// to forward, as [`AfPacketSource::forwarding`](crate::af_packet::AfPacketSource::forwarding).
     ///
     /// # Errors
     /// There is no such interface or queue, the process may not read it, or it is in use.
