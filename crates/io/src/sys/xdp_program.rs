@@ -87,7 +87,13 @@ impl XdpProgram {
     pub(crate) fn set_local(&self, address: IpAddr, is_local: bool) -> io::Result<()> {
         let Some(chains) = &self.chains else { return Ok(()) };
         let key = key(address);
-        if is_local { chains.local.set(&key, &[0; 4]) } else { chains.local.remove(&key) }
+        if is_local {
+            return chains.local.set(&key, &[0; 4]);
+        }
+        chains.local.remove(&key).or_else(|error| match error.raw_os_error() {
+            Some(libc::ENOENT) => Ok(()),
+            _ => Err(error),
+        })
     }
 
     /// Attaches it to the interface with this number.
@@ -279,6 +285,7 @@ mod tests {
         for text in ["10.0.1.1", "2001:db8::1"] {
             program.set_local(text.parse().unwrap(), false).unwrap();
             assert!(is_chains(text), "{text}");
+            program.set_local(text.parse().unwrap(), false).expect("it is gone already");
         }
         program.set_local("192.0.2.1".parse().unwrap(), true).unwrap();
         assert!(!is_chains("192.0.2.1"));

@@ -146,8 +146,8 @@ fn open_ends(chain: &Planned, refuse: &Refuse<'_>) -> Result<Ends, Failure> {
     let neighbours = neighbours.map_err(|why| refuse(None, plain(&why)))?;
     // Frames that XDP programs pass to the chain do not reach the kernel.
     let is_shared = |input: &Input| matches!(input.interface(), Some(Interface::AfPacket(_)));
-    let follower_beside = follower.as_ref().filter(|_| chain.input.parts().any(is_shared));
-    let warnings = follower_beside.map(route_mode::warnings);
+    let shares = chain.input.parts().any(is_shared);
+    let warnings = follower.as_ref().filter(|_| shares).map(route_mode::warnings);
     warnings.into_iter().flatten().for_each(|warning| print_message(&warning));
     let open = |output: Option<&Output>| {
         let opened = output.map(Output::open_interface).transpose();
@@ -163,10 +163,8 @@ fn open_ends(chain: &Planned, refuse: &Refuse<'_>) -> Result<Ends, Failure> {
 fn delivery(chain: &Planned) -> Delivery {
     let forwards = outputs(chain).flatten().any(|output| output.interface().is_some());
     let is_one = chain.input.parts().count() == 1;
-    match forwards || !is_one || chain.loaded.settings.busy {
-        true => Delivery::AtOnce,
-        false => Delivery::InBlocks,
-    }
+    let is_urgent = forwards || !is_one || chain.loaded.settings.busy;
+    if is_urgent { Delivery::AtOnce } else { Delivery::InBlocks }
 }
 
 /// Opens the sockets of links. The error has the address as the chain file has it.
