@@ -19,7 +19,7 @@ mod sys;
 
 pub use capture::{
     BadPace, CaptureFile, CaptureFormat, CaptureReader, Compression, Destination, NotWritten,
-    Paced, PcapWriter, PcapngWriter, Queued, Roll, Rolling, open_pipe,
+    Paced, PcapWriter, PcapngWriter, Queued, Roll, Rolling, empty_file, open_pipe,
 };
 pub use port::{
     BURST_MAX, Burst, FRAME_LEN_MAX, Frame, FrameCount, Given, InterfaceNames, Live, Next,

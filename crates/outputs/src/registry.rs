@@ -158,7 +158,9 @@ fn create(destination: &Destination, keeps: bool) -> std::io::Result<Option<File
         return file.map(Some);
     }
     let file = OpenOptions::new().append(true).create(true).open(path)?;
-    if !keeps && file.metadata()?.is_file() {
+    let found = file.metadata()?;
+    // Closing an ext4 file that was cut, even an empty one, starts to write all of it to the disk.
+    if !keeps && found.is_file() && found.len() > 0 {
         file.set_len(0)?;
     }
     Ok(Some(file))

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use warpline_io::open_pipe;
+use warpline_io::{empty_file, open_pipe};
 use warpline_io_error::plain;
 use warpline_nf::continued;
 
@@ -82,9 +82,10 @@ impl Writes {
     pub(crate) fn empty(mut self) -> Emptied {
         self.new.clear();
         let files = std::mem::take(&mut self.files);
-        for (file, _) in files.iter().filter(|(_, earlier)| *earlier == Earlier::Removed) {
-            // Pipes and terminals can't be emptied, and return an error.
-            let _ = file.as_ref().map(|file| file.set_len(0));
+        let removed = files.iter().filter(|(_, earlier)| *earlier == Earlier::Removed);
+        for file in removed.filter_map(|(file, _)| file.as_ref()) {
+            // A device may refuse.
+            let _ = empty_file(file);
         }
         Emptied(files.into_iter().map(|(file, _)| file).collect())
     }
@@ -111,5 +112,36 @@ impl Drop for Writes {
         for path in &self.new {
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    /// A cut leaves its time at the file.
+    #[test]
+    fn a_file_is_emptied_unless_it_is_kept_or_empty() {
+        use Earlier::{Kept, Removed};
+        let path = std::env::temp_dir().join(format!("warpline-writes-{}", std::process::id()));
+        let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        for (content, earlier, left, is_cut) in [
+            ("", Removed, "", false),
+            ("", Kept, "", false),
+            ("old", Removed, "", true),
+            ("old", Kept, "old", false),
+        ] {
+            fs::write(&path, content).expect("a file");
+            File::options().append(true).open(&path).expect("a file").set_modified(then).unwrap();
+            let mut writes = Writes::default();
+            let slot = writes.open(&path, earlier).expect("a file");
+            assert!(writes.empty().take(Some(slot)).is_some());
+            assert_eq!(fs::read_to_string(&path).expect("a file"), left, "{content:?} {earlier:?}");
+            let modified = fs::metadata(&path).and_then(|found| found.modified()).expect("a time");
+            assert_eq!(modified != then, is_cut, "{content:?} {earlier:?}");
+        }
+        fs::remove_file(&path).expect("a file");
     }
 }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use super::{Compression, PcapWriter, PcapngWriter};
@@ -82,6 +83,15 @@ impl CaptureFile {
             }
         }
     }
+}
+
+/// Empties `file` if it is not empty. When a file that was cut is closed, ext4 starts to write all
+/// of it to the disk, even if there was nothing to cut.
+///
+/// # Errors
+/// The operating system's.
+pub fn empty_file(file: &File) -> io::Result<()> {
+    if file.metadata()?.len() == 0 { Ok(()) } else { file.set_len(0) }
 }
 
 const NOT_WRITTEN: [&str; 4] = [".xz", ".bz2", ".lz4", ".lzma"];

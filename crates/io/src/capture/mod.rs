@@ -57,7 +57,7 @@ use pcapng::Pcapng;
 use pipe::Pipe;
 
 pub use compression::Compression;
-pub use file::{CaptureFile, CaptureFormat, NotWritten};
+pub use file::{CaptureFile, CaptureFormat, NotWritten, empty_file};
 pub use pace::{BadPace, Paced};
 pub use pcap_writer::PcapWriter;
 pub use pcapng_writer::PcapngWriter;

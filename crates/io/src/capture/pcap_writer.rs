@@ -21,8 +21,8 @@ use crate::port::{FRAME_LEN_MAX, Frame, Sink, SinkError, Unwritten};
 /// Timestamps from 2106-02-07T06:28:16Z on don't fit in the format and become the last one that
 /// does. A frame longer than [`FRAME_LEN_MAX`] is cut to that.
 ///
-/// Frames are buffered, 1 MiB, and go out in whole records. [`Sink::flush`] hands them on;
-/// [`PcapWriter::finish`] does too, and so does a drop, which can't report errors. A file that got
+/// Frames are buffered, 2,048 or 1 MiB of them, and go out in whole records. [`Sink::flush`] hands
+/// them on; [`PcapWriter::finish`] does too, and so does a drop, which can't report errors. A file that got
 /// no frame is a header, of `ETHERNET` if no link type was chosen, written by `finish` or drop (a
 /// flush before the first frame leaves the link type open). After an error nothing more is written.
 /// The file is then cut back to its last whole record, or, if it is compressed, to the bytes of
@@ -85,11 +85,10 @@ impl PcapWriter {
         self.link = Some(link);
         self.output.put(&file_header(link));
     }
-}
 
-impl Sink for PcapWriter {
-    fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
-        self.output.check_failed()?;
+    /// Adds a record to an output that has not failed.
+    #[inline]
+    fn put(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
         let link = file_link(frame.link);
         match self.link {
             None => self.begin(link),
@@ -105,6 +104,25 @@ impl Sink for PcapWriter {
         self.output.put(bytes);
         self.output.framed(bytes.len(), frame.interface);
         Ok(())
+    }
+}
+
+impl Sink for PcapWriter {
+    fn send(&mut self, frame: &Frame<'_>) -> Result<(), SinkError> {
+        self.output.check_failed()?;
+        self.put(frame)
+    }
+
+    fn send_burst(&mut self, frames: &[Frame<'_>]) -> (usize, Result<(), SinkError>) {
+        if let Err(error) = self.output.check_failed() {
+            return (0, Err(error));
+        }
+        for (taken, frame) in frames.iter().enumerate() {
+            if let Err(error) = self.put(frame) {
+                return (taken, Err(error));
+            }
+        }
+        (frames.len(), Ok(()))
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
@@ -282,6 +300,45 @@ mod tests {
         assert_eq!(got.len(), 24 + 9 * (16 + FRAME_LEN_MAX));
         assert_eq!(got[32..36], (FRAME_LEN_MAX as u32).to_le_bytes());
         assert_eq!(got[36..40], (FRAME_LEN_MAX as u32 + 5).to_le_bytes());
+    }
+
+    /// Keeps the length of each write.
+    struct Lengths(Arc<Mutex<Vec<usize>>>);
+
+    impl Write for Lengths {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().push(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// How much is written at once of 5,000 frames of `len` bytes.
+    fn lengths(len: usize, compression: Option<Compression>) -> Vec<usize> {
+        let lengths = Arc::default();
+        let writer = PcapWriter::from_writer(Box::new(Lengths(Arc::clone(&lengths))));
+        let mut writer = writer.compressed(compression);
+        let bytes = vec![7; len];
+        let frames = [frame(&bytes, ETHERNET); 50];
+        for _ in 0..100 {
+            assert!(matches!(writer.send_burst(&frames), (50, Ok(()))));
+        }
+        writer.finish().unwrap();
+        let lengths = lengths.lock().unwrap();
+        lengths.clone()
+    }
+
+    #[test]
+    fn a_write_has_2048_frames_or_a_mebibyte() {
+        let (of_64, of_1000) = (2048 * (64 + 16), 1032 * (1000 + 16));
+        let rest = 5000 * (1000 + 16) - 4 * of_1000;
+        assert_eq!(lengths(64, None), [24 + of_64, of_64, 904 * (64 + 16)]);
+        assert_eq!(lengths(1000, None), [24 + of_1000, of_1000, of_1000, of_1000, rest]);
+        // One piece for the compressor.
+        assert_eq!(lengths(64, Some(Compression::Gzip)).len(), 1);
     }
 
     #[test]

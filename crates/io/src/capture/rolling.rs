@@ -10,7 +10,7 @@ use warpline_io_error::plain;
 use warpline_packet::Instant;
 
 use super::trouble::Trouble;
-use super::{CaptureFile, CaptureReader};
+use super::{CaptureFile, CaptureReader, empty_file};
 use crate::port::{
     Frame, InterfaceNames, Next, NullSink, Sink, SinkError, Source, SourceError, Unwritten,
 };
@@ -127,7 +127,7 @@ impl Rolling {
             unwritten: Unwritten::default(),
         };
         let file = if rolling.is_whole { rolling.next_file()? } else { file };
-        file.set_len(0)?;
+        empty_file(&file)?;
         rolling.sink = how.writer(file, names, annotate);
         rolling.is_whole = false;
         Ok(rolling)
@@ -170,8 +170,7 @@ impl Rolling {
     fn next_file(&mut self) -> io::Result<File> {
         if !self.is_whole && is_without_frames(&self.path) {
             let file = OpenOptions::new().append(true).open(&self.path)?;
-            file.set_len(0)?;
-            return Ok(file);
+            return empty_file(&file).map(|()| file);
         }
         let number = self.earlier.back().map_or(1, |last| last.number + 1);
         if self.path.exists() {
