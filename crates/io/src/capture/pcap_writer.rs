@@ -22,11 +22,11 @@ use crate::port::{FRAME_LEN_MAX, Frame, Sink, SinkError, Unwritten};
 /// does. A frame longer than [`FRAME_LEN_MAX`] is cut to that.
 ///
 /// Frames are buffered, 2,048 or 1 MiB of them, and go out in whole records. [`Sink::flush`] hands
-/// them on; [`PcapWriter::finish`] does too, and so does a drop, which can't report errors. A file that got
-/// no frame is a header, of `ETHERNET` if no link type was chosen, written by `finish` or drop (a
-/// flush before the first frame leaves the link type open). After an error nothing more is written.
-/// The file is then cut back to its last whole record, or, if it is compressed, to the bytes of
-/// earlier writes.
+/// them on; [`PcapWriter::finish`] does too, and so does a drop, which can't report errors. A file
+/// that got no frame is a header, of `ETHERNET` if no link type was chosen, written by `finish` or
+/// drop (a flush before the first frame leaves the link type open). After an error nothing more is
+/// written. The file is then cut back to its last whole record or, if it is compressed, to the
+/// bytes of earlier writes.
 pub struct PcapWriter {
     output: RecordOutput,
     /// The link type in the file header, once that is in the buffer.
