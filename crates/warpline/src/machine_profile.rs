@@ -225,6 +225,7 @@ impl MachineProfile {
         }
         self.add_triples(old);
         self.unfinished = old.unfinished.clone();
+        self.set_threads(old.machine["threads"].clone());
         self.keep_power(old)
     }
 
@@ -270,6 +271,11 @@ impl MachineProfile {
     /// Sets the power of all devices with a meter while all are busy.
     pub(crate) fn set_busy_together(&mut self, watts: Option<f64>) {
         self.machine["busy_together_w"] = json!(watts);
+    }
+
+    /// Sets the times of a chain's threads.
+    pub(crate) fn set_threads(&mut self, times: Value) {
+        self.machine["threads"] = times;
     }
 
     /// The profile as JSON.
@@ -439,12 +445,14 @@ mod tests {
     fn evidence_of_two_runs_counts_by_its_weight() {
         let mut old = profile().to_value();
         old["cpu_power"] = json!({ "idle_w": 20.0, "busy_w": 60.0 });
+        old["threads"] = json!({ "cores": 2 });
         let old = MachineProfile::parse(&old.to_string(), false).unwrap();
         let mut new = MachineProfile::new(machine(), &["digest", "nat", "router"]).unwrap();
         new.merge(&measured(2, 8e9), 0.0).unwrap();
         new.add(&old).unwrap();
         assert_eq!(new.work.devices()[0].power.busy_w, Some(60.0), "as the user declared");
         assert_eq!(new.to_value()["cpu_power"]["busy_w"], 60.0);
+        assert_eq!(new.to_value()["threads"]["cores"], 2, "until they are measured again");
         let alone = new.work.alone((2, 0), 256, 64).unwrap();
         assert_eq!((alone.bits_per_s, alone.weight), (6e9, 4.0));
     }

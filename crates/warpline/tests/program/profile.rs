@@ -39,6 +39,7 @@ fn a_killed_run_loses_one_measurement_at_most() {
     let first = killed_after(&demo, 2);
     let count = measurements(&first).len();
     assert!(count >= 2, "each is written when it is done: {first:#}");
+    assert!(first["threads"].is_null(), "their times are measured last: {first:#}");
     let second = killed_after(&demo, count as u64 + 2);
     assert!(measurements(&second).len() >= count + 2, "{second:#}");
     for one in measurements(&first) {

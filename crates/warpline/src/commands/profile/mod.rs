@@ -1,7 +1,8 @@
 //! `warpline profile`: measures every function on every device here, alone and beside others.
 //!
 //! The profile is written after each measurement, so a run that ends early is continued by the next
-//! one of the same kind. Its measurements are merged with those of earlier runs.
+//! one of the same kind. Its measurements are merged with those of earlier runs. The times of
+//! threads come last: they take most of a minute and are written as one.
 
 mod cells;
 mod energy;
@@ -46,14 +47,10 @@ pub(crate) fn profile(
     let started = Instant::now();
     let old = read(file)?;
     let extent = if quick { QUICK } else { FULL };
-    let (mut machine, ids) = machine();
+    let (machine, ids) = machine();
     let devices: Vec<&str> = [CPU_NAME].into_iter().chain(ids.iter().map(|id| &**id)).collect();
     let on_cpu = |device: &&&str| is_on_cpu(&machine, device);
     let own: Vec<&str> = devices.iter().filter(on_cpu).copied().collect();
-    match threads::measure(functions, &own) {
-        Ok(threads) => machine["threads"] = threads,
-        Err(why) => print_message(&format!("warning: times of threads are left out: {why}\n")),
-    }
     let names: Vec<&str> = functions.iter().map(|one| one.name).collect();
     let mut profile = MachineProfile::new(machine, &names).map_err(Failure::Run)?;
     if let Some(old) = &old {
@@ -69,6 +66,12 @@ pub(crate) fn profile(
         &Run { functions, devices: devices.clone(), cells, plan, extent, file, started },
     )?;
     let power = meters.read(&mut profile, functions, &devices);
+    if left == 0 {
+        match threads::measure(functions, &own) {
+            Ok(times) => profile.set_threads(times),
+            Err(why) => print_message(&format!("warning: times of threads are left out: {why}\n")),
+        }
+    }
     profile.write(file).map_err(Failure::Run)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     if json {
