@@ -50,7 +50,7 @@ pub(super) const QUICK: Extent = Extent {
     beside: &[],
     rounds: 3,
     round_ms: 40,
-    seconds_max: 45,
+    seconds_max: 75,
 };
 pub(super) const FULL: Extent = Extent {
     name: "full",
