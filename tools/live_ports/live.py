@@ -124,7 +124,7 @@ def replay(lab, chain, seen):
     assert chain["packets"]["sent"] == sum(map(len, seen.values())), chain["packets"]
     replayed = lab.path("wire.toml")
     with open(replayed, encoding="utf-8") as file:
-        text = file.read().replace('tap = "tap.pcapng"\n', "")
+        text = file.read().replace('tap = "tap.pcapng"\n', "").replace("queues = 4\n", "")
     for name in ("lan", "wan"):
         as_file = f'device = "tap.pcapng"\ninterface = "{name}"\noutput = "{name}.pcap"'
         text = text.replace(f'device = "{lab.kind}:{name}"', as_file)

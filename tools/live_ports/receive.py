@@ -22,13 +22,16 @@ def queues_used(lab, name):
 
 
 def case_queues(lab):
-    """Interfaces with several queues: all are read, packets balance, and a replay agrees."""
+    """Interfaces with several queues: all are read, packets balance, and a replay agrees. Packet
+    sockets share their frames."""
     for name in ("lan", "wan"):
         lab.spaces["machine"].run(f"ip link del {name}")
         lab.link(name, queues=4)
-    wire(lab, TAPPED)
+    is_shared = lab.kind == "af_packet"
+    queues = "\nqueues = 4\nside" if is_shared else "\nside"
+    wire(lab, TAPPED.replace("\nside", queues))
     lan, wan = lab.spaces["lan"], lab.spaces["wan"]
-    child = lab.start("wire.toml", *STATS)
+    child = lab.start("wire.toml", *STATS, sockets=8 if is_shared else 2)
     sniffers = {name: Sniffer(lab.spaces[name], "eth0") for name in ("lan", "wan")}
     server, flows, each = Server(wan), 64, 20
     for flow in range(flows):
@@ -143,21 +146,45 @@ def case_ring(lab):
 def case_captured(lab):
     """A capture has each frame once, in order: one alone, many beyond the ring's memory, longer
     ones after the MTU grew, and those of an interface that was made anew."""
-    ends = 'input = "af_packet:lan,queue_mib=1"\noutput = "out.pcap"\n'
+    capture(lab, "queue_mib=1", 1)
+
+
+def case_shared(lab):
+    """The same with several rings, which keep the order of each flow."""
+    capture(lab, "queue_mib=4,queues=4", 31)
+
+
+def capture(lab, settings, flows):
+    ends = f'input = "af_packet:lan,{settings}"\noutput = "out.pcap"\n'
     lab.write("captured.toml", f"[chain]\nfunctions = []\n{ends}")
-    child = lab.start("captured.toml", *STATS, sockets=1)
+    child = lab.start("captured.toml", *STATS, sockets=4 if "queues" in settings else 1)
     lan, machine = lab.spaces["lan"], lab.spaces["machine"]
     sent = []
+
+    def frame(length):
+        """UDP of one of the flows, which takes turns."""
+        number = len(sent)
+        addresses = bytes.fromhex("02000000000f020000000010")
+        lengths = struct.pack(">H", length - 14), struct.pack(">HH", length - 34, 0)
+        ip = b"\x45\0" + lengths[0] + bytes(4) + b"\x40\x11\0\0" + bytes([10, 9, 1, 1, 10, 9, 1, 2])
+        ports = struct.pack(">HH", 20_000 + number % flows, 9)
+        head = addresses + b"\x08\0" + ip + ports + lengths[1] + number.to_bytes(4, "big")
+        return head.ljust(length, b".")
 
     def send(lengths):
         """Sends frames, and waits until they are in the file."""
         with lan.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
             raw.bind(("eth0", 0))
             for length in lengths:
-                head = b"\2\0\0\0\0\x0f\2\0\0\0\0\x10\x88\xb5" + len(sent).to_bytes(4, "big")
-                sent.append(head.ljust(length, b"."))
+                sent.append(frame(length))
                 raw.send(sent[-1])
-        return soon(lambda: captured() == sent)
+        return soon(lambda: by_flow(captured()) == by_flow(sent))
+
+    def by_flow(frames):
+        found = {}
+        for one in frames:
+            found.setdefault(one[34:36], []).append(one)
+        return found
 
     def captured():
         try:
@@ -165,7 +192,7 @@ def case_captured(lab):
         except struct.error:
             # The last one is not whole yet.
             return []
-        return [frame for frame in frames if frame[12:14] == b"\x88\xb5"]
+        return [frame for frame in frames if frame[26:29] == b"\x0a\x09\x01"]
 
     assert send([60]), "one alone"
     for _ in range(10):

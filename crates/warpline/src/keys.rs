@@ -103,6 +103,12 @@ pub(crate) const PORT: &[Key] = &[
     key("queue", "a number", "all queues", "the queue of an af_xdp interface that is read"),
     key("queue_mib", "1 to 1024", "32", "memory for waiting frames of an af_packet interface"),
     key(
+        "queues",
+        "1 to 16",
+        "1",
+        "rings of an af_packet interface; each has the frames of some flows",
+    ),
+    key(
         "interface",
         "a number or a name",
         "all interfaces",

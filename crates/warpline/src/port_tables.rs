@@ -132,22 +132,23 @@ fn device(section: &mut Section<'_>, folder: &Path, needs_input: bool) -> Option
     of_xdp(section, input)
 }
 
-/// `input` with the key of packet sockets.
+/// `input` with the keys of packet sockets.
 fn of_packet(section: &mut Section<'_>, mut input: Option<Input>) -> Option<Input> {
-    const KEY: &str = "queue_mib";
-    if !section.has(KEY) {
-        return input;
-    }
-    let (least, most) = AfPacketConfig::QUEUE_MIB_RANGE.into_inner();
-    match &mut input {
-        Some(Input::Interface(Interface::AfPacket(config))) => {
-            let range = u64::from(least)..=u64::from(most);
-            config.queue_mib = section.integer(KEY, range, config.queue_mib.into()) as u16;
+    for (key, range) in
+        [("queue_mib", AfPacketConfig::QUEUE_MIB_RANGE), ("queues", AfPacketConfig::QUEUES_RANGE)]
+    {
+        if !section.has(key) {
+            continue;
         }
-        Some(_) => {
-            section.mistake(KEY, format!("`{KEY}` requires af_packet:IF as `device`"));
-        }
-        None => {}
+        let Some(Input::Interface(Interface::AfPacket(config))) = &mut input else {
+            if input.is_some() {
+                section.mistake(key, format!("`{key}` requires af_packet:IF as `device`"));
+            }
+            continue;
+        };
+        let value = if key == "queues" { &mut config.queues } else { &mut config.queue_mib };
+        let range = u64::from(*range.start())..=u64::from(*range.end());
+        *value = section.integer(key, range, u64::from(*value)) as u16;
     }
     input
 }

@@ -150,6 +150,7 @@ fn a_ring_has_the_memory_of_its_port() {
 #[test]
 fn a_capture_has_each_frame_once() {
     check_with(RECEIVE, "captured");
+    check_with(RECEIVE, "shared");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use core::time::Duration;
 use std::ops::RangeInclusive;
 
 pub(crate) mod offloads;
+mod rings;
 mod sink;
 mod source;
 
@@ -26,8 +27,10 @@ pub struct AfPacketConfig {
     pub interface: String,
     /// Whether frames to other hosts are read, too.
     pub promiscuous: bool,
-    /// Memory of the ring in which frames wait, in MiB.
+    /// Memory of all rings in which frames wait, in MiB.
     pub queue_mib: u16,
+    /// Rings, each of which has the frames of some flows.
+    pub queues: u16,
 }
 
 /// When the system hands over frames.
@@ -59,10 +62,12 @@ impl AfPacketConfig {
     pub const PREFIX: &str = "af_packet:";
     /// Memory of a ring by default: at 64-byte frames with an MTU of 1500, 16384 of them.
     pub const QUEUE_MIB: u16 = 32;
-    /// Memory that a ring may have.
+    /// Memory that rings may have.
     pub const QUEUE_MIB_RANGE: RangeInclusive<u16> = 1..=1024;
+    /// Rings that an interface may have.
+    pub const QUEUES_RANGE: RangeInclusive<u16> = 1..=16;
 
-    /// Reads `af_packet:IF`, with any of `,promiscuous=BOOL` and `,queue_mib=N`.
+    /// Reads `af_packet:IF`, with any of `,promiscuous=BOOL`, `,queue_mib=N` and `,queues=N`.
     ///
     /// # Errors
     /// Why it is not that.
@@ -70,27 +75,32 @@ impl AfPacketConfig {
         let text = text.strip_prefix(Self::PREFIX).unwrap_or(text);
         let mut parts = text.split(',');
         let interface = checked_name(parts.next().unwrap_or_default(), Self::PREFIX)?;
-        let mut config = Self { interface, promiscuous: true, queue_mib: Self::QUEUE_MIB };
+        let queue_mib = Self::QUEUE_MIB;
+        let mut config = Self { interface, promiscuous: true, queue_mib, queues: 1 };
         for part in parts {
             match part.split_once('=').unwrap_or((part, "")) {
                 ("promiscuous", "true") => config.promiscuous = true,
                 ("promiscuous", "false") => config.promiscuous = false,
                 ("promiscuous", _) => return Err(format!("{part:?}: write true or false")),
-                ("queue_mib", number) => {
-                    let number = number.parse().ok();
-                    let number = number.filter(|number| Self::QUEUE_MIB_RANGE.contains(number));
-                    let (least, most) = Self::QUEUE_MIB_RANGE.into_inner();
-                    config.queue_mib =
-                        number.ok_or(format!("{part:?}: write a number from {least} to {most}"))?;
+                ("queue_mib", text) => {
+                    config.queue_mib = number(part, text, Self::QUEUE_MIB_RANGE)?;
                 }
+                ("queues", text) => config.queues = number(part, text, Self::QUEUES_RANGE)?,
                 (key, _) => {
-                    let allowed = "promiscuous, queue_mib";
+                    let allowed = "promiscuous, queue_mib, queues";
                     return Err(format!("{key:?} is not a setting; allowed: {allowed}"));
                 }
             }
         }
         Ok(config)
     }
+}
+
+/// Reads the number of a setting, called `part` in an error.
+fn number(part: &str, text: &str, range: RangeInclusive<u16>) -> Result<u16, String> {
+    let (least, most) = (range.start(), range.end());
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("{part:?}: write a number from {least} to {most}"))
 }
 
 #[cfg(test)]
@@ -100,12 +110,13 @@ mod tests {
     #[test]
     fn names_and_settings() {
         let parsed = |text: &str| {
-            let AfPacketConfig { interface, promiscuous, queue_mib } = AfPacketConfig::parse(text)?;
-            Ok::<_, String>((interface, promiscuous, queue_mib))
+            let config = AfPacketConfig::parse(text)?;
+            let AfPacketConfig { interface, promiscuous, queue_mib, queues } = config;
+            Ok::<_, String>((interface, promiscuous, queue_mib, queues))
         };
-        assert_eq!(parsed("af_packet:eth0"), Ok(("eth0".into(), true, 32)));
-        let both = parsed("af_packet:a.7,queue_mib=128,promiscuous=false");
-        assert_eq!(both, Ok(("a.7".into(), false, 128)));
+        assert_eq!(parsed("af_packet:eth0"), Ok(("eth0".into(), true, 32, 1)));
+        let both = parsed("af_packet:a.7,queue_mib=128,promiscuous=false,queues=4");
+        assert_eq!(both, Ok(("a.7".into(), false, 128, 4)));
         for text in ["", "a/b", "sixteen_bytes_xx", "a b"] {
             assert!(parsed(&format!("af_packet:{text}")).is_err(), "{text}");
         }
@@ -114,8 +125,9 @@ mod tests {
             ("promiscuous=no", "\"promiscuous=no\": write true or false"),
             ("queue_mib=0", "\"queue_mib=0\": write a number from 1 to 1024"),
             ("queue_mib=1025", "\"queue_mib=1025\": write a number from 1 to 1024"),
-            ("queue=1", "\"queue\" is not a setting; allowed: promiscuous, queue_mib"),
-            ("", "\"\" is not a setting; allowed: promiscuous, queue_mib"),
+            ("queues=17", "\"queues=17\": write a number from 1 to 16"),
+            ("queue=1", "\"queue\" is not a setting; allowed: promiscuous, queue_mib, queues"),
+            ("", "\"\" is not a setting; allowed: promiscuous, queue_mib, queues"),
         ] {
             assert_eq!(parsed(&format!("af_packet:e,{setting}")), Err(why.into()));
         }

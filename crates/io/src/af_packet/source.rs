@@ -9,6 +9,7 @@ use warpline_io_error::plain;
 use warpline_packet::{Instant, LinkType};
 
 use super::offloads::{complete_checksum, insert_tag};
+use super::rings::{Rings, Taken};
 use super::{AfPacketConfig, Delivery};
 use crate::interface::{HEADERS_LEN, NotOpened, ethernet};
 use crate::link_events::{LOOK_EVERY, LinkEvents};
@@ -16,7 +17,6 @@ use crate::neighbours::{LocalAddresses, is_forwarded};
 use crate::port::{
     BURST_MAX, Burst, Frame, Given, InterfaceNames, Live, Next, Source, SourceError,
 };
-use crate::sys::{PacketSocket, Ring, Slot};
 
 /// The ethertype of a tag whose own is unknown.
 const VLAN: u16 = 0x8100;
@@ -30,21 +30,16 @@ const TURN: usize = 8 * BURST_MAX;
 pub struct AfPacketSource {
     config: AfPacketConfig,
     events: LinkEvents,
-    // Before the socket: the mapping ends first.
-    ring: Ring,
-    ring_len: usize,
+    rings: Rings,
     delivery: Delivery,
-    socket: PacketSocket,
-    /// The number of the interface that it is bound to.
-    index: i32,
-    /// Whether it may have lost that interface, which is down or was removed for a moment.
-    is_unsure: bool,
+    /// Whether the interface of shared frames was removed, at the last look.
+    has_left: bool,
     names: InterfaceNames,
-    /// The MTU that the ring was made for.
+    /// The MTU that the rings were made for.
     mtu: usize,
-    /// A larger one, for which the ring is made anew once it is empty.
+    /// A larger one, for which the rings are made anew once they are empty.
     larger_mtu: Option<usize>,
-    /// The largest that a ring was tried for.
+    /// The largest that rings were tried for.
     tried_mtu: usize,
     /// An event that was not reported yet.
     event: Option<String>,
@@ -55,7 +50,7 @@ pub struct AfPacketSource {
     /// Whether frames longer than the MTU were reported.
     has_joined: bool,
     counts: Counts,
-    given: [Option<(Slot, usize)>; BURST_MAX],
+    given: [Option<(Taken, usize)>; BURST_MAX],
 }
 
 #[derive(Default)]
@@ -75,23 +70,16 @@ impl AfPacketSource {
     /// There is no such interface, or the process may not read it.
     pub fn open(config: &AfPacketConfig, delivery: Delivery) -> Result<Self, NotOpened> {
         let link = ethernet(&config.interface)?;
-        let socket = PacketSocket::open()?;
         let mtu = link.mtu()?;
-        let ring_len = usize::from(config.queue_mib) << 20;
-        let ring = Ring::new(&socket, delivery, mtu + HEADERS_LEN, ring_len)?;
-        // Older kernels: such frames are skipped below.
-        let _ = socket.ignore_outgoing();
+        let rings = Rings::open(config, delivery, link.index()?, mtu)?;
         let names = InterfaceNames::default();
         names.push(Some(config.interface.clone()));
-        let mut source = Self {
+        Ok(Self {
             config: config.clone(),
             events: LinkEvents::new(link, &config.interface),
-            ring,
-            ring_len,
+            rings,
             delivery,
-            socket,
-            index: 0,
-            is_unsure: false,
+            has_left: false,
             names,
             mtu,
             larger_mtu: None,
@@ -102,9 +90,7 @@ impl AfPacketSource {
             has_joined: false,
             counts: Counts::default(),
             given: [None; BURST_MAX],
-        };
-        source.bind()?;
-        Ok(source)
+        })
     }
 
     /// The same, which gives only packets to forward: unicast IP packets in untagged frames to the
@@ -114,34 +100,46 @@ impl AfPacketSource {
         Self { local: Some(local), ..self }
     }
 
-    /// Binds to the interface, which may have been made anew, perhaps with the same number.
+    /// Binds to the interface if it was made anew, perhaps with the same number.
     fn bind(&mut self) -> io::Result<()> {
         let index = match self.events.link.index() {
             Ok(index) => index,
             Err(error) => {
                 // An interface that has another name now is another port's, or none's.
-                if mem::take(&mut self.index) != 0 {
-                    let _ = self.socket.bind(0, false);
-                }
+                self.rings.leave();
                 return Err(error);
             }
         };
-        // Binding to an interface that is down is an error of the socket, again and again.
-        let is_back = self.is_unsure && self.events.link.is_running()?;
-        if index == self.index && !is_back {
+        if self.rings.are_bound_to(index) {
             return Ok(());
         }
-        self.socket.bind(index, true)?;
-        if self.config.promiscuous {
-            self.socket.receive_all(index)?;
+        if self.rings.are_shared() {
+            return self.reopen(index);
         }
-        (self.index, self.is_unsure) = (index, false);
+        self.rings.bind(index)?;
+        if self.config.promiscuous {
+            self.rings.receive_all(index)?;
+        }
         Ok(())
     }
 
-    /// Takes up to `most` frames from the ring. Returns how many.
+    /// Opens the sockets anew, once all frames that arrived were read.
+    fn reopen(&mut self, index: i32) -> io::Result<()> {
+        let has_left = mem::replace(&mut self.has_left, true);
+        if !has_left || self.rings.have_frames() {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        let mtu = self.events.link.mtu()?;
+        self.counts.lost += self.rings.take_losses();
+        self.rings.reopen(&self.config, self.delivery, index, mtu)?;
+        (self.mtu, self.tried_mtu, self.larger_mtu) = (mtu, mtu, None);
+        self.has_left = false;
+        Ok(())
+    }
+
+    /// Takes up to `most` frames from the rings. Returns how many.
     fn fill(&mut self, most: usize) -> usize {
-        self.ring.release();
+        self.rings.release();
         let mut count = 0;
         if let Some(local) = &mut self.local {
             local.refresh();
@@ -151,7 +149,7 @@ impl AfPacketSource {
             if count == most {
                 break;
             }
-            let Some(slot) = self.ring.take() else {
+            let Some(taken) = self.rings.take() else {
                 if count == 0
                     && let Some(mtu) = self.larger_mtu.take()
                 {
@@ -159,21 +157,21 @@ impl AfPacketSource {
                 }
                 break;
             };
-            if !slot.is_outgoing && self.is_forwarded(&slot) {
-                let before = self.restore(&slot);
-                self.given[count] = Some((slot, before));
+            if !taken.slot.is_outgoing && self.is_forwarded(&taken) {
+                let before = self.restore(&taken);
+                self.given[count] = Some((taken, before));
                 count += 1;
             }
         }
         count
     }
 
-    /// Makes the ring anew for frames of a larger MTU.
+    /// Makes the rings anew for frames of a larger MTU.
     #[cold]
     fn enlarge(&mut self, mtu: usize) {
         self.tried_mtu = mtu;
         let name = &self.config.interface;
-        let remade = self.ring.remake(&self.socket, mtu + HEADERS_LEN, self.ring_len);
+        let remade = self.rings.remake(mtu);
         let Err(why) = remade else {
             let cut = mem::take(&mut self.counts.joined);
             self.event = Some(format!(
@@ -185,7 +183,7 @@ impl AfPacketSource {
             return;
         };
         let text = format!("interface {name}: no ring for the MTU {mtu}: {}", plain(&why));
-        let again = self.ring.remake(&self.socket, self.mtu + HEADERS_LEN, self.ring_len);
+        let again = self.rings.remake(self.mtu);
         self.event = Some(match again {
             Ok(()) => text,
             Err(_) => format!("{text}; the interface is not read: start the run again"),
@@ -193,17 +191,18 @@ impl AfPacketSource {
     }
 
     /// Whether a frame is the chain's and not the kernel's.
-    fn is_forwarded(&self, slot: &Slot) -> bool {
+    fn is_forwarded(&self, taken: &Taken) -> bool {
         let Some(local) = &self.local else { return true };
-        slot.is_to_host
-            && slot.status & libc::TP_STATUS_VLAN_VALID == 0
-            && is_forwarded(self.ring.frame(slot, 0), local)
+        taken.slot.is_to_host
+            && taken.slot.status & libc::TP_STATUS_VLAN_VALID == 0
+            && is_forwarded(self.rings.frame(taken, 0), local)
     }
 
     /// Undoes offloads in a frame. Returns by how many bytes it now starts earlier.
-    fn restore(&mut self, slot: &Slot) -> usize {
+    fn restore(&mut self, taken: &Taken) -> usize {
         let longest = self.mtu + HEADERS_LEN;
-        let Some((bytes, room)) = self.ring.frame_mut(slot) else { return 0 };
+        let slot = &taken.slot;
+        let Some((bytes, room)) = self.rings.frame_mut(taken) else { return 0 };
         let len = bytes.len() - room;
         let is_cut = (slot.wire_len as usize) > len;
         self.counts.cut += u64::from(is_cut);
@@ -221,10 +220,11 @@ impl AfPacketSource {
     }
 
     fn frame(&self, at: usize) -> Option<Frame<'_>> {
-        let (slot, before) = self.given.get(at)?.as_ref()?;
+        let (taken, before) = self.given.get(at)?.as_ref()?;
+        let slot = &taken.slot;
         let timestamp = Instant::from_parts(u64::from(slot.seconds), u64::from(slot.nanoseconds));
         Some(Frame {
-            bytes: self.ring.frame(slot, *before),
+            bytes: self.rings.frame(taken, *before),
             timestamp,
             wire_len: slot.wire_len + *before as u32,
             link: LinkType::ETHERNET,
@@ -235,9 +235,7 @@ impl AfPacketSource {
     /// Looks at the interface, and binds to it again if it was removed and made anew.
     fn look(&mut self, report: &mut dyn FnMut(String)) {
         // A pending error makes every wait end at once.
-        let is_urgent = self.socket.take_error().is_some();
-        self.is_unsure |= is_urgent;
-        if is_urgent || self.events.is_due() {
+        if self.rings.take_errors() || self.events.is_due() {
             let bound = self.bind();
             self.events.look(bound, report);
             let grown = self.events.link.mtu().ok().filter(|mtu| *mtu > self.tried_mtu);
@@ -328,7 +326,7 @@ impl Source for AfPacketSource {
 
 impl Live for AfPacketSource {
     fn descriptors(&mut self, all: &mut Vec<RawFd>) {
-        all.push(self.socket.descriptor());
+        all.push(self.rings.descriptor());
     }
 
     /// Frames may still come that arrived after that.
@@ -339,7 +337,7 @@ impl Live for AfPacketSource {
     }
 
     fn losses(&mut self, lost: &mut dyn FnMut(u16, u64)) {
-        self.counts.lost += self.socket.take_losses();
+        self.counts.lost += self.rings.take_losses();
         let count = mem::take(&mut self.counts.lost);
         if count > 0 {
             lost(0, count);

@@ -13,6 +13,11 @@ use crate::port::{BURST_MAX, Frame};
 /// Of `linux/if_packet.h`, where `libc` lacks it.
 const PACKET_IGNORE_OUTGOING: c_int = 23;
 
+/// The first socket gets a group with a free number. Kernels before 4.12 lack it.
+const FANOUT_UNIQUE: u32 = 0x2000;
+/// As [`PACKET_IGNORE_OUTGOING`], for the group.
+const FANOUT_IGNORE_OUTGOING: u32 = 0x4000;
+
 /// A packet socket.
 pub(crate) struct PacketSocket(OwnedFd);
 
@@ -46,6 +51,46 @@ impl PacketSocket {
         done(unsafe { libc::bind(self.descriptor(), (&raw const address).cast(), len) })
     }
 
+    /// The number of the interface that it is bound to; -1 after that was removed.
+    pub(crate) fn bound_to(&self) -> io::Result<c_int> {
+        // SAFETY: it is plain numbers and bytes; all zero is a value of each.
+        let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+        let (mut len, to) = (size_of_val(&address) as socklen_t, (&raw mut address).cast());
+        // SAFETY: the system writes at most `len` bytes of the address.
+        done(unsafe { libc::getsockname(self.descriptor(), to, &raw mut len) })?;
+        Ok(address.sll_ifindex)
+    }
+
+    /// Has the bound socket and others share the frames of their interface: those of a flow, in
+    /// both directions, are for one of them. Founds a group, or joins that with this number.
+    /// Returns the number.
+    pub(crate) fn share_frames(&self, group: Option<u16>) -> io::Result<u16> {
+        let founds = if group.is_none() { FANOUT_UNIQUE } else { 0 };
+        let kind = libc::PACKET_FANOUT_HASH | FANOUT_IGNORE_OUTGOING | founds;
+        let value = u32::from(group.unwrap_or_default()) | kind << 16;
+        self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &value)?;
+        let mut value = 0_u32;
+        let mut len = size_of_val(&value) as socklen_t;
+        let (level, to) = (libc::SOL_PACKET, (&raw mut value).cast::<c_void>());
+        let (fd, option) = (self.descriptor(), libc::PACKET_FANOUT);
+        // SAFETY: the system writes at most `len` bytes, one number.
+        done(unsafe { libc::getsockopt(fd, level, option, to, &raw mut len) })?;
+        Ok(value as u16)
+    }
+
+    /// Receives nothing, until [`Self::accept`].
+    pub(crate) fn refuse(&self) -> io::Result<()> {
+        let code = (libc::BPF_RET | libc::BPF_K) as u16;
+        let mut none = libc::sock_filter { code, jt: 0, jf: 0, k: 0 };
+        let program = libc::sock_fprog { len: 1, filter: &raw mut none };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+
+    /// Ends [`Self::refuse`].
+    pub(crate) fn accept(&self) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0_i32)
+    }
+
     /// Receives frames for other hosts, too, while the socket is open.
     pub(crate) fn receive_all(&self, index: c_int) -> io::Result<()> {
         let membership = libc::packet_mreq {
@@ -69,7 +114,7 @@ impl PacketSocket {
         }
     }
 
-    /// Sets an option. Each is a structure of numbers.
+    /// Sets an option. Each is a structure of numbers, and of pointers that outlive the call.
     pub(super) fn set<T: Copy>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
         let len = size_of::<T>() as socklen_t;
         let value = ptr::from_ref(value).cast::<c_void>();

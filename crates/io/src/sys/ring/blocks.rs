@@ -46,12 +46,23 @@ impl Blocks {
         Ok((own, request))
     }
 
-    /// The next frame of the block that is read, or the first one of the next block.
-    pub(super) fn take(&mut self, memory: &Mapping) -> Option<Slot> {
+    /// When the next frame arrived.
+    pub(super) fn next_time(&mut self, memory: &Mapping) -> Option<(u32, u32)> {
+        let at = self.find(memory)?;
+        read::<tpacket3_hdr>(memory, at).map(|header| (header.tp_sec, header.tp_nsec))
+    }
+
+    /// Where the next frame's header is: in the block that is read, or in the next one.
+    fn find(&mut self, memory: &Mapping) -> Option<usize> {
         while self.left == 0 {
             self.open(memory)?;
         }
-        let at = self.next;
+        Some(self.next)
+    }
+
+    /// The next frame.
+    pub(super) fn take(&mut self, memory: &Mapping) -> Option<Slot> {
+        let at = self.find(memory)?;
         let header = read::<tpacket3_hdr>(memory, at);
         self.next = header.map_or(at, |header| at + header.tp_next_offset as usize);
         self.left -= 1;

@@ -122,6 +122,15 @@ impl Ring {
         slot.map(|slot| Slot { releases: self.releases, ..slot })
     }
 
+    /// The seconds and nanoseconds of the frame that [`Ring::take`] gives next, if one is there.
+    pub(crate) fn next_time(&mut self) -> Option<(u32, u32)> {
+        let memory = self.memory.as_ref()?;
+        match &mut self.form {
+            Form::Slots(slots) => slots.next_time(memory),
+            Form::Blocks(blocks) => blocks.next_time(memory),
+        }
+    }
+
     /// Returns all frames that were taken to the system.
     pub(crate) fn release(&mut self) {
         self.releases += 1;

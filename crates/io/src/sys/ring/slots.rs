@@ -30,15 +30,25 @@ impl Slots {
         Ok((Self { slot_len, count, start: 0, held: 0 }, request))
     }
 
-    /// The next slot, if it is ours. A slot starts with its status.
-    pub(super) fn take(&mut self, memory: &Mapping) -> Option<Slot> {
+    /// When the next frame arrived.
+    pub(super) fn next_time(&self, memory: &Mapping) -> Option<(u32, u32)> {
+        let (_, _, header) = self.find(memory)?;
+        Some((header.tp_sec, header.tp_nsec))
+    }
+
+    /// The place, status and header of the next slot, if it is ours. A slot starts with its status.
+    fn find(&self, memory: &Mapping) -> Option<(usize, u32, tpacket2_hdr)> {
         if self.held == self.count {
             return None;
         }
         // Blocks are whole slots, so slots lie one after another.
         let at = (self.start + self.held) % self.count * self.slot_len;
-        let status = handed_over(memory, at)?;
-        let header: tpacket2_hdr = read(memory, at)?;
+        Some((at, handed_over(memory, at)?, read(memory, at)?))
+    }
+
+    /// The next slot, if it is ours.
+    pub(super) fn take(&mut self, memory: &Mapping) -> Option<Slot> {
+        let (at, status, header) = self.find(memory)?;
         self.held += 1;
         let header = Header {
             len: size_of::<tpacket2_hdr>(),

@@ -61,6 +61,20 @@ fn take(ring: &mut Ring, most: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn the_time_of_the_next_frame_is_known_before_it_is_taken() {
+    let mut ring = ring();
+    assert_eq!(ring.next_time(), None);
+    hand_over(&mut ring, 0, &[b"a", b"b"]);
+    hand_over(&mut ring, 1, &[b"c"]);
+    for time in [(7, 0), (7, 1), (7, 0)] {
+        assert_eq!([ring.next_time(), ring.next_time()], [Some(time); 2]);
+        let slot = ring.take().expect("a frame");
+        assert_eq!((slot.seconds, slot.nanoseconds), time);
+    }
+    assert_eq!(ring.next_time(), None);
+}
+
+#[test]
 fn blocks_give_each_frame_once_and_return_when_all_were_taken() {
     let mut ring = ring();
     assert!(ring.take().is_none());
