@@ -76,9 +76,16 @@ class Namespace:
 
     def no_offloads(self, interface):
         """As `ethtool -K IF tso off gso off gro off`."""
+        self.offloads(interface, (ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO), 0)
+
+    def gro(self, interface):
+        """As `ethtool -K IF gro on`."""
+        self.offloads(interface, (ETHTOOL_SGRO,), 1)
+
+    def offloads(self, interface, commands, state):
         with self.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-            for command in (ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO):
-                value = array.array("B", struct.pack("II", command, 0))
+            for command in commands:
+                value = array.array("B", struct.pack("II", command, state))
                 request = struct.pack("16sP", interface.encode(), value.buffer_info()[0])
                 try:
                     fcntl.ioctl(asked, SIOCETHTOOL, request.ljust(40, b"\0"))

@@ -6,10 +6,12 @@
 
     sender --- veth --- lan [program] wan --- veth --- receiver
 
-Rounds are interleaved. A rate is of frames that leave (wires) or are captured; a cost is the CPU
-time of the program's process for each. The kernel's work for a frame counts in whichever process
-it interrupts. Programs that are not installed are skipped. With `--kpps` the sender offers these
-rates, one after the other; costs then compare. `--beside` adds another build of Warpline.
+A row is flooded if its frames come without a socket (flood.c), two to three times as fast. With
+`two floods` both cores receive frames, on two queues. Rounds are interleaved. A rate is of frames
+that leave (wires) or are captured; a cost is the CPU time of the program's process for each. The
+kernel's work for a frame counts in whichever process it interrupts. Programs that are not installed
+are skipped. With `--kpps` the sender offers these rates, one after the other; costs then compare.
+`--beside` adds another build of Warpline.
 """
 
 import argparse
@@ -70,7 +72,7 @@ class Contender:
     """A program between two interfaces, or at one."""
 
     def __init__(self, name, command, files=(), count=None, stop=signal.SIGTERM):
-        self.name, self.command, self.files = name, command, files
+        self.name, self.command, self.files = name, [*command], files
         # Returns captured frames from the program's messages. A wire's leave by `wan`.
         self.count, self.stop = count, stop
 
@@ -90,8 +92,12 @@ def number(pattern):
     return count
 
 
+def run_of(program):
+    return [program, "run", "chain.toml", "--stats", "stats.json", "--quiet"]
+
+
 def of_warpline(program, name):
-    run = [program, "run", "chain.toml", "--stats", "stats.json", "--quiet"]
+    run = run_of(program)
     wires, captures = [], []
     for kind in ("af_xdp", "af_packet"):
         wire, capture = (text.replace("KIND", kind) for text in (WIRE, CAPTURE))
@@ -128,13 +134,62 @@ def contenders(program, beside):
             return int(packets) - int(drops)
 
         captures.append(Contender("Suricata workers", command, [SURICATA], processed))
-    return {"wire": wires, "capture": captures}
+    rings = []
+    for queues in (1, 2):
+        text = CAPTURE.replace("KIND:lan", f"af_packet:lan,queues={queues}")
+        name = f"Warpline, queues = {queues}"
+        rings.append(Contender(name, run_of(program), [text], warpline_count))
+    return {"wire": wires, "capture": captures, "rings": rings}
 
 
-def measure(lab, contender, lengths, rate, seconds):
-    """Frames a second, and nanoseconds of CPU time for each."""
+class Traffic:
+    """Frames of a mix at a rate (0: as fast as possible), or a flood on each of these cores."""
+
+    def __init__(self, mix, rate=0, floods=()):
+        self.mix, self.rate, self.floods = mix, rate, floods
+
+    def title(self):
+        floods = {0: "", 1: ", flooded", 2: ", two floods"}[len(self.floods)]
+        return self.mix + (f", {self.rate // 1000} kpps offered" if self.rate else "") + floods
+
+    def prepare(self, lab):
+        """Makes the interface take them."""
+        lab.spaces["machine"].run("ip link del lan")
+        lab.link("lan", queues=max(1, len(self.floods)))
+        if self.floods:
+            lab.spaces["machine"].gro("lan")
+
+    def send(self, lab, seconds):
+        """Returns how many frames were sent."""
+        enter, lengths = lab.spaces["lan"].enter(), map(str, LENGTHS[self.mix])
+        words = ["eth0", str(seconds)]
+        if not self.floods:
+            command = [*enter, lab.path("sender"), *words, str(self.rate), *lengths]
+            return int(subprocess.run(command, check=True, capture_output=True).stdout)
+        before = sent_by(lab)
+        command = [*enter, lab.path("flood"), *words, *lengths]
+        pin = (["taskset", "-c", str(core), *command] for core in self.floods)
+        floods = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in pin]
+        assert not any([flood.wait() for flood in floods])
+        return sent_by(lab) - before
+
+
+def sent_by(lab):
+    return int(lab.spaces["lan"].run("cat /proc/net/dev | grep eth0: | tr -s ' '").split()[10])
+
+
+def traffics(rates):
+    for mix, rate in itertools.product(LENGTHS, rates):
+        yield Traffic(mix, rate * 1000)
+        if not rate:
+            yield Traffic(mix, floods=[0])
+
+
+def measure(lab, contender, traffic, seconds):
+    """Frames a second, nanoseconds of CPU time for each, and frames a second that were offered."""
     for text in contender.files:
         lab.write("suricata.yaml" if text.startswith("%") else "chain.toml", text)
+    traffic.prepare(lab)
     command = [*lab.spaces["machine"].enter(), *contender.command]
     with open(lab.path("messages"), "w+", encoding="utf-8") as messages:
         child = subprocess.Popen(
@@ -145,9 +200,7 @@ def measure(lab, contender, lengths, rate, seconds):
         messages.seek(0)
         assert child.poll() is None, messages.read()
         before, used = received(lab.spaces["wan"], "eth0"), cpu_seconds(child.pid)
-        sender = [*lab.spaces["lan"].enter(), lab.path("sender"), "eth0"]
-        words = map(str, (seconds, rate, *lengths))
-        sent = subprocess.run([*sender, *words], check=True, capture_output=True, text=True).stdout
+        sent = traffic.send(lab, seconds)
         time.sleep(0.5)
         used = cpu_seconds(child.pid) - used
         count = received(lab.spaces["wan"], "eth0") - before
@@ -158,7 +211,7 @@ def measure(lab, contender, lengths, rate, seconds):
     if contender.count:
         count = contender.count(lab, text)
     assert count > 0, text[-2000:]
-    return count / seconds, used / count * 1e9, int(sent) / seconds
+    return count / seconds, used / count * 1e9, sent / seconds
 
 
 def main():
@@ -170,17 +223,20 @@ def main():
     parser.add_argument("--beside")
     parser.add_argument("--only", default="", metavar="REGEX", help="of rows: KIND, MIX, PROGRAM")
     chosen = parser.parse_args()
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sender.c")
     with Lab(os.path.abspath(chosen.warpline)) as lab:
-        subprocess.run(["cc", "-O2", "-o", lab.path("sender"), source], check=True)
+        for name in ("sender", "flood"):
+            source = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.c")
+            subprocess.run(["cc", "-O2", "-o", lab.path(name), source], check=True)
         for kind, programs in contenders(lab.program, chosen.beside).items():
-            for (mix, lengths), kpps in itertools.product(LENGTHS.items(), chosen.kpps):
-                title = f"{kind}, {mix}" + (f", {kpps} kpps offered" if kpps else "")
+            all_traffic = traffics(chosen.kpps)
+            if kind == "rings":
+                all_traffic = [Traffic(mix, floods=[0, 1]) for mix in LENGTHS]
+            for traffic in all_traffic:
+                title = f"{kind}, {traffic.title()}"
                 some = [one for one in programs if re.search(chosen.only, f"{title}, {one.name}")]
                 found = {program.name: [] for program in some}
                 for _, program in itertools.product(range(chosen.rounds), some):
-                    result = measure(lab, program, lengths, kpps * 1000, chosen.seconds)
-                    found[program.name].append(result)
+                    found[program.name].append(measure(lab, program, traffic, chosen.seconds))
                 if found:
                     show(title, found)
 
