@@ -4,8 +4,8 @@
  *
  * flood INTERFACE SECONDS LENGTH...
  *
- * The length of each frame is drawn from those. It is UDP over IPv4 between unused addresses, of one
- * of 256 flows. The other end of a veth pair takes such frames if it has GRO or an XDP program.
+ * The length of each frame is drawn from those. It is UDP over IPv4 between unused addresses, of
+ * one of 256 flows. The other end of a veth pair takes such frames if it has GRO or an XDP program.
  * Prints how many the interface has sent since it was made.
  */
 #include <errno.h>
