@@ -222,6 +222,7 @@ impl Settings {
             packets_max: batches_max * self.slots(deployment.chain()),
             batches_max,
             delay_max_ns: delay.as_nanos() as u64,
+            foresees: true,
             launches_max,
             measures: streams == Streams::Measured && launches_max > 1,
             waiting_bytes_max: bytes.saturating_mul(launches_max + 2),

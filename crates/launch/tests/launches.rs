@@ -22,6 +22,7 @@ const LIMITS: LaunchLimits = LaunchLimits {
     packets_max: 64,
     batches_max: 1,
     delay_max_ns: 1 << 40,
+    foresees: false,
     launches_max: 2,
     measures: false,
     waiting_bytes_max: 4 << 20,

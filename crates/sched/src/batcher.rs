@@ -44,6 +44,7 @@
 mod flights;
 mod forming;
 mod limits;
+mod pace;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +52,7 @@ use std::collections::VecDeque;
 
 use flights::Flights;
 use forming::Forming;
+use pace::Pace;
 
 use crate::StreamCount;
 
@@ -68,6 +70,7 @@ pub struct Batcher {
     /// The limits by which launches are closed: `limits`, or a target below them.
     closing: LaunchLimits,
     forming: Forming,
+    pace: Pace,
     /// Closed, waiting for a stream.
     closed: VecDeque<Launch>,
     flights: Flights,
@@ -83,6 +86,7 @@ impl Batcher {
         let limits = limits.fit();
         Self {
             forming: Forming::default(),
+            pace: Pace::default(),
             // Each has a batch at least.
             closed: VecDeque::with_capacity(limits.waiting_batches_max),
             flights: Flights::new(limits.launches_max),
@@ -158,6 +162,7 @@ impl Batcher {
             self.close(Closed::Full);
         }
         self.forming.add(load);
+        self.pace.handle_batch(load.oldest_ns);
         self.held_batches += 1;
         self.held_bytes = self.held_bytes.saturating_add(load.bytes);
         if self.forming.is_full(&self.closing) {
@@ -242,16 +247,22 @@ impl Batcher {
         match self.forming.batches {
             0 => None,
             _ if !self.has_room() => Some(Closed::NoRoom),
-            _ => (self.forming.due_ns(&self.closing) <= now_ns).then_some(Closed::Due),
+            _ if self.forming.due_ns(&self.closing) <= now_ns => Some(Closed::Due),
+            _ => self.waits_in_vain().then_some(Closed::Foreseen),
         }
     }
 
     /// When what is forming should go, as things are; `u64::MAX` is never.
     fn ripe_ns(&self) -> u64 {
-        if self.forming.batches > 0 && !self.has_room() {
+        if self.forming.batches > 0 && (!self.has_room() || self.waits_in_vain()) {
             return 0;
         }
         self.forming.due_ns(&self.closing)
+    }
+
+    /// Whether what is forming would be due before the next batch comes.
+    fn waits_in_vain(&self) -> bool {
+        self.limits.foresees && self.pace.is_next_after(self.forming.due_ns(&self.closing))
     }
 
     fn close(&mut self, why: Closed) {

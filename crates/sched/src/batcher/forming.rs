@@ -44,6 +44,9 @@ pub enum Closed {
     Full,
     /// Its oldest packet waited for as long as it may.
     Due,
+    /// The next batch would come after the time at which it is due
+    /// ([`LaunchLimits::foresees`](super::LaunchLimits::foresees)).
+    Foreseen,
     /// No more batches are taken before something is released, so it would not fill.
     NoRoom,
     /// The caller wanted it: what comes next must not overtake it.

@@ -12,6 +12,9 @@ pub struct LaunchLimits {
     /// Nanoseconds from the arrival of a launch's oldest packet until it is due, full or not. With
     /// 0 each batch is due at once, with `u64::MAX` none ever is.
     pub delay_max_ns: u64,
+    /// Whether a launch starts at once if no batch would come before it is due, by the distances of
+    /// the last ones. Waiting would only delay it.
+    pub foresees: bool,
     /// Launches in flight together: the streams of the pool, up to 256.
     pub launches_max: usize,
     /// Whether the number in flight is measured, since fewer may be better
@@ -39,6 +42,7 @@ impl Default for LaunchLimits {
             packets_max: 16_384,
             batches_max: 64,
             delay_max_ns: 100_000,
+            foresees: false,
             launches_max: 4,
             measures: false,
             waiting_bytes_max: 16 << 20,

@@ -13,6 +13,7 @@ fn wide() -> LaunchLimits {
         packets_max: 1_000_000,
         batches_max: 1_000,
         delay_max_ns: NEVER,
+        foresees: false,
         launches_max: 8,
         measures: false,
         waiting_bytes_max: usize::MAX,
@@ -103,6 +104,35 @@ fn a_batch_that_comes_too_late_goes_at_once_and_one_without_limit_never() {
     assert_eq!(given(&mut batcher, 7), [(1, Closed::Due)]);
     let mut batcher = holding(&wide(), &[(1, 1)]);
     assert_eq!((batcher.poll_timeout(), batcher.poll_launch(NEVER - 1)), (None, None));
+}
+
+#[test]
+fn a_launch_waits_for_no_batch_that_comes_too_late() {
+    let limits = LaunchLimits { delay_max_ns: 100, launches_max: 2, ..wide() };
+    for (foresees, closed, waits_ns) in [(false, Closed::Due, 100), (true, Closed::Foreseen, 0)] {
+        let mut batcher = Batcher::new(&LaunchLimits { foresees, ..limits });
+        // The distance of batches is not known yet.
+        for at_ns in [1_000, 1_120] {
+            batcher.handle_batch(&load(1, 1, at_ns));
+            assert_eq!(given(&mut batcher, at_ns), []);
+            assert_eq!(given(&mut batcher, at_ns + 100), [(1, Closed::Due)]);
+            let id = LaunchId((at_ns - 1_000) / 120);
+            assert!(batcher.handle_done(id, at_ns) && batcher.poll_release().is_some());
+        }
+        batcher.handle_batch(&load(1, 1, 1_240));
+        let next_ns = if foresees { 0 } else { 1_340 };
+        assert_eq!(batcher.poll_timeout(), Some(next_ns));
+        assert_eq!(given(&mut batcher, 1_240 + waits_ns), [(1, closed)]);
+        // Batches that come faster are waited for again, and those of a device without a free
+        // stream.
+        batcher.handle_batch(&load(1, 1, 1_300));
+        assert_eq!(batcher.poll_timeout(), Some(1_400));
+        assert_eq!(given(&mut batcher, 1_400), [(1, Closed::Due)]);
+        for at_ns in [1_500, 1_700, 1_900] {
+            batcher.handle_batch(&load(1, 1, at_ns));
+        }
+        assert_eq!(given(&mut batcher, 9_999), [], "no stream is free");
+    }
 }
 
 #[test]
@@ -272,6 +302,7 @@ fn limits_that_nothing_could_keep_are_raised() {
         packets_max: 0,
         batches_max: 0,
         delay_max_ns: 0,
+        foresees: false,
         launches_max: 0,
         measures: false,
         waiting_bytes_max: 0,

@@ -103,6 +103,7 @@ pub(crate) fn limits(launch_packets: u64) -> LaunchLimits {
         packets_max: launch_packets as usize,
         batches_max: usize::MAX,
         delay_max_ns: u64::MAX,
+        foresees: false,
         launches_max: 2,
         measures: false,
         waiting_bytes_max: usize::MAX,

@@ -45,13 +45,15 @@ fn event() -> impl Strategy<Value = Event> {
 fn limits() -> impl Strategy<Value = LaunchLimits> {
     let sizes = (1..300_usize, 1..100_usize, 1..8_usize, 1..500_usize, 1..12_usize);
     let times = (prop_oneof![Just(NEVER), 0..100_u64], prop_oneof![Just(NEVER), 0..300_u64]);
-    (sizes, times, 1..5_usize).prop_map(|(sizes, (delay_max_ns, timeout_ns), launches_max)| {
+    let all = (sizes, times, 1..5_usize, any::<bool>());
+    all.prop_map(|(sizes, (delay_max_ns, timeout_ns), launches_max, foresees)| {
         let (bytes_max, packets_max, batches_max, waiting_bytes_max, waiting_batches_max) = sizes;
         LaunchLimits {
             bytes_max,
             packets_max,
             batches_max,
             delay_max_ns,
+            foresees,
             launches_max,
             measures: false,
             waiting_bytes_max,
@@ -189,6 +191,11 @@ impl World {
                 self.is_full(range.clone()) || has_next && !self.fits(range.start, range.end)
             }
             Closed::Flushed => self.flushes.contains(&range.end),
+            Closed::Foreseen => {
+                range.end == self.loads.len()
+                    && self.is_in_vain(own)
+                    && self.due_ns(own) > self.now_ns
+            }
             Closed::Due => range.end == self.loads.len() && self.due_ns(own) <= self.now_ns,
             Closed::NoRoom => range.end == self.loads.len() && !self.batcher.has_room(),
         }
@@ -212,6 +219,7 @@ impl World {
         if self.stream_is_free() {
             assert!(waiting.is_empty() || self.batcher.has_room(), "stuck");
             assert!(self.due_ns(waiting) > self.now_ns, "waits past its deadline");
+            assert!(waiting.is_empty() || !self.is_in_vain(waiting), "waits for nothing");
             let range = self.launched..self.loads.len();
             assert!(waiting.is_empty() || !self.is_full(range), "full and not given");
         }
@@ -240,6 +248,18 @@ impl World {
     fn due_ns(&self, loads: &[Load]) -> u64 {
         let oldest_ns = loads.iter().map(|load| load.oldest_ns).min();
         oldest_ns.map_or(NEVER, |oldest| oldest.saturating_add(self.limits.delay_max_ns))
+    }
+
+    /// Whether no batch is expected before these are due. The last two distances are those to the
+    /// latest batch before.
+    fn is_in_vain(&self, loads: &[Load]) -> bool {
+        let latest = |count: usize| self.loads[..count].iter().map(|load| load.oldest_ns).max();
+        let Some(before) = self.loads.len().checked_sub(2).filter(|before| *before > 0) else {
+            return false;
+        };
+        let gap = |at: usize| self.loads[at].oldest_ns.saturating_sub(latest(at).unwrap_or(0));
+        let next_ns = latest(before + 2).unwrap_or(0) + gap(before).min(gap(before + 1));
+        self.limits.foresees && next_ns > self.due_ns(loads)
     }
 
     /// The most bytes of a launch when the batch `at` came.

@@ -166,6 +166,7 @@ impl Case {
                 packets_max: LAUNCH_PACKETS as usize,
                 batches_max: usize::MAX,
                 delay_max_ns: 1_000_000,
+                foresees: false,
                 launches_max: FUNCTION_THREADS as usize,
                 measures: false,
                 waiting_bytes_max: usize::MAX,

@@ -148,6 +148,7 @@ fn work(kib: u64) -> DeviceWork {
             packets_max: usize::MAX,
             batches_max: usize::MAX,
             delay_max_ns: TIME_LIMIT_NS,
+            foresees: false,
             launches_max: STREAMS,
             measures: false,
             waiting_bytes_max: (STREAMS + 1) * bytes,

@@ -30,6 +30,7 @@ fn run(
             packets_max: launch as usize,
             batches_max: usize::MAX,
             delay_max_ns: u64::MAX,
+            foresees: false,
             launches_max: 2,
             measures: false,
             waiting_bytes_max: usize::MAX,

@@ -140,6 +140,7 @@ impl Case {
                 packets_max: LAUNCH_PACKETS as usize,
                 batches_max: 4 * BATCHES as usize,
                 delay_max_ns: u64::MAX,
+                foresees: false,
                 launches_max: 1,
                 measures: false,
                 waiting_bytes_max: usize::MAX,

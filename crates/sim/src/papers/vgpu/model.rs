@@ -213,6 +213,7 @@ fn work(tenant: usize, launch_packets: u64, streams: usize) -> DeviceWork {
             packets_max: launch_packets as usize,
             batches_max: 1,
             delay_max_ns: u64::MAX,
+            foresees: false,
             launches_max: streams,
             measures: false,
             waiting_bytes_max: usize::MAX,
