@@ -24,8 +24,8 @@ test() {
     # The same random cases each time, so that only a change makes a test fail. `make test-long`
     # draws new ones.
     export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1} WARPLINE_SEED=${WARPLINE_SEED:-1}
-    # Many tests wait for timers, devices and programs: several programs run at once, each with as
-    # many threads as there are cores.
+    # Many tests wait for timers, devices and programs, so as many programs with as many threads
+    # each run as there are cores.
     export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(nproc)}
     WARPLINE_REQUIRE_PEERS=1 WARPLINE_REQUIRE_DEVICES=$devices \
         python3 -B tools/run_tests.py --workspace --locked

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds all tests and runs several of their programs at once.
+"""Builds all tests and runs as many of their programs at once as there are cores.
 
 `cargo test` runs one after the other, and each ends with tests that only wait. Arguments are those
 of `cargo test`. Fails after all programs have run, with the tests that failed at the end."""
@@ -78,8 +78,7 @@ def main():
     arguments = sys.argv[1:]
     programs = build(arguments)
     failed = []
-    # One more than there are cores: programs wait for a third of their time.
-    with ThreadPoolExecutor(os.cpu_count() + 1) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         for ended in as_completed(pool.submit(run, program) for program in programs):
             name, passed, output, seconds = ended.result()
             print(f"== {name}, {seconds:.1f} s\n{output}", flush=True)
