@@ -217,10 +217,16 @@ fn round(chain: &Loaded, (rate, len): (f64, u32), length: Duration) -> Result<Ro
     };
     let (mut busy_s, mut rests) = ([0.0; 3], [0.0; 3]);
     for (at, (_, name)) in NAMES.into_iter().enumerate() {
-        let of = |all: &Busy| all.values().find(|one| one.name == name).cloned();
-        let used = of(busy_after).zip(of(busy_before)).ok_or("Linux reports no processor times")?;
-        busy_s[at] = used.0.ran_ns.saturating_sub(used.1.ran_ns) as f64 * 1e-9;
-        rests[at] = used.0.rests.saturating_sub(used.1.rests) as f64;
+        let named = busy_after.iter().filter(|(_, one)| one.name == name);
+        let both = named.filter_map(|(id, after)| Some((after, busy_before.get(id)?)));
+        let used = both.map(|(after, before)| {
+            let ran_ns = after.ran_ns.saturating_sub(before.ran_ns);
+            (ran_ns, after.rests.saturating_sub(before.rests))
+        });
+        // Another chain of the process has threads with this name, too, but rests.
+        let (ran_ns, rested) = used.max().ok_or("Linux reports no processor times")?;
+        busy_s[at] = ran_ns as f64 * 1e-9;
+        rests[at] = rested as f64;
     }
     let others = others(busy_before, busy_after);
     let busiest = others.iter().copied().fold(0.0, f64::max);
