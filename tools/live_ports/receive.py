@@ -206,11 +206,16 @@ def capture(lab, settings, flows):
     lab.link("lan")
     time.sleep(0.5)
     assert send([60, 1514]), "made anew"
-    machine.run("ip link set lan down")
-    time.sleep(0.3)
-    machine.run("ip link set lan up")
-    time.sleep(0.5)
-    assert send([60, 1514]), "up again"
+    for there, back in (
+        ("down", "up"),
+        ("down; ip link set lan name other", "up name lan"),
+    ):
+        machine.run(f"ip link set lan {there}")
+        time.sleep(0.3)
+        other = "other" if "other" in there else "lan"
+        machine.run(f"ip link set {other} {back}")
+        time.sleep(0.5)
+        assert send([60, 1514]), f"after {there}"
     chain, _ = lab.stop(child)
     assert chain["packets"]["overload"] == 0, chain["packets"]
 

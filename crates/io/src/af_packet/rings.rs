@@ -18,6 +18,8 @@ pub(super) struct Rings {
     ring_len: usize,
     /// Of several.
     readable: Option<PollSet>,
+    /// Whether several refuse frames.
+    have_left: bool,
 }
 
 struct SocketRing {
@@ -45,7 +47,7 @@ impl Rings {
     ) -> io::Result<Self> {
         let ring_len = (usize::from(config.queue_mib) << 20) / usize::from(config.queues);
         let readable = (config.queues > 1).then(PollSet::new).transpose()?;
-        let mut own = Self { all: Vec::new(), ring_len, readable };
+        let mut own = Self { all: Vec::new(), ring_len, readable, have_left: false };
         own.reopen(config, delivery, index, mtu)?;
         Ok(own)
     }
@@ -70,7 +72,7 @@ impl Rings {
             Some(readable) => share(&all, index, readable)?,
             None => all[0].socket.bind(index, true)?,
         }
-        self.all = all;
+        (self.all, self.have_left) = (all, false);
         if config.promiscuous {
             self.receive_all(index)?;
         }
@@ -93,11 +95,21 @@ impl Rings {
     }
 
     /// Leaves the interface. Frames that arrived stay.
-    pub(super) fn leave(&self) {
+    pub(super) fn leave(&mut self) {
         if self.are_shared() {
-            self.all.iter().for_each(|one| _ = one.socket.refuse());
+            if !std::mem::replace(&mut self.have_left, true) {
+                self.all.iter().for_each(|one| _ = one.socket.refuse());
+            }
         } else if self.all[0].socket.bound_to().is_ok_and(|index| index > 0) {
             let _ = self.all[0].socket.bind(0, false);
+        }
+    }
+
+    /// The interface that they are bound to has its name again.
+    pub(super) fn come_back(&mut self) -> io::Result<()> {
+        match std::mem::take(&mut self.have_left) {
+            true => self.all.iter().try_for_each(|one| one.socket.accept()),
+            false => Ok(()),
         }
     }
 

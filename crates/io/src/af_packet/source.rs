@@ -111,7 +111,7 @@ impl AfPacketSource {
             }
         };
         if self.rings.are_bound_to(index) {
-            return Ok(());
+            return self.rings.come_back();
         }
         if self.rings.are_shared() {
             return self.reopen(index);
