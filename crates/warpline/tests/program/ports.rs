@@ -298,6 +298,14 @@ fn mistakes_in_ports_have_a_place_and_a_text_to_write() {
             "11:13: `queue_mib` requires af_packet:IF as `device`",
         ),
         (
+            one(&port("wan", "outside", "af_packet:eth0", "queues = 17\n")),
+            "11:10: `queues` must be a whole number from 1 to 16, found 17",
+        ),
+        (
+            one(&port("wan", "outside", "af_xdp:eth0", "queues = 2\n")),
+            "11:10: `queues` requires af_packet:IF as `device`",
+        ),
+        (
             one(&port("wan", "outside", "af_xdp:eth0", "queue_mib = 8\n")),
             "11:13: `queue_mib` requires af_packet:IF as `device`",
         ),
