@@ -201,8 +201,9 @@ def measure(lab, contender, traffic, seconds):
         assert child.poll() is None, messages.read()
         before, used = received(lab.spaces["wan"], "eth0"), cpu_seconds(child.pid)
         sent = traffic.send(lab, seconds)
-        time.sleep(0.5)
+        # Before the last frames are through: programs that poll use all of a core without any.
         used = cpu_seconds(child.pid) - used
+        time.sleep(0.5)
         count = received(lab.spaces["wan"], "eth0") - before
         child.send_signal(contender.stop)
         child.wait(timeout=30)
