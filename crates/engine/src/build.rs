@@ -177,18 +177,17 @@ impl Builder {
         Ok(Built { lane, writer, output, pool, memory })
     }
 
-    /// The queues before and after a lane. One takes a launch of its stage whole, however small it
-    /// is asked to be.
+    /// The queues before and after a lane. However small they are asked to be, the first one takes
+    /// two launches on the CPU, and the second one all that a stage has at once.
     fn queues(&self, deployment: &Deployment, settings: &Settings, lane: usize) -> [Queue; 2] {
-        let deepest = deployment.stages().iter().map(|s| s.launch_batches).max().unwrap_or(1);
-        let packets_max = settings.queue_batches * settings.batch_packets;
-        let queue = |least, bell: OwnBell| {
-            let batches = settings.ends_batches().max(least);
-            let packets_max = packets_max.max(least * settings.batch_packets);
-            BatchQueue::holding(batches, packets_max).ringing(bell)
+        let queue = |full_batches: usize, bell: OwnBell| {
+            let batches = settings.ends_batches(deployment).max(full_batches);
+            BatchQueue::holding(batches, full_batches * settings.batch_packets).ringing(bell)
         };
-        let input = queue(1, self.bell(lane)).resuming(self.reader_bell());
-        [input, queue(deepest, self.sender_bell.clone())].map(Arc::new)
+        let deepest = deployment.stages().iter().map(|s| s.launch_batches).max().unwrap_or(1);
+        let input = queue(settings.queue_batches.max(2 * deepest), self.bell(lane));
+        let output = queue(settings.queue_room(deployment), self.sender_bell.clone());
+        [input.resuming(self.reader_bell()), output].map(Arc::new)
     }
 }
 

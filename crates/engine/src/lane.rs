@@ -113,12 +113,12 @@ impl Lane {
         }
         let capacity = match settings.pressure.is_off() {
             true => settings.batches(deployment),
-            false => settings.queue_batches,
+            false => settings.queue_room(deployment),
         };
         let queue = || StageQueue::with_capacity(capacity);
         Self {
             queues: stages.iter().skip(1).map(|_| queue()).collect(),
-            queue_batches: settings.queue_batches,
+            queue_batches: settings.queue_room(deployment),
             flights: Vec::with_capacity(made.len()),
             held: stages.iter().map(|_| None).collect(),
             scratches: made

@@ -131,7 +131,7 @@ impl Settings {
     fn in_use(&self, deployment: &Deployment) -> usize {
         let queues = deployment.stages().len() + 1;
         let in_stages = self.stages_sum(deployment, |stage| self.stage_batches(deployment, stage));
-        let batches = self.queue_batches.saturating_mul(queues).saturating_add(in_stages);
+        let batches = self.queue_room(deployment).saturating_mul(queues).saturating_add(in_stages);
         let batches = batches.saturating_add(4).min(self.batches(deployment));
         let packets = batches.saturating_mul(self.batch_packets);
         let rooms = self.rooms_len(deployment.chain(), packets.saturating_mul(FRAME_LEN), packets);

@@ -95,8 +95,7 @@ impl Settings {
         }
     }
 
-    /// The same for `deployment`: no more lanes than it can use, the cores of those, queues that
-    /// take its launches whole.
+    /// The same for `deployment`: no more lanes than it can use, and the cores of those.
     #[must_use]
     pub fn fit(&self, deployment: &Deployment) -> Self {
         let lanes = deployment.chain().lanes(self.lanes.clamp(1, LANES_MAX));
@@ -107,11 +106,16 @@ impl Settings {
         while own.batch_packets > BATCH_LEAST && !own.is_moderate(deployment) {
             own.batch_packets = (own.batch_packets / 2).max(BATCH_LEAST);
         }
-        let held =
-            deployment.stages().iter().map(|stage| own.stage_batches(deployment, stage)).max();
-        let queue_batches = self.queue_batches.max(held.unwrap_or(1).saturating_mul(2));
         let slabs = self.slabs.max(2).max(own.device_slabs(deployment));
-        Self { queue_batches, slabs, ..own }
+        Self { slabs, ..own }
+    }
+
+    /// Batches that a queue has room for: [`Settings::queue_batches`], and twice those that a stage
+    /// of `deployment` has at once, so that queues take its launches whole.
+    pub(crate) fn queue_room(&self, deployment: &Deployment) -> usize {
+        let held = |stage| self.stage_batches(deployment, stage);
+        let held = deployment.stages().iter().map(held).max().unwrap_or(1);
+        self.queue_batches.max(held.saturating_mul(2))
     }
 
     /// Batches of a lane: those in its queues and stages, and those being filled and sent. There
@@ -121,9 +125,9 @@ impl Settings {
         let in_stages = self.stages_sum(deployment, |stage| self.stage_batches(deployment, stage));
         let between_stages = deployment.stages().len().saturating_sub(1);
         let in_queues = self
-            .queue_batches
+            .queue_room(deployment)
             .saturating_mul(between_stages)
-            .saturating_add(2 * self.ends_batches());
+            .saturating_add(2 * self.ends_batches(deployment));
         let all = if self.alone { in_stages } else { in_queues.saturating_add(in_stages) };
         let room = BATCHES_LEN_MAX / self.batch_len(deployment.chain()).max(1);
         all.saturating_add(4).min(room.max(self.batches_least(deployment))).min(BATCHES_MAX)
@@ -167,8 +171,9 @@ impl Settings {
     }
 
     /// The most batches that wait before a lane, and after it, if they are not full.
-    pub(crate) fn ends_batches(&self) -> usize {
-        if self.alone { self.queue_batches } else { self.queue_batches.max(SPARSE_BATCHES) }
+    pub(crate) fn ends_batches(&self, deployment: &Deployment) -> usize {
+        let room = self.queue_room(deployment);
+        if self.alone { room } else { room.max(SPARSE_BATCHES) }
     }
 
     /// Batches for packets made while stages work: those on the CPU work one after the other, those

@@ -97,7 +97,7 @@ fn a_slow_stage_pauses_the_stage_before_it_and_loses_nothing() {
 }
 
 /// The queue before a first stage on a device holds `queue_batches` before it pauses ingress,
-/// however small the launches are.
+/// however small the launches are. Ingress fills it once more until then.
 #[test]
 fn the_queue_of_a_first_stage_on_a_device_pauses_ingress_when_it_is_full() {
     let settings = settings(PressureOptions::default());
@@ -106,7 +106,24 @@ fn the_queue_of_a_first_stage_on_a_device_pauses_ingress_when_it_is_full() {
     let evidence = outcome.report.part.pressure.as_ref().expect("evidence");
     // 2.8 launches are 8 batches of 32 packets, so a batch is 0.35 of a launch at most.
     let peak = evidence.edges[EdgeId(0).0].peak;
-    assert!(peak < 2_800 + 2 * 351, "{peak}: a launch of 8000 bytes has a few packets");
+    assert!(peak < 2 * (2_800 + 351), "{peak}: a launch of 8000 bytes has a few packets");
+}
+
+/// Its stage has room for hundreds of the shortest packets, and many long ones would wait as long
+/// as that.
+#[test]
+fn the_room_of_a_stage_on_a_device_does_not_raise_the_mark_of_its_queue() {
+    let forms = forms(&["digest-count"]);
+    let device: Arc<dyn Device> = Arc::new(Fake::new(|_| Fate::done_after(1)));
+    let on = |_| {
+        let launches = LaunchOptions { bytes: 1 << 20, ..launches() };
+        Some(OnDevice { device: Arc::clone(&device), launches, is_required: true })
+    };
+    let deployment = try_deploy_on(&forms, &[1], on).unwrap_or_else(|why| panic!("{why}"));
+    let asked = settings(PressureOptions::default());
+    let own = asked.fit(&deployment);
+    assert!(own.batches(&deployment) > 20 * asked.queue_batches, "it has room");
+    assert_eq!(own.first_launch_packets(), asked.first_launch_packets());
 }
 
 #[test]
