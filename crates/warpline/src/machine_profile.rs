@@ -3,6 +3,7 @@
 //!
 //! Measurements name functions and devices, so a file may have any part of them.
 
+mod power;
 mod triples;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use warpline_io_error::plain;
-use warpline_sched::work_profile::{Beside, Figures, Measurement, Power, WorkProfile};
+use warpline_sched::work_profile::{Beside, Figures, Measurement, WorkProfile};
 use warpline_sched::{LinkSpeeds, Profile};
 
 use crate::profile_file;
@@ -21,9 +22,6 @@ pub(crate) use triples::Triple;
 
 /// Bytes that a profile may have.
 pub(crate) const LEN_MAX: u64 = 64 << 20;
-
-/// Watts that a device may need.
-const WATTS_MAX: f64 = 100_000.0;
 
 /// The name of the CPU in the list of devices.
 pub(crate) const CPU_NAME: &str = "cpu";
@@ -109,21 +107,6 @@ impl MachineProfile {
             done: json["unfinished"]["done"].as_u64().unwrap_or(0),
         });
         Ok(profile)
-    }
-
-    fn read_power(&mut self, json: &Value) -> Result<(), String> {
-        for device in 0..self.work.devices().len() {
-            let id = &self.work.devices()[device].name;
-            let power = match id == CPU_NAME {
-                true => power(&json["cpu_power"], "cpu_power")?,
-                false => power(device_of(json, id).unwrap_or(&Value::Null), id)?,
-            };
-            self.work.set_power(device, power);
-        }
-        for (name, one) in json["cpu_power"]["domains"].as_object().into_iter().flatten() {
-            power(one, &format!("cpu_power.domains.{name}"))?;
-        }
-        watts(&json["busy_together_w"], "busy_together_w").map(drop)
     }
 
     fn read_work(&mut self, work: &Value) -> Result<(), String> {
@@ -229,50 +212,6 @@ impl MachineProfile {
         self.keep_power(old)
     }
 
-    /// Takes over the power that a user declared.
-    fn keep_power(&mut self, old: &Self) -> Result<(), String> {
-        for name in ["cpu_power", "busy_together_w"] {
-            self.machine[name] = old.machine[name].clone();
-        }
-        for device in self.machine["devices"].as_array_mut().into_iter().flatten() {
-            let id = device["id"].as_str().unwrap_or_default().to_owned();
-            let known = device_of(&old.machine, &id);
-            for name in ["idle_w", "busy_w"] {
-                if let Some(watts) = known.and_then(|own| own.get(name)) {
-                    device[name] = watts.clone();
-                }
-            }
-        }
-        let json = self.machine.clone();
-        self.read_power(&json)
-    }
-
-    /// Sets the measured power of a device.
-    pub(crate) fn set_power(&mut self, device: usize, power: Power) {
-        let Power { idle_w, busy_w } = power;
-        let id = self.work.devices()[device].name.clone();
-        if id == CPU_NAME {
-            self.machine["cpu_power"] = json!({ "idle_w": idle_w, "busy_w": busy_w });
-        } else {
-            let devices = self.machine["devices"].as_array_mut().into_iter().flatten();
-            for about in devices.filter(|about| about["id"] == *id) {
-                (about["idle_w"], about["busy_w"]) = (json!(idle_w), json!(busy_w));
-            }
-        }
-        self.work.set_power(device, power);
-    }
-
-    /// Sets the measured power of a domain of the CPU's packages.
-    pub(crate) fn set_domain(&mut self, name: &str, power: Power) {
-        let Power { idle_w, busy_w } = power;
-        self.machine["cpu_power"]["domains"][name] = json!({ "idle_w": idle_w, "busy_w": busy_w });
-    }
-
-    /// Sets the power of all devices with a meter while all are busy.
-    pub(crate) fn set_busy_together(&mut self, watts: Option<f64>) {
-        self.machine["busy_together_w"] = json!(watts);
-    }
-
     /// Sets the times of a chain's threads.
     pub(crate) fn set_threads(&mut self, times: Value) {
         self.machine["threads"] = times;
@@ -332,22 +271,6 @@ impl MachineProfile {
         let written = fs::write(&part, text).and_then(|()| fs::rename(&part, file));
         written.map_err(|why| format!("{}: {}", file.display(), plain(&why)))
     }
-}
-
-/// The power of a device, or of a domain of the CPU.
-fn power(of: &Value, name: &str) -> Result<Power, String> {
-    let own = |key: &str| watts(&of[key], &format!("{name}.{key}"));
-    Ok(Power { idle_w: own("idle_w")?, busy_w: own("busy_w")? })
-}
-
-/// Watts, if they are known.
-fn watts(value: &Value, name: &str) -> Result<Option<f64>, String> {
-    if value.is_null() {
-        return Ok(None);
-    }
-    let number = value.as_f64().filter(|watts| (0.0..=WATTS_MAX).contains(watts));
-    let mistake = || format!("`{name}` must be 0 to {WATTS_MAX} W or null, found {value}");
-    number.map(Some).ok_or_else(mistake)
 }
 
 /// A device is listed once.
