@@ -11,8 +11,7 @@ const FULL: f64 = 0.85;
 /// How far a time of the profile may be from that of the run, as a part of it.
 const APART: f64 = 0.15;
 
-/// The causes of differences, the largest first: cores that threads share, then times of launches
-/// and packets. `stats` and `simulated` are those of a chain.
+/// The causes of differences, the largest first: cores that threads share, then times of packets. `stats` and `simulated` are those of a chain.
 pub(crate) fn causes(stats: &Value, simulated: &Value, used: &CoresUsed) -> Vec<String> {
     let CoresUsed { cores, own, others } = used;
     let mut all = Vec::new();
@@ -35,28 +34,21 @@ pub(crate) fn causes(stats: &Value, simulated: &Value, used: &CoresUsed) -> Vec<
     all
 }
 
-/// A stage whose time of a launch, or of a packet on the CPU, is not that of the profile.
+/// A stage on the CPU whose time of a packet is not that of the profile.
 fn stage_cause(stats: &Value, stage: &Value, twin: &Value) -> Option<String> {
+    if stage["device"] != "cpu" {
+        return None;
+    }
     let name = stage["name"].as_str()?;
-    let packets = |of: &Value| of["processed"].as_f64();
-    let (unit, here, there) = match stage["device"].as_str()? {
-        "cpu" => {
-            let own = stats["functions"].as_array()?.iter();
-            let names = stage["functions"].as_array()?;
-            let own: Vec<&Value> = own.filter(|one| names.contains(&one["name"])).collect();
-            let busy: f64 = own.iter().filter_map(|one| one["busy_seconds"].as_f64()).sum();
-            let count = own.first()?["packets_in"].as_f64()?;
-            ("packet", busy / count, twin["work_seconds"].as_f64()? / packets(twin)?)
-        }
-        _ => (
-            "launch",
-            stage["device_seconds"].as_f64()? / stage["launches"].as_f64()?,
-            twin["work_seconds"].as_f64()? / twin["launches"].as_f64()?,
-        ),
-    };
+    let own = stats["functions"].as_array()?.iter();
+    let names = stage["functions"].as_array()?;
+    let own: Vec<&Value> = own.filter(|one| names.contains(&one["name"])).collect();
+    let busy: f64 = own.iter().filter_map(|one| one["busy_seconds"].as_f64()).sum();
+    let here = busy / own.first()?["packets_in"].as_f64()?;
+    let there = twin["work_seconds"].as_f64()? / twin["processed"].as_f64()?;
     let is_apart = here.is_finite() && there.is_finite() && (there - here).abs() > APART * here;
     let [here_us, there_us] = [here, there].map(|seconds| seconds * 1e6);
-    is_apart.then(|| format!("a {unit} of {name} takes {here_us:.3} us, simulated {there_us:.3}"))
+    is_apart.then(|| format!("a packet of {name} takes {here_us:.3} us, simulated {there_us:.3}"))
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Pauses {
 impl Twin<'_> {
     /// The pauses of a run at so many packets a second, and those of its simulation.
     pub fn pauses(&self, chain: Chain, mpps: f64) -> [Pauses; 2] {
-        let (real, simulated, _) = self.both(chain, mpps);
+        let (real, simulated) = self.both(chain, mpps);
         let seconds = |of: &Value| of.as_f64().unwrap_or(f64::NAN);
         let [real, simulated] = [
             (&real["chains"][0], "duration", &real["chains"][0]),
