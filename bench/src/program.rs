@@ -63,7 +63,7 @@ impl Program {
         let seconds = began.elapsed().as_secs_f64() * cores;
         let own = children_seconds() - own;
         let others = (all_seconds() - all - own).max(0.0);
-        CoresUsed { cores, own: own / seconds, others: others / seconds }
+        CoresUsed { cores, own: own / seconds, others: others / seconds, seconds: own }
     }
 
     /// Runs the program. Returns the seconds of the processor that it took, or its thread of this
@@ -104,15 +104,17 @@ impl Program {
     }
 }
 
-/// Parts of the time of all cores, from 0 to 1.
+/// The time of all cores during a run of the program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CoresUsed {
     /// Cores of the machine.
     pub cores: f64,
-    /// By the program.
+    /// The part that the program took, from 0 to 1.
     pub own: f64,
-    /// By other processes, and by other virtual machines.
+    /// The part of other processes and other virtual machines.
     pub others: f64,
+    /// The program's part in seconds of a core.
+    pub seconds: f64,
 }
 
 impl Drop for Program {

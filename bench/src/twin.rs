@@ -157,9 +157,9 @@ impl<'a> Twin<'a> {
         let (stats, used) = self.quietest(mpps);
         let (again, _) = self.quietest(mpps);
         let simulated = self.simulation(mpps);
-        let [stats, again, simulated] = [&stats, &again, &simulated].map(|all| &all["chains"][0]);
-        let own = virtual_figures(simulated, &device_stages(stats));
-        let causes = causes(stats, simulated, &used);
+        let [stats, again] = [&stats, &again].map(|all| &all["chains"][0]);
+        let own = virtual_figures(&simulated["chains"][0], &device_stages(stats));
+        let causes = causes(stats, &simulated, &used);
         Pair { real: real(stats), again: real(again), simulated: own, used, causes }
     }
 

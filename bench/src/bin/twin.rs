@@ -7,7 +7,7 @@
 //! Each miss has its cause: cores that other processes or the run's own threads take, and times
 //! that are not those of the profile. Of three runs that others disturb, the quietest counts. Each
 //! pair is run twice. The last line shows the machine's own spread: how many second runs agree with
-//! the first ones by the same rule. All pairs take about 12 minutes on a quiet machine, the profile
+//! the first ones by the same rule. All pairs take about 10 minutes on a quiet machine, the profile
 //! included.
 //!
 //! `twin pauses` compares the pauses of stages at loads around the capacity instead. `chains=1,9`

@@ -14,6 +14,8 @@ pub(crate) struct Cores<T> {
     /// By thread, when it had work for the last time.
     worked_ns: Vec<u64>,
     busy: u64,
+    /// Work until `updated_ns`, of all cores together.
+    sum_ns: u64,
     updated_ns: u64,
     /// Grows with each change, so that older looks are known.
     pub(crate) generation: u64,
@@ -23,7 +25,7 @@ impl<T> Cores<T> {
     pub(crate) fn new(count: u64, threads: usize) -> Self {
         let worked_ns = vec![0; threads];
         let threads = (0..threads).map(|_| VecDeque::new()).collect();
-        Self { count, threads, worked_ns, busy: 0, updated_ns: 0, generation: 0 }
+        Self { count, threads, worked_ns, busy: 0, sum_ns: 0, updated_ns: 0, generation: 0 }
     }
 
     /// Gives `work` of `lasts_ns` to a thread.
@@ -56,7 +58,13 @@ impl<T> Cores<T> {
         self.progress(now_ns);
     }
 
+    /// Nanoseconds in which cores worked, all of them together, if nothing is done before `now_ns`.
+    pub(crate) fn sum_ns(&self, now_ns: u64) -> u64 {
+        self.sum_ns + self.running() * (now_ns - self.updated_ns)
+    }
+
     fn progress(&mut self, now_ns: u64) {
+        self.sum_ns = self.sum_ns(now_ns);
         let passed_ns = now_ns - self.updated_ns;
         self.updated_ns = now_ns;
         if passed_ns == 0 || self.busy == 0 {
@@ -114,6 +122,18 @@ mod tests {
         assert_eq!(run(2, &[(0, 0, 20), (0, 1, 40), (0, 2, 40)]), [30, 50, 50]);
         // One that comes later shares what is left.
         assert_eq!(run(1, &[(0, 0, 30), (10, 1, 10)]), [40, 30]);
+    }
+
+    #[test]
+    fn the_sum_is_of_cores_that_work() {
+        let mut own = Cores::new(2, 3);
+        own.add(0, (40, 0), 10);
+        assert_eq!([10, 20].map(|now_ns| own.sum_ns(now_ns)), [0, 10]);
+        own.add(1, (40, 1), 20);
+        own.add(2, (40, 2), 20);
+        // 30 + 40 + 40 are left for two cores.
+        own.poll(200, &mut Vec::new());
+        assert_eq!(own.sum_ns(200), 120);
     }
 
     #[test]

@@ -166,6 +166,8 @@ pub struct Outcome {
     pub devices: Vec<DeviceOutcome>,
     /// Work of each lane in the measured time.
     pub lane_busy_ns: Vec<u64>,
+    /// Work of all threads on shared cores in that time, if they are shared.
+    pub cores_busy_ns: Option<u64>,
     /// The measured time.
     pub measured_ns: u64,
     /// When the last event was.

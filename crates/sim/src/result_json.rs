@@ -49,7 +49,8 @@ impl Outcome {
             })
         });
         let lanes = self.lane_busy_ns.iter();
-        let lanes = lanes.map(|busy| *busy as f64 / self.measured_ns.max(1) as f64);
+        let part = |busy: &u64| *busy as f64 / self.measured_ns.max(1) as f64;
+        let lanes = lanes.map(part);
         json!({
             "schema": 1,
             "simulated": true,
@@ -65,6 +66,7 @@ impl Outcome {
             "devices": devices.collect::<Vec<_>>(),
             "cpu": {
                 "lanes": lanes.collect::<Vec<_>>(),
+                "cores": self.cores_busy_ns.map(|busy| part(&busy)),
                 "watts": self.watts(scenario, None),
                 "joules": self.joules(scenario, None),
             },

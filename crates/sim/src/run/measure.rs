@@ -9,6 +9,7 @@ pub(super) struct Sums {
     chains: Vec<(ChainCounts, u128)>,
     devices: Vec<DeviceOutcome>,
     lane_busy_ns: Vec<u64>,
+    cores_busy_ns: Option<u64>,
 }
 
 impl Run<'_> {
@@ -19,6 +20,7 @@ impl Run<'_> {
             chains: self.chains.iter().map(|one| one.counts.clone()).zip(integrals).collect(),
             devices: self.devices.iter().map(Device::outcome).collect(),
             lane_busy_ns: self.lanes.iter().map(|lane| lane.busy_ns).collect(),
+            cores_busy_ns: self.cores.as_ref().map(|cores| cores.sum_ns(now_ns)),
         };
         match begins {
             true => self.before = Some(sums),
@@ -53,6 +55,10 @@ impl Run<'_> {
             chains,
             devices: devices.map(|(before, until)| until.since(before)).collect(),
             lane_busy_ns: differences(&before.lane_busy_ns, &until.lane_busy_ns),
+            cores_busy_ns: until
+                .cores_busy_ns
+                .zip(before.cores_busy_ns)
+                .map(|(to, from)| to - from),
             measured_ns: until_ns.saturating_sub(self.scenario.warm_up_ns),
             ends_ns,
             events,

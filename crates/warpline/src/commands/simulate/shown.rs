@@ -111,5 +111,7 @@ fn devices(text: &mut String, assembled: &Assembled, outcome: &Outcome) {
     let busy = outcome.lane_busy_ns.iter();
     let busy = busy.map(|ns| 100.0 * *ns as f64 / outcome.measured_ns.max(1) as f64);
     let busy: Vec<String> = busy.map(|percent| format!("{percent:.1}")).collect();
-    let _ = writeln!(text, "cpu: lanes {} % busy, {}", busy.join(", "), watts(None));
+    let cores = outcome.cores_busy_ns.map(|ns| ns as f64 / outcome.measured_ns.max(1) as f64);
+    let cores = cores.map_or_else(String::new, |cores| format!("{cores:.2} cores in use, "));
+    let _ = writeln!(text, "cpu: lanes {} % busy, {cores}{}", busy.join(", "), watts(None));
 }
