@@ -1,6 +1,6 @@
 //! `[placement]`: devices by a profile.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::process::Command;
 use std::sync::Arc;
@@ -302,16 +302,6 @@ fn an_overload_is_answered_by_a_move() {
     );
 }
 
-/// Whether the threads of a process waited for cores for a tenth of the time since it `started`.
-fn waits_for_cores(process: u32, started: Instant) -> bool {
-    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let waited_ns = tasks.filter_map(|task| {
-        let times = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        times.split_whitespace().nth(1)?.parse::<f64>().ok()
-    });
-    waited_ns.sum::<f64>() > 0.1 * started.elapsed().as_nanos() as f64
-}
-
 /// By its profile a launch of the device takes 10 us. It takes longer, since its lane looks for
 /// completions every 50 us.
 #[test]
@@ -326,9 +316,11 @@ fn the_time_of_launches_moves_a_function() {
         (work["latency_us"], work["launch_packets"]) = (us.into(), 1.into());
     }
     demo.write("p.json", wrong.to_string());
-    // A packet each 100 us.
+    // A packet each 100 us. Only launches that have the device alone are learned from, and on a busy
+    // machine they would overlap.
     let run = demo.start(&format!(
         "run chain.toml {PLACED} --set chain.functions=[\"router\"] --socket s --stats s.json \
+         --set router.streams=1 \
          --set placement.policy=latency --set placement.load_gbps=0.041 --output none \
          --input generate:packets=10000000,size=512,rate_gbps=0.041"
     ));
@@ -339,14 +331,7 @@ fn the_time_of_launches_moves_a_function() {
         if moved(&text) {
             break;
         }
-        if started.elapsed() > 2 * LIMIT {
-            // Periods without processor time teach nothing.
-            assert!(waits_for_cores(run.id(), started), "no move: {text}");
-            eprintln!("skipped: the machine is too busy");
-            demo.warpline("ctl stop --socket s").expect(0);
-            wait(run).expect(0);
-            return;
-        }
+        assert!(started.elapsed() < 2 * LIMIT, "no move: {text}");
         thread::sleep(Duration::from_millis(200));
     }
     demo.warpline("ctl stop --socket s").expect(0);
