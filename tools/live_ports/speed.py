@@ -201,7 +201,7 @@ def measure(lab, contender, traffic, seconds):
         assert child.poll() is None, messages.read()
         before, used = received(lab.spaces["wan"], "eth0"), cpu_seconds(child.pid)
         sent = traffic.send(lab, seconds)
-        # Before the last frames are through: programs that poll use all of a core without any.
+        # Before the wait for the last frames, in which programs that poll use a core for nothing.
         used = cpu_seconds(child.pid) - used
         time.sleep(0.5)
         count = received(lab.spaces["wan"], "eth0") - before
