@@ -31,7 +31,7 @@ pub(crate) struct Lane {
     stages: Vec<Stage>,
     /// `queues[i]` stands before stage `i + 1`.
     queues: Vec<StageQueue>,
-    queue_batches: usize,
+    queue_room: usize,
     input: Queue,
     output: Queue,
     /// Idle batches of ingress.
@@ -118,7 +118,7 @@ impl Lane {
         let queue = || StageQueue::with_capacity(capacity);
         Self {
             queues: stages.iter().skip(1).map(|_| queue()).collect(),
-            queue_batches: settings.queue_room(deployment),
+            queue_room: settings.queue_room(deployment),
             flights: Vec::with_capacity(made.len()),
             held: stages.iter().map(|_| None).collect(),
             scratches: made
@@ -303,7 +303,7 @@ impl Lane {
         let room = match self.queues.get(stage) {
             // A full queue drops instead.
             Some(_) if self.pressure.is_off() => usize::MAX,
-            Some(queue) => self.queue_batches.saturating_sub(queue.batches.len()),
+            Some(queue) => self.queue_room.saturating_sub(queue.batches.len()),
             None => self.output.room(),
         };
         let has = self.stages[stage].launches.as_ref();
