@@ -1,6 +1,9 @@
 //! A lane: one worker with its own stages, queues, shards and arena. [`Lane::breathe`] is its loop.
 
+mod counts;
+mod input;
 mod moving;
+mod output;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +17,10 @@ use crate::memory::StageRoom;
 use crate::moves::NextLanes;
 use crate::pressure::{Pressure, Waiting};
 use crate::queue::{Queue, StageQueue};
-use crate::reports::Ended;
 use crate::routing::Routing;
 use crate::stage::{BatchInFlight, Launches, Rooms, Stage, TurnScratch};
-use crate::stats::{Moves, ThreadStats};
-use crate::{Chain, Control, Deployment, Settings, StagePlan};
+use crate::stats::Moves;
+use crate::{Control, Deployment, Settings, StagePlan};
 
 /// How often a lane that an instance downstream pauses looks whether it still does.
 const HELD_LOOK: Duration = Duration::from_micros(500);
@@ -275,168 +277,6 @@ impl Lane {
         self.finished
     }
 
-    /// Whether `stage` may take a batch. If that waits for launches, these stop waiting for more.
-    fn may_take(&mut self, stage: usize) -> bool {
-        if self.pressure.is_paused(stage) || !self.has_room_after(stage) {
-            return false;
-        }
-        if !self.scratches.is_empty() && self.has_slabs(stage, 0) {
-            return true;
-        }
-        if self.is_waited_for(stage) {
-            let launches = self.stages.iter_mut().filter_map(|stage| stage.launches.as_mut());
-            launches.for_each(Launches::flush);
-        }
-        false
-    }
-
-    /// Whether a batch waits before `stage`.
-    fn is_waited_for(&self, stage: usize) -> bool {
-        let queued = match stage.checked_sub(1) {
-            None => self.input.len(),
-            Some(before) => self.queues[before].batches.len(),
-        };
-        queued > 0 || self.held[stage].is_some()
-    }
-
-    fn has_room_after(&self, stage: usize) -> bool {
-        let room = match self.queues.get(stage) {
-            // A full queue drops instead.
-            Some(_) if self.pressure.is_off() => usize::MAX,
-            Some(queue) => self.queue_room.saturating_sub(queue.batches.len()),
-            None => self.output.room(),
-        };
-        let has = self.stages[stage].launches.as_ref();
-        if has.is_some_and(|launches| !launches.has_room()) {
-            return false;
-        }
-        let held = has.map_or(0, Launches::batches);
-        room >= held + self.stages[stage].launch_batches
-    }
-
-    /// Whether `stage` may take another batch besides `taken`: in the worst case everything that it
-    /// and later stages place must fit. Otherwise it waits for slabs to return.
-    fn has_slabs(&self, stage: usize, taken: usize) -> bool {
-        let StageRoom { each, free, .. } = self.stage_rooms[stage];
-        each == 0 || self.rooms.placer.has_free(free + self.promised + taken * each)
-    }
-
-    /// Takes a launch for `stage`: batches of packets, or one tick or end.
-    fn take(&mut self, stage: usize, control: &Control) -> bool {
-        while self.flights.len() < self.stages[stage].launch_batches
-            && !self.scratches.is_empty()
-            && (self.flights.is_empty() || self.has_slabs(stage, self.flights.len()))
-        {
-            let Some(batch) = self.held[stage].take().or_else(|| self.pop(stage)) else { break };
-            let alone = batch.kind() != BatchKind::Packets;
-            if stage == 0
-                && batch.kind() == BatchKind::Reload
-                && let Some(lanes) = control.reloads.lanes()
-            {
-                self.moving = Some(Moving { marker: batch, lanes, since: self.clock.now() });
-                break;
-            }
-            if alone && !self.is_drained(stage) {
-                self.held[stage] = Some(batch);
-                break;
-            }
-            let Some(scratch) = self.scratches.pop() else { unreachable!("one is idle") };
-            self.flights.push(BatchInFlight { batch, scratch });
-            if alone {
-                break;
-            }
-        }
-        !self.flights.is_empty()
-    }
-
-    /// Whether nothing that a tick or an end may not overtake is in `stage`.
-    fn is_drained(&mut self, stage: usize) -> bool {
-        let Some(launches) = &mut self.stages[stage].launches else {
-            return self.flights.is_empty();
-        };
-        if launches.batches() > 0 {
-            launches.flush();
-        }
-        launches.batches() == 0 && self.flights.is_empty()
-    }
-
-    fn pop(&mut self, stage: usize) -> Option<Box<Batch>> {
-        match stage.checked_sub(1) {
-            None => {
-                if self.moving.is_some() {
-                    return None;
-                }
-                let mut batch = self.input.pop()?;
-                self.entered += batch.len() as u64;
-                self.rooms.versions.iter_mut().for_each(|versions| versions.arrive(&batch));
-                if let Some(routing) = &self.routing {
-                    self.unrouted += routing.enter(&mut batch);
-                }
-                Some(batch)
-            }
-            Some(before) => self.queues[before].pop(),
-        }
-    }
-
-    fn pass_on(&mut self, stage: usize) {
-        let next = stage + 1;
-        let mut flights = std::mem::take(&mut self.flights);
-        for BatchInFlight { mut batch, scratch } in flights.drain(..) {
-            self.scratches.push(scratch);
-            if self.pressure.is_off()
-                && batch.kind() == BatchKind::Packets
-                && next < self.stages.len()
-            {
-                self.drop_if_full(next, &mut batch);
-            }
-            if self.pressure.is_off()
-                && let Some(queue) = self.queues.get_mut(stage)
-            {
-                let (left, is_absorbed) = queue.absorb(batch, &mut self.order);
-                if is_absorbed {
-                    self.release(left);
-                    continue;
-                }
-                batch = left;
-            }
-            match self.queues.get_mut(stage) {
-                Some(queue) => queue.push(batch),
-                None => {
-                    if self.routing.is_some() {
-                        batch.end_ways(|path| self.paths[path as usize] += 1);
-                    }
-                    self.rooms.versions.iter_mut().for_each(|versions| versions.leave(&batch));
-                    self.finished |= batch.kind() == BatchKind::Finish;
-                    let pushed = self.output.push(batch);
-                    debug_assert!(pushed.is_ok(), "room was asked for");
-                }
-            }
-        }
-        self.flights = flights;
-        if next < self.stages.len() {
-            self.gauge(next);
-        }
-    }
-
-    /// Gives an empty batch back to ingress.
-    fn release(&self, mut batch: Box<Batch>) {
-        batch.clear();
-        let returned = self.pool.push(batch);
-        debug_assert!(returned.is_ok(), "a pool has room for all its batches");
-    }
-
-    /// Drops the packets of `batch` if the queue before `stage` is full. The batch itself
-    /// continues.
-    fn drop_if_full(&mut self, stage: usize, batch: &mut Batch) {
-        let waiting = self.waiting(stage);
-        if self.pressure.drops(stage, waiting) {
-            let dropped = batch.overload(self.stages[stage].first());
-            self.pressure.count_drops(stage, dropped);
-            let launches = self.stages[stage].launches.as_mut();
-            launches.into_iter().for_each(|launches| launches.drop_packets(dropped));
-        }
-    }
-
     /// Packets that wait for `stage`; of none where there is no such stage.
     fn waiting(&self, stage: usize) -> Waiting {
         let Some(own) = self.stages.get(stage) else { return Waiting { packets: 0, launch: 1 } };
@@ -462,55 +302,5 @@ impl Lane {
         if stage == 0 && is_feeder_paused != self.input.held_by().is_some() {
             self.input.hold(is_feeder_paused.then(|| self.pressure.pause_ingress()));
         }
-    }
-
-    /// The counts of its functions so far.
-    pub(crate) fn counts(&self, chain: &Chain) -> ThreadStats {
-        let mut part = ThreadStats::new(chain.instances.len());
-        (part.unrouted, part.paths) = (self.unrouted, self.paths.clone());
-        (part.moves, part.transfers) = (self.earlier.moves, self.earlier.transfers);
-        part.stages.clone_from(&self.pressure.counts);
-        let now = self.clock.now();
-        for (stage, counts) in self.stages.iter().zip(&mut part.stages) {
-            stage.add_time(counts, now);
-            let transfers = stage.launches.as_ref().map(Launches::transfers).unwrap_or_default();
-            part.transfers.add(&transfers);
-            counts.launches += transfers.launches;
-            for (position, stats) in stage.counts(&transfers) {
-                part.packets.generated += stats.generated;
-                part.functions[position] = stats;
-            }
-        }
-        part.pressure = Some(self.pressure.evidence(now));
-        part
-    }
-
-    /// The counts of its functions, and their state.
-    pub(crate) fn finish(mut self, chain: &Chain) -> Ended {
-        let mut ended = Ended::new(chain.instances.len());
-        self.close_versions();
-        let Earlier { transfers, moves, warnings, followed } = self.earlier;
-        (ended.part.transfers, ended.part.moves) = (transfers, moves);
-        (ended.part.warnings, ended.part.versions) = (warnings, followed);
-        (ended.part.unrouted, ended.part.paths) = (self.unrouted, std::mem::take(&mut self.paths));
-        let now = self.clock.now();
-        for (stage, counts) in self.stages.iter_mut().zip(&mut self.pressure.counts) {
-            stage.add_time(counts, now);
-            if let Some(launches) = stage.launches.take() {
-                let transfers = launches.transfers();
-                ended.part.transfers.add(&transfers);
-                counts.launches += transfers.launches;
-                ended.part.warnings.extend(launches.warnings());
-                stage.add_transfers(&transfers);
-            }
-        }
-        ended.part.pressure = Some(self.pressure.evidence(now));
-        ended.part.stages = self.pressure.counts;
-        for (position, stats, states) in self.stages.into_iter().flat_map(Stage::finish) {
-            ended.part.packets.generated += stats.generated;
-            ended.part.functions[position] = stats;
-            ended.states[position] = states;
-        }
-        ended
     }
 }

@@ -2,15 +2,15 @@
 
 mod live;
 mod reload;
+mod waiting;
 
-use std::ops::Range;
 use std::time::Duration;
 
-use warpline_io::{BURST_MAX, Burst, FRAME_LEN_MAX, Frame};
+use warpline_io::{BURST_MAX, FRAME_LEN_MAX, Frame};
 use warpline_launch::Clock;
-use warpline_packet::{BatchKind, Flags, FlowHasher, FragmentKey, Instant, Steering};
+use warpline_packet::{BatchKind, FlowHasher, Instant, Steering};
 
-use super::fragments::{Course, Fragments};
+use super::fragments::Fragments;
 use super::held_frames::HeldFrames;
 use super::lane_writer::{LaneWriter, SteeredFrame};
 use super::packet_clock::PacketClock;
@@ -207,155 +207,6 @@ impl Steerer {
     #[inline(never)]
     fn time(&mut self, frames: &[Frame<'_>], is_all: bool) -> usize {
         self.time.time(frames, is_all, &mut *self.times)
-    }
-
-    /// Keeps those of the first `now` frames which found no room, fragments that are ready, and the
-    /// frames after them.
-    fn keep(&mut self, frames: &[Frame<'_>], taken: usize, now: usize) {
-        let each = |some: Range<usize>| {
-            let found = self.times[some.clone()].iter().zip(&self.found[some.clone()]);
-            frames[some].iter().zip(found)
-        };
-        for (frame, (time, _)) in each(taken..now).filter(|(_, (_, own))| !own.waits) {
-            self.kept.keep(frame, *time);
-        }
-        if let Some(fragments) = &mut self.fragments {
-            fragments.move_ready(&mut self.kept);
-        }
-        for (frame, (time, _)) in each(now..frames.len()) {
-            self.kept.keep(frame, *time);
-        }
-    }
-
-    /// Has later fragments follow the first of their packet, or wait for it. Returns how many of
-    /// the frames come before fragments that waited.
-    #[inline]
-    fn order_fragments(&mut self, frames: &[Frame<'_>]) -> usize {
-        let Some(fragments) = &self.fragments else { return frames.len() };
-        if let Some(&last) = self.times[..frames.len()].last() {
-            self.last_time = last;
-        }
-        let any_expires = fragments.has_expired(self.last_time);
-        let found = &self.found[..frames.len()];
-        let is_fragment = |found: &SteeredFrame| found.headers.flags.has(Flags::FRAGMENT);
-        self.has_waiting = false;
-        // Without an early end the loop is shorter for bursts that have none.
-        match found.iter().fold(any_expires, |any, found| any | is_fragment(found)) {
-            true => self.order_all_fragments(frames),
-            false => frames.len(),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn order_all_fragments(&mut self, frames: &[Frame<'_>]) -> usize {
-        let Some(fragments) = &mut self.fragments else { return frames.len() };
-        let lanes = self.writers.len();
-        let all = frames.iter().zip(&mut *self.found).zip(&*self.times).enumerate();
-        for (at, ((frame, found), &now)) in all {
-            if fragments.expire(now) {
-                return at;
-            }
-            let Some(key) = FragmentKey::of(frame.bytes, &found.headers) else { continue };
-            if !found.headers.flags.has(Flags::LATER_FRAGMENT) {
-                if fragments.first(key, found.steered.shard, now) {
-                    return at + 1;
-                }
-                continue;
-            }
-            match fragments.later(key, frame, now) {
-                Course::Waits => (found.waits, self.has_waiting) = (true, true),
-                Course::On(None) => {}
-                Course::On(Some(shard)) => {
-                    found.steered.shard = shard;
-                    if lanes > 1 {
-                        found.lane = lane_of(shard, lanes) as u8;
-                    }
-                }
-            }
-        }
-        frames.len()
-    }
-
-    /// Holds frames until their time is decided.
-    #[inline]
-    fn hold(&mut self, frames: &[Frame<'_>]) {
-        for frame in frames {
-            self.part.bytes_read += frame.bytes.len() as u64;
-            self.held.keep(frame, Instant::ZERO);
-        }
-    }
-
-    /// Takes in held frames whose times are decided; `is_all` means that no others follow. Returns
-    /// whether there was room for all of them.
-    #[inline(never)]
-    fn take_held(&mut self, is_all: bool) -> bool {
-        while !self.held.is_empty() {
-            if !self.take_kept() {
-                return false;
-            }
-            let mut held = std::mem::take(&mut self.held);
-            let (timed, taken, now) = {
-                let mut burst = Burst::new();
-                held.frames().for_each(|(frame, _)| _ = burst.push(frame));
-                let frames = burst.frames();
-                let timed = self.time(frames, is_all && frames.len() == held.len());
-                let frames = &frames[..timed];
-                self.find(frames);
-                let now = self.order_fragments(frames);
-                let taken = self.take(&frames[..now]);
-                self.keep(frames, taken, now);
-                (timed, taken, now)
-            };
-            held.forget(timed);
-            self.held = held;
-            if timed == 0 || taken < now {
-                return taken == now;
-            }
-        }
-        true
-    }
-
-    /// Whether frames wait for room, or fragments for their turn.
-    pub(super) fn has_kept(&self) -> bool {
-        !self.kept.is_empty()
-    }
-
-    /// Takes in the frames that found no room before, as far as there is some now. Returns whether
-    /// none is left.
-    #[inline(never)]
-    pub(super) fn take_kept(&mut self) -> bool {
-        while !self.kept.is_empty() {
-            let spare = std::mem::take(&mut self.spare);
-            let mut kept = std::mem::replace(&mut self.kept, spare);
-            let (taken, now, count) = {
-                let mut burst = Burst::new();
-                for ((frame, now), time) in kept.frames().zip(self.times.iter_mut()) {
-                    let _ = burst.push(frame);
-                    *time = now;
-                }
-                let frames = burst.frames();
-                self.find(frames);
-                let now = self.order_fragments(frames);
-                let taken = self.take(&frames[..now]);
-                if self.fragments.is_some() {
-                    self.keep(frames, taken, now);
-                }
-                (taken, now, frames.len())
-            };
-            kept.forget(if self.fragments.is_some() { count } else { taken });
-            if self.kept.is_empty() {
-                std::mem::swap(&mut self.kept, &mut kept);
-            } else {
-                kept.frames().for_each(|(frame, now)| self.kept.keep(&frame, now));
-                kept.forget(kept.len());
-            }
-            self.spare = kept;
-            if taken < now {
-                return false;
-            }
-        }
-        true
     }
 
     /// Packets were lost before their lanes were known; each lane gets an equal part of them.

@@ -7,7 +7,8 @@ use warpline_io::neighbours::{Hold, Settled};
 use warpline_io::{BURST_MAX, Frame};
 use warpline_packet::{Batch, Verdict};
 
-use super::{Merge, frame_of};
+use super::Merge;
+use super::sending::frame_of;
 use crate::egress::{NO_NEIGHBOUR, TO_MACHINE, WayOut};
 
 /// The ways of a burst of packets.
