@@ -46,6 +46,8 @@ pub struct Kernels {
     /// Those of them that run.
     steps: Vec<KernelStep>,
     tables: Vec<KernelTable>,
+    /// Whether the tables hold keys.
+    are_secret: bool,
     /// The scratch word with the place of a packet's findings, if the kernels keep some.
     findings: Option<ScratchWord>,
     /// Whether they reach the arena in the host's memory, too.
@@ -223,6 +225,13 @@ impl KernelsBuilder {
         self
     }
 
+    /// Read-only tables that hold keys: they are zeroed before their memory is freed.
+    #[must_use]
+    pub fn secret_tables(mut self, tables: Vec<KernelTable>) -> Self {
+        self.0.are_secret = true;
+        self.tables(tables)
+    }
+
     /// Sets the scratch word with the place of a packet's findings.
     #[must_use]
     pub fn findings(mut self, word: ScratchWord) -> Self {
@@ -245,7 +254,9 @@ impl KernelsBuilder {
 
 impl Drop for Kernels {
     fn drop(&mut self) {
-        self.tables.iter_mut().for_each(|table| table.bytes.zeroize());
+        if self.are_secret {
+            self.tables.iter_mut().for_each(|table| table.bytes.zeroize());
+        }
     }
 }
 
@@ -283,6 +294,7 @@ impl Kernels {
             all_steps: steps,
             steps: steps.to_vec(),
             tables: Vec::new(),
+            are_secret: false,
             findings: None,
             reaches_host: false,
             declared: ReadWrite::NONE,

@@ -15,6 +15,7 @@ fn heads_are_what_the_description_says() {
         all_steps: STEPS,
         steps: STEPS.to_vec(),
         tables: vec![table("leaves", Element::U16), table("rows", Element::U8)],
+        are_secret: false,
         findings: ScratchWord::new(2),
         reaches_host: false,
         declared: ReadWrite::NONE,
