@@ -284,6 +284,8 @@ fn by_input(numbers: &[u64], seen: Seen) -> Spied {
 struct Spy {
     access: Access,
     second: Option<Arc<dyn Function>>,
+    /// Those of the second place that are idle: their arenas take long to make.
+    harnesses: Mutex<Vec<Harness>>,
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -298,13 +300,28 @@ impl Spy {
         let words: FieldSet = words().map(ScratchWord::field).collect();
         let fields = fields.union(FieldSet::of(&[Field::Timestamp])).union(words);
         let access = Access::run_only(ReadWrite::new(fields, FieldSet::EMPTY));
-        Self { access, second: None, seen: Arc::default() }
+        Self { access, second: None, harnesses: Mutex::default(), seen: Arc::default() }
     }
 
     fn instance(&self, name: &str) -> Instance {
         let second = self.second.clone();
-        let spy = Self { access: self.access, second, seen: Arc::clone(&self.seen) };
+        let spy = Self { access: self.access, second, seen: Arc::clone(&self.seen), ..Self::new() };
         Instance { name: name.to_owned(), ..own(Arc::new(spy)) }
+    }
+
+    /// The frames that the second place makes of these packets.
+    fn by_second(&self, second: &Arc<dyn Function>, carried: &[Carried]) -> Vec<Vec<u8>> {
+        let idle = self.harnesses.lock().expect("harnesses").pop();
+        let mut harness = match idle {
+            Some(mut harness) => {
+                harness.restart();
+                harness
+            }
+            None => Harness::small(Arc::clone(second), SCRATCH_WORDS),
+        };
+        let outcomes = harness.process_carried(carried);
+        self.harnesses.lock().expect("harnesses").push(harness);
+        outcomes.into_iter().map(|one| one.bytes).collect()
     }
 
     fn seen(&self) -> Seen {
@@ -325,8 +342,7 @@ impl Function for Spy {
             None => rows.iter().map(|row| packet(row).frame().to_vec()).collect(),
             Some(second) => {
                 let carried: Vec<Carried> = rows.iter().map(|row| carried(&packet(row))).collect();
-                let mut harness = Harness::small(Arc::clone(second), SCRATCH_WORDS);
-                harness.process_carried(&carried).into_iter().map(|one| one.bytes).collect()
+                self.by_second(second, &carried)
             }
         };
         let mut seen = self.seen.lock().expect("seen");
