@@ -2,6 +2,7 @@
 //! the message names function and field. For each function each declared field is taken away.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -34,9 +35,10 @@ fn functions() -> BTreeMap<(&'static str, &'static str), Box<dyn Function>> {
     for form in FORMS {
         let definition = definition(form.function).expect("a function");
         let (function, _) = build(definition, form.table, &folder);
-        if let Some(kernels) = function.kernels() {
+        let Some(kernels) = function.kernels() else { continue };
+        if let Entry::Vacant(entry) = all.entry((kernels.name(), form.function)) {
             assert_eq!(refused(&kernels), None, "{} as it is", form.name);
-            all.entry((kernels.name(), form.function)).or_insert(function);
+            entry.insert(function);
         }
     }
     all
