@@ -1,4 +1,4 @@
-//! What a lane reports while it runs and when it ends.
+//! Counts of a lane, while it runs and at its end.
 
 use super::{Earlier, Lane};
 use crate::Chain;
