@@ -218,14 +218,14 @@ impl KernelsBuilder {
         self
     }
 
-    /// The read-only tables.
+    /// The read-only tables; those with keys are [`KernelsBuilder::secret_tables`].
     #[must_use]
     pub fn tables(mut self, tables: Vec<KernelTable>) -> Self {
         self.0.tables = tables;
         self
     }
 
-    /// Read-only tables that hold keys: they are zeroed before their memory is freed.
+    /// Read-only tables with keys. They are zeroed before their memory is freed.
     #[must_use]
     pub fn secret_tables(mut self, tables: Vec<KernelTable>) -> Self {
         self.0.are_secret = true;
