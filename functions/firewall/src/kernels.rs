@@ -74,7 +74,7 @@ pub(super) fn kernels(firewall: &Firewall) -> Kernels {
     }
     Kernels::builder("firewall.cl", include_str!("kernel.cl"), STEPS)
         .defines(NUMBERS.iter().copied().chain(choices(firewall, rules)))
-        .tables(tables)
+        .public_tables(tables)
         .build()
 }
 

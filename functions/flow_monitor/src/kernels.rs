@@ -15,7 +15,7 @@ pub(super) fn kernels(word: ScratchWord, key: FlowHashKey) -> Kernels {
     let bytes = key.to_le_bytes().to_vec();
     Kernels::builder("flow_monitor.cl", include_str!("kernel.cl"), STEPS)
         .defines(NUMBERS.into_iter().chain([("WORD", number_of(word))]))
-        .secret_tables(vec![KernelTable { name: "key", element: Element::U32, bytes }])
+        .tables(vec![KernelTable { name: "key", element: Element::U32, bytes }])
         .build()
 }
 

@@ -123,6 +123,6 @@ pub(super) fn kernels(ipsec: &Ipsec) -> Kernels {
             NUMBERS.iter().copied().chain(TUNNEL_NUMBERS).chain(places).chain(words).chain(work),
         )
         .running(all.iter().copied().filter(is_needed).collect())
-        .secret_tables(vec![sas])
+        .tables(vec![sas])
         .build()
 }

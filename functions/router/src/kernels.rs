@@ -37,7 +37,7 @@ pub(super) fn kernels(router: &Router) -> Kernels {
     Kernels::builder("router.cl", include_str!("kernel.cl"), STEPS)
         .headers(if router.mac.is_some() { &[MAC] } else { &[] })
         .defines(defines(router, entry_bits))
-        .tables(tables)
+        .public_tables(tables)
         .build()
 }
 

@@ -102,7 +102,7 @@ pub(super) fn kernels(nids: &Nids) -> Option<Kernels> {
         Kernels::builder(name, text, steps)
             .headers(HEADERS)
             .defines(defines)
-            .tables(tables)
+            .public_tables(tables)
             .findings(nids.word)
             .build(),
     )

@@ -23,17 +23,28 @@
 //! for any packets, and reads and writes only packets' rooms, their rows, the tables and the room
 //! for findings.
 
+mod builder;
+mod headers;
+mod table;
+
 use core::fmt;
 use core::fmt::Write as _;
 use std::borrow::Cow;
 
-use warpline_packet::wire::{ethertype, sll};
-use warpline_packet::{Binding, Declared, Field, LinkType, ReadWrite, ScratchWord, kernel_fields};
+use warpline_packet::{Binding, Declared, Field, ReadWrite, ScratchWord, kernel_fields};
 use zeroize::Zeroize;
+
+pub use builder::KernelsBuilder;
+use headers::PACKET;
+pub use headers::{
+    BYTES, ENDPOINT, FINDINGS, KernelHeader, MAC, TUNNEL, TUNNEL_NUMBERS, Text, own_mac,
+};
+pub use table::{Element, KernelTable};
 
 /// The device form of a function's pure work, made by [`Kernels::builder`].
 ///
-/// Tables may hold keys: they are not shown, and are wiped from memory when they are dropped.
+/// Tables may hold keys: their bytes are not shown, and are zeroed when dropped unless they are
+/// public.
 #[derive(Clone)]
 pub struct Kernels {
     name: &'static str,
@@ -46,26 +57,14 @@ pub struct Kernels {
     /// Those of them that run.
     steps: Vec<KernelStep>,
     tables: Vec<KernelTable>,
-    /// Whether the tables hold keys.
-    are_secret: bool,
+    /// Whether the tables hold no keys.
+    are_public: bool,
     /// The scratch word with the place of a packet's findings, if the kernels keep some.
     findings: Option<ScratchWord>,
     /// Whether they reach the arena in the host's memory, too.
     reaches_host: bool,
     /// The fields that have accessors: [`Kernels::declaring`].
     declared: ReadWrite,
-}
-
-/// The name and the text of a header.
-pub type Text = (&'static str, &'static str);
-
-/// Text that stands before a function's own.
-#[derive(Clone, Debug)]
-pub struct KernelHeader {
-    /// The name by which compilers call it in their logs.
-    pub name: &'static str,
-    /// The text.
-    pub text: Cow<'static, str>,
 }
 
 /// A kernel. The kernels of a function run one after the other.
@@ -79,39 +78,6 @@ pub struct KernelStep {
     pub shared_big: u32,
     /// Work-items that each packet gets.
     pub items_per_packet: u32,
-}
-
-/// A read-only table that kernels are given.
-#[derive(Clone)]
-pub struct KernelTable {
-    /// Its name in the text.
-    pub name: &'static str,
-    /// The type of its elements.
-    pub element: Element,
-    /// Its bytes; not empty.
-    pub bytes: Vec<u8>,
-}
-
-/// The type of a table's elements; little-endian.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
-    /// Bytes, or rows whose layout only the text defines.
-    U8,
-    /// Numbers of 16 bits.
-    U16,
-    /// Numbers of 32 bits.
-    U32,
-}
-
-impl Element {
-    /// Its name in the dialect.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::U8 => "u8",
-            Self::U16 => "u16",
-            Self::U32 => "u32",
-        }
-    }
 }
 
 /// One parameter of a kernel.
@@ -143,120 +109,14 @@ pub enum KernelParameter {
     Without,
 }
 
-/// The declarations for every kernel that works on packets.
-const PACKET: Text = ("packet.h", include_str!("../kernels/packet.h"));
-
-/// The declarations for kernels that read and write bytes of frames.
-pub const BYTES: Text = ("bytes.h", include_str!("../kernels/bytes.h"));
-
-/// The declarations for kernels that keep findings.
-pub const FINDINGS: Text = ("findings.h", include_str!("../kernels/findings.h"));
-
-/// The declarations for kernels that write Ethernet addresses.
-pub const MAC: Text = ("mac.h", include_str!("../kernels/mac.h"));
-
-/// The declarations for kernels that are given an address and a port with each packet.
-pub const ENDPOINT: Text = ("endpoint.h", include_str!("../kernels/endpoint.h"));
-
-/// The declarations for kernels that put packets into others, or take them out; it asks for
-/// [`TUNNEL_NUMBERS`].
-pub const TUNNEL: Text = ("tunnel.h", include_str!("../kernels/tunnel.h"));
-
-/// Links, and the values by which they name the IP version that follows.
-pub const TUNNEL_NUMBERS: [(&str, u64); 13] = [
-    ("ETHERTYPE_IPV4", ethertype::IPV4 as u64),
-    ("ETHERTYPE_IPV6", ethertype::IPV6 as u64),
-    ("LINKTYPE_NULL", LinkType::NULL.0 as u64),
-    ("LINKTYPE_LOOP", LinkType::LOOP.0 as u64),
-    ("LOOPBACK_FAMILY_IPV4", LinkType::NULL.family(4) as u64),
-    ("NULL_FAMILY_IPV6", LinkType::NULL.family(6) as u64),
-    ("LOOP_FAMILY_IPV6", LinkType::LOOP.family(6) as u64),
-    ("LINKTYPE_IPV4", LinkType::IPV4.0 as u64),
-    ("LINKTYPE_IPV6", LinkType::IPV6.0 as u64),
-    ("LINKTYPE_LINUX_SLL", LinkType::LINUX_SLL.0 as u64),
-    ("LINKTYPE_LINUX_SLL2", LinkType::LINUX_SLL2.0 as u64),
-    ("SLL_KIND", sll::field::ETHERTYPE.start as u64),
-    ("SLL2_KIND", sll::field_v2::ETHERTYPE.start as u64),
-];
-
-/// An Ethernet address as [`MAC`] asks for it.
-pub fn own_mac([a, b, c, d, e, f]: [u8; 6]) -> [(&'static str, u64); 2] {
-    [
-        ("OWN_MAC_START", u16::from_le_bytes([a, b]).into()),
-        ("OWN_MAC_REST", u32::from_le_bytes([c, d, e, f]).into()),
-    ]
-}
-
 /// The number by which kernels ask for a scratch word.
 pub fn number_of(word: ScratchWord) -> u64 {
     word.field() as u64 - Field::Scratch0 as u64
 }
 
-/// Puts [`Kernels`] together.
-#[derive(Debug)]
-pub struct KernelsBuilder(Kernels);
-
-impl KernelsBuilder {
-    /// Texts before the function's own, after those that every kernel needs.
-    #[must_use]
-    pub fn headers(mut self, headers: &'static [Text]) -> Self {
-        self.0.headers = headers;
-        self
-    }
-
-    /// More numbers by name.
-    #[must_use]
-    pub fn defines(mut self, numbers: impl IntoIterator<Item = (&'static str, u64)>) -> Self {
-        self.0.defines.extend(numbers);
-        self
-    }
-
-    /// The steps that run, if some steps of the text do not.
-    #[must_use]
-    pub fn running(mut self, steps: Vec<KernelStep>) -> Self {
-        self.0.steps = steps;
-        self
-    }
-
-    /// The read-only tables; those with keys are [`KernelsBuilder::secret_tables`].
-    #[must_use]
-    pub fn tables(mut self, tables: Vec<KernelTable>) -> Self {
-        self.0.tables = tables;
-        self
-    }
-
-    /// Read-only tables with keys. They are zeroed before their memory is freed.
-    #[must_use]
-    pub fn secret_tables(mut self, tables: Vec<KernelTable>) -> Self {
-        self.0.are_secret = true;
-        self.tables(tables)
-    }
-
-    /// Sets the scratch word with the place of a packet's findings.
-    #[must_use]
-    pub fn findings(mut self, word: ScratchWord) -> Self {
-        self.0.findings = Some(word);
-        self
-    }
-
-    /// The kernels also reach the arena in the host's memory ([`KernelParameter::Host`]).
-    #[must_use]
-    pub fn reaching_host(mut self) -> Self {
-        self.0.reaches_host = true;
-        self
-    }
-
-    /// The kernels. They declare no field yet: [`Kernels::declaring`].
-    pub fn build(self) -> Kernels {
-        self.0
-    }
-}
-
 impl Drop for Kernels {
     fn drop(&mut self) {
-        if self.are_secret {
-            self.tables.iter_mut().for_each(|table| table.bytes.zeroize());
-        }
+        self.zero_secrets();
     }
 }
 
@@ -270,37 +130,7 @@ impl fmt::Debug for Kernels {
     }
 }
 
-impl fmt::Debug for KernelTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {} bytes", self.element.name(), self.name, self.bytes.len())
-    }
-}
-
 impl Kernels {
-    /// Kernels of `text`, which compilers call `name` in their logs; `steps` are all that it has.
-    ///
-    /// The text runs as it stands, with the rights of the process: its author vouches that it keeps
-    /// to the rules at the top of this module, as for any other code of the function's crate.
-    pub fn builder(
-        name: &'static str,
-        text: &'static str,
-        steps: &'static [KernelStep],
-    ) -> KernelsBuilder {
-        KernelsBuilder(Self {
-            name,
-            text,
-            headers: &[],
-            defines: Vec::new(),
-            all_steps: steps,
-            steps: steps.to_vec(),
-            tables: Vec::new(),
-            are_secret: false,
-            findings: None,
-            reaches_host: false,
-            declared: ReadWrite::NONE,
-        })
-    }
-
     /// The name by which compilers call the text in their logs.
     pub fn name(&self) -> &'static str {
         self.name
@@ -371,6 +201,13 @@ impl Kernels {
         memories.chain(findings).chain(numbers).collect()
     }
 
+    /// Zeroes the tables that may hold keys.
+    fn zero_secrets(&mut self) {
+        if !self.are_public {
+            self.tables.iter_mut().for_each(|table| table.bytes.zeroize());
+        }
+    }
+
     /// A macro for the head of each kernel.
     fn heads(&self) -> String {
         let parameters: Vec<String> =
@@ -404,5 +241,4 @@ impl Kernels {
 }
 
 #[cfg(test)]
-#[path = "kernels_tests.rs"]
 mod tests;

@@ -7,19 +7,11 @@ fn heads_are_what_the_description_says() {
     const STEPS: &[KernelStep] =
         &[KernelStep { name: "look", group: 32, shared_big: 0, items_per_packet: 1 }];
     let table = |name, element| KernelTable { name, element, bytes: vec![0] };
-    let kernels = Kernels {
-        name: "look.cl",
-        text: "",
-        headers: &[BYTES],
-        defines: Vec::new(),
-        all_steps: STEPS,
-        steps: STEPS.to_vec(),
-        tables: vec![table("leaves", Element::U16), table("rows", Element::U8)],
-        are_secret: false,
-        findings: ScratchWord::new(2),
-        reaches_host: false,
-        declared: ReadWrite::NONE,
-    };
+    let kernels = Kernels::builder("look.cl", "", STEPS)
+        .headers(&[BYTES])
+        .tables(vec![table("leaves", Element::U16), table("rows", Element::U8)])
+        .findings(ScratchWord::new(2).unwrap())
+        .build();
     let headers = kernels.headers(&Binding::MIRROR);
     let names: Vec<&str> = headers.iter().map(|one| one.name).collect();
     assert_eq!(names, ["packet.h", "fields.h", "heads.h", "bytes.h"]);
@@ -40,4 +32,16 @@ fn heads_of_what_copies_rooms_have_both_arenas() {
     let head = "#define HEAD_OF_pull_rooms KERNEL(pull_rooms, 128)(GLOBAL u8 *arena, GLOBAL u8 \
                 *host, GLOBAL u8 *packets, u32 packet_rows, u32 count, u32 place, u32 without)";
     assert_eq!(headers[2].text.lines().next(), Some(head));
+}
+
+#[test]
+fn all_but_public_tables_are_zeroed() {
+    let tables = || vec![KernelTable { name: "keys", element: Element::U8, bytes: vec![7; 64] }];
+    let builder = || Kernels::builder("look.cl", "", &[]);
+    let mut secret = builder().tables(tables()).build();
+    let mut public = builder().public_tables(tables()).build();
+    secret.zero_secrets();
+    public.zero_secrets();
+    assert!(secret.tables[0].bytes.is_empty());
+    assert_eq!(public.tables[0].bytes, [7; 64]);
 }
