@@ -12,7 +12,6 @@ use warpline_launch::{Clock, Followed, Transfers};
 use warpline_packet::{Batch, BatchKind};
 
 use crate::build::StateOf;
-
 use crate::memory::StageRoom;
 use crate::moves::NextLanes;
 use crate::pressure::{Pressure, Waiting};
@@ -20,7 +19,7 @@ use crate::queue::{Queue, StageQueue};
 use crate::routing::Routing;
 use crate::stage::{BatchInFlight, Launches, Rooms, Stage, TurnScratch};
 use crate::stats::Moves;
-use crate::{Control, Deployment, Settings, StagePlan};
+use crate::{Chain, Control, Deployment, Settings, StagePlan};
 
 /// How often a lane that an instance downstream pauses looks whether it still does.
 const HELD_LOOK: Duration = Duration::from_micros(500);
@@ -31,8 +30,8 @@ const ROOM_LOOK: Duration = Duration::from_millis(1);
 /// A lane's stages and the queues between them.
 pub(crate) struct Lane {
     stages: Vec<Stage>,
-    /// `queues[i]` stands before stage `i + 1`.
-    queues: Vec<StageQueue>,
+    /// By stage.
+    inlets: Vec<Inlet>,
     queue_room: usize,
     input: Queue,
     output: Queue,
@@ -41,26 +40,15 @@ pub(crate) struct Lane {
     /// Room to sort rows in.
     order: Vec<u16>,
     rooms: Rooms,
-    /// By stage, what it may place.
-    stage_rooms: Vec<StageRoom>,
     /// Slabs that what devices have under way may still fill.
     promised: usize,
-    /// By stage: a tick or an end that waits for its turn alone.
-    held: Vec<Option<Box<Batch>>>,
     /// Idle scratches: one for each batch of the largest launch, and for those that devices have.
     #[expect(clippy::vec_box, reason = "it is swapped with every batch")]
     scratches: Vec<Box<TurnScratch>>,
     flights: Vec<BatchInFlight>,
     clock: Clock,
     pressure: Pressure,
-    /// By stage, the packets of a launch if it is not on a device.
-    launch_packets: Vec<usize>,
-    /// Routes from ingress, in a chain with routes.
-    routing: Option<Routing>,
-    /// Packets that had none.
-    unrouted: u64,
-    /// Packets that left, by the number of their path.
-    paths: Vec<u64>,
+    routes: Routes,
     /// Packets that the first stage took.
     entered: u64,
     /// Packets that came for the lane, by the last look.
@@ -72,6 +60,27 @@ pub(crate) struct Lane {
     moving: Option<Moving>,
     /// The counts of stages that functions moved from.
     earlier: Earlier,
+}
+
+/// The input of a stage, and the room that its work needs.
+struct Inlet {
+    /// Batches from the stage before; none before the first stage, which takes the lane's input.
+    queue: StageQueue,
+    /// A tick or an end that waits for its turn alone.
+    held: Option<Box<Batch>>,
+    /// Slabs that the stage may fill.
+    room: StageRoom,
+    /// Packets of a launch if the stage is not on a device.
+    launch_packets: usize,
+}
+
+/// The routes of a chain that has some, and counts of packets.
+struct Routes {
+    from_ingress: Option<Routing>,
+    /// Packets that had none.
+    unrouted: u64,
+    /// Packets that left, by the number of their path.
+    paths: Vec<u64>,
 }
 
 /// See [`Lane::moving`].
@@ -88,6 +97,14 @@ struct Earlier {
     moves: Moves,
     warnings: Vec<String>,
     followed: Followed,
+}
+
+impl Routes {
+    fn of(chain: &Chain) -> Self {
+        let from_ingress = Routing::of(chain);
+        let paths = from_ingress.as_ref().map_or_else(Vec::new, Routing::counters);
+        Self { from_ingress, unrouted: 0, paths }
+    }
 }
 
 impl Lane {
@@ -107,22 +124,25 @@ impl Lane {
         let stage = |(plan, launches)| Stage::new(chain, plan, shards, slots, launches);
         let stages: Vec<Stage> = deployment.stages().iter().zip(launches).map(stage).collect();
         let keeps = rooms.kept.is_some();
-        let routing = Routing::of(chain);
-        let launch = |stage: &Stage| stage.launch_batches * settings.batch_packets;
-        let mut launch_packets: Vec<usize> = stages.iter().map(launch).collect();
-        if let Some(first) = launch_packets.first_mut() {
-            *first = (*first).max(settings.first_launch_packets());
-        }
         let capacity = match settings.pressure.is_off() {
             true => settings.batches(deployment),
             false => settings.queue_room(deployment),
         };
-        let queue = || StageQueue::with_capacity(capacity);
+        let inlet = |(stage, room): (&Stage, StageRoom)| Inlet {
+            queue: StageQueue::with_capacity(capacity),
+            held: None,
+            room,
+            launch_packets: stage.launch_batches * settings.batch_packets,
+        };
+        let rooms_placed = settings.placed(deployment).stages;
+        let mut inlets: Vec<Inlet> = stages.iter().zip(rooms_placed).map(inlet).collect();
+        if let Some(first) = inlets.first_mut() {
+            first.launch_packets = first.launch_packets.max(settings.first_launch_packets());
+        }
         Self {
-            queues: stages.iter().skip(1).map(|_| queue()).collect(),
+            inlets,
             queue_room: settings.queue_room(deployment),
             flights: Vec::with_capacity(made.len()),
-            held: stages.iter().map(|_| None).collect(),
             scratches: made
                 .into_iter()
                 .map(|made| Box::new(TurnScratch::new(made, keeps)))
@@ -133,14 +153,10 @@ impl Lane {
             pool: io.2,
             order: Vec::with_capacity(slots),
             rooms,
-            stage_rooms: settings.placed(deployment).stages,
             promised: 0,
             pressure: Pressure::new(deployment, settings, clock.now()),
-            launch_packets,
             clock,
-            paths: routing.as_ref().map_or_else(Vec::new, Routing::counters),
-            routing,
-            unrouted: 0,
+            routes: Routes::of(chain),
             entered: 0,
             offered: 0,
             finished: false,
@@ -235,7 +251,7 @@ impl Lane {
             self.stages[stage].launches.as_mut().and_then(Launches::take_finished)
         {
             self.stages[stage].settle(&mut finished, &mut self.rooms, &self.clock);
-            self.promised -= finished.flights.len() * self.stage_rooms[stage].promised;
+            self.promised -= finished.flights.len() * self.inlets[stage].room.promised;
             std::mem::swap(&mut self.flights, &mut finished.flights);
             self.pass_on(stage);
             std::mem::swap(&mut self.flights, &mut finished.flights);
@@ -254,7 +270,7 @@ impl Lane {
 
     fn admit(&mut self, stage: usize) {
         for flight in self.flights.drain(..) {
-            self.promised += self.stage_rooms[stage].promised;
+            self.promised += self.inlets[stage].room.promised;
             self.stages[stage].admit(flight, &mut self.rooms, &self.clock);
         }
         if self.stages[stage].launches.as_ref().is_some_and(Launches::has_full) {
@@ -282,14 +298,14 @@ impl Lane {
         let Some(own) = self.stages.get(stage) else { return Waiting { packets: 0, launch: 1 } };
         let queued = match stage.checked_sub(1) {
             None => self.input.packets(),
-            Some(before) => self.queues[before].packets,
+            Some(_) => self.inlets[stage].queue.packets,
         };
         match &own.launches {
-            None => Waiting { packets: queued, launch: self.launch_packets[stage] },
+            None => Waiting { packets: queued, launch: self.inlets[stage].launch_packets },
             Some(launches) => {
                 let (collected, launch) = launches.load();
                 // Ingress fills its queue before it is paused.
-                let least = if stage == 0 { self.launch_packets[0] } else { 1 };
+                let least = if stage == 0 { self.inlets[0].launch_packets } else { 1 };
                 Waiting { packets: queued + collected, launch: launch.max(least) }
             }
         }

@@ -10,7 +10,7 @@ impl Lane {
     /// The counts of its functions so far.
     pub(crate) fn counts(&self, chain: &Chain) -> ThreadStats {
         let mut part = ThreadStats::new(chain.instances.len());
-        (part.unrouted, part.paths) = (self.unrouted, self.paths.clone());
+        (part.unrouted, part.paths) = (self.routes.unrouted, self.routes.paths.clone());
         (part.moves, part.transfers) = (self.earlier.moves, self.earlier.transfers);
         part.stages.clone_from(&self.pressure.counts);
         let now = self.clock.now();
@@ -35,7 +35,7 @@ impl Lane {
         let Earlier { transfers, moves, warnings, followed } = self.earlier;
         (ended.part.transfers, ended.part.moves) = (transfers, moves);
         (ended.part.warnings, ended.part.versions) = (warnings, followed);
-        (ended.part.unrouted, ended.part.paths) = (self.unrouted, std::mem::take(&mut self.paths));
+        (ended.part.unrouted, ended.part.paths) = (self.routes.unrouted, self.routes.paths);
         let now = self.clock.now();
         for (stage, counts) in self.stages.iter_mut().zip(&mut self.pressure.counts) {
             stage.add_time(counts, now);

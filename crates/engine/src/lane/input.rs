@@ -27,16 +27,16 @@ impl Lane {
     pub(super) fn is_waited_for(&self, stage: usize) -> bool {
         let queued = match stage.checked_sub(1) {
             None => self.input.len(),
-            Some(before) => self.queues[before].batches.len(),
+            Some(_) => self.inlets[stage].queue.batches.len(),
         };
-        queued > 0 || self.held[stage].is_some()
+        queued > 0 || self.inlets[stage].held.is_some()
     }
 
     fn has_room_after(&self, stage: usize) -> bool {
-        let room = match self.queues.get(stage) {
+        let room = match self.inlets.get(stage + 1) {
             // A full queue drops instead.
             Some(_) if self.pressure.is_off() => usize::MAX,
-            Some(queue) => self.queue_room.saturating_sub(queue.batches.len()),
+            Some(next) => self.queue_room.saturating_sub(next.queue.batches.len()),
             None => self.output.room(),
         };
         let has = self.stages[stage].launches.as_ref();
@@ -50,7 +50,7 @@ impl Lane {
     /// Whether `stage` may take another batch besides `taken`: in the worst case everything that it
     /// and later stages place must fit. Otherwise it waits for slabs to return.
     fn has_slabs(&self, stage: usize, taken: usize) -> bool {
-        let StageRoom { each, free, .. } = self.stage_rooms[stage];
+        let StageRoom { each, free, .. } = self.inlets[stage].room;
         each == 0 || self.rooms.placer.has_free(free + self.promised + taken * each)
     }
 
@@ -60,7 +60,9 @@ impl Lane {
             && !self.scratches.is_empty()
             && (self.flights.is_empty() || self.has_slabs(stage, self.flights.len()))
         {
-            let Some(batch) = self.held[stage].take().or_else(|| self.pop(stage)) else { break };
+            let Some(batch) = self.inlets[stage].held.take().or_else(|| self.pop(stage)) else {
+                break;
+            };
             let alone = batch.kind() != BatchKind::Packets;
             if stage == 0
                 && batch.kind() == BatchKind::Reload
@@ -70,7 +72,7 @@ impl Lane {
                 break;
             }
             if alone && !self.is_drained(stage) {
-                self.held[stage] = Some(batch);
+                self.inlets[stage].held = Some(batch);
                 break;
             }
             let Some(scratch) = self.scratches.pop() else { unreachable!("one is idle") };
@@ -102,12 +104,12 @@ impl Lane {
                 let mut batch = self.input.pop()?;
                 self.entered += batch.len() as u64;
                 self.rooms.versions.iter_mut().for_each(|versions| versions.arrive(&batch));
-                if let Some(routing) = &self.routing {
-                    self.unrouted += routing.enter(&mut batch);
+                if let Some(routing) = &self.routes.from_ingress {
+                    self.routes.unrouted += routing.enter(&mut batch);
                 }
                 Some(batch)
             }
-            Some(before) => self.queues[before].pop(),
+            Some(_) => self.inlets[stage].queue.pop(),
         }
     }
 }

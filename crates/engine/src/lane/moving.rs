@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::{Lane, Moving};
 use crate::Control;
-
 use crate::stage::{Launches, Stage};
 
 impl Lane {
@@ -39,8 +38,10 @@ impl Lane {
     /// Whether no batch is on its way through it, besides those before its first stage.
     fn is_empty(&self) -> bool {
         self.flights.is_empty()
-            && self.held.iter().all(Option::is_none)
-            && self.queues.iter().all(|queue| queue.batches.is_empty())
+            && self
+                .inlets
+                .iter()
+                .all(|inlet| inlet.held.is_none() && inlet.queue.batches.is_empty())
             && self
                 .stages
                 .iter()
@@ -63,8 +64,8 @@ impl Lane {
         let earlier_counts = (&old.pressure.counts[..], now);
         let transfers = Stage::take_over(&mut self.stages, &mut old.stages, own, earlier_counts);
         earlier.transfers.add(&transfers);
-        self.paths = std::mem::take(&mut old.paths);
-        self.unrouted = old.unrouted;
+        self.routes.paths = std::mem::take(&mut old.routes.paths);
+        self.routes.unrouted = old.routes.unrouted;
         self.pressure.take_over(&mut old.pressure, self.plans == old.plans, now);
         earlier.moves.count += 1;
         let stall = now.saturating_sub(since);

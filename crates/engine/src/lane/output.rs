@@ -18,20 +18,20 @@ impl Lane {
                 self.drop_if_full(next, &mut batch);
             }
             if self.pressure.is_off()
-                && let Some(queue) = self.queues.get_mut(stage)
+                && let Some(inlet) = self.inlets.get_mut(next)
             {
-                let (left, is_absorbed) = queue.absorb(batch, &mut self.order);
+                let (left, is_absorbed) = inlet.queue.absorb(batch, &mut self.order);
                 if is_absorbed {
                     self.release(left);
                     continue;
                 }
                 batch = left;
             }
-            match self.queues.get_mut(stage) {
-                Some(queue) => queue.push(batch),
+            match self.inlets.get_mut(next) {
+                Some(inlet) => inlet.queue.push(batch),
                 None => {
-                    if self.routing.is_some() {
-                        batch.end_ways(|path| self.paths[path as usize] += 1);
+                    if self.routes.from_ingress.is_some() {
+                        batch.end_ways(|path| self.routes.paths[path as usize] += 1);
                     }
                     self.rooms.versions.iter_mut().for_each(|versions| versions.leave(&batch));
                     self.finished |= batch.kind() == BatchKind::Finish;
