@@ -51,7 +51,7 @@ impl KernelsBuilder {
         self
     }
 
-    /// The kernels also reach the arena in the host's memory ([`KernelParameter::Host`]).
+    /// The kernels also reach the arena in the host's memory ([`super::KernelParameter::Host`]).
     #[must_use]
     pub fn reaching_host(mut self) -> Self {
         self.0.reaches_host = true;
