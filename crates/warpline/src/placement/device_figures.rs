@@ -45,15 +45,28 @@ impl DevicePeriod {
         self.busy(seconds) >= BUSY && self.in_flight() >= FULL * self.launches_max as f64
     }
 
+    /// The time of a launch that has the device alone, if the launches contradict `expected`. It is
+    /// at most their mean time, and at least their share of the time in which the device had any.
+    fn latency_ns(&self, expected: f64) -> Option<f64> {
+        let StageCounts { launches, device_ns, launch_ns, .. } = self.counts;
+        let most = launch_ns as f64 / launches as f64;
+        // Lanes may have launches at the same time.
+        let least = device_ns as f64 / (launches * self.lanes as u64) as f64;
+        if self.in_flight() <= ALONE {
+            return Some(most);
+        }
+        Some(expected.clamp(least, most)).filter(|&bound| bound != expected)
+    }
+
     /// The nearest measurement of `pair`, with the throughput of a device that was full and the
-    /// time of launches that had it alone.
+    /// time of a launch that has it alone.
     pub(super) fn learned(
         &self,
         profile: &WorkProfile,
         pair: WorkPair,
         seconds: f64,
     ) -> Option<Measurement> {
-        let StageCounts { launches, device_ns, launch_ns, .. } = self.counts;
+        let StageCounts { launches, device_ns, .. } = self.counts;
         if self.packets == 0 || launches == 0 || device_ns == 0 {
             return None;
         }
@@ -70,17 +83,18 @@ impl DevicePeriod {
         let is_near = apart(&nearest) <= LEN_APART * f64::from(nearest.packet_len)
             && (least / SIZES_APART..=most * SIZES_APART).contains(&launch);
         let expected = profile.alone(pair, launch.round() as u32, nearest.packet_len)?;
-        let mut figures = nearest.figures;
-        let (is_full, is_alone) = (self.is_full(seconds), self.in_flight() <= ALONE);
-        if !is_near || !(is_full || is_alone) {
+        let is_full = self.is_full(seconds);
+        let latency_ns = self.latency_ns(expected.latency_ns);
+        if !is_near || !(is_full || latency_ns.is_some()) {
             return None;
         }
+        let mut figures = nearest.figures;
         if is_full {
             let bits = f64::from(nearest.packet_len) * 8.0 * self.packets as f64;
             figures.bits_per_s *= bits / seconds / self.busy(seconds) / expected.bits_per_s;
         }
-        if is_alone {
-            figures.latency_ns *= launch_ns as f64 / launches as f64 / expected.latency_ns;
+        if let Some(latency_ns) = latency_ns {
+            figures.latency_ns *= latency_ns / expected.latency_ns;
         }
         figures.weight = device_ns as f64 / 1e9;
         Some(Measurement { figures, ..nearest })
@@ -167,21 +181,30 @@ mod tests {
         let second = 1_000_000_000;
         let learned = |period: DevicePeriod| {
             let one = period.learned(&profile(), (0, 1), 1.0)?;
-            Some((one.launch_packets, one.figures.bits_per_s.round(), one.figures.latency_ns))
+            Some((
+                one.launch_packets,
+                one.figures.bits_per_s.round(),
+                one.figures.latency_ns.round(),
+            ))
         };
         let full = period(2_000_000, 2_000_000 / 256, second, 4 * second);
         let (launch, bits, latency) = learned(full).expect("full");
-        assert_eq!((launch, latency), (256, 1e5));
+        assert_eq!((launch, latency), (256, 128_008.0), "7,812 launches in a second");
         assert!((bits / 16e9 - 1.0).abs() < 1e-3, "2 Mpps of 1,000 bytes: {bits}");
         // Launches of 150 us with nothing beside them.
         let lone = period(256_000, 1_000, 150_000_000, 150_000_000);
         assert_eq!(learned(lone), Some((256, 32e9, 1.5e5)));
         // Between two measured sizes, the nearest changes in proportion: 300 us for 200.
         let between = period(640_000, 1_000, 225_000_000, 225_000_000);
-        assert_eq!(learned(between).map(|one| (one.0, one.2.round())), Some((1024, 3e5)));
-        let half = period(256_000, 1_000, second / 2, second);
-        assert_eq!(learned(half), None, "two in flight, half of the time");
+        assert_eq!(learned(between).map(|one| (one.0, one.2)), Some((1024, 3e5)));
+        // Two in flight: the time of one alone is between its share and its own time.
+        let two = |share_ns: u64| period(256_000, 1_000, 1_000 * share_ns, 2_000 * share_ns);
+        assert_eq!(learned(two(500_000)), Some((256, 32e9, 5e5)));
+        assert_eq!(learned(two(40_000)), Some((256, 32e9, 8e4)));
+        let of_two_lanes = DevicePeriod { lanes: 2, ..two(500_000) };
+        assert_eq!(learned(of_two_lanes), Some((256, 32e9, 2.5e5)));
         for (why, none) in [
+            ("100 us are between 60 and 120", two(60_000)),
             ("no launch", period(0, 0, 0, 0)),
             ("launches of 8 packets", period(8_000, 1_000, 150_000_000, 150_000_000)),
             ("frames of 100 bytes", DevicePeriod { len: 100.0, ..lone }),
