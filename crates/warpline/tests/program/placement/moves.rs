@@ -118,11 +118,9 @@ fn the_time_of_launches_moves_a_function() {
         (work["latency_us"], work["launch_packets"]) = (us.into(), 1.into());
     }
     demo.write("p.json", wrong.to_string());
-    // A packet each 100 us, in launches that never overlap: only those show their whole time, and a
-    // busy machine has few.
+    // A packet each 100 us: few launches overlap, and on a busy machine most do.
     let run = demo.start(&format!(
         "run chain.toml {PLACED} --set chain.functions=[\"router\"] --socket s --stats s.json \
-         --set router.streams=1 \
          --set placement.policy=latency --set placement.load_gbps=0.041 --output none \
          --input generate:packets=10000000,size=512,rate_gbps=0.041"
     ));
