@@ -33,15 +33,15 @@ impl KernelsBuilder {
     /// The read-only tables. They may hold keys, so they are zeroed when dropped.
     #[must_use]
     pub fn tables(mut self, tables: Vec<KernelTable>) -> Self {
-        self.0.tables = tables;
+        (self.0.tables, self.0.are_public) = (tables, false);
         self
     }
 
-    /// Read-only tables without keys. They are not zeroed, which takes long for large ones.
+    /// Read-only tables without keys. They are not zeroed: that takes long for large ones.
     #[must_use]
     pub fn public_tables(mut self, tables: Vec<KernelTable>) -> Self {
-        self.0.are_public = true;
-        self.tables(tables)
+        (self.0.tables, self.0.are_public) = (tables, true);
+        self
     }
 
     /// Sets the scratch word with the place of a packet's findings.

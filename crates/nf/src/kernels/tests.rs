@@ -38,7 +38,7 @@ fn heads_of_what_copies_rooms_have_both_arenas() {
 fn all_but_public_tables_are_zeroed() {
     let tables = || vec![KernelTable { name: "keys", element: Element::U8, bytes: vec![7; 64] }];
     let builder = || Kernels::builder("look.cl", "", &[]);
-    let mut secret = builder().tables(tables()).build();
+    let mut secret = builder().public_tables(tables()).tables(tables()).build();
     let mut public = builder().public_tables(tables()).build();
     secret.zero_secrets();
     public.zero_secrets();
