@@ -134,8 +134,8 @@ impl Lane {
             room,
             launch_packets: stage.launch_batches * settings.batch_packets,
         };
-        let rooms_placed = settings.placed(deployment).stages;
-        let mut inlets: Vec<Inlet> = stages.iter().zip(rooms_placed).map(inlet).collect();
+        let placed = settings.placed(deployment).stages;
+        let mut inlets: Vec<Inlet> = stages.iter().zip(placed).map(inlet).collect();
         if let Some(first) = inlets.first_mut() {
             first.launch_packets = first.launch_packets.max(settings.first_launch_packets());
         }
