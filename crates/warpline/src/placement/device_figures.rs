@@ -45,9 +45,9 @@ impl DevicePeriod {
         self.busy(seconds) >= BUSY && self.in_flight() >= FULL * self.launches_max as f64
     }
 
-    /// The time of a launch that has the device alone. If launches overlap, it is between their
-    /// share of the device's time and their mean time: `None` if `expected` is, otherwise the nearer
-    /// bound.
+    /// The time of a launch that has the device alone. If launches overlap, it lies between their
+    /// share of the device's time and their mean time. `None` if `expected` lies there, otherwise
+    /// the nearer bound.
     fn latency_ns(&self, expected: f64) -> Option<f64> {
         let StageCounts { launches, device_ns, launch_ns, .. } = self.counts;
         let most = launch_ns as f64 / launches as f64;
