@@ -4,7 +4,8 @@
 //!
 //! A reader raises an epoch. A thread that sees a new epoch clones its counts into its cell. Those
 //! of a thread that does not answer in time are those of its last answer. Readers add them up and
-//! copy them outside the lock.
+//! copy them outside the lock. The thread that reads packets answers after all others, so none of
+//! them counts a packet that is not yet counted as read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -103,23 +104,35 @@ impl Snapshots {
 
     /// The counts of all threads, added to `sum`, and those of each lane.
     pub(crate) fn take(&self, mut sum: ThreadStats) -> Answers {
-        let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
-        let started = Instant::now();
-        let is_late = |answer: &Answer| answer.epoch < asked;
-        while started.elapsed() < PATIENCE && self.answers().any(|(_, answer)| is_late(&answer)) {
-            thread::sleep(LOOK_EVERY);
-        }
         let (mut lanes, mut late) = (Vec::new(), Vec::new());
-        for (thread, answer) in self.answers() {
-            late.extend(is_late(&answer).then_some(thread));
-            let Some(counts) = answer.counts else { continue };
-            sum.add(ThreadStats::clone(&counts));
-            if let Thread::Lane(number) = thread {
-                lanes.push((number, ThreadStats::clone(&counts)));
+        for are_readers in [false, true] {
+            let (asked, answers) = self.ask(|thread| (thread == Thread::Reader) == are_readers);
+            for (thread, answer) in answers {
+                late.extend((answer.epoch < asked).then_some(thread));
+                let Some(counts) = answer.counts else { continue };
+                sum.add(ThreadStats::clone(&counts));
+                if let Thread::Lane(number) = thread {
+                    lanes.push((number, ThreadStats::clone(&counts)));
+                }
             }
         }
         lanes.sort_by_key(|(number, _)| *number);
         Answers { sum, lanes, late }
+    }
+
+    /// Raises the epoch and waits for the threads that `are` accepts, at most [`PATIENCE`]. Returns
+    /// the epoch and their last answers.
+    fn ask(&self, are: impl Fn(Thread) -> bool) -> (u64, Vec<(Thread, Answer)>) {
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let started = Instant::now();
+        loop {
+            let answers: Vec<_> = self.answers().filter(|(thread, _)| are(*thread)).collect();
+            let all = answers.iter().all(|(_, answer)| answer.epoch >= asked);
+            if all || started.elapsed() >= PATIENCE {
+                return (asked, answers);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
     }
 
     /// Whether a thread has a cell.
@@ -165,6 +178,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     #[test]
@@ -200,5 +215,39 @@ mod tests {
         drop(reading);
         round();
         assert_eq!(lock(&cell.answer).epoch, 1);
+    }
+
+    #[test]
+    fn no_packet_is_sent_before_it_is_read() {
+        let snapshots = Snapshots::default();
+        let slots = [Thread::Reader, Thread::Lane(0)].map(|thread| snapshots.join(thread));
+        let (read, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let answer = |mut slot: ThreadSlot, round: &(dyn Fn(&mut ThreadStats) + Sync)| {
+            while !is_over.load(Ordering::Relaxed) {
+                let mut counts = ThreadStats::new(0);
+                round(&mut counts);
+                snapshots.answer(&mut slot, || counts);
+            }
+        };
+        thread::scope(|scope| {
+            let [reader, lane] = slots;
+            scope.spawn(|| {
+                answer(reader, &|counts| {
+                    counts.packets.read = read.fetch_add(1, Ordering::Relaxed) + 1;
+                });
+            });
+            scope.spawn(|| {
+                answer(lane, &|counts| {
+                    thread::sleep(Duration::from_millis(1));
+                    counts.packets.sent = read.load(Ordering::Relaxed);
+                });
+            });
+            let is_right = (0..20).all(|_| {
+                let Answers { sum, late, .. } = snapshots.take(ThreadStats::new(0));
+                !late.is_empty() || sum.packets.sent <= sum.packets.read
+            });
+            is_over.store(true, Ordering::Relaxed);
+            assert!(is_right);
+        });
     }
 }
