@@ -4,17 +4,21 @@ mod api;
 mod maker;
 mod memory;
 mod program;
+mod recent;
 mod shared;
 mod stream;
 mod turns;
 mod zeros;
 
+use core::iter::once;
 use core::ptr;
 use std::sync::{Arc, OnceLock};
 
 use api::{Api, Id, info};
 use maker::Maker;
 use memory::Content;
+use program::Program;
+use recent::Recent;
 use shared::{SharedMemory, Sharing};
 use turns::Turns;
 
@@ -22,6 +26,7 @@ use crate::device::next_number;
 use crate::find::OpenedKind;
 use crate::{
     Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream,
+    source,
 };
 
 /// A device of a platform.
@@ -33,6 +38,7 @@ pub(crate) struct OpenCl {
     context: Arc<Context>,
     turns: Option<Arc<Turns>>,
     maker: Option<Arc<Maker>>,
+    programs: Arc<Recent<Program>>,
 }
 
 /// A context; everything made in it keeps it. It belongs to one device, or to all devices of a
@@ -69,14 +75,15 @@ impl Drop for Context {
 }
 
 /// A device that was found, with its context. Some ICDs (PoCL 3.1) unload their compiler with the
-/// last context, while another thread may be making one. Turns belong to the device, for all who
-/// open it.
+/// last context, while another thread may be making one. Turns and programs belong to the device, for
+/// all who open it.
 struct Known {
     api: &'static Api,
     device: Id,
     context: Arc<Context>,
     turns: Option<Arc<Turns>>,
     maker: Option<Arc<Maker>>,
+    programs: Arc<Recent<Program>>,
     description: Description,
 }
 
@@ -152,7 +159,8 @@ impl Known {
             [info::VERSION, info::DRIVER_VERSION].map(|what| api.text(device, what));
         let turns = Turns::of(api, &version, &driver).map(Arc::new);
         let maker = Maker::of(api, platform, device).map(Arc::new);
-        Ok(Self { api, device, context, turns, maker, description })
+        let programs = Arc::default();
+        Ok(Self { api, device, context, turns, maker, programs, description })
     }
 }
 
@@ -166,6 +174,7 @@ impl OpenCl {
             context: known.context.clone(),
             turns: known.turns.clone(),
             maker: known.maker.clone(),
+            programs: Arc::clone(&known.programs),
         }
     }
 }
@@ -211,13 +220,13 @@ impl Device for OpenCl {
     }
 
     fn compile(&self, source: &Source) -> Result<Module, Failure> {
-        let build = || program::build(&self.context, self.device, self.maker.as_deref(), source);
-        let program = super::signals::keeping(build)?;
-        Ok(Module {
-            device: self.number,
-            kernels: Arc::clone(source.kernels()),
-            loaded: Arc::new(program),
-        })
+        let text = source.assemble()?;
+        let names = source.kernels().iter().map(|kernel| kernel.name);
+        let key = source::key_of(&once(&*text).chain(names).collect::<Vec<_>>());
+        let (context, maker) = (&self.context, self.maker.as_deref());
+        let build = || program::build(context, self.device, maker, (&text, source.kernels()));
+        let program = self.programs.get(key, || super::signals::keeping(build))?;
+        Ok(Module { device: self.number, kernels: Arc::clone(source.kernels()), loaded: program })
     }
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, Failure> {

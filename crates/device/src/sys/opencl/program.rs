@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Context;
 use super::api::{self, Api, Id};
 use super::maker::Maker;
-use crate::{Failure, Source, cache};
+use crate::{Failure, KernelSpec, cache};
 
 const OPTIONS: &CStr = c"-cl-std=CL1.2";
 
@@ -28,20 +28,19 @@ impl Drop for Program {
     }
 }
 
-/// `source` for `device`, with all its kernels. Without a maker nothing is kept.
+/// `text` for `device`, with all its `kernels`. Without a maker nothing is kept.
 pub(crate) fn build(
     context: &Arc<Context>,
     device: Id,
     maker: Option<&Maker>,
-    source: &Source,
+    (text, kernels): (&str, &[KernelSpec]),
 ) -> Result<Program, Failure> {
-    let text = source.assemble()?;
-    let name = maker.map(|maker| maker.name_of(&text, &OPTIONS.to_string_lossy()));
+    let name = maker.map(|maker| maker.name_of(text, &OPTIONS.to_string_lossy()));
     let kept = name.as_ref().and_then(|name| cache::read(name));
-    if let Some(Ok(program)) = kept.map(|binary| from_binary(context, device, &binary, source)) {
+    if let Some(Ok(program)) = kept.map(|binary| from_binary(context, device, &binary, kernels)) {
         return Ok(program);
     }
-    let program = from_text(context, device, &text, source)?;
+    let program = from_text(context, device, text, kernels)?;
     if let Some(name) = name
         && let Some(binary) = program.binary()
     {
@@ -56,7 +55,7 @@ fn from_binary(
     context: &Arc<Context>,
     device: Id,
     binary: &[u8],
-    source: &Source,
+    kernels: &[KernelSpec],
 ) -> Result<Program, Failure> {
     let (mut status, mut code) = (0, 0);
     let (start, length) = (binary.as_ptr(), binary.len());
@@ -72,21 +71,21 @@ fn from_binary(
             &mut code,
         )
     };
-    Program::built(context, device, program, code, source)
+    Program::built(context, device, program, code, kernels)
 }
 
 fn from_text(
     context: &Arc<Context>,
     device: Id,
     text: &str,
-    source: &Source,
+    kernels: &[KernelSpec],
 ) -> Result<Program, Failure> {
     let mut code = 0;
     let (start, length) = (text.as_ptr().cast(), text.len());
     // SAFETY: one text with its length, copied by the call.
     let program =
         unsafe { (context.api.create_program)(context.context, 1, &start, &length, &mut code) };
-    Program::built(context, device, program, code, source)
+    Program::built(context, device, program, code, kernels)
 }
 
 impl Program {
@@ -96,7 +95,7 @@ impl Program {
         device: Id,
         program: Id,
         code: i32,
-        source: &Source,
+        kernels: &[KernelSpec],
     ) -> Result<Self, Failure> {
         if code != api::SUCCESS {
             return Err(Failure::NoCompiler(api::name_of(code)));
@@ -113,7 +112,7 @@ impl Program {
             -11 => return Err(Failure::Compile { log: program.log() }),
             _ => return Err(Failure::NoCompiler(api::name_of(code))),
         }
-        for kernel in source.kernels().iter() {
+        for kernel in kernels {
             program.kernel(kernel.name)?;
         }
         Ok(program)
