@@ -3,9 +3,12 @@
 //! again. The driver's does work some time after it was given, in memory of its own, and refuses
 //! what a driver refuses; it doesn't show how fast a GPU is.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Set in the program that runs over the stubs.
 const INSIDE: &str = "WARPLINE_CUDA_STUB";
@@ -107,12 +110,27 @@ impl Stubs {
             std::fs::write(stubs.folder.join(name), text).expect("a file for the stubs");
         }
         for (library, sources) in LIBRARIES {
-            if let Err(why) = stubs.compile(library, sources, flag) {
+            if let Err(why) = stubs.write(library, sources, flag) {
                 println!("skipped: no C compiler: {why}");
                 return None;
             }
         }
         Some(stubs)
+    }
+
+    /// Compiles a library, once for all tests of this program.
+    fn write(&self, library: &'static str, sources: Files, flag: &str) -> std::io::Result<()> {
+        static COMPILED: Mutex<BTreeMap<(&str, String), Vec<u8>>> = Mutex::new(BTreeMap::new());
+        let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.folder.join(library);
+        match compiled.entry((library, flag.into())) {
+            Entry::Occupied(entry) => std::fs::write(path, entry.get()),
+            Entry::Vacant(entry) => {
+                self.compile(library, sources, flag)?;
+                entry.insert(std::fs::read(path)?);
+                Ok(())
+            }
+        }
     }
 
     fn compile(&self, library: &str, sources: Files, flag: &str) -> std::io::Result<()> {

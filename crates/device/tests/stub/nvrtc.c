@@ -66,7 +66,7 @@ static char *read_all(const char *path)
 
 int nvrtcCompileProgram(struct program *program, int count, const char **options)
 {
-    static const char DRIVEN[] = "cc -O2 -std=gnu11 -shared -fPIC -fno-strict-aliasing -fwrapv -w "
+    static const char DRIVEN[] = "cc -O1 -std=gnu11 -shared -fPIC -fno-strict-aliasing -fwrapv -w "
                                  "-o '%s.so' '%s' 2>'%s.log'";
     char command[3 * 4096], log[4096 + 8];
     program->is_ptx = count > 0 && !strcmp(options[0], "--gpu-architecture=compute_90");
