@@ -75,8 +75,8 @@ impl Drop for Context {
 }
 
 /// A device that was found, with its context. Some ICDs (PoCL 3.1) unload their compiler with the
-/// last context, while another thread may be making one. Turns and programs belong to the device, for
-/// all who open it.
+/// last context, while another thread may be making one. Turns and programs belong to the device,
+/// for all who open it.
 struct Known {
     api: &'static Api,
     device: Id,
