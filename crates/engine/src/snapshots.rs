@@ -120,13 +120,13 @@ impl Snapshots {
         Answers { sum, lanes, late }
     }
 
-    /// Raises the epoch and waits for the threads that `are` accepts, at most [`PATIENCE`]. Returns
-    /// the epoch and their last answers.
-    fn ask(&self, are: impl Fn(Thread) -> bool) -> (u64, Vec<(Thread, Answer)>) {
+    /// Raises the epoch and waits, at most [`PATIENCE`], for some of the threads. Returns
+    /// the epoch and the last answers of these.
+    fn ask(&self, waits_for: impl Fn(Thread) -> bool) -> (u64, Vec<(Thread, Answer)>) {
         let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let started = Instant::now();
         loop {
-            let answers: Vec<_> = self.answers().filter(|(thread, _)| are(*thread)).collect();
+            let answers: Vec<_> = self.answers().filter(|(thread, _)| waits_for(*thread)).collect();
             let all = answers.iter().all(|(_, answer)| answer.epoch >= asked);
             if all || started.elapsed() >= PATIENCE {
                 return (asked, answers);
