@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many there are: the kernels of all functions, each with several places of fields.
+/// Room for the kernels of all functions, each compiled for several bindings of fields.
 const MAX: usize = 64;
 
 /// See the module. The last used is the last one.
@@ -27,8 +27,7 @@ impl<T> Recent<T> {
         key: String,
         build: impl FnOnce() -> Result<T, E>,
     ) -> Result<Arc<T>, E> {
-        if let Some(found) = self.take(&key) {
-            self.push(key, Arc::clone(&found));
+        if let Some(found) = self.find(&key) {
             return Ok(found);
         }
         let built = Arc::new(build()?);
@@ -36,10 +35,13 @@ impl<T> Recent<T> {
         Ok(built)
     }
 
-    fn take(&self, key: &str) -> Option<Arc<T>> {
+    fn find(&self, key: &str) -> Option<Arc<T>> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let place = all.iter().position(|(other, _)| other == key)?;
-        all.remove(place).map(|(_, program)| program)
+        let found = all.remove(place)?;
+        let program = Arc::clone(&found.1);
+        all.push_back(found);
+        Some(program)
     }
 
     fn push(&self, key: String, program: Arc<T>) {
