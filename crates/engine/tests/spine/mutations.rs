@@ -314,7 +314,7 @@ fn take_each(functions: &[&str], at: At) -> (usize, Vec<(&'static str, Unit)>) {
     };
     let own = all.iter().filter(|form| functions.contains(&form.function));
     let mut exercised: Vec<_> = own.map(|form| (form, exercised(form))).collect();
-    // A declaration that one form shows is not asked of the next: the quick ones first.
+    // Forms with few packets first: a declaration that one shows is not tried with the next.
     exercised.sort_by_key(|(_, inputs)| inputs.len());
     for (form, inputs) in exercised {
         let access = *function(form).0.access();
