@@ -37,6 +37,8 @@ pub struct EdgeEvidence {
     pub area: u128,
     /// The highest occupancy, in thousandths of a launch.
     pub peak: u32,
+    /// How long it had something.
+    pub waiting_ns: u64,
     /// How long it held its feeder. Several edges may hold one feeder together.
     pub held_ns: u64,
     /// How often it did so.
@@ -57,6 +59,7 @@ impl PauseEvidence {
             to,
             area: 0,
             peak: 0,
+            waiting_ns: 0,
             held_ns: 0,
             holds: 0,
             excused_ns: 0,
@@ -104,7 +107,8 @@ impl PauseEvidence {
     ///
     /// It is the one that held others longest, among those that no later node held much: at most an
     /// eighth of that time. A node before the bottleneck holds its own feeders too, but only since
-    /// it is paused itself. Time in which a join waits for a branch counts for the node of that
+    /// it is paused itself. A queue that whole launches fill, and that is empty most of the time,
+    /// limits nobody. Time in which a join waits for a branch counts for the node of that
     /// branch with the fullest queues, not for the join. Of equal nodes the later one is named.
     ///
     /// Where branches part, nodes are comparable only if launches have equal sizes. Where joins
@@ -119,7 +123,8 @@ impl PauseEvidence {
     }
 
     fn held_others_ns(&self, node: NodeId) -> u64 {
-        let by_queue = self.edges.iter().filter(|edge| edge.to == node);
+        let is_limit = |edge: &&EdgeEvidence| edge.to == node && !self.is_burst(edge);
+        let by_queue = self.edges.iter().filter(is_limit);
         let by_queue = by_queue.map(|edge| edge.held_ns.saturating_sub(edge.excused_ns));
         let awaited = self.edges.iter().zip(&self.branches);
         let awaited = awaited.filter(|(_, branch)| self.fullest(branch) == Some(node));
@@ -137,7 +142,17 @@ impl PauseEvidence {
     }
 
     fn was_held_ns(&self, node: NodeId) -> u64 {
-        self.paused_by(node).map(|(_, ns)| ns).max().unwrap_or(0)
+        let by = self.paused_by(node).filter(|(edge, _)| !self.is_burst(&self.edges[edge.0]));
+        by.map(|(_, ns)| ns).max().unwrap_or(0)
+    }
+
+    /// Whether a queue held its feeder only since whole launches fill it: it was mostly empty while
+    /// the feeder had input, and its node was not held itself.
+    fn is_burst(&self, edge: &EdgeEvidence) -> bool {
+        let inputs = self.edges.iter().filter(|input| input.to == edge.from);
+        let had_input_ns = inputs.map(|input| input.waiting_ns).max().unwrap_or(0);
+        let own_ns = self.nodes[edge.to.0].paused_ns.saturating_mul(LITTLE);
+        edge.waiting_ns.saturating_mul(2) < had_input_ns && own_ns <= edge.held_ns
     }
 }
 
@@ -157,6 +172,7 @@ impl EdgeEvidence {
     pub(super) fn add(&mut self, other: &Self) {
         self.area = self.area.saturating_add(other.area);
         self.peak = self.peak.max(other.peak);
+        self.waiting_ns = self.waiting_ns.saturating_add(other.waiting_ns);
         self.held_ns = self.held_ns.saturating_add(other.held_ns);
         self.holds = self.holds.saturating_add(other.holds);
         self.excused_ns = self.excused_ns.saturating_add(other.excused_ns);
@@ -205,6 +221,7 @@ pub(super) struct Occupancy {
     peak: u32,
     since_ns: u64,
     area: u128,
+    waiting_ns: u64,
 }
 
 impl Occupancy {
@@ -222,7 +239,7 @@ impl Occupancy {
     }
 
     pub(super) fn set(&mut self, milli: u32, now_ns: u64) {
-        self.area = self.area(now_ns);
+        (self.area, self.waiting_ns) = (self.area(now_ns), self.waiting_ns(now_ns));
         self.since_ns = now_ns;
         self.milli = milli;
         self.peak = self.peak.max(milli);
@@ -231,5 +248,10 @@ impl Occupancy {
     pub(super) fn area(&self, now_ns: u64) -> u128 {
         let open_ns = now_ns.saturating_sub(self.since_ns);
         self.area + u128::from(self.milli) * u128::from(open_ns)
+    }
+    /// How long it was not empty.
+    pub(super) fn waiting_ns(&self, now_ns: u64) -> u64 {
+        let is_waiting = self.milli > 0;
+        self.waiting_ns + if is_waiting { now_ns.saturating_sub(self.since_ns) } else { 0 }
     }
 }

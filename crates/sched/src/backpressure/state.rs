@@ -63,6 +63,7 @@ impl Edge {
             to: self.to,
             area: self.occupancy.area(now_ns),
             peak: self.occupancy.peak(),
+            waiting_ns: self.occupancy.waiting_ns(now_ns),
             held_ns: self.held.total_ns(now_ns),
             holds: self.held.starts(),
             excused_ns: self.excused.total_ns(now_ns),

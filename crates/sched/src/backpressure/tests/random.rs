@@ -84,6 +84,8 @@ proptest! {
             prop_assert_eq!((one.area, one.peak), (ran.areas[edge], ran.peaks[edge]));
             prop_assert!(one.held_ns <= evidence.nodes[one.from.0].paused_ns);
             prop_assert!(one.excused_ns <= one.held_ns);
+            prop_assert!(one.waiting_ns <= evidence.elapsed_ns);
+            prop_assert!(one.area <= u128::from(one.peak) * u128::from(one.waiting_ns));
         }
         for (node, one) in evidence.nodes.iter().enumerate() {
             prop_assert_eq!(one.paused_ns, ran.paused_ns[node]);
@@ -128,6 +130,28 @@ proptest! {
         setup.cost_ns = costs[..nodes].to_vec();
         setup.launch = vec![launch; nodes];
         check_bottleneck(setup, load, &slow)?;
+    }
+}
+
+/// The first stage passes on 16 batches at once, each of which the second one works on by itself.
+#[test]
+fn whole_launches_do_not_make_their_receiver_the_bottleneck() {
+    for (cost_ns, bottleneck) in [([100, 5], 1), ([100, 14], 1), ([100, 40], 1), ([100, 150], 2)] {
+        for load in [130, 400] {
+            let slowest_ns = *cost_ns.iter().max().unwrap();
+            let ran = ran(&Setup {
+                edges: vec![(0, 1), (1, 2)],
+                cost_ns: vec![0, cost_ns[0], cost_ns[1]],
+                launch: vec![1, 16, 1],
+                interval_ns: slowest_ns * 100 / load,
+                batches: 4_000,
+                source_waits: false,
+                deadline_ns: 10_000,
+            });
+            let evidence = ran.machine.evidence(ran.now_ns);
+            let named = evidence.bottleneck();
+            assert_eq!(named, Some(NodeId(bottleneck)), "{cost_ns:?} {load} {evidence:?}");
+        }
     }
 }
 
