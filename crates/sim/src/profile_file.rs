@@ -13,6 +13,17 @@ use warpline_sched::{FieldSpeeds, GatherSpeeds, LinkSpeeds};
 
 /// The version of the form.
 const SCHEMA: u64 = 1;
+const KEYS: [&str; 9] = [
+    "schema",
+    "kind",
+    "title",
+    "functions",
+    "devices",
+    "measurements",
+    "host",
+    "threads",
+    "assumed",
+];
 /// Functions and devices of a file, at most.
 const NAMES_MAX: usize = 256;
 
@@ -106,17 +117,27 @@ impl<'a> At<'a> {
         }
     }
 
+    /// A truth value; false unless given.
+    fn truth(&self) -> Result<bool> {
+        match self.value {
+            Value::Null => Ok(false),
+            Value::Bool(value) => Ok(*value),
+            _ => fail(format!("`{}` must be true or false, found {}", self.path, self.value)),
+        }
+    }
+
     fn is_given(&self) -> bool {
         !self.value.is_null()
     }
 
     fn only(&self, keys: &[&str]) -> Result<()> {
+        let place = if self.path.is_empty() { "the profile" } else { &format!("`{}`", self.path) };
         let Some(table) = self.value.as_object() else {
-            return fail(format!("`{}` must be an object", self.path));
+            return fail(format!("{place} must be an object"));
         };
         let unknown = table.keys().find(|key| !keys.contains(&key.as_str()));
         unknown.map_or(Ok(()), |key| {
-            fail(format!("`{}`: unknown key {key:?}; keys: {}", self.path, keys.join(", ")))
+            fail(format!("{place}: unknown key {key:?}; keys: {}", keys.join(", ")))
         })
     }
 
@@ -146,6 +167,7 @@ impl WorkFile {
         if json["schema"] != SCHEMA {
             return fail("`schema` must be 1 or 2: not a profile, or of another version");
         }
+        all.only(&KEYS)?;
         let functions = names(&all.get("functions"))?;
         let devices = all.get("devices").list()?;
         let device_names: Vec<String> = devices
@@ -173,7 +195,12 @@ impl WorkFile {
             Ok((one.get("what").text()?.to_owned(), one.get("why").text()?.to_owned()))
         };
         let threads = threads::read(&all.get("threads"), &functions, &device_names)?;
-        let is_paper = all.get("kind").text()? == "paper";
+        let kind = all.get("kind");
+        let is_paper = match kind.text()? {
+            "paper" => true,
+            "measured" => false,
+            _ => return fail(format!("`kind` must be measured or paper, found {}", kind.value)),
+        };
         let mut assumed = assumed.iter().map(pair).collect::<Result<Vec<_>>>()?;
         if threads.is_none() && !is_paper {
             assumed.push((
@@ -186,7 +213,10 @@ impl WorkFile {
             links,
             gather: gather(&all.get("host"))?,
             threads,
-            on_cpu: devices.iter().map(|one| one.get("runs_on_cpu").value == true).collect(),
+            on_cpu: devices
+                .iter()
+                .map(|one| one.get("runs_on_cpu").truth())
+                .collect::<Result<_>>()?,
             title: all.get("title").text()?.to_owned(),
             is_paper,
             assumed,
@@ -218,7 +248,13 @@ fn power(device: &At<'_>) -> Result<Power> {
         let at = device.get(key);
         if at.is_given() { at.within(0.0..=100_000.0).map(Some) } else { Ok(None) }
     };
-    Ok(Power { idle_w: watts("idle_w")?, busy_w: watts("busy_w")? })
+    let power = Power { idle_w: watts("idle_w")?, busy_w: watts("busy_w")? };
+    match power {
+        Power { idle_w: Some(idle), busy_w: Some(busy) } if busy < idle => {
+            fail(format!("`{}.busy_w` is less than `idle_w`, {idle}", device.path))
+        }
+        _ => Ok(power),
+    }
 }
 
 fn link(device: &At<'_>, index: usize) -> Result<Option<LinkSpeeds>> {
@@ -336,6 +372,10 @@ mod tests {
             ("\"device\": \"cpu\"", "\"device\": \"tpu\"", "no device \"tpu\""),
             ("\"each_copy_s\": 1e-6", "\"each_copy_s\": -1", "each_copy_s` must be"),
             ("\"idle_w\": 20", "\"idle_w\": -20", "`devices[0].idle_w` must be"),
+            ("\"idle_w\": 20", "\"idle_w\": 95", "`devices[0].busy_w` is less than"),
+            ("\"idle_w\": 20", "\"runs_on_cpu\": \"yes\"", "runs_on_cpu` must be true or false"),
+            ("\"measured\"", "\"guessed\"", "`kind` must be measured or paper"),
+            ("\"title\"", "\"power\": 3, \"title\"", "the profile: unknown key \"power\""),
             ("[\"nat\"]", "[\"nat\", \"nat\"]", "occurs twice"),
             ("[\"nat\"]", "[]", "`functions` must have"),
             ("{\"name\": \"cpu\"", "{\"name\": \"npu\"", "`devices[0]` must be the CPU"),
