@@ -3,19 +3,19 @@
 
 mod place;
 mod stages;
+mod tenants;
 
 use warpline_packet::Access;
 use warpline_sched::placement::PlacementPolicy;
-use warpline_sched::{Mode, PauseMode, Policy, Sharing};
+use warpline_sched::{Mode, PauseMode};
 
 use crate::load::Load;
-use crate::model::{
-    BusyReader, ChainModel, Cost, DeviceModel, DeviceSharing, LinkModel, Scenario, ThreadWork,
-};
+use crate::model::{BusyReader, ChainModel, Cost, Scenario, ThreadWork};
 use crate::profile_file::{ThreadTime, ThreadTimes, WorkFile};
 use crate::traffic::{Arrivals, Traffic};
 use crate::ways::Ways;
 pub(crate) use place::Placed;
+pub use tenants::{AskedSharing, AskedTenant};
 
 /// A function of a chain.
 #[derive(Clone, Debug)]
@@ -54,6 +54,8 @@ pub struct AskedChain {
     pub first_launch_packets: u64,
     /// With routes, the functions that packets pass; without them, each passes all.
     pub ways: Option<Ways>,
+    /// The tenant that it is, maybe with other chains; without one it is a tenant alone.
+    pub tenant: Option<AskedTenant>,
 }
 
 /// The chains to simulate.
@@ -67,8 +69,8 @@ pub struct Asked<'a> {
     pub load: Load,
     /// Copies of all chains that share the devices.
     pub tenants: usize,
-    /// Who gets a device next; without one launches follow each other.
-    pub policy: Option<Policy>,
+    /// Who gets a device next; without it launches follow each other.
+    pub sharing: Option<AskedSharing>,
     /// How functions without a device are placed.
     pub placement: PlacementPolicy,
     /// The simulated time; that of a capture or of steps, or a second, unless stated.
@@ -86,6 +88,8 @@ pub struct Assembled {
     pub decisions: Vec<String>,
     /// By chain of the scenario: its chain and its tenant.
     pub origins: Vec<(usize, usize)>,
+    /// By device, the names of its tenants.
+    pub tenants: Vec<Vec<String>>,
 }
 
 /// The longest that ingress keeps the first packet of a batch, unless the profile has it.
@@ -107,10 +111,13 @@ impl Asked<'_> {
         if natural_ns.is_some() {
             scenario.warm_up_ns = 0;
         }
+        // A capture is often shorter than the delay of its packets.
+        let is_capture = matches!(self.load.traffic.arrivals, Arrivals::Replay(_));
+        scenario.measures_drain = is_capture && self.lasts_ns.is_none();
         let placed = place::place(self)?;
         let decisions = place::decisions(self, &placed);
         let count = self.chains.len() * self.tenants;
-        scenario.devices = self.devices(count);
+        let (seats, names) = self.seats();
         scenario.cpu_power = self.file.work.devices()[0].power;
         scenario.lanes = 0;
         if let Some(times) = &self.file.threads {
@@ -129,7 +136,7 @@ impl Asked<'_> {
             for (number, chain) in self.chains.iter().enumerate() {
                 let user = tenant * self.chains.len() + number;
                 for lane in 0..chain.lanes.max(1) {
-                    let own = (scenario.lanes, user);
+                    let own = (scenario.lanes, user, seats[user]);
                     let placed = placed[number].of_lane(lane, chain.lanes.max(1));
                     let model = self.chain(chain, &placed, own, lane)?;
                     scenario.chains.push(model);
@@ -138,7 +145,11 @@ impl Asked<'_> {
                 }
             }
         }
-        Ok(Assembled { scenario, decisions, origins })
+        let (devices, of_devices) = self.devices(&mut scenario.chains);
+        scenario.devices = devices;
+        let named = |seats: Vec<usize>| seats.iter().map(|&seat| names[seat].clone()).collect();
+        let tenants = of_devices.into_iter().map(named).collect();
+        Ok(Assembled { scenario, decisions, origins, tenants })
     }
 
     /// The length of traffic that has an end.
@@ -150,40 +161,11 @@ impl Asked<'_> {
         }
     }
 
-    /// Every device but the CPU. Each chain of each tenant is a tenant of it.
-    fn devices(&self, users: usize) -> Vec<DeviceModel> {
-        let devices = self.file.work.devices().iter().zip(&self.file.links);
-        let devices = devices.zip(&self.file.on_cpu).skip(1);
-        devices
-            .map(|((device, link), is_on_cpu)| {
-                let copy_ns = link.as_ref().map_or(0.0, |link| link.each_copy * 1e9);
-                let of = |speed: f64| LinkModel::of_rate(speed, copy_ns);
-                let sharing = match self.policy {
-                    None => DeviceSharing::InOrder,
-                    Some(policy) => {
-                        let slots = users.max(Sharing::default().slots);
-                        let sharing = Sharing { policy, slots, ..Sharing::default() };
-                        DeviceSharing::Arbiter(sharing, vec![1; users])
-                    }
-                };
-                DeviceModel {
-                    name: device.name.clone(),
-                    sharing,
-                    tenants: users,
-                    to_device: link.as_ref().map(|link| of(link.to_device)),
-                    to_host: link.as_ref().map(|link| of(link.to_host)),
-                    power: device.power,
-                    is_on_cores: self.policy.is_none() && *is_on_cpu,
-                }
-            })
-            .collect()
-    }
-
     fn chain(
         &self,
         chain: &AskedChain,
         placed: &Placed,
-        (lane, user): (usize, usize),
+        (lane, user, seat): (usize, usize, usize),
         number: usize,
     ) -> Result<ChainModel, String> {
         let times = self.file.threads.as_ref();
@@ -197,7 +179,7 @@ impl Asked<'_> {
             traffic: divided(&self.load.traffic, number, chain.lanes.max(1)),
             batch_packets: chain.batch_packets,
             batch_delay_ns: rest_ns.map_or(BATCH_DELAY_NS, |rest_ns| rest_ns as u64),
-            stages: stages::stages(self, chain, placed, (lane, user))?,
+            stages: stages::stages(self, chain, placed, (lane, seat))?,
             pressure: chain.pressure,
             queue: match chain.pressure {
                 PauseMode::Off => chain.queue,

@@ -220,11 +220,17 @@ impl<'a> Chain<'a> {
         self.counted_ns = now_ns;
     }
 
-    /// Begins or ends the measured time. Returns the integral of packets inside so far.
-    pub(crate) fn measure(&mut self, is_measured: bool, now_ns: u64) -> u128 {
+    /// Begins or ends the measured time. Returns the counts, with packets that wait before the
+    /// source as offered, and the integral of packets inside so far.
+    pub(crate) fn measure(&mut self, is_measured: bool, now_ns: u64) -> (ChainCounts, u128) {
         self.integrate(now_ns);
         self.is_measured = is_measured;
-        self.packet_ns
+        self.lose_beyond_ring(now_ns);
+        let mut counts = self.counts.clone();
+        if now_ns > 0 && !self.model.source_waits {
+            counts.offered += self.source.waiting(now_ns);
+        }
+        (counts, self.packet_ns)
     }
 
     pub(crate) fn pauses(&self, now_ns: u64) -> warpline_sched::PauseEvidence {

@@ -58,6 +58,18 @@ impl<T> Cores<T> {
         self.progress(now_ns);
     }
 
+    /// Work of a thread that is not done by `now_ns`, of the kinds that `is_counted` names.
+    pub(crate) fn left_ns(
+        &mut self,
+        thread: usize,
+        is_counted: impl Fn(&T) -> bool,
+        now_ns: u64,
+    ) -> u64 {
+        self.progress(now_ns);
+        let counted = self.threads[thread].iter().filter(|(_, work)| is_counted(work));
+        counted.map(|(left, _)| left.div_ceil(PARTS)).sum()
+    }
+
     /// Nanoseconds in which cores worked, all of them together, if nothing is done before `now_ns`.
     pub(crate) fn sum_ns(&self, now_ns: u64) -> u64 {
         self.sum_ns + self.running() * (now_ns - self.updated_ns)

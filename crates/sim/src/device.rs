@@ -4,7 +4,7 @@ mod slices;
 
 use std::collections::VecDeque;
 
-use warpline_sched::{Arbiter, Spent};
+use warpline_sched::{Arbiter, GrantId, Spent};
 
 use crate::model::{DeviceModel, DeviceSharing, LinkModel};
 use crate::outcome::{DeviceOutcome, Spans};
@@ -31,7 +31,8 @@ pub(crate) struct Kernel {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Server {
     free_ns: u64,
-    pub(crate) busy_ns: u64,
+    /// All the work that it was given.
+    given_ns: u64,
 }
 
 impl Server {
@@ -39,8 +40,18 @@ impl Server {
     pub(crate) fn serve(&mut self, lasts_ns: u64, now_ns: u64) -> (u64, u64) {
         let begins_ns = self.free_ns.max(now_ns);
         self.free_ns = begins_ns.saturating_add(lasts_ns);
-        self.busy_ns = self.busy_ns.saturating_add(lasts_ns);
+        self.given_ns = self.given_ns.saturating_add(lasts_ns);
         (begins_ns, self.free_ns)
+    }
+
+    /// Counts work that is done elsewhere.
+    pub(crate) fn count(&mut self, lasts_ns: u64) {
+        self.given_ns = self.given_ns.saturating_add(lasts_ns);
+    }
+
+    /// How long it has worked by `now_ns`.
+    pub(crate) fn busy_ns(&self, now_ns: u64) -> u64 {
+        self.given_ns.saturating_sub(self.free_ns.saturating_sub(now_ns))
     }
 }
 
@@ -87,22 +98,31 @@ enum Kernels {
     Servers {
         servers: Vec<Server>,
         slower: Vec<f64>,
-        running: VecDeque<(u64, Kernel)>,
+        /// In the order of their ends.
+        running: VecDeque<Running>,
     },
     /// One server whose kernels need a grant.
     Arbiter {
         arbiter: Box<Arbiter>,
         waiting: Vec<VecDeque<Kernel>>,
-        running: Vec<Granted>,
+        running: Vec<(Running, GrantId)>,
     },
     Slices(Slices),
 }
 
-struct Granted {
+/// A kernel with its place in time.
+struct Running {
+    begins_ns: u64,
     ends_ns: u64,
-    grant: warpline_sched::Grant,
+    tenant: usize,
     kernel: Kernel,
-    free_ns: u64,
+}
+
+impl Running {
+    /// The time that is left of it.
+    fn left_ns(&self, now_ns: u64) -> u64 {
+        self.ends_ns.saturating_sub(self.begins_ns.max(now_ns))
+    }
 }
 
 /// See the module.
@@ -163,11 +183,20 @@ impl Device {
         self.to_host.as_mut().map_or((now, now), |copies| copies.copy(tenant, what, now))
     }
 
-    /// Its use so far.
-    pub(crate) fn outcome(&self) -> DeviceOutcome {
+    /// Its use by `now_ns`, until which it was polled.
+    pub(crate) fn outcome(&self, now_ns: u64) -> DeviceOutcome {
         let bytes = |copies: &Option<Copies>| copies.as_ref().map_or(0, |copies| copies.bytes);
+        let mut busy_ns = self.busy_ns.clone();
+        let mut take_off = |one: &Running| busy_ns[one.tenant] -= one.left_ns(now_ns);
+        match &self.kernels {
+            Kernels::Servers { running, .. } => running.iter().for_each(&mut take_off),
+            Kernels::Arbiter { running, .. } => {
+                running.iter().map(|(one, _)| one).for_each(&mut take_off);
+            }
+            Kernels::Slices(_) => {}
+        }
         DeviceOutcome {
-            busy_ns: self.busy_ns.clone(),
+            busy_ns,
             to_device_bytes: bytes(&self.to_device),
             to_host_bytes: bytes(&self.to_host),
         }
@@ -189,8 +218,8 @@ impl Device {
                 let (begins_ns, ends_ns) = servers[at].serve(needs_ns, now_ns);
                 self.busy_ns[tenant] += needs_ns;
                 spans.add(self.index, tenant, "kernel", (begins_ns, ends_ns));
-                let place = running.partition_point(|(other_ns, _)| *other_ns <= ends_ns);
-                running.insert(place, (ends_ns, kernel));
+                let place = running.partition_point(|other| other.ends_ns <= ends_ns);
+                running.insert(place, Running { begins_ns, ends_ns, tenant, kernel });
             }
             Kernels::Arbiter { arbiter, waiting, .. } => {
                 arbiter.handle_request(tenant, now_ns);
@@ -209,25 +238,26 @@ impl Device {
     pub(crate) fn poll(&mut self, now_ns: u64, spans: &mut Spans, done: &mut Vec<Kernel>) {
         match &mut self.kernels {
             Kernels::Servers { running, .. } => {
-                while let Some((_, kernel)) = running.pop_front_if(|(ends, _)| *ends <= now_ns) {
-                    done.push(kernel);
+                while let Some(one) = running.pop_front_if(|one| one.ends_ns <= now_ns) {
+                    done.push(one.kernel);
                 }
             }
             Kernels::Arbiter { arbiter, waiting, running } => {
-                running.sort_by_key(|one| one.ends_ns);
-                while running.first().is_some_and(|one| one.ends_ns <= now_ns) {
-                    let Granted { ends_ns, grant, kernel, free_ns } = running.remove(0);
-                    let device_ns = Some(ends_ns - free_ns);
+                running.sort_by_key(|(one, _)| one.ends_ns);
+                while running.first().is_some_and(|(one, _)| one.ends_ns <= now_ns) {
+                    let (Running { begins_ns, ends_ns, kernel, .. }, grant) = running.remove(0);
+                    let device_ns = Some(ends_ns - begins_ns);
                     let spent = Spent { packets: kernel.packets, device_ns };
-                    arbiter.handle_done(grant.id, &spent, now_ns);
+                    arbiter.handle_done(grant, &spent, now_ns);
                     done.push(kernel);
                 }
                 while let Some(grant) = arbiter.poll_grant(now_ns) {
                     let Some(kernel) = waiting[grant.tenant].pop_front() else { break };
-                    let (free_ns, ends_ns) = self.server.serve(kernel.needs_ns, now_ns);
-                    self.busy_ns[grant.tenant] += kernel.needs_ns;
-                    spans.add(self.index, grant.tenant, "kernel", (free_ns, ends_ns));
-                    running.push(Granted { ends_ns, grant, kernel, free_ns });
+                    let tenant = grant.tenant;
+                    let (begins_ns, ends_ns) = self.server.serve(kernel.needs_ns, now_ns);
+                    self.busy_ns[tenant] += kernel.needs_ns;
+                    spans.add(self.index, tenant, "kernel", (begins_ns, ends_ns));
+                    running.push((Running { begins_ns, ends_ns, tenant, kernel }, grant.id));
                 }
             }
             Kernels::Slices(slices) => {
@@ -239,9 +269,9 @@ impl Device {
     /// When to poll again, if nothing is submitted before.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         match &self.kernels {
-            Kernels::Servers { running, .. } => running.front().map(|(ends_ns, _)| *ends_ns),
+            Kernels::Servers { running, .. } => running.front().map(|one| one.ends_ns),
             Kernels::Arbiter { arbiter, running, .. } => {
-                let ends = running.iter().map(|one| one.ends_ns).min();
+                let ends = running.iter().map(|(one, _)| one.ends_ns).min();
                 [ends, arbiter.poll_timeout()].into_iter().flatten().min()
             }
             Kernels::Slices(slices) => slices.next_ns(),

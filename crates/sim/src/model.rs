@@ -299,6 +299,8 @@ pub struct Scenario {
     pub lasts_ns: u64,
     /// Rates are measured from here.
     pub warm_up_ns: u64,
+    /// Whether they are measured until all packets left, not until the traffic ends.
+    pub measures_drain: bool,
     /// Of random numbers.
     pub seed: u64,
     /// The simulation ends after so many events at the latest.
@@ -341,6 +343,7 @@ impl Scenario {
             cpu_power: Power::default(),
             lasts_ns,
             warm_up_ns: lasts_ns / 10,
+            measures_drain: false,
             seed,
             events_max: Self::EVENTS_MAX,
             spans_max: 0,

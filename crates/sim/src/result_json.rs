@@ -18,18 +18,24 @@ impl Outcome {
 
     /// Watts of a device, or of the CPU with `None`, over the measured time.
     pub fn watts(&self, scenario: &Scenario, device: Option<usize>) -> Option<f64> {
-        let part = |busy_ns: u64, servers: usize| {
-            busy_ns as f64 / self.measured_ns.max(1) as f64 / servers.max(1) as f64
-        };
         let (power, used): (&Power, f64) = match device {
-            None => {
-                (&scenario.cpu_power, part(self.lane_busy_ns.iter().sum(), self.lane_busy_ns.len()))
-            }
+            None => (&scenario.cpu_power, self.cpu_share(scenario)),
             Some(at) => {
-                (&scenario.devices[at].power, part(self.devices[at].busy_ns.iter().sum(), 1))
+                let tenants = 0..self.devices[at].busy_ns.len();
+                let used = tenants.map(|tenant| self.device_share(at, tenant)).sum();
+                (&scenario.devices[at].power, used)
             }
         };
         power.at(used)
+    }
+
+    /// The part of the CPU that is busy. Without a number of cores each lane is one.
+    fn cpu_share(&self, scenario: &Scenario) -> f64 {
+        let (busy_ns, cores) = match (self.cores_busy_ns, scenario.cores) {
+            (Some(busy_ns), Some(cores)) => (busy_ns, cores as f64),
+            _ => (self.lane_busy_ns.iter().sum(), self.lane_busy_ns.len() as f64),
+        };
+        busy_ns as f64 / self.measured_ns.max(1) as f64 / cores.max(1.0)
     }
 
     /// Everything but the trace.

@@ -118,7 +118,9 @@ impl<'a> Run<'a> {
             done: Vec::new(),
         };
         run.events.add(scenario.warm_up_ns, Event::Measure { begins: true });
-        run.events.add(scenario.lasts_ns, Event::Measure { begins: false });
+        if !scenario.measures_drain {
+            run.events.add(scenario.lasts_ns, Event::Measure { begins: false });
+        }
         for chain in 0..run.chains.len() {
             match run.reader_rests(chain) {
                 true => run.reads(chain, 0),
@@ -168,8 +170,14 @@ impl<'a> Run<'a> {
             return;
         }
         self.chains[chain].lose_beyond_ring(now_ns);
-        match self.chains[chain].source.next(now_ns) {
-            Some((at_ns, batch)) => {
+        let own = &mut self.chains[chain];
+        match own.source.next(now_ns) {
+            Some((at_ns, mut batch)) => {
+                if own.model.source_waits {
+                    // It reads packets that are overdue now.
+                    batch.oldest_ns = batch.oldest_ns.max(now_ns);
+                    batch.newest_ns = batch.newest_ns.max(now_ns);
+                }
                 self.events.add(at_ns.max(now_ns), Event::Arrives { chain, batch });
             }
             None => self.chains[chain].source_ended = true,

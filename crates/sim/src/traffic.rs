@@ -239,12 +239,9 @@ impl Source {
     /// Loses the oldest packets that arrived by `now_ns`, so that `room` of them are left. Returns
     /// their number.
     pub(crate) fn lose(&mut self, room: u64, now_ns: u64) -> u64 {
-        if let (&Arrivals::Constant(rate), Size::Fixed(_)) =
-            (&self.traffic.arrivals, self.traffic.size)
+        if let (Arrivals::Constant(_), Size::Fixed(_)) = (&self.traffic.arrivals, self.traffic.size)
         {
-            let until_ns = now_ns.min(self.ends_ns - 1);
-            let waiting = self.arrived(rate, until_ns).saturating_sub(self.number);
-            let lost = waiting.saturating_sub(room);
+            let lost = self.waiting(now_ns).saturating_sub(room);
             self.number += lost;
             return lost;
         }
@@ -258,6 +255,21 @@ impl Source {
             last = self.look_ahead();
         }
         lost
+    }
+
+    /// Packets that arrived by `now_ns` and were not taken.
+    pub(crate) fn waiting(&mut self, now_ns: u64) -> u64 {
+        if let (&Arrivals::Constant(rate), Size::Fixed(_)) =
+            (&self.traffic.arrivals, self.traffic.size)
+        {
+            let until_ns = now_ns.min(self.ends_ns - 1);
+            return self.arrived(rate, until_ns).saturating_sub(self.number);
+        }
+        let mut last = self.ahead.back().map(|(at_ns, _)| *at_ns).or_else(|| self.look_ahead());
+        while last.is_some_and(|at_ns| at_ns <= now_ns) {
+            last = self.look_ahead();
+        }
+        self.ahead.iter().take_while(|(at_ns, _)| *at_ns <= now_ns).count() as u64
     }
 
     fn packet(&mut self) -> Option<(u64, u32)> {

@@ -1,75 +1,17 @@
 //! Chains and a profile become a scenario, and the scenario gives the profile's rates.
 
+#[path = "common/assembled.rs"]
+mod assembled;
+
 use std::sync::Arc;
 
+use assembled::{PROFILE, asked, function, run, sharing};
 use warpline_packet::{Access, Field, FieldSet, ReadWrite};
 use warpline_sched::placement::PlacementPolicy;
-use warpline_sched::{
-    Destination, Mode, PauseMode, Policy, Route, RouteFrom, RouteTo, RoutedFunction, Routes,
-    Watermarks,
-};
+use warpline_sched::{Destination, Policy, Route, RouteFrom, RouteTo, RoutedFunction, Routes};
 use warpline_sim::{
-    Asked, AskedChain, AskedFunction, Assembled, BatchCost, HopShare, Load, Misdivided, Outcome,
-    StageSite, Ways, WorkFile, trace,
+    AskedFunction, BatchCost, HopShare, Misdivided, Outcome, StageSite, Ways, WorkFile, trace,
 };
-
-/// On the CPU nat has 4 and nids 1 Gb/s; on the GPU they have 20 and 40 Gb/s.
-const PROFILE: &str = r#"{"schema": 1, "kind": "measured", "title": "test",
-    "functions": ["nat", "nids"],
-    "devices": [{"name": "cpu", "idle_w": 20, "busy_w": 100},
-        {"name": "gpu", "idle_w": 10, "busy_w": 110, "link":
-            {"to_device_bytes_per_s": 1e10, "to_host_bytes_per_s": 1e10, "each_copy_s": 1e-6}}],
-    "measurements": [
-        {"function": "nat", "device": "cpu", "launch_packets": 256, "packet_len": 512, "gbps": 4},
-        {"function": "nids", "device": "cpu", "launch_packets": 256, "packet_len": 512, "gbps": 1},
-        {"function": "nat", "device": "gpu", "launch_packets": 1024, "packet_len": 512, "gbps": 20},
-        {"function": "nids", "device": "gpu", "launch_packets": 256, "packet_len": 512, "gbps": 16},
-        {"function": "nids", "device": "gpu", "launch_packets": 1024, "packet_len": 512,
-         "gbps": 40}]}"#;
-
-fn function(name: &str, device: Option<&str>) -> AskedFunction {
-    let reads = match name {
-        "nids" => FieldSet::of(&[Field::Payload]),
-        _ => FieldSet::of(&[Field::SrcAddr, Field::DstAddr]),
-    };
-    AskedFunction {
-        name: name.into(),
-        kind: name.into(),
-        device: device.map(str::to_owned),
-        own_stage: false,
-        access: Access::run_only(ReadWrite::new(reads, FieldSet::EMPTY)),
-    }
-}
-
-fn asked<'a>(file: &'a WorkFile, functions: Vec<AskedFunction>, load: &str) -> Asked<'a> {
-    let chain = AskedChain {
-        name: "chain".into(),
-        functions,
-        mode: Mode::Adaptive,
-        pressure: PauseMode::On(Watermarks::default()),
-        queue: 6_000,
-        lanes: 1,
-        batch_packets: 256,
-        first_launch_packets: 1,
-        ways: None,
-    };
-    Asked {
-        file,
-        chains: vec![chain],
-        load: Load::parse(load).expect(load),
-        tenants: 1,
-        policy: None,
-        placement: PlacementPolicy::Throughput,
-        lasts_ns: Some(200_000_000),
-        seed: 1,
-    }
-}
-
-fn run(asked: &Asked<'_>) -> (Assembled, Outcome) {
-    let assembled = asked.assemble().expect("sound");
-    let outcome = assembled.scenario.simulate().expect("sound");
-    (assembled, outcome)
-}
 
 fn gbps(outcome: &Outcome) -> f64 {
     (0..outcome.chains.len()).map(|chain| outcome.sent_bps(chain) / 1e9).sum()
@@ -419,7 +361,7 @@ fn tenants_and_lanes_share_devices() {
     let mut one = asked(&file, vec![function("nids", Some("gpu"))], "constant:gbps=60,size=512");
     one.tenants = 2;
     for policy in [None, Some(Policy::BestEffort), Some(Policy::EqualShare)] {
-        one.policy = policy;
+        one.sharing = policy.map(sharing);
         let (assembled, outcome) = run(&one);
         assert_eq!(assembled.origins, [(0, 0), (0, 1)]);
         let share = outcome.device_share(0, 0) / outcome.device_share(0, 1);
@@ -491,7 +433,7 @@ fn missing_functions_and_devices_are_named() {
 fn the_outcome_has_a_form_for_programs() {
     let file = WorkFile::parse(PROFILE).expect("sound");
     let mut one = asked(&file, vec![function("nids", Some("gpu"))], "constant:gbps=60,size=512");
-    one.policy = Some(Policy::BestEffort);
+    one.sharing = Some(sharing(Policy::BestEffort));
     let mut assembled = one.assemble().expect("sound");
     assembled.scenario.spans_max = 1_000;
     let outcome = assembled.scenario.simulate().expect("sound");

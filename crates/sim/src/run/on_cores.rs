@@ -110,7 +110,7 @@ impl Run<'_> {
     ) {
         self.chains[chain].lane.works += 1;
         if self.cores.is_some() {
-            self.lanes[lane].busy_ns += lasts_ns;
+            self.lanes[lane].count(lasts_ns);
             let wake_ns = if self.lane_rests() { 0 } else { self.scenario.lane_wake_ns };
             return self.occupy((lane, wake_ns), lasts_ns, work, now_ns);
         }

@@ -132,6 +132,8 @@ pub(crate) struct LoadOptions<'a> {
     pub(crate) set: &'a [Setting],
     /// The device of all functions that have kernels; it replaces those of the file.
     pub(crate) device: Option<&'a str>,
+    /// Whether devices are those of a profile: tenants may name others than this machine has.
+    pub(crate) is_simulated: bool,
     /// Whether the command line names an interface as the input.
     pub(crate) is_live: bool,
     /// The seeds of chains that run, by name: a reload keeps them.
@@ -141,7 +143,7 @@ pub(crate) struct LoadOptions<'a> {
 impl<'a> LoadOptions<'a> {
     /// With `functions`, and nothing set on top of the file.
     pub(crate) fn of(functions: &'a [&'static Definition]) -> Self {
-        Self { functions, set: &[], device: None, is_live: false, seeds: &[] }
+        Self { functions, set: &[], device: None, is_simulated: false, is_live: false, seeds: &[] }
     }
 
     /// The seed that the chain called `name` runs with.
@@ -250,7 +252,10 @@ impl<'a> File<'a> {
             let mut all: Vec<_> = loaded.iter_mut().zip(spans).collect();
             let is_forced = self.options.device.is_some();
             let tables = (&arbiter, &tenants[..]);
-            let tenancy = Tenancy::share(tables, is_forced, &mut all, self.source, mistakes);
+            let tenancy = match self.options.is_simulated {
+                true => Tenancy::named(&arbiter, &tenants),
+                false => Tenancy::share(tables, is_forced, &mut all, self.source, mistakes),
+            };
             let tenancy = Arc::new(tenancy);
             loaded.iter_mut().for_each(|chain| chain.tenancy = Arc::clone(&tenancy));
             loaded.iter_mut().for_each(|chain| chain.process = process.clone());

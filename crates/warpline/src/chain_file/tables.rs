@@ -66,7 +66,8 @@ impl<'a> File<'a> {
         for (table, span) in tables {
             let layers = self.layers("", table, span.clone());
             let mut section = Section::new(layers, "[tenant]", self.folder, mistakes);
-            all.extend(TenantTable::read(&mut section, span, &all));
+            let opens = !self.options.is_simulated;
+            all.extend(TenantTable::read(&mut section, (span, opens), &all));
         }
         all
     }

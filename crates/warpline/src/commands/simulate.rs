@@ -10,10 +10,11 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 use warpline_nf::Definition;
 use warpline_nf::config::read_text;
-use warpline_sched::Policy;
 use warpline_sched::placement::PlacementPolicy;
+use warpline_sched::{Policy, Sharing};
 use warpline_sim::{
-    Asked, AskedChain, AskedFunction, Assembled, Ended, Load, Outcome, Ways, WorkFile,
+    Asked, AskedChain, AskedFunction, AskedSharing, AskedTenant, Assembled, Ended, Load, Outcome,
+    Ways, WorkFile,
 };
 
 use super::{CHAIN_FILE_LEN_MAX, places, say, say_json};
@@ -35,7 +36,12 @@ pub(crate) fn simulate(
 ) -> Result<(), Failure> {
     let set = Setting::of_set(&arguments.set);
     // The devices of the chain file are those of the profile.
-    let options = LoadOptions { set: &set, device: Some("cpu"), ..LoadOptions::of(functions) };
+    let options = LoadOptions {
+        set: &set,
+        device: Some("cpu"),
+        is_simulated: true,
+        ..LoadOptions::of(functions)
+    };
     let chains = super::load_file(&arguments.chain, &options, false)?;
     let file = profile(&arguments.profile)?;
     let asked = asked(arguments, &chains, &file)?;
@@ -99,17 +105,36 @@ fn asked<'a>(
                 .map_err(|why| Failure::Usage(format!("--load {}: {why}", arguments.load)))?
         }
     };
+    let sharing = sharing(chains, arguments.policy.as_deref().map(policy).transpose()?);
     let chains = chains.iter().zip(ways);
     Ok(Asked {
         file,
         chains: chains.map(|(loaded, ways)| devices.chain(loaded, ways)).collect(),
         load,
         tenants: tenants as usize,
-        policy: arguments.policy.as_deref().map(policy).transpose()?,
+        sharing,
         placement: placement(&arguments.placement)?,
         lasts_ns: seconds.map(|seconds| (seconds * 1e9) as u64),
         seed,
     })
+}
+
+/// That of the chain file, with the policy of the command line.
+fn sharing(chains: &[Loaded], policy: Option<Policy>) -> Option<AskedSharing> {
+    let named = chains.first()?.tenancy.named.as_ref()?;
+    let is_shared = named.arbiter.is_given || !named.tenants.is_empty();
+    let own = named.arbiter.sharing;
+    (is_shared || policy.is_some()).then(|| AskedSharing {
+        sharing: Sharing { policy: policy.unwrap_or(own.policy), ..own },
+        slots: named.arbiter.slots,
+    })
+}
+
+fn tenant(loaded: &Loaded) -> Option<AskedTenant> {
+    let all = &loaded.tenancy.named.as_ref()?.tenants;
+    let own = all.iter().find(|(name, ..)| loaded.tenant.as_ref() == Some(name))?;
+    let (name, device, slots) = own.clone();
+    Some(AskedTenant { name, device, slots })
 }
 
 fn policy(name: &str) -> Result<Policy, Failure> {
@@ -180,6 +205,7 @@ impl Devices {
             batch_packets: loaded.settings.batch_packets as u64,
             first_launch_packets: loaded.settings.first_launch_packets() as u64,
             ways,
+            tenant: tenant(loaded),
         }
     }
 }

@@ -32,6 +32,15 @@ pub(crate) struct Tenancy {
     pub(crate) shared: Vec<Shared>,
     /// How the file describes them, to notice changes.
     description: String,
+    /// For a simulation.
+    pub(crate) named: Option<Named>,
+}
+
+/// `[arbiter]` and tenants as a simulation sees them.
+pub(crate) struct Named {
+    pub(crate) arbiter: ArbiterTable,
+    /// Name, device and slots of each.
+    pub(crate) tenants: Vec<(String, String, usize)>,
 }
 
 /// The name of a device without that of its copy in a memory of its own.
@@ -51,7 +60,7 @@ impl Tenancy {
     ) -> Self {
         let description = describe(arbiter, tenants, chains);
         let mut devices: Vec<String> = Vec::new();
-        let of_tenants = tenants.iter().map(|one| one.device.description().id.as_str());
+        let of_tenants = tenants.iter().map(|one| one.id.as_str());
         let of_chains = chains.iter().flat_map(|(loaded, _)| loaded.deployment.sites());
         let of_chains = of_chains.map(|site| site.device_id());
         for id in of_tenants.chain(of_chains.filter(|id| arbiter.is_given && *id != "cpu")) {
@@ -61,7 +70,7 @@ impl Tenancy {
         }
         let mut shared = Vec::new();
         for id in devices {
-            let on = |one: &&TenantTable| base_of(&one.device.description().id) == id;
+            let on = |one: &&TenantTable| base_of(&one.id) == id;
             let own: Vec<&TenantTable> = tenants.iter().filter(on).collect();
             let at = own.first().map_or(0..0, |one| one.span.clone());
             let made = match own.is_empty() {
@@ -78,7 +87,14 @@ impl Tenancy {
                 Err(why) => mistakes.push(source.mistake(at, why)),
             }
         }
-        Self { shared, description }
+        Self { shared, description, named: None }
+    }
+
+    /// The tenants of devices that this machine may lack.
+    pub(crate) fn named(arbiter: &ArbiterTable, tenants: &[TenantTable]) -> Self {
+        let own = tenants.iter().map(|one| (one.name.clone(), one.id.clone(), one.slots));
+        let named = Named { arbiter: *arbiter, tenants: own.collect() };
+        Self { named: Some(named), ..Self::default() }
     }
 
     /// Whether `other` describes the same sharing.
@@ -134,8 +150,7 @@ fn describe(
 ) -> String {
     let mut text = format!("{arbiter:?}");
     for one in tenants {
-        let TenantTable { name, slots, memory, profile, is_background, .. } = one;
-        let id = &one.device.description().id;
+        let TenantTable { name, id, slots, memory, profile, is_background, .. } = one;
         text += &format!("{name:?} {id} {slots} {memory:?} {profile:?} {is_background}");
     }
     let of_chains = chains.iter().map(|(loaded, _)| format!("{:?}", loaded.tenant));
@@ -182,7 +197,8 @@ fn shared_between(
     arbiter: &ArbiterTable,
     own: &[&TenantTable],
 ) -> Result<SharedDevice, String> {
-    let memory = own.first().map_or(0, |one| one.device.description().memory);
+    let first = own.first().and_then(|one| one.device.as_ref());
+    let memory = first.map_or(0, |device| device.description().memory);
     let slots = slots_of_profiles(own, memory)?;
     let quotas: u64 = own.iter().filter_map(|one| one.quota()).fold(0, u64::saturating_add);
     if memory > 0 && quotas > memory {
@@ -250,7 +266,10 @@ fn background_of(
         let name = &one.name;
         match (one.is_background, chains.is_empty()) {
             (true, true) => {
-                background.push((name.clone(), device.seat(number, Arc::clone(&one.device))));
+                let opened = one.device.as_ref();
+                background.extend(
+                    opened.map(|opened| (name.clone(), device.seat(number, Arc::clone(opened)))),
+                );
             }
             (false, false) => {}
             (true, false) => {

@@ -49,7 +49,10 @@ impl ArbiterTable {
 #[derive(Clone)]
 pub(crate) struct TenantTable {
     pub(crate) name: String,
-    pub(crate) device: Arc<dyn Device>,
+    /// The device that it shares; in a simulation as the file names it.
+    pub(crate) id: String,
+    /// `None` in a simulation.
+    pub(crate) device: Option<Arc<dyn Device>>,
     pub(crate) slots: usize,
     /// Bytes of device memory, if stated.
     pub(crate) memory: Option<u64>,
@@ -61,10 +64,10 @@ pub(crate) struct TenantTable {
 }
 
 impl TenantTable {
-    /// Reads a table; `before` are those above it.
+    /// Reads a table; `before` are those above it. Opens its device if `opens`.
     pub(crate) fn read(
         section: &mut Section<'_>,
-        span: Range<usize>,
+        (span, opens): (Range<usize>, bool),
         before: &[Self],
     ) -> Option<Self> {
         section.refuse_all_but(&keys::names(keys::TENANT));
@@ -77,8 +80,11 @@ impl TenantTable {
         let is_background = section.choice("background", &work, false);
         let profile = profile(section);
         let name = name(section, before);
-        let device = device(section);
-        Some(Self { name: name?, device: device?, slots, memory, profile, is_background, span })
+        let device_name = section.string("device").map(str::to_owned);
+        let device = if opens { Some(device(section)?) } else { None };
+        let id = device.as_ref().map(|device| device.description().id.clone());
+        let id = id.or(device_name)?;
+        Some(Self { name: name?, id, device, slots, memory, profile, is_background, span })
     }
 
     /// Bytes of device memory that it may have; those of its profile unless stated.

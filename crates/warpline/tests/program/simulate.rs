@@ -60,7 +60,7 @@ fn a_chain_is_simulated_with_devices_that_are_not_here() {
         "profile: made up (printed numbers)",
         "assumed: all of it. a test",
         "p50",
-        "  paused by flow_monitor",
+        "  bottleneck flow_monitor; the source was paused",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -68,6 +68,33 @@ fn a_chain_is_simulated_with_devices_that_are_not_here() {
     let replayed = json(&demo.warpline(capture).expect(0).stdout);
     assert_eq!(replayed["chains"][0]["packets"]["sent"], 12_703, "{replayed}");
     assert!(replayed["seconds"].as_f64() > Some(18.0), "{replayed}");
+}
+
+/// Two chains overload a device of which one has three quarters.
+#[test]
+fn tenants_of_the_chain_file_share_devices_that_are_not_here() {
+    let demo = demo();
+    let chain = |name: &str, tenant: &str| {
+        format!("[[chain]]\nname = {name:?}\nfunctions = [\"digest\"]\ntenant = {tenant:?}\n")
+    };
+    let tenant = |name: &str, slots: u32| {
+        format!("[[tenant]]\nname = {name:?}\ndevice = \"gpu-7\"\nslots = {slots}\n")
+    };
+    let device = "[digest]\ndevice = \"gpu-7\"\n[arbiter]\npolicy = \"equal_share\"\n";
+    let chains = chain("north", "gold") + &chain("south", "basic");
+    demo.write("tenants.toml", chains + device + &tenant("gold", 3) + &tenant("basic", 1));
+    let run = "simulate tenants.toml --profile own.json --load constant:gbps=9,size=500";
+    let share = |more: &str| {
+        let ended = demo.warpline(&format!("{run} --seconds 0.5 --json {more}")).expect(0);
+        let device = json(&ended.stdout)["devices"][0].clone();
+        assert_eq!(device["tenant_names"], serde_json::json!(["gold", "basic"]));
+        device["tenants"][0].as_f64().expect("a share")
+    };
+    assert!((share("") - 0.75).abs() < 0.05, "{}", share(""));
+    assert!((share("--policy fixed_share --set arbiter.slots=6") - 0.5).abs() < 0.05);
+    let text = demo.warpline(&format!("{run} --seconds 0.5")).expect(0).stdout;
+    let text = String::from_utf8(text).expect("text");
+    assert!(text.contains("% busy (gold 7"), "{text}");
 }
 
 /// The capture's packets to two networks pass both functions, the others flow_monitor only.

@@ -17,6 +17,9 @@ pub(super) fn json(file: &WorkFile, assembled: &Assembled, outcome: &Outcome) ->
         "kind": if file.is_paper { "paper" } else { "measured" },
         "assumed": assumed.collect::<Vec<_>>(),
     });
+    for (device, names) in assembled.tenants.iter().enumerate() {
+        all["devices"][device]["tenant_names"] = json!(names);
+    }
     all["placement"] = json!(assembled.decisions);
     all
 }
@@ -72,7 +75,7 @@ fn chain_text(text: &mut String, assembled: &Assembled, outcome: &Outcome, chain
         let paused = source.paused_ns as f64 / 1e9;
         let _ = writeln!(
             text,
-            "  paused by {stage}: the source {} times, {paused:.3} s in all",
+            "  bottleneck {stage}; the source was paused {} times, {paused:.3} s in all",
             source.pauses
         );
     }
@@ -95,14 +98,18 @@ fn devices(text: &mut String, assembled: &Assembled, outcome: &Outcome) {
     for (at, device) in assembled.scenario.devices.iter().enumerate() {
         let own = &outcome.devices[at];
         let share = |tenant: usize| 100.0 * outcome.device_share(at, tenant);
+        let names = assembled.tenants[at].iter().enumerate();
         let shares: Vec<String> =
-            (0..own.busy_ns.len()).map(|tenant| format!("{:.1}", share(tenant))).collect();
+            names.map(|(tenant, name)| format!("{name} {:.1}", share(tenant))).collect();
+        let shares = match &shares[..] {
+            [] | [_] => String::new(),
+            several => format!(" ({})", several.join(", ")),
+        };
         let all: f64 = (0..own.busy_ns.len()).map(share).sum();
         let _ = writeln!(
             text,
-            "device {}: {all:.1} % busy ({} by chain and tenant), {} bytes to it, {} back, {}",
+            "device {}: {all:.1} % busy{shares}, {} bytes to it, {} back, {}",
             device.name,
-            shares.join(", "),
             own.to_device_bytes,
             own.to_host_bytes,
             watts(Some(at))

@@ -1,0 +1,108 @@
+//! Who shares the devices: the tenants of the chain file, or each chain alone.
+
+use std::collections::BTreeSet;
+
+use warpline_sched::Sharing;
+use warpline_sched::work_profile::ProfiledDevice;
+
+use super::Asked;
+use crate::model::{ChainModel, DeviceModel, DeviceSharing, DeviceWork, LinkModel, StageSite};
+
+/// A tenant of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedTenant {
+    /// Its name.
+    pub name: String,
+    /// The device of the profile that it shares.
+    pub device: String,
+    /// Its slots there.
+    pub slots: usize,
+}
+
+/// How tenants share devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskedSharing {
+    /// The policy and the slice.
+    pub sharing: Sharing,
+    /// Slots of a device; as many as its tenants have unless stated.
+    pub slots: Option<usize>,
+}
+
+impl Asked<'_> {
+    /// By chain of each copy, the number of its tenant; and their names.
+    pub(super) fn seats(&self) -> (Vec<usize>, Vec<String>) {
+        let (mut seats, mut names) = (Vec::new(), Vec::new());
+        for copy in 0..self.tenants {
+            for chain in &self.chains {
+                let own = chain.tenant.as_ref().map_or(&chain.name, |tenant| &tenant.name);
+                let name = if self.tenants > 1 { format!("{own} {copy}") } else { own.clone() };
+                let is_shared = |other: &String| chain.tenant.is_some() && *other == name;
+                seats.push(names.iter().position(is_shared).unwrap_or(names.len()));
+                if seats.last() == Some(&names.len()) {
+                    names.push(name);
+                }
+            }
+        }
+        (seats, names)
+    }
+
+    /// Every device but the CPU, and by device its tenants. Those without a launch there are none.
+    pub(super) fn devices(&self, chains: &mut [ChainModel]) -> (Vec<DeviceModel>, Vec<Vec<usize>>) {
+        let devices = self.file.work.devices().iter().zip(&self.file.links);
+        let devices = devices.zip(&self.file.on_cpu).skip(1).enumerate();
+        let mut all_seats = Vec::new();
+        let models = devices.map(|(number, ((device, link), is_on_cpu))| {
+            let mut works: Vec<&mut DeviceWork> =
+                chains.iter_mut().flat_map(|one| works_on(one, number)).collect();
+            let seats: BTreeSet<usize> = works.iter().map(|work| work.tenant).collect();
+            let seats: Vec<usize> = seats.into_iter().collect();
+            for work in &mut works {
+                work.tenant = seats.partition_point(|seat| *seat < work.tenant);
+            }
+            let copy_ns = link.as_ref().map_or(0.0, |link| link.each_copy * 1e9);
+            let of = |speed: f64| LinkModel::of_rate(speed, copy_ns);
+            let sharing = match self.sharing {
+                Some(asked) if !seats.is_empty() => self.divided_device(asked, &seats, device),
+                _ => DeviceSharing::InOrder,
+            };
+            let model = DeviceModel {
+                name: device.name.clone(),
+                is_on_cores: sharing == DeviceSharing::InOrder && *is_on_cpu,
+                sharing,
+                tenants: seats.len(),
+                to_device: link.as_ref().map(|link| of(link.to_device)),
+                to_host: link.as_ref().map(|link| of(link.to_host)),
+                power: device.power,
+            };
+            all_seats.push(seats);
+            model
+        });
+        (models.collect(), all_seats)
+    }
+
+    /// A device whose tenants have their slots.
+    fn divided_device(
+        &self,
+        AskedSharing { sharing, slots: all }: AskedSharing,
+        seats: &[usize],
+        device: &ProfiledDevice,
+    ) -> DeviceSharing {
+        let (by_user, _) = self.seats();
+        let slots_of = |seat: &usize| {
+            let user = by_user.iter().position(|other| other == seat).unwrap_or(0);
+            let tenant = self.chains[user % self.chains.len()].tenant.as_ref();
+            tenant.filter(|tenant| tenant.device == device.name).map_or(1, |tenant| tenant.slots)
+        };
+        let slots: Vec<usize> = seats.iter().map(slots_of).collect();
+        let all = all.unwrap_or(slots.iter().sum());
+        DeviceSharing::Arbiter(Sharing { slots: all, ..sharing }, slots)
+    }
+}
+
+/// The work of a chain on a device.
+fn works_on(chain: &mut ChainModel, device: usize) -> impl Iterator<Item = &mut DeviceWork> {
+    chain.stages.iter_mut().filter_map(move |stage| match &mut stage.place {
+        StageSite::Device(work) if work.device == device => Some(work),
+        _ => None,
+    })
+}

@@ -1,0 +1,171 @@
+//! What is measured is of the measured time: nothing works or waits for longer than it lasts.
+
+#[path = "common/assembled.rs"]
+mod assembled;
+
+use std::sync::Arc;
+
+use assembled::{PROFILE, asked, function, run, sharing};
+use warpline_sched::{Policy, Sharing};
+use warpline_sim::{Arrivals, Asked, AskedTenant, WorkFile};
+
+fn file() -> WorkFile {
+    WorkFile::parse(PROFILE).expect("sound")
+}
+
+fn times_of(lasts_ns: u64) -> [u64; 3] {
+    [lasts_ns / 10, lasts_ns, 7 * lasts_ns]
+}
+
+#[test]
+fn nothing_is_busy_for_longer_than_the_measured_time() {
+    let profiles = [
+        PROFILE.to_owned(),
+        PROFILE.replace("\"gbps\": 40}", "\"gbps\": 40, \"latency_us\": 900}"),
+        PROFILE.replace("\"busy_w\": 110", "\"busy_w\": 110, \"runs_on_cpu\": true"),
+    ];
+    let ways = [(None, 1), (Some(Policy::BestEffort), 2), (Some(Policy::EqualShare), 2)];
+    for (profile, text) in profiles.iter().enumerate() {
+        let file = WorkFile::parse(text).expect("sound");
+        for (policy, tenants) in ways {
+            for lasts_ns in times_of(1_000_000) {
+                let functions = vec![function("nids", Some("gpu")), function("nat", Some("cpu"))];
+                let mut one = asked(&file, functions, "constant:gbps=100");
+                (one.sharing, one.tenants) = (policy.map(sharing), tenants);
+                one.lasts_ns = Some(lasts_ns);
+                let (_, outcome) = run(&one);
+                let place = format!("profile {profile}, {policy:?}, {lasts_ns} ns");
+                let share: f64 = (0..tenants).map(|own| outcome.device_share(0, own)).sum();
+                assert!(share <= 1.0, "{place}: the device {share}");
+                for busy_ns in &outcome.lane_busy_ns {
+                    assert!(*busy_ns <= outcome.measured_ns, "{place}: a lane {busy_ns}");
+                }
+                for chain in &outcome.chains {
+                    assert!(chain.pauses.elapsed_ns <= lasts_ns, "{place}");
+                    assert!(chain.pauses.nodes.iter().all(|node| node.paused_ns <= lasts_ns));
+                }
+            }
+        }
+    }
+}
+
+/// A device that always has work is busy all the time, also in a short one.
+#[test]
+fn a_device_with_work_is_busy() {
+    let file = file();
+    for policy in [None, Some(Policy::BestEffort)] {
+        let mut one = asked(&file, vec![function("nids", Some("gpu"))], "constant:gbps=200");
+        one.sharing = policy.map(sharing);
+        let (_, outcome) = run(&one);
+        let share = outcome.device_share(0, 0);
+        assert!(share > 0.98, "{policy:?}: {share}");
+    }
+}
+
+#[test]
+fn packets_that_wait_before_a_paused_source_are_offered() {
+    // A copy takes up to a second, so the source is paused at the end.
+    let slow = PROFILE.replace("\"each_copy_s\": 1e-6", "\"each_copy_s\": 1.0");
+    let file = WorkFile::parse(&slow).expect("sound");
+    for load in ["constant:gbps=1", "poisson:gbps=1", "constant:gbps=1,ring=0"] {
+        let mut one = asked(&file, vec![function("nat", Some("gpu"))], load);
+        one.lasts_ns = Some(100_000_000);
+        let (_, outcome) = run(&one);
+        let offered = outcome.per_second(outcome.chains[0].measured.offered);
+        let asked = 1e9 / 8.0 / 512.0;
+        assert!((offered / asked - 1.0).abs() < 0.03, "{load}: {offered} of {asked}");
+    }
+}
+
+/// A source that waits reads packets when there is room. Queues are bounded, so are delays.
+#[test]
+fn delays_of_a_source_that_waits_do_not_grow_with_time() {
+    let file = file();
+    let delay = |lasts_ns| {
+        let functions = vec![function("nids", Some("cpu"))];
+        let mut one = asked(&file, functions, "constant:gbps=50,on_full=wait");
+        one.lasts_ns = Some(lasts_ns);
+        let (_, outcome) = run(&one);
+        outcome.chains[0].delay.quantile(0.5) as f64
+    };
+    let [short, long] = [50_000_000, 400_000_000].map(delay);
+    assert!((long / short - 1.0).abs() < 0.1, "{short} ns and {long} ns");
+}
+
+#[test]
+fn short_captures_are_measured_until_they_left() {
+    let file = file();
+    let many = (0..1_000).map(|_| (0, 512)).collect::<Vec<_>>();
+    for capture in [vec![(0, 512)], many, vec![(0, 64), (5, 1500)]] {
+        let mut one = asked(&file, vec![function("nat", Some("gpu"))], "constant:gbps=1");
+        let count = capture.len() as u64;
+        one.load.traffic.arrivals = Arrivals::Replay(Arc::from(capture));
+        one.lasts_ns = None;
+        let (_, outcome) = run(&one);
+        let own = &outcome.chains[0];
+        assert_eq!((own.measured.sent, own.measured.offered), (count, count));
+        assert!(own.delay.quantile(0.5) > 1_000, "{} ns", own.delay.quantile(0.5));
+        assert!(own.delay.max() <= outcome.measured_ns);
+    }
+}
+
+/// Three chains, of which the first two are one tenant.
+fn shared(file: &WorkFile, slots: [usize; 2]) -> Asked<'_> {
+    let mut one = asked(file, vec![function("nids", Some("gpu"))], "constant:gbps=60");
+    let chain = one.chains[0].clone();
+    let tenant =
+        |name: &str, slots| Some(AskedTenant { name: name.into(), device: "gpu".into(), slots });
+    let tenants = [tenant("gold", slots[0]), tenant("gold", slots[0]), tenant("basic", slots[1])];
+    one.chains = vec![chain; 3];
+    for (number, (chain, tenant)) in one.chains.iter_mut().zip(tenants).enumerate() {
+        (chain.name, chain.tenant) = (format!("chain {number}"), tenant);
+    }
+    one
+}
+
+#[test]
+fn tenants_have_their_slots() {
+    let file = file();
+    for (policy, slots, all, want) in [
+        (Policy::EqualShare, [3, 1], None, [0.75, 0.25]),
+        (Policy::BestEffort, [1, 1], None, [0.5, 0.5]),
+        (Policy::FixedShare, [3, 1], None, [0.75, 0.25]),
+        (Policy::FixedShare, [3, 1], Some(8), [0.375, 0.125]),
+    ] {
+        let mut one = shared(&file, slots);
+        one.sharing = Some(warpline_sim::AskedSharing { slots: all, ..sharing(policy) });
+        let (assembled, outcome) = run(&one);
+        assert_eq!(assembled.tenants, [["gold", "basic"]]);
+        let shares = [0, 1].map(|tenant| outcome.device_share(0, tenant));
+        for (share, want) in shares.iter().zip(want) {
+            assert!((share - want).abs() < 0.05, "{policy:?} {slots:?} {all:?}: {shares:?}");
+        }
+    }
+    // A chain that is not there has no slot, and copies are tenants of their own.
+    let mut one = shared(&file, [1, 1]);
+    one.chains[2].functions = vec![function("nat", Some("cpu"))];
+    (one.tenants, one.sharing) = (2, Some(sharing(Policy::EqualShare)));
+    let (assembled, outcome) = run(&one);
+    assert_eq!(assembled.tenants, [["gold 0", "gold 1"]]);
+    assert!((outcome.device_share(0, 0) - 0.5).abs() < 0.05, "{}", outcome.device_share(0, 0));
+    let most = Sharing::TENANTS_MAX;
+    one.tenants = most + 1;
+    let why = one.assemble().expect("sound").scenario.simulate().expect_err("too many tenants");
+    assert!(why.to_string().contains("tenants"), "{why}");
+}
+
+#[test]
+fn the_power_of_a_cpu_with_known_cores_counts_them() {
+    for tenants in [1, 2, 4] {
+        let file = file();
+        let mut one = asked(&file, vec![function("nids", Some("cpu"))], "constant:gbps=0.5");
+        one.tenants = tenants;
+        let mut scenario = one.assemble().expect("sound").scenario;
+        scenario.cores = Some(4);
+        let outcome = scenario.simulate().expect("sound");
+        // A lane is half busy, and the CPU takes 20 to 100 W.
+        let watts = outcome.watts(&scenario, None).expect("known");
+        let want = 20.0 + 80.0 * 0.5 * tenants as f64 / 4.0;
+        assert!((watts - want).abs() < 3.0, "{tenants} tenants: {watts} W, {want}");
+    }
+}
