@@ -107,8 +107,8 @@ impl PauseEvidence {
     ///
     /// It is the one that held others longest, among those that no later node held much: at most an
     /// eighth of that time. A node before the bottleneck holds its own feeders too, but only since
-    /// it is paused itself. A queue that whole launches fill, and that is empty most of the time,
-    /// limits nobody. Time in which a join waits for a branch counts for the node of that
+    /// it is paused itself. Holds of a queue that whole launches fill, and that is empty most of
+    /// the time, do not count. Time in which a join waits for a branch counts for the node of that
     /// branch with the fullest queues, not for the join. Of equal nodes the later one is named.
     ///
     /// Where branches part, nodes are comparable only if launches have equal sizes. Where joins

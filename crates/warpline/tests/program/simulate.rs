@@ -70,7 +70,7 @@ fn a_chain_is_simulated_with_devices_that_are_not_here() {
     assert!(replayed["seconds"].as_f64() > Some(18.0), "{replayed}");
 }
 
-/// Two chains overload a device of which one has three quarters.
+/// Two chains overload a device. One has three of its four slots.
 #[test]
 fn tenants_of_the_chain_file_share_devices_that_are_not_here() {
     let demo = demo();

@@ -133,7 +133,7 @@ proptest! {
     }
 }
 
-/// The first stage passes on 16 batches at once, each of which the second one works on by itself.
+/// The first stage passes on 16 batches at once. The second one works on each by itself.
 #[test]
 fn whole_launches_do_not_make_their_receiver_the_bottleneck() {
     for (cost_ns, bottleneck) in [([100, 5], 1), ([100, 14], 1), ([100, 40], 1), ([100, 150], 2)] {
