@@ -1,4 +1,4 @@
-//! What is measured is of the measured time: nothing works or waits for longer than it lasts.
+//! Shares, pauses and rates are of the measured time: nothing works or waits longer than it lasts.
 
 #[path = "common/assembled.rs"]
 mod assembled;
@@ -109,7 +109,7 @@ fn short_captures_are_measured_until_they_left() {
     }
 }
 
-/// Three chains, of which the first two are one tenant.
+/// Three chains; the first two are one tenant.
 fn shared(file: &WorkFile, slots: [usize; 2]) -> Asked<'_> {
     let mut one = asked(file, vec![function("nids", Some("gpu"))], "constant:gbps=60");
     let chain = one.chains[0].clone();
@@ -141,7 +141,7 @@ fn tenants_have_their_slots() {
             assert!((share - want).abs() < 0.05, "{policy:?} {slots:?} {all:?}: {shares:?}");
         }
     }
-    // A chain that is not there has no slot, and copies are tenants of their own.
+    // A chain on the CPU has no slot, and copies are tenants of their own.
     let mut one = shared(&file, [1, 1]);
     one.chains[2].functions = vec![function("nat", Some("cpu"))];
     (one.tenants, one.sharing) = (2, Some(sharing(Policy::EqualShare)));
