@@ -221,14 +221,16 @@ fn a_function_that_slows_at_a_steady_rate_is_an_overload() {
     }
 }
 
-/// The CPU takes 100 us, and launches of the GPU seem to take 1 us.
+/// A batch of one takes the CPU half a millisecond, and launches of the GPU seem to take 1 us.
 #[test]
 fn launches_that_take_longer_lead_to_another_device_and_do_not_change_the_load() {
     let mut profile = WorkProfile::new(&["one"], &["cpu", "gpu"]);
     let gpu = |gbps, latency_ns| {
         Measurement::alone((0, 1), 16, LEN, Figures { latency_ns, ..figures(gbps, 10.0) })
     };
-    for one in [gpu(40.0, 1e3), Measurement::alone((0, 0), 1024, LEN, figures(20.0, 10.0))] {
+    let cpu = |packets, gbps| Measurement::alone((0, 0), packets, LEN, figures(gbps, 10.0));
+    let alone = f64::from(LEN) * 8.0 / 5e5;
+    for one in [gpu(40.0, 1e3), cpu(1, alone), cpu(1024, 20.0)] {
         profile.merge(&one).expect("sound");
     }
     let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };

@@ -26,7 +26,7 @@ pub(super) fn gap(
 fn delay_ns(problem: &PlacementProblem<'_>, items: &[Item]) -> f64 {
     let of = |chain: usize| -> f64 {
         let own = items.iter().filter(|item| item.chain == chain);
-        own.map(|item| least(item, |one| one.figures.latency_ns)).sum()
+        own.map(|item| least(item, Choice::least_latency_ns)).sum()
     };
     (0..problem.chains.len()).map(of).fold(0.0, f64::max)
 }

@@ -133,6 +133,7 @@ impl<'a> Evaluator<'a> {
         let mut functions = vec![0usize; devices];
         // Of the lanes of each chain.
         let mut own_lanes = vec![0.0; self.problem.chains.len()];
+        let mut on_cpu: Vec<Vec<(Choice, f64)>> = vec![Vec::new(); self.problem.chains.len()];
         for (at, choice) in chosen.iter().enumerate() {
             let (chain, rate) = self.chain_of(at);
             let factor = self.factor(at, placed[at], chosen, |_| true);
@@ -150,8 +151,16 @@ impl<'a> Evaluator<'a> {
                 }
                 _ => factor,
             };
-            delays[chain] += choice.figures.latency_ns * slower + self.fill_ns(at, chosen);
+            match choice.device {
+                CPU => on_cpu[chain].push((*choice, slower)),
+                _ => {
+                    delays[chain] += choice.figures.latency_ns * slower + self.fill_ns(at, chosen);
+                }
+            }
             functions[choice.device] += 1;
+        }
+        for ((delay, own), demand) in delays.iter_mut().zip(&on_cpu).zip(self.problem.chains) {
+            *delay += lane_delay_ns(own, demand);
         }
         for (chain, copy) in copies.iter().enumerate() {
             let rate = self.problem.chains[chain].packets_per_s;
@@ -189,6 +198,7 @@ impl<'a> Evaluator<'a> {
             loads: loads.to_vec(),
             link_loads: links.to_vec(),
             lane_loads: Vec::new(),
+            chain_delays_ns: delays.to_vec(),
         }
     }
 
@@ -250,6 +260,22 @@ impl<'a> Evaluator<'a> {
         let compute = || profile.slow_down(pair, sizes, &others).factor;
         *self.factors.entry((at, choice, others.clone())).or_insert_with(compute)
     }
+}
+
+/// The delay of a chain's functions in their lane, each with its slow-down. A batch has the packets
+/// that come while the one before is worked on.
+fn lane_delay_ns(own: &[(Choice, f64)], demand: &ChainDemand) -> f64 {
+    let rate_ns = demand.packets_per_s / demand.width() * 1e-9;
+    let next_ns: f64 = own.iter().map(|(one, slower)| one.next_ns() * slower).sum();
+    let fixed_ns: f64 = own.iter().map(|(one, slower)| one.first_ns * slower).sum();
+    let room = 1.0 - rate_ns * next_ns;
+    let come = if room > 0.0 { rate_ns * (fixed_ns - next_ns) / room } else { f64::INFINITY };
+    let of = |(one, slower): &(Choice, f64)| {
+        let packets = come.clamp(1.0, f64::from(one.packets));
+        let batch_ns = one.first_ns + one.next_ns() * (packets - 1.0);
+        batch_ns * one.latency_factor() * slower
+    };
+    own.iter().map(of).sum()
 }
 
 impl ChainDemand {

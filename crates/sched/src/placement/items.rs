@@ -15,6 +15,29 @@ pub(super) struct Choice {
     /// Those of such a launch.
     pub figures: Figures,
     pub packet_ns: f64,
+    /// Of a batch of one packet.
+    pub first_ns: f64,
+}
+
+impl Choice {
+    /// The least latency: on the CPU that of a packet alone, on a device that of the launch.
+    pub(super) fn least_latency_ns(&self) -> f64 {
+        match self.device {
+            CPU => self.first_ns * self.latency_factor(),
+            _ => self.figures.latency_ns,
+        }
+    }
+
+    /// Nanoseconds that each further packet of a batch adds.
+    pub(super) fn next_ns(&self) -> f64 {
+        let further = f64::from(self.packets.max(2) - 1);
+        ((f64::from(self.packets) * self.packet_ns - self.first_ns) / further).max(0.0)
+    }
+
+    /// The latency of a batch, in its time.
+    pub(super) fn latency_factor(&self) -> f64 {
+        self.figures.latency_ns / (f64::from(self.packets) * self.packet_ns)
+    }
 }
 
 /// A function of a chain.
@@ -74,7 +97,7 @@ pub(super) fn of(problem: &PlacementProblem<'_>) -> Result<Vec<Item>, PlacementE
 }
 
 /// Launch sizes up to the knee, from the largest, so that it is chosen among equals. The CPU needs
-/// no launches, so it has the best batch size alone.
+/// no launches, so it has the best batch size alone, and smaller batches if fewer packets come.
 fn choices(
     problem: &PlacementProblem<'_>,
     (chain, function): (usize, usize),
@@ -95,7 +118,8 @@ fn choices(
         };
         let figures = profile.alone(pair, packets, len)?;
         let packet_ns = figures.packet_ns(len);
-        Some(Choice { device, launch, deadline_ns, packets, figures, packet_ns })
+        let first_ns = profile.alone(pair, 1, len)?.packet_ns(len);
+        Some(Choice { device, launch, deadline_ns, packets, figures, packet_ns, first_ns })
     };
     sizes.filter(|&size| size == knee || device != CPU && size < knee).filter_map(choice).collect()
 }

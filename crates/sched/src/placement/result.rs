@@ -23,6 +23,16 @@ pub struct PlacementFigures {
     pub link_loads: Vec<f64>,
     /// The load by chain of its lanes, or of the cores if that is higher.
     pub lane_loads: Vec<f64>,
+    /// The delay by chain.
+    pub chain_delays_ns: Vec<f64>,
+}
+
+impl PlacementFigures {
+    /// The same with the delay of one chain.
+    pub fn of_chain(&self, chain: usize) -> Self {
+        let delay_ns = self.chain_delays_ns.get(chain).copied().unwrap_or(self.delay_ns);
+        Self { delay_ns, ..self.clone() }
+    }
 }
 
 /// Where a function runs.
@@ -123,6 +133,8 @@ pub struct Placement {
     pub figures: PlacementFigures,
     /// The limits that it exceeds.
     pub missed: Vec<Missed>,
+    /// By chain, those that it exceeds: delays of other chains do not count.
+    pub missed_by: Vec<Vec<Missed>>,
     /// The part by which the policy's figure may exceed the best one; `None` for an exact search.
     pub gap: Option<f64>,
     /// The second best, if there was a choice.
@@ -154,11 +166,13 @@ pub(super) fn placement(
         *own = Site { cpu_share: split.cpu_share, ..site(&split.on_device) };
         figures = split.figures;
     }
+    let chains = 0..problem.chains.len();
+    let missed_by = chains.map(|chain| missed(problem, &figures.of_chain(chain))).collect();
     let missed = missed(problem, &figures);
     let streams = streams(problem, items, &chosen);
     let lanes = lanes(problem, &figures);
     let (aims, gap) = (found.aims, found.gap);
-    Placement { sites, aims, lanes, streams, figures, missed, gap, runner_up }
+    Placement { sites, aims, lanes, streams, figures, missed, missed_by, gap, runner_up }
 }
 
 fn choices(items: &[Item], candidate: &Candidate) -> Vec<Choice> {

@@ -90,9 +90,11 @@ fn with(
     let mut figures = side(on_device.device, device);
     figures.divide(&side(CPU, cpu), cpu_share);
     if choice.device == CPU {
-        let more_ns = on_device.figures.latency_ns - on_cpu.figures.latency_ns
+        let more_ns = on_device.figures.latency_ns - on_cpu.least_latency_ns()
             + problem.wait_ns(demand.fill_ns(on_device.launch));
-        figures.delay_ns += more_ns.max(0.0);
+        let own_ns = &mut figures.chain_delays_ns[own.chain];
+        *own_ns += more_ns.max(0.0);
+        figures.delay_ns = figures.delay_ns.max(*own_ns);
     }
     let is_on = |&at: &usize| at == CPU || at == on_device.device || others.loads[at] > 0.0;
     let on: Vec<usize> = (0..figures.loads.len()).filter(is_on).collect();
@@ -116,6 +118,9 @@ impl PlacementFigures {
         let carried = cpu_share / apart.max(1.0) + (1.0 - cpu_share) / beside.max(1.0);
         self.load = if carried < 1.0 { 1.0 / carried } else { apart.max(beside) };
         self.delay_ns = self.delay_ns.max(on_cpu.delay_ns);
+        for (own, other) in self.chain_delays_ns.iter_mut().zip(&on_cpu.chain_delays_ns) {
+            *own = own.max(*other);
+        }
         self.lane_loads = mix(&self.lane_loads, &on_cpu.lane_loads);
         (self.loads, self.link_loads) = (loads, links);
     }

@@ -40,7 +40,7 @@ fn a_function_without_kernels_stays_on_the_cpu() {
 #[test]
 fn contradicting_limits_give_the_nearest_placement_and_name_it() {
     let mut world = simple(&[(10.0, 1e3, (20.0, 100.0)), (30.0, 9e4, (50.0, 250.0))]);
-    (world.delay_ns_max, world.power_w_max) = (Some(100.0), Some(1.0));
+    (world.delay_ns_max, world.power_w_max) = (Some(1.0), Some(1.0));
     let placed = world.place(PlacementPolicy::Throughput, 1e5);
     assert_eq!(placed.sites[0][0].device, 0);
     assert_eq!(placed.missed, [Missed::Delay, Missed::Power]);
@@ -142,6 +142,44 @@ fn functions_of_one_chain_wait_for_each_other_on_devices_only() {
     world.lanes = 2;
     assert_eq!(delay(&world, both, 0), 2e3, "each lane has a core");
     assert_eq!(delay(&world, &chains, 0), 2.0 * 3e3, "half of four others: three lanes, two cores");
+}
+
+/// A batch takes 8 us and 40 ns for each of its packets. It has those that come meanwhile.
+#[test]
+fn batches_on_the_cpu_grow_with_the_rate() {
+    let ns = |packets: f64| 8_000.0 + 40.0 * packets;
+    let point = |packets: u32| {
+        let ns = ns(packets.into());
+        (packets, f64::from(packets * world::LEN) * 8.0 / ns, ns)
+    };
+    let mut world = World::new(&[vec![vec![point(1), point(16), point(256)]]]);
+    let mut figures = |rate| {
+        world.rate = rate;
+        let placed = world.place(PlacementPolicy::CpuOnly, rate);
+        (placed.figures.chain_delays_ns.clone(), placed.figures.delay_ns)
+    };
+    for (rate, packets) in [(1e3, 1.0), (1e6, 8_000.0 / 960.0), (5e6, 50.0), (1e8, 256.0)] {
+        let (chains, delay_ns) = figures(rate);
+        assert!((delay_ns / ns(packets) - 1.0).abs() < 1e-6, "{rate}: {delay_ns} {}", ns(packets));
+        assert_eq!(chains, [delay_ns]);
+    }
+}
+
+#[test]
+fn a_limit_is_missed_by_the_chains_that_exceed_it() {
+    let functions = [vec![vec![(1, 1.0, 9e4)]], vec![vec![(1, 1.0, 2e3)]]];
+    let mut world = World::new(&functions);
+    world.delay_ns_max = Some(1e4);
+    let mut chains = vec![world.chain(1e3); 2];
+    for (chain, function) in chains.iter_mut().zip([0, 1]) {
+        chain.functions = vec![function];
+        chain.plan.functions.truncate(1);
+    }
+    let placed = world.place_all(&chains, PlacementPolicy::CpuOnly);
+    assert_eq!(placed.missed, [Missed::Delay]);
+    assert_eq!(placed.missed_by, [vec![Missed::Delay], vec![]]);
+    let [first, second] = [0, 1].map(|chain| placed.figures.of_chain(chain).delay_ns);
+    assert!(first > 9e4 - 1.0 && second < 1e4, "{first} {second}");
 }
 
 #[test]

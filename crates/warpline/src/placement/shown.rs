@@ -34,7 +34,7 @@ pub(crate) fn lines(loaded: &Loaded) -> String {
         chosen.all.policy,
         chosen.all.load_gbps,
         loaded.deployment.plan().packet_len,
-        cost(&placement.figures)
+        cost(&placement.figures.of_chain(chosen.chain))
     );
     for (position, (instance, site)) in loaded.deployment.instances().enumerate() {
         let own = placement.sites[chosen.chain][position];
@@ -92,7 +92,7 @@ fn against(choice: &Choice, chain: usize, loaded: &Loaded) -> String {
     let mut text = format!(
         "    the next best is {}: {}, worse by its {}\n",
         names.collect::<Vec<_>>().join(", "),
-        cost(&second.figures),
+        cost(&second.figures.of_chain(chain)),
         decided(second.decided)
     );
     if let Some(deciding) = &second.deciding {
@@ -174,10 +174,10 @@ pub(crate) fn choice_json(choice: &Choice, chain: usize, functions: &[Instance])
     json!({
         "policy": choice.policy,
         "load_gbps": choice.load_gbps,
-        "cost": figures(&placement.figures),
+        "cost": figures(&placement.figures.of_chain(chain)),
         "functions": sites.collect::<Vec<_>>(),
         "aim": placement.aims[chain].name,
-        "missed": placement.missed.iter().map(|&limit| missed(limit)).collect::<Vec<_>>(),
+        "missed": placement.missed_by[chain].iter().map(|&limit| missed(limit)).collect::<Vec<_>>(),
         "unknown": choice.unknown.iter().map(unknown).collect::<Vec<_>>(),
         "gap": placement.gap,
         "next": next,
@@ -204,7 +204,7 @@ fn next_json(choice: &Choice, chain: usize, second: &RunnerUp) -> Value {
     };
     json!({
         "devices": devices.collect::<Vec<_>>(),
-        "cost": figures(&second.figures),
+        "cost": figures(&second.figures.of_chain(chain)),
         "worse_by": decided(second.decided),
         "deciding": second.deciding.as_ref().map(deciding),
     })

@@ -126,12 +126,12 @@ fn check_and_plan_have_the_choice_as_json() {
         };
         assert_eq!(of(""), Value::Null, "{command}: there is no profile");
         let own =
-            of(&format!("{PLACED} --set placement.load_gbps=0.05 --set placement.delay_us_max=1"));
+            of(&format!("{PLACED} --set placement.load_gbps=0.05 --set placement.delay_us_max=0.5"));
         assert_eq!((&own["policy"], &own["load_gbps"]), (&json!("throughput"), &json!(0.05)));
         let functions = own["functions"].as_array().expect("functions");
         let router = functions.iter().find(|one| one["name"] == "router").expect("a router");
         assert_eq!((functions.len(), &router["launch_packets"]), (10, &json!(256)), "{own:#}");
-        // Each function takes 20 us, and a launch of 256 packets fills in 20972 us.
+        // A packet takes 20 / 256 us in each function, and a launch fills in 20972 us.
         assert_eq!((&router["device"], &router["cpu_share"]), (&json!("cpu"), &json!(1.0)));
         assert_eq!(own["missed"], json!(["delay_us_max"]), "{own:#}");
         let unknown = own["unknown"].as_array().expect("a list");
@@ -139,7 +139,8 @@ fn check_and_plan_have_the_choice_as_json() {
         let next = &own["next"];
         assert_eq!((&next["devices"][6], &next["worse_by"]), (&json!("host"), &json!(LIMITS)));
         let delay_us = next["cost"]["delay_us"].as_f64().expect("a delay");
-        assert!((delay_us - 21_171.5).abs() < 0.1, "256 * 512 * 8 / 50 + 10 * 20: {next:#}");
+        let want = 256.0 * 512.0 * 8.0 / 50.0 + 20.0 + 9.0 * 20.0 / 256.0;
+        assert!((delay_us - want).abs() < 0.1, "{want}: {next:#}");
         let deciding = &next["deciding"];
         assert_eq!((&deciding["function"], &deciding["chain"]), (&json!(6), &json!(0)));
         assert_eq!((&deciding["gbps"], &deciding["next_gbps"]), (&json!(1.0), &json!(20.0)));

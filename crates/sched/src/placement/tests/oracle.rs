@@ -59,7 +59,7 @@ fn value(world: &World, policy: &PlacementPolicy, own: &Assignment) -> Vec<f64> 
 }
 
 fn delay(world: &World, own: &Assignment) -> f64 {
-    let mut delay = 0.0;
+    let mut delay = lane_delay(world, own);
     let mut before = None;
     for (function, &(device, point)) in own.iter().enumerate() {
         let (launch, ..) = world.curves[function][device][point];
@@ -67,7 +67,9 @@ fn delay(world: &World, own: &Assignment) -> f64 {
         // A lane has the functions of the chain in turn. A device has several launches at once.
         let at_once =
             if device == 0 { 1 } else { own.iter().filter(|one| one.0 == device).count() };
-        delay += ns * (1.0 + (at_once as f64 - 1.0) * (world.slow[function] - 1.0));
+        if device > 0 {
+            delay += ns * (1.0 + (at_once as f64 - 1.0) * (world.slow[function] - 1.0));
+        }
         if device > 0 && before != Some((device, launch)) {
             let fill = f64::from(launch) / world.rate * 1e9;
             // Without a limit no packet waits for longer than a millisecond.
@@ -76,6 +78,23 @@ fn delay(world: &World, own: &Assignment) -> f64 {
         before = Some((device, launch));
     }
     delay
+}
+
+/// Of functions on the CPU, whose times grow with the packets of a batch. So many come while the
+/// lane works on the batch before, at least one and at most a full batch.
+fn lane_delay(world: &World, own: &Assignment) -> f64 {
+    let on_cpu = own.iter().enumerate().filter(|(_, one)| one.0 == 0);
+    let full = on_cpu.map(|(function, _)| {
+        let (packets, gbps, latency) = world.curves[function][0][0];
+        (f64::from(packets), f64::from(LEN) * 8.0 / gbps, latency)
+    });
+    let full: Vec<(f64, f64, f64)> = full.collect();
+    let packet_ns: f64 = full.iter().map(|one| one.1).sum();
+    // Without a fixed time, a lane that keeps up has batches of one packet.
+    let keeps_up = world.rate * packet_ns * 1e-9 < 1.0;
+    full.iter()
+        .map(|&(packets, _, latency)| if keeps_up { latency / packets } else { latency })
+        .sum()
 }
 
 /// Of a packet, and of the launch: nanoseconds. A launch on a device has the packets that come in

@@ -59,7 +59,7 @@ fn cell(choice: &Choice, chain: usize, kinds: &[Vec<usize>]) -> String {
     if is_split(choice, chain) {
         text.push('/');
     }
-    if !choice.placement.missed.is_empty() {
+    if !choice.placement.missed_by[chain].is_empty() {
         text.push('*');
     }
     text
@@ -90,7 +90,7 @@ fn table(loaded: &Loaded, advice: &Advice, chain: usize) -> String {
     if advice.choices.iter().any(|choice| is_split(choice, chain)) {
         text += "  /   the CPU takes a part of the flows in lanes of its own\n";
     }
-    if advice.choices.iter().any(|choice| !choice.placement.missed.is_empty()) {
+    if advice.choices.iter().any(|choice| !choice.placement.missed_by[chain].is_empty()) {
         text += "  *   no placement keeps all limits: this one comes nearest\n";
     }
     for Unknown { function, why } in &first.unknown {
@@ -121,9 +121,10 @@ fn reasons(loaded: &Loaded, advice: &Advice, chain: usize, kinds: &[Vec<usize>])
         if last.replace((gbps, own.clone())) == Some((gbps, own.clone())) {
             continue;
         }
-        let figures = cost(&choice.placement.figures);
+        let figures = cost(&choice.placement.figures.of_chain(chain));
         let _ = write!(text, "  {}, {}: {own}: {figures}", rate(gbps), delay(us));
-        let missed: Vec<_> = choice.placement.missed.iter().map(|&limit| missed(limit)).collect();
+        let missed: Vec<_> =
+            choice.placement.missed_by[chain].iter().map(|&limit| missed(limit)).collect();
         if !missed.is_empty() {
             let _ = write!(text, "; it misses {}", missed.join(", "));
         }
@@ -161,7 +162,7 @@ fn against(loaded: &Loaded, choice: &Choice, chain: usize, kinds: &[Vec<usize>])
     let Some(next) = &choice.placement.runner_up else {
         return "\n    no other choice is possible".into();
     };
-    let (other, figures) = (kind(kinds, &next.devices[chain]), cost(&next.figures));
+    let (other, figures) = (kind(kinds, &next.devices[chain]), cost(&next.figures.of_chain(chain)));
     let why = decided(next.decided);
     let mut text = format!("\n    next {other}: {figures}\n    worse by its {why}");
     if let Some(own) = next.deciding.as_ref().filter(|own| own.chain == chain) {
