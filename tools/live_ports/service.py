@@ -67,11 +67,28 @@ def case_user(lab):
     child = lab.start("wire.toml", *STATS, "--set", "process.system_call_filter=false")
     assert filters_of(status_of(child.pid)) == filters_of(status_of("self"))
     lab.stop(child)
+    wait_for_no_reader(lab)
     messages = lab.refused("wire.toml", "--user", "no-such-user")
     assert "no-such-user" in messages and "useradd" in messages, messages
     without = ("setpriv", "--bounding-set=-setuid")
     messages = lab.refused("wire.toml", "--user", "daemon", prefix=without)
     assert "CAP_SETUID" in messages, messages
+
+
+def wait_for_no_reader(lab):
+    """A pipe of records without a reader delays neither the start nor packets."""
+    sensor(lab)
+    os.mkfifo(lab.path("flows.csv"))
+    os.chmod(lab.path("flows.csv"), 0o666)
+    monitor = '[flow_monitor]\ncsv = "flows.csv"\n\n[firewall]'
+    chain = SENSOR.replace('"nids"]', '"nids", "flow_monitor"]').replace("[firewall]", monitor)
+    lab.write("piped.toml", chain)
+    child = lab.start("piped.toml", *STATS, "--user", "daemon")
+    server = Server(lab.spaces["wan"])
+    assert soon(lambda: query(lab.spaces["lan"], "10.9.0.2", 0.5)), "traffic"
+    server.close()
+    _, messages = lab.stop(child)
+    assert "reload" not in messages, messages
 
 
 def ctl(lab, request):

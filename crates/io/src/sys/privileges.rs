@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -50,6 +52,17 @@ impl User {
     pub fn name(&self) -> &CStr {
         &self.name
     }
+}
+
+/// Whether the process may read `path`: access(2). It opens nothing, so a pipe does not wait.
+///
+/// # Errors
+/// The system's, as for a file without read permission.
+pub fn check_readable(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the text ends with a zero.
+    let outcome = unsafe { libc::access(path.as_ptr(), libc::R_OK) };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether the process runs as root.

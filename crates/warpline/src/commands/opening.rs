@@ -2,7 +2,7 @@
 //! rights that these need, its files.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +13,14 @@ use warpline_io::middleware::Limit;
 use warpline_io::neighbours::{Follower, NeighbourTable};
 use warpline_io::per_port::PortSinks;
 use warpline_io::rights::{
-    Rights, User, become_user, give_up_in_other_threads, is_root, keep, refuse_calls,
+    Rights, User, become_user, check_readable, give_up_in_other_threads, is_root, keep,
+    refuse_calls,
 };
 use warpline_io::{Sink, Source};
 use warpline_io_error::plain;
 use warpline_nf::{Destination, Format, Output as RecordOutput, Outputs, Registry};
 
-use super::places::{Planned, located, written_files};
+use super::places::{Planned, kept_files, located, written_files};
 use super::run::print_message;
 use crate::Failure;
 use crate::chain_file::Loaded;
@@ -313,10 +314,16 @@ fn give_up_elsewhere() {
 }
 
 /// Warns if a reload will fail, because the user can't read the files that it reads.
-fn warn_of_reloads(arguments: &RunArguments, planned: &[Planned]) {
-    let files = planned.iter().flat_map(|chain| chain.loaded.files.iter().map(|(_, path)| path));
-    let mut all = arguments.chain.iter().chain(files);
-    let unread = all.find_map(|path| Some((path, File::open(path).err()?)));
+fn warn_of_reloads<'a>(arguments: &'a RunArguments, planned: &'a [Planned]) {
+    let is_read = |loaded: &Loaded, file: &(String, PathBuf)| {
+        !written_files(loaded).chain(kept_files(loaded)).any(|written| written == *file)
+    };
+    let read = |chain: &'a Planned| {
+        let own = chain.loaded.files.iter().filter(|file| is_read(&chain.loaded, file));
+        own.map(|(_, path)| path)
+    };
+    let mut all = arguments.chain.iter().chain(planned.iter().flat_map(read));
+    let unread = all.find_map(|path| Some((path, check_readable(path).err()?)));
     if let Some((path, why)) = unread.filter(|_| !is_root()) {
         let text = format!("warning: a reload will fail: {}: {}\n", path.display(), plain(&why));
         print_message(&text);

@@ -257,7 +257,7 @@ pub(super) fn written_files(loaded: &Loaded) -> impl Iterator<Item = (String, Pa
 }
 
 /// The files that a chain's functions go on with from run to run: they must not be emptied.
-fn kept_files(loaded: &Loaded) -> impl Iterator<Item = (String, PathBuf)> {
+pub(super) fn kept_files(loaded: &Loaded) -> impl Iterator<Item = (String, PathBuf)> {
     files_of(loaded, |instance| instance.function.keeps())
 }
 

@@ -125,8 +125,9 @@ fn check_and_plan_have_the_choice_as_json() {
             all["chains"][0]["placement"].clone()
         };
         assert_eq!(of(""), Value::Null, "{command}: there is no profile");
-        let own =
-            of(&format!("{PLACED} --set placement.load_gbps=0.05 --set placement.delay_us_max=0.5"));
+        let own = of(&format!(
+            "{PLACED} --set placement.load_gbps=0.05 --set placement.delay_us_max=0.5"
+        ));
         assert_eq!((&own["policy"], &own["load_gbps"]), (&json!("throughput"), &json!(0.05)));
         let functions = own["functions"].as_array().expect("functions");
         let router = functions.iter().find(|one| one["name"] == "router").expect("a router");
