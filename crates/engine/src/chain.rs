@@ -89,12 +89,17 @@ pub const MULTIPLY_MAX: usize = 16;
 pub const GROWTH_MAX: usize = 16 << 10;
 
 /// Why a chain can't be built of functions that each are fine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChainError {
     /// More instances than [`INSTANCES_MAX`].
     TooLong,
     /// One packet could become more than [`MULTIPLY_MAX`].
-    Multiplies(usize),
+    Multiplies {
+        /// How many.
+        packets: usize,
+        /// The functions that make packets.
+        by: Vec<String>,
+    },
     /// A frame could grow by more bytes than [`GROWTH_MAX`].
     Grows(usize),
     /// Its functions left no scratch word for routes.
@@ -105,12 +110,13 @@ impl std::fmt::Display for ChainError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TooLong => write!(f, "a chain has at most {INSTANCES_MAX} functions"),
-            Self::Multiplies(n) => {
-                write!(
-                    f,
-                    "one packet could become {n} in this chain; at most {MULTIPLY_MAX} are handled"
-                )
-            }
+            Self::Multiplies { packets, by } => write!(
+                f,
+                "one packet could become {packets} in this chain, as [{}] make packets; at most \
+                 {MULTIPLY_MAX} are handled, so leave one of them out or let it make none, as \
+                 without `icmp`",
+                by.join("], [")
+            ),
             Self::Grows(n) => {
                 write!(f, "a frame could grow by {n} bytes; at most {GROWTH_MAX} are handled")
             }
@@ -153,7 +159,9 @@ impl Chain {
         };
         let Growth { head, tail } = chain.growth();
         match (chain.multiply(), head.max(tail)) {
-            (n, _) if n > MULTIPLY_MAX => Err(ChainError::Multiplies(n)),
+            (packets, _) if packets > MULTIPLY_MAX => {
+                Err(ChainError::Multiplies { packets, by: chain.makers() })
+            }
             (_, n) if n > GROWTH_MAX => Err(ChainError::Grows(n)),
             _ => Ok(chain),
         }
@@ -276,6 +284,12 @@ impl Chain {
     pub fn multiply(&self) -> usize {
         let [of_packets, _] = Reach::of(self, 1);
         of_packets.rows()
+    }
+
+    /// The names of functions that make packets.
+    fn makers(&self) -> Vec<String> {
+        let makes = |one: &&Instance| one.function.emits().per_packet > 0;
+        self.instances.iter().filter(makes).map(|one| one.name.clone()).collect()
     }
 
     /// Bytes of the longest frame that a function may make.

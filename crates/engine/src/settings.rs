@@ -222,6 +222,8 @@ impl Settings {
         let batches =
             (BATCHES_LEN_MAX / self.batch_len(deployment.chain()).max(1)).min(BATCHES_MAX);
         let held_max = held_max.min(batches / (2 * on_devices)).max(1);
+        // No launch has more batches than the stage holds.
+        let batches_max = batches_max.min(held_max);
         Some(LaunchLimits {
             bytes_max: bytes,
             packets_max: batches_max * self.slots(deployment.chain()),

@@ -27,5 +27,5 @@ pub(crate) fn summary(outputs: &[Counts]) -> String {
 /// For the end: records of this output that its reader did not take in time.
 pub(crate) fn lost_at_end(name: &str, lost: u64) -> String {
     let lost = grouped(lost);
-    format!("{name} lost {lost} records at the end; [process] outputs_wait_ms sets the wait")
+    format!("records that {name} lost at the end: {lost}; [process] outputs_wait_ms sets the wait")
 }

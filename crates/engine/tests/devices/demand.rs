@@ -59,6 +59,23 @@ fn a_device_that_works_in_place_is_asked_for_no_mirror() {
     }
 }
 
+/// A stage whose functions make packets holds few batches, so its launches have room for no more.
+#[test]
+fn small_batches_need_no_memory_for_launches_that_never_come() {
+    let names = ["nat", "firewall", "router", "nat"];
+    let launches = |batch_packets| {
+        let deployment = deploy_on(&forms(&names), &fake(), LaunchOptions::default());
+        let settings = Settings { batch_packets, ..Settings::default() }.fit(&deployment);
+        settings.memory(&deployment).launches
+    };
+    let large = launches(256);
+    assert!(large < 200 << 20, "{large}");
+    for batch_packets in [1, 16, 64] {
+        let small = launches(batch_packets);
+        assert!(small < 2 * large, "{batch_packets}: {small} bytes, and {large} with 256");
+    }
+}
+
 /// A function's pure half, which counts how often its tables are built.
 struct Counting {
     inner: Arc<dyn Function>,

@@ -9,6 +9,8 @@ use super::byte_order::ByteOrder;
 #[derive(Debug)]
 pub(super) struct Interface {
     pub(super) link: LinkType,
+    /// Bytes of the frame check sequence at the end of each packet.
+    pub(super) fcs_len: u32,
     /// The most bytes of a packet that are captured; 0 for all.
     pub(super) snap_len: u32,
     /// The interface's name, cut to [`NAME_LEN_MAX`].
@@ -30,6 +32,7 @@ impl Interface {
     pub(super) fn parse(order: ByteOrder, body: &[u8]) -> Result<Self, BadOption> {
         let mut interface = Self {
             link: LinkType::from_file(order.u16(body, 0)),
+            fcs_len: 0,
             snap_len: order.u32(body, 4),
             name: None,
             resolution: Resolution::MICROS,
@@ -68,6 +71,8 @@ impl Interface {
             (IF_NAME, _) => self.name = name(value),
             (IF_TSRESOL, 1) => self.resolution = Resolution::parse(value[0]),
             (IF_TSRESOL, _) => return Err("option if_tsresol is not 1 byte long"),
+            (IF_FCSLEN, 1) => self.fcs_len = value[0].into(),
+            (IF_FCSLEN, _) => return Err("option if_fcslen is not 1 byte long"),
             (IF_TSOFFSET, 8) => self.offset_s = order.i64(value, 0),
             (IF_TSOFFSET, _) => return Err("option if_tsoffset is not 8 bytes long"),
             _ => {}
@@ -130,6 +135,7 @@ const OPTION_HEADER_LEN: usize = 4;
 pub(super) const OPT_END: u16 = 0;
 pub(super) const IF_NAME: u16 = 2;
 pub(super) const IF_TSRESOL: u16 = 9;
+const IF_FCSLEN: u16 = 13;
 const IF_TSOFFSET: u16 = 14;
 /// The longest name that is kept, in bytes, so that 65,536 interfaces don't fill the memory.
 const NAME_LEN_MAX: usize = 256;

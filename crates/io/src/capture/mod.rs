@@ -310,6 +310,18 @@ struct Record {
 }
 
 impl Record {
+    /// Without the last `len` bytes of the packet, its frame check sequence. It would be wrong after
+    /// a change of the frame, and none is written.
+    #[inline]
+    fn without_fcs(mut self, len: u32) -> Self {
+        if len > 0 {
+            self.wire_len = self.wire_len.saturating_sub(len);
+            let kept = self.bytes.len().min(self.wire_len as usize);
+            self.bytes.end = self.bytes.start + kept;
+        }
+        self
+    }
+
     fn frame<'a>(&self, buffer: &'a ReadBuffer) -> Frame<'a> {
         Frame {
             bytes: buffer.slice(self.bytes.clone()),

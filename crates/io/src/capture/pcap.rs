@@ -16,6 +16,8 @@ pub(super) struct Pcap {
     order: ByteOrder,
     unit: Unit,
     link: LinkType,
+    /// Bytes of the frame check sequence at the end of each packet.
+    fcs_len: u32,
     lengths: Lengths,
     /// Bytes of the last record that are still to be passed over.
     skip: u64,
@@ -96,9 +98,10 @@ impl Pcap {
             let what = format!("pcap version {major}.{minor} is not supported, only 2.0 to 2.4");
             return Err(format_error(4, what));
         };
-        // "LinkType (16 bits)"; the upper half has the frame check sequence's length.
-        let link = LinkType::from_file((order.u32(header, 20) & 0xffff) as u16);
-        Ok(Self { order, unit, link, lengths, skip: 0, cut: 0 })
+        let link_field = order.u32(header, 20);
+        let link = LinkType::from_file((link_field & 0xffff) as u16);
+        let fcs_len = fcs_len(link_field);
+        Ok(Self { order, unit, link, fcs_len, lengths, skip: 0, cut: 0 })
     }
 
     /// The next record.
@@ -126,7 +129,8 @@ impl Pcap {
         self.skip = (captured - len) as u64;
         self.cut += u64::from(self.skip > 0);
         let bytes = record.start + RECORD_HEADER_LEN..record.end;
-        Ok(ReadStep::Record(Record { bytes, timestamp, wire_len, link: self.link, interface: 0 }))
+        let record = Record { bytes, timestamp, wire_len, link: self.link, interface: 0 };
+        Ok(ReadStep::Record(record.without_fcs(self.fcs_len)))
     }
 
     /// A second half of a second or more is carried over.
@@ -140,6 +144,13 @@ impl Pcap {
         };
         Instant::from_parts(seconds, nanos)
     }
+}
+
+/// "If the "f" bit is set, then the FCS bits provide the number of 16-bit (2 byte) words of FCS that
+/// are appended to each packet", section 4 of the draft.
+fn fcs_len(link_field: u32) -> u32 {
+    let has_fcs = link_field & 0x0400_0000 != 0;
+    if has_fcs { 2 * (link_field >> 28) } else { 0 }
 }
 
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;

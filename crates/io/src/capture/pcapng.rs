@@ -119,7 +119,7 @@ impl Pcapng {
         let interfaces = self.before + self.described;
         let untimed = (untimed > 0).then(|| {
             format!(
-                "{untimed} packets of the capture have no timestamp; each was given that of the \
+                "packets of the capture without a timestamp: {untimed}; each was given that of the \
                  packet before it"
             )
         });
@@ -234,13 +234,14 @@ impl Pcapng {
             }
         }
         let number = (self.before + u64::from(number)).min(SHARED_NUMBER);
-        Ok(Some(Record {
+        let record = Record {
             bytes: body.start + data..body.start + data + len,
             timestamp: self.last_timestamp,
             wire_len: wire.max(captured),
             link: interface.link,
             interface: number as u16,
-        }))
+        };
+        Ok(Some(record.without_fcs(interface.fcs_len)))
     }
 }
 

@@ -26,9 +26,17 @@ fn pcap_variants() {
 #[test]
 fn pcap_fields() {
     // Four bytes of frame check sequence and its flag, above the link type.
-    let file = PcapFile::new(true, 0xa1b2_c3d4, 0x2400_0071).packet((0, 0), b"sll");
-    let sll = Packet { link: 113, ..packet(b"sll", 0) };
-    check("link type with upper bits", &file.bytes, &[sll], None, "");
+    let file = PcapFile::new(true, 0xa1b2_c3d4, 0x2400_0071)
+        .packet((0, 0), b"sllFCS.")
+        .packet((0, 0), b"FC")
+        .record((0, 0), 9, 12, b"12345678F")
+        .record((0, 0), 3, 1500, b"cut");
+    let sll = |bytes| Packet { link: 113, ..packet(bytes, 0) };
+    let cut = Packet { wire_len: 1496, ..sll(b"cut") };
+    let expected = [sll(b"sll"), sll(b""), sll(b"12345678"), cut];
+    check("frame check sequence", &file.bytes, &expected, None, "");
+    let file = PcapFile::new(true, 0xa1b2_c3d4, 0x2000_0001).packet((0, 0), b"whole");
+    check("no frame check sequence", &file.bytes, &[packet(b"whole", 0)], None, "");
 
     let file = PcapFile::new(false, 0xa1b2_c3d4, 12).packet((0, 0), b"raw");
     check(

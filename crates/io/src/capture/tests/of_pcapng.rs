@@ -45,6 +45,21 @@ fn pcapng_sections_and_interfaces() {
 }
 
 #[test]
+fn pcapng_frame_check_sequences() {
+    let file = PcapngFile::new(false)
+        .interface(1, 0, &[(13, &[4])])
+        .interface(1, 0, &[])
+        .enhanced(0, 0, 7, b"oneFCS.")
+        .enhanced(1, 0, 5, b"whole")
+        .enhanced(0, 0, 64, b"cut");
+    let cut = Packet { wire_len: 60, ..packet(b"cut", 0) };
+    let whole = Packet { interface: 1, ..packet(b"whole", 0) };
+    check("fcslen", &file.bytes, &[packet(b"one", 0), whole, cut], None, "");
+    let file = PcapngFile::new(false).interface(1, 0, &[(13, &[4, 0])]);
+    check("bad fcslen", &file.bytes, &[], Some(28 + 16), "if_fcslen is not 1 byte");
+}
+
+#[test]
 fn pcapng_simple_packets() {
     let file = PcapngFile::new(false)
         .interface(1, 6, &[])
@@ -53,7 +68,7 @@ fn pcapng_simple_packets() {
         .simple(1500, b"sixsix");
     let snapped = Packet { wire_len: 1500, ..packet(b"sixsix", 3000) };
     let expected = [packet(b"full", 0), packet(b"e", 3000), snapped];
-    check("simple", &file.bytes, &expected, None, "2 packets of the capture have no timestamp");
+    check("simple", &file.bytes, &expected, None, "packets of the capture without a timestamp: 2");
 }
 
 #[test]
