@@ -66,6 +66,7 @@ impl Folder<'_> {
     /// The bytes of the file called `name`, or why they can't be had.
     pub fn read_bytes(self, name: &str) -> Result<Vec<u8>, String> {
         match self {
+            Self::Disk(_) if name.is_empty() => Err("the name is empty".into()),
             Self::Disk(folder) => read_bytes(&folder.join(name)),
             Self::Bundled(files) => {
                 let file = files.iter().find(|(own, _)| *own == name);

@@ -310,8 +310,8 @@ struct Record {
 }
 
 impl Record {
-    /// Without the last `len` bytes of the packet, its frame check sequence. It would be wrong after
-    /// a change of the frame, and none is written.
+    /// Without the last `len` bytes of the packet, its frame check sequence. It would be wrong once
+    /// the frame has changed, and none is written.
     #[inline]
     fn without_fcs(mut self, len: u32) -> Self {
         if len > 0 {

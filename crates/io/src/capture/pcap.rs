@@ -146,8 +146,8 @@ impl Pcap {
     }
 }
 
-/// "If the "f" bit is set, then the FCS bits provide the number of 16-bit (2 byte) words of FCS that
-/// are appended to each packet", section 4 of the draft.
+/// "If the "f" bit is set, then the FCS bits provide the number of 16-bit (2 byte) words of FCS
+/// that are appended to each packet", section 4 of the draft.
 fn fcs_len(link_field: u32) -> u32 {
     let has_fcs = link_field & 0x0400_0000 != 0;
     if has_fcs { 2 * (link_field >> 28) } else { 0 }

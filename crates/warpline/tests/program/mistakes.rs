@@ -185,6 +185,7 @@ fn files_that_can_not_be_read() {
     for (rules, reported) in [
         ("latin1", "bad.toml:4:9: can't read \"latin1\": byte 16 is not UTF-8 text"),
         (".", "bad.toml:4:9: can't read \".\": it is a folder"),
+        ("", "bad.toml:4:9: can't read \"\": the name is empty"),
         ("none", "bad.toml:4:9: can't read \"none\": no such file or directory"),
         ("", "bad.toml:4:9: can't read \"\""),
         ("empty/x", "can't read \"empty/x\": not a directory"),
