@@ -84,7 +84,7 @@ pub(super) const PAPER: Paper = Paper {
             paper: "vgpu-nfv-2020",
             item: "limits",
             title: "The five limits of virtual GPUs",
-            source: "section III",
+            source: "section III; limit 1 is stated, not tried",
             live: None,
             simulation: Some(facts::limits),
             measured: None,

@@ -25,7 +25,7 @@ const C3_PRINTED: Printed = Printed { faster: 2.3, saved: [Some(13.9), Some(49.1
 const C4_PRINTED: Printed = Printed { faster: 3.0, saved: [Some(11.8 + 6.3), None] };
 const C5_PRINTED: Printed = Printed { faster: 2.8, saved: [None, Some(49.0)] };
 
-const SLOWER_BASELINE: &str = "The bytes of the plans are the paper's. With the times of its own \
+const SLOWER_BASELINE: &str = "The plans copy no more than the paper's. With the times of its own \
      figure 1 and a link of 12 GB/s the baseline is limited by copies to the device, and these \
      halve at most; the other systems meet the GPU or the copies to the host next. More than \
      twice needs a baseline whose threads are the limit, and the paper prints no times of those.";

@@ -82,7 +82,7 @@ fn gpu_share(outcome: &Outcome) -> f64 {
 fn scenario(mbps: u32, buffer: Option<u64>) -> Scenario {
     let mbps = f64::from(mbps.min(LINK_MBPS));
     let warm_up_ns = warm_up_ns(mbps, buffer);
-    let mut scenario = Scenario::new((warm_up_ns + 4e9) as u64, 1);
+    let mut scenario = Scenario::new((warm_up_ns + window_ns(mbps, buffer)) as u64, 1);
     scenario.warm_up_ns = warm_up_ns as u64;
     if buffer.is_some() {
         scenario.devices.push(DeviceModel {
@@ -125,6 +125,15 @@ fn warm_up_ns(mbps: f64, buffer: Option<u64>) -> f64 {
         part if part < 1.02 => ns(mbps),
         _ => ns(mbps - carried) + ns(carried),
     }
+}
+
+/// Four seconds or more in which whole buffers arrive, so that as much leaves as comes.
+fn window_ns(mbps: f64, buffer: Option<u64>) -> f64 {
+    const LEAST_NS: f64 = 4e9;
+    let Some(kib) = buffer else { return LEAST_NS };
+    let frames = ((kib << 10) as f64 / f64::from(LEN)).ceil();
+    let fill_ns = frames * f64::from(LEN) * 8e3 / mbps;
+    (LEAST_NS / fill_ns).ceil() * fill_ns
 }
 
 fn stage(buffer: Option<u64>) -> StageModel {

@@ -49,6 +49,11 @@ pub(super) fn limits() -> Result {
     let rules = vec![
         Rule::new("a fifth tenant of profile 4q is refused", too_many.is_err()),
         Rule::new("two profiles on one P100 are refused by name", is_named),
+        Rule::new("another policy needs a restart of the host", false).because(
+            "Warpline's arbiter belongs to the program: another policy needs a new start of that.",
+        ),
+        Rule::new("tenants have no memory that they share with the host, and no profiler", false)
+            .because("Kernels may use the host's memory, and `warpline profile` measures them."),
     ];
     Ok(ItemResult { series: vec![holds], rules })
 }
