@@ -3,11 +3,13 @@
 use super::{CPU, Figures, WorkProfile};
 use crate::LinkSpeeds;
 
-/// A device beats the CPU from here on.
+/// From where on a device beats the CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BreakEven {
     /// The shortest measured packet length at which the device has more throughput than one lane.
     pub packet_len: u32,
+    /// The longest one up to which it has, if the lane has more beyond.
+    pub packet_len_max: Option<u32>,
     /// The load in bits a second that a lane cannot carry at that length.
     pub bits_per_s: f64,
     /// The launch size of the device.
@@ -43,6 +45,8 @@ impl WorkProfile {
     ) -> Result<BreakEven, NoBreakEven> {
         let lens = self.packet_lens(function);
         let (mut best_work, mut best_copied) = (0.0f64, 0.0f64);
+        let mut last_len = 0;
+        let mut found: Option<BreakEven> = None;
         for &packet_len in &lens {
             let knee = |device| self.launch_knee((function, device), packet_len);
             let at = |device, launch| self.alone((function, device), launch, packet_len);
@@ -51,13 +55,27 @@ impl WorkProfile {
             let bits_per_s = cpu.ok_or(NoBreakEven::CpuUnmeasured)?.bits_per_s;
             let own = at(device, launch_packets).ok_or(NoBreakEven::DeviceUnmeasured)?;
             let device_bits_per_s = copied(&own, link, launch_packets, packet_len);
-            if device_bits_per_s > bits_per_s {
-                return Ok(BreakEven { packet_len, bits_per_s, launch_packets, device_bits_per_s });
+            match &mut found {
+                None if device_bits_per_s > bits_per_s => {
+                    let packet_len_max = None;
+                    found = Some(BreakEven {
+                        packet_len,
+                        packet_len_max,
+                        bits_per_s,
+                        launch_packets,
+                        device_bits_per_s,
+                    });
+                }
+                Some(found) if device_bits_per_s <= bits_per_s => {
+                    found.packet_len_max.get_or_insert(last_len);
+                }
+                _ => {}
             }
+            last_len = packet_len;
             best_work = best_work.max(own.bits_per_s / bits_per_s);
             best_copied = best_copied.max(device_bits_per_s / bits_per_s);
         }
-        Err(match (lens.is_empty(), best_work > 1.0) {
+        found.ok_or(match (lens.is_empty(), best_work > 1.0) {
             (true, _) => NoBreakEven::CpuUnmeasured,
             (_, true) => NoBreakEven::Copies(best_copied),
             (_, false) => NoBreakEven::Work(best_work),
