@@ -1,5 +1,21 @@
 //! Text in lines of a given width.
 
+/// `text` with its lines broken at 80 columns, by words. Later parts are indented by two more than
+/// the line.
+pub(crate) fn narrowed(text: &str) -> String {
+    const COLUMNS: usize = 80;
+    let narrow = |line: &str| {
+        let words = line.trim_start();
+        let indent = line.len() - words.len();
+        match line.chars().count() > COLUMNS {
+            true => filled(&" ".repeat(indent), words, indent + 2, COLUMNS),
+            false => format!("{line}\n"),
+        }
+    };
+    let narrowed: String = text.lines().map(narrow).collect();
+    narrowed.trim_end().to_owned()
+}
+
 /// `words` after `first`, in lines of at most `columns`; later lines are indented by `indent`.
 pub(crate) fn filled(first: &str, words: &str, indent: usize, columns: usize) -> String {
     let mut text = first.trim_end().to_owned();

@@ -69,7 +69,7 @@ pub(super) const PAPER: Paper = Paper {
         entry(
             "fig1",
             "Throughput of 1500-byte packets by batch size",
-            "section III, figure 1, which prints no numbers; the paper's column and the input are the \
+            "section III, figure 1, without numbers; the paper's column and the input are the \
              rates of tables I to III",
             alone::figure_1,
         ),

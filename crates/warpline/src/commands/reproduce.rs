@@ -11,6 +11,7 @@ use warpline_sim::papers::{self, PAPERS, PaperItem, Reproduced};
 use super::{say, say_json};
 use crate::Failure;
 use crate::cli::ReproduceArguments;
+use crate::filled::narrowed;
 
 /// Bytes of a bench's record.
 const RECORD_LEN_MAX: u64 = 16 << 20;
@@ -35,7 +36,7 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
     match arguments.json {
         true => say_json(&papers::json(&all).to_string()),
-        false => say(&papers::table(&all, name.is_some())),
+        false => say(&narrowed(&papers::table(&all, name.is_some()))),
     }
 }
 

@@ -1,17 +1,22 @@
-//! An entry as a drawing: our values as lines, the paper's as circles.
+//! An entry as a drawing: our values as dots on lines, the paper's as rings.
 
 use std::fmt::Write;
 
 use super::super::shape::shown;
 use super::super::{Reproduced, Series};
 
-const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 820.0;
 const PLOT: (f64, f64) = (460.0, 200.0);
 const LEFT: f64 = 70.0;
 const TOP: f64 = 46.0;
 const PANEL: f64 = 300.0;
 /// A line of the legend.
 const LEGEND: f64 = 16.0;
+/// The width of a letter, at most.
+const LETTER: f64 = 7.0;
+/// Names below the axis, and letters of one.
+const NAMES_MAX: usize = 12;
+const NAME_MAX: usize = 30;
 const COLORS: [&str; 8] =
     ["#1b6ca8", "#d1495b", "#3b8f5a", "#8a5fbf", "#c9822b", "#4a4e69", "#2a9d8f", "#9b2226"];
 /// Of lines, once all colours are used.
@@ -51,18 +56,38 @@ pub fn svg(one: &Reproduced) -> String {
     text + "</svg>\n"
 }
 
-/// A long legend makes a panel higher.
+/// A long legend and slanted names make a panel higher.
 fn height_of(panel: &[&Series]) -> f64 {
-    PANEL.max(TOP + LEGEND * (panel.len() + 1) as f64)
+    (PANEL + slanted_height(&places_of(panel))).max(TOP + LEGEND * (panel.len() + 1) as f64)
 }
 
-fn draw(text: &mut String, panel: &[&Series]) {
+/// The names along the axis, each once.
+fn places_of<'a>(panel: &[&'a Series]) -> Vec<&'a str> {
     let mut places: Vec<&str> = Vec::new();
     for point in panel.iter().flat_map(|series| &series.points) {
         if !places.contains(&point.at.as_str()) {
             places.push(&point.at);
         }
     }
+    places
+}
+
+/// The distance of places that have their names.
+fn step_of(places: &[&str]) -> usize {
+    places.len().div_ceil(NAMES_MAX).max(1)
+}
+
+/// The height of names that are slanted by 30 degrees, as they are too long to stand beside each
+/// other; 0 of others.
+fn slanted_height(places: &[&str]) -> f64 {
+    let shown = places.len().div_ceil(step_of(places)).max(1);
+    let longest = places.iter().map(|name| name.chars().count().min(NAME_MAX)).max();
+    let longest = longest.unwrap_or(0) as f64 * LETTER;
+    if longest > PLOT.0 / shown as f64 { longest / 2.0 } else { 0.0 }
+}
+
+fn draw(text: &mut String, panel: &[&Series]) {
+    let places = places_of(panel);
     let values = panel.iter().flat_map(|series| &series.points);
     let values = values.flat_map(|point| [point.paper, point.ours]).flatten();
     let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
@@ -94,6 +119,9 @@ fn draw(text: &mut String, panel: &[&Series]) {
         }
         legend(text, number, &series.name);
     }
+    let has_paper = panel.iter().flat_map(|series| &series.points).any(|one| one.paper.is_some());
+    let signs = if has_paper { "dots: ours; rings: paper" } else { "dots: ours" };
+    label(text, (LEFT + PLOT.0 + 16.0, TOP - 16.0), "start", signs);
 }
 
 fn axes(
@@ -112,13 +140,19 @@ fn axes(
         label(text, (LEFT - 6.0, y + 4.0), "end", &shown(value));
     }
     label(text, (LEFT, TOP - 8.0), "start", series.unit);
-    // At most a dozen names fit.
-    let step = places.len().div_ceil(12).max(1);
-    for at in places.iter().step_by(step) {
-        let short: String = at.chars().take(12).collect();
-        label(text, (x(at), bottom + 16.0), "middle", &short);
+    let slanted = slanted_height(places);
+    for at in places.iter().step_by(step_of(places)) {
+        let (x, y) = (x(at), bottom + 16.0);
+        match slanted > 0.0 {
+            true => {
+                let _ = writeln!(text, "<g transform=\"rotate(30 {x:.1} {y:.1})\">");
+                label(text, (x, y), "start", &shortened(at, NAME_MAX));
+                text.push_str("</g>\n");
+            }
+            false => label(text, (x, y), "middle", at),
+        }
     }
-    label(text, (LEFT + PLOT.0 / 2.0, bottom + 34.0), "middle", series.over);
+    label(text, (LEFT + PLOT.0 / 2.0, bottom + slanted + 34.0), "middle", series.over);
 }
 
 fn color(number: usize) -> &'static str {
@@ -134,13 +168,16 @@ fn stroke(number: usize) -> String {
 
 fn legend(text: &mut String, number: usize, name: &str) {
     let (x, y) = (LEFT + PLOT.0 + 16.0, TOP + LEGEND * number as f64);
-    if number == 0 {
-        label(text, (x, y - 16.0), "start", "lines: ours; circles: paper");
-    }
     let (end, stroke) = (x + 24.0, stroke(number));
     let _ = writeln!(text, "<path class=\"key\" d=\"M{x},{y} H{end}\" {stroke}/>");
-    let short: String = name.chars().take(32).collect();
-    label(text, (x + 30.0, y + 4.0), "start", &short);
+    label(text, (x + 30.0, y + 4.0), "start", &shortened(name, NAME_MAX));
+}
+
+fn shortened(name: &str, most: usize) -> String {
+    match name.char_indices().nth(most) {
+        None => name.to_owned(),
+        Some(_) => name.chars().take(most - 1).chain(['…']).collect(),
+    }
 }
 
 fn label(text: &mut String, (x, y): (f64, f64), anchor: &str, what: &str) {
@@ -178,6 +215,24 @@ mod tests {
             // In the legend, as its line, and as the paper's point.
             assert_eq!(drawn.matches(&stroke).count(), 3, "{stroke}");
         }
+    }
+
+    /// The drawing of an entry whose places have these names.
+    fn named_places(names: &[&str], paper: Option<f64>) -> String {
+        let mut series = Series::new("curve", "x", "y");
+        names.iter().for_each(|name| series.add(name, paper, 1.0));
+        let found = ItemResult { series: vec![series], rules: Vec::new() };
+        svg(&Reproduced { found, ..named("all")[0].not_run() })
+    }
+
+    #[test]
+    fn names_that_do_not_fit_are_slanted_and_whole() {
+        let long = ["1: a profile that is chosen", "2: another scheduler"];
+        let drawn = named_places(&[&long[..], &["a"; 4]].concat(), Some(1.0));
+        assert!(long.iter().all(|name| drawn.contains(&format!(">{name}</text>"))), "{drawn}");
+        assert!(drawn.contains("rotate(30"), "{drawn}");
+        let short = named_places(&["64", "1500"], None);
+        assert!(!short.contains("rotate") && !short.contains("rings"), "{short}");
     }
 
     #[test]
