@@ -16,8 +16,8 @@ use crate::stats;
 
 const CHAIN: &str = "[chain]\nname = \"edge\"\nfunctions = [\"firewall\", \"digest\"]\n\
     [firewall]\nrules = \"rules\"\n";
-const ENDLESS: &str = "run c.toml --input generate:packets=1000000000000,size=100 --quiet \
-    --socket c.sock --stats s.json";
+const ENDLESS: &str = "run c.toml --quiet --socket c.sock --stats s.json \
+    --input generate:packets=1000000000000,size=100,rate_gbps=0.1";
 
 fn ctl(demo: &Demo, request: &str) -> String {
     let ended = demo.warpline(&format!("ctl --socket c.sock {request}")).expect(0);
@@ -315,7 +315,7 @@ fn a_policy_that_one_chain_refuses_moves_no_chain() {
     let chain = |name: &str| {
         format!(
             "[[chain]]\nname = \"{name}\"\nfunctions = [\"digest\"]\n\
-             input = \"generate:packets=1000000000000,size=100\"\n"
+             input = \"generate:packets=1000000000000,size=100,rate_gbps=0.05\"\n"
         )
     };
     demo.write("c.toml", chain("a") + &chain("b"));

@@ -52,8 +52,8 @@ fn started() -> (Demo, Child, u16) {
     demo.write("rules", "drop udp from any port 1000-20000 to any\naccept from any to any\n");
     let port = free_port();
     let child = demo.start(&format!(
-        "run c.toml --input generate:packets=1000000000000,size=100 --quiet --socket c.sock \
-         --lanes 2 --stats s.json --metrics 127.0.0.1:{port}"
+        "run c.toml --input generate:packets=1000000000000,size=100,rate_gbps=0.1 --quiet \
+         --socket c.sock --lanes 2 --stats s.json --metrics 127.0.0.1:{port}"
     ));
     let begun = Instant::now();
     while !get(port, "/metrics").is_some_and(|(_, text)| all_work(&text)) {
