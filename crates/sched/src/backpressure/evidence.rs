@@ -41,6 +41,9 @@ pub struct EdgeEvidence {
     pub waiting_ns: u64,
     /// How long it held its feeder. Several edges may hold one feeder together.
     pub held_ns: u64,
+    /// The part of `held_ns` in which only whole launches filled it; see
+    /// [`PauseEvidence::bottleneck`].
+    pub burst_ns: u64,
     /// How often it did so.
     pub holds: u64,
     /// The part of `held_ns` in which its join waited for another branch.
@@ -61,6 +64,7 @@ impl PauseEvidence {
             peak: 0,
             waiting_ns: 0,
             held_ns: 0,
+            burst_ns: 0,
             holds: 0,
             excused_ns: 0,
             awaited_ns: 0,
@@ -107,8 +111,8 @@ impl PauseEvidence {
     ///
     /// It is the one that held others longest, among those that no later node held much: at most an
     /// eighth of that time. A node before the bottleneck holds its own feeders too, but only since
-    /// it is paused itself. Holds of a queue that whole launches fill, and that is empty most of
-    /// the time, do not count. Time in which a join waits for a branch counts for the node of that
+    /// it is paused itself. Holds of a queue that whole launches fill, and that is often empty,
+    /// do not count. Time in which a join waits for a branch counts for the node of that
     /// branch with the fullest queues, not for the join. Of equal nodes the later one is named.
     ///
     /// Where branches part, nodes are comparable only if launches have equal sizes. Where joins
@@ -123,9 +127,8 @@ impl PauseEvidence {
     }
 
     fn held_others_ns(&self, node: NodeId) -> u64 {
-        let is_limit = |edge: &&EdgeEvidence| edge.to == node && !self.is_burst(edge);
-        let by_queue = self.edges.iter().filter(is_limit);
-        let by_queue = by_queue.map(|edge| edge.held_ns.saturating_sub(edge.excused_ns));
+        let by_queue = self.edges.iter().filter(|edge| edge.to == node);
+        let by_queue = by_queue.map(|edge| edge.limiting_ns().saturating_sub(edge.excused_ns));
         let awaited = self.edges.iter().zip(&self.branches);
         let awaited = awaited.filter(|(_, branch)| self.fullest(branch) == Some(node));
         by_queue.chain(awaited.map(|(edge, _)| edge.awaited_ns)).max().unwrap_or(0)
@@ -142,17 +145,24 @@ impl PauseEvidence {
     }
 
     fn was_held_ns(&self, node: NodeId) -> u64 {
-        let by = self.paused_by(node).filter(|(edge, _)| !self.is_burst(&self.edges[edge.0]));
-        by.map(|(_, ns)| ns).max().unwrap_or(0)
+        let by = self.paused_by(node).map(|(edge, _)| self.edges[edge.0].limiting_ns());
+        by.max().unwrap_or(0)
     }
 
-    /// Whether a queue held its feeder only since whole launches fill it: it was mostly empty while
-    /// the feeder had input, and its node was not held itself.
-    fn is_burst(&self, edge: &EdgeEvidence) -> bool {
-        let inputs = self.edges.iter().filter(|input| input.to == edge.from);
-        let had_input_ns = inputs.map(|input| input.waiting_ns).max().unwrap_or(0);
-        let own_ns = self.nodes[edge.to.0].paused_ns.saturating_mul(LITTLE);
-        edge.waiting_ns.saturating_mul(2) < had_input_ns && own_ns <= edge.held_ns
+    /// That since `before`, which is of the same lane. Peaks are those of all the time.
+    #[must_use]
+    pub fn since(mut self, before: &Self) -> Self {
+        self.elapsed_ns = self.elapsed_ns.saturating_sub(before.elapsed_ns);
+        self.nodes.iter_mut().zip(&before.nodes).for_each(|(own, before)| own.take_off(before));
+        self.edges.iter_mut().zip(&before.edges).for_each(|(own, before)| own.take_off(before));
+        for at in 0..self.edges.len() {
+            let edge = &self.edges[at];
+            let inputs = self.edges.iter().filter(|input| input.to == edge.from);
+            let had_input_ns = inputs.map(|input| input.waiting_ns).max().unwrap_or(0);
+            let node_ns = self.nodes[edge.to.0].paused_ns;
+            self.edges[at].find_bursts(had_input_ns, node_ns);
+        }
+        self
     }
 }
 
@@ -161,6 +171,12 @@ impl PauseEvidence {
 const LITTLE: u64 = 8;
 
 impl NodeEvidence {
+    fn take_off(&mut self, before: &Self) {
+        self.paused_ns = self.paused_ns.saturating_sub(before.paused_ns);
+        self.pauses = self.pauses.saturating_sub(before.pauses);
+        self.operator_ns = self.operator_ns.saturating_sub(before.operator_ns);
+    }
+
     pub(super) fn add(&mut self, other: &Self) {
         self.paused_ns = self.paused_ns.saturating_add(other.paused_ns);
         self.pauses = self.pauses.saturating_add(other.pauses);
@@ -169,11 +185,38 @@ impl NodeEvidence {
 }
 
 impl EdgeEvidence {
+    /// How long it held its feeder since its node was slower.
+    fn limiting_ns(&self) -> u64 {
+        self.held_ns.saturating_sub(self.burst_ns)
+    }
+
+    /// Finds out whether it held its feeder only since whole launches fill it, in the evidence of
+    /// one lane. It was then empty for over a quarter of the time in which the feeder had input,
+    /// and its node was not held itself. The occupancy of a queue in another process is unknown.
+    pub(super) fn find_bursts(&mut self, feeder_had_input_ns: u64, node_paused_ns: u64) {
+        let quarters = feeder_had_input_ns.saturating_mul(3);
+        let is_often_empty = self.waiting_ns.saturating_mul(4) < quarters;
+        let is_free = node_paused_ns.saturating_mul(LITTLE) <= self.held_ns;
+        let is_burst = self.waiting_ns > 0 && is_often_empty && is_free;
+        self.burst_ns = if is_burst { self.held_ns } else { 0 };
+    }
+
+    fn take_off(&mut self, before: &Self) {
+        self.area = self.area.saturating_sub(before.area);
+        self.waiting_ns = self.waiting_ns.saturating_sub(before.waiting_ns);
+        self.held_ns = self.held_ns.saturating_sub(before.held_ns);
+        self.holds = self.holds.saturating_sub(before.holds);
+        self.excused_ns = self.excused_ns.saturating_sub(before.excused_ns);
+        self.awaited_ns = self.awaited_ns.saturating_sub(before.awaited_ns);
+        self.refused = self.refused.saturating_sub(before.refused);
+    }
+
     pub(super) fn add(&mut self, other: &Self) {
         self.area = self.area.saturating_add(other.area);
         self.peak = self.peak.max(other.peak);
         self.waiting_ns = self.waiting_ns.saturating_add(other.waiting_ns);
         self.held_ns = self.held_ns.saturating_add(other.held_ns);
+        self.burst_ns = self.burst_ns.saturating_add(other.burst_ns);
         self.holds = self.holds.saturating_add(other.holds);
         self.excused_ns = self.excused_ns.saturating_add(other.excused_ns);
         self.awaited_ns = self.awaited_ns.saturating_add(other.awaited_ns);

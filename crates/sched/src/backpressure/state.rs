@@ -65,6 +65,7 @@ impl Edge {
             peak: self.occupancy.peak(),
             waiting_ns: self.occupancy.waiting_ns(now_ns),
             held_ns: self.held.total_ns(now_ns),
+            burst_ns: 0,
             holds: self.held.starts(),
             excused_ns: self.excused.total_ns(now_ns),
             awaited_ns: self.awaited.total_ns(now_ns),

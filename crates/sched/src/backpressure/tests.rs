@@ -237,6 +237,40 @@ fn the_bottleneck_holds_others_longest_and_is_not_held() {
     assert_eq!(fork.bottleneck(), Some(NodeId(2)), "of equal ones the later");
 }
 
+/// A stage after this machine holds the last one here, whose own queue is full by that.
+#[test]
+fn a_stage_of_another_machine_may_be_the_bottleneck() {
+    let mut machine = list(2);
+    machine.mark_remote(EdgeId(1));
+    let (edge, from, to) = (EdgeId(1), NodeId(2), NodeId(1));
+    machine.handle_signal(&Signal { edge, from, to, pause: true, sequence: 1 }, 10);
+    machine.handle_occupancy(EdgeId(0), 3_000, 20);
+    assert_eq!(machine.evidence(500).bottleneck(), Some(NodeId(2)));
+}
+
+/// One lane is idle at its second stage, the other one is held by it.
+#[test]
+fn bursts_are_those_of_a_lane_and_of_a_time() {
+    let mut busy = list(2);
+    busy.handle_occupancy(EdgeId(0), 3_000, 0);
+    busy.handle_occupancy(EdgeId(1), 3_000, 0);
+    let mut idle = list(2);
+    idle.handle_occupancy(EdgeId(0), 1_000, 0);
+    let mut all = busy.evidence(1_000);
+    let before = all.clone();
+    all.add(&idle.evidence(1_000));
+    assert_eq!((all.bottleneck(), all.edges[1].burst_ns), (Some(NodeId(2)), 0));
+    // From then on the second stage is often empty.
+    for start in (1_000..9_000).step_by(100) {
+        busy.handle_occupancy(EdgeId(1), 3_000, start);
+        busy.handle_occupancy(EdgeId(1), 0, start + 20);
+    }
+    let later = busy.evidence(9_000).since(&before);
+    assert_eq!((later.elapsed_ns, later.edges[1].held_ns), (8_000, 80 * 20));
+    assert_eq!(later.edges[1].burst_ns, later.edges[1].held_ns);
+    assert_eq!(later.bottleneck(), Some(NodeId(1)));
+}
+
 #[test]
 fn time_that_a_join_waits_counts_for_the_awaited_branch() {
     let mut machine = machine(5, DIAMOND);
