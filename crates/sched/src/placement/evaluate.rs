@@ -263,19 +263,21 @@ impl<'a> Evaluator<'a> {
 }
 
 /// The delay of a chain's functions in their lane, each with its slow-down. A batch has the packets
-/// that come while the one before is worked on.
-fn lane_delay_ns(own: &[(Choice, f64)], demand: &ChainDemand) -> f64 {
-    let rate_ns = demand.packets_per_s / demand.width() * 1e-9;
+/// that come while the one before is worked on, and its oldest packet waits for the others.
+pub(super) fn lane_delay_ns(own: &[(Choice, f64)], demand: &ChainDemand) -> f64 {
+    let Some(most) = own.iter().map(|(one, _)| one.most).max() else { return 0.0 };
+    let per_ns = demand.packets_per_s / demand.width() * 1e-9;
     let next_ns: f64 = own.iter().map(|(one, slower)| one.next_ns() * slower).sum();
-    let fixed_ns: f64 = own.iter().map(|(one, slower)| one.first_ns * slower).sum();
-    let room = 1.0 - rate_ns * next_ns;
-    let come = if room > 0.0 { rate_ns * (fixed_ns - next_ns) / room } else { f64::INFINITY };
+    let first_ns: f64 = own.iter().map(|(one, slower)| one.first_ns * slower).sum();
+    let room = 1.0 - per_ns * next_ns;
+    let come = if room > 0.0 { per_ns * (first_ns - next_ns) / room } else { f64::INFINITY };
+    let packets = come.clamp(1.0, f64::from(most));
     let of = |(one, slower): &(Choice, f64)| {
-        let packets = come.clamp(1.0, f64::from(one.packets));
         let batch_ns = one.first_ns + one.next_ns() * (packets - 1.0);
         batch_ns * one.latency_factor() * slower
     };
-    own.iter().map(of).sum()
+    let wait_ns = if packets > 1.0 { (packets - 1.0) / per_ns } else { 0.0 };
+    own.iter().map(of).sum::<f64>() + wait_ns
 }
 
 impl ChainDemand {

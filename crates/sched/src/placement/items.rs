@@ -17,6 +17,8 @@ pub(super) struct Choice {
     pub packet_ns: f64,
     /// Of a batch of one packet.
     pub first_ns: f64,
+    /// Packets of the largest measured batch on the CPU; of a launch elsewhere.
+    pub most: u32,
 }
 
 impl Choice {
@@ -30,8 +32,13 @@ impl Choice {
 
     /// Nanoseconds that each further packet of a batch adds.
     pub(super) fn next_ns(&self) -> f64 {
-        let further = f64::from(self.packets.max(2) - 1);
-        ((f64::from(self.packets) * self.packet_ns - self.first_ns) / further).max(0.0)
+        match self.packets {
+            0 | 1 => self.packet_ns,
+            packets => {
+                let batch_ns = f64::from(packets) * self.packet_ns;
+                (batch_ns - self.first_ns).max(0.0) / f64::from(packets - 1)
+            }
+        }
     }
 
     /// The latency of a batch, in its time.
@@ -106,7 +113,9 @@ fn choices(
     let (profile, demand, pair) = (problem.profile, &problem.chains[chain], (function, device));
     let len = demand.packet_len;
     let Some(knee) = profile.launch_knee(pair, len) else { return Vec::new() };
-    let sizes = profile.launch_sizes(pair).into_iter().rev();
+    let sizes = profile.launch_sizes(pair);
+    let largest = sizes.last().copied().unwrap_or(1);
+    let sizes = sizes.into_iter().rev();
     let choice = |launch: u32| {
         let full = profile.alone(pair, launch, len)?;
         let (packets, deadline_ns) = match device {
@@ -119,7 +128,8 @@ fn choices(
         let figures = profile.alone(pair, packets, len)?;
         let packet_ns = figures.packet_ns(len);
         let first_ns = profile.alone(pair, 1, len)?.packet_ns(len);
-        Some(Choice { device, launch, deadline_ns, packets, figures, packet_ns, first_ns })
+        let most = if device == CPU { largest } else { packets };
+        Some(Choice { device, launch, deadline_ns, packets, figures, packet_ns, first_ns, most })
     };
     sizes.filter(|&size| size == knee || device != CPU && size < knee).filter_map(choice).collect()
 }

@@ -33,6 +33,14 @@ impl PlacementFigures {
         let delay_ns = self.chain_delays_ns.get(chain).copied().unwrap_or(self.delay_ns);
         Self { delay_ns, ..self.clone() }
     }
+
+    /// The highest load of the lanes, devices and links that a chain uses.
+    fn load_of(&self, chain: usize, sites: &[Site]) -> f64 {
+        let lanes = self.lane_loads.get(chain).copied().unwrap_or(0.0);
+        let devices = sites.iter().map(|site| site.device).filter(|&device| device != CPU);
+        let loads = devices.flat_map(|at| [self.loads.get(at), self.link_loads.get(at)]);
+        loads.flatten().copied().fold(lanes, f64::max)
+    }
 }
 
 /// Where a function runs.
@@ -133,7 +141,7 @@ pub struct Placement {
     pub figures: PlacementFigures,
     /// The limits that it exceeds.
     pub missed: Vec<Missed>,
-    /// By chain, those that it exceeds: delays of other chains do not count.
+    /// By chain, those that it exceeds: delays and loads of other chains do not count.
     pub missed_by: Vec<Vec<Missed>>,
     /// The part by which the policy's figure may exceed the best one; `None` for an exact search.
     pub gap: Option<f64>,
@@ -166,8 +174,11 @@ pub(super) fn placement(
         *own = Site { cpu_share: split.cpu_share, ..site(&split.on_device) };
         figures = split.figures;
     }
-    let chains = 0..problem.chains.len();
-    let missed_by = chains.map(|chain| missed(problem, &figures.of_chain(chain))).collect();
+    let missed_by = sites.iter().enumerate().map(|(chain, sites)| {
+        let load = figures.load_of(chain, sites);
+        missed(problem, &PlacementFigures { load, ..figures.of_chain(chain) })
+    });
+    let missed_by = missed_by.collect();
     let missed = missed(problem, &figures);
     let streams = streams(problem, items, &chosen);
     let lanes = lanes(problem, &figures);

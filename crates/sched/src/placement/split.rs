@@ -5,6 +5,7 @@
 //! The lanes that use the device relieve it of the flows of the others. Both together carry more
 //! than either alone.
 
+use super::evaluate::lane_delay_ns;
 use super::items::{Choice, Item};
 use super::search::Candidate;
 use super::{PlacementFigures, PlacementProblem};
@@ -54,10 +55,13 @@ fn of_item(
     let Some(on_cpu) = own.choices.iter().find(|one| one.device == CPU) else { return Vec::new() };
     let last = own.choices.iter().rfind(|one| one.device != CPU).map(|one| one.device);
     let lanes = problem.chains[own.chain].lanes;
+    let cpu_ns = delay_in_lane(problem, items, best, (item, on_cpu));
     let of = |on_device: Choice| {
         let shares = (1..lanes).map(move |on_cpu| on_cpu as f64 / lanes as f64);
-        shares
-            .map(move |share| with(problem, best, (item, own, &choice), (on_cpu, on_device, share)))
+        shares.map(move |share| {
+            let sides = (on_cpu, on_device, share);
+            with(problem, best, (item, own, &choice), sides, cpu_ns)
+        })
     };
     match choice.device {
         CPU => {
@@ -68,12 +72,32 @@ fn of_item(
     }
 }
 
-/// The split of an item whose flows the CPU takes on this share of the lanes.
+/// The part of its chain's delay that an item has on the CPU, without slow-downs.
+fn delay_in_lane(
+    problem: &PlacementProblem<'_>,
+    items: &[Item],
+    best: &Candidate,
+    (item, on_cpu): (usize, &Choice),
+) -> f64 {
+    let chain = items[item].chain;
+    let placed = items.iter().zip(&best.placed).enumerate();
+    let others = placed.filter(|(at, (other, _))| *at != item && other.chain == chain);
+    let others = others.map(|(_, (other, &at))| other.choices[at]);
+    let mut lane: Vec<(Choice, f64)> =
+        others.filter(|one| one.device == CPU).map(|one| (one, 1.0)).collect();
+    let without_ns = lane_delay_ns(&lane, &problem.chains[chain]);
+    lane.push((*on_cpu, 1.0));
+    lane_delay_ns(&lane, &problem.chains[chain]) - without_ns
+}
+
+/// The split of an item whose flows the CPU takes on this share of the lanes. `cpu_ns` is its part
+/// of the delay there.
 fn with(
     problem: &PlacementProblem<'_>,
     best: &Candidate,
     (item, own, choice): (usize, &Item, &Choice),
     (on_cpu, on_device, cpu_share): (&Choice, Choice, f64),
+    cpu_ns: f64,
 ) -> Split {
     let demand = &problem.chains[own.chain];
     let rate = demand.packets_per_s * 1e-9;
@@ -90,7 +114,7 @@ fn with(
     let mut figures = side(on_device.device, device);
     figures.divide(&side(CPU, cpu), cpu_share);
     if choice.device == CPU {
-        let more_ns = on_device.figures.latency_ns - on_cpu.least_latency_ns()
+        let more_ns = on_device.figures.latency_ns - cpu_ns
             + problem.wait_ns(demand.fill_ns(on_device.launch));
         let own_ns = &mut figures.chain_delays_ns[own.chain];
         *own_ns += more_ns.max(0.0);

@@ -133,15 +133,17 @@ fn functions_of_one_chain_wait_for_each_other_on_devices_only() {
         let placed = world.place_all(chains, PlacementPolicy::Fixed(devices));
         placed.figures.delay_ns
     };
-    // At 256 packets a nanosecond launches fill at once.
+    // At 256 packets a nanosecond launches fill at once, and batches nearly so.
+    let filled = 255.0 / 256.0;
     let chains = vec![world.chain(256e9); 3];
     let both = &chains[..2];
-    assert_eq!(delay(&world, &both[..1], 0), 2e3, "one after the other in a lane");
+    assert_eq!(delay(&world, &both[..1], 0), 2e3 + filled, "one after the other in a lane");
     assert_eq!(delay(&world, &both[..1], 1), 2.0 * 2e3 + 1.0, "at the same time");
-    assert_eq!(delay(&world, both, 0), 2.0 * 3e3, "beside both functions of the other chain");
+    let beside = 2.0 * 3e3 + filled;
+    assert_eq!(delay(&world, both, 0), beside, "beside both functions of the other chain");
     world.lanes = 2;
-    assert_eq!(delay(&world, both, 0), 2e3, "each lane has a core");
-    assert_eq!(delay(&world, &chains, 0), 2.0 * 3e3, "half of four others: three lanes, two cores");
+    assert_eq!(delay(&world, both, 0), 2e3 + filled, "each lane has a core");
+    assert_eq!(delay(&world, &chains, 0), beside, "half of four others: three lanes, two cores");
 }
 
 /// A batch takes 8 us and 40 ns for each of its packets. It has those that come meanwhile.
@@ -160,9 +162,20 @@ fn batches_on_the_cpu_grow_with_the_rate() {
     };
     for (rate, packets) in [(1e3, 1.0), (1e6, 8_000.0 / 960.0), (5e6, 50.0), (1e8, 256.0)] {
         let (chains, delay_ns) = figures(rate);
-        assert!((delay_ns / ns(packets) - 1.0).abs() < 1e-6, "{rate}: {delay_ns} {}", ns(packets));
+        // The oldest packet waits for the others.
+        let want = ns(packets) + (packets - 1.0) * 1e9 / rate;
+        assert!((delay_ns / want - 1.0).abs() < 1e-6, "{rate}: {delay_ns} {want}");
         assert_eq!(chains, [delay_ns]);
     }
+    // A function whose batches gain nothing works on those of the others: 75 ns for each packet.
+    let flat = [1, 256]
+        .map(|packets| (packets, f64::from(world::LEN) * 8.0 / 75.0, 75.0 * f64::from(packets)));
+    let mut world = World::new(&[vec![vec![point(1), point(256)]], vec![flat.to_vec()]]);
+    (world.slow, world.rate) = (vec![1.0; 2], 5e6);
+    let delay_ns = world.place(PlacementPolicy::CpuOnly, 5e6).figures.delay_ns;
+    let packets = 0.005 * 8_000.0 / (1.0 - 0.005 * 115.0);
+    let want = ns(packets) + 75.0 * packets + (packets - 1.0) * 200.0;
+    assert!((delay_ns / want - 1.0).abs() < 1e-6, "{delay_ns} {want}");
 }
 
 #[test]

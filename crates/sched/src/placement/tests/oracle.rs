@@ -92,9 +92,12 @@ fn lane_delay(world: &World, own: &Assignment) -> f64 {
     let packet_ns: f64 = full.iter().map(|one| one.1).sum();
     // Without a fixed time, a lane that keeps up has batches of one packet.
     let keeps_up = world.rate * packet_ns * 1e-9 < 1.0;
-    full.iter()
-        .map(|&(packets, _, latency)| if keeps_up { latency / packets } else { latency })
-        .sum()
+    if full.is_empty() || keeps_up {
+        return full.iter().map(|&(packets, _, latency)| latency / packets).sum();
+    }
+    // The oldest packet of a batch waits for the others.
+    let others = full[0].0 - 1.0;
+    full.iter().map(|&(_, _, latency)| latency).sum::<f64>() + others / world.rate * 1e9
 }
 
 /// Of a packet, and of the launch: nanoseconds. A launch on a device has the packets that come in
