@@ -8,8 +8,8 @@ use crate::LinkSpeeds;
 pub struct BreakEven {
     /// The shortest measured packet length at which the device has more throughput than one lane.
     pub packet_len: u32,
-    /// The longest one up to which it has, if the lane has more beyond.
-    pub packet_len_max: Option<u32>,
+    /// A longer one at which the lane has more, if there is one.
+    pub slower_len: Option<u32>,
     /// The load in bits a second that a lane cannot carry at that length.
     pub bits_per_s: f64,
     /// The launch size of the device.
@@ -45,7 +45,6 @@ impl WorkProfile {
     ) -> Result<BreakEven, NoBreakEven> {
         let lens = self.packet_lens(function);
         let (mut best_work, mut best_copied) = (0.0f64, 0.0f64);
-        let mut last_len = 0;
         let mut found: Option<BreakEven> = None;
         for &packet_len in &lens {
             let knee = |device| self.launch_knee((function, device), packet_len);
@@ -57,21 +56,19 @@ impl WorkProfile {
             let device_bits_per_s = copied(&own, link, launch_packets, packet_len);
             match &mut found {
                 None if device_bits_per_s > bits_per_s => {
-                    let packet_len_max = None;
                     found = Some(BreakEven {
                         packet_len,
-                        packet_len_max,
+                        slower_len: None,
                         bits_per_s,
                         launch_packets,
                         device_bits_per_s,
                     });
                 }
                 Some(found) if device_bits_per_s <= bits_per_s => {
-                    found.packet_len_max.get_or_insert(last_len);
+                    found.slower_len.get_or_insert(packet_len);
                 }
                 _ => {}
             }
-            last_len = packet_len;
             best_work = best_work.max(own.bits_per_s / bits_per_s);
             best_copied = best_copied.max(device_bits_per_s / bits_per_s);
         }

@@ -91,10 +91,10 @@ fn break_even_gives_a_load_or_the_reason() {
     let both = profile(&points);
     let even = both.break_even(0, 1, None).expect("at 1500 bytes");
     assert_eq!((even.packet_len, even.bits_per_s, even.launch_packets), (1500, 10e9, 4096));
-    assert_eq!((even.device_bits_per_s, even.packet_len_max), (40e9, None));
+    assert_eq!((even.device_bits_per_s, even.slower_len), (40e9, None));
     let shorter = [&points[..], &[(0, 256, 9000, 80.0), (1, 4096, 9000, 50.0)]].concat();
     let even = profile(&shorter).break_even(0, 1, None).expect("at 1500 bytes");
-    assert_eq!((even.packet_len, even.packet_len_max), (1500, Some(1500)));
+    assert_eq!((even.packet_len, even.slower_len), (1500, Some(9000)));
     let slow = both.break_even(0, 1, Some(&link(1e9)));
     assert_eq!(slow, Err(NoBreakEven::Copies(0.8)));
     let slower = profile(&[(0, 256, 64, 5.0), (1, 4096, 64, 4.0)]);

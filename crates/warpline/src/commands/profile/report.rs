@@ -145,15 +145,15 @@ pub(super) fn break_evens(profile: &MachineProfile) -> Vec<String> {
 }
 
 fn pays(even: &BreakEven) -> String {
-    let BreakEven { packet_len, packet_len_max, bits_per_s, launch_packets, device_bits_per_s } =
-        *even;
-    let load = format!("from {:.2} Gb/s on", bits_per_s / 1e9);
-    let lens = match packet_len_max {
-        Some(most) if most == packet_len => format!("at {packet_len} B only, {load}"),
-        Some(most) => format!("from {packet_len} to {most} B, {load}"),
-        None => format!("from {packet_len} B, {load}"),
-    };
-    format!("{lens}, with {launch_packets} packets a launch: {:.2} Gb/s", device_bits_per_s / 1e9)
+    let BreakEven { packet_len, slower_len, bits_per_s, launch_packets, device_bits_per_s } = *even;
+    let slower = slower_len.map(|len| format!("; at {len} B the CPU is faster"));
+    format!(
+        "from {packet_len} B and {:.2} Gb/s on, with {launch_packets} packets a launch: {:.2} \
+         Gb/s{}",
+        bits_per_s / 1e9,
+        device_bits_per_s / 1e9,
+        slower.unwrap_or_default()
+    )
 }
 
 /// Why a device never pays, at the length where it comes nearest.
@@ -181,21 +181,17 @@ fn reason(work: &WorkProfile, pair: (usize, usize), link: Option<&LinkSpeeds>) -
 /// The break-even report as JSON.
 pub(super) fn break_evens_json(profile: &MachineProfile) -> Value {
     let one = |(function, device, (name, id, even, link))| match even {
-        Ok(BreakEven {
-            packet_len,
-            packet_len_max,
-            bits_per_s,
-            launch_packets,
-            device_bits_per_s,
-        }) => json!({
-            "function": name,
-            "device": id,
-            "packet_len": packet_len,
-            "packet_len_max": packet_len_max,
-            "bits_per_s": bits_per_s,
-            "launch_packets": launch_packets,
-            "device_bits_per_s": device_bits_per_s,
-        }),
+        Ok(BreakEven { packet_len, slower_len, bits_per_s, launch_packets, device_bits_per_s }) => {
+            json!({
+                "function": name,
+                "device": id,
+                "packet_len": packet_len,
+                "slower_len": slower_len,
+                "bits_per_s": bits_per_s,
+                "launch_packets": launch_packets,
+                "device_bits_per_s": device_bits_per_s,
+            })
+        }
         Err(_) => json!({
             "function": name,
             "device": id,
