@@ -105,6 +105,7 @@ impl Asked<'_> {
     /// # Errors
     /// A function or device that the profile does not have, named.
     pub fn assemble(&self) -> Result<Assembled, String> {
+        self.check_tenants()?;
         let natural_ns = self.natural_ns();
         let lasts_ns = self.lasts_ns.or(natural_ns).unwrap_or(SECOND_NS);
         let mut scenario = Scenario::new(lasts_ns, self.seed);

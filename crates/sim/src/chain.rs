@@ -35,6 +35,8 @@ pub(crate) struct Chain<'a> {
     /// The part of a packet without a route that is not counted yet.
     unrouted: f64,
     packets_inside: u64,
+    /// When the last packet left it.
+    pub(crate) left_ns: u64,
     packet_ns: u128,
     counted_ns: u64,
     pressure: Backpressure,
@@ -63,6 +65,7 @@ impl<'a> Chain<'a> {
             is_measured: false,
             unrouted: 0.0,
             packets_inside: 0,
+            left_ns: 0,
             packet_ns: 0,
             counted_ns: 0,
             pressure: Backpressure::new(&graph, model.pressure, 0),
@@ -210,6 +213,7 @@ impl<'a> Chain<'a> {
     fn leave(&mut self, packets: u64, now_ns: u64) {
         self.integrate(now_ns);
         self.packets_inside -= packets;
+        self.left_ns = now_ns;
     }
 
     fn integrate(&mut self, now_ns: u64) {

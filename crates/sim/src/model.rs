@@ -299,7 +299,7 @@ pub struct Scenario {
     pub lasts_ns: u64,
     /// Rates are measured from here.
     pub warm_up_ns: u64,
-    /// Whether they are measured until all packets left, not until the traffic ends.
+    /// Whether they are measured until the last packet left, not until the traffic ends.
     pub measures_drain: bool,
     /// Of random numbers.
     pub seed: u64,

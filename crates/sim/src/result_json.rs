@@ -135,7 +135,7 @@ impl Outcome {
         })
     }
 
-    /// The stage of a chain that paused others longest, if any did.
+    /// The stage of a chain that limits the others, if any paused another.
     pub fn bottleneck<'a>(&self, scenario: &'a Scenario, chain: usize) -> Option<&'a str> {
         let stage = self.chains[chain].pauses.bottleneck()?.0.checked_sub(1)?;
         scenario.chains[chain].stages.get(stage).map(|stage| stage.name.as_str())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use assembled::{PROFILE, asked, function, run, sharing};
 use warpline_sched::{Policy, Sharing};
-use warpline_sim::{Arrivals, Asked, AskedTenant, WorkFile};
+use warpline_sim::{Arrivals, Asked, AskedSharing, AskedTenant, WorkFile};
 
 fn file() -> WorkFile {
     WorkFile::parse(PROFILE).expect("sound")
@@ -41,8 +41,9 @@ fn nothing_is_busy_for_longer_than_the_measured_time() {
                     assert!(*busy_ns <= outcome.measured_ns, "{place}: a lane {busy_ns}");
                 }
                 for chain in &outcome.chains {
-                    assert!(chain.pauses.elapsed_ns <= lasts_ns, "{place}");
-                    assert!(chain.pauses.nodes.iter().all(|node| node.paused_ns <= lasts_ns));
+                    assert_eq!(chain.pauses.elapsed_ns, outcome.measured_ns, "{place}");
+                    let mut nodes = chain.pauses.nodes.iter();
+                    assert!(nodes.all(|node| node.paused_ns <= outcome.measured_ns), "{place}");
                 }
             }
         }
@@ -105,7 +106,8 @@ fn short_captures_are_measured_until_they_left() {
         let own = &outcome.chains[0];
         assert_eq!((own.measured.sent, own.measured.offered), (count, count));
         assert!(own.delay.quantile(0.5) > 1_000, "{} ns", own.delay.quantile(0.5));
-        assert!(own.delay.max() <= outcome.measured_ns);
+        // The last packet left when the measured time ended.
+        assert_eq!(own.delay.max(), outcome.measured_ns);
     }
 }
 
@@ -133,7 +135,7 @@ fn tenants_have_their_slots() {
         (Policy::FixedShare, [3, 1], Some(8), [0.375, 0.125]),
     ] {
         let mut one = shared(&file, slots);
-        one.sharing = Some(warpline_sim::AskedSharing { slots: all, ..sharing(policy) });
+        one.sharing = Some(AskedSharing { slots: all, ..sharing(policy) });
         let (assembled, outcome) = run(&one);
         assert_eq!(assembled.tenants, [["gold", "basic"]]);
         let shares = [0, 1].map(|tenant| outcome.device_share(0, tenant));
@@ -141,6 +143,23 @@ fn tenants_have_their_slots() {
             assert!((share - want).abs() < 0.05, "{policy:?} {slots:?} {all:?}: {shares:?}");
         }
     }
+    // A tenant without launches keeps its slots.
+    let mut one = shared(&file, [1, 1]);
+    let of_devices = vec![("gpu".to_owned(), 4)];
+    one.sharing = Some(AskedSharing { of_devices, ..sharing(Policy::FixedShare) });
+    let (_, outcome) = run(&one);
+    assert!((outcome.device_share(0, 0) - 0.25).abs() < 0.03, "{}", outcome.device_share(0, 0));
+    // A chain of that name is no part of the tenant.
+    let mut one = shared(&file, [3, 1]);
+    (one.chains[0].name, one.chains[0].tenant) = ("gold".into(), None);
+    one.sharing = Some(sharing(Policy::EqualShare));
+    let (assembled, outcome) = run(&one);
+    assert_eq!(assembled.tenants, [["gold", "gold", "basic"]]);
+    let shares = [0, 1, 2].map(|tenant| outcome.device_share(0, tenant));
+    assert!((shares[1] - 0.6).abs() < 0.05 && (shares[0] - 0.2).abs() < 0.05, "{shares:?}");
+    one.chains[1].tenant.as_mut().expect("a tenant").device = "gpu-8".into();
+    let why = one.assemble().expect_err("no such device");
+    assert!(why.contains("tenant \"gold\": the profile has no device \"gpu-8\""), "{why}");
     // A chain on the CPU has no slot, and copies are tenants of their own.
     let mut one = shared(&file, [1, 1]);
     one.chains[2].functions = vec![function("nat", Some("cpu"))];

@@ -20,30 +20,51 @@ pub struct AskedTenant {
 }
 
 /// How tenants share devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedSharing {
     /// The policy and the slice.
     pub sharing: Sharing,
-    /// Slots of a device; as many as its tenants have unless stated.
+    /// Slots of a device, if stated for all.
     pub slots: Option<usize>,
+    /// Slots by device, those of tenants without launches included. Others have as many as their
+    /// tenants.
+    pub of_devices: Vec<(String, usize)>,
 }
 
 impl Asked<'_> {
     /// By chain of each copy, the number of its tenant; and their names.
     pub(super) fn seats(&self) -> (Vec<usize>, Vec<String>) {
-        let (mut seats, mut names) = (Vec::new(), Vec::new());
+        let (mut seats, mut known, mut names) = (Vec::new(), Vec::new(), Vec::new());
         for copy in 0..self.tenants {
-            for chain in &self.chains {
-                let own = chain.tenant.as_ref().map_or(&chain.name, |tenant| &tenant.name);
-                let name = if self.tenants > 1 { format!("{own} {copy}") } else { own.clone() };
-                let is_shared = |other: &String| chain.tenant.is_some() && *other == name;
-                seats.push(names.iter().position(is_shared).unwrap_or(names.len()));
-                if seats.last() == Some(&names.len()) {
-                    names.push(name);
+            for (number, chain) in self.chains.iter().enumerate() {
+                let tenant = chain.tenant.as_ref().map(|tenant| &tenant.name);
+                let key = (copy, tenant.ok_or(number));
+                let seat = known.iter().position(|other| *other == key).unwrap_or(known.len());
+                if seat == known.len() {
+                    known.push(key);
+                    let own = tenant.unwrap_or(&chain.name);
+                    let is_only = self.tenants == 1;
+                    names.push(if is_only { own.clone() } else { format!("{own} {copy}") });
                 }
+                seats.push(seat);
             }
         }
         (seats, names)
+    }
+
+    /// Names a tenant whose device the profile does not have.
+    pub(super) fn check_tenants(&self) -> Result<(), String> {
+        let devices = self.file.work.devices();
+        let is_known = |name: &str| devices.iter().any(|device| device.name == name);
+        let all = self.chains.iter().filter_map(|chain| chain.tenant.as_ref());
+        let Some(one) = all.into_iter().find(|one| !is_known(&one.device)) else { return Ok(()) };
+        let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+        Err(format!(
+            "tenant {:?}: the profile has no device {:?}; it has: {}",
+            one.name,
+            one.device,
+            names.join(", ")
+        ))
     }
 
     /// Every device but the CPU, and by device its tenants. Those without a launch there are none.
@@ -61,7 +82,7 @@ impl Asked<'_> {
             }
             let copy_ns = link.as_ref().map_or(0.0, |link| link.each_copy * 1e9);
             let of = |speed: f64| LinkModel::of_rate(speed, copy_ns);
-            let sharing = match self.sharing {
+            let sharing = match &self.sharing {
                 Some(asked) if !seats.is_empty() => self.divided_device(asked, &seats, device),
                 _ => DeviceSharing::InOrder,
             };
@@ -83,7 +104,7 @@ impl Asked<'_> {
     /// A device whose tenants have their slots.
     fn divided_device(
         &self,
-        AskedSharing { sharing, slots: all }: AskedSharing,
+        asked: &AskedSharing,
         seats: &[usize],
         device: &ProfiledDevice,
     ) -> DeviceSharing {
@@ -94,8 +115,11 @@ impl Asked<'_> {
             tenant.filter(|tenant| tenant.device == device.name).map_or(1, |tenant| tenant.slots)
         };
         let slots: Vec<usize> = seats.iter().map(slots_of).collect();
-        let all = all.unwrap_or(slots.iter().sum());
-        DeviceSharing::Arbiter(Sharing { slots: all, ..sharing }, slots)
+        let stated = asked.of_devices.iter().find(|(name, _)| *name == device.name);
+        let taken: usize = slots.iter().sum();
+        let all = stated.map_or(taken, |(_, stated)| taken.max(*stated));
+        let all = asked.slots.unwrap_or(all);
+        DeviceSharing::Arbiter(Sharing { slots: all, ..asked.sharing }, slots)
     }
 }
 

@@ -72,7 +72,10 @@ impl Run<'_> {
         let (Some(before), Some(until)) = (self.before.take(), self.measured.take()) else {
             unreachable!("both were measured");
         };
-        let sums = before.chains.iter().zip(&until.chains).zip(until.pauses);
+        let pauses = until.pauses.into_iter().zip(&before.pauses);
+        let pauses = pauses.map(|(until, before)| until.since(before));
+        let sums = before.chains.iter().zip(&until.chains).zip(pauses);
+        let last_ns = self.chains.iter().map(|chain| chain.left_ns).max().unwrap_or(0);
         let chains = self.chains.iter_mut().zip(sums);
         let chains = chains.map(|(chain, ((before, until), pauses))| ChainOutcome {
             total: chain.counts.clone(),
@@ -84,7 +87,7 @@ impl Run<'_> {
         let chains = chains.collect();
         let devices = before.devices.iter().zip(&until.devices);
         let until_ns = match self.scenario.measures_drain {
-            true => ends_ns,
+            true => last_ns,
             false => ends_ns.min(self.scenario.lasts_ns),
         };
         Outcome {
@@ -116,5 +119,6 @@ impl DeviceOutcome {
 }
 
 fn differences(before: &[u64], until: &[u64]) -> Vec<u64> {
-    before.iter().zip(until).map(|(before, until)| until - before).collect()
+    let both = before.iter().zip(until);
+    both.map(|(before, until)| until.saturating_sub(*before)).collect()
 }

@@ -71,5 +71,6 @@ pub(crate) fn run(asked: &Asked<'_>) -> (Assembled, Outcome) {
 }
 
 pub(crate) fn sharing(policy: Policy) -> AskedSharing {
-    AskedSharing { sharing: Sharing { policy, ..Sharing::default() }, slots: None }
+    let sharing = Sharing { policy, ..Sharing::default() };
+    AskedSharing { sharing, slots: None, of_devices: Vec::new() }
 }

@@ -253,7 +253,7 @@ impl<'a> File<'a> {
             let is_forced = self.options.device.is_some();
             let tables = (&arbiter, &tenants[..]);
             let tenancy = match self.options.is_simulated {
-                true => Tenancy::named(&arbiter, &tenants),
+                true => Tenancy::named(tables, self.source, mistakes),
                 false => Tenancy::share(tables, is_forced, &mut all, self.source, mistakes),
             };
             let tenancy = Arc::new(tenancy);

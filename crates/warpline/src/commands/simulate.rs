@@ -127,6 +127,7 @@ fn sharing(chains: &[Loaded], policy: Option<Policy>) -> Option<AskedSharing> {
     (is_shared || policy.is_some()).then(|| AskedSharing {
         sharing: Sharing { policy: policy.unwrap_or(own.policy), ..own },
         slots: named.arbiter.slots,
+        of_devices: named.devices.clone(),
     })
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Named {
     pub(crate) arbiter: ArbiterTable,
     /// Name, device and slots of each.
     pub(crate) tenants: Vec<(String, String, usize)>,
+    /// Devices with their slots.
+    pub(crate) devices: Vec<(String, usize)>,
 }
 
 /// The name of a device without that of its copy in a memory of its own.
@@ -91,9 +93,26 @@ impl Tenancy {
     }
 
     /// The tenants of devices that this machine may lack.
-    pub(crate) fn named(arbiter: &ArbiterTable, tenants: &[TenantTable]) -> Self {
+    pub(crate) fn named(
+        (arbiter, tenants): (&ArbiterTable, &[TenantTable]),
+        source: &SourceText,
+        mistakes: &mut Diagnostics,
+    ) -> Self {
+        let mut devices: Vec<(String, usize)> = Vec::new();
+        for one in tenants {
+            if devices.iter().any(|(id, _)| *id == one.id) {
+                continue;
+            }
+            let own: Vec<&TenantTable> =
+                tenants.iter().filter(|other| other.id == one.id).collect();
+            let taken = own.iter().map(|one| one.slots).sum();
+            match slots_of_profiles(&own, 0) {
+                Ok(of_profile) => devices.push((one.id.clone(), of_profile.unwrap_or(taken))),
+                Err(why) => mistakes.push(source.mistake(one.span.clone(), why)),
+            }
+        }
         let own = tenants.iter().map(|one| (one.name.clone(), one.id.clone(), one.slots));
-        let named = Named { arbiter: *arbiter, tenants: own.collect() };
+        let named = Named { arbiter: *arbiter, tenants: own.collect(), devices };
         Self { named: Some(named), ..Self::default() }
     }
 

@@ -28,7 +28,7 @@ pub(super) fn text(file: &WorkFile, assembled: &Assembled, outcome: &Outcome) ->
     let kind = if file.is_paper { "printed numbers" } else { "measured" };
     let mut text = format!(
         "simulated {:.3} s, the last {:.3} s measured; profile: {} ({kind})\n",
-        outcome.ends_ns.min(assembled.scenario.lasts_ns) as f64 / 1e9,
+        (assembled.scenario.warm_up_ns + outcome.measured_ns) as f64 / 1e9,
         outcome.measured_ns as f64 / 1e9,
         file.title
     );
