@@ -112,9 +112,8 @@ impl std::fmt::Display for ChainError {
             Self::TooLong => write!(f, "a chain has at most {INSTANCES_MAX} functions"),
             Self::Multiplies { packets, by } => write!(
                 f,
-                "one packet could become {packets} in this chain, as [{}] make packets; at most \
-                 {MULTIPLY_MAX} are handled, so leave one of them out or let it make none, as \
-                 without `icmp`",
+                "one packet could become {packets} in this chain; at most {MULTIPLY_MAX} are \
+                 handled. Leave out a function that makes packets, or its `icmp`: [{}]",
                 by.join("], [")
             ),
             Self::Grows(n) => {

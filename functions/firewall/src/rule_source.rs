@@ -108,6 +108,14 @@ pub(super) fn read(
             if !reads {
                 return None;
             }
+            if file.rules.is_empty() && file.unsupported.is_empty() {
+                let own = super::ACTIONS.iter().find(|(_, action)| *action == policy.default);
+                let default = own.map_or("drop", |(name, _)| name);
+                let text = format!("it has no rules; `default` decides on all packets: {default}");
+                let mut remarks = Diagnostics::default();
+                remarks.push(source.whole(text));
+                resources.remarks_of(&remarks);
+            }
             let accepts = file.rules.iter().any(|rule| rule.action == Action::Accept);
             let passes = accepts || policy.default == Action::Accept;
             refuse_emptied(section, &source, file.accepts_left_out, passes);

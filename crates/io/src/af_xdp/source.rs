@@ -131,7 +131,11 @@ impl AfXdpSource {
     /// Brings the program up to date with the addresses of this machine and the interface.
     #[cold]
     fn update(&mut self) {
-        let updated = self.sockets.update(&self.events.link);
+        let updated = match self.sockets.update(&self.events.link) {
+            // An interface that was removed gets a program with all addresses when it returns.
+            Err(why) if why.raw_os_error() == Some(libc::ENODEV) => Ok(()),
+            updated => updated,
+        };
         let had_failed = mem::replace(&mut self.is_outdated, updated.is_err());
         if let (Err(why), false) = (updated, had_failed) {
             let name = &self.config.interface;

@@ -71,7 +71,7 @@ impl Interface {
             (IF_NAME, _) => self.name = name(value),
             (IF_TSRESOL, 1) => self.resolution = Resolution::parse(value[0]),
             (IF_TSRESOL, _) => return Err("option if_tsresol is not 1 byte long"),
-            (IF_FCSLEN, 1) => self.fcs_len = value[0].into(),
+            (IF_FCSLEN, 1) => self.fcs_len = fcs_len(value[0]),
             (IF_FCSLEN, _) => return Err("option if_fcslen is not 1 byte long"),
             (IF_TSOFFSET, 8) => self.offset_s = order.i64(value, 0),
             (IF_TSOFFSET, _) => return Err("option if_tsoffset is not 8 bytes long"),
@@ -79,6 +79,13 @@ impl Interface {
         }
         Ok(())
     }
+}
+
+/// Bytes of a frame check sequence. The option counts bits; some writers count bytes, and no
+/// sequence has fewer than 16 bits.
+fn fcs_len(value: u8) -> u32 {
+    let value = u32::from(value);
+    if value < 16 { value } else { value / 8 }
 }
 
 /// "The if_name option is a UTF-8 string containing the name of the device". An empty one is none.

@@ -234,6 +234,9 @@ impl Live {
     /// A client placed functions: by `policy` from now on, or where it wanted them.
     pub(crate) fn placed_by(&self, policy: Option<PlacementPolicy>) {
         self.is_by_hand.store(policy.is_none(), Ordering::Relaxed);
+        if let Some(policy) = &policy {
+            self.proposals.follow(policy.name());
+        }
         *lock(&self.policy) = policy;
     }
 

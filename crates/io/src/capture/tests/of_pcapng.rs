@@ -46,15 +46,19 @@ fn pcapng_sections_and_interfaces() {
 
 #[test]
 fn pcapng_frame_check_sequences() {
-    let file = PcapngFile::new(false)
-        .interface(1, 0, &[(13, &[4])])
-        .interface(1, 0, &[])
-        .enhanced(0, 0, 7, b"oneFCS.")
-        .enhanced(1, 0, 5, b"whole")
-        .enhanced(0, 0, 64, b"cut");
-    let cut = Packet { wire_len: 60, ..packet(b"cut", 0) };
-    let whole = Packet { interface: 1, ..packet(b"whole", 0) };
-    check("fcslen", &file.bytes, &[packet(b"one", 0), whole, cut], None, "");
+    // Bits, and bytes as some writers have it.
+    for four_bytes in [32, 4] {
+        let file = PcapngFile::new(false)
+            .interface(1, 0, &[(13, &[four_bytes])])
+            .interface(1, 0, &[])
+            .enhanced(0, 0, 7, b"oneFCS.")
+            .enhanced(1, 0, 5, b"whole")
+            .enhanced(0, 0, 64, b"cut");
+        let cut = Packet { wire_len: 60, ..packet(b"cut", 0) };
+        let whole = Packet { interface: 1, ..packet(b"whole", 0) };
+        let name = format!("fcslen {four_bytes}");
+        check(&name, &file.bytes, &[packet(b"one", 0), whole, cut], None, "");
+    }
     let file = PcapngFile::new(false).interface(1, 0, &[(13, &[4, 0])]);
     check("bad fcslen", &file.bytes, &[], Some(28 + 16), "if_fcslen is not 1 byte");
 }
