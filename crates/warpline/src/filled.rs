@@ -47,7 +47,7 @@ mod tests {
         let lines: Vec<&str> = lines.lines().collect();
         assert!(lines.iter().all(|line| line.len() <= 80), "{lines:#?}");
         assert_eq!(lines[0].find("word"), Some(41));
-        assert_eq!((lines[1].trim_start().len(), lines[1].find("word")), (34, Some(41)));
+        assert_eq!((lines[1].trim_start().len(), lines[1].find("word")), (39, Some(41)));
         assert!(lines.iter().any(|line| line.starts_with("  rule: word")), "{lines:#?}");
         assert!(lines.iter().any(|line| line.starts_with("    word")), "{lines:#?}");
         assert_eq!(lines.last(), Some(&"short   row"));
