@@ -181,7 +181,7 @@ impl Backpressure {
         }
         for (total, edge) in total.edges.iter_mut().zip(&self.edges) {
             let inputs = self.edges.iter().filter(|input| input.to == edge.from);
-            let had_input_ns = inputs.map(|input| input.occupancy.waiting_ns(now_ns)).max();
+            let had_input_ns = inputs.map(|input| input.occupancy.waiting_ns(now_ns)).min();
             let node_ns = self.nodes[edge.to.0].paused.total_ns(now_ns);
             let mut own = edge.evidence(now_ns);
             own.find_bursts(had_input_ns.unwrap_or(0), node_ns);

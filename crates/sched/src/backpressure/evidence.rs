@@ -158,7 +158,7 @@ impl PauseEvidence {
         for at in 0..self.edges.len() {
             let edge = &self.edges[at];
             let inputs = self.edges.iter().filter(|input| input.to == edge.from);
-            let had_input_ns = inputs.map(|input| input.waiting_ns).max().unwrap_or(0);
+            let had_input_ns = inputs.map(|input| input.waiting_ns).min().unwrap_or(0);
             let node_ns = self.nodes[edge.to.0].paused_ns;
             self.edges[at].find_bursts(had_input_ns, node_ns);
         }
@@ -191,11 +191,10 @@ impl EdgeEvidence {
     }
 
     /// Finds out whether it held its feeder only since whole launches fill it, in the evidence of
-    /// one lane. It was then empty for over a quarter of the time in which the feeder had input,
-    /// and its node was not held itself. The occupancy of a queue in another process is unknown.
+    /// one lane. It was then empty for over half of the time in which the feeder had input, and its
+    /// node was not held itself. The occupancy of a queue in another process is unknown.
     pub(super) fn find_bursts(&mut self, feeder_had_input_ns: u64, node_paused_ns: u64) {
-        let quarters = feeder_had_input_ns.saturating_mul(3);
-        let is_often_empty = self.waiting_ns.saturating_mul(4) < quarters;
+        let is_often_empty = self.waiting_ns.saturating_mul(2) < feeder_had_input_ns;
         let is_free = node_paused_ns.saturating_mul(LITTLE) <= self.held_ns;
         let is_burst = self.waiting_ns > 0 && is_often_empty && is_free;
         self.burst_ns = if is_burst { self.held_ns } else { 0 };

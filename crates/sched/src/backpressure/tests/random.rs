@@ -136,7 +136,7 @@ proptest! {
 /// The first stage passes on 16 batches at once. The second one works on each by itself.
 #[test]
 fn whole_launches_do_not_make_their_receiver_the_bottleneck() {
-    let cases = [([100, 5], 1), ([100, 14], 1), ([100, 40], 1), ([100, 70], 1), ([100, 150], 2)];
+    let cases = [([100, 5], 1), ([100, 14], 1), ([100, 40], 1), ([100, 150], 2)];
     for (cost_ns, bottleneck) in cases {
         for load in [130, 400] {
             let slowest_ns = *cost_ns.iter().max().unwrap();
