@@ -4,15 +4,24 @@
 //! [`Batch::packet`] and [`Batch::packet_mut`]. Dropped packets stay in place and are skipped.
 //! Packets are in ingress order, and made packets come right after their cause.
 
+mod answers;
+mod arrival;
+mod join;
+mod kind;
 mod phase_checks;
+mod tally;
 
 use core::iter;
+
+pub use arrival::Arrival;
+pub use kind::BatchKind;
+pub use tally::Tally;
 
 use crate::arena::{
     DroppedBy, Flagged, HeadersOf, Ingress, Link, Row, ShardOf, VerdictOf, WireLen, prefetch,
 };
 use crate::{
-    FieldSet, Findings, Flags, Full, Headers, Instant, LinkType, Notes, Packet, PacketMut, Placer,
+    FieldSet, Findings, Flags, Full, Headers, LinkType, Notes, Packet, PacketMut, Placer,
     ScratchWord, Table, Verdict,
 };
 
@@ -20,62 +29,6 @@ use crate::{
 pub const BATCH_MAX: usize = 1024;
 /// Packets of a batch unless the chain says otherwise.
 pub const BATCH_DEFAULT: usize = 256;
-
-/// The content of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BatchKind {
-    /// Packets.
-    #[default]
-    Packets,
-    /// The time, at the same place of the input on every lane. Timers run here, so that the packets
-    /// they make do not depend on lanes and batches.
-    Tick {
-        /// The time that functions go by.
-        now: Instant,
-        /// The timestamp of the next packet, before the clock changed it.
-        captured: Instant,
-    },
-    /// Rebuilt functions take their places here; the engine knows which.
-    Reload,
-    /// The end of the input.
-    Finish,
-}
-
-/// Facts from the source and ingress about a frame, besides its bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival {
-    /// Its time, made monotone: what functions go by.
-    pub timestamp: Instant,
-    /// Its own time, as it was captured: what it is sent with.
-    pub captured: Instant,
-    /// Its number in the chain's input.
-    pub ingress: u64,
-    /// Its length on the wire in bytes.
-    pub wire_len: u32,
-    /// The type of its first header.
-    pub link: LinkType,
-    /// The interface it came in on.
-    pub interface: u16,
-    /// The shard that serves it.
-    pub shard: u8,
-    /// The flow's name.
-    pub flow_hash: u32,
-}
-
-const VERDICTS: usize = 8;
-
-/// How many packets of a batch left the functions in which way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    packets: [u32; VERDICTS],
-}
-
-impl Tally {
-    /// Packets with this verdict.
-    pub fn of(&self, verdict: Verdict) -> u64 {
-        u64::from(self.packets[verdict as usize])
-    }
-}
 
 /// Packets that travel together.
 #[derive(Debug)]
@@ -309,19 +262,6 @@ impl Batch {
         self.table.column(VerdictOf).iter().filter(|&&v| v == Verdict::Forward as u8).count()
     }
 
-    /// The outcome of its packets so far.
-    pub fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
-        if self.forward_count() == self.len() {
-            tally.packets[Verdict::Forward as usize] = self.len() as u32;
-            return tally;
-        }
-        for &verdict in self.table.column(VerdictOf) {
-            tally.packets[usize::from(verdict) % VERDICTS] += 1;
-        }
-        tally
-    }
-
     /// Bytes of all its frames, whatever their verdict.
     pub fn frame_bytes(&self) -> usize {
         self.table.frame_lens().iter().map(|&len| len as usize).sum()
@@ -402,81 +342,6 @@ impl Batch {
             }
         }
         ends.copy_from_slice(&next[..crate::SHARDS]);
-    }
-
-    /// Takes every packet of `made`, each placed after its cause; `order` is room to sort them in.
-    /// Returns whether they fit; otherwise `made` keeps them.
-    pub fn merge(&mut self, made: &mut Self, order: &mut Vec<u16>) -> bool {
-        let fits = self.table.merge(&mut made.table, order);
-        if fits {
-            let noted = self.notes.take(&mut made.notes);
-            debug_assert!(noted, "a batch has room for all that its functions may note");
-            self.settled += core::mem::take(&mut made.settled);
-            self.has_answers |= core::mem::take(&mut made.has_answers);
-        }
-        fits
-    }
-
-    /// Takes the packets of `later` after its own, if all of both were dropped and they fit.
-    /// Returns whether it did; `later` is empty then.
-    pub fn absorb_dropped(&mut self, later: &mut Self, order: &mut Vec<u16>) -> bool {
-        let is_dropped = |batch: &Self| {
-            batch.kind == BatchKind::Packets
-                && batch.notes.is_empty()
-                && !batch.has_answers
-                && !batch.has_bypass
-                && batch.forward_count() == 0
-        };
-        is_dropped(self) && is_dropped(later) && self.merge(later, order)
-    }
-
-    /// Gives packet `index` the values that `words` have in `cause`. It is opened if that is.
-    pub fn inherit(&mut self, index: usize, cause: &Packet<'_>, words: &[ScratchWord]) {
-        let opened = cause.batch.headers(cause.index).flags.0 & Flags::OPENED;
-        self.table.column_mut(HeadersOf)[index].flags.set(opened);
-        for word in words {
-            let Some(&value) = cause.batch.table.scratch(word.0.into()).get(cause.index) else {
-                continue;
-            };
-            if let Some(own) = self.table.scratch_mut(word.0.into()).get_mut(index) {
-                *own = value;
-            }
-        }
-    }
-
-    /// Makes answers `Forward` for the turn of a function at its second place.
-    pub fn resume_answers(&mut self) {
-        if !self.has_answers {
-            return;
-        }
-        if self.way.is_some() {
-            return self.resume_routed(Verdict::Return);
-        }
-        let (answer, forward) = (Verdict::Return as u8, Verdict::Forward as u8);
-        let verdicts = self.table.column_mut(VerdictOf).iter_mut();
-        verdicts.filter(|verdict| **verdict == answer).for_each(|verdict| *verdict = forward);
-    }
-
-    /// Ends what [`Self::resume_answers`] began.
-    pub fn suspend_answers(&mut self) {
-        if !self.has_answers {
-            return;
-        }
-        for index in 0..self.len() {
-            if self.is_forward(index) && self.flags(index).has(Flags::ANSWER) {
-                self.table.column_mut(VerdictOf)[index] = Verdict::Return as u8;
-            }
-        }
-    }
-
-    /// Makes answers `Forward` and keeps all other packets out of sight, until [`Self::release`].
-    /// Returns whether there are any; if there are none, nothing changes.
-    pub fn hold_others(&mut self) -> bool {
-        if self.has_answers {
-            self.hold_forward();
-            self.resume_answers();
-        }
-        self.has_answers
     }
 
     /// Drops the packets that still go to the next function: function `next` has no room for them.
