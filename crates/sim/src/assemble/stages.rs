@@ -243,7 +243,7 @@ fn device_work(
             packets_max: launch_packets,
             batches_max: usize::MAX,
             delay_max_ns: site.deadline_ns.clamp(0.0, 1e12) as u64,
-            foresees: asked.file.threads.is_some(),
+            foresees: true,
             launches_max: LAUNCHES_MAX,
             measures: false,
             waiting_bytes_max: usize::MAX,
