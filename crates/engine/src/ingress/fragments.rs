@@ -117,7 +117,7 @@ impl Fragments {
         let Some((mut slot, _)) = self.of_packet.remove(&key) else { return false };
         while let Some(waiting) = self.slots.get(slot) {
             let next = waiting.next;
-            self.leave(slot, now);
+            self.leave(slot, now, Some(shard));
             slot = next;
         }
         true
@@ -226,11 +226,11 @@ impl Fragments {
             (next, Some((first, _))) => *first = next,
             (_, None) => {}
         }
-        self.leave(slot, now);
+        self.leave(slot, now, None);
     }
 
-    /// The fragment in `slot`, which its packet has forgotten, is ready.
-    fn leave(&mut self, slot: usize, now: Instant) {
+    /// The fragment in `slot`, which its packet has forgotten, is ready for `shard`.
+    fn leave(&mut self, slot: usize, now: Instant, shard: Option<u8>) {
         let Waiting { key, since, len, older, newer, .. } = self.slots[slot];
         match self.slots.get_mut(older) {
             Some(older) => older.newer = newer,
@@ -249,7 +249,7 @@ impl Fragments {
         let Waiting { timestamp, wire_len, link, interface, .. } = self.slots[slot];
         let bytes = &self.bytes[slot * WAITING_LEN..][..len];
         let frame = Frame { bytes, timestamp, wire_len, link, interface };
-        self.ready.keep(&frame, now.max(since));
+        self.ready.keep_on(&frame, now.max(since), Some(Course::On(shard)));
         self.free.push(slot);
     }
 
@@ -258,7 +258,8 @@ impl Fragments {
         if self.ready.is_empty() {
             return;
         }
-        self.ready.frames().for_each(|(frame, now)| kept.keep(&frame, now));
+        let frames = self.ready.frames().zip(self.ready.courses());
+        frames.for_each(|((frame, now), course)| kept.keep_on(&frame, now, course));
         let count = self.ready.len();
         self.ready.forget(count);
     }

@@ -6,6 +6,8 @@ use std::ops::Range;
 use warpline_io::{BURST_MAX, FRAME_LEN_MAX, Frame};
 use warpline_packet::{Instant, LinkType};
 
+use super::fragments::Course;
+
 /// Frames that wait, copied out of their source.
 #[derive(Default)]
 pub(super) struct HeldFrames {
@@ -26,6 +28,8 @@ struct Head {
     wire_len: u32,
     link: LinkType,
     interface: u16,
+    /// Its next step, if that is decided.
+    course: Option<Course>,
 }
 
 impl HeldFrames {
@@ -50,6 +54,11 @@ impl HeldFrames {
 
     /// Keeps a frame and its time for functions. A frame that is too long for a slab is cut.
     pub(super) fn keep(&mut self, frame: &Frame<'_>, now: Instant) {
+        self.keep_on(frame, now, None);
+    }
+
+    /// The same with its next step, if that is decided.
+    pub(super) fn keep_on(&mut self, frame: &Frame<'_>, now: Instant, course: Option<Course>) {
         let start = self.base + self.bytes.len();
         self.bytes.extend_from_slice(&frame.bytes[..frame.bytes.len().min(FRAME_LEN_MAX)]);
         self.heads.push_back(Head {
@@ -59,6 +68,7 @@ impl HeldFrames {
             wire_len: frame.wire_len.max(frame.bytes.len() as u32),
             link: frame.link,
             interface: frame.interface,
+            course,
         });
     }
 
@@ -76,6 +86,11 @@ impl HeldFrames {
             self.bytes.drain(..forgotten);
             self.base += forgotten;
         }
+    }
+
+    /// The next steps of all that are kept.
+    pub(super) fn courses(&self) -> impl Iterator<Item = Option<Course>> {
+        self.heads.iter().map(|head| head.course)
     }
 
     /// All that are kept, in order.

@@ -173,6 +173,7 @@ impl Steerer {
         if !self.take_kept() {
             return self.blocked();
         }
+        debug_assert!(self.fragments.as_ref().is_none_or(Fragments::is_empty));
         self.ended = true;
         self.start_announcement(BatchKind::Finish);
         IngressStep::Worked
@@ -197,9 +198,9 @@ impl Steerer {
         self.part.bytes_read += bytes as u64;
         // A frame that is too long for a slab would wait for room forever. Sources give at most
         // `FRAME_LEN_MAX` bytes a burst. If one gives more, its frames are kept, and cut there.
-        let now = self.order_fragments(frames);
+        let now = self.order_fragments(frames, &[]);
         let taken = if bytes > FRAME_LEN_MAX { 0 } else { self.take(&frames[..now]) };
-        self.keep(frames, taken, now);
+        self.keep(frames, (taken, now), &[]);
         taken == now
     }
 

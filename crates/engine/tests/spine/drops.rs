@@ -1,6 +1,8 @@
 //! I2 for packets that are dropped, as a sink is shown them: what each function got, the same
 //! everywhere.
 
+use std::net::IpAddr;
+
 use warpline_engine::Settings;
 use warpline_packet::LinkType;
 use warpline_testkit::frames::{Body, Datagram};
@@ -11,6 +13,9 @@ use crate::common::frames::{Input, START_NANOS};
 use crate::common::real::{deploy_forms, forms, traffic, try_deploy};
 use crate::common::run::{Outcome, assert_same, run_showing_drops, run_whole};
 use crate::common::talk::Talk;
+
+const SECOND: u64 = 1_000_000_000;
+const UDP: Body = Body::Udp { src: 4000, dst: 5000, unsummed: false };
 
 fn same_everywhere(forms: &[Form], count: usize) -> Outcome {
     same_for(forms, &traffic(forms, Talk::new(71, 60, 1400).take(count), 73, 15))
@@ -75,21 +80,47 @@ fn packets_whose_number_was_guessed_wrong_are_as_they_came() {
 /// fragment comes.
 #[test]
 fn a_fragment_waits_no_longer_than_a_minute() {
-    const STEP: u64 = 5_000_000_000;
-    let address = |text: &str| text.parse().expect("an address");
-    let (host, remote) = (address("10.0.0.5"), address("198.51.100.7"));
-    let udp = Body::Udp { src: 4000, dst: 5000, unsummed: false };
-    let [_, later] = Datagram::new(host, remote, udp.clone()).with(&[7; 64]).fragments(16);
-    let stray = Datagram::new(remote, address("203.0.113.1"), udp).frame();
+    let (later, stray) = (later_fragment(), stray());
     let inputs: Vec<Input> = (0..20)
-        .map(|at| {
-            let bytes = if at == 0 { later.clone() } else { stray.clone() };
-            let (wire_len, link) = (bytes.len() as u32, LinkType::ETHERNET);
-            Input { bytes, nanos: START_NANOS + at * STEP, wire_len, link, interface: 0 }
-        })
+        .map(|at| input_at(at * 5 * SECOND, if at == 0 { &later } else { &stray }))
         .collect();
     let outcome = same_for(&forms(&["nat", "monitor"]), &inputs);
     let reasons: Vec<&str> = outcome.dropped.iter().map(|(_, why)| why.as_str()).collect();
     let at = reasons.iter().position(|why| why.contains("fragment"));
     assert_eq!(at, Some(11), "{reasons:?}");
+}
+
+/// The frames before it find no room at first, so they come a second time, after it.
+#[test]
+fn a_fragment_that_waits_at_the_end_is_dropped_by_name() {
+    let (later, stray) = (later_fragment(), stray());
+    let mut inputs: Vec<Input> = (0..60).map(|at| input_at(at * 20 * SECOND, &stray)).collect();
+    inputs.push(input_at(60 * 20 * SECOND + 61 * SECOND, &later));
+    let outcome = same_for(&forms(&["nat", "monitor"]), &inputs);
+    let reasons: Vec<&str> = outcome.dropped.iter().map(|(_, why)| why.as_str()).collect();
+    assert!(reasons.last().is_some_and(|why| why.contains("fragment")), "{reasons:?}");
+}
+
+/// A frame, so many nanoseconds after the first.
+fn input_at(nanos: u64, frame: &[u8]) -> Input {
+    let (bytes, wire_len, link) = (frame.to_vec(), frame.len() as u32, LinkType::ETHERNET);
+    Input { bytes, nanos: START_NANOS + nanos, wire_len, link, interface: 0 }
+}
+
+/// A host inside, a remote and the address of the translator.
+fn addresses() -> [IpAddr; 3] {
+    ["10.0.0.5", "198.51.100.7", "203.0.113.1"].map(|text| text.parse().expect("an address"))
+}
+
+/// The second fragment of a datagram from inside.
+fn later_fragment() -> Vec<u8> {
+    let [host, remote, _] = addresses();
+    let [_, later] = Datagram::new(host, remote, UDP).with(&[7; 64]).fragments(16);
+    later
+}
+
+/// A packet to the translator that no host asked for.
+fn stray() -> Vec<u8> {
+    let [_, remote, outside] = addresses();
+    Datagram::new(remote, outside, UDP).frame()
 }

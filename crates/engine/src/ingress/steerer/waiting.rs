@@ -1,8 +1,9 @@
 //! Frames that wait: for room on their lane, for a time, or for the first fragment of their packet.
 
+use std::iter;
 use std::ops::Range;
 
-use warpline_io::{Burst, Frame};
+use warpline_io::{BURST_MAX, Burst, Frame};
 use warpline_packet::{Flags, FragmentKey, Instant};
 
 use super::Steerer;
@@ -12,30 +13,44 @@ use crate::lane_of;
 
 impl Steerer {
     /// Keeps those of the first `now` frames which found no room, fragments that are ready, and the
-    /// frames after them.
-    pub(super) fn keep(&mut self, frames: &[Frame<'_>], taken: usize, now: usize) {
+    /// frames after them. The first frames have these `courses` if they were here before.
+    pub(super) fn keep(
+        &mut self,
+        frames: &[Frame<'_>],
+        (taken, now): (usize, usize),
+        courses: &[Option<Course>],
+    ) {
         let each = |some: Range<usize>| {
             let found = self.times[some.clone()].iter().zip(&self.found[some.clone()]);
             frames[some].iter().zip(found)
         };
-        for (frame, (time, _)) in each(taken..now).filter(|(_, (_, own))| !own.waits) {
-            self.kept.keep(frame, *time);
+        for (frame, (time, found)) in each(taken..now).filter(|(_, (_, own))| !own.waits) {
+            // It is not asked again, when others may be known.
+            let course = Course::On(Some(found.steered.shard));
+            self.kept.keep_on(frame, *time, Some(course));
         }
         if let Some(fragments) = &mut self.fragments {
             fragments.move_ready(&mut self.kept);
         }
-        for (frame, (time, _)) in each(now..frames.len()) {
-            self.kept.keep(frame, *time);
+        let courses = courses.iter().copied().chain(iter::repeat(None)).skip(now);
+        for ((frame, (time, _)), course) in each(now..frames.len()).zip(courses) {
+            self.kept.keep_on(frame, *time, course);
         }
     }
 
-    /// Has later fragments follow the first of their packet, or wait for it. Returns how many of
-    /// the frames come before fragments that waited.
+    /// Has later fragments follow the first of their packet, or wait for it. The first frames have
+    /// these `courses` if they were here before. Returns how many of the frames come before
+    /// fragments that waited.
     #[inline]
-    pub(super) fn order_fragments(&mut self, frames: &[Frame<'_>]) -> usize {
+    pub(super) fn order_fragments(
+        &mut self,
+        frames: &[Frame<'_>],
+        courses: &[Option<Course>],
+    ) -> usize {
         let Some(fragments) = &self.fragments else { return frames.len() };
         if let Some(&last) = self.times[..frames.len()].last() {
-            self.last_time = last;
+            // Never back: frames before one that waits may come again.
+            self.last_time = self.last_time.max(last);
         }
         let any_expires = fragments.has_expired(self.last_time);
         let found = &self.found[..frames.len()];
@@ -43,29 +58,30 @@ impl Steerer {
         self.has_waiting = false;
         // Without an early end the loop is shorter for bursts that have none.
         match found.iter().fold(any_expires, |any, found| any | is_fragment(found)) {
-            true => self.order_all_fragments(frames),
+            true => self.order_all_fragments(frames, courses),
             false => frames.len(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn order_all_fragments(&mut self, frames: &[Frame<'_>]) -> usize {
+    fn order_all_fragments(&mut self, frames: &[Frame<'_>], courses: &[Option<Course>]) -> usize {
         let Some(fragments) = &mut self.fragments else { return frames.len() };
         let lanes = self.writers.len();
         let all = frames.iter().zip(&mut *self.found).zip(&*self.times).enumerate();
         for (at, ((frame, found), &now)) in all {
-            if fragments.expire(now) {
+            let known = courses.get(at).copied().flatten();
+            if known.is_none() && fragments.expire(now) {
                 return at;
             }
             let Some(key) = FragmentKey::of(frame.bytes, &found.headers) else { continue };
-            if !found.headers.flags.has(Flags::LATER_FRAGMENT) {
+            if known.is_none() && !found.headers.flags.has(Flags::LATER_FRAGMENT) {
                 if fragments.first(key, found.steered.shard, now) {
                     return at + 1;
                 }
                 continue;
             }
-            match fragments.later(key, frame, now) {
+            match known.unwrap_or_else(|| fragments.later(key, frame, now)) {
                 Course::Waits => (found.waits, self.has_waiting) = (true, true),
                 Course::On(None) => {}
                 Course::On(Some(shard)) => {
@@ -104,9 +120,9 @@ impl Steerer {
                 let timed = self.time(frames, is_all && frames.len() == held.len());
                 let frames = &frames[..timed];
                 self.find(frames);
-                let now = self.order_fragments(frames);
+                let now = self.order_fragments(frames, &[]);
                 let taken = self.take(&frames[..now]);
-                self.keep(frames, taken, now);
+                self.keep(frames, (taken, now), &[]);
                 (timed, taken, now)
             };
             held.forget(timed);
@@ -132,16 +148,18 @@ impl Steerer {
             let mut kept = std::mem::replace(&mut self.kept, spare);
             let (taken, now, count) = {
                 let mut burst = Burst::new();
-                for ((frame, now), time) in kept.frames().zip(self.times.iter_mut()) {
+                let mut courses = [None; BURST_MAX];
+                let before = self.times.iter_mut().zip(&mut courses).zip(kept.courses());
+                for ((frame, now), ((time, own), course)) in kept.frames().zip(before) {
                     let _ = burst.push(frame);
-                    *time = now;
+                    (*time, *own) = (now, course);
                 }
                 let frames = burst.frames();
                 self.find(frames);
-                let now = self.order_fragments(frames);
+                let now = self.order_fragments(frames, &courses);
                 let taken = self.take(&frames[..now]);
                 if self.fragments.is_some() {
-                    self.keep(frames, taken, now);
+                    self.keep(frames, (taken, now), &courses);
                 }
                 (taken, now, frames.len())
             };
@@ -149,7 +167,8 @@ impl Steerer {
             if self.kept.is_empty() {
                 std::mem::swap(&mut self.kept, &mut kept);
             } else {
-                kept.frames().for_each(|(frame, now)| self.kept.keep(&frame, now));
+                let rest = kept.frames().zip(kept.courses());
+                rest.for_each(|((frame, now), course)| self.kept.keep_on(&frame, now, course));
                 kept.forget(kept.len());
             }
             self.spare = kept;
