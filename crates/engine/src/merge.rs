@@ -24,6 +24,9 @@ use crate::stats::{Packets, ThreadStats};
 use crate::{Chain, Control};
 use late_losses::LateLosses;
 
+/// Runs of packets that are sent before the sender answers others again.
+const RUNS_MAX: usize = 8;
+
 /// A lane as the merge sees it.
 struct Exit {
     queue: Queue,
@@ -138,7 +141,11 @@ impl Merge {
     /// Sends the next packets as far as they have arrived. Returns whether anything was done.
     pub(crate) fn step(&mut self, control: &Control) -> bool {
         let mut worked = self.send_held(false);
-        while !self.finished && self.send_next(control) {
+        // A slow sink may never find the lanes' queues empty.
+        for _ in 0..RUNS_MAX {
+            if self.finished || !self.send_next(control) {
+                break;
+            }
             worked = true;
         }
         if self.unreported >= REPORT_EVERY || (self.unreported > 0 && (self.finished || !worked)) {

@@ -211,9 +211,7 @@ impl Stage {
         transfers: &Transfers,
     ) -> impl Iterator<Item = (usize, FunctionStats)> {
         self.slots.iter().enumerate().map(|(at, slot)| {
-            let mut stats = slot.stats.clone();
-            let left = stats.dropped() + stats.rejected() + stats.absorbed;
-            stats.packets_out = stats.packets_in.saturating_sub(left);
+            let mut stats = slot.counts();
             if at == 0 {
                 stats.transfers.add(transfers);
             }
@@ -224,11 +222,6 @@ impl Stage {
 
     /// Statistics and state of its functions, by their position in the chain.
     pub(crate) fn finish(self) -> impl Iterator<Item = (usize, FunctionStats, States)> {
-        self.slots.into_iter().map(|mut slot| {
-            let stats = &mut slot.stats;
-            let left = stats.dropped() + stats.rejected() + stats.absorbed;
-            stats.packets_out = stats.packets_in.saturating_sub(left);
-            (usize::from(slot.position), slot.stats, slot.states)
-        })
+        self.slots.into_iter().map(|slot| (usize::from(slot.position), slot.counts(), slot.states))
     }
 }

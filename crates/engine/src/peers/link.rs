@@ -130,6 +130,11 @@ impl Link {
         }
     }
 
+    /// The port whose packets go to an instance that pauses this one.
+    pub(super) fn held_port(&self) -> Option<u16> {
+        self.about.port.filter(|_| self.holds() == Some(true))
+    }
+
     /// Of a link downstream: whether it pauses this instance.
     pub(super) fn holds(&self) -> Option<bool> {
         match &self.machine {

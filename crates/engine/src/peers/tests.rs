@@ -70,6 +70,43 @@ fn a_full_instance_pauses_the_one_upstream() {
     });
 }
 
+/// Both ends of a link that carries packets in both directions are full.
+#[test]
+fn instances_that_pause_each_other_are_not_stuck() {
+    let addresses = [free_address(), free_address()];
+    let controls = [Control::default(), Control::default()];
+    let both = |[listen, upstream]: [SocketAddr; 2]| {
+        let key = Arc::new(PeerKey::new(&[1; PeerKey::LEN_MIN]));
+        let link = |side, address| PeerLink {
+            name: "link".into(),
+            side,
+            address,
+            key: Arc::clone(&key),
+            port: Some(1),
+        };
+        let links = [link(PeerSide::Downstream, listen), link(PeerSide::Upstream, upstream)];
+        Peers::open(&links).unwrap_or_else(|(_, why)| panic!("{why}"))
+    };
+    let [one, other] = [both(addresses), both([addresses[1], addresses[0]])];
+    thread::scope(|scope| {
+        scope.spawn(|| one.serve(&controls[0]));
+        scope.spawn(|| other.serve(&controls[1]));
+        controls.iter().for_each(|control| control.peers.set_full(true, 0));
+        let held = || controls.iter().filter(|one| one.peers.held() == 1).count();
+        for _ in 0..50 {
+            soon("a pause of one", || held() == 1);
+            thread::sleep(Duration::from_millis(1));
+        }
+        // The one that may send has read all.
+        let free = |control: &&Control| control.peers.held() == 0;
+        soon("no pause", || {
+            controls.iter().filter(free).for_each(|control| control.peers.set_full(false, 0));
+            held() == 0
+        });
+        controls.iter().for_each(Control::end);
+    });
+}
+
 const PACKETS: u64 = 100_000;
 
 /// Runs a chain that an instance downstream pauses from the start on, and does `work` meanwhile.

@@ -19,6 +19,8 @@ pub(crate) struct TurnScratch {
     causes: Vec<Cause>,
     /// Their verdicts and frames, where these are kept.
     pub(super) kept: KeptRows,
+    /// Packets that were `Forward` when the turn began.
+    pub(super) on_turn: u64,
 }
 
 impl TurnScratch {
@@ -27,7 +29,8 @@ impl TurnScratch {
         let slots = made.slots();
         let kept = if keeps { slots } else { 0 };
         let (picks, causes) = (Vec::with_capacity(slots), Vec::with_capacity(slots));
-        Self { made, picks, ends: [0; SHARDS], causes, kept: KeptRows::with_capacity(kept) }
+        let kept = KeptRows::with_capacity(kept);
+        Self { made, picks, ends: [0; SHARDS], causes, kept, on_turn: 0 }
     }
 
     /// Groups what is `Forward` in `batch` by shard.

@@ -35,6 +35,8 @@ pub(super) struct Slot {
     tick: Option<Duration>,
     /// Its next tick, at the earliest.
     tick_due: Instant,
+    /// Packets whose turn has begun and not ended.
+    on_turn: u64,
     pub(super) stats: FunctionStats,
 }
 
@@ -70,6 +72,7 @@ impl Slot {
             tick_due: Instant::ZERO,
             function,
             states,
+            on_turn: 0,
             stats: FunctionStats::default(),
         }
     }
@@ -167,7 +170,9 @@ impl Slot {
 
     /// Time, and `before`.
     pub(super) fn begin(&mut self, flight: &mut BatchInFlight, rooms: &mut Rooms) {
-        self.stats.packets_in += flight.batch.forward_count() as u64;
+        flight.scratch.on_turn = flight.batch.forward_count() as u64;
+        self.stats.packets_in += flight.scratch.on_turn;
+        self.on_turn += flight.scratch.on_turn;
         if self.asks_for_frames {
             flight.batch.fetch_frames();
         }
@@ -274,6 +279,7 @@ impl Slot {
 
     /// Counts the packets that left the way, then puts each made packet after its cause.
     fn account(&mut self, flight: &mut BatchInFlight, rooms: &mut Rooms, order: &mut Vec<u16>) {
+        self.on_turn -= std::mem::take(&mut flight.scratch.on_turn);
         if flight.batch.take_settled() > 0 {
             if let Some(frames) = &rooms.kept {
                 flight.batch.restore_dropped(frames, &mut flight.scratch.kept);
@@ -302,6 +308,14 @@ impl Slot {
             }
             self.stats.unrouted += routing.leave(self.position, &mut flight.batch);
         }
+    }
+
+    /// Its counts so far.
+    pub(super) fn counts(&self) -> FunctionStats {
+        let mut stats = self.stats.clone();
+        let left = stats.dropped() + stats.rejected() + stats.absorbed;
+        stats.packets_out = stats.packets_in.saturating_sub(left + self.on_turn);
+        stats
     }
 
     pub(super) fn reload(&mut self, chain: &Chain) {
