@@ -14,6 +14,8 @@ use crate::{Destination, Format};
 
 /// How long an output without losses counts as sound again.
 const SOUND_AFTER: Duration = Duration::from_secs(2);
+/// How often the end asks whether it is to wait on.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Bytes that a thread writes at once.
 const PIECE_LEN: usize = 1 << 16;
 /// The same of lines for a person: a reader that takes so little is slow and does not stall.
@@ -234,10 +236,17 @@ impl Output {
         }
     }
 
-    /// Waits until all records are written, at most for `patience`, and takes no more.
-    pub(crate) fn close(&self, patience: Duration) {
+    /// Waits until all records are written, at most until `ends` or until it `gives_up`, and takes
+    /// no more.
+    pub(crate) fn close(&self, ends: Instant, gives_up: &dyn Fn() -> bool) {
         if let Mode::Queued(queue, _) = &self.mode {
-            queue.settle(Some(patience));
+            loop {
+                let left = ends.saturating_duration_since(Instant::now());
+                let is_settled = queue.settle(Some(left.min(LOOK_EVERY)));
+                if is_settled || left <= LOOK_EVERY || gives_up() {
+                    break;
+                }
+            }
             queue.close();
         }
     }

@@ -134,12 +134,12 @@ impl Registry {
     }
 
     /// Nothing more is written: waits until all records are, as long as the last chain that ended
-    /// may. Returns the outputs that lost records at the end, and how many.
-    pub fn close(&self) -> Vec<(String, u64)> {
+    /// may, or until it `gives_up`. Returns the outputs that lost records at the end, and how many.
+    pub fn close(&self, gives_up: impl Fn() -> bool) -> Vec<(String, u64)> {
         let ends = lock(&self.0.ends).unwrap_or_else(|| Instant::now() + self.0.patience);
         let all = self.all();
         for output in &all {
-            output.close(ends.saturating_duration_since(Instant::now()));
+            output.close(ends, &gives_up);
         }
         let lost = |output: &Arc<Output>| (output.name().to_owned(), output.lost_at_end());
         all.iter().map(lost).filter(|(_, lost)| *lost > 0).collect()

@@ -106,6 +106,8 @@ impl Stream {
         }
         if self.is_new {
             let preamble = self.format.preamble(bytes);
+            // The first record may be that of column names itself.
+            let preamble = if bytes.starts_with(&preamble) { Vec::new() } else { preamble };
             if let Err((done, error)) = write_all(open.writer(), &preamble) {
                 open.take_back(done);
                 return Err(self.lost(0, error));

@@ -106,7 +106,7 @@ fn a_reader_that_stops_delays_nobody() {
     soon("a message", || {
         registry.take_messages().iter().any(|message| message.contains("written again"))
     });
-    registry.close();
+    registry.close(|| false);
     let numbers = numbers(&reader.join().unwrap());
     assert_eq!(numbers.len() as u64, 2 * total - lost);
     assert!(numbers.is_sorted());
@@ -121,7 +121,7 @@ fn a_reader_that_never_reads_ends_nothing() {
     let (_stalled, _) = socket.accept().unwrap();
     (0..100_000).for_each(|number| writer.write(&line(number)));
     let started = Instant::now();
-    let at_end = registry.close();
+    let at_end = registry.close(|| false);
     // A write waits for 30 seconds.
     assert!(started.elapsed() < Duration::from_secs(20));
     let (written, lost) = counts(&registry);
@@ -158,7 +158,7 @@ fn a_chain_that_ends_waits_for_a_slow_reader() {
             })
         });
         (sent..sent + total).for_each(|number| writer.write(&line(number)));
-        let at_end = registry.close();
+        let at_end = registry.close(|| false);
         let (written, lost) = counts(&registry);
         assert_eq!(written + lost, sent + total);
         match reader {
@@ -219,7 +219,7 @@ fn files_of_an_earlier_run_continue_with_interfaces_only() {
         let writer = Writer::new(registry.open(destination, None, format).unwrap(), true);
         writer.write(bytes);
         assert_eq!(writer.finish(), None);
-        registry.close();
+        registry.close(|| false);
         let [counts] = &registry.counts()[..] else { panic!("one output") };
         assert_eq!((counts.written, counts.lost), (1, 0));
         (writer.continues(), std::fs::read(folder.path().join(name)).unwrap())
@@ -251,7 +251,7 @@ fn reconnects(name: &str, folder: &Path, accept: &dyn Fn() -> Box<dyn Read + Sen
     (100..200).for_each(|number| writer.write(&line(number)));
     let mut second = accept();
     let mut text = String::new();
-    let closing = thread::spawn(move || registry.close());
+    let closing = thread::spawn(move || registry.close(|| false));
     second.read_to_string(&mut text).unwrap();
     closing.join().unwrap();
     assert!(text.starts_with("first\n"), "a later connection starts anew");
@@ -278,7 +278,7 @@ fn a_reader_that_comes_before_the_end_gets_all() {
     // Attempts fail. Pauses between them grow.
     thread::sleep(Duration::from_millis(300));
     let socket = UnixListener::bind(folder.path().join("socket")).unwrap();
-    registry.close();
+    registry.close(|| false);
     assert_eq!(counts(&registry), (100, 0));
     let mut text = String::new();
     socket.accept().unwrap().0.read_to_string(&mut text).unwrap();

@@ -42,16 +42,24 @@ fn is_assigned(line: &str) -> bool {
         let rest = rest.trim_start_matches(['"', '\'']).trim_start();
         let value = rest.strip_prefix(['=', ':']).map(str::trim);
         let unquoted = value.unwrap_or(rest).trim_start_matches(['"', '\'']);
+        let is_key = name.eq_ignore_ascii_case("key");
         // The `key` of JSON may name a field.
-        let is_plain = name.eq_ignore_ascii_case("key") && rest.starts_with(':');
+        let is_plain = is_key && rest.starts_with(':');
         let len = match value {
             Some(_) if is_plain => base64_digits(unquoted),
+            Some(_) if is_key && is_file_name(unquoted) => 0,
             Some(_) => unquoted.len(),
             // The sign itself may be missing.
             None => digits(unquoted),
         };
         is_secret(name) && len >= if is_plain { DIGITS_MIN } else { VALUE_LEN_MIN }
     })
+}
+
+/// Whether a value, up to its quote, is one word with an extension.
+fn is_file_name(value: &str) -> bool {
+    let word = value.split(['"', '\'']).next().unwrap_or_default();
+    word.contains('.') && !word.contains([' ', '\t'])
 }
 
 fn is_of_name(c: char) -> bool {
@@ -163,6 +171,8 @@ mod tests {
             "packets = 1000000000000000000",
             "id = \"123e4567-e89b-12d3-a456-426614174000\"",
             "keys = \"out.sas\"",
+            "key = \"link.key\"",
+            "key = \"/etc/warpline/edge-1.key\"",
             "{\"match\": {\"left\": {\"meta\": {\"key\": \"l4proto\"}}, \"right\": \"tcp\"}}",
             "{\"key\": \"00:11:22:33:44:55\"}",
             "key internationalization",

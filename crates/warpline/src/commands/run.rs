@@ -66,7 +66,8 @@ pub(crate) fn run(
     crew::run(&loaded, machine, around, |outcome, live| {
         messages::may_lose(false);
         let outputs = live.machine().outputs();
-        for (name, lost) in outputs.close() {
+        // A second signal ends the wait for readers.
+        for (name, lost) in outputs.close(|| signals.stops.count() > 1) {
             print_message(&format!("warning: {}\n", outputs_shown::lost_at_end(&name, lost)));
         }
         let (tenancy, proposals) = (live.tenancy(), live.proposals());

@@ -1,7 +1,11 @@
 //! `warpline ctl`: a request to a running process.
 
+use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty};
@@ -10,6 +14,8 @@ use hyper::client::conn::http1::handshake;
 use hyper::{Method, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::flag;
 use tokio::net::UnixStream;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
@@ -19,7 +25,7 @@ use warpline_nf::{CounterKind, Definition};
 use super::default_socket;
 use crate::Failure;
 use crate::summary::grouped;
-use crate::top::view;
+use crate::top::{Leave, view};
 
 /// Counters of a function in the text for people.
 const COUNTERS_SHOWN: usize = 6;
@@ -73,6 +79,10 @@ impl Request {
                 names => names.join(" and ").to_uppercase().replace(" AND ", " and "),
             };
             return Err(Failure::Usage(format!("ctl: this request takes {wanted}")));
+        }
+        if chain.is_some() && matches!(self, Self::Reload | Self::Policy) {
+            let why = "ctl: --chain has no effect here: this request is for all chains";
+            return Err(Failure::Usage(why.into()));
         }
         let values = names.iter().copied().zip(values.iter().map(String::as_str));
         let all = values.chain(chain.map(|name| ("chain", name)));
@@ -143,8 +153,27 @@ fn top(socket: &Path, keys: &str, is_json: bool) -> Result<(), Failure> {
         let text = ask(socket, Method::GET, &format!("/v1/{path}{keys}"))?;
         serde_json::from_str(&text).map_err(|why| why.to_string())
     };
-    let look = || Ok((get("stats")?, get("status")?));
-    view(io::stdout(), false, || false, look).map(|_| ()).map_err(Failure::Run)
+    let has_begun = Cell::new(false);
+    let look = || {
+        let all = (get("stats")?, get("status")?);
+        has_begun.set(true);
+        Ok(all)
+    };
+    let ended_by = Arc::new(AtomicUsize::new(0));
+    for signal in [SIGTERM, SIGHUP] {
+        // A refusal leaves the system's own behaviour.
+        let _ = flag::register_usize(signal, Arc::clone(&ended_by), signal as usize);
+    }
+    let number = || u8::try_from(ended_by.load(Ordering::Relaxed)).unwrap_or(0);
+    match view(io::stdout(), false, || number() > 0, look) {
+        Ok(Leave::Ended) if number() > 0 => Err(Failure::Signal(number())),
+        Ok(_) => Ok(()),
+        Err(_) if has_begun.get() && StdStream::connect(socket).is_err() => {
+            let _ = writeln!(io::stdout(), "the process has ended");
+            Ok(())
+        }
+        Err(why) => Err(Failure::Run(why)),
+    }
 }
 
 /// Sends a request and gives the answer, or the reason why there is none.

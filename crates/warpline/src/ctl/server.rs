@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,11 +39,28 @@ pub(crate) struct Socket {
     file: SocketFile,
 }
 
-struct SocketFile(PathBuf);
+struct SocketFile {
+    path: PathBuf,
+    /// Its device and inode.
+    id: Option<(u64, u64)>,
+}
+
+impl SocketFile {
+    fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), id: id_of(path) }
+    }
+}
+
+fn id_of(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|about| (about.dev(), about.ino()))
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        // Its name may stand for that of another process by now.
+        if self.id.is_some() && id_of(&self.path) == self.id {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -63,7 +80,7 @@ impl Socket {
         let named = |why: String| format!("--socket {}: {why}", path.display());
         make_way(path).map_err(named)?;
         let listener = bind(path).map_err(|why| named(plain(&why)))?;
-        Ok(Self { listener, file: SocketFile(path.to_owned()) })
+        Ok(Self { listener, file: SocketFile::new(path) })
     }
 
     /// Makes another user the owner of its file.
@@ -71,8 +88,8 @@ impl Socket {
     /// # Errors
     /// The file system's.
     pub(crate) fn give_to(&self, (user, group): (u32, u32)) -> Result<(), String> {
-        let given = chown(&self.file.0, Some(user), Some(group));
-        given.map_err(|why| format!("--socket {}: {}", self.file.0.display(), plain(&why)))
+        let given = chown(&self.file.path, Some(user), Some(group));
+        given.map_err(|why| format!("--socket {}: {}", self.file.path.display(), plain(&why)))
     }
 
     /// Serves it, on a thread that nothing waits for: it may serve a slow client at the end.
@@ -142,8 +159,25 @@ impl<S: Sync> FromRequestParts<S> for Keys {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
+        let bad = |why: String| problem(StatusCode::BAD_REQUEST, &why);
         let keys = Query::try_from_uri(&parts.uri).map(|Query(keys)| Self(keys));
-        keys.map_err(|why| problem(StatusCode::BAD_REQUEST, &why.body_text()))
+        let keys = keys.map_err(|why| bad(why.body_text()))?;
+        let known = keys_of(parts.uri.path());
+        match keys.0.keys().find(|key| !known.contains(&key.as_str())) {
+            Some(key) if known.is_empty() => Err(bad(format!("it takes no keys; `{key}` is one"))),
+            Some(key) => Err(bad(format!("there is no key `{key}`; keys: {}", known.join(", ")))),
+            None => Ok(keys),
+        }
+    }
+}
+
+/// The keys that requests for `path` take.
+fn keys_of(path: &str) -> &'static [&'static str] {
+    match path {
+        "/v1/place" => &["chain", "function", "device"],
+        "/v1/policy" => &["policy"],
+        "/v1/reload" => &[],
+        _ => &["chain"],
     }
 }
 
@@ -173,7 +207,7 @@ pub(super) fn router(live: Arc<Live>) -> Router {
         .route("/v1/resume", post(|live: State<Arc<Live>>, keys: Keys| async move {
             each(&live, &keys, "resumed", |chain| chain.control.resume())
         }))
-        .route("/v1/reload", post(|live: State<Arc<Live>>| async move {
+        .route("/v1/reload", post(|live: State<Arc<Live>>, _: Keys| async move {
             let of = |Reloaded { text, restart }| json!({ "result": text, "restart": restart });
             result(live.ask_reload(), "the reload", of).await
         }))

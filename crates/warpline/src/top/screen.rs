@@ -73,7 +73,9 @@ fn watch<B: Backend<Error = io::Error>>(
     let mut scrolled = 0;
     loop {
         let shown = lines(&before.0, &now.0, &now.1);
-        let most = u16::try_from(shown.len()).unwrap_or(u16::MAX).saturating_sub(1);
+        // The last row has the keys.
+        let height = terminal.size().map_err(failed)?.height.saturating_sub(1);
+        let most = u16::try_from(shown.len()).unwrap_or(u16::MAX).saturating_sub(height);
         scrolled = most.min(scrolled);
         if clears {
             // Messages of the process may have been written over it.
