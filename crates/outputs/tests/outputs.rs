@@ -211,6 +211,36 @@ fn files_that_move_are_opened_again() {
     }
 }
 
+/// A writer may itself write the line that its files begin with.
+#[test]
+fn a_file_that_is_opened_again_before_its_first_line_begins_once() {
+    for registry in [Registry::default(), Registry::queued(LIMIT)] {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = Writer::new(open(&registry, "log", folder.path()), true);
+        registry.reopen();
+        writer.write(b"first\n");
+        writer.write(&line(0));
+        assert_eq!(writer.finish(), None);
+        registry.close(|| false);
+        let text = std::fs::read_to_string(folder.path().join("log")).unwrap();
+        assert_eq!((text.matches("first\n").count(), numbers(&text)), (1, vec![0]));
+    }
+}
+
+/// Nobody reads, and an operator asks for the end again.
+#[test]
+fn the_end_of_the_wait_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let _socket = UnixListener::bind(folder.path().join("socket")).unwrap();
+    let registry = Registry::queued(10 * LIMIT);
+    let writer = Writer::new(open(&registry, "unix:socket", folder.path()), false);
+    (0..20_000).for_each(|number| writer.write(&line(number)));
+    let started = Instant::now();
+    let lost = registry.close(|| started.elapsed() > Duration::from_millis(200));
+    assert!(started.elapsed() < LIMIT);
+    assert!(lost[0].1 > 0, "{lost:?}");
+}
+
 #[test]
 fn files_of_an_earlier_run_continue_with_interfaces_only() {
     let folder = tempfile::tempdir().unwrap();

@@ -254,6 +254,9 @@ fn left(value: &Value) -> Result<Left, Fault> {
         of.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     if let Some(payload) = value.get("payload") {
+        if let Some(base) = payload.get("base").and_then(Value::as_str) {
+            return Err(Fault::unsupported(format!("bytes at an offset (@{})", short(base))));
+        }
         let (protocol, field) = (text(payload, "protocol"), text(payload, "field"));
         return payload_field(&protocol, &field);
     }

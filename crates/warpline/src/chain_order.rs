@@ -101,7 +101,8 @@ fn has_wrapped(all: &[Member<'_>], at: usize) -> bool {
     since.any(|one| one.traits.wraps && !one.traits.deciphers)
 }
 
-/// The list with two places for each translator, all other functions between them. Functions with
+/// The list with two places for each translator, all other functions between them with the places
+/// that they have. Functions with
 /// two places that add outer headers are outermost, and a router with two places follows them.
 fn better(all: &[Member<'_>]) -> String {
     let routes_twice = |one: &Member<'_>| one.traits.routes && one.place == Place::Second;
@@ -117,6 +118,8 @@ fn better(all: &[Member<'_>]) -> String {
     let mut names: Vec<&str> = outer.iter().chain(&translators).copied().collect();
     let is_other = |name: &&str| !outer.contains(name) && !translators.contains(name);
     names.extend(firsts().map(|one| one.name).filter(is_other));
+    let twice = all.iter().filter(|one| one.place == Place::Second && !one.traits.routes);
+    names.extend(twice.map(|one| one.name).filter(is_other));
     names.extend(translators.iter().rev().chain(outer.iter().rev()));
     names.extend(again.into_iter().filter(|_| !wraps.is_empty()));
     format!("{names:?}")

@@ -77,7 +77,9 @@ fn outer_v4(packet: &PacketMut<'_>, source: Source, backend: Endpoint) -> [u8; i
     put(field::VER_IHL, &[0x45]);
     put(field::DSCP_ECN, &[packet.traffic_class()]);
     put(field::TOTAL_LEN, &((inner_len(packet) + ipv4::HEADER_LEN) as u16).to_be_bytes());
-    put(field::IDENT, &packet.ip_ident().to_be_bytes());
+    // Fragments of a packet need outer packets that differ (RFC 6864, 4).
+    let offset = packet.ip_fragment() & ipv4::OFFSET_MASK;
+    put(field::IDENT, &packet.ip_ident().wrapping_add(offset).to_be_bytes());
     // "Copied from the corresponding field in the inner IP header": may it be fragmented on its
     // way?
     let fragment = packet.ip_fragment() & ipv4::DONT_FRAGMENT;

@@ -55,10 +55,11 @@ fn sources(Source { v4, v6 }: Source) -> [(&'static str, u64); 7] {
     ]
 }
 
-const NUMBERS: [(&str, u64); 8] = [
+const NUMBERS: [(&str, u64); 9] = [
     ("TO_MAC", TO_MAC as u64),
     ("HOPS", HOPS as u64),
     ("DONT_FRAGMENT", ipv4::DONT_FRAGMENT as u64),
+    ("FRAGMENT_OFFSET", ipv4::OFFSET_MASK as u64),
     ("HEADER_LEN_V4", ipv4::HEADER_LEN as u64),
     ("HEADER_LEN_V6", ipv6::HEADER_LEN as u64),
     ("IP_PROTOCOL_IPV4", ip_protocol::IPV4 as u64),

@@ -48,7 +48,8 @@ FUNCTION void write_outer_v4(Packet p, GLOBAL u8 *out, const GLOBAL u8 *ip, Inne
     put_be32(out, 0x45000000);
     set_traffic_class_v4_at(out, class_of(ip, inner.version));
     set_ip_len_v4_at(out, inner.len + HEADER_LEN_V4);
-    set_ip_ident_at(out, inner.version == 4 ? ip_ident_at(ip) : 0);
+    set_ip_ident_at(
+        out, inner.version == 4 ? ip_ident_at(ip) + (ip_fragment_at(ip) & FRAGMENT_OFFSET) : 0);
     set_ip_fragment_at(out, inner.version == 4 ? ip_fragment_at(ip) & DONT_FRAGMENT : 0);
     set_ttl_v4_at(out, HOPS);
     set_ip_protocol_v4_at(out, inner.version == 4 ? IP_PROTOCOL_IPV4 : IP_PROTOCOL_IPV6);

@@ -16,6 +16,8 @@ use super::{PeerKey, PeerLink, PeerReport, PeerSide};
 
 /// Datagrams read before the rest of the thread's work gets its turn.
 const DATAGRAMS: usize = 64;
+/// How long an instance is paused without an answer before that is reported, in nanoseconds.
+const UNANSWERED_NS: u64 = 2_000_000_000;
 /// Bytes of a datagram; one more would be a longer one.
 const DATAGRAM_LEN: usize = SIGNAL_LEN + PeerKey::CODE_LEN;
 
@@ -24,6 +26,8 @@ pub(super) struct Link {
     about: PeerLink,
     socket: UdpSocket,
     machine: Machine,
+    /// Whether an operator knows of its trouble.
+    is_reported: bool,
 }
 
 enum Machine {
@@ -40,7 +44,12 @@ impl Link {
         };
         let socket = UdpSocket::bind(own)?;
         socket.set_nonblocking(true)?;
-        Ok(Self { about: about.clone(), socket, machine: machine(about.side, 0) })
+        Ok(Self {
+            about: about.clone(),
+            socket,
+            machine: machine(about.side, 0),
+            is_reported: false,
+        })
     }
 
     /// A new life begins.
@@ -143,11 +152,42 @@ impl Link {
         }
     }
 
-    pub(super) fn report(&self, now: u64) -> PeerReport {
-        let (is_paused, counts): (bool, SignalCounts) = match &self.machine {
+    fn state(&self, now: u64) -> (bool, SignalCounts) {
+        match &self.machine {
             Machine::Sender(sender) => (sender.is_paused(), sender.counts(now)),
             Machine::Receiver(receiver) => (receiver.is_held(), receiver.counts(now)),
+        }
+    }
+
+    /// The first trouble of the link, once.
+    pub(super) fn take_warning(&mut self, now: u64) -> Option<String> {
+        if self.is_reported {
+            return None;
+        }
+        let (is_paused, counts) = self.state(now);
+        let PeerLink { name, side, address, .. } = &self.about;
+        let refused = |why: SignalRefusal| counts.refused[why as usize] > 0;
+        let is_unanswered = *side == PeerSide::Upstream
+            && is_paused
+            && counts.received == 0
+            && counts.paused_ns > UNANSWERED_NS;
+        let why = match () {
+            () if refused(SignalRefusal::Forged) => {
+                "signals have a wrong key; both ends need the same file"
+            }
+            () if refused(SignalRefusal::Version) => "the other end has another version of signals",
+            () if is_unanswered => {
+                "the instance upstream answers no signal, so it is not paused; \
+                 see its `listen` and its key"
+            }
+            () => return None,
         };
+        self.is_reported = true;
+        Some(format!("link of {name:?}, {} {address}: {why}", side.name()))
+    }
+
+    pub(super) fn report(&self, now: u64) -> PeerReport {
+        let (is_paused, counts) = self.state(now);
         let PeerLink { name, side, address, .. } = self.about.clone();
         PeerReport { name, side, address, is_paused, counts }
     }

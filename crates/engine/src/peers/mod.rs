@@ -125,7 +125,10 @@ impl Peers {
             wait_readable(&descriptors, wait.min(WAIT_MAX));
             // Read before the state that it announces.
             let _ = (&bell).read(&mut [0; 64]);
-            self.links.iter_mut().for_each(|link| link.receive(clock.now()));
+            for link in &mut self.links {
+                link.receive(clock.now());
+                link.take_warning(clock.now()).into_iter().for_each(|why| control.report(why));
+            }
         }
         // The last signal ends pauses, so that no instance waits for the end of a lease.
         self.advance(false, 0, clock.now());

@@ -58,6 +58,9 @@ fn a_full_instance_pauses_the_one_upstream() {
         let forged = SignalRefusal::Forged as usize;
         soon("a forged signal", || report().counts.refused[forged] > 3);
         assert_eq!((upstream.peers.held(), stranger.peers().remove(0).counts.received), (0, 0));
+        let mut warnings = upstream.take_messages();
+        warnings.extend(stranger.take_messages());
+        assert!(warnings[0].contains("a wrong key"), "{warnings:?}");
         // An instance that ends resumes the other, long before the lease ends.
         downstream.peers.set_full(true, 0);
         soon("a pause", || upstream.peers.held() == 1);

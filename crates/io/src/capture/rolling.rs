@@ -59,6 +59,8 @@ impl Roll {
 
 /// How long after a failure writing is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How long a file is written after a failure before that is reported.
+const SOUND_AFTER: Duration = Duration::from_secs(3);
 /// Bytes of a record besides its frame, about.
 const RECORD_HEADER_LEN: u64 = 16;
 const CANNOT_WRITE: &str = "the capture can't be written at the moment";
@@ -83,6 +85,8 @@ pub struct Rolling {
     sink: Box<dyn Sink>,
     /// When the current file failed.
     failed: Option<Clock>,
+    /// When a file began after one that failed.
+    resumed: Option<Clock>,
     /// Why a file failed last.
     why: Option<String>,
     trouble: Trouble,
@@ -118,6 +122,7 @@ impl Rolling {
             resumes,
             sink: Box::new(NullSink),
             failed: None,
+            resumed: None,
             why: None,
             trouble: Trouble::of(path.display().to_string()),
             bytes: 0,
@@ -163,7 +168,10 @@ impl Rolling {
         let file = self.judge(begun.map_err(SinkError::Io))?;
         self.unwritten.merge(&self.sink.unwritten());
         self.sink = self.how.writer(file, self.names.clone(), self.annotate);
-        (self.failed, self.bytes, self.begun, self.is_whole) = (None, 0, None, false);
+        if self.failed.take().is_some() {
+            self.resumed = Some(Clock::now());
+        }
+        (self.bytes, self.begun, self.is_whole) = (0, None, false);
         Ok(())
     }
 
@@ -244,7 +252,11 @@ impl Sink for Rolling {
 
     fn events(&mut self, report: &mut dyn FnMut(String)) {
         let why = self.failed.and(self.why.as_deref());
-        self.trouble.report(why, report);
+        // The first frames of a new file are in memory and may not reach the disk.
+        let is_unsure = self.resumed.is_some_and(|at| at.elapsed() < SOUND_AFTER);
+        if why.is_some() || !is_unsure {
+            self.trouble.report(why, report);
+        }
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {

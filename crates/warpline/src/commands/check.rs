@@ -8,7 +8,7 @@ use warpline_engine::{
     Asked, Chain, Demand, Deployment, HugePages, Instance, LaneNeed, Settings, StartError, demands,
     try_cores, try_huge_pages,
 };
-use warpline_nf::{Diagnostic, Diagnostics, TableSize};
+use warpline_nf::{Diagnostic, Diagnostics, SourceText, TableSize};
 use warpline_packet::{FieldSet, Steering};
 
 use super::{places, say, say_json};
@@ -55,7 +55,12 @@ fn check_all(
     let needs_input = !matches!(strict, Some(Some(_)));
     let chains = super::load_file(path, options, needs_input)?;
     check_machine(chains.iter())?;
-    let warnings = places::missing_interfaces(path, &chains);
+    let mut warnings = places::missing_interfaces(path, &chains);
+    if needs_input {
+        let source = SourceText::new(path.display().to_string(), "");
+        let missing = chains.iter().filter_map(missing_input);
+        missing.for_each(|text| warnings.push(source.whole(text)));
+    }
     let chains = places::check_ports(path, chains, strict.flatten())?;
     let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.deployment));
     unused.iter().for_each(|messages| super::run::print_message(messages));
@@ -84,6 +89,14 @@ fn check_all(
     let shared = chains.first().map_or(String::new(), |one| tenants_shown::describe(&one.tenancy));
     shared.lines().try_for_each(say)?;
     strict.map_or(Ok(()), |input| super::strict::strict(&chains, path, options, input))
+}
+
+/// `check` accepts a chain without an input, which `run` may be given.
+fn missing_input(loaded: &Loaded) -> Option<String> {
+    let name = &loaded.chain().name;
+    loaded.ports.input.is_none().then(|| {
+        format!("chain {name:?} has no input: write `input` in [chain], or give it to `run`")
+    })
 }
 
 /// Checks the machine for all chains: cores for their lanes, the memory of a lane, the way of whole

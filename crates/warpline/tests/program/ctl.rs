@@ -358,6 +358,8 @@ fn requests_that_can_not_be_are_refused() {
         ("GET /v1/status HTTP/1.1\r\nno field\r\n\r\n", 400),
         ("GET /v1/nothing HTTP/1.1\r\nconnection: close\r\n\r\n", 404),
         ("POST /v1/status HTTP/1.1\r\nconnection: close\r\n\r\n", 405),
+        ("POST /v1/stop?chian=wan HTTP/1.1\r\nconnection: close\r\n\r\n", 400),
+        ("POST /v1/reload?chain=edge HTTP/1.1\r\nconnection: close\r\n\r\n", 400),
         (&format!("GET /{long} HTTP/1.1\r\n\r\n"), 414),
         (&format!("GET /v1/status HTTP/1.1\r\n{fields}\r\n"), 431),
     ] {
@@ -371,10 +373,26 @@ fn requests_that_can_not_be_are_refused() {
         let body: Value = serde_json::from_str(body).expect("JSON");
         stats::check_answer("error", &body);
     }
+    for request in ["reload", "policy cpu_only"] {
+        let reported =
+            demo.warpline(&format!("ctl --socket c.sock {request} --chain edge")).expect(2).stderr;
+        assert!(reported.contains("--chain has no effect"), "{reported}");
+    }
     let reported = demo.warpline("ctl --socket unserved.sock status").expect(1).stderr;
     assert!(reported.contains("unserved.sock: no such file or directory"), "{reported}");
     ctl(&demo, "stop");
     wait(child).expect(0);
+}
+
+/// Its name may stand for the socket of another process at the end.
+#[test]
+fn a_socket_of_another_process_stays() {
+    let (demo, child) = started();
+    fs::rename(demo.path("c.sock"), demo.path("old.sock")).expect("a move");
+    fs::write(demo.path("c.sock"), "").expect("a file");
+    signal(&child, "INT");
+    wait(child).expect(130);
+    assert!(demo.path("c.sock").exists());
 }
 
 /// Silent clients and clients that send nonsense delay no other client.

@@ -267,13 +267,14 @@ fn chain_files_that_are_fine() {
 }
 
 /// Tables of functions, for chains that name some of them.
-const TABLES: [(&str, &str); 6] = [
+const TABLES: [(&str, &str); 7] = [
     ("firewall", "rules = \"rules\"\nestablished = true\n"),
     ("plain", "function = \"firewall\"\nrules = \"rules\"\n"),
     ("nat", "inside = [\"10.0.0.0/8\"]\noutside = [\"203.0.113.1\"]\n"),
     ("load_balancer", "services = \"services.txt\"\n"),
     ("router", "routes = \"routes.txt\"\n"),
     ("nids", "rules = \"sensor.rules\"\n"),
+    ("ipcomp", "level = 2\n"),
 ];
 
 /// A chain of these functions over no packets.
@@ -300,6 +301,10 @@ fn orders_that_can_not_work_say_what_to_write() {
         (
             &["firewall", "load_balancer"],
             &["write functions = [\"load_balancer\", \"firewall\", \"load_balancer\"]"],
+        ),
+        (
+            &["ipcomp", "router", "ipcomp", "nat"],
+            &[before, "write functions = [\"nat\", \"ipcomp\", \"router\", \"ipcomp\", \"nat\"]"],
         ),
         (
             &["nat", "load_balancer", "nat", "load_balancer"],

@@ -227,11 +227,16 @@ fn fragments_go_to_one_backend() {
             let asked = udp(("198.51.100.7", port), ("192.0.2.10", 53)).with(&[7; 64]);
             let asked = Datagram { ident: port, ..asked };
             let whole = send(&mut harness, 1, &asked);
+            let mut idents = Vec::new();
             for bytes in asked.fragments(32) {
                 let out = harness.process(&[Input::at(SECOND, &bytes)]).remove(0);
                 assert_eq!(reason(&out), "");
                 assert_eq!(out.bytes[to.clone()], whole.bytes[to.clone()]);
                 assert!(out.bytes.ends_with(&bytes[14..]));
+                idents.push([out.bytes[18], out.bytes[19]]);
+            }
+            if to.start == 30 {
+                assert_ne!(idents[0], idents[1], "outer packets that may be fragmented");
             }
         }
         assert_eq!(harness.counter("to-backends"), 150);
