@@ -67,6 +67,11 @@ impl Config {
             src_v6: section.parsed::<Ipv6Addr>("icmp_src_v6"),
             rate_pps: section.integer("icmp_rate_pps", 1..=1_000_000, 100),
         };
+        for key in ["icmp_src_v4", "icmp_src_v6", "icmp_rate_pps"] {
+            if !on && section.has(key) {
+                section.mistake(key, format!("`{key}` requires icmp = \"on\""));
+            }
+        }
         if on && !section.has("icmp_src_v4") && !section.has("icmp_src_v6") {
             section.mistake("icmp", "`icmp` needs `icmp_src_v4` or `icmp_src_v6` to send from");
         }

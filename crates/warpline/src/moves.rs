@@ -125,9 +125,10 @@ pub(crate) fn serve(origin: &Origin<'_>, chains: &[Running], live: &Live, report
     }
 }
 
-/// That no chain has this function, and those that they have.
-fn no_function(chains: &[Running], function: &str) -> String {
-    let deployments: Vec<_> = chains.iter().map(|one| one.live.deployment()).collect();
+/// That no chain, or not this one, has the function, and those that there are.
+fn no_function(chains: &[Running], function: &str, chain: Option<&str>) -> String {
+    let meant = chains.iter().filter(|one| chain.is_none_or(|name| one.live.name == name));
+    let deployments: Vec<_> = meant.map(|one| one.live.deployment()).collect();
     let all = deployments.iter().flat_map(|one| one.instances());
     let names: BTreeSet<&str> = all.map(|(one, _)| one.name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
@@ -148,7 +149,7 @@ fn place(
     let of_chain = chains.iter().filter(|one| chain.is_none_or(|name| one.live.name == name));
     let found = of_chain.map(|one| (one, positions(one))).filter(|(_, own)| !own.is_empty());
     let (running, positions) = match &found.collect::<Vec<_>>()[..] {
-        [] => return Err(no_function(chains, function)),
+        [] => return Err(no_function(chains, function, chain)),
         [(running, own)] => (*running, own.clone()),
         _ => return Err(format!("several chains have {function:?}; --chain selects one")),
     };

@@ -337,6 +337,9 @@ impl Output {
             "-" => Ok(Self::Stdout),
             "none" => Ok(Self::None),
             _ if Interface::is_named(text) => Interface::parse(text).map(Self::Interface),
+            _ if text.starts_with("generate:") => {
+                Err("the generator is an input; write a capture, an interface or none".into())
+            }
             name => CaptureOutput::parse(name, folder).map(Self::File),
         }
     }

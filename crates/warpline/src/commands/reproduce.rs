@@ -24,6 +24,10 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         return Err(Failure::Usage(unknown(name.unwrap_or_default())));
     }
     let record = arguments.record.as_deref().map(record).transpose()?;
+    if let Some(folder) = &arguments.out {
+        let failed = |why| Failure::Usage(format!("--out {}: {}", folder.display(), plain(&why)));
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
     let run = |entry: &'static PaperItem| match (arguments.live, &record) {
         (true, Some(record)) => Ok(entry.measured(record)),
         (true, None) => Ok(entry.not_run()),
@@ -75,7 +79,6 @@ fn save(folder: &Path, all: &[Reproduced]) -> Result<(), Failure> {
     let failed = |path: &Path, why: &std::io::Error| {
         Failure::Run(format!("{}: {}", path.display(), plain(why)))
     };
-    fs::create_dir_all(folder).map_err(|why| failed(folder, &why))?;
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
         fs::write(&path, text).map_err(|why| failed(&path, &why))

@@ -38,7 +38,8 @@ pub(crate) fn lines(loaded: &Loaded) -> String {
     );
     for (position, (instance, site)) in loaded.deployment.instances().enumerate() {
         let own = placement.sites[chosen.chain][position];
-        let stays = if loaded.autos[position].is_some() { "" } else { ", as the file says" };
+        let stays =
+            if loaded.autos[position].is_some() { "" } else { ", as `device` is not \"auto\"" };
         let launches = match &site.on_device {
             Some(on) if stays.is_empty() => {
                 let size = match bound(loaded, position, own.launch_packets) {

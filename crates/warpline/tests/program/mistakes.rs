@@ -146,6 +146,14 @@ fn chain_files_with_one_mistake() {
             &["bad.toml:3:9: `input`: pace 0 is not a positive"],
         ),
         (&format!("{chain}output = \"\"\n"), &["bad.toml:4:10: `output`: the output has no name"]),
+        (
+            &format!("{chain}output = \"generate:packets=5\"\n"),
+            &["bad.toml:4:10: `output`: the generator is an input"],
+        ),
+        (
+            "[chain]\nfunctions = [\"router\"]\n[router]\nicmp_rate_pps = 5\n",
+            &["bad.toml:4:17: `icmp_rate_pps` requires icmp = \"on\""],
+        ),
         (&format!("{chain}tap = 1\n"), &["bad.toml:4:7: `tap` must be a string"]),
         // Cores.
         (&format!("{chain}cores = \"\"\n"), &["bad.toml:4:9: `cores`: \"\": no core is listed"]),
@@ -169,6 +177,16 @@ fn chain_files_with_one_mistake() {
             assert!(all.contains(reported), "{text:?}: {reported:?} is missing from\n{all}");
         }
     }
+}
+
+#[test]
+fn a_chain_without_input_is_checked_with_a_warning() {
+    let demo = Demo::new();
+    demo.write("c.toml", "[chain]\nfunctions = [\"digest\"]\n");
+    let stderr = demo.warpline("check c.toml").expect(0).stderr;
+    assert!(stderr.contains("warning: c.toml: chain \"chain\" has no input"), "{stderr}");
+    let stdout = demo.warpline("check c.toml --json").expect(0).stdout;
+    assert!(String::from_utf8_lossy(&stdout).contains("has no input"));
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn functions_run_where_the_profile_says() {
         assert!(device == "cpu" && on_cpu == placed, "{more}: {device}");
     }
     let text = check(&demo, "--set router.device=cpu");
-    assert!(text.contains("router         on cpu, as the file says"), "{text}");
+    assert!(text.contains("router         on cpu, as `device` is not \"auto\""), "{text}");
     let text = check(&demo, "--set placement.cpu_devices=false");
     assert!(text.contains("router         on cpu\n"), "it has the same cores: {text}");
     demo.write("p.json", profile(20.0, 1.0).to_string());
@@ -169,7 +169,7 @@ fn a_device_that_the_profile_lacks_has_an_unknown_cost() {
     let text = check(&demo, more);
     let why = "the profile has no device \"host\"; it counts as 4.00 Gb/s, its best on cpu";
     assert!(text.contains(&format!("the cost of router is unknown: {why}")), "{text}");
-    assert!(text.contains("router         on host, as the file says"), "{text}");
+    assert!(text.contains("router         on host, as `device` is not \"auto\""), "{text}");
     assert!(text.contains("load 0.500, ") && text.contains("power unknown"), "{text}");
     let ended = demo.warpline(&format!("plan chain.toml --json {PLACED} {more}")).expect(0);
     let all: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
