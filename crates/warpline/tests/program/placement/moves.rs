@@ -202,8 +202,13 @@ fn a_reload_takes_another_profile() {
     text("stop");
     wait(run).expect(0);
     let all = stats::read(&demo, "s.json")["placement"]["proposals"].clone();
-    assert_eq!((&all[1]["reason"], &all[2]), (&json!("policy"), &Value::Null), "{all:#}");
-    assert_eq!(all[1]["deciding"]["before_gbps"], 0.01, "{all:#}");
+    // A machine under load may add decisions of its own.
+    let of = |reason: &str| {
+        let all = all.as_array().expect("proposals").iter();
+        all.filter(|one| one["reason"] == reason).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!((of("profile").len(), of("policy").len()), (1, 1), "{all:#}");
+    assert_eq!(of("policy")[0]["deciding"]["before_gbps"], 0.01, "{all:#}");
 }
 
 /// A policy moves one chain, and the other is paused meanwhile. The monitor decides from the
