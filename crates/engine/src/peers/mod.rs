@@ -138,7 +138,7 @@ impl Peers {
     /// `emptied` has a bit for each port whose frames were all read.
     fn advance(&mut self, is_full: bool, emptied: u64, now: u64) {
         let bit = |port: u16| 1_u64.checked_shl(port.into()).unwrap_or(0);
-        // Two instances that send to each other by one link would pause each other for ever.
+        // Two instances that send to each other by one link would pause each other indefinitely.
         let held = self.links.iter().filter_map(Link::held_port).fold(0, |all, at| all | bit(at));
         for link in &mut self.links {
             let may_go_on = link.port().is_some_and(|port| (emptied | held) & bit(port) != 0);
