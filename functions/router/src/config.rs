@@ -142,9 +142,7 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
     let routes = routes?;
     let file = SourceText::new(section.string("routes").unwrap_or_default(), "");
     let (skipped, others) = (routes.skipped, routes.of_other_tables);
-    let dropped = format!(
-        "{skipped} routes are not supported: their packets are dropped as `unsupported-route`"
-    );
+    let dropped = routes.skipped_text();
     let left_out = format!("routes of other tables are left out: {others}");
     for (count, text) in [(skipped, dropped), (others, left_out)] {
         if count > 0 {

@@ -117,8 +117,7 @@ impl KernelRoutes {
             return None;
         }
         if routes.skipped > current.skipped {
-            let count = routes.skipped;
-            report(format!("{count} routes of the kernel are not supported: packets are dropped"));
+            report(format!("the kernel's table: {}", routes.skipped_text()));
         }
         let tables = match Fib::new(&routes, None, self.checks) {
             Ok(fib) => Tables::new(fib),

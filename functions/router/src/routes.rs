@@ -68,8 +68,29 @@ pub struct Routes<'a> {
     pub ports: Vec<Option<u16>>,
     /// Routes that the router can't do.
     pub skipped: usize,
+    /// The line of the first of them, if they have lines.
+    pub first_skipped: Option<&'a str>,
     /// Routes of other tables, which are left out.
     pub of_other_tables: usize,
+}
+
+impl Routes<'_> {
+    /// That routes are not supported, with the first of them.
+    pub(super) fn skipped_text(&self) -> String {
+        let first =
+            |what: &str| self.first_skipped.map(|line| format!("{what}`{}`", shorten(line)));
+        match self.skipped {
+            1 => format!(
+                "1 route is not supported: its packets are dropped as `unsupported-route`{}",
+                first(": ").unwrap_or_default()
+            ),
+            count => format!(
+                "{count} routes are not supported: their packets are dropped as \
+                 `unsupported-route`{}",
+                first("; the first is ").unwrap_or_default()
+            ),
+        }
+    }
 }
 
 /// The treatment of routes that the router can't do.
@@ -176,7 +197,7 @@ impl<'a> Reader<'a, '_> {
 
     /// Keeps packets for a line that doesn't read from following a shorter prefix.
     fn hold_prefix(&mut self, line: Line<'a>) -> bool {
-        self.found.skipped += 1;
+        self.count_skipped(line);
         // A kind may stand before the prefix.
         let mut words = line.text.split_ascii_whitespace().take(2);
         let place = words.find_map(|word| match word {
@@ -190,8 +211,13 @@ impl<'a> Reader<'a, '_> {
         self.keep(line, word, &held).is_ok()
     }
 
-    fn skip(&mut self, line: Line<'a>, word: &'a str, multipath: bool) {
+    fn count_skipped(&mut self, line: Line<'a>) {
         self.found.skipped += 1;
+        self.found.first_skipped.get_or_insert(line.text.trim());
+    }
+
+    fn skip(&mut self, line: Line<'a>, word: &'a str, multipath: bool) {
+        self.count_skipped(line);
         if self.unsupported != Unsupported::Error {
             return;
         }
@@ -226,7 +252,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn skip_port(&mut self, line: Line<'a>, device: &'a str) {
-        self.found.skipped += 1;
+        self.count_skipped(line);
         if self.unsupported != Unsupported::Error {
             return;
         }

@@ -397,9 +397,11 @@ fn skipped_routes_are_counted() {
     let skip = "--set router.unsupported=skip";
     let checked = demo.warpline(&format!("check skip.toml {skip}")).expect(0).stdout;
     let checked = String::from_utf8(checked).unwrap();
-    for text in
-        ["2 routes are not supported: their packets", "routes of other tables are left out: 1"]
-    {
+    for text in [
+        "2 routes are not supported: their packets",
+        "the first is `10.1.0.0/16 encap ip id 1 via 192.0.2.3`",
+        "routes of other tables are left out: 1",
+    ] {
         assert!(checked.contains(text), "{text}: {checked}");
     }
     let run = format!("run skip.toml {skip} --input generate:packets=9,size=100 --output none");
