@@ -16,7 +16,7 @@ use warpline_config::SourceText;
 /// Targets that decide nothing, and that do nothing here.
 const SILENT: [&str; 5] = ["LOG", "NFLOG", "ULOG", "AUDIT", "TRACE"];
 /// Targets that change something about the packet, or note it, and let it go on.
-const PASSING: [&str; 14] = [
+const PASSING: [&str; 17] = [
     "MARK",
     "CONNMARK",
     "CONNSECMARK",
@@ -31,6 +31,22 @@ const PASSING: [&str; 14] = [
     "CHECKSUM",
     "SET",
     "RATEEST",
+    "TEE",
+    "IDLETIMER",
+    "LED",
+];
+/// Targets that decide in a way of their own: no rule of them may be skipped.
+const DECIDING: [&str; 10] = [
+    "NFQUEUE",
+    "QUEUE",
+    "TPROXY",
+    "SYNPROXY",
+    "CT",
+    "NOTRACK",
+    "DNAT",
+    "SNAT",
+    "REDIRECT",
+    "MASQUERADE",
 ];
 
 /// Reads the rules for packets of `version` that enter `chain` of the table `filter`.
@@ -215,7 +231,7 @@ impl Reader<'_> {
             return Ok(Read { notice, ..nothing });
         }
         if PASSING.contains(&name.text) && !is_chain {
-            let trouble = name.unsupported("no such target").help(LEFT_OUT);
+            let trouble = name.unsupported("this target").help(LEFT_OUT);
             return Ok(Read { unsupported: vec![trouble], ..nothing });
         }
         let then = self.target(jump, name, &options[1..], table)?;
@@ -250,7 +266,9 @@ impl Reader<'_> {
             _ => {
                 let saved = table.find(name.text).filter(|&n| table.chains[n].policy.is_none());
                 let help = "targets: ACCEPT, DROP, REJECT, RETURN, LOG, or a chain of the file";
-                let saved = saved.ok_or_else(|| name.wrong("no such target").help(help))?;
+                let is_known = DECIDING.contains(&name.text);
+                let why = if is_known { "this target is not supported" } else { "no such target" };
+                let saved = saved.ok_or_else(|| name.wrong(why).help(help))?;
                 let number = self.number(saved, table);
                 if goto { Then::Goto(number) } else { Then::Jump(number) }
             }

@@ -173,7 +173,8 @@ fn every_mistake_is_reported_with_its_place() {
         -A FORWARD -p tcp --dport 80\n-A FORWARD -m state --state NEW -j ACCEPT\n\
         -A FORWARD -m comment --comment \"open\n-A NONE -j DROP\n-I FORWARD -j DROP\n\
         -A FORWARD -s 2001:db8::1 -j DROP\n-A FORWARD -j web -p tcp\n-A FORWARD -p tcp -p udp\n\
-        -A FORWARD -p tcp --tcp-flags SYN,ODD SYN -j DROP\n-A FORWARD -j";
+        -A FORWARD -p tcp --tcp-flags SYN,ODD SYN -j DROP\n-A FORWARD -j\n\
+        -A FORWARD -j NFQUEUE --queue-num 1";
     assert_eq!(
         mistakes(rules, ""),
         [
@@ -190,6 +191,7 @@ fn every_mistake_is_reported_with_its_place() {
             "17:19 `-p`: a rule has this once",
             "18:35 `ODD`: not a flag",
             "19:12 `-j`: the line ends without a target",
+            "20:15 `NFQUEUE`: this target is not supported",
         ]
     );
     let whole = [
