@@ -184,7 +184,7 @@ fn files_that_are_no_rules_are_refused() {
     let broken = format!("{rule}alert tcp any any ->\n");
     let other = format!("{rule}alert http any any -> any any (http.uri; content:\"x\"; sid:2;)\n");
     let cases: [(&[u8], &str, &str); 11] = [
-        (&noise, "", "is not a file of rules: no line is a rule"),
+        (&noise, "", "is a rule that can be read"),
         (&[&[0xff, 0xfe][..], &wide].concat(), "", "is not a file of rules: it is text in UTF-16"),
         (&wide, "", "is not a file of rules: it is full of zero bytes"),
         (&[0x1f, 0x8b, 8, 0, 9], "", "can't be unpacked: unexpected end of file"),

@@ -143,8 +143,8 @@ fn read_rules(section: &mut Section<'_>, variables: &Variables, configs: &Config
     let set = warpline_nids_rules::read(&files, variables, configs);
     for (file, first) in &set.strange {
         let RuleFile { name, dialect, .. } = &files[*file];
-        section
-            .mistake(key(*dialect), format!("{name:?} is not a file of rules: no line is a rule"));
+        let why = format!("no line of {name:?} is a rule that can be read");
+        section.mistake(key(*dialect), why);
         section.note(first.clone());
     }
     if set.count() == 0 && !section.is_broken() && !files.is_empty() {
