@@ -88,7 +88,7 @@ pub(crate) enum Command {
     /// Measure every function on every device of this machine, by launch size and packet length;
     /// a run that ended early is continued
     Profile {
-        /// Fewer sizes, no co-runners: within a minute; otherwise within two hours
+        /// Fewer sizes, no co-runners: 70 seconds; otherwise up to two hours
         #[arg(long)]
         quick: bool,
         /// The profile; earlier measurements in it count by their weight

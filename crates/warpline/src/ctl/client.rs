@@ -266,6 +266,12 @@ fn count(value: &Value) -> String {
     grouped(value.as_u64().unwrap_or_default())
 }
 
+/// A number of `what`, which takes an `s` if it is not 1.
+fn of(what: &str, value: &Value) -> String {
+    let plural = if value == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", count(value))
+}
+
 /// A line for each entry of list `key` of each chain, after the chain's name.
 fn lines_of(value: &Value, key: &str, line: impl Fn(&Value) -> String) -> String {
     let of_chain = |chain: &Value| {
@@ -279,10 +285,10 @@ fn status_line(chain: &Value) -> String {
     let packets = &chain["packets"];
     let peers: String = list(&chain["peers"]).map(peer_line).collect();
     format!(
-        "{:<16} {:<9} {} lanes, read {}, sent {}, dropped {}, overload {}, in flight {}\n{}{peers}",
+        "{:<16} {:<9} {}, read {}, sent {}, dropped {}, overload {}, in flight {}\n{}{peers}",
         text(&chain["name"]),
         text(&chain["state"]),
-        count(&chain["lanes"]),
+        of("lane", &chain["lanes"]),
         count(&packets["read"]),
         count(&packets["sent"]),
         count(&packets["dropped"]),

@@ -53,7 +53,7 @@ pub(super) fn tables(
     let started = Instant::now();
     let config = config::read(section);
     if !section.has("rules") && !section.has("snort_rules") {
-        section.require("rules", "files of rules");
+        section.require("rules", "files of rules, or `snort_rules`");
     }
     let variables = variables(section);
     let mut mistakes = Diagnostics::default();

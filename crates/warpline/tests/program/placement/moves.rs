@@ -41,7 +41,7 @@ fn an_overload_is_answered_by_a_move() {
     let text = String::from_utf8(demo.warpline("ctl status --socket s").expect(0).stdout).unwrap();
     assert!(text.contains("\npolicy           latency\n"), "{text}");
     assert!(
-        text.contains(" lanes, read ") && text.contains("  router         on host in "),
+        text.contains("1 lane, read ") && text.contains("  router         on host in "),
         "{text}"
     );
     assert!(text.contains(" s (overload): load ") && text.contains(", moved after "), "{text}");
