@@ -24,8 +24,12 @@ use crate::stats::{Packets, ThreadStats};
 use crate::{Chain, Control};
 use late_losses::LateLosses;
 
-/// Runs of packets that are sent before the sender answers others again.
-const RUNS_MAX: usize = 8;
+/// How long the sender sends before it answers others, in nanoseconds.
+const STEP_MAX: u64 = 1_000_000;
+/// Packets after which it looks at the clock.
+const LOOK_AFTER: u64 = 128;
+/// Packets of a batch that it sends together.
+const RUN_MAX: usize = 256;
 
 /// A lane as the merge sees it.
 struct Exit {
@@ -141,12 +145,18 @@ impl Merge {
     /// Sends the next packets as far as they have arrived. Returns whether anything was done.
     pub(crate) fn step(&mut self, control: &Control) -> bool {
         let mut worked = self.send_held(false);
-        // A slow sink may never find the lanes' queues empty.
-        for _ in 0..RUNS_MAX {
-            if self.finished || !self.send_next(control) {
+        let (mut began, mut looked) = (None, self.next);
+        while !self.finished && self.send_next(control) {
+            worked = true;
+            if self.next - looked < LOOK_AFTER {
+                continue;
+            }
+            // The lanes' queues may never be empty before a slow sink.
+            let now = self.clock.now();
+            if now - *began.get_or_insert(now) > STEP_MAX {
                 break;
             }
-            worked = true;
+            looked = self.next;
         }
         if self.unreported >= REPORT_EVERY || (self.unreported > 0 && (self.finished || !worked)) {
             self.unreported = 0;
@@ -238,7 +248,7 @@ impl Merge {
         let number = |at: usize| head.batch.packet(at).ingress();
         let (mut end, len) = (head.at, head.batch.len());
         // Packets that a function made follow their cause and share its number.
-        while end < len && number(end) <= self.next {
+        while end < len && end - head.at < RUN_MAX && number(end) <= self.next {
             if end + 1 == len || number(end + 1) > number(end) {
                 // Never back, whatever number a function gave to packets that it made.
                 self.next = self.next.max(number(end) + 1);

@@ -26,8 +26,10 @@ pub(super) struct Link {
     about: PeerLink,
     socket: UdpSocket,
     machine: Machine,
-    /// Whether an operator knows of its trouble.
-    is_reported: bool,
+    /// Where the last signal came from.
+    from: Option<IpAddr>,
+    /// Whether an operator knows of a wrong key, another version, and no answer.
+    is_reported: [bool; 3],
 }
 
 enum Machine {
@@ -44,12 +46,8 @@ impl Link {
         };
         let socket = UdpSocket::bind(own)?;
         socket.set_nonblocking(true)?;
-        Ok(Self {
-            about: about.clone(),
-            socket,
-            machine: machine(about.side, 0),
-            is_reported: false,
-        })
+        let machine = machine(about.side, 0);
+        Ok(Self { about: about.clone(), socket, machine, from: None, is_reported: [false; 3] })
     }
 
     /// A new life begins.
@@ -97,6 +95,7 @@ impl Link {
         match (&mut self.machine, message) {
             (Machine::Receiver(receiver), Ok(Message::Signal(signal))) => {
                 let answer = receiver.handle_signal(&signal, now).answer;
+                self.from = Some(from.ip().to_canonical());
                 self.send(Message::Answer(answer), from);
             }
             (Machine::Sender(sender), Ok(Message::Answer(answer))) => {
@@ -139,9 +138,18 @@ impl Link {
         }
     }
 
-    /// The port whose packets go to an instance that pauses this one.
-    pub(super) fn held_port(&self) -> Option<u16> {
-        self.about.port.filter(|_| self.holds() == Some(true))
+    /// Whether this end does not pause the other while that one pauses it, by the link `held`. Two
+    /// instances that send to each other through one port would block each other indefinitely. So
+    /// one of them gives way, by the random numbers of their starts.
+    pub(super) fn gives_way(&self, held: &Self) -> bool {
+        let (Machine::Sender(sender), Machine::Receiver(receiver)) = (&self.machine, &held.machine)
+        else {
+            return false;
+        };
+        let is_same = self.about.port.is_some()
+            && self.about.port == held.about.port
+            && held.from == Some(self.about.address.ip().to_canonical());
+        is_same && receiver.is_held() && receiver.session() < sender.peer_session()
     }
 
     /// Of a link downstream: whether it pauses this instance.
@@ -159,30 +167,31 @@ impl Link {
         }
     }
 
-    /// The first trouble of the link, once.
+    /// Why the link has never worked, each reason once.
     pub(super) fn take_warning(&mut self, now: u64) -> Option<String> {
-        if self.is_reported {
+        let (is_paused, counts) = self.state(now);
+        if counts.received > 0 {
             return None;
         }
-        let (is_paused, counts) = self.state(now);
         let PeerLink { name, side, address, .. } = &self.about;
         let refused = |why: SignalRefusal| counts.refused[why as usize] > 0;
-        let is_unanswered = *side == PeerSide::Upstream
-            && is_paused
-            && counts.received == 0
-            && counts.paused_ns > UNANSWERED_NS;
-        let why = match () {
-            () if refused(SignalRefusal::Forged) => {
-                "signals have a wrong key; both ends need the same file"
-            }
-            () if refused(SignalRefusal::Version) => "the other end has another version of signals",
-            () if is_unanswered => {
-                "the instance upstream answers no signal, so it is not paused; \
-                 see its `listen` and its key"
-            }
-            () => return None,
-        };
-        self.is_reported = true;
+        let is_unanswered =
+            *side == PeerSide::Upstream && is_paused && counts.paused_ns > UNANSWERED_NS;
+        let reasons = [
+            (refused(SignalRefusal::Forged), "a signal has a wrong key; both ends need one file"),
+            (refused(SignalRefusal::Version), "the other end has another version of signals"),
+            (
+                is_unanswered,
+                "the instance upstream answers no signal, so it is not paused; see its `listen` \
+                 and its key",
+            ),
+        ];
+        let new = reasons
+            .iter()
+            .zip(&mut self.is_reported)
+            .find(|((is_so, _), known)| *is_so && !**known);
+        let ((_, why), known) = new?;
+        *known = true;
         Some(format!("link of {name:?}, {} {address}: {why}", side.name()))
     }
 

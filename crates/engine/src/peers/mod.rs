@@ -118,7 +118,8 @@ impl Peers {
             let is_full = control.peers.is_full() || control.is_paused();
             // An operator pauses all instances.
             let emptied = if control.is_paused() { 0 } else { control.peers.emptied() };
-            self.advance(is_full && !control.is_stopped(), emptied, now);
+            let may_give_way = !control.is_paused();
+            self.advance(is_full && !control.is_stopped(), (emptied, may_give_way), now);
             control.peers.publish(&self.links, now);
             let next = self.links.iter().map(Link::next_ns).min().unwrap_or(u64::MAX);
             let wait = Duration::from_nanos(next.saturating_sub(clock.now()));
@@ -131,18 +132,19 @@ impl Peers {
             }
         }
         // The last signal ends pauses, so that no instance waits for the end of a lease.
-        self.advance(false, 0, clock.now());
+        self.advance(false, (0, true), clock.now());
         control.peers.publish(&self.links, clock.now());
     }
 
     /// `emptied` has a bit for each port whose frames were all read.
-    fn advance(&mut self, is_full: bool, emptied: u64, now: u64) {
-        let bit = |port: u16| 1_u64.checked_shl(port.into()).unwrap_or(0);
-        // Two instances that send to each other by one link would pause each other indefinitely.
-        let held = self.links.iter().filter_map(Link::held_port).fold(0, |all, at| all | bit(at));
-        for link in &mut self.links {
-            let may_go_on = link.port().is_some_and(|port| (emptied | held) & bit(port) != 0);
-            link.advance(is_full && !may_go_on, now);
+    fn advance(&mut self, is_full: bool, (emptied, may_give_way): (u64, bool), now: u64) {
+        for at in 0..self.links.len() {
+            let link = &self.links[at];
+            let is_emptied = link.port().is_some_and(|port| {
+                emptied.checked_shr(port.into()).is_some_and(|bits| bits & 1 == 1)
+            });
+            let gives_way = may_give_way && self.links.iter().any(|held| link.gives_way(held));
+            self.links[at].advance(is_full && !is_emptied && !gives_way, now);
         }
     }
 }

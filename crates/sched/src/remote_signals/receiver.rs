@@ -29,6 +29,11 @@ pub struct Reception {
 }
 
 impl PauseReceiver {
+    /// The random number of its start.
+    pub fn session(&self) -> u64 {
+        self.session
+    }
+
     /// A receiver that nothing pauses. `session` is a random number; 0 counts as 1.
     pub fn new(lease: Lease, session: u64, now_ns: u64) -> Self {
         Self {

@@ -42,6 +42,11 @@ impl PauseSender {
         self.paused.is_some()
     }
 
+    /// The random number of the receiver's start, once it has answered; 0 before.
+    pub fn peer_session(&self) -> u64 {
+        self.session
+    }
+
     /// This instance is nearly full, or is not any more. Signals a change at once.
     pub fn handle_pressure(&mut self, pause: bool, now_ns: u64) {
         match (self.paused, pause) {
