@@ -4,7 +4,7 @@ use crate::traffic::{Arrivals, Size, Traffic};
 
 /// The forms, for messages.
 const FORMS: &str = "constant:RATE, poisson:RATE, onoff:RATE,on_us=N,off_us=N or \
-    steps:gbps=RATE@SECONDS/RATE@SECONDS; RATE is pps=, kpps=, mpps=, mbps= or gbps=; also \
+    steps:gbps=N@SECONDS/N@SECONDS; RATE is pps=, kpps=, mpps=, mbps= or gbps=; also \
     size=BYTES or size=imix, on_full=wait or drop, ring=PACKETS, and batch=PACKETS of a run";
 
 /// Packets of a ring, as in the generator of runs.
@@ -131,7 +131,7 @@ impl Given {
                 off_ns: ns(self.off_us.ok_or("onoff needs off_us=N")?),
             },
             "steps" if self.steps.is_empty() => {
-                return Err("steps needs gbps=RATE@SECONDS/RATE@SECONDS".into());
+                return Err("steps needs gbps=N@SECONDS/N@SECONDS".into());
             }
             "steps" => {
                 let step =
@@ -159,7 +159,7 @@ fn size(value: &str) -> Result<u32, String> {
 fn parse_steps(text: &str) -> Result<Vec<(f64, f64)>, String> {
     let step = |one: &str| {
         let (gbps, seconds) =
-            one.split_once('@').ok_or_else(|| format!("step {one:?} is not RATE@SECONDS"))?;
+            one.split_once('@').ok_or_else(|| format!("step {one:?} is not N@SECONDS"))?;
         Ok((number("gbps", gbps, 0.0..=1e6)?, number("seconds", seconds, 1e-6..=3_600.0)?))
     };
     text.split('/').map(step).collect()
@@ -203,7 +203,7 @@ mod tests {
             ("constant:gbps=1,speed=2", "has no key \"speed\""),
             ("onoff:gbps=1,on_us=5", "off_us=N"),
             ("steps:size=64", "steps needs"),
-            ("steps:gbps=5", "is not RATE@SECONDS"),
+            ("steps:gbps=5", "is not N@SECONDS"),
             ("steps:gbps=5@0", "`seconds` must be"),
             ("bursts:gbps=1", "no load \"bursts\""),
             ("constant:gbps=1,on_full=maybe", "wait or drop"),

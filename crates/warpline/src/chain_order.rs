@@ -101,9 +101,9 @@ fn has_wrapped(all: &[Member<'_>], at: usize) -> bool {
     since.any(|one| one.traits.wraps && !one.traits.deciphers)
 }
 
-/// The list with two places for each translator, all other functions between them with the places
-/// that they have. Functions with
-/// two places that add outer headers are outermost, and a router with two places follows them.
+/// The list with two places for each translator, all other places between them in their order.
+/// Functions with two places that add outer headers are outermost, and a router with two places
+/// follows them.
 fn better(all: &[Member<'_>]) -> String {
     let routes_twice = |one: &Member<'_>| one.traits.routes && one.place == Place::Second;
     let again: Vec<&str> = all.iter().filter(|one| routes_twice(one)).map(|one| one.name).collect();
@@ -117,9 +117,8 @@ fn better(all: &[Member<'_>]) -> String {
     let translators: Vec<&str> = firsts().filter(is_translator).map(|one| one.name).collect();
     let mut names: Vec<&str> = outer.iter().chain(&translators).copied().collect();
     let is_other = |name: &&str| !outer.contains(name) && !translators.contains(name);
-    names.extend(firsts().map(|one| one.name).filter(is_other));
-    let twice = all.iter().filter(|one| one.place == Place::Second && !one.traits.routes);
-    names.extend(twice.map(|one| one.name).filter(is_other));
+    let places = all.iter().filter(|one| one.place != Place::Second || !one.traits.routes);
+    names.extend(places.map(|one| one.name).filter(is_other));
     names.extend(translators.iter().rev().chain(outer.iter().rev()));
     names.extend(again.into_iter().filter(|_| !wraps.is_empty()));
     format!("{names:?}")

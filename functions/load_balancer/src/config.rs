@@ -50,7 +50,7 @@ pub(super) const KEYS: &[Key] = &[
         name: "table_size",
         allowed: "a prime, 3 to 5000011",
         default: "65537",
-        help: "entries of each Maglev table; 100 for each backend keep shares within 1 %",
+        help: "entries of each Maglev table; with 100 for each backend, shares are within 1 %",
     },
     Key {
         name: "no_vip",

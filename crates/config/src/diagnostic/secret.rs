@@ -56,10 +56,11 @@ fn is_assigned(line: &str) -> bool {
     })
 }
 
-/// Whether a value, up to its quote, is one word with an extension.
+/// Whether a value, up to its quote, is one word with a short extension.
 fn is_file_name(value: &str) -> bool {
     let word = value.split(['"', '\'']).next().unwrap_or_default();
-    word.contains('.') && !word.contains([' ', '\t'])
+    let is_short = |end: &str| end.len() <= 6 && end.bytes().all(|c| c.is_ascii_lowercase());
+    !word.contains([' ', '\t']) && word.rsplit_once('.').is_some_and(|(_, end)| is_short(end))
 }
 
 fn is_of_name(c: char) -> bool {

@@ -58,7 +58,8 @@ fn check_all(
     let mut warnings = places::missing_interfaces(path, &chains);
     if needs_input {
         let source = SourceText::new(path.display().to_string(), "");
-        let missing = chains.iter().filter_map(missing_input);
+        let is_lone = chains.len() == 1;
+        let missing = chains.iter().filter_map(|loaded| missing_input(loaded, is_lone));
         missing.for_each(|text| warnings.push(source.whole(text)));
     }
     let chains = places::check_ports(path, chains, strict.flatten())?;
@@ -92,11 +93,11 @@ fn check_all(
 }
 
 /// `check` accepts a chain without an input, which `run` may be given.
-fn missing_input(loaded: &Loaded) -> Option<String> {
+fn missing_input(loaded: &Loaded, is_lone: bool) -> Option<String> {
     let name = &loaded.chain().name;
-    loaded.ports.input.is_none().then(|| {
-        format!("chain {name:?} has no input: write `input` in [chain], or give it to `run`")
-    })
+    let other = if is_lone { ", or give it to `run`" } else { "" };
+    let is_missing = loaded.ports.input.is_none();
+    is_missing.then(|| format!("chain {name:?} has no input: write `input` in [chain]{other}"))
 }
 
 /// Checks the machine for all chains: cores for their lanes, the memory of a lane, the way of whole

@@ -160,11 +160,19 @@ impl<S: Sync> FromRequestParts<S> for Keys {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
         let bad = |why: String| problem(StatusCode::BAD_REQUEST, &why);
-        let keys = Query::try_from_uri(&parts.uri).map(|Query(keys)| Self(keys));
-        let keys = keys.map_err(|why| bad(why.body_text()))?;
+        let given = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+        let Query(given) = given.map_err(|why| bad(why.body_text()))?;
+        let mut keys = Self(BTreeMap::new());
+        for (key, value) in given {
+            if keys.0.insert(key.clone(), value).is_some() {
+                return Err(bad(format!("`{key}` is given twice")));
+            }
+        }
         let known = keys_of(parts.uri.path());
         match keys.0.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(key) if known.is_empty() => Err(bad(format!("it takes no keys; `{key}` is one"))),
+            Some(key) if known.is_empty() => {
+                Err(bad(format!("this request takes no keys, but has `{key}`")))
+            }
             Some(key) => Err(bad(format!("there is no key `{key}`; keys: {}", known.join(", ")))),
             None => Ok(keys),
         }

@@ -358,6 +358,7 @@ fn requests_that_can_not_be_are_refused() {
         ("GET /v1/status HTTP/1.1\r\nno field\r\n\r\n", 400),
         ("GET /v1/nothing HTTP/1.1\r\nconnection: close\r\n\r\n", 404),
         ("POST /v1/status HTTP/1.1\r\nconnection: close\r\n\r\n", 405),
+        ("POST /v1/stop?chain=a&chain=edge HTTP/1.1\r\nconnection: close\r\n\r\n", 400),
         ("POST /v1/stop?chian=wan HTTP/1.1\r\nconnection: close\r\n\r\n", 400),
         ("POST /v1/reload?chain=edge HTTP/1.1\r\nconnection: close\r\n\r\n", 400),
         (&format!("GET /{long} HTTP/1.1\r\n\r\n"), 414),
