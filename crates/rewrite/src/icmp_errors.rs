@@ -68,7 +68,8 @@ impl Config {
             rate_pps: section.integer("icmp_rate_pps", 1..=1_000_000, 100),
         };
         for key in ["icmp_src_v4", "icmp_src_v6", "icmp_rate_pps"] {
-            if !on && section.has(key) {
+            // With `icmp = "off"` they are for another time.
+            if !section.has("icmp") && section.has(key) {
                 section.mistake(key, format!("`{key}` requires icmp = \"on\""));
             }
         }
