@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use warpline_engine::stats::Packets;
 use warpline_engine::{Control, Ports, Settings, run};
@@ -111,4 +112,37 @@ fn a_running_chain_shows_frames_that_its_output_lost_later() {
     });
     let packets = &report.part.packets;
     assert!(packets.unwritten == 100 && packets.balanced(), "{packets:?}");
+}
+
+/// Takes a while for each frame.
+struct Slow;
+
+impl Sink for Slow {
+    fn send(&mut self, _: &Frame<'_>) -> Result<(), SinkError> {
+        thread::sleep(Duration::from_micros(100));
+        Ok(())
+    }
+}
+
+/// The lanes' queues are never empty before it.
+#[test]
+fn a_slow_output_delays_no_counts() {
+    let inputs = Traffic::new(31, 50, 5, 600).take(500);
+    let (deployment, control) = (deploy(&[]), Arc::new(Control::default()));
+    let source = Frames { endless: true, ..Frames::new(&inputs) };
+    thread::scope(|scope| {
+        let _stop = Stop(&control);
+        let ports = Ports::Shared(Box::new(source), Box::new(Slow));
+        let (own, of_run) = (&deployment, Arc::clone(&control));
+        scope.spawn(move || run(own, &Settings::default(), ports, &of_run));
+        let (begun, mut sent) = (Instant::now(), 0);
+        for _ in 0..3 {
+            let before = sent;
+            while sent == before {
+                assert!(begun.elapsed() < Duration::from_secs(30), "the sender answers");
+                sent = control.snapshot(&deployment).report.part.packets.sent;
+            }
+        }
+        control.abort();
+    });
 }
