@@ -1,10 +1,14 @@
 //! Packets that are dropped, as a sink is shown them, where functions are on devices: as on the
 //! CPU.
 
-use warpline_engine::{LaunchOptions, Settings, Streams};
+use std::thread;
+
+use warpline_engine::{Control, LaunchOptions, Ports, Settings, Streams, run};
+use warpline_io::NullSink;
 
 use crate::common::dropped::{check_as_they_came, dropping};
 use crate::common::forms::Form;
+use crate::common::ports::Frames;
 use crate::common::real::{deploy_forms, forms, traffic};
 use crate::common::run::{assert_same, reported, run_showing_drops};
 use crate::common::talk::Talk;
@@ -49,5 +53,35 @@ fn packets_that_a_chain_drops_on_a_device_are_the_same() {
         [&["digest-tag", "router-plain"][..], &["nat", "digest-drop", "firewall", "router"]]
     {
         same_on_devices(&forms(names));
+    }
+}
+
+/// Packets of a launch are passed on when it has ended.
+#[test]
+fn counts_of_packets_passed_on_never_shrink() {
+    let forms = forms(&["digest-drop"]);
+    let inputs = traffic(&forms, Talk::new(71, 60, 1400).take(500), 73, 0);
+    let launches = LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() };
+    for device in devices() {
+        let (deployment, control) = (deploy_on(&forms, &device, launches), Control::default());
+        let ports = Ports::Shared(
+            Box::new(Frames { endless: true, ..Frames::new(&inputs) }),
+            Box::new(NullSink),
+        );
+        let counts = thread::scope(|scope| {
+            let running = scope.spawn(|| run(&deployment, &Settings::default(), ports, &control));
+            let mut counts = Vec::new();
+            while counts.last().is_none_or(|(dropped, _)| *dropped < 10_000) && !control.has_ended()
+            {
+                let one = control.snapshot(&deployment).report.part.functions[0].clone();
+                counts.push((one.dropped(), one.packets_out));
+            }
+            control.stop();
+            running.join().expect("a run").expect("a chain that starts");
+            counts
+        });
+        let shrinks = counts.windows(2).position(|pair| pair[1].1 < pair[0].1);
+        assert_eq!(shrinks, None, "{counts:?}");
+        assert!(counts.len() > 10, "{counts:?}");
     }
 }
