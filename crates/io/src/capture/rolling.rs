@@ -59,7 +59,7 @@ impl Roll {
 
 /// How long after a failure writing is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How long a file is written after a failure before that is reported.
+/// How long a file is written after a failure, without rest, before that is reported.
 const SOUND_AFTER: Duration = Duration::from_secs(3);
 /// Bytes of a record besides its frame, about.
 const RECORD_HEADER_LEN: u64 = 16;
@@ -252,7 +252,7 @@ impl Sink for Rolling {
 
     fn events(&mut self, report: &mut dyn FnMut(String)) {
         let why = self.failed.and(self.why.as_deref());
-        // The first frames of a new file are in memory and may not reach the disk.
+        // Until they are flushed, the first frames of a new file may not reach the disk.
         let is_unsure = self.resumed.is_some_and(|at| at.elapsed() < SOUND_AFTER);
         if why.is_some() || !is_unsure {
             self.trouble.report(why, report);
@@ -266,7 +266,10 @@ impl Sink for Rolling {
         let flushed = self.sink.flush();
         match self.judge(flushed) {
             Err(SinkError::Unsuitable(_)) => Ok(()),
-            outcome => outcome,
+            outcome => {
+                self.resumed = None;
+                outcome
+            }
         }
     }
 
