@@ -14,7 +14,7 @@ use hyper::client::conn::http1::handshake;
 use hyper::{Method, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use tokio::net::UnixStream;
 use tokio::runtime::Builder;
@@ -160,7 +160,7 @@ fn top(socket: &Path, keys: &str, is_json: bool) -> Result<(), Failure> {
         Ok(all)
     };
     let ended_by = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGINT, SIGTERM] {
         // A refusal leaves the system's own behaviour.
         let _ = flag::register_usize(signal, Arc::clone(&ended_by), signal as usize);
     }
