@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::execute;
+use crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::prelude::{Backend, Constraint, CrosstermBackend, Frame, Layout, Line, Terminal};
@@ -50,14 +50,14 @@ pub(crate) fn view(
         let mut terminal = Terminal::new(CrosstermBackend::new(&mut out)).map_err(failed)?;
         watch(&mut terminal, first, clears, is_done, look)
     });
-    let _ = execute!(out, LeaveAlternateScreen, ratatui::crossterm::cursor::Show);
+    let _ = execute!(out, LeaveAlternateScreen, crossterm::cursor::Show);
     let _ = disable_raw_mode();
     shown
 }
 
 /// Gives the terminal back, whatever the view does.
 pub(crate) fn restore() {
-    let _ = execute!(io::stderr(), LeaveAlternateScreen, ratatui::crossterm::cursor::Show);
+    let _ = execute!(io::stderr(), LeaveAlternateScreen, crossterm::cursor::Show);
     let _ = disable_raw_mode();
 }
 

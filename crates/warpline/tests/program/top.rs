@@ -138,3 +138,39 @@ fn a_pipe_is_a_mistake() {
     let why = demo.warpline("run c.toml --input generate:packets=1 --live").expect(2).stderr;
     assert!(why.contains("needs a terminal") && why.contains("ctl stats"), "{why}");
 }
+
+/// A view of a closed terminal ends, and a run goes on without it.
+#[test]
+fn a_closed_terminal_costs_no_core() {
+    let demo = demo();
+    let run = format!("{RUN} --live");
+    let Some(terminal) = Terminal::start_with(&demo, "exec ", &run) else { return };
+    terminal.shows("edge  running");
+    drop(terminal);
+    let top = Terminal::start(&demo, "ctl top --socket c.sock").unwrap();
+    top.shows("edge  running");
+    drop(top);
+    let viewer = || {
+        processes(&demo).find(|folder| {
+            let words = std::fs::read(folder.join("cmdline")).unwrap_or_default();
+            words.split(|&byte| byte == 0).any(|word| word == b"top")
+        })
+    };
+    let begun = Instant::now();
+    while let Some(folder) = viewer() {
+        assert!(begun.elapsed() < LIMIT, "{} ends", folder.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    demo.warpline("ctl stop --socket c.sock").expect(0);
+    while let Some(folder) = processes(&demo).next() {
+        assert!(begun.elapsed() < LIMIT, "{} ends", folder.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The folders in `/proc` of processes that run in the folder of `demo`.
+fn processes(demo: &Demo) -> impl Iterator<Item = PathBuf> {
+    let folder = demo.path("").canonicalize().unwrap();
+    let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    all.filter(move |own| std::fs::read_link(own.join("cwd")).is_ok_and(|cwd| cwd == folder))
+}
