@@ -1,5 +1,6 @@
 //! Frames for the engine's tests: seeded, well-formed or not, with the flow and its order inside.
 
+use memchr::memmem;
 use warpline_packet::LinkType;
 
 /// A frame as a source has it.
@@ -20,7 +21,7 @@ pub(crate) const START_NANOS: u64 = 1_700_000_000_000_000_000;
 
 /// The flow and the sequence number in a frame, wherever they are by now.
 pub(crate) fn flow_of(frame: &[u8]) -> Option<(u16, u32)> {
-    let at = frame.windows(4).position(|window| window == MAGIC)? + 4;
+    let at = memmem::find(frame, MAGIC)? + MAGIC.len();
     let rest = frame.get(at..at + 6)?;
     Some((
         u16::from_be_bytes([rest[0], rest[1]]),

@@ -258,7 +258,7 @@ pub(crate) fn nat(draw: &mut Draw) -> Spec {
     let [udp, established, transitory, echo, unanswered, short, other] = config.timeouts;
     let table = format!(
         "inside = [{}]\noutside = [{}]\nports = '{}-{}'\nmapping = '{mapping_name}'\n\
-         filtering = '{filtering_name}'\n\
+         filtering = '{filtering_name}'\nbindings = 8192\n\
          remotes = 64\nper_source_max = {}\nshort_timeouts = true\nudp_timeout_s = {udp}\n\
          tcp_established_timeout_s = {established}\ntcp_transitory_timeout_s = {transitory}\n\
          icmp_timeout_s = {echo}\nudp_unanswered_timeout_s = {unanswered}\n\

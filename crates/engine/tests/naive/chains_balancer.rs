@@ -130,7 +130,8 @@ fn addresses(draw: &mut Draw, services: &[Service]) -> (Vec<Prefix>, bool) {
 fn table(config: &Config, name: &str, named: bool) -> String {
     let [open, transitory, datagrams] = config.timeouts;
     let mut table = format!(
-        "services = '{name}'\ntable_size = 251\nper_source_max = {}\nno_vip = '{}'\ntcp_timeout_s \
+        "services = '{name}'\ntable_size = 251\nconnections = 8192\nper_source_max = {}\n\
+         no_vip = '{}'\ntcp_timeout_s \
          = {open}\n\
          tcp_transitory_timeout_s = {transitory}\nudp_timeout_s = {datagrams}\n",
         config.per_source_max,

@@ -54,7 +54,7 @@ pub(crate) fn firewall(draw: &mut Draw, place: usize, may_track: bool) -> Spec {
     table += &choice(config.drops_fragments, "fragments", "drop", "rules");
     if let Some(tracking) = &config.tracking {
         let Mode { loose, one_sided, liberal } = tracking.mode;
-        let _ = writeln!(table, "established = true\ntcp_loose = {loose}");
+        let _ = writeln!(table, "established = true\nconnections = 8192\ntcp_loose = {loose}");
         let _ = writeln!(table, "tcp_one_sided = {one_sided}");
         table += &choice(liberal, "tcp_window", "liberal", "strict");
         tracking.timeouts.iter().for_each(|(key, s)| table += &format!("{key} = {s}\n"));

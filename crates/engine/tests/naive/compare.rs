@@ -29,6 +29,19 @@ const TRIES: usize = 300;
 /// Bytes in a row that no two packets have by chance.
 const SECRET: usize = 16;
 
+/// What cases had, so that a test knows that it met it.
+#[derive(Default)]
+pub(crate) struct Met {
+    /// Answers that leave for the outside and passed second places that had something to undo.
+    pub(crate) answers_to_outside: usize,
+    /// Answers that leave sealed, to packets that came sealed.
+    pub(crate) sealed_answers: usize,
+    /// Packets between inside hosts that pass translators.
+    pub(crate) hairpins: u64,
+    /// Launches of functions on devices.
+    pub(crate) launches: u64,
+}
+
 /// A chain, its settings and its input.
 #[derive(Clone)]
 pub(crate) struct Case {
@@ -157,17 +170,14 @@ impl Case {
         engine::run(&self.specs, chain, self.settings, &self.frames, placement)
     }
 
-    /// Launches of the run with functions on devices.
-    pub(crate) fn launches(&self) -> u64 {
-        let run = self.placement.as_ref().and_then(|own| self.run_at(Some(own)).ok());
-        run.map_or(0, |run| run.outcome.report.part.transfers.launches)
-    }
-
     /// Where the run with functions on devices disagrees with the naive chain.
-    fn device_disagreement(&self, own: &Outcome) -> Option<String> {
+    fn device_disagreement(&self, own: &Outcome, met: &mut Met) -> Option<String> {
         let placement = self.placement.as_ref()?;
         let what = match self.run_at(Some(placement)) {
-            Ok(run) => Placement::fault(&run).or_else(|| self.differ(own, &run)),
+            Ok(run) => {
+                met.launches += run.outcome.report.part.transfers.launches;
+                Placement::fault(&run).or_else(|| self.differ(own, &run))
+            }
             Err(why) => Some(format!("there is no such chain: {why}")),
         };
         what.map(|what| format!("{placement:?}: {what}"))
@@ -240,6 +250,11 @@ impl Case {
 
     /// Where the engine and the naive chain disagree, if they do.
     pub(crate) fn disagreement(&self) -> Option<String> {
+        self.disagreement_with(&mut Met::default())
+    }
+
+    /// The same; counts what the case has.
+    pub(crate) fn disagreement_with(&self, met: &mut Met) -> Option<String> {
         let run = match self.run() {
             Ok(run) => run,
             // Pairs take twice as many as one place.
@@ -252,10 +267,25 @@ impl Case {
         let own = self.naive(&run.choices);
         let what = self.differ(&own, &run).or_else(|| own.complaints.first().cloned());
         match what {
-            Some(_) if !own.unsure.is_empty() => self.without(&own).disagreement(),
+            Some(_) if !own.unsure.is_empty() => self.without(&own).disagreement_with(met),
             Some(what) => Some(what),
-            None => self.device_disagreement(&own),
+            None => {
+                self.meet(&own, met);
+                self.leak(&own, &run).or_else(|| self.device_disagreement(&own, met))
+            }
         }
+    }
+
+    /// Counts what `own` has.
+    fn meet(&self, own: &Outcome, met: &mut Met) {
+        let hidden = Hidden::of(&self.specs);
+        for Left { frame, .. } in own.sent.iter().filter(|left| left.frame.is_answer) {
+            let is_outside = frame.closed && hidden.is_to_outside(frame);
+            met.answers_to_outside += usize::from(is_outside);
+            met.sealed_answers += usize::from(frame.is_sealed);
+        }
+        let hairpins = own.tallies.iter().filter_map(|tally| tally.counters.get("hairpins"));
+        met.hairpins += hairpins.map(|own| own.0).sum::<u64>();
     }
 
     /// The case without packets whose effect the naive chain can't know.
@@ -279,34 +309,14 @@ impl Case {
         (!found.is_empty()).then(|| found.join("\n"))
     }
 
-    /// Answers that leave for the outside and passed second places that had something to undo.
-    pub(crate) fn answers_to_outside(&self) -> usize {
-        let hidden = Hidden::of(&self.specs);
-        let sent = self.naive(&self.choices()).sent;
-        let frames = sent.iter().map(|left| &left.frame);
-        frames
-            .filter(|frame| frame.is_answer && frame.closed && hidden.is_to_outside(frame))
-            .count()
-    }
-
-    /// Packets between inside hosts that pass translators.
-    pub(crate) fn hairpins(&self) -> u64 {
-        let tallies = self.naive(&self.choices()).tallies;
-        tallies.iter().filter_map(|tally| tally.counters.get("hairpins")).map(|own| own.0).sum()
-    }
-
-    /// Answers that leave sealed, to packets that came sealed.
-    pub(crate) fn sealed_answers(&self) -> usize {
-        let sent = self.naive(&self.choices()).sent;
-        let is_sealed = |left: &&Left| left.frame.is_answer && left.frame.is_sealed;
-        sent.iter().filter(is_sealed).count()
-    }
-
-    /// A packet that shows what a pair hides, and what it shows.
-    pub(crate) fn leak(&self) -> Option<String> {
-        let run = self.run().ok()?;
-        let own = self.naive(&run.choices);
-        assert_eq!(own.sent.len(), run.outcome.sent.len(), "as many packets as the naive chain");
+    /// A packet that shows what a pair hides, and what it shows: nothing that leaves for the
+    /// outside has an inside address as its source or in a quote, and no answer shows bytes that
+    /// came sealed.
+    fn leak(&self, own: &Outcome, run: &engine::Run) -> Option<String> {
+        if !self.routes.is_empty() {
+            // Packets may skip the function that hides.
+            return None;
+        }
         let hidden = Hidden::of(&self.specs);
         own.sent.iter().zip(&run.outcome.sent).enumerate().find_map(|(at, (left, sent))| {
             let cause = &own.inputs[left.cause];

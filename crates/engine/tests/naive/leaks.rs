@@ -22,7 +22,9 @@ impl Hidden {
         for spec in specs {
             let Naive::First(own) = &spec.naive else { continue };
             match &**own {
-                Naive::Nat(config) => hidden.inside.extend(&config.inside),
+                Naive::Nat(config) if !config.rules.choose() => {
+                    hidden.inside.extend(&config.inside)
+                }
                 Naive::Balancer(config) if matches!(config.mode, Mode::Dnat) => {
                     hidden.backends.extend(config.backends().map(|own| own.address));
                 }

@@ -96,6 +96,11 @@ impl NatRules {
         own
     }
 
+    /// Whether packets from some inside hosts may leave as they are.
+    pub(crate) fn choose(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
     /// The sources of all rules that translate.
     fn inside(&self) -> Vec<Prefix> {
         self.sources.iter().filter(|rule| rule.translates).map(|rule| rule.src).collect()
