@@ -292,6 +292,14 @@ impl Tracker {
                     None => Standing::New,
                 }
             }
+            Message::Doubtful => {
+                let known = quoted_key(packet)
+                    .and_then(|key| self.connections.find(&key, packet.timestamp()));
+                match known.is_some() && !self.accepts_established(packet) {
+                    true => Standing::Established,
+                    false => Standing::New,
+                }
+            }
             Message::Other => Standing::New,
         }
     }
@@ -334,12 +342,14 @@ enum Message {
     Request,
     Reply,
     Error,
+    /// An error in Linux. It passes only if the rules accept it with and without its connection.
+    Doubtful,
     Other,
 }
 
 impl Message {
-    /// Redirects do not count as errors: they would pass for anyone who guesses a connection.
-    /// Neither do source quenches, which RFC 6633 deprecates.
+    /// Redirects are doubtful: they would pass for anyone who guesses a connection. So are source
+    /// quenches, which RFC 6633 deprecates, and errors of ICMPv6 without a meaning.
     fn of(packet: &Packet<'_>) -> Self {
         use icmpv4::message as v4;
         use icmpv6::message as v6;
@@ -349,6 +359,7 @@ impl Message {
             (4, v4::UNREACHABLE | v4::TIME_EXCEEDED | v4::PARAMETER_PROBLEM)
             | (6, v6::UNREACHABLE | v6::PACKET_TOO_BIG)
             | (6, v6::TIME_EXCEEDED | v6::PARAMETER_PROBLEM) => Self::Error,
+            (4, v4::SOURCE_QUENCH | v4::REDIRECT) | (6, 0..v6::ECHO_REQUEST) => Self::Doubtful,
             _ => Self::Other,
         }
     }

@@ -173,6 +173,11 @@ impl Connections {
             (4, 8) | (6, 128) => (echo(src, dst), true),
             (4, 0) | (6, 129) => (echo(dst, src), false),
             (4, 3 | 11 | 12) | (6, 1..=4) => return self.error(frame, view),
+            // "They pass only where the rules accept them both as RELATED and as INVALID."
+            (4, 4 | 5) | (6, 0..128) => {
+                let passes = policy.decide(frame, view, true) == Fate::Forward;
+                return if passes { Standing::New } else { self.error(frame, view) };
+            }
             _ => return Standing::New,
         };
         match self.entries.get(&key).map(|entry| entry.stage) {

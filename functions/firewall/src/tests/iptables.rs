@@ -498,6 +498,45 @@ fn states_are_those_of_tracking() {
     }
 }
 
+/// A redirect about a connection is RELATED in Linux. It passes only if it would pass without the
+/// connection, too.
+#[test]
+fn doubtful_errors_pass_neither_way_alone() {
+    let of = |policy: &str, rule: &str| {
+        let tracked = "-A FORWARD -m conntrack --ctstate NEW,ESTABLISHED -j ACCEPT\n";
+        format!("*filter\n:FORWARD {policy}\n{rule}\n{tracked}COMMIT\n")
+    };
+    let state = "-A FORWARD -m conntrack --ctstate";
+    for (rules, doubtful, error) in [
+        (of("ACCEPT", &format!("{state} RELATED -j DROP")), "rule", "rule"),
+        (of("DROP", &format!("{state} RELATED -j ACCEPT")), "default", "accept"),
+        (of("DROP", &format!("{state} INVALID -j ACCEPT")), "default", "default"),
+        (of("DROP", &format!("{state} INVALID,RELATED -j ACCEPT")), "accept", "accept"),
+    ] {
+        for (version, icmp, doubtful_types, error_type) in
+            [(4, 1, &[4, 5][..], 3), (6, 58, &[0, 5, 100, 127], 1)]
+        {
+            let folder = Folder::new().with("rules", &rules);
+            let key = if version == 4 { "rules" } else { "rules_v6" };
+            let table = format!("{key} = \"rules\"\nestablished = true\n");
+            let (function, words) = build(&DEFINITION, &table, folder.path());
+            let mut harness = Harness::new(function, words);
+            let sent = |protocol| Sent { version, src: 7, dst: 8, ..packet(protocol, 80) };
+            let opener = sent(17);
+            assert_eq!(leaves(&mut harness, &opener), "accept");
+            let about = |message_type, opener: &Sent| {
+                let (quoted, dst) = (opener.packet(), opener.src);
+                Sent { message_type, quoted, src: 9, dst, ..sent(icmp) }
+            };
+            for &message_type in doubtful_types {
+                let redirect = about(message_type, &opener);
+                assert_eq!(leaves(&mut harness, &redirect), doubtful, "{message_type}: {rules}");
+            }
+            assert_eq!(leaves(&mut harness, &about(error_type, &opener)), error, "{rules}");
+        }
+    }
+}
+
 #[test]
 fn no_way_to_write_a_target_hides_a_rule() {
     for rules in [
