@@ -58,6 +58,8 @@ pub struct MachineChain {
     deployment: Mutex<Arc<Deployment>>,
     /// Until it runs.
     member: Mutex<Option<Member>>,
+    /// Once it has ended.
+    ended: Mutex<Option<Report>>,
 }
 
 impl MachineChain {
@@ -71,6 +73,7 @@ impl MachineChain {
             control: Control::default(),
             deployment: Mutex::new(deployment),
             member: Mutex::new(Some(member)),
+            ended: Mutex::default(),
         }
     }
 
@@ -112,8 +115,12 @@ impl MachineChain {
         true
     }
 
-    /// Its counts so far, if its threads don't return after [`Control::abort`].
+    /// Its counts if the process ends now: those of its end, or those so far if its threads don't
+    /// return after [`Control::abort`].
     pub fn unfinished(&self) -> Report {
+        if let Some(report) = &*lock(&self.ended) {
+            return report.clone();
+        }
         let part = self.control.unfinished(self.deployment().chain().instances.len());
         let (pressure, cores, peers) = (Default::default(), Cores::ANY, self.control.peers());
         Report { part, lanes: 0, cores, pressure, peers, huge_pages: None, is_running: false }
@@ -131,8 +138,10 @@ impl MachineChain {
                 let signals = Builder::new().name("signals".into()).spawn_scoped(scope, serve);
                 signals.map_err(|error| MemberError::Thread(plain(&error)))?;
             }
-            let ran = run_to(&deployment, &settings, ports, outputs, &self.control);
-            ran.map_err(MemberError::Start)
+            let report = run_to(&deployment, &settings, ports, outputs, &self.control)
+                .map_err(MemberError::Start)?;
+            *lock(&self.ended) = Some(report.clone());
+            Ok(report)
         })
     }
 }

@@ -339,6 +339,7 @@ fn work_alone(
             control.stop();
         }
     }
+    ingress.take_losses();
     control.snapshots.leave(&place, counts(&ingress, &lane, &mut merge));
     let mut ended = lane.finish(chain);
     ended.part.add(ingress.finish());

@@ -61,6 +61,7 @@ pub(crate) fn read(
         }
         control.snapshots.answer(&mut place, || ingress.counts());
     }
+    ingress.take_losses();
     control.snapshots.leave(&place, ingress.counts());
     ingress.finish()
 }

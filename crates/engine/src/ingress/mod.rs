@@ -28,7 +28,7 @@ pub use self::packet_clock::TimeCounts;
 pub(crate) use self::sampled::Sampled;
 use self::steerer::Steerer;
 use crate::control::REPORT_EVERY;
-use crate::stats::{EndedBy, ThreadStats};
+use crate::stats::{EndedBy, Packets, ThreadStats};
 use crate::{Chain, Control, Deployment, Settings};
 
 /// Bursts of the source taken before anything else gets its turn.
@@ -55,8 +55,8 @@ pub(crate) struct Ingress {
     steerer: Steerer,
     /// Descriptors that become readable when frames arrive; none of a source that is not live.
     descriptors: Vec<RawFd>,
-    /// Packets read that were published.
-    reported: u64,
+    /// Packets that were published.
+    reported: Packets,
     /// Packets read at the last [`Self::take_frames`].
     taken: u64,
     losses: Losses,
@@ -99,7 +99,7 @@ impl Ingress {
             source,
             steerer,
             descriptors,
-            reported: 0,
+            reported: Packets::default(),
             taken: 0,
             losses,
             is_full: false,
@@ -125,11 +125,11 @@ impl Ingress {
         if self.steerer.part.packets.read > read {
             self.steerer.part.touch(self.steerer.clock.now());
         }
-        let unreported = self.steerer.part.packets.read - self.reported;
+        let unreported = self.steerer.part.packets.read - self.reported.read;
         if unreported >= REPORT_EVERY || (unreported > 0 && step != IngressStep::Worked) {
             control.read.fetch_add(unreported, Ordering::Relaxed);
+            control.publish_settled(&self.steerer.part.packets, &mut self.reported);
             control.set_progress(self.source.progress());
-            self.reported += unreported;
             if self.steerer.clock.now() - self.counted >= COUNT_EVERY {
                 self.take_losses();
                 self.look(control);
@@ -204,7 +204,7 @@ impl Ingress {
     }
 
     /// Counts frames that interfaces lost.
-    fn take_losses(&mut self) {
+    pub(crate) fn take_losses(&mut self) {
         self.counted = self.steerer.clock.now();
         let steerer = &mut self.steerer;
         let mut lose = |port, count| {

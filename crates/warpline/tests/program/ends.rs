@@ -316,6 +316,47 @@ fn a_second_signal_ends_it_at_once() {
     assert!(whole(&chain["packets"]["in_flight"]) > 0, "{chain}");
 }
 
+/// A chain that had ended keeps its counts where another one can't end.
+#[test]
+fn a_second_signal_leaves_what_ended_as_it_was() {
+    let demo = Demo::new();
+    output_of(Command::new("mkfifo").arg(demo.path("f")));
+    let chains = "[[chain]]\nname = \"stuck\"\nfunctions = []\noutput = \"f\"\n\
+        input = \"generate:packets=1000000\"\n\
+        [[chain]]\nname = \"done\"\nfunctions = [\"digest\"]\noutput = \"none\"\n\
+        input = \"generate:packets=50000,rate_gbps=40,on_full=drop,ring=32\"\n";
+    demo.write("two.toml", chains);
+    let child = demo.start("run two.toml --quiet --socket s --stats s.json");
+    // It opens for both, and nobody reads it.
+    let mut how = fs::OpenOptions::new();
+    let _pipe = how.read(true).write(true).open(demo.path("f")).unwrap();
+    let stats = |text: &[u8]| serde_json::from_slice(text).unwrap_or(serde_json::Value::Null);
+    let started = Instant::now();
+    let shown = loop {
+        let state = demo.warpline("ctl status --json --socket s").stdout;
+        if stats(&state)["chains"][1]["state"] == "ended" {
+            break stats(&demo.warpline("ctl stats --json --socket s").stdout)["chains"][1].clone();
+        }
+        assert!(started.elapsed() < LIMIT, "one chain ends");
+    };
+    signal(&child, "TERM");
+    while !String::from_utf8_lossy(&demo.warpline("ctl status --socket s").stdout)
+        .contains("stopping")
+    {
+        assert!(started.elapsed() < LIMIT, "the first signal stops the other one");
+    }
+    signal(&child, "TERM");
+    wait(child).expect(1);
+    let all = stats(&fs::read(demo.path("s.json")).unwrap());
+    let [stuck, done] = [0, 1].map(|at| &all["chains"][at]);
+    assert_eq!(stuck["ended"], "signal");
+    assert!(whole(&stuck["packets"]["in_flight"]) > 0, "{stuck}");
+    assert_eq!(done["ended"], "end of input", "{done}");
+    assert_eq!(done["packets"], shown["packets"], "as it was shown");
+    assert_eq!(whole(&done["packets"]["read"]), 50_000);
+    assert_eq!(whole(&done["functions"][0]["packets_in"]), whole(&done["packets"]["absorbed"]));
+}
+
 /// To open a pipe without waiting, on Linux.
 const O_NONBLOCK: i32 = 0o4000;
 
