@@ -122,7 +122,20 @@ impl Search<'_> {
         while let Some((placed, score)) = next {
             next = self.step(items, &placed, &score)?;
         }
-        Ok(())
+        self.next_best(items)
+    }
+
+    /// Looks for the second best beside the best, where the steps to it may not have passed.
+    fn next_best(&mut self, items: &[Item]) -> Result<(), PlacementError> {
+        let Some(best) = self.best.as_ref().map(|best| best.placed.clone()) else { return Ok(()) };
+        let mut nearest: Option<(Score, Vec<usize>)> = None;
+        for neighbour in neighbours(items, &best) {
+            let score = self.evaluator.problem.score(&self.evaluator.relaxed(&neighbour));
+            if nearest.as_ref().is_none_or(|(than, _)| less(&score, than)) {
+                nearest = Some((score, neighbour));
+            }
+        }
+        nearest.map_or(Ok(()), |(_, placed)| self.consider(&placed).map(drop))
     }
 
     /// The first better neighbour of a placement.

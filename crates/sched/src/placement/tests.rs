@@ -60,6 +60,19 @@ fn the_runner_up_comes_with_the_measurement_that_decided() {
     assert!((rates.0 - 30e9).abs() < 1.0 && (rates.1 - 10e9).abs() < 1.0);
 }
 
+/// With more combinations than are all tried, steps from one start may meet only worse ones.
+#[test]
+fn the_runner_up_of_many_placements_is_near() {
+    let all: Vec<_> =
+        (0..6).map(|_| [20.0, 1.0, 2.0].map(|gbps| vec![(256, gbps, 1e3)]).to_vec()).collect();
+    let world = World { slow: vec![1.0; 6], ..World::new(&all) };
+    let placed = world.place(PlacementPolicy::Latency, 1e4);
+    assert!(placed.gap.is_some(), "not all are tried");
+    assert!(placed.sites[0].iter().all(|site| site.device == 0));
+    let devices = placed.runner_up.expect("another one").devices;
+    assert_eq!(devices[0].iter().filter(|&&device| device != 0).count(), 1, "{devices:?}");
+}
+
 #[test]
 fn a_function_is_split_if_both_sides_carry_more() {
     // 5 Gb/s on each of four lanes, 30 on the device, 40 to carry. The device carries 30 of three
