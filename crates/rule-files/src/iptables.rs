@@ -8,7 +8,7 @@
 use crate::chains::{Chain, ChainRule, Chains, Then};
 use crate::iptables_match::{self, SavedConditions};
 use crate::rules::Action;
-use crate::save_file::{self, SaveFile, SavedRule, SavedTable};
+use crate::save_file::{self, SaveFile, SavedChain, SavedRule, SavedTable};
 use crate::words::{Trouble, Word};
 use crate::{Imported, Interfaces};
 use warpline_config::SourceText;
@@ -146,6 +146,12 @@ impl Reader<'_> {
         if matches!(table.name, "filter" | "nat") {
             return;
         }
+        for chain in table.chains.iter().filter(|chain| chain.policy == Some("DROP")) {
+            let SavedChain { number, line, .. } = *chain;
+            let message = format!("not supported: a policy DROP of the table `{}`", table.name);
+            let mistake = self.source.in_line(number, line, 0, line.len(), message);
+            self.found.mistakes.push(mistake);
+        }
         for rule in table.chains.iter().flat_map(|chain| &chain.rules) {
             let words = match rule.words() {
                 Ok(words) => words,
@@ -156,9 +162,13 @@ impl Reader<'_> {
             };
             let target = words.iter().position(|word| is_jump(*word));
             let target = target.and_then(|at| words.get(at + 1));
+            // Each rule of a chain that another one leads to is read, too.
             let passes = |target: &&Word<'_>| {
-                (PASSING.contains(&target.text) || is_silent(**target))
-                    && table.find(target.text).is_none()
+                let is_verdict = matches!(target.text, "DROP" | "QUEUE");
+                PASSING.contains(&target.text)
+                    || is_silent(**target)
+                    || target.text == "RETURN"
+                    || !is_verdict && table.find(target.text).is_some()
             };
             let what = Word::new(rule.line.trim(), 0);
             let subject = format!("a rule of the table `{}`", table.name);

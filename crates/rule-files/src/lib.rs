@@ -15,6 +15,7 @@ pub mod neighbours;
 pub mod nft;
 mod nft_match;
 mod nft_rule;
+mod nft_stops;
 pub mod nft_tables;
 pub mod nft_value;
 mod number_set;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{Imported, Interfaces, nft_value::Fault};
 use crate::chains::{Chain, ChainRule, Chains, Then};
 use crate::nft_rule::{self, Verdict};
+use crate::nft_stops::first_stop;
 use crate::nft_tables::Dormant;
 use crate::nft_value::{Sets, list, short};
 use crate::rules::{Action, RULES_MAX};
@@ -193,11 +194,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         }
     }
 
-    fn is_filter(&self, saved: usize) -> bool {
-        matches!(text(self.saved[saved].object, "type"), "filter" | "route")
-    }
-
-    /// The base chain for packets of a version.
+    /// The base chain for packets of a version. Others that never stop one are left out.
     fn base(&mut self, wanted: Option<&str>, version: u8) -> Option<usize> {
         let own = if version == 4 { "ip" } else { "ip6" };
         let fits = |chain: &NftChain<'_>| {
@@ -207,9 +204,11 @@ impl<'a, 'f> Reader<'a, 'f> {
                 && text(object, "type") == "filter"
                 && wanted.map_or(text(object, "hook") == "forward", |wanted| name == wanted)
         };
-        let mut all = self.saved.iter().enumerate().filter(|(_, chain)| fits(chain));
-        let (first, second) = (all.next()?.0, all.next().map(|(saved, _)| saved));
-        if let Some(second) = second {
+        let all: Vec<usize> =
+            (0..self.saved.len()).filter(|&saved| fits(&self.saved[saved])).collect();
+        let mut stopping = all.iter().filter(|&&saved| self.stopped_by(saved).is_some());
+        let first = stopping.next().or(all.first()).copied()?;
+        if let Some(&second) = stopping.next() {
             let [first, second] =
                 [first, second].map(|saved| chain_reported(self.saved[saved].name));
             self.mistake(format!(
@@ -219,36 +218,32 @@ impl<'a, 'f> Reader<'a, 'f> {
         Some(first)
     }
 
-    /// Other base chains on the way of forwarded packets may drop too.
+    /// Other base chains on the way of forwarded packets may stop them, too.
     fn refuse_others(&mut self, bases: &[Option<usize>; 2]) {
         let hook = bases.iter().flatten().next().map(|&base| text(self.saved[base].object, "hook"));
         for saved in 0..self.saved.len() {
-            let chain = &self.saved[saved];
-            let own = text(chain.object, "hook");
+            let NftChain { name, object, .. } = self.saved[saved];
+            let own = text(object, "hook");
             let met = matches!(own, "ingress" | "egress" | "prerouting" | "postrouting")
                 || Some(own) == hook;
-            // Those of type nat translate, and may drop all the same.
-            let drops = text(chain.object, "policy") == "drop"
-                || chain.rules.iter().any(|rule| {
-                    self.is_filter(saved)
-                        || is_dropping(rule)
-                        || is_jumping(rule) && self.drops_behind(chain.name)
-                });
-            if met && drops && !bases.contains(&Some(saved)) {
-                let reported = chain_reported(chain.name);
-                self.mistake(format!(
-                    "not supported: {reported}, of hook {own}, also filters this hook"
-                ));
+            if !met || bases.contains(&Some(saved)) {
+                continue;
             }
+            let Some(by) = self.stopped_by(saved) else { continue };
+            let reported = chain_reported(name);
+            self.mistake(format!(
+                "not supported: {reported}, of hook {own}, also filters this hook, by {by}"
+            ));
         }
     }
 
-    /// Whether a chain that a rule of `name`'s table may jump to drops.
-    fn drops_behind(&self, (family, table, _): Name<'_>) -> bool {
-        let near = self.saved.iter().filter(|chain| {
-            (chain.name.0, chain.name.1) == (family, table) && chain.object.get("hook").is_none()
-        });
-        near.flat_map(|chain| &chain.rules).any(|rule| is_dropping(rule))
+    /// The rule or policy that stops packets of a base chain, if any does.
+    fn stopped_by(&self, saved: usize) -> Option<String> {
+        let NftChain { name, object, .. } = self.saved[saved];
+        let rules_of =
+            |name| self.numbers.get(&name).map_or(&[][..], |&chain| &self.saved[chain].rules[..]);
+        let by = first_stop(name, rules_of, &self.sets.by_name).map(|rule| place(rule, None));
+        by.or_else(|| (text(object, "policy") == "drop").then(|| "its policy".into()))
     }
 
     fn policy(&self, saved: usize) -> Action {
@@ -333,28 +328,6 @@ impl<'a, 'f> Reader<'a, 'f> {
         let wrong = || Fault::wrong(format!("no chain `{}` to go to", short(chain)));
         let number = self.number(saved.filter(is_plain).ok_or_else(wrong)?);
         Ok(if back { Then::Jump(number) } else { Then::Goto(number) })
-    }
-}
-
-fn is_dropping(rule: &Value) -> bool {
-    list(rule.get("expr"))
-        .iter()
-        .any(|statement| has_verdict(statement, &["drop", "reject", "queue"]))
-}
-
-fn is_jumping(rule: &Value) -> bool {
-    list(rule.get("expr")).iter().any(|statement| has_verdict(statement, &["jump", "goto"]))
-}
-
-/// Whether a statement is one of these verdicts, or a map of some to them; no deeper than JSON was
-/// read.
-fn has_verdict(value: &Value, verdicts: &[&str]) -> bool {
-    match value {
-        Value::Array(items) => items.iter().any(|item| has_verdict(item, verdicts)),
-        Value::Object(fields) => fields
-            .iter()
-            .any(|(name, value)| verdicts.contains(&name.as_str()) || has_verdict(value, verdicts)),
-        _ => false,
     }
 }
 

@@ -16,7 +16,7 @@ use warpline_rewrite::addresses::{PortRange, number};
 use warpline_rewrite::{Mapped, PortSet};
 use warpline_rule_files::NumberSet;
 use warpline_rule_files::iptables_match::{port_range, prefix};
-use warpline_rule_files::save_file::{self, SavedRule};
+use warpline_rule_files::save_file::{self, SavedRule, SavedTable};
 use warpline_rule_files::words::{Trouble, Word};
 
 const OWN_FOR_ALL: &str = "unsupported = \"skip\" gives it to all packets that no rule accepts";
@@ -49,7 +49,7 @@ fn parse(source: &SourceText, ports: &RulePorts) -> NatRules {
             }
         }
         for rule in chains.flat_map(|chain| &chain.rules) {
-            let read = read(rule, source, hook, ports, &mut found);
+            let read = read((rule, table), source, hook, ports, &mut found);
             let troubles = read.unwrap_or_else(|own| vec![own]);
             for trouble in troubles {
                 let list = match trouble.unsupported {
@@ -67,7 +67,7 @@ fn parse(source: &SourceText, ports: &RulePorts) -> NatRules {
 
 /// Adds a rule; gives what of it is not supported and can be left out.
 fn read(
-    rule: &SavedRule<'_>,
+    (rule, table): (&SavedRule<'_>, &SavedTable<'_>),
     source: &SourceText,
     hook: Hook,
     ports: &RulePorts,
@@ -80,7 +80,7 @@ fn read(
     }
     let Some((target, options)) = conditions.target.take() else { return Ok(Vec::new()) };
     if hook == Hook::Postrouting {
-        let read = translate(target, &options, conditions, ports, found);
+        let read = translate((target, table), &options, conditions, ports, found);
         found.note_partly_own(|| {
             let trouble = target.unsupported(PARTLY_OWN).help(OWN_FOR_ALL);
             trouble.diagnostic(source, rule.number, rule.line)
@@ -92,7 +92,7 @@ fn read(
         return read;
     }
     let skipped = conditions.as_skipped(rule.number);
-    let read = forward(target, &options, conditions, ports, found);
+    let read = forward((target, table), &options, conditions, ports, found);
     found.note_place(|| target.wrong("").diagnostic(source, rule.number, rule.line));
     if read.as_ref().is_err_and(|trouble| trouble.unsupported) {
         found.skipped.extend(skipped);
@@ -102,7 +102,7 @@ fn read(
 
 /// A rule of PREROUTING.
 fn forward(
-    target: Word<'_>,
+    (target, table): (Word<'_>, &SavedTable<'_>),
     options: &[Word<'_>],
     mut conditions: Conditions<'_>,
     ports: &RulePorts,
@@ -120,7 +120,7 @@ fn forward(
             return skipped(target.unsupported("packets that are not forwarded"));
         }
         "REDIRECT" => return skipped(target.unsupported("ports of the gateway itself")),
-        _ => return Err(target.wrong("no such target").help("targets: DNAT, NETMAP")),
+        _ => return Err(unknown(target, table, "DNAT, NETMAP")),
     }
     if let Some(needed) = conditions.needed {
         return skipped(needed);
@@ -168,6 +168,15 @@ fn forward(
     refused(found.forward(protocol, destinations, ports, inside, inside_ports, *came_by), to)
 }
 
+/// A target that is not one of `targets`.
+fn unknown<'a>(target: Word<'a>, table: &SavedTable<'_>, targets: &str) -> Trouble {
+    let why = match table.find(target.text) {
+        Some(_) => "not supported: a chain besides PREROUTING and POSTROUTING",
+        None => "no such target",
+    };
+    target.wrong(why).help(format!("targets: {targets}"))
+}
+
 fn refused(done: Result<(), Refused>, to: Word<'_>) -> Result<Vec<Trouble>, Trouble> {
     match done {
         Ok(()) => Ok(Vec::new()),
@@ -178,7 +187,7 @@ fn refused(done: Result<(), Refused>, to: Word<'_>) -> Result<Vec<Trouble>, Trou
 
 /// A rule of POSTROUTING.
 fn translate(
-    target: Word<'_>,
+    (target, table): (Word<'_>, &SavedTable<'_>),
     options: &[Word<'_>],
     conditions: Conditions<'_>,
     ports: &RulePorts,
@@ -209,7 +218,9 @@ fn translate(
             found.accept(rule, ports);
             return Ok(Vec::new());
         }
-        _ => return Err(target.wrong("no such target").help("targets: SNAT, MASQUERADE, NETMAP")),
+        _ => {
+            return Err(unknown(target, table, "SNAT, MASQUERADE, NETMAP, ACCEPT, RETURN"));
+        }
     }
     let (translation, map_to) = translation(target, options)?;
     let mapped = match (target.text, map_to, sources.as_deref()) {

@@ -546,7 +546,9 @@ fn no_way_to_write_a_target_hides_a_rule() {
         "COMMIT\n*raw\n:PREROUTING ACCEPT\n-A PREROUTING -s 10.0.0.0/8 --jump DROP",
         "COMMIT\n*raw\n:PREROUTING ACCEPT\n-A PREROUTING -jDROP",
         "COMMIT\n*raw\n:PREROUTING ACCEPT\n-A PREROUTING -m comment --comment \"x -j DROP",
-        "COMMIT\n*raw\n:PREROUTING ACCEPT\n:MARK -\n-A PREROUTING -j MARK\n-A MARK -p udp",
+        "COMMIT\n*raw\n:PREROUTING ACCEPT\n:MARK -\n-A PREROUTING -j MARK\n-A MARK -jDROP",
+        "COMMIT\n*raw\n:PREROUTING ACCEPT\n:DROP -\n-A PREROUTING -j DROP",
+        "COMMIT\n*mangle\n:FORWARD DROP\n-A FORWARD -j MARK",
     ] {
         let reported = mistakes(rules, "unsupported = \"skip\"");
         assert_eq!(reported.len(), 1, "{rules}: {reported:?}");

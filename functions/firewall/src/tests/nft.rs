@@ -248,7 +248,7 @@ fn every_mistake_is_reported_with_its_place() {
     assert!(mistakes_of(&deep, "")[0].contains("recursion limit"));
     assert!(mistakes_of("{}", "")[0].contains("has no list `nftables`"));
     assert!(mistakes_of("{\"nftables\": []}", "")[0].contains("has no base chain"));
-    let other = [chain("ip", "forward", Some("accept"))];
+    let other = [chain("ip", "forward", Some("drop"))];
     assert!(mistakes(&other, &[], "")[0].contains("two base chains for IPv4"));
     let jump = |to: &str| json!([{"jump": {"target": to}}]);
     let cycle = [rule("inet", "sub", 9, &[json!({"jump": {"target": "sub"}})])];
@@ -274,7 +274,57 @@ fn every_mistake_is_reported_with_its_place() {
     for to in [json!({"jump": {"target": "far"}}), map] {
         assert!(behind(to)[0].contains("of hook postrouting"), "a drop after a jump");
     }
-    assert!(mistakes(&[raw], &[], "")[0].contains("of hook prerouting, also filters this hook"));
+    let reported = &mistakes(&[raw], &[], "")[0];
+    assert!(reported.contains("of hook prerouting, also filters this hook, by its policy"));
+}
+
+/// Other base chains are left out where no packet is stopped, whatever they lead to.
+#[test]
+fn base_chains_that_stop_nothing_are_left_out() {
+    let base = |hook: &str| {
+        let mut base = chain("inet", "other", Some("accept"));
+        base["chain"]["hook"] = hook.into();
+        base
+    };
+    let mangle = json!({"mangle": {"key": {"meta": {"key": "mark"}}, "value": 1}});
+    let to_sub = json!({"jump": {"target": "sub"}});
+    let by_map = json!({"vmap": {"key": {"meta": {"key": "mark"}}, "data": "@ways"}});
+    let map = |verdict: Value| {
+        let elements = json!([[1, verdict], [2, by_map]]);
+        json!({"map": {"family": "inet", "table": "fw", "name": "ways", "handle": 90,
+            "type": "mark", "map": "verdict", "elem": elements}})
+    };
+    let by = "by `inet fw sub` rule handle 8";
+    for (from, map, statement, stop) in [
+        (&mangle, None, &mangle, None),
+        (&to_sub, None, &mangle, None),
+        (&to_sub, None, &to_sub, None),
+        (&to_sub, None, &json!({ "drop": null }), Some(by)),
+        (&to_sub, None, &json!({ "notrack": null }), Some(by)),
+        (&by_map, Some(map(to_sub.clone())), &mangle, None),
+        (&by_map, Some(map(to_sub.clone())), &json!({ "queue": null }), Some(by)),
+        (
+            &by_map,
+            Some(map(json!({ "drop": null }))),
+            &mangle,
+            Some("`inet fw other` rule handle 7"),
+        ),
+    ] {
+        for hook in ["prerouting", "forward"] {
+            let mut list = vec![base(hook), chain("inet", "sub", None)];
+            list.extend(map.clone());
+            list.push(rule("inet", "other", 7, std::slice::from_ref(from)));
+            list.push(rule("inet", "sub", 8, std::slice::from_ref(statement)));
+            let reported = mistakes(&list, &[json!([{ "drop": null }])], "");
+            match (stop, hook) {
+                (None, _) => assert_eq!(reported, [""; 0], "{list:?}"),
+                (Some(stop), "prerouting") => {
+                    assert!(reported[0].contains(stop), "{reported:?}")
+                }
+                _ => assert!(reported[0].contains("two base chains"), "{reported:?}"),
+            }
+        }
+    }
 }
 
 #[test]

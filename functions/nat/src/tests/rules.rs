@@ -129,6 +129,11 @@ fn mistakes_and_unsupported_rules_are_reported() {
         ("-A POSTROUTING -j SNAT --to-source x", "5:36 `x`: not an address to translate to"),
         ("-A POSTROUTING -j MASQUERADE --to-ports 1-9", "5:41 `1-9`: fewer than 64 ports"),
         ("-A POSTROUTING -j elsewhere", "5:19 `elsewhere`: no such target"),
+        ("-A PREROUTING -j elsewhere", "5:18 `elsewhere`: no such target"),
+        (
+            ":own - [0:0]\n-A POSTROUTING -j own\n-A own -j RETURN",
+            "6:19 `own`: not supported: a chain besides PREROUTING and POSTROUTING",
+        ),
         (
             "-A POSTROUTING -s 10.0.0.1/8 -j MASQUERADE",
             "5:19 `10.0.0.1/8`: address has bits set after the prefix length",
