@@ -262,7 +262,7 @@ pub struct Bits {
 pub enum BitsHow {
     /// These and no others.
     Exactly,
-    /// `+`: all of these, perhaps others.
+    /// `+`: all of these, perhaps others. Of `fragbits` others, too.
     All,
     /// `*`: any of these.
     Any,

@@ -55,7 +55,10 @@ fn ip(test: &PacketTest, subject: &Subject<'_>) -> Option<bool> {
         PacketTest::Id(span) => span.contains(v4_word(ipv4::field::IDENT.start)?),
         PacketTest::FragBits(bits) => {
             let word = v4_word(ipv4::field::FLAGS_FRAGMENT.start)?;
-            has_bits(bits, (word >> 13) as u8)
+            let found = (word >> 13) as u8;
+            // As with Suricata, `+` asks for another bit here, and not in TCP flags.
+            let is_alone = bits.how == BitsHow::All && found == bits.bits;
+            has_bits(bits, found) && !is_alone
         }
         PacketTest::FragOffset(span) => {
             let offset = v4_word(ipv4::field::FLAGS_FRAGMENT.start).map(|w| w & ipv4::OFFSET_MASK);

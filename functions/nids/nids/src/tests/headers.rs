@@ -64,7 +64,7 @@ fn ip_headers() {
         ("ip any any -> any any (id:1;)", ids(), &[1]),
         ("ip any any -> any any (id:0x1234;)", ids(), &[2]),
         ("ip any any -> any any (fragbits:D;)", bits(), &[1]),
-        ("ip any any -> any any (fragbits:+D;)", bits(), &[1, 3]),
+        ("ip any any -> any any (fragbits:+D;)", bits(), &[3]),
         ("ip any any -> any any (fragbits:*RD;)", bits(), &[1, 2, 3]),
         ("ip any any -> any any (fragbits:!D;)", bits(), &[0, 2]),
         ("ip any any -> any any (ipopts:rr;)", options(), &[1]),

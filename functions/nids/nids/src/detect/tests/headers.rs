@@ -199,6 +199,7 @@ fn packet_tests() {
         (FragBits(bits(BitsHow::NotAll, 1)), &fragment, false),
         (FragBits(bits(BitsHow::NotAll, 1)), &syn, true),
         (FragBits(bits(BitsHow::Any, 3)), &syn, true),
+        (FragBits(bits(BitsHow::All, 2)), &syn, false),
         (FragBits(bits(BitsHow::NotAll, 1)), &ping6, false),
         (FragOffset(span(3, 3)), &fragment, true),
         (FragOffset(span(3, 3)), &fragment6, true),
