@@ -245,7 +245,8 @@ impl<'a> File<'a> {
             loaded.push(chain);
             spans.push(span.clone());
         }
-        if loaded.len() == chains.len() {
+        // Of other mistakes more would follow here.
+        if mistakes.is_empty() {
             if let Err(why) = placement.place(&mut loaded) {
                 mistakes.push(self.source.whole(format!("[placement]: {why}")));
             }
