@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -58,21 +59,26 @@ def build(arguments):
 
 
 def run(program):
-    """Its name, whether all its tests passed, its output, and the seconds that it took."""
+    """Its name, whether all its tests passed, its output, and the seconds that it took: of time, and
+    of processors."""
     name, path, folder = program
     memory = {} if os.path.basename(folder) == PROGRAM else KEEP_MEMORY
     began = time.monotonic()
-    ended = subprocess.run(
-        [path],
-        cwd=folder,
-        env=environment() | memory | {"CARGO_MANIFEST_DIR": folder},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    return name, ended.returncode == 0, ended.stdout, time.monotonic() - began
+    with tempfile.TemporaryFile() as output:
+        child = subprocess.Popen(
+            [path],
+            cwd=folder,
+            env=environment() | memory | {"CARGO_MANIFEST_DIR": folder},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        _, status, used = os.wait4(child.pid, 0)
+        seconds = time.monotonic() - began
+        child.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    return name, child.returncode == 0, text, (seconds, used.ru_utime + used.ru_stime)
 
 
 def main():
@@ -81,8 +87,9 @@ def main():
     failed = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for ended in as_completed(pool.submit(run, program) for program in programs):
-            name, passed, output, seconds = ended.result()
-            print(f"== {name}, {seconds:.1f} s\n{output}", flush=True)
+            name, passed, output, (seconds, processor) = ended.result()
+            print(f"== {name}, {seconds:.1f} s, processors {processor:.1f} s", flush=True)
+            print(output, flush=True)
             if not passed:
                 failed.append((name, output))
     doc_tests = subprocess.run([CARGO, "test", "--doc", *arguments])

@@ -29,7 +29,7 @@ const TRIES: usize = 300;
 /// Bytes in a row that no two packets have by chance.
 const SECRET: usize = 16;
 
-/// What cases had, so that a test knows that it met it.
+/// Counts of what cases had, so that a test knows what it covered.
 #[derive(Default)]
 pub(crate) struct Met {
     /// Answers that leave for the outside and passed second places that had something to undo.

@@ -327,7 +327,7 @@ fn a_second_signal_leaves_what_ended_as_it_was() {
         input = \"generate:packets=50000,rate_gbps=40,on_full=drop,ring=32\"\n";
     demo.write("two.toml", chains);
     let child = demo.start("run two.toml --quiet --socket s --stats s.json");
-    // It opens for both, and nobody reads it.
+    // It is open, and never read.
     let mut how = fs::OpenOptions::new();
     let _pipe = how.read(true).write(true).open(demo.path("f")).unwrap();
     let stats = |text: &[u8]| serde_json::from_slice(text).unwrap_or(serde_json::Value::Null);

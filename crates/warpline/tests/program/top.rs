@@ -139,7 +139,7 @@ fn a_pipe_is_a_mistake() {
     assert!(why.contains("needs a terminal") && why.contains("ctl stats"), "{why}");
 }
 
-/// A view of a closed terminal ends, and a run goes on without it.
+/// A view of a closed terminal ends, and a run continues without it.
 #[test]
 fn a_closed_terminal_costs_no_core() {
     let demo = demo();

@@ -278,7 +278,7 @@ fn every_mistake_is_reported_with_its_place() {
     assert!(reported.contains("of hook prerouting, also filters this hook, by its policy"));
 }
 
-/// Other base chains are left out where no packet is stopped, whatever they lead to.
+/// Other base chains are left out if they stop no packet, whatever they lead to.
 #[test]
 fn base_chains_that_stop_nothing_are_left_out() {
     let base = |hook: &str| {
