@@ -98,7 +98,8 @@ pub(crate) struct Pressure {
     options: PressureOptions,
     /// By stage.
     pub(crate) counts: Vec<StageCounts>,
-    /// By stage, how often ingress was paused for it; the last count is of instances downstream.
+    /// By stage, how often ingress was paused for it; the last counts are of instances downstream
+    /// and of the output.
     behind: Vec<u64>,
     /// By instance downstream, a bit if it pauses the last stage.
     held: u64,
@@ -119,7 +120,7 @@ impl Pressure {
             earlier: PauseEvidence::new(&graph),
             options,
             counts: vec![StageCounts::default(); stages],
-            behind: vec![0; stages.max(1) + 1],
+            behind: vec![0; stages.max(1) + 2],
             held: 0,
             sequence: 0,
         }
@@ -149,7 +150,7 @@ impl Pressure {
 
     #[cold]
     fn set_held(&mut self, held: u64, now: u64) {
-        let last = self.behind.len() - 1;
+        let last = self.behind.len() - 2;
         self.sequence += 1;
         for one in 0..self.options.downstream {
             let signal = Signal {
@@ -181,10 +182,14 @@ impl Pressure {
     }
 
     /// Notes that ingress is paused. Returns the stage that fell behind most often then: the first
-    /// that no later one paused. After the last one this is an instance downstream.
-    pub(crate) fn pause_ingress(&mut self) -> usize {
-        let (stages, last) = (0..self.behind.len(), self.behind.len() - 1);
-        let behind = (0..last).find(|&stage| !self.is_paused(stage)).unwrap_or(last);
+    /// that no later one paused. After the last one this is an instance downstream, and then the
+    /// output.
+    pub(crate) fn pause_ingress(&mut self, is_output_full: bool) -> usize {
+        let (stages, last) = (0..self.behind.len(), self.behind.len() - 2);
+        let behind = match is_output_full {
+            true => last + 1,
+            false => (0..last).find(|&stage| !self.is_paused(stage)).unwrap_or(last),
+        };
         self.behind[behind] += 1;
         stages.max_by_key(|&stage| self.behind[stage]).unwrap_or_default()
     }

@@ -11,7 +11,7 @@ const AFTER: Duration = Duration::from_millis(300);
 /// See the module.
 #[derive(Default)]
 pub(super) struct Losses {
-    /// The names of the stages, and of instances downstream.
+    /// The names of the stages, of instances downstream, and of the output.
     stages: Vec<String>,
     /// Packets reported so far.
     reported: u64,
@@ -25,7 +25,9 @@ impl Losses {
     /// Of a chain with the stages of `deployment`.
     pub(super) fn of(deployment: &Deployment) -> Self {
         let stages = deployment.stages().iter().map(|stage| deployment.stage_name(stage));
-        let all = stages.chain(["the instance downstream".into()]);
+        let none = deployment.stages().is_empty().then(|| "the chain".into());
+        let all =
+            stages.chain(none).chain(["the instance downstream", "the output"].map(String::from));
         Self { stages: all.collect(), ..Self::default() }
     }
 
@@ -49,7 +51,7 @@ impl Losses {
         }
         (self.reported, self.due) = (lost, Some(now + EVERY.as_nanos() as u64));
         let stage = self.stage.and_then(|stage| self.stages.get(stage));
-        let why = stage.map_or_else(String::new, |name| format!(": {name} falls behind"));
+        let why = stage.map_or_else(String::new, |name| format!(", waiting for {name}"));
         Some(format!("the input lost {lost} packets so far{why}"))
     }
 }

@@ -29,7 +29,7 @@ const TRIES: usize = 300;
 /// Bytes in a row that no two packets have by chance.
 const SECRET: usize = 16;
 
-/// Counts of what cases had, so that a test knows what it covered.
+/// Packets and launches of cases that a test must have covered.
 #[derive(Default)]
 pub(crate) struct Met {
     /// Answers that leave for the outside and passed second places that had something to undo.
