@@ -59,7 +59,7 @@ def build(arguments):
 
 
 def run(program):
-    """Its name, whether all its tests passed, its output, and the seconds that it took: of time, and
+    """Its name, whether all its tests passed, its output, and the seconds that it took, of time and
     of processors."""
     name, path, folder = program
     memory = {} if os.path.basename(folder) == PROGRAM else KEEP_MEMORY
