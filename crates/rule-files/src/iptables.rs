@@ -146,7 +146,9 @@ impl Reader<'_> {
         if matches!(table.name, "filter" | "nat") {
             return;
         }
-        for chain in table.chains.iter().filter(|chain| chain.policy == Some("DROP")) {
+        let on_the_way = ["PREROUTING", "FORWARD", "POSTROUTING"];
+        let met = table.chains.iter().filter(|chain| on_the_way.contains(&chain.name));
+        for chain in met.filter(|chain| chain.policy == Some("DROP")) {
             let SavedChain { number, line, .. } = *chain;
             let message = format!("not supported: a policy DROP of the table `{}`", table.name);
             let mistake = self.source.in_line(number, line, 0, line.len(), message);
@@ -162,13 +164,12 @@ impl Reader<'_> {
             };
             let target = words.iter().position(|word| is_jump(*word));
             let target = target.and_then(|at| words.get(at + 1));
-            // Each rule of a chain that another one leads to is read, too.
+            // Each rule of a chain that another one leads to is looked at, too.
             let passes = |target: &&Word<'_>| {
-                let is_verdict = matches!(target.text, "DROP" | "QUEUE");
-                PASSING.contains(&target.text)
-                    || is_silent(**target)
-                    || target.text == "RETURN"
-                    || !is_verdict && table.find(target.text).is_some()
+                let is_target = DECIDING.contains(&target.text) || target.text == "REJECT";
+                continues(target.text)
+                    || matches!(target.text, "ACCEPT" | "RETURN")
+                    || target.text != "DROP" && !is_target && table.find(target.text).is_some()
             };
             let what = Word::new(rule.line.trim(), 0);
             let subject = format!("a rule of the table `{}`", table.name);
@@ -292,6 +293,11 @@ impl Reader<'_> {
 
 pub(crate) const LEFT_OUT: &str = "unsupported = \"skip\" skips the rule";
 pub(crate) const WIDENED: &str = "unsupported = \"skip\" drops without this condition";
+
+/// Whether packets continue after this target, whatever its options.
+pub(crate) fn continues(target: &str) -> bool {
+    PASSING.contains(&target) || SILENT.contains(&target)
+}
 
 fn is_silent(name: Word<'_>) -> bool {
     SILENT.contains(&name.text)

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Imported, Interfaces, nft_value::Fault};
 use crate::chains::{Chain, ChainRule, Chains, Then};
 use crate::nft_rule::{self, Verdict};
-use crate::nft_stops::first_stop;
+use crate::nft_stops::stops;
 use crate::nft_tables::Dormant;
 use crate::nft_value::{Sets, list, short};
 use crate::rules::{Action, RULES_MAX};
@@ -98,6 +98,13 @@ struct NftChain<'a> {
     rules: Vec<&'a Value>,
 }
 
+/// Chains that may stop packets, each with a rule that does.
+struct Stops<'a> {
+    /// Of those that translate.
+    nat: HashMap<Name<'a>, &'a Value>,
+    other: HashMap<Name<'a>, &'a Value>,
+}
+
 struct Reader<'a, 'f> {
     source: &'f SourceText,
     tracked: bool,
@@ -163,14 +170,15 @@ impl<'a, 'f> Reader<'a, 'f> {
     }
 
     fn read(mut self, chain: Option<&str>) {
-        let bases = [4, 6].map(|version| self.base(chain, version));
+        let stops = self.stops();
+        let bases = [4, 6].map(|version| self.base(chain, version, &stops));
         if bases.iter().all(Option::is_none) && self.found.mistakes.is_empty() {
             self.mistake(match chain {
                 Some(chain) => format!("has no base chain `{}` of type filter", short(chain)),
                 None => "has no base chain of type filter with hook forward".into(),
             });
         }
-        self.refuse_others(&bases);
+        self.refuse_others(&bases, &stops);
         let entries = bases.map(|base| base.map(|saved| (self.number(saved), self.policy(saved))));
         let mut next = 0;
         while let Some(&saved) = self.due.get(next) {
@@ -195,7 +203,7 @@ impl<'a, 'f> Reader<'a, 'f> {
     }
 
     /// The base chain for packets of a version. Others that never stop one are left out.
-    fn base(&mut self, wanted: Option<&str>, version: u8) -> Option<usize> {
+    fn base(&mut self, wanted: Option<&str>, version: u8, stops: &Stops<'a>) -> Option<usize> {
         let own = if version == 4 { "ip" } else { "ip6" };
         let fits = |chain: &NftChain<'_>| {
             let (family, _, name) = chain.name;
@@ -206,7 +214,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         };
         let all: Vec<usize> =
             (0..self.saved.len()).filter(|&saved| fits(&self.saved[saved])).collect();
-        let mut stopping = all.iter().filter(|&&saved| self.stopped_by(saved).is_some());
+        let mut stopping = all.iter().filter(|&&saved| self.stopped_by(saved, stops).is_some());
         let first = stopping.next().or(all.first()).copied()?;
         if let Some(&second) = stopping.next() {
             let [first, second] =
@@ -219,7 +227,7 @@ impl<'a, 'f> Reader<'a, 'f> {
     }
 
     /// Other base chains on the way of forwarded packets may stop them, too.
-    fn refuse_others(&mut self, bases: &[Option<usize>; 2]) {
+    fn refuse_others(&mut self, bases: &[Option<usize>; 2], stops: &Stops<'a>) {
         let hook = bases.iter().flatten().next().map(|&base| text(self.saved[base].object, "hook"));
         for saved in 0..self.saved.len() {
             let NftChain { name, object, .. } = self.saved[saved];
@@ -229,21 +237,33 @@ impl<'a, 'f> Reader<'a, 'f> {
             if !met || bases.contains(&Some(saved)) {
                 continue;
             }
-            let Some(by) = self.stopped_by(saved) else { continue };
             let reported = chain_reported(name);
+            let Some(by) = self.stopped_by(saved, stops) else {
+                if text(object, "type") != "nat" {
+                    let reported = format!("{reported}, of hook {own}, is left out");
+                    self.found.notices.push(self.source.whole(reported));
+                }
+                continue;
+            };
             self.mistake(format!(
                 "not supported: {reported}, of hook {own}, also filters this hook, by {by}"
             ));
         }
     }
 
-    /// The rule or policy that stops packets of a base chain, if any does.
-    fn stopped_by(&self, saved: usize) -> Option<String> {
+    /// The rule or policy by which base chain `saved` may stop packets.
+    fn stopped_by(&self, saved: usize, stops: &Stops<'a>) -> Option<String> {
         let NftChain { name, object, .. } = self.saved[saved];
-        let rules_of =
-            |name| self.numbers.get(&name).map_or(&[][..], |&chain| &self.saved[chain].rules[..]);
-        let by = first_stop(name, rules_of, &self.sets.by_name).map(|rule| place(rule, None));
-        by.or_else(|| (text(object, "policy") == "drop").then(|| "its policy".into()))
+        let of_kind = if text(object, "type") == "nat" { &stops.nat } else { &stops.other };
+        let by_policy = text(object, "policy") != "accept";
+        let by = of_kind.get(&name).map(|rule| place(rule, None));
+        by.or_else(|| by_policy.then(|| "its policy".into()))
+    }
+
+    fn stops(&self) -> Stops<'a> {
+        let chains = self.saved.iter().map(|chain| (chain.name, &chain.rules[..]));
+        let [nat, other] = [true, false].map(|is_nat| stops(chains.clone(), &self.sets, is_nat));
+        Stops { nat, other }
     }
 
     fn policy(&self, saved: usize) -> Action {

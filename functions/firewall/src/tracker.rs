@@ -348,8 +348,8 @@ enum Message {
 }
 
 impl Message {
-    /// Redirects are doubtful: they would pass for anyone who guesses a connection. So are source
-    /// quenches, which RFC 6633 deprecates, and errors of ICMPv6 without a meaning.
+    /// Redirects are doubtful, as they change routes. So are source quenches, which RFC 6633
+    /// deprecates, and errors of ICMPv6 without a meaning.
     fn of(packet: &Packet<'_>) -> Self {
         use icmpv4::message as v4;
         use icmpv6::message as v6;

@@ -171,7 +171,7 @@ fn forward(
 /// A target that is not one of `targets`.
 fn unknown<'a>(target: Word<'a>, table: &SavedTable<'_>, targets: &str) -> Trouble {
     let why = match table.find(target.text) {
-        Some(_) => "not supported: a chain besides PREROUTING and POSTROUTING",
+        Some(_) => "rules that lead to another chain are not supported",
         None => "no such target",
     };
     target.wrong(why).help(format!("targets: {targets}"))

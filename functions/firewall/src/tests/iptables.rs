@@ -548,11 +548,15 @@ fn no_way_to_write_a_target_hides_a_rule() {
         "COMMIT\n*raw\n:PREROUTING ACCEPT\n-A PREROUTING -m comment --comment \"x -j DROP",
         "COMMIT\n*raw\n:PREROUTING ACCEPT\n:MARK -\n-A PREROUTING -j MARK\n-A MARK -jDROP",
         "COMMIT\n*raw\n:PREROUTING ACCEPT\n:DROP -\n-A PREROUTING -j DROP",
-        "COMMIT\n*mangle\n:FORWARD DROP\n-A FORWARD -j MARK",
+        "COMMIT\n*raw\n:PREROUTING ACCEPT\n:NFQUEUE -\n-A PREROUTING -j NFQUEUE",
+        "COMMIT\n*mangle\n:FORWARD DROP\n:INPUT DROP\n-A FORWARD -j MARK",
     ] {
         let reported = mistakes(rules, "unsupported = \"skip\"");
         assert_eq!(reported.len(), 1, "{rules}: {reported:?}");
     }
+    let harmless = "COMMIT\n*mangle\n:INPUT DROP\n:FORWARD ACCEPT\n:own -\n-A FORWARD -j own\n\
+        -A own -d 224.0.0.0/24 -j RETURN\n-A own -p udp -j CHECKSUM\n-A own -j ACCEPT";
+    assert_eq!(mistakes(harmless, "unsupported = \"skip\""), [""; 0]);
     for rules in [
         "-A FORWARD -m recent --rcheck --jump DROP\n",
         "-A FORWARD --jump DROP\n",

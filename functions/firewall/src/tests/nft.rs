@@ -286,29 +286,43 @@ fn base_chains_that_stop_nothing_are_left_out() {
         base["chain"]["hook"] = hook.into();
         base
     };
-    let mangle = json!({"mangle": {"key": {"meta": {"key": "mark"}}, "value": 1}});
-    let to_sub = json!({"jump": {"target": "sub"}});
-    let by_map = json!({"vmap": {"key": {"meta": {"key": "mark"}}, "data": "@ways"}});
+    let change = |key: Value| json!({"mangle": {"key": key, "value": 1}});
+    let mark = json!({"meta": {"key": "mark"}});
+    let mangle = change(mark.clone());
+    let jump = |to: &str| json!({"jump": {"target": to}});
+    let to_sub = jump("sub");
+    let by_map = json!({"vmap": {"key": mark, "data": "@ways"}});
+    let extension = |kind: &str, name: &str| json!({"xt": {"type": kind, "name": name}});
     let map = |verdict: Value| {
-        let elements = json!([[1, verdict], [2, by_map]]);
         json!({"map": {"family": "inet", "table": "fw", "name": "ways", "handle": 90,
-            "type": "mark", "map": "verdict", "elem": elements}})
+            "type": "mark", "map": "verdict", "elem": [[1, verdict]]}})
     };
-    let by = "by `inet fw sub` rule handle 8";
+    let varying = |mut map: Value| {
+        map["map"]["flags"] = json!(["timeout"]);
+        map
+    };
+    let (own, by) = ("by `inet fw other` rule handle 7", "by `inet fw sub` rule handle 8");
     for (from, map, statement, stop) in [
         (&mangle, None, &mangle, None),
         (&to_sub, None, &mangle, None),
         (&to_sub, None, &to_sub, None),
+        (&to_sub, None, &extension("target", "TCPMSS"), None),
+        (&to_sub, None, &extension("match", "recent"), None),
+        (&to_sub, None, &change(json!({"tcp option": {"name": "maxseg", "field": "size"}})), None),
+        (&by_map, Some(map(to_sub.clone())), &mangle, None),
         (&to_sub, None, &json!({ "drop": null }), Some(by)),
         (&to_sub, None, &json!({ "notrack": null }), Some(by)),
-        (&by_map, Some(map(to_sub.clone())), &mangle, None),
+        (&to_sub, None, &json!({ "xt": null }), Some(by)),
+        (&to_sub, None, &extension("target", "NFQUEUE"), Some(by)),
+        (&to_sub, None, &change(payload("ip", "daddr")), Some(by)),
+        (&to_sub, None, &change(json!({"ct": {"key": "zone"}})), Some(by)),
+        (&to_sub, None, &json!({"something": "new"}), Some(by)),
+        (&to_sub, None, &jump("nowhere"), Some(by)),
         (&by_map, Some(map(to_sub.clone())), &json!({ "queue": null }), Some(by)),
-        (
-            &by_map,
-            Some(map(json!({ "drop": null }))),
-            &mangle,
-            Some("`inet fw other` rule handle 7"),
-        ),
+        (&by_map, Some(map(json!({ "drop": null }))), &mangle, Some(own)),
+        (&by_map, Some(map(jump("nowhere"))), &mangle, Some(own)),
+        (&by_map, Some(varying(map(to_sub.clone()))), &mangle, Some(own)),
+        (&by_map, None, &mangle, Some(own)),
     ] {
         for hook in ["prerouting", "forward"] {
             let mut list = vec![base(hook), chain("inet", "sub", None)];

@@ -132,7 +132,7 @@ fn mistakes_and_unsupported_rules_are_reported() {
         ("-A PREROUTING -j elsewhere", "5:18 `elsewhere`: no such target"),
         (
             ":own - [0:0]\n-A POSTROUTING -j own\n-A own -j RETURN",
-            "6:19 `own`: not supported: a chain besides PREROUTING and POSTROUTING",
+            "6:19 `own`: rules that lead to another chain are not supported",
         ),
         (
             "-A POSTROUTING -s 10.0.0.1/8 -j MASQUERADE",
