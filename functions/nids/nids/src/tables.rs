@@ -177,7 +177,7 @@ fn needs_syn(test: &PacketTest) -> bool {
     const SYN: u8 = tcp::flags::SYN as u8;
     let PacketTest::TcpFlags { bits: Bits { how, bits }, .. } = *test else { return false };
     match how {
-        BitsHow::Exactly | BitsHow::All => bits & SYN != 0,
+        BitsHow::Exactly | BitsHow::All | BitsHow::AllAndMore => bits & SYN != 0,
         BitsHow::Any => bits == SYN,
         BitsHow::NotAll => false,
     }

@@ -4,7 +4,7 @@
 use super::draft::{Draft, Setting};
 use super::number;
 use super::piece::{Piece, Read, Refusal};
-use super::{Bits, BitsHow, PacketTest, Protocol, Span};
+use super::{Bits, BitsHow, Dialect, PacketTest, Protocol, Span};
 
 /// Reads the option, if it is one of these.
 pub(super) fn option(setting: &Setting<'_>, draft: &mut Draft) -> Option<Read<()>> {
@@ -15,7 +15,7 @@ pub(super) fn option(setting: &Setting<'_>, draft: &mut Draft) -> Option<Read<()
         "tos" => tos(setting).map(PacketTest::Tos),
         "id" => span(setting, draft).map(PacketTest::Id),
         "ipopts" => ip_option(setting).map(PacketTest::IpOption),
-        "fragbits" => frag_bits(setting).map(PacketTest::FragBits),
+        "fragbits" => frag_bits(setting, draft.dialect).map(PacketTest::FragBits),
         "fragoffset" => span(setting, draft).map(PacketTest::FragOffset),
         "sameip" => setting.bare().map(|()| PacketTest::SameIp),
         "seq" | "tcp.seq" => tcp(setting, draft).map(PacketTest::Seq),
@@ -126,7 +126,7 @@ fn bits(value: Piece<'_>, bit: impl Fn(char) -> Option<u8>, help: &str) -> Read<
     Ok(Bits { how: how.unwrap_or(BitsHow::Exactly), bits })
 }
 
-fn frag_bits(setting: &Setting<'_>) -> Read<Bits> {
+fn frag_bits(setting: &Setting<'_>, dialect: Dialect) -> Read<Bits> {
     let value = setting.value()?;
     let bit = |c| match c {
         'R' => Some(4),
@@ -135,7 +135,10 @@ fn frag_bits(setting: &Setting<'_>) -> Read<Bits> {
         _ => None,
     };
     let help = "R, D and M with one of + * ! =";
-    let bits = bits(value, bit, help)?;
+    let mut bits = bits(value, bit, help)?;
+    if dialect == Dialect::Suricata && bits.how == BitsHow::All {
+        bits.how = BitsHow::AllAndMore;
+    }
     if bits.bits == 0 { Err(value.expected("no flag", help)) } else { Ok(bits) }
 }
 

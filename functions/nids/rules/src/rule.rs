@@ -262,8 +262,10 @@ pub struct Bits {
 pub enum BitsHow {
     /// These and no others.
     Exactly,
-    /// `+`: all of these, perhaps others. Of `fragbits` others, too.
+    /// `+`: all of these, perhaps others.
     All,
+    /// `+` of `fragbits` in Suricata: all of these, and at least one other.
+    AllAndMore,
     /// `*`: any of these.
     Any,
     /// `!`: these are not all set.

@@ -55,10 +55,7 @@ fn ip(test: &PacketTest, subject: &Subject<'_>) -> Option<bool> {
         PacketTest::Id(span) => span.contains(v4_word(ipv4::field::IDENT.start)?),
         PacketTest::FragBits(bits) => {
             let word = v4_word(ipv4::field::FLAGS_FRAGMENT.start)?;
-            let found = (word >> 13) as u8;
-            // As with Suricata, `+` asks for another bit here, and not in TCP flags.
-            let is_alone = bits.how == BitsHow::All && found == bits.bits;
-            has_bits(bits, found) && !is_alone
+            has_bits(bits, (word >> 13) as u8)
         }
         PacketTest::FragOffset(span) => {
             let offset = v4_word(ipv4::field::FLAGS_FRAGMENT.start).map(|w| w & ipv4::OFFSET_MASK);
@@ -125,6 +122,7 @@ fn has_bits(test: &Bits, found: u8) -> bool {
     match test.how {
         BitsHow::Exactly => found == test.bits,
         BitsHow::All => found & test.bits == test.bits,
+        BitsHow::AllAndMore => found & test.bits == test.bits && found != test.bits,
         BitsHow::Any => found & test.bits != 0,
         BitsHow::NotAll if test.bits == 0 => found != 0,
         BitsHow::NotAll => found & test.bits != test.bits,

@@ -40,7 +40,7 @@ fn packets() {
         ("ip_proto:!6; ip_proto:!17; ip_proto:<50;", IpProto(vec![not(6), not(17), span(0, 49)])),
         ("id:1;", Id(span(1, 1))),
         ("fragbits:M;", FragBits(Bits { how: BitsHow::Exactly, bits: 1 })),
-        ("fragbits:+RD;", FragBits(Bits { how: BitsHow::All, bits: 6 })),
+        ("fragbits:+RD;", FragBits(Bits { how: BitsHow::AllAndMore, bits: 6 })),
         ("fragbits:!D;", FragBits(Bits { how: BitsHow::NotAll, bits: 2 })),
         ("fragoffset:>0;", FragOffset(span(1, u16::MAX))),
         ("tos:8;", Tos(span(8, 8))),
@@ -63,8 +63,9 @@ fn packets() {
     ] {
         assert_eq!(suricata(text).packet, [test], "{text}");
     }
-    let snort = options("dsize:300<>400; ttl:3-5;", Dialect::Snort).packet;
-    assert_eq!(snort, [Dsize(span(300, 400)), Ttl(span(3, 5))]);
+    let snort = options("dsize:300<>400; ttl:3-5; fragbits:M+;", Dialect::Snort).packet;
+    let bits = FragBits(Bits { how: BitsHow::All, bits: 1 });
+    assert_eq!(snort, [Dsize(span(300, 400)), Ttl(span(3, 5)), bits]);
 }
 
 fn content(bytes: &[u8]) -> Content {
