@@ -116,10 +116,13 @@ impl MachineChain {
     }
 
     /// Its counts if the process ends now: those of its end, or those so far if its threads don't
-    /// return after [`Control::abort`].
+    /// return after [`Control::abort`]. Its reports may wait for readers after its end.
     pub fn unfinished(&self) -> Report {
         if let Some(report) = &*lock(&self.ended) {
             return report.clone();
+        }
+        if self.control.has_ended() {
+            return Report { is_running: false, ..self.report().1 };
         }
         let part = self.control.unfinished(self.deployment().chain().instances.len());
         let (pressure, cores, peers) = (Default::default(), Cores::ANY, self.control.peers());

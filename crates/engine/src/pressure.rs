@@ -90,6 +90,11 @@ fn graph(stages: usize, downstream: usize) -> StageGraph {
     graph.unwrap_or_else(|_| unreachable!("edges lead forward"))
 }
 
+/// In the place of a stage: instances downstream.
+pub(crate) const DOWNSTREAM: usize = usize::MAX - 2;
+/// In the place of a stage: the output.
+pub(crate) const OUTPUT: usize = usize::MAX - 1;
+
 /// See the module.
 pub(crate) struct Pressure {
     machine: Backpressure,
@@ -98,8 +103,8 @@ pub(crate) struct Pressure {
     options: PressureOptions,
     /// By stage.
     pub(crate) counts: Vec<StageCounts>,
-    /// By stage, how often ingress was paused for it; the last counts are of instances downstream
-    /// and of the output.
+    /// By stage, how often ingress was paused for it; then for instances downstream, and for the
+    /// output.
     behind: Vec<u64>,
     /// By instance downstream, a bit if it pauses the last stage.
     held: u64,
@@ -181,17 +186,20 @@ impl Pressure {
         self.machine.is_paused(NodeId(stage + 1))
     }
 
-    /// Notes that ingress is paused. Returns the stage that fell behind most often then: the first
-    /// that no later one paused. After the last one this is an instance downstream, and then the
-    /// output.
+    /// Notes that ingress is paused. Returns where packets waited most often then: the first stage
+    /// that no later one paused, [`DOWNSTREAM`] if that is none, or [`OUTPUT`].
     pub(crate) fn pause_ingress(&mut self, is_output_full: bool) -> usize {
-        let (stages, last) = (0..self.behind.len(), self.behind.len() - 2);
+        let (places, last) = (0..self.behind.len(), self.behind.len() - 2);
         let behind = match is_output_full {
             true => last + 1,
             false => (0..last).find(|&stage| !self.is_paused(stage)).unwrap_or(last),
         };
         self.behind[behind] += 1;
-        stages.max_by_key(|&stage| self.behind[stage]).unwrap_or_default()
+        match places.max_by_key(|&place| self.behind[place]).unwrap_or_default() {
+            stage if stage < last => stage,
+            place if place == last => DOWNSTREAM,
+            _ => OUTPUT,
+        }
     }
 
     /// Whether the queue before `stage`, where so much waits, drops the next batch.

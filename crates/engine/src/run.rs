@@ -339,7 +339,7 @@ fn work_alone(
             control.stop();
         }
     }
-    ingress.take_losses();
+    ingress.end(control);
     control.snapshots.leave(&place, counts(&ingress, &lane, &mut merge));
     let mut ended = lane.finish(chain);
     ended.part.add(ingress.finish());

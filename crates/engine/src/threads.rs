@@ -61,7 +61,7 @@ pub(crate) fn read(
         }
         control.snapshots.answer(&mut place, || ingress.counts());
     }
-    ingress.take_losses();
+    ingress.end(control);
     control.snapshots.leave(&place, ingress.counts());
     ingress.finish()
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::Deployment;
+use crate::pressure::{DOWNSTREAM, OUTPUT};
 
 /// The least time between two reports, and from the first loss to its report.
 const EVERY: Duration = Duration::from_secs(10);
@@ -11,13 +12,13 @@ const AFTER: Duration = Duration::from_millis(300);
 /// See the module.
 #[derive(Default)]
 pub(super) struct Losses {
-    /// The names of the stages, of instances downstream, and of the output.
+    /// The names of the stages.
     stages: Vec<String>,
     /// Packets reported so far.
     reported: u64,
     /// The time of the next report.
     due: Option<u64>,
-    /// The last stage that a lane waited for.
+    /// The last place that a lane waited for.
     stage: Option<usize>,
 }
 
@@ -25,10 +26,7 @@ impl Losses {
     /// Of a chain with the stages of `deployment`.
     pub(super) fn of(deployment: &Deployment) -> Self {
         let stages = deployment.stages().iter().map(|stage| deployment.stage_name(stage));
-        let none = deployment.stages().is_empty().then(|| "the chain".into());
-        let all =
-            stages.chain(none).chain(["the instance downstream", "the output"].map(String::from));
-        Self { stages: all.collect(), ..Self::default() }
+        Self { stages: stages.collect(), ..Self::default() }
     }
 
     /// Functions moved: its stages are those of `deployment`.
@@ -50,8 +48,12 @@ impl Losses {
             return None;
         }
         (self.reported, self.due) = (lost, Some(now + EVERY.as_nanos() as u64));
-        let stage = self.stage.and_then(|stage| self.stages.get(stage));
-        let why = stage.map_or_else(String::new, |name| format!(", waiting for {name}"));
+        let place = self.stage.and_then(|place| match place {
+            OUTPUT => Some("the output".into()),
+            DOWNSTREAM => Some("the instance downstream".into()),
+            stage => self.stages.get(stage).map(|name| format!("{name:?}")),
+        });
+        let why = place.map_or_else(String::new, |name| format!(", waiting for {name}"));
         Some(format!("the input lost {lost} packets so far{why}"))
     }
 }

@@ -127,8 +127,7 @@ impl Ingress {
         }
         let unreported = self.steerer.part.packets.read - self.reported.read;
         if unreported >= REPORT_EVERY || (unreported > 0 && step != IngressStep::Worked) {
-            control.read.fetch_add(unreported, Ordering::Relaxed);
-            control.publish_settled(&self.steerer.part.packets, &mut self.reported);
+            self.publish(control);
             control.set_progress(self.source.progress());
             if self.steerer.clock.now() - self.counted >= COUNT_EVERY {
                 self.take_losses();
@@ -203,8 +202,20 @@ impl Ingress {
         }
     }
 
+    fn publish(&mut self, control: &Control) {
+        let packets = &self.steerer.part.packets;
+        control.read.fetch_add(packets.read - self.reported.read, Ordering::Relaxed);
+        control.publish_settled(packets, &mut self.reported);
+    }
+
+    /// Counts and publishes what was lost last.
+    pub(crate) fn end(&mut self, control: &Control) {
+        self.take_losses();
+        self.publish(control);
+    }
+
     /// Counts frames that interfaces lost.
-    pub(crate) fn take_losses(&mut self) {
+    fn take_losses(&mut self) {
         self.counted = self.steerer.clock.now();
         let steerer = &mut self.steerer;
         let mut lose = |port, count| {

@@ -32,7 +32,7 @@ impl Lane {
         queued > 0 || self.inlets[stage].held.is_some()
     }
 
-    fn has_room_after(&self, stage: usize) -> bool {
+    pub(super) fn has_room_after(&self, stage: usize) -> bool {
         let room = match self.inlets.get(stage + 1) {
             // A full queue drops instead.
             Some(_) if self.pressure.is_off() => usize::MAX,

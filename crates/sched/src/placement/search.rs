@@ -11,7 +11,7 @@ use crate::Aim;
 const EXACT_MAX: usize = 20_000;
 /// Combinations of devices up to which all are tried: each needs its plan.
 const EXACT_PLANS_MAX: usize = 256;
-/// Plans of a bounded search.
+/// Plans of the steps of a bounded search; the next best takes one more.
 const PLANS_MAX: usize = 10;
 /// Starts of a bounded search.
 const STARTS_MAX: usize = 3;
@@ -122,12 +122,13 @@ impl Search<'_> {
         while let Some((placed, score)) = next {
             next = self.step(items, &placed, &score)?;
         }
-        self.next_best(items)
+        self.next_best(items);
+        Ok(())
     }
 
     /// Looks for the second best beside the best, where the steps to it may not have passed.
-    fn next_best(&mut self, items: &[Item]) -> Result<(), PlacementError> {
-        let Some(best) = self.best.as_ref().map(|best| best.placed.clone()) else { return Ok(()) };
+    fn next_best(&mut self, items: &[Item]) {
+        let Some(best) = self.best.as_ref().map(|best| best.placed.clone()) else { return };
         let mut nearest: Option<(Score, Vec<usize>)> = None;
         for neighbour in neighbours(items, &best) {
             let score = self.evaluator.problem.score(&self.evaluator.relaxed(&neighbour));
@@ -135,7 +136,10 @@ impl Search<'_> {
                 nearest = Some((score, neighbour));
             }
         }
-        nearest.map_or(Ok(()), |(_, placed)| self.consider(&placed).map(drop))
+        // The best stays if this one has no plan.
+        if let Some((_, placed)) = nearest {
+            let _ = self.consider(&placed);
+        }
     }
 
     /// The first better neighbour of a placement.

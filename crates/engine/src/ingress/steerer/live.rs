@@ -7,6 +7,7 @@ use warpline_packet::{BatchKind, Instant};
 use super::super::RING_QUEUE;
 use super::super::lane_writer::LaneWriter;
 use super::{OVERLOAD_QUEUE, Steerer};
+use crate::pressure::OUTPUT;
 
 /// Since when a source has no packets: the host's clock in nanoseconds, and the packet time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,9 +63,16 @@ impl Steerer {
         queues.into_iter().flatten().sum()
     }
 
-    /// The stage that a lane waits for.
+    /// The stage that a lane waits for. The output only if no lane waits for another one: packets
+    /// leave in order, so the output also waits for a slow lane.
     pub(in super::super) fn held_by(&self) -> Option<usize> {
-        self.writers.iter().find_map(LaneWriter::held_by)
+        let mut places = self.writers.iter().filter_map(LaneWriter::held_by);
+        let first = places.next()?;
+        if first == OUTPUT {
+            places.find(|&place| place != OUTPUT).or(Some(OUTPUT))
+        } else {
+            Some(first)
+        }
     }
 }
 
