@@ -53,14 +53,18 @@ pub(crate) fn ways(has_graphs: bool) -> Vec<(usize, usize, LaunchOptions, PlanOp
     ]
 }
 
-pub(crate) fn same_on(device: &Arc<dyn Device>, forms: &[Form], count: usize) {
-    let names: Vec<_> = forms.iter().map(|form| form.name).collect();
+pub(crate) fn same_on(devices: &[Arc<dyn Device>], forms: &[Form], count: usize) {
     let inputs = traffic(forms, Talk::new(71, 60, 1400).take(count), 73, 15);
     let reference = run_forms(forms, Settings::default(), &inputs);
     check_chain(forms, &reference);
     if forms.len() == 1 {
         check_shows(forms, &reference);
     }
+    devices.iter().for_each(|device| same_as(&reference, device, forms, &inputs));
+}
+
+fn same_as(reference: &Outcome, device: &Arc<dyn Device>, forms: &[Form], inputs: &[Input]) {
+    let names: Vec<_> = forms.iter().map(|form| form.name).collect();
     let id = &device.description().id;
     // Some of the ways for each chain, the others for other chains: fewer where compiling takes
     // longer, or where the kernels are the host's.
@@ -78,7 +82,7 @@ pub(crate) fn same_on(device: &Arc<dyn Device>, forms: &[Form], count: usize) {
         let settings = Settings { lanes, batch_packets, slabs: 6, ..Settings::default() };
         let what =
             format!("{names:?} on {id}, {lanes} lanes, {batch_packets}, {launches:?}, {plan:?}");
-        let outcome = run_whole(deployment, settings, &inputs);
+        let outcome = run_whole(deployment, settings, inputs);
         let part = &outcome.report.part;
         assert!(reported(&outcome).is_empty(), "{what}: {:?}", reported(&outcome));
         assert!(part.transfers.launches > 0, "{what}");
@@ -104,27 +108,25 @@ fn definitions_say_which_functions_have_kernels() {
 
 #[test]
 fn each_function_is_the_same_on_every_device() {
-    for device in devices() {
-        for form in FORMS.iter().chain(NARROW).filter(|form| has_kernels(form)) {
-            same_on(&device, &[*form], 3000);
-        }
+    let devices = devices();
+    for form in FORMS.iter().chain(NARROW).filter(|form| has_kernels(form)) {
+        same_on(&devices, &[*form], 3000);
     }
 }
 
 #[test]
 fn functions_that_follow_each_other_on_a_device_are_the_same() {
-    for device in devices() {
-        for names in [
-            &["digest-count", "router-plain"][..],
-            &["router", "digest-count"],
-            &["nat", "digest-count", "firewall", "router"],
-            &["router-plain", "seal"],
-            &["open", "router-plain", "digest-count"],
-            &["balancer-ipip", "digest-count", "router-plain"],
-            &["balancer-mac", "router-plain"],
-        ] {
-            same_on(&device, &forms(names), 2000);
-        }
+    let devices = devices();
+    for names in [
+        &["digest-count", "router-plain"][..],
+        &["router", "digest-count"],
+        &["nat", "digest-count", "firewall", "router"],
+        &["router-plain", "seal"],
+        &["open", "router-plain", "digest-count"],
+        &["balancer-ipip", "digest-count", "router-plain"],
+        &["balancer-mac", "router-plain"],
+    ] {
+        same_on(&devices, &forms(names), 2000);
     }
 }
 

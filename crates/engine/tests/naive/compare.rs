@@ -33,9 +33,9 @@ const SECRET: usize = 16;
 #[derive(Default)]
 pub(crate) struct Met {
     /// Answers that leave for the outside and passed second places that had something to undo.
-    pub(crate) answers_to_outside: usize,
+    pub(crate) answers_to_outside: u64,
     /// Answers that leave sealed, to packets that came sealed.
-    pub(crate) sealed_answers: usize,
+    pub(crate) sealed_answers: u64,
     /// Packets between inside hosts that pass translators.
     pub(crate) hairpins: u64,
     /// Launches of functions on devices.
@@ -281,8 +281,8 @@ impl Case {
         let hidden = Hidden::of(&self.specs);
         for Left { frame, .. } in own.sent.iter().filter(|left| left.frame.is_answer) {
             let is_outside = frame.closed && hidden.is_to_outside(frame);
-            met.answers_to_outside += usize::from(is_outside);
-            met.sealed_answers += usize::from(frame.is_sealed);
+            met.answers_to_outside += u64::from(is_outside);
+            met.sealed_answers += u64::from(frame.is_sealed);
         }
         let hairpins = own.tallies.iter().filter_map(|tally| tally.counters.get("hairpins"));
         met.hairpins += hairpins.map(|own| own.0).sum::<u64>();

@@ -245,7 +245,7 @@ impl<'a> File<'a> {
             loaded.push(chain);
             spans.push(span.clone());
         }
-        // Of other mistakes more would follow here.
+        // After other mistakes, these checks would report their consequences.
         if mistakes.is_empty() {
             if let Err(why) = placement.place(&mut loaded) {
                 mistakes.push(self.source.whole(format!("[placement]: {why}")));

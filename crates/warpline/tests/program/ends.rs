@@ -322,7 +322,7 @@ fn a_second_signal_leaves_what_ended_as_it_was() {
     let demo = Demo::new();
     output_of(Command::new("mkfifo").arg(demo.path("f")));
     let chains = "[[chain]]\nname = \"stuck\"\nfunctions = []\noutput = \"f\"\n\
-        input = \"generate:packets=1000000\"\n\
+        input = \"generate:packets=1000000,rate_gbps=40,on_full=drop,ring=32\"\n\
         [[chain]]\nname = \"done\"\nfunctions = [\"digest\"]\noutput = \"none\"\n\
         input = \"generate:packets=50000,rate_gbps=40,on_full=drop,ring=32\"\n";
     demo.write("two.toml", chains);
@@ -350,7 +350,10 @@ fn a_second_signal_leaves_what_ended_as_it_was() {
     let all = stats(&fs::read(demo.path("s.json")).unwrap());
     let [stuck, done] = [0, 1].map(|at| &all["chains"][at]);
     assert_eq!(stuck["ended"], "signal");
-    assert!(whole(&stuck["packets"]["in_flight"]) > 0, "{stuck}");
+    for count in ["in_flight", "overload"] {
+        assert!(whole(&stuck["packets"][count]) > 0, "{count}: {stuck}");
+    }
+    assert!(whole(&done["packets"]["overload"]) > 0, "{done}");
     assert_eq!(done["ended"], "end of input", "{done}");
     assert_eq!(done["packets"], shown["packets"], "as it was shown");
     assert_eq!(whole(&done["packets"]["read"]), 50_000);

@@ -111,7 +111,7 @@ fn mistakes_of_tenants_are_named() {
     assert!(ended.contains("tenant \"b\" shares host, and no function is there"), "{ended}");
     demo.write("c.toml", format!("{CHAINS}{a}{b}[arbiter]\npolicy = \"fair\""));
     let ended = demo.warpline("check c.toml").expect(2).stderr;
-    assert!(ended.contains("1 mistake"), "no other one follows from it: {ended}");
+    assert!(ended.contains(": 1 mistake\n"), "no other one follows from it: {ended}");
     demo.write("c.toml", format!("{CHAINS}{a}{}", tenant("b", "memory_mib = 1")));
     let ended = demo.warpline("check c.toml").expect(2).stderr;
     assert!(ended.contains("tenant \"b\" may have 1 MiB of host, and its chains need"), "{ended}");

@@ -44,9 +44,12 @@ impl Terminal {
         let terminal = Self { folder: demo.path(""), socket };
         // A terminal that closes sends SIGHUP, which reloads.
         let program = format!("{variables}timeout --foreground 100 {PROGRAM} {arguments}");
-        let command = format!("{program}; echo status $?; cat");
-        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", &command]);
+        terminal.open(&format!("{program}; echo status $?; cat"));
         Some(terminal)
+    }
+
+    fn open(&self, command: &str) {
+        self.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", command]);
     }
 
     pub(crate) fn tmux(&self, arguments: &[&str]) -> String {
@@ -139,25 +142,24 @@ fn a_pipe_is_a_mistake() {
     assert!(why.contains("needs a terminal") && why.contains("ctl stats"), "{why}");
 }
 
-/// A view of a closed terminal ends, and a run continues without it.
+/// A view of a closed terminal ends, also where SIGHUP is ignored, and a run continues without it.
 #[test]
-fn a_closed_terminal_costs_no_core() {
+fn views_of_closed_terminals_end() {
     let demo = demo();
     let run = format!("{RUN} --live");
     let Some(terminal) = Terminal::start_with(&demo, "exec ", &run) else { return };
     terminal.shows("edge  running");
     drop(terminal);
-    let top = Terminal::start(&demo, "ctl top --socket c.sock").unwrap();
+    let top = Terminal { folder: demo.path(""), socket: "top".into() };
+    top.open(&format!("trap '' HUP; exec {PROGRAM} ctl top --socket c.sock"));
     top.shows("edge  running");
     drop(top);
-    let viewer = || {
-        processes(&demo).find(|folder| {
-            let words = std::fs::read(folder.join("cmdline")).unwrap_or_default();
-            words.split(|&byte| byte == 0).any(|word| word == b"top")
-        })
+    let is_top = |folder: &PathBuf| {
+        let words = std::fs::read(folder.join("cmdline")).unwrap_or_default();
+        words.split(|&byte| byte == 0).any(|word| word == b"top")
     };
     let begun = Instant::now();
-    while let Some(folder) = viewer() {
+    while let Some(folder) = processes(&demo).find(is_top) {
         assert!(begun.elapsed() < LIMIT, "{} ends", folder.display());
         std::thread::sleep(Duration::from_millis(20));
     }
