@@ -242,7 +242,7 @@ fn a_source_that_loses_packets_is_reported() {
     let (outcome, messages) = run_case(&case(false)).expect("a run");
     assert!(outcome.report.part.packets.overload > 0);
     let is_loss = |reported: &String| {
-        reported.starts_with("the input lost ") && reported.contains(", waiting for busy-")
+        reported.starts_with("the input lost ") && reported.contains(", waiting for \"busy-")
     };
     assert!(messages.iter().any(is_loss), "{messages:?}");
     assert_eq!(run_case(&case(true)).expect("a run").1, Vec::<String>::new());
