@@ -6,9 +6,11 @@ of `cargo test`. Fails after all programs have run, with the tests that failed a
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -25,6 +27,8 @@ KEEP_MEMORY = {
 }
 # The package whose tests start the program, which must use memory as it does elsewhere.
 PROGRAM = "warpline"
+# A program that takes longer hangs, and fails with its output so far.
+SECONDS_MAX = 1800
 # Tests of live interfaces, whose packets must pass within seconds: they start last.
 LIVE = ["warpline live"]
 
@@ -73,7 +77,10 @@ def run(program):
             stdout=output,
             stderr=subprocess.STDOUT,
         )
+        alarm = threading.Timer(SECONDS_MAX, os.kill, (child.pid, signal.SIGKILL))
+        alarm.start()
         _, status, used = os.wait4(child.pid, 0)
+        alarm.cancel()
         seconds = time.monotonic() - began
         child.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
