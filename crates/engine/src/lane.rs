@@ -316,7 +316,7 @@ impl Lane {
         let waiting = self.waiting(stage);
         let is_feeder_paused = self.pressure.set(stage, waiting, self.clock.now());
         if stage == 0 && is_feeder_paused != self.input.held_by().is_some() {
-            let is_output_full = !self.has_room_after(self.stages.len().saturating_sub(1));
+            let is_output_full = self.is_output_full();
             let held_by = is_feeder_paused.then(|| self.pressure.pause_ingress(is_output_full));
             self.input.hold(held_by);
         }

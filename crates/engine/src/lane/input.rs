@@ -32,7 +32,21 @@ impl Lane {
         queued > 0 || self.inlets[stage].held.is_some()
     }
 
-    pub(super) fn has_room_after(&self, stage: usize) -> bool {
+    /// Whether the output holds up the last stage: it has batches, and no room for those that the
+    /// stage may place. A slow device alone leaves it empty.
+    pub(super) fn is_output_full(&self) -> bool {
+        let last = self.stages.len().checked_sub(1);
+        let is_short = last.is_some_and(|last| self.output.room() < self.placed_by(last));
+        is_short && self.output.len() > 0
+    }
+
+    /// Batches that `stage` may place without another look at the room.
+    fn placed_by(&self, stage: usize) -> usize {
+        let held = self.stages[stage].launches.as_ref().map_or(0, Launches::batches);
+        held + self.stages[stage].launch_batches
+    }
+
+    fn has_room_after(&self, stage: usize) -> bool {
         let room = match self.inlets.get(stage + 1) {
             // A full queue drops instead.
             Some(_) if self.pressure.is_off() => usize::MAX,
@@ -43,8 +57,7 @@ impl Lane {
         if has.is_some_and(|launches| !launches.has_room()) {
             return false;
         }
-        let held = has.map_or(0, Launches::batches);
-        room >= held + self.stages[stage].launch_batches
+        room >= self.placed_by(stage)
     }
 
     /// Whether `stage` may take another batch besides `taken`: in the worst case everything that it

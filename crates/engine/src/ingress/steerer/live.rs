@@ -66,13 +66,8 @@ impl Steerer {
     /// The stage that a lane waits for. The output only if no lane waits for another one: packets
     /// leave in order, so the output also waits for a slow lane.
     pub(in super::super) fn held_by(&self) -> Option<usize> {
-        let mut places = self.writers.iter().filter_map(LaneWriter::held_by);
-        let first = places.next()?;
-        if first == OUTPUT {
-            places.find(|&place| place != OUTPUT).or(Some(OUTPUT))
-        } else {
-            Some(first)
-        }
+        let places = || self.writers.iter().filter_map(LaneWriter::held_by);
+        places().find(|&place| place != OUTPUT).or_else(|| places().next())
     }
 }
 
