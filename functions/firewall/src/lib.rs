@@ -8,6 +8,7 @@ mod counters;
 mod flow_key;
 mod kernels;
 mod progress;
+mod quoted;
 mod rule_set;
 mod rule_source;
 #[cfg(test)]
