@@ -4,7 +4,9 @@ use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use crate::{Buffer, Done, Failure, HostMemory, Module, Piece, Refused, Region, Source, Work};
+use crate::{
+    Buffer, Done, Failure, HostMemory, Loads, Module, Piece, Refused, Region, Source, Work,
+};
 
 /// A place where kernels run.
 pub trait Device: Send + Sync {
@@ -58,6 +60,11 @@ pub trait Device: Send + Sync {
     /// Reports that `items` came whose work will be submitted later. A device that tenants share
     /// may divide its time by that; others ignore it.
     fn announce(&self, _items: u64) {}
+
+    /// The loads that make launches wait, if its driver compiles under a lock.
+    fn loads(&self) -> Option<&Loads> {
+        None
+    }
 
     /// Opens a stream.
     ///

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::device::next_number;
 use crate::{
-    Argument, Buffer, Description, Device, Done, Failure, HostMemory, KernelCall, Module, Part,
-    Piece, Refused, Region, Slice, Source, Step, Stream, Work,
+    Argument, Buffer, Description, Device, Done, Failure, HostMemory, KernelCall, Loads, Module,
+    Part, Piece, Refused, Region, Slice, Source, Step, Stream, Work,
 };
 
 /// The outcome of one work.
@@ -67,6 +67,7 @@ pub struct Fake {
     number: u64,
     description: Arc<Description>,
     state: Arc<Mutex<FakeState>>,
+    loads: Arc<Loads>,
 }
 
 type Script = Box<dyn FnMut(u64) -> Fate + Send>;
@@ -96,7 +97,8 @@ impl Fake {
             kernels: HashMap::new(),
         };
         let description = Arc::new(describe());
-        Self { number: next_number(), description, state: Arc::new(Mutex::new(state)) }
+        let (state, loads) = (Arc::new(Mutex::new(state)), Arc::default());
+        Self { number: next_number(), description, state, loads }
     }
 
     /// The effect of the kernel called `name`, given the number of groups. A kernel without one
@@ -147,6 +149,10 @@ impl FakeState {
 impl Device for Fake {
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    fn loads(&self) -> Option<&Loads> {
+        Some(&self.loads)
     }
 
     fn compile(&self, source: &Source) -> Result<Module, Failure> {

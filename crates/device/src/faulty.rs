@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::{
-    Buffer, Description, Device, Done, Failure, HostMemory, Module, Refused, Region, Source,
+    Buffer, Description, Device, Done, Failure, HostMemory, Loads, Module, Refused, Region, Source,
     Stream, Work,
 };
 
@@ -115,6 +115,10 @@ impl Device for Faulty {
 
     fn shared_memory(&self, bytes: usize) -> Option<Arc<dyn HostMemory>> {
         self.inner.shared_memory(bytes)
+    }
+
+    fn loads(&self) -> Option<&Loads> {
+        self.inner.loads()
     }
 
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Buffer, Description, Device, Failure, HostMemory, Module, Region, Source, Stream};
+use crate::{
+    Buffer, Description, Device, Failure, HostMemory, Loads, Module, Region, Source, Stream,
+};
 
 type Wrap = Box<dyn Fn(Box<dyn Stream>) -> Box<dyn Stream> + Send + Sync>;
 
@@ -69,6 +71,9 @@ impl Device for Wrapped {
     }
     fn announce(&self, items: u64) {
         self.inner.announce(items);
+    }
+    fn loads(&self) -> Option<&Loads> {
+        self.inner.loads()
     }
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
         self.inner.stream().map(&self.wrap)

@@ -29,6 +29,8 @@ pub(crate) struct Flying<T> {
     pub(crate) id: LaunchId,
     pub(crate) flights: Vec<Flight<T>>,
     pub(crate) state: LaunchState,
+    /// Loads on its device that had ended when it started, or later when its time began anew.
+    pub(crate) loads_ended: u64,
 }
 
 /// The state of a launch.

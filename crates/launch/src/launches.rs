@@ -3,10 +3,11 @@
 mod settle;
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpline_device::{Device, Failure};
+use warpline_device::{Device, Failure, Loads};
 use warpline_packet::{Broken, FieldSet};
 use warpline_sched::{Arrivals, Arrived, Batcher, LOOK_NS, Launch, LaunchId, Load};
 
@@ -71,8 +72,12 @@ impl<T> Launches<T> {
         let executor = Executor::new(on, mirrors.of(&*on.device)?, &stage)?;
         let LaunchStage { names, limits, target, mates, is_first, is_routed, is_alone, .. } = stage;
         let batcher = Batcher::new(&limits);
-        let nothing =
-            || Flying { id: LaunchId(0), flights: Vec::new(), state: LaunchState::Over(How::Done) };
+        let nothing = || Flying {
+            id: LaunchId(0),
+            flights: Vec::new(),
+            state: LaunchState::Over(How::Done),
+            loads_ended: 0,
+        };
         let warn =
             |why| format!("{names} on {}: the host's memory: {why}", on.device.description().id);
         Ok(Self {
@@ -208,8 +213,12 @@ impl<T> Launches<T> {
             self.batcher.handle_next_work(self.flying[slot].id, clock.now());
         }
         while let Some(launch) = self.batcher.poll_expired(clock.now()) {
-            self.expired(launch.slot, clock);
-            happened = true;
+            if self.has_waited_for_load(launch.slot) {
+                self.batcher.handle_excuse(launch.id, clock.now());
+            } else {
+                self.expired(launch.slot, clock);
+                happened = true;
+            }
         }
         happened
     }
@@ -284,6 +293,14 @@ impl<T> Launches<T> {
         }
     }
 
+    /// Whether a load on the device held up a launch since it started, or since this was asked.
+    fn has_waited_for_load(&mut self, slot: usize) -> bool {
+        let Some(loads) = self.device.loads() else { return false };
+        let ended = loads.ended();
+        let before = mem::replace(&mut self.flying[slot].loads_ended, ended);
+        before != ended || loads.any()
+    }
+
     /// A launch takes too long: its stream is given up, and the device with it.
     fn expired(&mut self, slot: usize, clock: &Clock) {
         let how = match self.flying[slot].state {
@@ -298,8 +315,9 @@ impl<T> Launches<T> {
 
     fn start(&mut self, launch: &Launch, clock: &Clock) {
         let slot = launch.slot;
-        let Flying { id, flights, state } = &mut self.flying[slot];
+        let Flying { id, flights, state, loads_ended } = &mut self.flying[slot];
         (*id, *state) = (launch.id, LaunchState::Running);
+        *loads_ended = self.device.loads().map_or(0, Loads::ended);
         flights.extend(self.waiting.drain(..launch.batches.min(self.waiting.len())));
         self.load.start(launch, clock.now());
         flights.iter_mut().for_each(|flight| flight.batch.leave_none());
@@ -330,7 +348,7 @@ impl<T> Launches<T> {
 
     /// The message about its device; once.
     pub fn take_messages(&mut self) -> Option<String> {
-        if !std::mem::replace(&mut self.is_warned, true) && self.warning.is_some() {
+        if !mem::replace(&mut self.is_warned, true) && self.warning.is_some() {
             return self.warning.clone();
         }
         let message = self.failed.clone().filter(|_| !self.is_reported);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use warpline_device::{
-    Argument, Buffer, Device, Failure, Kernel, KernelCall, Part, Step, Stream, Work,
+    Argument, Buffer, Device, Failure, Kernel, KernelCall, Loads, Part, Step, Stream, Work,
 };
 use warpline_nf::{KernelParameter, KernelStep, KernelTable, Kernels};
 use warpline_packet::{Binding, Field};
@@ -128,6 +128,7 @@ pub fn load(
     kernels: &Kernels,
     binding: &Binding,
 ) -> Result<Loaded, Failure> {
+    let _loading = device.loads().map(Loads::begin);
     let module = device.compile(&vouched::source(kernels, binding))?;
     let with_kernel = |step: &KernelStep| {
         let kernel = module.kernel(step.name)?;

@@ -1,6 +1,7 @@
 //! Launches from plain data alone, without an engine: a scripted device, an arena and batches.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use warpline_device::fake::{Fake, Fate, Value};
 use warpline_device::{Device, Failure};
@@ -124,11 +125,20 @@ fn flight(arena: &mut Arena) -> Flight<Counts> {
 }
 
 fn open(fake: &Fake, memory: &LaneMemory) -> Result<Launches<Counts>, Failure> {
+    open_with(fake, memory, LIMITS)
+}
+
+fn open_with(
+    fake: &Fake,
+    memory: &LaneMemory,
+    limits: LaunchLimits,
+) -> Result<Launches<Counts>, Failure> {
     let device: Arc<dyn Device> = Arc::new(fake.clone());
     let launches = LaunchOptions { streams: Streams::Count(2), ..LaunchOptions::default() };
     let on = OnDevice { device: Arc::clone(&device), launches, is_required: true };
     let failures = FailedDevices::default();
-    Launches::open(stage(&device)?, &on, &mut Mirrors::new(memory, &failures, 0))
+    let stage = LaunchStage { limits, ..stage(&device)? };
+    Launches::open(stage, &on, &mut Mirrors::new(memory, &failures, 0))
 }
 
 /// The end of a packet: its first byte, whether the device did its work, whether it is still
@@ -220,6 +230,28 @@ fn failures_leave_the_work_to_the_cpu_or_lose_the_packets() {
         assert!(message.starts_with("one fell back to the CPU: "), "{message}");
         assert!(message.contains("broken"), "{message}");
     }
+}
+
+#[test]
+fn launches_have_time_anew_once_functions_are_loaded() {
+    let fake = adds_one(|number| if number == 0 { Fate::done_after(0) } else { Fate::hangs() });
+    let memory = memory();
+    let limits = LaunchLimits { timeout_ns: 5_000_000, ..LIMITS };
+    let mut arena = arena(&memory);
+    let mut launches = open_with(&fake, &memory, limits).expect("a device");
+    let clock = Clock::start();
+    pushed(&mut launches, &mut arena);
+    let mut message_later = || {
+        std::thread::sleep(Duration::from_millis(6));
+        launches.advance(&clock);
+        launches.take_messages()
+    };
+    let loading = fake.loads().expect("loads of a fake").begin();
+    assert_eq!(message_later(), None, "a load is in progress");
+    drop(loading);
+    assert_eq!(message_later(), None, "a load has just ended");
+    let message = message_later().expect("a message");
+    assert!(message.contains("`launch_timeout_ms`"), "{message}");
 }
 
 #[test]

@@ -193,6 +193,11 @@ impl Batcher {
         self.flights.watch(id, now_ns.saturating_add(self.limits.timeout_ns));
     }
 
+    /// A launch that [`Batcher::poll_expired`] returned is not to blame: the watchdog starts anew.
+    pub fn handle_excuse(&mut self, id: LaunchId, now_ns: u64) {
+        self.flights.watch_again(id, now_ns.saturating_add(self.limits.timeout_ns));
+    }
+
     /// The next launch that finds a stream, in the order of closing.
     pub fn poll_launch(&mut self, now_ns: u64) -> Option<Launch> {
         if !self.has_stream() {
@@ -211,8 +216,9 @@ impl Batcher {
         Some(launch)
     }
 
-    /// A launch that started at least `timeout_ns` ago and isn't done. Each is returned once and
-    /// stays in flight until [`Batcher::handle_done`].
+    /// A launch that started at least `timeout_ns` ago and isn't done. Each is returned once,
+    /// unless it is excused ([`Batcher::handle_excuse`]), and stays in flight until
+    /// [`Batcher::handle_done`].
     pub fn poll_expired(&mut self, now_ns: u64) -> Option<Launch> {
         self.flights.expire(now_ns)
     }

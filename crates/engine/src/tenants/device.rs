@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpline_device::{
-    Buffer, Description, Device, Failure, HostMemory, Module, Region, Source, Stream,
+    Buffer, Description, Device, Failure, HostMemory, Loads, Module, Region, Source, Stream,
 };
 
 use super::gate::Seat;
@@ -52,6 +52,9 @@ impl Device for SeatDevice {
     }
     fn announce(&self, items: u64) {
         self.seat.arrived(items);
+    }
+    fn loads(&self) -> Option<&Loads> {
+        self.inner.loads()
     }
     fn stream(&self) -> Result<Box<dyn Stream>, Failure> {
         let inner = self.inner.stream()?;

@@ -73,6 +73,13 @@ impl Flights {
         }
     }
 
+    /// The same for one that was named.
+    pub(super) fn watch_again(&mut self, id: LaunchId, until_ns: u64) {
+        if let Some(flight) = self.under_way(id) {
+            flight.state = FlightState::Watched { until_ns };
+        }
+    }
+
     fn under_way(&mut self, id: LaunchId) -> Option<&mut LaunchInFlight> {
         let place = id.0.checked_sub(self.flights.front()?.launch.id.0)?;
         let flight = self.flights.get_mut(usize::try_from(place).ok()?)?;

@@ -257,6 +257,12 @@ fn the_watchdog_names_a_launch_once() {
     assert_eq!(batcher.poll_release(), Some(launches[1]));
     assert_eq!(batcher.poll_expired(130), Some(launches[2]));
     assert_eq!(batcher.poll_timeout(), None);
+    // Once it is excused, it is named again.
+    batcher.handle_excuse(launches[2].id, 140);
+    batcher.handle_excuse(launches[1].id, 140);
+    assert_eq!((batcher.poll_expired(239), batcher.poll_timeout()), (None, Some(240)));
+    assert_eq!(batcher.poll_expired(240), Some(launches[2]));
+    assert_eq!(batcher.poll_timeout(), None);
 }
 
 #[test]

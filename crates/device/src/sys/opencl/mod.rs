@@ -25,8 +25,8 @@ use turns::Turns;
 use crate::device::next_number;
 use crate::find::OpenedKind;
 use crate::{
-    Buffer, Description, Device, Failure, HostMemory, Missing, Module, Region, Source, Stream,
-    source,
+    Buffer, Description, Device, Failure, HostMemory, Loads, Missing, Module, Region, Source,
+    Stream, source,
 };
 
 /// A device of a platform.
@@ -214,9 +214,16 @@ impl OpenCl {
     }
 }
 
+/// PoCL compiles for all its devices under one lock, and loads a launch's kernel under it too.
+static LOADS: Loads = Loads::new();
+
 impl Device for OpenCl {
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    fn loads(&self) -> Option<&Loads> {
+        Some(&LOADS)
     }
 
     fn compile(&self, source: &Source) -> Result<Module, Failure> {
