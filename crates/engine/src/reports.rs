@@ -5,7 +5,7 @@ use warpline_nf::{Outputs, Report, State};
 use warpline_packet::{Batch, BatchKind, Note, Shard};
 
 use crate::stats::ThreadStats;
-use crate::{Chain, StartError};
+use crate::{Chain, Instance, StartError};
 
 /// State of a function on one lane, shard by shard.
 pub(crate) type States = Vec<(Shard, State)>;
@@ -69,11 +69,14 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Opens every report of `chain`; `outputs` are those of the chain.
+    /// Opens every report of `chain` that has something to write; `outputs` are those of the chain.
     pub(crate) fn open(chain: &Chain, outputs: &Outputs) -> Result<Self, StartError> {
-        let open = |instance: &crate::Instance| {
-            let failed = |why| StartError::Report(instance.name.clone(), why);
-            instance.function.report(outputs).map_err(failed)
+        let open = |Instance { name, function, .. }: &Instance| {
+            let is_needed = function.alerts() || !function.keeps().is_empty();
+            if outputs.are_alerts_only() && !is_needed {
+                return Ok(None);
+            }
+            function.report(outputs).map_err(|why| StartError::Report(name.clone(), why))
         };
         let by_function = chain.instances.iter().map(open).collect::<Result<_, _>>()?;
         Ok(Self { by_function })

@@ -7,13 +7,15 @@
 mod scratch;
 mod slot;
 
+use std::sync::Arc;
+
 use warpline_launch::{Clock, Finished, Flight, LaunchTimes, Transfers, Versions};
 use warpline_packet::{FlowHasher, KeptFrames, Placer, Shard};
 
 use self::slot::Slot;
 use crate::reports::States;
 use crate::stats::FunctionStats;
-use crate::{Chain, Control, StageCounts, StagePlan};
+use crate::{Chain, Control, Observer, StageCounts, StagePlan};
 
 pub(crate) use self::scratch::TurnScratch;
 
@@ -26,6 +28,7 @@ pub(crate) struct Rooms {
     pub(crate) kept: Option<KeptFrames>,
     /// Versions of the lane's packets' fields, where they are followed.
     pub(crate) versions: Option<Box<Versions>>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
 /// A batch on its way through a stage.

@@ -10,6 +10,7 @@ use core::fmt;
 
 pub mod hyperscan;
 pub mod ipsec_mb;
+pub mod packet_filter;
 pub mod regex;
 mod sys;
 

@@ -16,12 +16,25 @@ pub struct Outputs {
     is_live: bool,
     /// When and how long writers wait.
     end: Arc<ChainEnd>,
+    /// Whether functions write nothing else.
+    are_alerts_only: bool,
 }
 
 impl Outputs {
     /// Outputs of a run whose alerts go to `alerts`, and which opens others in `registry`.
     pub fn of_run(alerts: Option<Arc<Output>>, registry: Registry) -> Self {
         Self { registry, alerts, ..Self::default() }
+    }
+
+    /// The same with alerts alone: what functions write elsewhere is discarded.
+    #[must_use]
+    pub fn alerts_only(self) -> Self {
+        Self { are_alerts_only: true, ..self }
+    }
+
+    /// Whether records that are no alerts are discarded, so that their reports are not needed.
+    pub fn are_alerts_only(&self) -> bool {
+        self.are_alerts_only
     }
 
     /// Outputs of one of its chains, whose functions write in turns. A live chain never waits for
@@ -65,7 +78,9 @@ impl Outputs {
     /// # Errors
     /// Why it can't be opened.
     pub fn open(&self, destination: &Destination, format: Format) -> Result<Writer, String> {
-        let output = self.registry.open(destination.clone(), None, format)?;
+        let nowhere = || Destination::File("/dev/null".into());
+        let destination = if self.are_alerts_only { nowhere() } else { destination.clone() };
+        let output = self.registry.open(destination, None, format)?;
         Ok(Writer::of_chain(output, Arc::clone(&self.end)))
     }
 }
@@ -142,10 +157,5 @@ impl RecordBuffer {
     /// See [`Writer::continues`].
     pub fn continues(&self) -> bool {
         self.to.continues()
-    }
-
-    /// Records that the output has written so far.
-    pub fn written(&self) -> u64 {
-        self.to.written()
     }
 }

@@ -355,11 +355,6 @@ impl Writer {
     pub fn continues(&self) -> bool {
         self.output.continues
     }
-
-    /// Records written so far, by all writers.
-    pub fn written(&self) -> u64 {
-        self.output.counts().written
-    }
 }
 
 impl Destination {

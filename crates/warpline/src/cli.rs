@@ -53,6 +53,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "TABLE.KEY=VALUE")]
         set: Vec<String>,
     },
+    /// Show the way of single packets through a chain, function by function; send nothing
+    Trace(TraceArguments),
     /// Show which fields are copied to devices and back, and the cost; run nothing
     Plan(PlanArguments),
     /// Recommend devices and launches by rate and delay, and how to divide a GPU between virtual
@@ -168,6 +170,34 @@ pub(crate) struct PlanArguments {
     /// Plan for `run --device NAME`
     #[arg(long, value_name = "NAME", value_parser = offered::DEVICES, hide_possible_values = true)]
     pub(crate) device: Option<String>,
+    /// Set a key of a table; paths are relative to the chain file
+    #[arg(long, value_name = "TABLE.KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// The arguments of `warpline trace`.
+#[derive(Args)]
+pub(crate) struct TraceArguments {
+    /// The chain file
+    pub(crate) chain: PathBuf,
+    /// The packets with these numbers in the input, from 1: 17 or 17,42
+    #[arg(long = "packet", value_name = "N", value_delimiter = ',')]
+    #[arg(value_parser = number::<u64>(1..=u64::MAX))]
+    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
+    pub(crate) packets: Vec<u64>,
+    /// The first packets that match a filter of tcpdump: "udp and dst port 53"
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) filter: Option<String>,
+    /// Packets that match the filter, at most 10000
+    #[arg(long, value_name = "K", default_value_t = 10, conflicts_with = "packets")]
+    #[arg(value_parser = number::<u64>(1..=10_000))]
+    pub(crate) count: u64,
+    /// Source of packets; default: the chain file's input
+    #[arg(short = 'r', long, value_name = "SRC")]
+    pub(crate) input: Option<String>,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Set a key of a table; paths are relative to the chain file
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub(crate) set: Vec<String>,

@@ -151,6 +151,7 @@ pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
             commands::check::check(&chain, &options, form, more)
         }
         cli::Command::Plan(arguments) => commands::plan::plan(functions, &arguments),
+        cli::Command::Trace(arguments) => commands::trace::trace(functions, &arguments),
         cli::Command::Advise(arguments) => commands::advise::advise(functions, &arguments),
         cli::Command::Simulate(arguments) => commands::simulate::simulate(functions, &arguments),
         cli::Command::Reproduce(arguments) => commands::reproduce::reproduce(&arguments),

@@ -170,6 +170,9 @@ impl Slot {
 
     /// Time, and `before`.
     pub(super) fn begin(&mut self, flight: &mut BatchInFlight, rooms: &mut Rooms) {
+        if let Some(observer) = &rooms.observer {
+            observer.enters(self.position.into(), &flight.batch);
+        }
         flight.scratch.on_turn = flight.batch.forward_count() as u64;
         self.stats.packets_in += flight.scratch.on_turn;
         self.on_turn += flight.scratch.on_turn;
@@ -307,6 +310,9 @@ impl Slot {
                 versions.read(&flight.batch, (self.position, Reader::Lane), reads);
             }
             self.stats.unrouted += routing.leave(self.position, &mut flight.batch);
+        }
+        if let Some(observer) = &rooms.observer {
+            observer.leaves(self.position.into(), &flight.batch);
         }
     }
 

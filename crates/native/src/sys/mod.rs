@@ -7,6 +7,7 @@ use crate::Missing;
 
 pub(crate) mod hyperscan;
 pub(crate) mod ipsec_mb;
+pub(crate) mod pcap;
 pub(crate) mod pcre2;
 
 /// A library that stays in the process permanently: it is never unloaded, so its functions can be

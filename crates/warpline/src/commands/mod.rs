@@ -11,18 +11,20 @@ mod opening;
 pub(crate) mod pages;
 pub(crate) mod places;
 pub(crate) mod plan;
+mod private;
 pub(crate) mod profile;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod simulate;
 mod strict;
+pub(crate) mod trace;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use warpline_io_error::plain;
-use warpline_nf::SourceText;
 use warpline_nf::config::{Folder, read_text};
+use warpline_nf::{Diagnostics, SourceText};
 
 use crate::Failure;
 use crate::bounded::bounded;
@@ -77,10 +79,15 @@ pub(crate) fn load_file(
     });
     loaded.map_err(|mut mistakes| {
         mistakes.hide(has_keys);
-        let count = mistakes.count();
-        let word = if count == 1 { "mistake" } else { "mistakes" };
-        Failure::Mistakes { heading: format!("{name}: {count} {word}"), list: mistakes }
+        self::mistakes(&name, mistakes)
     })
+}
+
+/// The mistakes of the chain file `name`.
+fn mistakes(name: &str, list: Diagnostics) -> Failure {
+    let count = list.count();
+    let word = if count == 1 { "mistake" } else { "mistakes" };
+    Failure::Mistakes { heading: format!("{name}: {count} {word}"), list }
 }
 
 /// The folder that relative paths of the file at `path` are in.

@@ -25,6 +25,8 @@ const NAMES_MAX: u32 = 1 << 10;
 pub(super) struct Private<'a> {
     path: &'a Path,
     options: LoadOptions<'a>,
+    /// Of the command line, which would use the files up.
+    option: &'static str,
     /// Tables that keep a file, and the operator's.
     kept: Vec<(String, PathBuf)>,
     folder: Option<Folder>,
@@ -32,11 +34,12 @@ pub(super) struct Private<'a> {
 }
 
 impl<'a> Private<'a> {
-    /// Of `chains`, which were loaded from `path` with `options`.
+    /// Of `chains`, which were loaded from `path` with `options`, for `option` of the command line.
     pub(super) fn of(
         chains: &[Loaded],
         path: &'a Path,
         options: LoadOptions<'a>,
+        option: &'static str,
     ) -> Result<Self, Failure> {
         let instances = chains.iter().flat_map(|loaded| &loaded.chain().instances);
         let mut kept = Vec::new();
@@ -44,7 +47,7 @@ impl<'a> Private<'a> {
             for file in instance.function.keeps() {
                 if !instance.definition.keys.iter().any(|key| key.name == KEY) {
                     let reported =
-                        format!("[{}]: --strict would use up {file:?}", instance.table());
+                        format!("[{}]: {option} would use up {file:?}", instance.table());
                     return Err(Failure::Usage(reported));
                 }
                 kept.push((instance.table().to_owned(), file));
@@ -54,7 +57,7 @@ impl<'a> Private<'a> {
             true => None,
             false => Some(Folder::new().map_err(Failure::Run)?),
         };
-        Ok(Self { path, options, kept, folder, copies: AtomicU32::new(0) })
+        Ok(Self { path, options, option, kept, folder, copies: AtomicU32::new(0) })
     }
 
     /// The chains, with copies of their own.
@@ -70,7 +73,7 @@ impl<'a> Private<'a> {
         device: Option<&str>,
     ) -> Option<Loaded> {
         let mut set = self.options.set.to_vec();
-        set.push(Setting { option: "--strict", text: format!("{name}.device=cpu") });
+        set.push(Setting { option: self.option, text: format!("{name}.device=cpu") });
         self.load_with(set, device).ok()?.into_iter().nth(number)
     }
 
@@ -82,10 +85,10 @@ impl<'a> Private<'a> {
         for (table, file) in &self.kept {
             let copy = self.copy(file).map_err(Failure::Run)?;
             let text = format!("{table}.{KEY}={copy:?}");
-            set.push(Setting { option: "--strict", text });
+            set.push(Setting { option: self.option, text });
         }
         let options = LoadOptions { set: &set, device, ..self.options };
-        super::super::load_file(self.path, &options, false)
+        super::load_file(self.path, &options, false)
     }
 
     /// The function at a position of a chain: `instance` has it, or a new one where it keeps a
@@ -126,13 +129,17 @@ impl<'a> Private<'a> {
 }
 
 /// A folder that is gone when this is dropped.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Self, String> {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn new() -> Result<Self, String> {
         let all = std::env::temp_dir();
         for number in 0..NAMES_MAX {
-            let path = all.join(format!("warpline-strict-{}-{number}", std::process::id()));
+            let path = all.join(format!("warpline-{}-{number}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self(path)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}

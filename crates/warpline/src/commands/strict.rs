@@ -7,7 +7,6 @@
 //! while it lasts; those that it does not declare as written must stay.
 
 mod devices;
-mod private;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use warpline_verify::probes::{Hosts, answers, probes};
 use warpline_verify::{Carried, Harness, Input as Packet};
 
 use self::devices::compare;
-use self::private::Private;
+use super::private::Private;
 use super::say;
 use crate::Failure;
 use crate::chain_file::{LoadOptions, Loaded};
@@ -48,7 +47,7 @@ pub(super) fn strict(
     options: &LoadOptions<'_>,
     input: Option<&str>,
 ) -> Result<(), Failure> {
-    let private = Private::of(chains, path, *options)?;
+    let private = Private::of(chains, path, *options, "--strict")?;
     let device = options.device;
     let chains = private.load(device)?;
     // The CPU alone is what devices are compared with.

@@ -44,3 +44,4 @@ mod stats;
 mod tenants;
 mod times;
 mod top;
+mod trace;

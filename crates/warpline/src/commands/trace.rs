@@ -1,0 +1,185 @@
+//! `warpline trace`: the way of single packets through a chain, function by function.
+//!
+//! The chain runs over its input on the CPU and sends nothing. Functions write no files, and use
+//! private copies of those that they keep.
+
+mod recorder;
+mod snapshot;
+mod texts;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use warpline_engine::{Chain, Control, Deployment, Ports, Settings, run_to};
+use warpline_io::NullSink;
+use warpline_io_error::plain;
+use warpline_native::packet_filter::PacketFilter;
+use warpline_nf::{Definition, Destination, Format, Outputs, Registry};
+
+use self::recorder::{Chosen, Recorder, Traced};
+use super::private::{Folder, Private};
+use super::{say, say_json};
+use crate::Failure;
+use crate::chain_file::{LoadOptions, Loaded, Setting};
+use crate::cli::TraceArguments;
+use crate::ports::{Input, wrap};
+
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
+/// Bytes of alerts that are looked at.
+const ALERTS_LEN_MAX: u64 = 256 << 20;
+
+/// The traced packets of a chain.
+struct Ran {
+    /// Packets that came to the first function.
+    came: u64,
+    packets: Vec<Traced>,
+    /// Alerts of the whole run.
+    alerts: Vec<Value>,
+}
+
+pub(crate) fn trace(
+    functions: &[&'static Definition],
+    arguments: &TraceArguments,
+) -> Result<(), Failure> {
+    let set = Setting::of_set(&arguments.set);
+    let options = LoadOptions { set: &set, device: Some("cpu"), ..LoadOptions::of(functions) };
+    // A filter with a mistake is reported before anything is read.
+    chosen(arguments)?;
+    let (path, needs_input) = (&*arguments.chain, arguments.input.is_none());
+    let chains = super::load_file(path, &options, needs_input)?;
+    let inputs = chains.iter().map(|loaded| input(arguments, loaded, chains.len()));
+    let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+    super::check::check_machine(chains.iter())?;
+    let private = Private::of(&chains, path, options, "trace")?;
+    let mut all = Vec::new();
+    for (mut loaded, input) in private.load(Some("cpu"))?.into_iter().zip(&inputs) {
+        let ran = trace_chain(arguments, &mut loaded, input)?;
+        let chain = loaded.chain();
+        missing(arguments, chain, &ran)?;
+        if arguments.json {
+            all.push(texts::chain_to_json(chain, &ran.packets, &ran.alerts));
+            continue;
+        }
+        if chains.len() > 1 {
+            say(&format!("chain {:?}", chain.name))?;
+        }
+        say(texts::chain_to_text(chain, &ran.packets, &ran.alerts).trim_end())?;
+    }
+    match arguments.json {
+        true => say_json(&format!("{:#}", json!({ "schema": SCHEMA, "chains": all }))),
+        false => Ok(()),
+    }
+}
+
+fn chosen(arguments: &TraceArguments) -> Result<Chosen, Failure> {
+    let Some(text) = &arguments.filter else {
+        return Ok(Chosen::Numbers(arguments.packets.iter().copied().collect()));
+    };
+    let filter = PacketFilter::new(text);
+    let filter = filter.map_err(|why| Failure::Usage(format!("--filter {text:?}: {why}")))?;
+    Ok(Chosen::Matches { filter, most: arguments.count as usize })
+}
+
+/// The input of a chain, one of `chains`.
+fn input(arguments: &TraceArguments, loaded: &Loaded, chains: usize) -> Result<Input, Failure> {
+    let wrong = |what: &str, why: &str| {
+        Failure::Usage(format!("chain {:?}: {what}: {why}", loaded.chain().name))
+    };
+    if loaded.chain().instances.is_empty() {
+        return Err(wrong("functions", "there are none, so packets have no way to show"));
+    }
+    super::places::refuse_input(loaded, arguments.input.as_deref())?;
+    let input = match (&arguments.input, &loaded.ports.input) {
+        (Some(_), _) if chains > 1 => {
+            let text = "--input names one capture; the chain file has several chains";
+            return Err(Failure::Usage(text.into()));
+        }
+        (Some(text), _) => {
+            Input::parse(text, Path::new("")).map_err(|why| wrong("--input", &why.join("\n")))?
+        }
+        (None, Some(input)) => input.clone(),
+        (None, None) => {
+            return Err(wrong("input", "there is none: give --input, or `input` in [chain]"));
+        }
+    };
+    match input.is_live() {
+        false => Ok(input),
+        true => Err(wrong(
+            "input",
+            "packets of an interface come once; record them with `tap`, and trace that capture",
+        )),
+    }
+}
+
+/// Runs a chain until its chosen packets are through.
+fn trace_chain(
+    arguments: &TraceArguments,
+    loaded: &mut Loaded,
+    input: &Input,
+) -> Result<Ran, Failure> {
+    let name = loaded.chain().name.clone();
+    let failed = |why: String| Failure::Run(format!("chain {name:?}: {why}"));
+    let control = Arc::new(Control::default());
+    let functions = loaded.chain().instances.len();
+    let recorder = Recorder::new(chosen(arguments)?, functions, Arc::clone(&control));
+    let recorder = Arc::new(recorder);
+    let source = input.open().map_err(|failed| Failure::Usage(failed.why))?;
+    let source = wrap(source, loaded.ports.impair.as_ref(), None, None);
+    let source = source.map_err(|why| failed(why.to_string()))?;
+    let folder = Folder::new().map_err(Failure::Run)?;
+    let alerts = folder.path().join("alerts.json");
+    let outputs = alerts_to(&alerts).map_err(failed)?;
+    let settings = Settings { lanes: 1, ..loaded.settings };
+    let observe = |deployment: &mut Deployment| deployment.observe(recorder.clone());
+    Arc::get_mut(&mut loaded.deployment).into_iter().for_each(observe);
+    let ports = Ports::Shared(source, Box::new(NullSink));
+    let report = run_to(&loaded.deployment, &settings, ports, &outputs, &control);
+    let report = report.map_err(|why| failed(why.to_string()))?;
+    outputs.registry().close(|| false);
+    if !report.part.errors.is_empty() {
+        return Err(failed(report.part.errors.join("\n")));
+    }
+    let (came, packets) = recorder.take();
+    let alerts = read_alerts(&alerts).map_err(failed)?;
+    Ok(Ran { came, packets, alerts })
+}
+
+/// Outputs of which only alerts are kept, in a new file at `path`.
+fn alerts_to(path: &Path) -> Result<Outputs, String> {
+    let file = File::create_new(path).map_err(|why| format!("{}: {}", path.display(), plain(&why)));
+    let registry = Registry::default();
+    let alerts = registry.open(Destination::File(path.into()), Some(file?), Format::lines())?;
+    Ok(Outputs::of_run(Some(alerts), registry).alerts_only())
+}
+
+fn read_alerts(path: &Path) -> Result<Vec<Value>, String> {
+    let mut text = String::new();
+    let read =
+        File::open(path).and_then(|file| file.take(ALERTS_LEN_MAX).read_to_string(&mut text));
+    read.map_err(|why| format!("{}: {}", path.display(), plain(&why)))?;
+    let _ = fs::remove_file(path);
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+/// Reports packets that the input does not have.
+fn missing(arguments: &TraceArguments, chain: &Chain, ran: &Ran) -> Result<(), Failure> {
+    let found: BTreeSet<u64> = ran.packets.iter().map(|packet| packet.number).collect();
+    let mut missing = arguments.packets.iter().filter(|number| !found.contains(number));
+    let name = &chain.name;
+    match (missing.next(), found.is_empty()) {
+        (Some(number), _) => Err(Failure::Run(format!(
+            "chain {name:?}: there is no packet {number}; the chain read {}",
+            ran.came
+        ))),
+        (None, true) => Err(Failure::Run(format!(
+            "chain {name:?}: none of {} packets matches the filter",
+            ran.came
+        ))),
+        (None, false) => Ok(()),
+    }
+}
