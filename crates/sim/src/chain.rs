@@ -45,14 +45,19 @@ pub(crate) struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    pub(crate) fn new(model: &'a ChainModel, ends_ns: u64, random: Random) -> Self {
+    /// Of a run that ends at `ends_ns`, or after `events`.
+    pub(crate) fn new(
+        model: &'a ChainModel,
+        (ends_ns, events): (u64, u64),
+        random: Random,
+    ) -> Self {
         let graph = StageGraph::list(model.stages.len())
             .unwrap_or_else(|_| unreachable!("scenarios are checked"));
         let batch = (model.batch_packets, model.batch_delay_ns);
         let stages = vec![Default::default(); model.stages.len()];
         Self {
             model,
-            source: Source::new(&model.traffic, batch, ends_ns, random),
+            source: Source::new(&model.traffic, batch, ends_ns, random).limited(events),
             stages: model.stages.iter().map(Stage::new).collect(),
             counts: ChainCounts { stages, ..ChainCounts::default() },
             kept: None,

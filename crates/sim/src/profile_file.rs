@@ -192,6 +192,7 @@ impl WorkFile {
         let assumed = all.get("assumed");
         let assumed = if assumed.is_given() { assumed.list()? } else { Vec::new() };
         let pair = |one: &At<'_>| {
+            one.only(&["what", "why"])?;
             Ok((one.get("what").text()?.to_owned(), one.get("why").text()?.to_owned()))
         };
         let threads = threads::read(&all.get("threads"), &functions, &device_names)?;
@@ -278,6 +279,7 @@ fn gather(host: &At<'_>) -> Result<Option<GatherSpeeds>> {
     if !host.is_given() {
         return Ok(None);
     }
+    host.only(&["gather_packet_s", "gather_field_s", "put_packet_s", "put_field_s", "byte_s"])?;
     let seconds = |key: &str| host.get(key).within(0.0..=1.0);
     let fields = |way: &str| -> Result<FieldSpeeds> {
         let of = |part: &str| seconds(&format!("{way}_{part}_s"));
@@ -321,6 +323,7 @@ fn measurement(at: &At<'_>, functions: &[String], devices: &[String]) -> Result<
     if !beside.is_given() {
         return Ok(measured);
     }
+    beside.only(&["function", "count"])?;
     let function = beside.get("function").place(functions, "function")?;
     let count = beside.get("count").count(1_000.0)?;
     Ok(Measurement { beside: Some(Beside { function, count }), ..measured })
@@ -358,6 +361,7 @@ mod tests {
             ("\"gbps\": 5}", "\"gbps\": -5}", "`measurements[0].gbps` must be"),
             ("\"gbps\": 5}", "\"gbps\": 5e9}", "`measurements[0].gbps` must be"),
             ("\"gbps\": 5}", "\"gpbs\": 5}", "unknown key \"gpbs\""),
+            ("\"count\": 1}", "\"count\": 1, \"n\": 2}", "unknown key \"n\""),
             (
                 "\"launch_packets\": 256",
                 "\"launch_packets\": 0",

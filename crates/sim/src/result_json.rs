@@ -46,7 +46,8 @@ impl Outcome {
             let share = |busy: &u64| *busy as f64 / self.measured_ns.max(1) as f64;
             json!({
                 "name": model.name,
-                "share": own.busy_ns.iter().map(share).sum::<f64>(),
+                // A sum of nothing is -0.
+                "share": own.busy_ns.iter().map(share).sum::<f64>() + 0.0,
                 "tenants": own.busy_ns.iter().map(share).collect::<Vec<_>>(),
                 "to_device_bytes": own.to_device_bytes,
                 "to_host_bytes": own.to_host_bytes,

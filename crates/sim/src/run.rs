@@ -83,7 +83,8 @@ impl Scenario {
         let mut run = Run::new(this);
         let (mut handled, mut now_ns) = (0, 0);
         let ended = loop {
-            if handled == this.events_max {
+            let drawn = run.chains.iter().map(|chain| chain.source.events());
+            if drawn.fold(handled, u64::saturating_add) >= this.events_max {
                 break Ended::Events;
             }
             let Some((at_ns, event)) = run.events.next() else { break Ended::Drained };
@@ -99,7 +100,7 @@ impl<'a> Run<'a> {
     fn new(scenario: &'a Scenario) -> Self {
         let chains = scenario.chains.iter().enumerate().map(|(stream, model)| {
             let random = Random::new(scenario.seed, stream as u64);
-            Chain::new(model, scenario.lasts_ns, random)
+            Chain::new(model, (scenario.lasts_ns, scenario.events_max), random)
         });
         let devices = scenario.devices.iter().enumerate();
         let mut run = Self {

@@ -89,6 +89,9 @@ pub(crate) struct Batch {
     pub(crate) newest_ns: u64,
 }
 
+/// Packets drawn one by one that count as an event.
+pub(crate) const DRAWN_EVENT: u64 = 64;
+
 /// Makes the batches of a chain's traffic.
 pub(crate) struct Source {
     traffic: Traffic,
@@ -104,6 +107,9 @@ pub(crate) struct Source {
     clock_ns: f64,
     /// Packets that were looked at, in order.
     ahead: VecDeque<(u64, u32)>,
+    /// Packets that were drawn one by one, and how many may be.
+    drawn: u64,
+    drawn_max: u64,
 }
 
 impl Source {
@@ -123,7 +129,20 @@ impl Source {
             step: (0, 0, 0),
             clock_ns: 0.0,
             ahead: VecDeque::new(),
+            drawn: 0,
+            drawn_max: u64::MAX,
         }
+    }
+
+    /// No more packets are drawn one by one than count as `events`.
+    #[must_use]
+    pub(crate) fn limited(self, events: u64) -> Self {
+        Self { drawn_max: events.saturating_mul(DRAWN_EVENT), ..self }
+    }
+
+    /// The packets drawn one by one, as events.
+    pub(crate) fn events(&self) -> u64 {
+        self.drawn / DRAWN_EVENT
     }
 
     /// The next batch and the time at which it is handed over. It takes all packets that arrived
@@ -231,6 +250,10 @@ impl Source {
 
     /// Looks at one more packet. Returns when it arrives.
     fn look_ahead(&mut self) -> Option<u64> {
+        if self.drawn == self.drawn_max {
+            return None;
+        }
+        self.drawn += 1;
         let next = self.packet().filter(|&(at_ns, _)| at_ns < self.ends_ns)?;
         self.ahead.push_back(next);
         Some(next.0)
@@ -350,6 +373,23 @@ mod tests {
                 let by_packet = batches(Arrivals::Steps(vec![(u64::MAX, rate)]), batch, ends_ns);
                 assert_eq!(batches(Arrivals::Constant(rate), batch, ends_ns), by_packet, "{rate}");
             }
+        }
+    }
+
+    #[test]
+    fn packets_that_are_lost_count_as_events() {
+        for arrivals in [
+            Arrivals::Poisson(1e18),
+            Arrivals::OnOff { rate: 1e15, on_ns: 1, off_ns: 0 },
+            Arrivals::Steps(vec![(u64::MAX, 1e15)]),
+        ] {
+            let traffic = Traffic { arrivals, size: Size::Fixed(100) };
+            let source = Source::new(&traffic, (64, 0), u64::MAX, Random::new(1, 0));
+            let mut source = source.limited(1_000);
+            assert!(source.lose(32, 1_000_000) > 63_000);
+            assert_eq!(source.events(), 1_000);
+            source.waiting(2_000_000);
+            assert_eq!(source.events(), 1_000);
         }
     }
 

@@ -115,7 +115,8 @@ impl Ways {
 
     fn part_of(&self, is_counted: impl Fn(Way) -> bool) -> f64 {
         let counted = self.parts.iter().filter(|(way, _)| is_counted(**way));
-        let sum: f64 = counted.map(|(_, part)| part).sum();
+        // A sum of nothing is -0.
+        let sum = counted.map(|(_, part)| part).sum::<f64>() + 0.0;
         if self.sum > 0.0 { (sum / self.sum).clamp(0.0, 1.0) } else { 0.0 }
     }
 

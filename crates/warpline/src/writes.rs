@@ -10,6 +10,8 @@ use warpline_io::{empty_file, open_pipe};
 use warpline_io_error::plain;
 use warpline_nf::continued;
 
+use crate::Failure;
+
 /// Files that are opened for writing and still hold what they held.
 #[derive(Default)]
 pub(crate) struct Writes {
@@ -92,11 +94,12 @@ impl Writes {
 }
 
 /// Writes a file that a command makes.
-pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), String> {
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    let why = |error| format!("{}: {}", path.display(), plain(&error));
     let create = || OpenOptions::new().write(true).create(true).truncate(true).open(path);
     let file = continued(path).unwrap_or_else(create);
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| format!("{}: {}", path.display(), plain(&error)))
+    let mut file = file.map_err(|error| Failure::Usage(why(error)))?;
+    file.write_all(text.as_bytes()).map_err(|error| Failure::Run(why(error)))
 }
 
 impl Emptied {

@@ -1,11 +1,13 @@
 //! The device and launch size of each function: those of the chain file, or of a placement.
 
 use warpline_packet::{Binding, Field, FieldSet};
-use warpline_sched::placement::{ChainDemand, PlacementPolicy, PlacementProblem, Site};
+use warpline_sched::placement::{
+    ChainDemand, PlacementError, PlacementPolicy, PlacementProblem, Site,
+};
 use warpline_sched::work_profile::{CPU, WorkProfile};
 use warpline_sched::{Aim, PlannedFunction, Problem, Profile, RowBytes, Widths};
 
-use super::{Asked, AskedChain};
+use super::{Asked, AskedChain, AskedFunction};
 use crate::Ways;
 use crate::traffic::Arrivals;
 
@@ -165,7 +167,7 @@ fn sites(
         power_w_max: None,
         lanes_max: asked.chains.iter().map(|chain| chain.lanes.max(1)).sum(),
     };
-    let placement = problem.place().map_err(|why| why.to_string())?;
+    let placement = problem.place().map_err(|why| in_words(asked, &why))?;
     let aims = if is_placed { placement.aims } else { vec![Aim::default(); demands.len()] };
     let mut sites = placement.sites;
     for (own, devices) in sites.iter_mut().zip(fixed) {
@@ -270,5 +272,20 @@ impl Asked<'_> {
             }
             _ => self.load.traffic.rate().unwrap_or(0.0),
         }
+    }
+}
+
+fn in_words(asked: &Asked<'_>, why: &PlacementError) -> String {
+    match *why {
+        PlacementError::Unmeasured { chain, position } => {
+            let chain = &asked.chains[chain];
+            let AskedFunction { name, kind, .. } = &chain.functions[position];
+            format!(
+                "chain {:?}: [{name}]: the profile has no measurements of {kind} on a device that \
+                 it may use",
+                chain.name
+            )
+        }
+        _ => why.to_string(),
     }
 }

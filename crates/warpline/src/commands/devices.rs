@@ -52,7 +52,7 @@ fn store(looked: &[Looked], file: &Path) -> Result<(), Failure> {
     let measured = looked.iter().filter_map(|one| Some((&one.description, speeds(one)?)));
     let measured: Vec<(&Description, Speeds)> = measured.collect();
     let text = profile_file::to_json(&measured, gather_speeds());
-    write_file(file, &text).map_err(Failure::Run)
+    write_file(file, &text)
 }
 
 /// A device, looked at.

@@ -13,8 +13,8 @@ use warpline_nf::config::read_text;
 use warpline_sched::placement::PlacementPolicy;
 use warpline_sched::{Policy, Sharing};
 use warpline_sim::{
-    Asked, AskedChain, AskedFunction, AskedSharing, AskedTenant, Assembled, Ended, Load, Outcome,
-    Ways, WorkFile,
+    Arrivals, Asked, AskedChain, AskedFunction, AskedSharing, AskedTenant, Assembled, Ended, Load,
+    Outcome, Ways, WorkFile,
 };
 
 use super::{CHAIN_FILE_LEN_MAX, places, say, say_json};
@@ -65,7 +65,7 @@ pub(crate) fn simulate(
         Ended::Events => Err(Failure::Usage(format!(
             "the simulation stopped after {} events at {:.6} s; allow more with --events, or lower \
              --load or --seconds",
-            outcome.events,
+            arguments.events,
             outcome.ends_ns as f64 / 1e9
         ))),
     }
@@ -105,6 +105,17 @@ fn asked<'a>(
                 .map_err(|why| Failure::Usage(format!("--load {}: {why}", arguments.load)))?
         }
     };
+    if let (Arrivals::Replay(all), None) = (&load.traffic.arrivals, seconds)
+        && let Some(lasts) = all.last().map(|(at_ns, _)| *at_ns as f64 / 1e9)
+        && lasts >= *SECONDS.end()
+    {
+        let text = format!(
+            "--load {}: it lasts {lasts:.0} s; --seconds takes a part of it, at most {}",
+            arguments.load,
+            SECONDS.end()
+        );
+        return Err(Failure::Usage(text));
+    }
     let sharing = sharing(chains, arguments.policy.as_deref().map(policy).transpose()?);
     let chains = chains.iter().zip(ways);
     Ok(Asked {
@@ -229,5 +240,5 @@ fn check_trace(
 
 fn save_trace(path: &Path, assembled: &Assembled, outcome: &Outcome) -> Result<(), Failure> {
     let text = warpline_sim::trace(&assembled.scenario, outcome).to_string();
-    write_file(path, &text).map_err(Failure::Run)
+    write_file(path, &text)
 }

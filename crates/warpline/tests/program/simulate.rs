@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::harness::Demo;
+use crate::pcap::{Record, capture};
 
 const CHAIN: &str = "[chain]\nfunctions = [\"digest\", \"flow_monitor\"]\n\
     [digest]\ndevice = \"gpu-7\"\nmin_payload = 64\n[flow_monitor]\nstage = \"own\"\n";
@@ -147,6 +148,8 @@ fn mistakes_of_simulations_are_named() {
     demo.write("other.json", PROFILE.replace("\"digest\"", "\"nat\""));
     demo.write("absurd.json", PROFILE.replace("\"gbps\": 4", "\"gbps\": -4"));
     demo.write("huge.json", PROFILE.replace("\"gbps\": 4", "\"gbps\": 1e300"));
+    let hours = [0, 7_200_000_000_000].map(|at_ns| Record::new(at_ns, vec![0; 60]));
+    demo.write("hours.pcap", capture(1, &hours));
     let load = "--load constant:gbps=8,size=500";
     for (arguments, why) in [
         (format!("own.toml --profile other.json {load}"), "the profile has no function \"digest\""),
@@ -168,6 +171,18 @@ fn mistakes_of_simulations_are_named() {
         ),
         (format!("own.toml --profile own.json {load} --placement here"), "--placement here"),
         (format!("own.toml --profile own.json {load} --events 500"), "stopped after 500 events"),
+        (
+            "own.toml --profile own.json --load poisson:mpps=1e6 --events 500".into(),
+            "stopped after 500 events",
+        ),
+        (
+            "own.toml --profile own.json --load hours.pcap".into(),
+            "--load hours.pcap: it lasts 7200 s",
+        ),
+        (
+            format!("own.toml --profile own.json {load} --trace missing/t.json"),
+            "missing/t.json: no such file or directory",
+        ),
         (format!("own.toml --profile own.json {load} --trace own.json"), "reads this file"),
         (
             format!("own.toml --profile own.json {load} --set digest.device=\"tpu\""),

@@ -53,7 +53,7 @@ pub(crate) fn plan(
     if let Some(file) = &arguments.svg {
         places::check_written(path, &chains, ("drawing", file))?;
         let drawn = svg::draw(&chains, packet_len, mode)?;
-        return write_file(file, &drawn).map_err(Failure::Run);
+        return write_file(file, &drawn);
     }
     for loaded in &chains {
         let text = match field {

@@ -8,6 +8,7 @@ use warpline_sim::{Arrivals, Load, Size, Traffic, Ways};
 
 use super::ways::destination;
 use crate::Failure;
+use crate::commands::run::print_message;
 use crate::ports::reported;
 
 /// Packets that a load may have.
@@ -38,7 +39,13 @@ pub(super) fn load(path: &Path, ways: &mut [Option<Ways>]) -> Result<Load, Failu
                 ways.iter_mut().flatten().for_each(|own| own.add(destination));
             }
             Next::Idle(_) => {}
-            Next::End => break,
+            Next::End => {
+                for why in reader.warnings() {
+                    let text = format!("warning: --load {}: {why}\n", path.display());
+                    print_message(&text);
+                }
+                break;
+            }
         }
         if all.len() > PACKETS_MAX {
             return Err(failed(&format!("more than {PACKETS_MAX} packets")));

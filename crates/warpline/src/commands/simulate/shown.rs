@@ -10,6 +10,7 @@ pub(super) fn json(file: &WorkFile, assembled: &Assembled, outcome: &Outcome) ->
     let mut all = outcome.json(&assembled.scenario);
     for (chain, (_, tenant)) in assembled.origins.iter().enumerate() {
         all["chains"][chain]["tenant"] = json!(tenant);
+        all["chains"][chain]["lane"] = json!(lane(assembled, chain));
     }
     let assumed = file.assumed.iter().map(|(what, why)| json!({ "what": what, "why": why }));
     all["profile"] = json!({
@@ -46,6 +47,12 @@ pub(super) fn text(file: &WorkFile, assembled: &Assembled, outcome: &Outcome) ->
     text
 }
 
+/// Its number among the lanes of its chain and tenant, which follow each other.
+fn lane(assembled: &Assembled, chain: usize) -> usize {
+    let origin = assembled.origins[chain];
+    assembled.origins[..chain].iter().filter(|other| **other == origin).count()
+}
+
 fn packets_per_s(rate: f64) -> String {
     match rate {
         1e5.. => format!("{:.4} Mpps", rate / 1e6),
@@ -57,7 +64,13 @@ fn packets_per_s(rate: f64) -> String {
 fn chain_text(text: &mut String, assembled: &Assembled, outcome: &Outcome, chain: usize) {
     let own = &outcome.chains[chain];
     let name = &assembled.scenario.chains[chain].name;
-    let _ = writeln!(text, "chain {name:?}, tenant {}", assembled.origins[chain].1);
+    let origin = assembled.origins[chain];
+    let lanes = assembled.origins.iter().filter(|other| **other == origin).count();
+    let lane = match lanes {
+        1 => String::new(),
+        _ => format!(", lane {}", lane(assembled, chain)),
+    };
+    let _ = writeln!(text, "chain {name:?}, tenant {}{lane}", origin.1);
     let _ = writeln!(
         text,
         "  offered {}; sent {}, {:.3} Gb/s",
@@ -105,7 +118,8 @@ fn devices(text: &mut String, assembled: &Assembled, outcome: &Outcome) {
             [] | [_] => String::new(),
             several => format!(" ({})", several.join(", ")),
         };
-        let all: f64 = (0..own.busy_ns.len()).map(share).sum();
+        // A sum of nothing is -0.
+        let all = (0..own.busy_ns.len()).map(share).sum::<f64>() + 0.0;
         let _ = writeln!(
             text,
             "device {}: {all:.1} % busy{shares}, {} bytes to it, {} back, {}",
