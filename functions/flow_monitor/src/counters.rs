@@ -21,7 +21,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     Counter::total("records", "records", "records exported"),
     Counter::total("uniflows", "records", "records of one direction, with `export` = \"uniflow\""),
-    Counter::total("ipfix-messages", "messages", "IPFIX messages written"),
+    Counter::total("ipfix-messages", "messages", "IPFIX messages given to the output"),
     Counter::total("udp-messages", "messages", "messages sent"),
     Counter::total("udp-errors", "messages", "messages that could not be sent"),
 ];

@@ -31,7 +31,7 @@ const UDP_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Takes the records of all shards.
 pub(super) struct Exporter {
-    ipfix: Option<(Encoder, RecordBuffer)>,
+    ipfix: Option<(Encoder, MessageFile)>,
     /// Whether a message that isn't full is written when there are no packets.
     sends_early: bool,
     udp: Option<(Encoder, Datagrams)>,
@@ -63,7 +63,7 @@ impl Exporter {
         let of_socket =
             |socket| (Encoder::new(form, domain, UDP_MESSAGE_LEN, every, every_s), socket);
         Ok(Self {
-            ipfix: ipfix.map(of_file),
+            ipfix: ipfix.map(MessageFile::new).map(of_file),
             sends_early: config.ipfix.as_ref().is_some_and(|output| output.path().is_none()),
             udp: udp.map(of_socket),
             csv: csv.map(|file| {
@@ -79,7 +79,7 @@ impl Exporter {
 
     fn export(&mut self, record: &FlowRecord) {
         if let Some((encoder, file)) = &mut self.ipfix {
-            encoder.add(record, &mut |message| file.add(|to| to.extend_from_slice(message)));
+            encoder.add(record, &mut |message| file.add(message));
         }
         if let Some((encoder, datagrams)) = &mut self.udp {
             encoder.add(record, &mut |message| datagrams.send(message));
@@ -95,7 +95,7 @@ impl Exporter {
     /// Writes the last message, however full it is.
     fn end_message(&mut self) {
         if let Some((encoder, file)) = &mut self.ipfix {
-            encoder.flush(&mut |message| file.add(|to| to.extend_from_slice(message)));
+            encoder.flush(&mut |message| file.add(message));
         }
     }
 }
@@ -120,7 +120,7 @@ impl Report for Exporter {
         if let Some((encoder, datagrams)) = &mut self.udp {
             encoder.flush(&mut |message| datagrams.send(message));
         }
-        self.ipfix.iter_mut().for_each(|(_, file)| file.flush());
+        self.ipfix.iter_mut().for_each(|(_, file)| file.records.flush());
         self.csv.iter_mut().for_each(|(_, file)| file.flush());
     }
 
@@ -133,7 +133,7 @@ impl Report for Exporter {
         }
         self.rest();
         self.udp.iter_mut().for_each(|(_, datagrams)| datagrams.finish());
-        let ipfix = self.ipfix.iter_mut().map(|(_, file)| file);
+        let ipfix = self.ipfix.iter_mut().map(|(_, file)| &mut file.records);
         let files = ipfix.chain(self.csv.iter_mut().map(|(_, file)| file));
         let errors: Vec<String> = files.filter_map(RecordBuffer::finish).collect();
         if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
@@ -145,7 +145,7 @@ impl Report for Exporter {
             visit("uniflows", self.uniflows);
         }
         if let Some((_, file)) = &self.ipfix {
-            visit("ipfix-messages", file.written());
+            visit("ipfix-messages", file.messages);
         }
         if let Some((_, datagrams)) = &self.udp {
             visit("udp-messages", datagrams.sent);
@@ -155,6 +155,23 @@ impl Report for Exporter {
 
     fn tables(&self) -> Vec<Table> {
         self.hitters.tables()
+    }
+}
+
+/// An output of messages. It may lose some later, and counts them then.
+struct MessageFile {
+    records: RecordBuffer,
+    messages: u64,
+}
+
+impl MessageFile {
+    fn new(records: RecordBuffer) -> Self {
+        Self { records, messages: 0 }
+    }
+
+    fn add(&mut self, message: &[u8]) {
+        self.messages += 1;
+        self.records.add(|to| to.extend_from_slice(message));
     }
 }
 
