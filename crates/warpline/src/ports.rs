@@ -95,6 +95,9 @@ impl CaptureOutput {
     /// Reads a name with its settings; relative paths are in `folder`.
     pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, String> {
         let (name, roll) = Roll::split(text)?;
+        if roll.is_some() && matches!(name, "none" | "-") {
+            return Err(format!("{name:?} takes no settings; they are those of a capture"));
+        }
         let path = folder.join(name);
         let how = CaptureFile::of_name(&path).map_err(|why| why.to_string())?;
         if roll.is_some() && descriptor_of(&path).is_some() {

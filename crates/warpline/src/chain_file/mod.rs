@@ -162,10 +162,7 @@ pub(crate) fn load(
     let set = options.set;
     let mut mistakes = Diagnostics::default();
     let (table, errors) = DeTable::parse_recoverable(&source.text);
-    for error in errors {
-        let span = error.span().unwrap_or(0..0);
-        mistakes.push(source.mistake(span, error.message().to_lowercase()));
-    }
+    push_syntax_errors(source, errors, &mut mistakes);
     let overrides: Vec<Override> =
         set.iter().filter_map(|setting| parse_override(setting, &mut mistakes)).collect();
     let parsed: Vec<(&Override, Spanned<DeTable<'_>>)> =
@@ -181,6 +178,27 @@ pub(crate) fn load(
     let chains = file.build(&mut mistakes);
     mistakes.sort();
     if mistakes.is_empty() { Ok(chains) } else { Err(mistakes) }
+}
+
+/// Adds the mistakes of the TOML reader. It reads all that follows an array or inline table without
+/// an end as its elements, so only the place where it should have ended is reported.
+fn push_syntax_errors(
+    source: &SourceText,
+    mut errors: Vec<toml::de::Error>,
+    mistakes: &mut Diagnostics,
+) {
+    let place = |error: &toml::de::Error| error.span().unwrap_or(0..0);
+    errors.sort_by_key(|error| place(error).start);
+    let is_unclosed = errors.iter().any(|error| error.message().starts_with("unclosed"));
+    for error in errors {
+        let message = error.message().to_lowercase();
+        if is_unclosed && message.starts_with("missing comma") {
+            let text = "no comma, and no end of the array or inline table that began before";
+            mistakes.push(source.mistake(place(&error), text));
+            return;
+        }
+        mistakes.push(source.mistake(place(&error), message));
+    }
 }
 
 /// Whether a line begins a chain's table.

@@ -60,7 +60,13 @@ fn check_all(
         let source = SourceText::new(path.display().to_string(), "");
         let is_lone = chains.len() == 1;
         let missing = chains.iter().filter_map(|loaded| missing_input(loaded, is_lone));
-        missing.for_each(|text| warnings.push(source.whole(text)));
+        // `run` takes the input of a single chain only.
+        let mut mistakes = Diagnostics::default();
+        let list = if is_lone { &mut warnings } else { &mut mistakes };
+        missing.for_each(|text| list.push(source.whole(text)));
+        if !mistakes.is_empty() {
+            return Err(super::mistakes(&source.name, mistakes));
+        }
     }
     let chains = places::check_ports(path, chains, strict.flatten())?;
     let unused = device_keys::unused(device, chains.iter().map(|loaded| &*loaded.deployment));
@@ -92,7 +98,7 @@ fn check_all(
     strict.map_or(Ok(()), |input| super::strict::strict(&chains, path, options, input))
 }
 
-/// `check` accepts a chain without an input, which `run` may be given.
+/// `check` accepts a single chain without an input, which `run` may be given.
 fn missing_input(loaded: &Loaded, is_lone: bool) -> Option<String> {
     let name = &loaded.chain().name;
     let other = if is_lone { ", or give it to `run`" } else { "" };

@@ -132,6 +132,10 @@ fn chain_files_with_one_mistake() {
         // TOML itself: every error of the file.
         ("[chain\nfunctions = [\n", &["bad.toml:1:7:", "bad.toml:2:"]),
         ("[chain]\nfunctions = []\nlanes = = 1\nname = 'x\n", &["bad.toml:3:9:", "bad.toml:4:"]),
+        (
+            "[chain]\nfunctions = [\"digest\"\ninput = \"capture.pcap\"\n[digest]\n",
+            &["bad.toml: 1 mistake\nbad.toml:3:1: no comma, and no end of the array or inline"],
+        ),
         ("[chain]\nfunctions = []\nlanes = 1\nlanes = 2\n", &["bad.toml:4:1: duplicate key"]),
         ("[chain]\nfunctions = []\n[chain]\n", &["bad.toml:3:2: duplicate key"]),
         // Ports.
@@ -187,6 +191,10 @@ fn a_chain_without_input_is_checked_with_a_warning() {
     assert!(stderr.contains("warning: c.toml: chain \"chain\" has no input"), "{stderr}");
     let stdout = demo.warpline("check c.toml --json").expect(0).stdout;
     assert!(String::from_utf8_lossy(&stdout).contains("has no input"));
+    let chain = |name: &str| format!("[[chain]]\nname = \"{name}\"\nfunctions = []\n");
+    demo.write("c.toml", chain("a") + "input = \"capture.pcap\"\n" + &chain("b") + &chain("c"));
+    let stderr = demo.warpline("check c.toml").expect(2).stderr;
+    assert!(stderr.starts_with("error: c.toml: 2 mistakes\nc.toml: chain \"b\" has no input"));
 }
 
 #[test]

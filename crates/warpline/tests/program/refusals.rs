@@ -200,6 +200,8 @@ fn a_refused_run_touches_nothing() {
         ("--output out.pcap.xz", ".xz is not written; .pcap and .pcapng are, each also with .gz"),
         ("--set chain.output=a.pcap.bz2", "`output`: .bz2 is not written"),
         ("--set chain.tap=a.lz4", "`tap`: .lz4 is not written"),
+        ("--output none,size_mib=1", "\"none\" takes no settings"),
+        ("--output=-,every_s=60", "\"-\" takes no settings"),
         ("--annotate", "--annotate: comments go into a pcapng file"),
         ("--set chain.tap=missing/tap.pcap", "tap: ./missing/tap.pcap: no such file or directory"),
         ("--set chain.impair=drop=2", "`drop` can't be \"2\"; allowed: 0 to 1"),
