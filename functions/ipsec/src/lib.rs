@@ -385,6 +385,8 @@ impl Function for Ipsec {
             return Err(format!("SA {} {why}", sa.name));
         }
         if self.at.seals() {
+            // A key that the reload before removed may come back.
+            old.successor.out.free_old();
             self.open_nonces(old.nonces.get(), |row| old_rows[row].is_none())?;
         }
         let whole = *self.whole.get_or_init(|| old.whole.get().copied().unwrap_or(false));

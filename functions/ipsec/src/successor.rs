@@ -37,7 +37,13 @@ impl SaState for InState {
 
 /// By shard, or for the whole, the state of its SAs: before a reload that of the new set,
 /// afterwards the rest of the old one.
-pub(super) struct Fresh<T>(OnceLock<Vec<Mutex<Box<[T]>>>>);
+pub(super) struct Fresh<T>(OnceLock<Vec<Mutex<Handover<T>>>>);
+
+struct Handover<T> {
+    states: Box<[T]>,
+    /// Whether these are the old ones.
+    is_over: bool,
+}
 
 impl<T> Default for Fresh<T> {
     fn default() -> Self {
@@ -48,11 +54,21 @@ impl<T> Default for Fresh<T> {
 impl<T> Fresh<T> {
     /// Makes the state; does nothing a second time.
     pub(super) fn make(&self, whole: bool, state: impl Fn(Shard) -> Box<[T]>) {
-        let state = |shard| Mutex::new(state(shard));
+        let state = |shard| Mutex::new(Handover { states: state(shard), is_over: false });
         self.0.get_or_init(|| match whole {
             true => vec![state(Shard::WHOLE)],
             false => (0..SHARDS).map(Shard::new).map(state).collect(),
         });
+    }
+
+    /// Frees the rest of the old state, and with it the right to its keys' numbers.
+    pub(super) fn free_old(&self) {
+        for handover in self.0.get().into_iter().flatten() {
+            let mut handover = handover.lock().unwrap_or_else(PoisonError::into_inner);
+            if handover.is_over {
+                handover.states = Box::default();
+            }
+        }
     }
 }
 
@@ -104,14 +120,16 @@ impl Successor {
             return;
         };
         let Some(fresh) = fresh.get(shard.index()) else { return };
-        let mut fresh = fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handover = fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let Handover { states: fresh, is_over } = &mut *handover;
         for (row, state) in new.rows(shard, T::DIRECTION).zip(fresh.iter_mut()) {
             let old_row = pairs.old_rows[row];
             if let Some(slot) = old_row.and_then(|row| old.slot(row as u16, shard)) {
                 core::mem::swap(state, &mut states[slot]);
             }
         }
-        core::mem::swap(states, &mut *fresh);
+        core::mem::swap(states, fresh);
+        *is_over = true;
         let left = old.rows(shard, T::DIRECTION).zip(fresh.iter());
         left.filter(|(row, _)| !pairs.goes_on[*row]).for_each(|(_, state)| retire(state));
     }

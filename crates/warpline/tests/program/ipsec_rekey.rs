@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 
 use crate::ends::{signal, wait_until_running};
 use crate::harness::{Child, LIMIT, wait};
-use crate::ipsec::{CBC, Site, has_no_key, policies, sa};
+use crate::ipsec::{CBC, GCM, Site, has_no_key, policies, sa};
 use crate::pcap;
 use crate::reload::lines_of;
 use crate::stats::whole;
@@ -117,6 +117,39 @@ fn old_and_new_sa_stand_side_by_side() {
         *own += 1;
     }
     assert_eq!(next.map(|next| u64::from(next) - 1), [each[0], each[1]]);
+}
+
+/// A wrong key in a reload is put right by the next one, which continues the numbers of the key.
+#[test]
+fn a_counter_mode_key_that_was_removed_comes_back() {
+    let site = Site::with(GCM);
+    let one = sa("one", "out", 0x1001, GCM, 0);
+    let run = Run::new(
+        &site,
+        "run seal.toml --lanes 2 --output sealed.pcap --stats s.json \
+         --input generate:packets=1000000000000,size=200,flows=50,rate_gbps=0.02",
+    );
+    wait_until_running(site.demo(), &run.child, 1);
+    for _ in 0..3 {
+        site.write_secret("out.sas", &sa("one", "out", 0x1001, GCM, 1));
+        assert_eq!(run.reload("reload: "), format!("{IN_PLACE}\n"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        site.write_secret("out.sas", &one);
+        assert_eq!(run.reload("reload: "), format!("{IN_PLACE}\n"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    signal(&run.child, "INT");
+    run.end(130);
+    let packets = &site.stats("s.json")["chains"][0]["packets"];
+    assert_eq!(packets["read"], packets["sent"], "{packets}");
+    // By both keys each number is used once: two packets at most have a number.
+    let (_, sealed) = pcap::parse(&site.read("sealed.pcap"));
+    let mut used = std::collections::HashMap::new();
+    for record in &sealed {
+        let number = u32::from_be_bytes(record.bytes[38..42].try_into().unwrap());
+        *used.entry(number).or_insert(0) += 1;
+    }
+    assert!(used.values().all(|times| *times <= 2), "a number came again");
 }
 
 /// The other end learns the new SA between two packets, and removes the old one when none of its
