@@ -261,12 +261,25 @@ def case_links(router_lab):
         assert ping(a, "10.0.3.9"), "others stay"
         lab.link("b")
         assert soon(lambda: ping(a, "10.0.2.9", timeout=0.3)), "made anew"
+        # Neighbours that were set before the interface had its name, one of them by hand.
+        machine = lab.spaces["machine"]
+        machine.run("ip neigh replace 10.0.3.77 lladdr 02:00:00:00:03:77 nud permanent dev c")
+        machine.run("ip route add 10.77.0.0/16 via 10.0.3.77")
+        machine.run("ip link set dev c name away")
+        time.sleep(0.3)
+        machine.run("ip link set dev away name c")
+        assert soon(lambda: ping(a, "10.0.3.9", timeout=0.3), 3), "named as before"
+        ping(a, "10.77.0.1", timeout=0.3)
+        kept = machine.run("ip neigh show 10.0.3.77 dev c")
+        assert "PERMANENT" in kept, kept
         lab.stop(child)
 
 
 def case_addresses(router_lab):
     """Addresses of the machine and of its interfaces change while a process without rights runs."""
     with router_lab() as lab:
+        # Its route is one of the table main.
+        lab.spaces["machine"].run("ip -6 addr add 2001:db8:80::1/128 dev lo")
         daemon = pwd.getpwnam("daemon")
         os.chown(lab.folder.name, daemon.pw_uid, daemon.pw_gid)
         lab.write("router.toml", ROUTER)
@@ -278,8 +291,14 @@ def case_addresses(router_lab):
         machine.run("ip link set dev a address 02:00:00:00:01:77")
         a.run("ip neigh flush dev eth0")
         assert soon(lambda: ping(a, "10.0.2.9", timeout=0.3)), "another Ethernet address"
+        if lab.kind == "af_packet":
+            for value in "10":
+                machine.run(f"echo {value} >/proc/sys/net/ipv4/conf/a/forwarding")
+                time.sleep(1.5)
         _, errors = lab.stop(child)
         assert "lacks addresses" not in errors, errors
+        for reported in ("forwards IPv4 packets, too", "no longer forwards"):
+            assert lab.kind != "af_packet" or reported in errors, errors
 
 
 GATEWAY = (
@@ -489,7 +508,11 @@ def case_refusals(router_lab):
     with router_lab() as lab:
         lab.write("router.toml", ROUTER)
         machine = lab.spaces["machine"]
-        for setting, family in zip(FORWARDING, ("IPv4", "IPv6")):
+        forced = "net/ipv6/conf/a/force_forwarding"
+        for setting, family in zip([*FORWARDING, forced], ("IPv4", "IPv6", "IPv6")):
+            if setting == forced and "no" in machine.run(f"test -e /proc/sys/{setting} || echo no"):
+                # Before Linux 6.17.
+                continue
             machine.run(f"echo 1 >/proc/sys/{setting}")
             messages = lab.refused("router.toml", "--stats", "kept.json")
             assert (

@@ -32,6 +32,26 @@ pub(crate) enum WayOut {
     Held,
 }
 
+/// The ports by which packets leave a chain, if all take frames.
+pub struct Exits(Option<Egress>);
+
+impl Exits {
+    /// Of a chain, which may have no ports.
+    pub fn of(chain: &Chain) -> Self {
+        Self(Egress::of(chain, |_| true))
+    }
+
+    /// The port of a packet that came to the end of the chain, or why it is dropped there. `None`
+    /// without ports.
+    pub fn exit(&self, packet: Packet<'_>) -> Option<Result<u16, &'static str>> {
+        match self.0.as_ref()?.exit(packet) {
+            WayOut::Port(port) => Some(Ok(port)),
+            WayOut::Dropped(why) => Some(Err(why)),
+            WayOut::Nowhere | WayOut::Held => None,
+        }
+    }
+}
+
 /// The ports of a chain, and the way to them.
 pub(crate) struct Egress {
     ports: Ports,

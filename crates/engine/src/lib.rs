@@ -65,6 +65,7 @@ pub use crew::try_cores;
 pub use cut::StagePlan;
 pub use demand::{Demand, demands};
 pub use deployment::{Deployment, Site};
+pub use egress::Exits;
 pub use gather_speeds::gather_speeds;
 pub use huge_pages::{Asked, HugePages, try_huge_pages};
 pub use ingress::TimeCounts;

@@ -9,6 +9,7 @@ pub mod af_xdp;
 mod capture;
 pub mod generator;
 pub mod interface;
+pub mod kernel_forwarding;
 mod link_events;
 pub mod middleware;
 pub mod neighbours;

@@ -36,6 +36,8 @@ pub struct Link {
     pub name: String,
     /// Its Ethernet address.
     pub mac: Option<[u8; 6]>,
+    /// Whether it is the loopback interface.
+    pub is_loopback: bool,
     /// Whether it was removed.
     pub is_gone: bool,
 }
@@ -115,13 +117,14 @@ fn link(kind: u16, body: &[u8]) -> Option<Link> {
     if family(body)? != libc::AF_UNSPEC {
         return None;
     }
+    let is_loopback = body.get(2..4)? == libc::ARPHRD_LOOPBACK.to_ne_bytes();
     let (index, mut name, mut mac) = (word(body, 4)?.cast_signed(), None, None);
     attributes(body.get(16..)?, |attribute, value| match attribute {
         libc::IFLA_IFNAME => name = text(value),
         libc::IFLA_ADDRESS => mac = value.try_into().ok(),
         _ => {}
     })?;
-    Some(Link { index, name: name?, mac, is_gone: kind == libc::RTM_DELLINK })
+    Some(Link { index, name: name?, mac, is_loopback, is_gone: kind == libc::RTM_DELLINK })
 }
 
 /// `ifaddrmsg` and its attributes.

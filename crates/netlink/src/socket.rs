@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::message::{Address, Link, Message, Neighbour, read};
-use crate::route::Route;
+use crate::route::{NextHop, Route, RouteKind};
 
 /// Room for a datagram. The kernel's have at most 32 KiB.
 const ROOM: usize = 64 << 10;
@@ -90,7 +90,8 @@ impl Requests {
         Ok(all)
     }
 
-    /// The routes of [`Requests::routes`] as lines of `ip route`.
+    /// The routes of [`Requests::routes`] as lines of `ip route`. Those to the loopback interface
+    /// are `blackhole`: the kernel drops what it forwards there.
     ///
     /// # Errors
     /// The system refused, or there are more than `most`.
@@ -104,8 +105,17 @@ impl Requests {
             links.iter().map(|link| (link.index, rename(&link.name))).collect();
         let name =
             |index: i32| names.get(&index).cloned().unwrap_or_else(|| format!("interface-{index}"));
+        let loopbacks: Vec<i32> =
+            links.iter().filter(|link| link.is_loopback).map(|link| link.index).collect();
+        let is_loopback = |hop: &NextHop| hop.index.is_some_and(|index| loopbacks.contains(&index));
         let mut text = String::new();
-        for route in self.routes(most)? {
+        for mut route in self.routes(most)? {
+            if route.kind == RouteKind::Unicast
+                && !route.hops.is_empty()
+                && route.hops.iter().all(is_loopback)
+            {
+                (route.kind, route.hops) = (RouteKind::Blackhole, Vec::new());
+            }
             text += &route.line(name);
             text.push('\n');
         }

@@ -23,7 +23,13 @@ fn name(index: i32) -> String {
 fn links_have_names_and_addresses() {
     let all = messages(LINKS);
     assert_eq!(all.last(), Some(&Message::Done(false)));
-    let lan = Link { index: 3, name: "lan".into(), mac: Some([2, 0, 0, 0, 0, 10]), is_gone: false };
+    let lan = Link {
+        index: 3,
+        name: "lan".into(),
+        mac: Some([2, 0, 0, 0, 0, 10]),
+        is_loopback: false,
+        is_gone: false,
+    };
     assert!(all.contains(&Message::Link(lan)), "{all:?}");
     assert_eq!(all.len(), 6);
 }

@@ -1,11 +1,11 @@
 //! Ports that forward by routes: the kernel's neighbours and addresses beside a chain.
 
-use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use warpline_engine::Chain;
 use warpline_io::af_packet::AfPacketConfig;
+use warpline_io::kernel_forwarding::{KernelForwarding, kernel_forwarding};
 use warpline_io::neighbours::{Follower, NotFollowed};
 use warpline_io_error::plain;
 
@@ -58,19 +58,14 @@ fn advised_rules(address: IpAddr) -> String {
 
 /// A kernel that forwards as well would send each packet a second time.
 fn refuse_forwarding(interface: &str) -> Result<(), NotOpened> {
-    // IPv4 forwards by the setting of the interface, IPv6 by that of all.
-    let ipv4 = format!("net/ipv4/conf/{interface}/forwarding");
-    for (family, setting) in [("IPv4", ipv4.as_str()), ("IPv6", "net/ipv6/conf/all/forwarding")] {
-        let value = fs::read_to_string(format!("/proc/sys/{setting}")).unwrap_or_default();
-        if !matches!(value.trim(), "" | "0") {
-            let why = format!(
-                "the kernel forwards {family} packets of {interface}, so each would be sent twice; \
-                 run `sysctl -w {setting}=0`"
-            );
-            return Err(at(interface, &why));
-        }
-    }
-    Ok(())
+    let Some(KernelForwarding { family, setting }) = kernel_forwarding(interface) else {
+        return Ok(());
+    };
+    let why = format!(
+        "the kernel forwards {family} packets of {interface}, so each would be sent twice; run \
+         `sysctl -w {setting}=0`"
+    );
+    Err(at(interface, &why))
 }
 
 fn at(interface: &str, why: &str) -> NotOpened {

@@ -12,6 +12,7 @@ use super::offloads::{complete_checksum, insert_tag};
 use super::rings::{Rings, Taken};
 use super::{AfPacketConfig, Delivery};
 use crate::interface::{HEADERS_LEN, NotOpened, ethernet};
+use crate::kernel_forwarding::ForwardingWatch;
 use crate::link_events::{LOOK_EVERY, LinkEvents};
 use crate::neighbours::{LocalAddresses, is_forwarded};
 use crate::port::{
@@ -45,6 +46,7 @@ pub struct AfPacketSource {
     event: Option<String>,
     /// In a port that forwards by routes, the addresses whose packets are the kernel's.
     local: Option<LocalAddresses>,
+    forwarding: ForwardingWatch,
     /// Whether offloads were reported.
     has_warned: bool,
     /// Whether frames longer than the MTU were reported.
@@ -86,6 +88,7 @@ impl AfPacketSource {
             tried_mtu: mtu,
             event: None,
             local: None,
+            forwarding: ForwardingWatch::new(),
             has_warned: false,
             has_joined: false,
             counts: Counts::default(),
@@ -238,6 +241,9 @@ impl AfPacketSource {
         if self.rings.take_errors() || self.events.is_due() {
             let bound = self.bind();
             self.events.look(bound, report);
+            if self.local.is_some() {
+                self.forwarding.look(&self.config.interface, report);
+            }
             let grown = self.events.link.mtu().ok().filter(|mtu| *mtu > self.tried_mtu);
             self.larger_mtu = grown;
         }

@@ -128,6 +128,8 @@ impl Work {
             let state = &mut self.state;
             let answered = self.changes.receive(&mut |message| state.take(message));
             needs_all |= answered.unwrap_or(true);
+            // Its neighbours were set under another name.
+            needs_all |= core::mem::take(&mut state.has_new_port);
             // If that fails it is tried again in the next round.
             needs_all = needs_all && state.read_all(&mut self.requests).is_err();
             let mut message = [0; ASK_LEN];
@@ -162,6 +164,8 @@ struct KernelTables {
     neighbours: HashMap<Key, (Reach, u64)>,
     failures: u64,
     has_changed: bool,
+    /// Whether an interface became a port's.
+    has_new_port: bool,
 }
 
 impl KernelTables {
@@ -175,7 +179,7 @@ impl KernelTables {
         links.into_iter().map(Message::Link).for_each(|message| self.take(message));
         addresses.into_iter().map(Message::Address).for_each(|message| self.take(message));
         neighbours.into_iter().map(Message::Neighbour).for_each(|message| self.take(message));
-        self.has_changed = true;
+        (self.has_changed, self.has_new_port) = (true, false);
         Ok(())
     }
 
@@ -213,7 +217,9 @@ impl KernelTables {
             };
         };
         let now = (port as u16, link.mac);
-        self.ports.insert(link.index, now) != Some(now)
+        let before = self.ports.insert(link.index, now);
+        self.has_new_port |= before.is_none_or(|(before, _)| before != now.0);
+        before != Some(now)
     }
 
     fn take_neighbour(&mut self, key: Key, reach: Reach) -> bool {
@@ -232,8 +238,12 @@ impl KernelTables {
         reach == Reach::Failed || before.is_none_or(|(before, _)| before != reach)
     }
 
-    /// Makes the kernel ask for a neighbour or confirm it.
+    /// Makes the kernel ask for a neighbour or confirm it. A request would end an entry that the
+    /// operator made.
     fn resolve(&mut self, requests: &mut Requests, key: Key) {
+        if matches!(self.neighbours.get(&key), Some((Reach::Known(_), _))) {
+            return;
+        }
         let index = self.ports.iter().find(|(_, own)| own.0 == key.0).map(|(index, _)| *index);
         let Some(index) = index else { return };
         // If it fails, the packets that wait are lost as those of a neighbour that is silent.

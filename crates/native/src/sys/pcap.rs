@@ -123,7 +123,7 @@ impl Code {
         let time = libc::timeval { tv_sec: 0, tv_usec: 0 };
         let captured_len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         let header = PacketHeader { time, captured_len, len: wire_len.max(captured_len) };
-        // SAFETY: the program was compiled; the header says how many bytes may be read.
+        // SAFETY: the program was compiled; the header has the number of bytes.
         unsafe { (self.functions.matches)(&self.program, &header, frame.as_ptr()) != 0 }
     }
 }

@@ -125,8 +125,7 @@ fn trace_chain(
     let name = loaded.chain().name.clone();
     let failed = |why: String| Failure::Run(format!("chain {name:?}: {why}"));
     let control = Arc::new(Control::default());
-    let functions = loaded.chain().instances.len();
-    let recorder = Recorder::new(chosen(arguments)?, functions, Arc::clone(&control));
+    let recorder = Recorder::new(chosen(arguments)?, loaded.chain(), Arc::clone(&control));
     let recorder = Arc::new(recorder);
     let source = input.open().map_err(|failed| Failure::Usage(failed.why))?;
     let source = wrap(source, loaded.ports.impair.as_ref(), None, None);

@@ -145,6 +145,45 @@ packet 3, 0.000000002
     assert!(first.stdout.starts_with(b"packet 1, 0.000000000\n"));
 }
 
+/// A packet that passes every function may be dropped where it leaves.
+#[test]
+fn ports_and_drops_at_the_end_are_those_of_a_run() {
+    let demo = Demo::new();
+    let ports = ["lan", "wan"].map(|name| {
+        let (side, device) =
+            if name == "lan" { ("inside", "capture.pcap") } else { ("outside", "none") };
+        format!("[[port]]\nname = {name:?}\nside = {side:?}\ndevice = {device:?}\n")
+    });
+    let functions = "[firewall]\nrules = \"rules.v4\"\n[router]\nroutes = \"two.txt\"\n";
+    let chain = "[chain]\nfunctions = [\"firewall\", \"router\"]\n";
+    demo.write("ports.toml", format!("{chain}{}{functions}", ports.concat()));
+    let rules = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -i lan -o wan -j ACCEPT\nCOMMIT\n";
+    demo.write("rules.v4", rules);
+    demo.write("two.txt", "0.0.0.0/0 192.0.2.1 dev wan\n203.0.113.0/24 192.0.2.2 dev lan\n");
+    demo.warpline("run ports.toml --quiet -c 2500 --stats s.json").expect(0);
+    let stats = crate::stats::read(&demo, "s.json");
+    let expected = [
+        stats["chains"][0]["ports"][1]["packets"]["sent"].as_u64(),
+        stats["chains"][0]["egress_drops"]["hairpin"].as_u64(),
+    ];
+    let traced = traced(&demo, &format!("ports.toml --filter {ALL} --count 2500"));
+    let ways = || traced.iter().flat_map(|packet| packet["ways"].as_array().unwrap());
+    let absorbed = stats["chains"][0]["packets"]["absorbed"].as_u64();
+    let count = |is_counted: &dyn Fn(&Value) -> bool| {
+        Some(ways().filter(|way| is_counted(way)).count() as u64)
+    };
+    let by_wan = count(&|way| way["end"] == "sent" && way["port"] == "wan");
+    let hairpins = count(&|way| way["end"] == "dropped" && way["reason"] == "hairpin");
+    assert!(by_wan > Some(0) && hairpins > Some(0), "{by_wan:?}, {hairpins:?}");
+    // No capture takes what leaves.
+    assert_eq!((absorbed, Some(0), hairpins), (by_wan, expected[0], expected[1]));
+    let ended = demo.warpline(
+        "trace ports.toml --filter udp\u{b7}and\u{b7}dst\u{b7}host\u{b7}203.0.113.18 --count 1",
+    );
+    let text = String::from_utf8(ended.expect(0).stdout).unwrap();
+    assert!(text.ends_with("  dropped at the end of the chain: hairpin\n"), "{text}");
+}
+
 /// Stages of their own, small batches and lanes change nothing.
 #[test]
 fn ways_do_not_depend_on_how_a_chain_runs() {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warpline_engine::{Control, Observer};
+use warpline_engine::{Chain, Control, Exits, Observer};
 use warpline_native::packet_filter::PacketFilter;
 use warpline_packet::{Batch, BatchKind, Instant, Packet, Verdict};
 
@@ -37,6 +37,8 @@ pub(super) struct Way {
     pub(super) hops: Vec<Hop>,
     /// Its state after the last function so far.
     pub(super) state: State,
+    /// The port by which it was sent, or why it was dropped at the end of the chain.
+    pub(super) exit: Option<Result<u16, &'static str>>,
 }
 
 /// A function's turn.
@@ -70,6 +72,7 @@ pub(super) struct Recorder {
     chosen: Chosen,
     /// The position of the chain's last function.
     last: usize,
+    exits: Exits,
     control: Arc<Control>,
     recorded: Mutex<Recorded>,
 }
@@ -84,9 +87,11 @@ struct Recorded {
 }
 
 impl Recorder {
-    /// For a chain of `functions`, of which `control` is stopped after the last packet.
-    pub(super) fn new(chosen: Chosen, functions: usize, control: Arc<Control>) -> Self {
-        Self { chosen, last: functions.saturating_sub(1), control, recorded: Mutex::default() }
+    /// For `chain`, which `control` stops after the last packet.
+    pub(super) fn new(chosen: Chosen, chain: &Chain, control: Arc<Control>) -> Self {
+        let last = chain.instances.len().saturating_sub(1);
+        let (exits, recorded) = (Exits::of(chain), Mutex::default());
+        Self { chosen, last, exits, control, recorded }
     }
 
     /// The packets of the input that there were, and those that were traced.
@@ -138,13 +143,19 @@ impl Recorder {
 impl Way {
     fn of(packet: &Packet<'_>, maker: Option<usize>) -> Self {
         let start = Snapshot::of(packet);
-        Self { maker, start, hops: Vec::new(), state: State::of(packet) }
+        Self { maker, start, hops: Vec::new(), state: State::of(packet), exit: None }
     }
 }
 
 impl Recorded {
     /// Calls `see` with each packet on its way that is in `batch`: its place, and that of its way.
     fn each(&mut self, batch: &Batch, mut see: impl FnMut(&mut Traced, usize, &Packet<'_>)) {
+        if self.on_way.is_empty() {
+            return;
+        }
+        if self.on_way.is_empty() {
+            return;
+        }
         let mut ways: HashMap<usize, usize> = HashMap::new();
         for row in 0..batch.len() {
             let packet = batch.packet(row);
@@ -182,9 +193,11 @@ impl Observer for Recorder {
         recorded.each(batch, |traced, way, packet| {
             if way == traced.ways.len() {
                 traced.ways.push(Way::of(packet, Some(position)));
-                return;
             }
             let way = &mut traced.ways[way];
+            if position == self.last && packet.verdict().is_sent() {
+                way.exit = self.exits.exit(*packet);
+            }
             way.state = State::of(packet);
             if let Some(hop) = way.hops.last_mut().filter(|hop| hop.position == position) {
                 (hop.after, hop.state) = (Snapshot::of(packet), way.state);

@@ -61,10 +61,14 @@ fn write_way(text: &mut String, chain: &Chain, way: &Way) {
         Some(hop) => &hop.after,
         None => &way.start,
     };
-    let fate = fate(way.state.verdict);
-    let _ = match is_gone(way.state.verdict) {
-        true => writeln!(text, "  {fate}"),
-        false => writeln!(text, "  {fate}: {}", end.headline()),
+    let _ = match (fate(way), way.exit) {
+        (SENT, Some(Ok(port))) => {
+            let name = chain.ports().iter().nth(port.into()).map_or("none", |port| &port.name);
+            writeln!(text, "  sent by port {name}: {}", end.headline())
+        }
+        (SENT, _) => writeln!(text, "  sent: {}", end.headline()),
+        (fate, Some(Err(why))) => writeln!(text, "  {fate} at the end of the chain: {why}"),
+        (fate, _) => writeln!(text, "  {fate}"),
     };
 }
 
@@ -102,14 +106,18 @@ fn way_to_json(chain: &Chain, way: &Way) -> Value {
         })
     };
     let end = way.hops.last().map_or(&way.start, |hop| &hop.after);
-    let is_gone = is_gone(way.state.verdict);
+    let is_sent = fate(way) == SENT;
+    let exit = way.exit.and_then(Result::ok);
+    let exit = exit.and_then(|port| chain.ports().iter().nth(port.into()));
+    let at_end = way.exit.and_then(Result::err);
     json!({
         "made_by": way.maker.map(|maker| &chain.instances[maker].name),
         "packet": frame_to_json(&way.start),
         "hops": way.hops.iter().map(hop).collect::<Vec<_>>(),
-        "end": fate(way.state.verdict),
-        "reason": reason(chain, &way.state),
-        "sent": (!is_gone).then(|| frame_to_json(end)),
+        "end": fate(way),
+        "reason": at_end.or_else(|| reason(chain, &way.state)),
+        "sent": is_sent.then(|| frame_to_json(end)),
+        "port": exit.map(|port| &port.name),
     })
 }
 
@@ -126,7 +134,7 @@ fn alerts_of<'a>(alerts: &'a [Value], traced: &Traced) -> impl Iterator<Item = &
     alerts.iter().filter(move |alert| alert["pcap_cnt"].as_u64() == Some(number))
 }
 
-/// What a function changed in a packet that goes on.
+/// The fields that a function changed, unless the packet ended there.
 fn changes(hop: &Hop) -> Vec<Change> {
     match is_gone(hop.state.verdict) {
         true => Vec::new(),
@@ -152,8 +160,15 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-fn fate(end: Verdict) -> &'static str {
-    if is_gone(end) { verdict(end) } else { "sent" }
+const SENT: &str = "sent";
+
+/// How a packet ended.
+fn fate(way: &Way) -> &'static str {
+    match way.exit {
+        Some(Err(_)) => verdict(Verdict::Dropped),
+        _ if is_gone(way.state.verdict) => verdict(way.state.verdict),
+        _ => SENT,
+    }
 }
 
 fn in_words(chain: &Chain, state: &State) -> String {

@@ -1,0 +1,68 @@
+//! Settings by which the kernel forwards the packets of an interface. A chain with packet sockets
+//! on it gets copies, so the kernel's packets pass its rules, and are sent twice.
+
+use core::time::Duration;
+use std::fs;
+use std::time::Instant as Clock;
+
+/// How often the settings are read while packets flow.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A setting that is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelForwarding {
+    /// `IPv4` or `IPv6`.
+    pub family: &'static str,
+    /// Its name, for `sysctl`.
+    pub setting: String,
+}
+
+/// The first setting by which the kernel forwards packets of `interface`.
+pub fn kernel_forwarding(interface: &str) -> Option<KernelForwarding> {
+    // IPv4 forwards by the setting of the interface, IPv6 by that of all, and since Linux 6.17 also
+    // by one of the interface.
+    let mut settings = [
+        ("IPv4", format!("net/ipv4/conf/{interface}/forwarding")),
+        ("IPv6", "net/ipv6/conf/all/forwarding".into()),
+        ("IPv6", format!("net/ipv6/conf/{interface}/force_forwarding")),
+    ]
+    .into_iter();
+    let is_on = |(_, setting): &(&str, String)| {
+        let value = fs::read_to_string(format!("/proc/sys/{setting}")).unwrap_or_default();
+        !matches!(value.trim(), "" | "0")
+    };
+    settings.find(is_on).map(|(family, setting)| KernelForwarding { family, setting })
+}
+
+/// Reports when the kernel begins to forward packets of an interface, and when it ends.
+pub(crate) struct ForwardingWatch {
+    found: Option<KernelForwarding>,
+    looked: Clock,
+}
+
+impl ForwardingWatch {
+    /// Of an interface whose packets the kernel does not forward.
+    pub(crate) fn new() -> Self {
+        Self { found: None, looked: Clock::now() }
+    }
+
+    /// Looks once a second.
+    pub(crate) fn look(&mut self, interface: &str, report: &mut dyn FnMut(String)) {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        self.looked = Clock::now();
+        let found = kernel_forwarding(interface);
+        if found == self.found {
+            return;
+        }
+        report(match &found {
+            Some(KernelForwarding { family, setting }) => format!(
+                "interface {interface}: the kernel forwards {family} packets, too: they pass all \
+                 rules, and are sent twice; run `sysctl -w {setting}=0`"
+            ),
+            None => format!("interface {interface}: the kernel no longer forwards its packets"),
+        });
+        self.found = found;
+    }
+}
