@@ -1,5 +1,5 @@
-//! libpcap: compiled filters. The manual pages `pcap_compile(3pcap)` and `pcap_offline_filter(3pcap)`
-//! state what callers must do.
+//! libpcap: compiled filters. The manual pages `pcap_compile(3pcap)` and
+//! `pcap_offline_filter(3pcap)` state what callers must do.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::mem::transmute;
