@@ -17,33 +17,33 @@ pub struct KernelForwarding {
     pub setting: String,
 }
 
-/// The first setting by which the kernel forwards packets of `interface`.
-pub fn kernel_forwarding(interface: &str) -> Option<KernelForwarding> {
+/// The settings by which the kernel forwards packets of `interface`.
+pub fn kernel_forwarding(interface: &str) -> Vec<KernelForwarding> {
     // IPv4 forwards by the setting of the interface, IPv6 by that of all, and since Linux 6.17 also
     // by one of the interface.
-    let mut settings = [
+    let settings = [
         ("IPv4", format!("net/ipv4/conf/{interface}/forwarding")),
         ("IPv6", "net/ipv6/conf/all/forwarding".into()),
         ("IPv6", format!("net/ipv6/conf/{interface}/force_forwarding")),
-    ]
-    .into_iter();
+    ];
     let is_on = |(_, setting): &(&str, String)| {
         let value = fs::read_to_string(format!("/proc/sys/{setting}")).unwrap_or_default();
         !matches!(value.trim(), "" | "0")
     };
-    settings.find(is_on).map(|(family, setting)| KernelForwarding { family, setting })
+    let on = settings.into_iter().filter(is_on);
+    on.map(|(family, setting)| KernelForwarding { family, setting }).collect()
 }
 
 /// Reports when the kernel begins to forward packets of an interface, and when it ends.
 pub(crate) struct ForwardingWatch {
-    found: Option<KernelForwarding>,
+    found: Vec<KernelForwarding>,
     looked: Clock,
 }
 
 impl ForwardingWatch {
     /// Of an interface whose packets the kernel does not forward.
     pub(crate) fn new() -> Self {
-        Self { found: None, looked: Clock::now() }
+        Self { found: Vec::new(), looked: Clock::now() }
     }
 
     /// Looks once a second.
@@ -56,13 +56,15 @@ impl ForwardingWatch {
         if found == self.found {
             return;
         }
-        report(match &found {
-            Some(KernelForwarding { family, setting }) => format!(
+        for KernelForwarding { family, setting } in &found {
+            report(format!(
                 "interface {interface}: the kernel forwards {family} packets, too: they pass all \
                  rules, and are sent twice; run `sysctl -w {setting}=0`"
-            ),
-            None => format!("interface {interface}: the kernel no longer forwards its packets"),
-        });
+            ));
+        }
+        if found.is_empty() {
+            report(format!("interface {interface}: the kernel no longer forwards its packets"));
+        }
         self.found = found;
     }
 }

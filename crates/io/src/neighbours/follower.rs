@@ -247,8 +247,9 @@ impl KernelTables {
         let index = self.ports.iter().find(|(_, own)| own.0 == key.0).map(|(index, _)| *index);
         let Some(index) = index else { return };
         // If it fails, the packets that wait are lost as those of a neighbour that is silent.
-        let _ = requests.resolve(index, key.1);
-        if let Some((reach, _)) = self.neighbours.get_mut(&key)
+        let asked = requests.resolve(index, key.1);
+        if asked.is_ok()
+            && let Some((reach, _)) = self.neighbours.get_mut(&key)
             && let Reach::Stale(mac) = *reach
         {
             *reach = Reach::Known(mac);

@@ -11,7 +11,8 @@ use crate::Missing;
 
 /// `PCAP_NETMASK_UNKNOWN`.
 const NETMASK_UNKNOWN: c_uint = 0xffff_ffff;
-/// `LINKTYPE_RAW` of captures and `DLT_RAW` of Linux, the only link types that differ.
+/// `LINKTYPE_RAW` of captures and `DLT_RAW` of Linux. The other link types whose headers are known
+/// have one number.
 const RAW: [u16; 2] = [101, 12];
 /// Bytes of a frame that a filter may look at.
 const SNAP_LEN: c_int = 262_144;
