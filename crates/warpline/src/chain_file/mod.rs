@@ -189,15 +189,19 @@ fn push_syntax_errors(
 ) {
     let place = |error: &toml::de::Error| error.span().unwrap_or(0..0);
     errors.sort_by_key(|error| place(error).start);
-    let is_unclosed = errors.iter().any(|error| error.message().starts_with("unclosed"));
-    for error in errors {
+    let is = |error: &toml::de::Error, start: &str| error.message().starts_with(start);
+    // A key among the elements, and the comma that is missing before it.
+    let key = errors.iter().position(|error| is(error, "unexpected `=` in"));
+    let key = key.filter(|_| errors.iter().any(|error| is(error, "unclosed")));
+    let comma = errors[..key.unwrap_or(0)].iter().rposition(|error| is(error, "missing comma"));
+    for (at, error) in errors.iter().enumerate() {
         let message = error.message().to_lowercase();
-        if is_unclosed && message.starts_with("missing comma") {
+        if comma == Some(at) {
             let text = "no comma, and no end of the array or inline table that began before";
-            mistakes.push(source.mistake(place(&error), text));
+            mistakes.push(source.mistake(place(error), text));
             return;
         }
-        mistakes.push(source.mistake(place(&error), message));
+        mistakes.push(source.mistake(place(error), message));
     }
 }
 
