@@ -58,9 +58,8 @@ fn advised_rules(address: IpAddr) -> String {
 
 /// A kernel that forwards as well would send each packet a second time.
 fn refuse_forwarding(interface: &str) -> Result<(), NotOpened> {
-    let Some(KernelForwarding { family, setting }) = kernel_forwarding(interface) else {
-        return Ok(());
-    };
+    let found = kernel_forwarding(interface);
+    let Some(KernelForwarding { family, setting }) = found.first() else { return Ok(()) };
     let why = format!(
         "the kernel forwards {family} packets of {interface}, so each would be sent twice; run \
          `sysctl -w {setting}=0`"

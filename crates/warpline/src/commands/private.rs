@@ -129,14 +129,10 @@ impl<'a> Private<'a> {
 }
 
 /// A folder that is gone when this is dropped.
-pub(super) struct Folder(PathBuf);
+struct Folder(PathBuf);
 
 impl Folder {
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    pub(super) fn new() -> Result<Self, String> {
+    fn new() -> Result<Self, String> {
         let all = std::env::temp_dir();
         for number in 0..NAMES_MAX {
             let path = all.join(format!("warpline-{}-{number}", std::process::id()));

@@ -3,25 +3,25 @@
 //! The chain runs over its input on the CPU and sends nothing. Functions write no files, and use
 //! private copies of those that they keep.
 
+mod alerts;
 mod recorder;
 mod snapshot;
 mod texts;
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use warpline_engine::{Chain, Control, Deployment, Ports, Settings, run_to};
 use warpline_io::NullSink;
-use warpline_io_error::plain;
 use warpline_native::packet_filter::PacketFilter;
-use warpline_nf::{Definition, Destination, Format, Outputs, Registry};
+use warpline_nf::{Definition, Output, Outputs, Registry};
 
+use self::alerts::AlertSink;
 use self::recorder::{Chosen, Recorder, Traced};
-use super::private::{Folder, Private};
+use super::private::Private;
+use super::run::print_message;
 use super::{say, say_json};
 use crate::Failure;
 use crate::chain_file::{LoadOptions, Loaded, Setting};
@@ -30,15 +30,13 @@ use crate::ports::{Input, wrap};
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
-/// Bytes of alerts that are looked at.
-const ALERTS_LEN_MAX: u64 = 256 << 20;
 
 /// The traced packets of a chain.
 struct Ran {
     /// Packets that came to the first function.
     came: u64,
     packets: Vec<Traced>,
-    /// Alerts of the whole run.
+    /// Alerts about them.
     alerts: Vec<Value>,
 }
 
@@ -56,13 +54,16 @@ pub(crate) fn trace(
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
     super::check::check_machine(chains.iter())?;
     let private = Private::of(&chains, path, options, "trace")?;
-    let mut all = Vec::new();
+    let (mut all, mut missing) = (Vec::new(), Vec::new());
     for (mut loaded, input) in private.load(Some("cpu"))?.into_iter().zip(&inputs) {
         let ran = trace_chain(arguments, &mut loaded, input)?;
         let chain = loaded.chain();
-        missing(arguments, chain, &ran)?;
+        missing.extend(missing_in(arguments, chain, &ran));
         if arguments.json {
             all.push(texts::chain_to_json(chain, &ran.packets, &ran.alerts));
+            continue;
+        }
+        if ran.packets.is_empty() || missing.len() == chains.len() {
             continue;
         }
         if chains.len() > 1 {
@@ -70,6 +71,11 @@ pub(crate) fn trace(
         }
         say(texts::chain_to_text(chain, &ran.packets, &ran.alerts).trim_end())?;
     }
+    // One of several chains may lack the packets.
+    if missing.len() == chains.len() {
+        return Err(Failure::Run(missing.join("\n")));
+    }
+    missing.iter().for_each(|why| print_message(&format!("warning: {why}\n")));
     match arguments.json {
         true => say_json(&format!("{:#}", json!({ "schema": SCHEMA, "chains": all }))),
         false => Ok(()),
@@ -111,7 +117,8 @@ fn input(arguments: &TraceArguments, loaded: &Loaded, chains: usize) -> Result<I
         false => Ok(input),
         true => Err(wrong(
             "input",
-            "packets of an interface come once; record them with `tap`, and trace that capture",
+            "packets of an interface come once; record them with `tap`, and trace that capture: \
+             `--input`, or `--set port.NAME.device=FILE`",
         )),
     }
 }
@@ -130,55 +137,34 @@ fn trace_chain(
     let source = input.open().map_err(|failed| Failure::Usage(failed.why))?;
     let source = wrap(source, loaded.ports.impair.as_ref(), None, None);
     let source = source.map_err(|why| failed(why.to_string()))?;
-    let folder = Folder::new().map_err(Failure::Run)?;
-    let alerts = folder.path().join("alerts.json");
-    let outputs = alerts_to(&alerts).map_err(failed)?;
+    let sink = AlertSink::new(Arc::clone(&recorder));
+    let alerts = Output::new("alerts", Box::new(sink.clone()));
+    let outputs = Outputs::of_run(Some(Arc::new(alerts)), Registry::default()).alerts_only();
     let settings = Settings { lanes: 1, ..loaded.settings };
     let observe = |deployment: &mut Deployment| deployment.observe(recorder.clone());
     Arc::get_mut(&mut loaded.deployment).into_iter().for_each(observe);
     let ports = Ports::Shared(source, Box::new(NullSink));
     let report = run_to(&loaded.deployment, &settings, ports, &outputs, &control);
     let report = report.map_err(|why| failed(why.to_string()))?;
-    outputs.registry().close(|| false);
     if !report.part.errors.is_empty() {
         return Err(failed(report.part.errors.join("\n")));
     }
     let (came, packets) = recorder.take();
-    let alerts = read_alerts(&alerts).map_err(failed)?;
-    Ok(Ran { came, packets, alerts })
+    Ok(Ran { came, packets, alerts: sink.take() })
 }
 
-/// Outputs of which only alerts are kept, in a new file at `path`.
-fn alerts_to(path: &Path) -> Result<Outputs, String> {
-    let file = File::create_new(path).map_err(|why| format!("{}: {}", path.display(), plain(&why)));
-    let registry = Registry::default();
-    let alerts = registry.open(Destination::File(path.into()), Some(file?), Format::lines())?;
-    Ok(Outputs::of_run(Some(alerts), registry).alerts_only())
-}
-
-fn read_alerts(path: &Path) -> Result<Vec<Value>, String> {
-    let mut text = String::new();
-    let read =
-        File::open(path).and_then(|file| file.take(ALERTS_LEN_MAX).read_to_string(&mut text));
-    read.map_err(|why| format!("{}: {}", path.display(), plain(&why)))?;
-    let _ = fs::remove_file(path);
-    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
-}
-
-/// Reports packets that the input does not have.
-fn missing(arguments: &TraceArguments, chain: &Chain, ran: &Ran) -> Result<(), Failure> {
+/// The packets that the input does not have.
+fn missing_in(arguments: &TraceArguments, chain: &Chain, ran: &Ran) -> Option<String> {
     let found: BTreeSet<u64> = ran.packets.iter().map(|packet| packet.number).collect();
     let mut missing = arguments.packets.iter().filter(|number| !found.contains(number));
-    let name = &chain.name;
-    match (missing.next(), found.is_empty()) {
-        (Some(number), _) => Err(Failure::Run(format!(
-            "chain {name:?}: there is no packet {number}; the chain read {}",
-            ran.came
-        ))),
-        (None, true) => Err(Failure::Run(format!(
-            "chain {name:?}: none of {} packets matches the filter",
-            ran.came
-        ))),
-        (None, false) => Ok(()),
+    let (name, came) = (&chain.name, ran.came);
+    match missing.next() {
+        Some(number) => {
+            Some(format!("chain {name:?}: there is no packet {number}; the chain read {came}"))
+        }
+        None if found.is_empty() => {
+            Some(format!("chain {name:?}: none of {came} packets matches the filter"))
+        }
+        None => None,
     }
 }

@@ -184,14 +184,14 @@ fn ports_and_drops_at_the_end_are_those_of_a_run() {
     assert!(text.ends_with("  dropped at the end of the chain: hairpin\n"), "{text}");
 }
 
-/// Stages of their own, small batches and lanes change nothing.
+/// Stages of their own and small batches change nothing.
 #[test]
 fn ways_do_not_depend_on_how_a_chain_runs() {
     let demo = Demo::new();
     let trace = |more: &str| traced(&demo, &format!("chain.toml --filter icmp {more}"));
     let expected = trace("");
     assert!(!expected.is_empty());
-    for more in ["--set chain.lanes=4", "--set chain.batch_packets=1 --set router.stage=own"] {
+    for more in ["--set nat.stage=own", "--set chain.batch_packets=1 --set router.stage=own"] {
         assert_eq!(trace(more), expected, "{more}");
     }
 }

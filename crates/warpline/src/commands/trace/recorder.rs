@@ -100,6 +100,11 @@ impl Recorder {
         (recorded.came, std::mem::take(&mut recorded.packets))
     }
 
+    /// Whether the packet of this number is traced.
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.recorded().packets.iter().any(|traced| traced.number == number)
+    }
+
     fn recorded(&self) -> MutexGuard<'_, Recorded> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,9 +155,6 @@ impl Way {
 impl Recorded {
     /// Calls `see` with each packet on its way that is in `batch`: its place, and that of its way.
     fn each(&mut self, batch: &Batch, mut see: impl FnMut(&mut Traced, usize, &Packet<'_>)) {
-        if self.on_way.is_empty() {
-            return;
-        }
         if self.on_way.is_empty() {
             return;
         }

@@ -7,9 +7,6 @@ use warpline_packet::fields_at::places;
 use warpline_packet::wire::ip_protocol;
 use warpline_packet::{Field, FieldSet, Flags, Headers, LinkType, Packet};
 
-/// Bytes of a payload that are shown.
-const SHOWN_LEN: usize = 16;
-
 /// A frame.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Snapshot {
@@ -74,7 +71,10 @@ impl Snapshot {
             found.map(|(field, bytes)| value(*field, bytes))
         };
         let differing = |field: Field| {
-            let (from, to) = (text(&old, field), text(&new, field));
+            let (from, mut to) = (text(&old, field), text(&new, field));
+            if from.is_some() && from == to {
+                to = to.map(|to| format!("{to}, others"));
+            }
             let differs = from.is_some() || to.is_some();
             differs.then(|| Change { field: field.name(), from, to })
         };
@@ -163,11 +163,10 @@ fn value(field: Field, bytes: &[u8]) -> String {
             | Field::EspSpi,
             _,
         ) => format!("0x{}", hex(bytes)),
-        (Field::IpOptions | Field::TcpOptions | Field::Payload | Field::Remainder, _) => {
-            let shown = bytes.get(..SHOWN_LEN).unwrap_or(bytes);
-            let rest = if shown.len() < bytes.len() { "..." } else { "" };
-            format!("{} bytes {}{rest}", bytes.len(), hex(shown))
-        }
+        (Field::IpOptions | Field::TcpOptions, _) => hex(bytes),
+        // A sealed payload beside the plain one would help to open those of a run, whose numbers
+        // a trace does not use up.
+        (Field::Payload | Field::Remainder, _) => format!("{} bytes", bytes.len()),
         _ => bytes.iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte)).to_string(),
     }
 }

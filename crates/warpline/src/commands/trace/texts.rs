@@ -68,6 +68,7 @@ fn write_way(text: &mut String, chain: &Chain, way: &Way) {
         }
         (SENT, _) => writeln!(text, "  sent: {}", end.headline()),
         (fate, Some(Err(why))) => writeln!(text, "  {fate} at the end of the chain: {why}"),
+        (_, _) if way.hops.is_empty() => writeln!(text, "  {}", in_words(chain, &way.state)),
         (fate, _) => writeln!(text, "  {fate}"),
     };
 }
