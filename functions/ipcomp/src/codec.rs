@@ -9,6 +9,7 @@
 //! `miniz_oxide` 169, 80 and 381. Level 1 leaves 55 % of the bytes, level 6 42 %.
 
 use core::cell::RefCell;
+use core::hint::black_box;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -17,6 +18,8 @@ const LEVELS: usize = 10;
 /// A compressed IP packet is no longer, at any level: where every byte takes a code of nine bits
 /// (RFC 1951, 3.2.6), 73,728.
 const MADE_LEN_MAX: usize = 80 << 10;
+/// More bytes than the library takes for a compressor or a decompressor.
+const STATE_LEN_MAX: usize = 1 << 20;
 
 /// Why a payload can't be decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +41,16 @@ pub(super) struct Codec {
 thread_local! {
     static CODEC: RefCell<Codec> = RefCell::new(Codec {
         compress: [const { None }; LEVELS],
-        decompress: Decompress::new(false),
+        decompress: with_memory(|| Decompress::new(false)),
         made: vec![0; MADE_LEN_MAX],
     });
+}
+
+/// Makes state of the library, which panics without memory. Where there is none, the program ends
+/// as it does elsewhere.
+fn with_memory<T>(make: impl FnOnce() -> T) -> T {
+    drop(black_box(Vec::<u8>::with_capacity(STATE_LEN_MAX)));
+    make()
 }
 
 /// Does `work` with the calling thread's codec, which is made when it is first asked for. `work`
@@ -54,7 +64,8 @@ impl Codec {
     /// be more.
     pub(super) fn compress(&mut self, payload: &[u8], level: u32, len_max: usize) -> Option<&[u8]> {
         let slot = self.compress.get_mut(level as usize)?;
-        let compress = slot.get_or_insert_with(|| Compress::new(Compression::new(level), false));
+        let make = || Compress::new(Compression::new(level), false);
+        let compress = slot.get_or_insert_with(|| with_memory(make));
         // RFC 2394, 2.2: each packet is compressed without what came before it.
         compress.reset();
         // Into room for all of it, also where only less is of use: `reset` of zlib-rs 0.6 forgets
