@@ -57,10 +57,11 @@ words() {
     fi
 }
 
-# The demo's capture must be the output of its script.
+# The demo's capture must be the output of its script, by the scapy of the system: later versions
+# make some packets in another way.
 demo() {
-    local python=python3
-    python3 -c 'import scapy' 2>/dev/null || python=/usr/bin/python3
+    local python=/usr/bin/python3
+    "$python" -c 'import scapy' 2>/dev/null || python=python3
     "$python" tools/demo_capture.py --check
 }
 
