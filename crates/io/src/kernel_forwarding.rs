@@ -1,5 +1,5 @@
 //! Settings by which the kernel forwards the packets of an interface. A chain with packet sockets
-//! on it gets copies, so the kernel's packets pass its rules, and are sent twice.
+//! gets copies of them. The kernel sends the originals, also those that the chain drops.
 
 use core::time::Duration;
 use std::fs;
@@ -58,8 +58,8 @@ impl ForwardingWatch {
         }
         for KernelForwarding { family, setting } in &found {
             report(format!(
-                "interface {interface}: the kernel forwards {family} packets, too: they pass all \
-                 rules, and are sent twice; run `sysctl -w {setting}=0`"
+                "interface {interface}: the kernel forwards {family} packets, too: it sends those \
+                 that the chain drops, and the others twice; run `sysctl -w {setting}=0`"
             ));
         }
         if found.is_empty() {

@@ -296,9 +296,10 @@ impl<T> Launches<T> {
     /// Whether a load on the device held up a launch since it started, or since this was asked.
     fn has_waited_for_load(&mut self, slot: usize) -> bool {
         let Some(loads) = self.device.loads() else { return false };
+        // One that ends in between is then among those that ended.
+        let is_loading = loads.any();
         let ended = loads.ended();
-        let before = mem::replace(&mut self.flying[slot].loads_ended, ended);
-        before != ended || loads.any()
+        is_loading | (mem::replace(&mut self.flying[slot].loads_ended, ended) != ended)
     }
 
     /// A launch takes too long: its stream is given up, and the device with it.
