@@ -150,6 +150,11 @@ impl Way {
         let start = Snapshot::of(packet);
         Self { maker, start, hops: Vec::new(), state: State::of(packet), exit: None }
     }
+
+    /// The packet as it was after its last function.
+    pub(super) fn end(&self) -> &Snapshot {
+        self.hops.last().map_or(&self.start, |hop| &hop.after)
+    }
 }
 
 impl Recorded {
@@ -180,8 +185,8 @@ impl Observer for Recorder {
         }
         recorded.each(batch, |traced, way, packet| {
             if packet.verdict() == Verdict::Forward {
-                let (before, after) = (Snapshot::of(packet), Snapshot::of(packet));
-                let state = State::of(packet);
+                let (before, state) = (Snapshot::of(packet), State::of(packet));
+                let after = before.clone();
                 traced.ways[way].hops.push(Hop { position, before, after, state });
             }
         });

@@ -14,8 +14,8 @@ use super::snapshot::{Change, Snapshot};
 pub(super) fn chain_to_text(chain: &Chain, packets: &[Traced], alerts: &[Value]) -> String {
     let mut text = String::new();
     for traced in packets {
-        let port = chain.ports().iter().nth(traced.port.into());
-        let port = port.map_or_else(String::new, |port| format!(", port {}", port.name));
+        let port = port_name(chain, traced.port);
+        let port = port.map_or_else(String::new, |port| format!(", port {port}"));
         let _ = writeln!(text, "packet {}, {}{port}", traced.number, traced.captured);
         for way in &traced.ways {
             write_way(&mut text, chain, way);
@@ -57,16 +57,13 @@ fn write_way(text: &mut String, chain: &Chain, way: &Way) {
             let _ = writeln!(text, "    {:width$}    next hop {hop}", "");
         }
     }
-    let end = match way.hops.last() {
-        Some(hop) => &hop.after,
-        None => &way.start,
-    };
+    let end = way.end().headline();
     let _ = match (fate(way), way.exit) {
         (SENT, Some(Ok(port))) => {
-            let name = chain.ports().iter().nth(port.into()).map_or("none", |port| &port.name);
-            writeln!(text, "  sent by port {name}: {}", end.headline())
+            let port = port_name(chain, port).unwrap_or("none");
+            writeln!(text, "  sent by port {port}: {end}")
         }
-        (SENT, _) => writeln!(text, "  sent: {}", end.headline()),
+        (SENT, _) => writeln!(text, "  sent: {end}"),
         (fate, Some(Err(why))) => writeln!(text, "  {fate} at the end of the chain: {why}"),
         (_, _) if way.hops.is_empty() => writeln!(text, "  {}", in_words(chain, &way.state)),
         (fate, _) => writeln!(text, "  {fate}"),
@@ -76,12 +73,11 @@ fn write_way(text: &mut String, chain: &Chain, way: &Way) {
 /// All packets of a chain as JSON.
 pub(super) fn chain_to_json(chain: &Chain, packets: &[Traced], alerts: &[Value]) -> Value {
     let packet = |traced: &Traced| {
-        let port = chain.ports().iter().nth(traced.port.into());
         let ways: Vec<Value> = traced.ways.iter().map(|way| way_to_json(chain, way)).collect();
         json!({
             "number": traced.number,
             "timestamp": traced.captured.to_string(),
-            "port": port.map(|port| &port.name),
+            "port": port_name(chain, traced.port),
             "ways": ways,
             "alerts": alerts_of(alerts, traced).collect::<Vec<_>>(),
         })
@@ -106,10 +102,8 @@ fn way_to_json(chain: &Chain, way: &Way) -> Value {
             "gateway": gateway.map(|gateway| gateway.to_string()),
         })
     };
-    let end = way.hops.last().map_or(&way.start, |hop| &hop.after);
     let is_sent = fate(way) == SENT;
-    let exit = way.exit.and_then(Result::ok);
-    let exit = exit.and_then(|port| chain.ports().iter().nth(port.into()));
+    let port = way.exit.and_then(Result::ok).and_then(|port| port_name(chain, port));
     let at_end = way.exit.and_then(Result::err);
     json!({
         "made_by": way.maker.map(|maker| &chain.instances[maker].name),
@@ -117,8 +111,8 @@ fn way_to_json(chain: &Chain, way: &Way) -> Value {
         "hops": way.hops.iter().map(hop).collect::<Vec<_>>(),
         "end": fate(way),
         "reason": at_end.or_else(|| reason(chain, &way.state)),
-        "sent": is_sent.then(|| frame_to_json(end)),
-        "port": exit.map(|port| &port.name),
+        "sent": is_sent.then(|| frame_to_json(way.end())),
+        "port": port,
     })
 }
 
@@ -127,6 +121,11 @@ fn frame_to_json(frame: &Snapshot) -> Value {
         frame.values().map(|(name, value)| (name.to_owned(), value.into())).collect();
     fields.insert("len".into(), frame.wire_len().into());
     fields.into()
+}
+
+/// The name of a port of a chain that has ports.
+fn port_name(chain: &Chain, number: u16) -> Option<&str> {
+    chain.ports().iter().nth(number.into()).map(|port| port.name.as_str())
 }
 
 /// The alerts about a packet.
@@ -197,10 +196,9 @@ fn hop_in_words(chain: &Chain, position: usize, hop: u16) -> String {
     let hops = chain.instances[position].function.hop_ports();
     let found = |hops: &HopPorts| (hops.gateway(hop), hops.port(hop));
     let (gateway, port) = hops.as_ref().map_or((None, None), found);
-    let name = port.and_then(|port| chain.ports().iter().nth(port.into()));
     let gateway = gateway.map_or_else(|| hop.to_string(), |gateway| gateway.to_string());
-    match name {
-        Some(port) => format!("{gateway}, port {}", port.name),
+    match port.and_then(|port| port_name(chain, port)) {
+        Some(port) => format!("{gateway}, port {port}"),
         None => gateway,
     }
 }
