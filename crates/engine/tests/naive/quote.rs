@@ -78,7 +78,7 @@ fn ipv6(bytes: &[u8]) -> Option<(u8, usize, bool)> {
     let (mut count, mut fragments) = (0, 0);
     while [0, 43, 44, 51, 60].contains(&next) && !later {
         let header = bytes.get(at..at + 8)?;
-        if next == 0 && count > 0 || count == 16 {
+        if next == 0 && count > 0 {
             return None;
         }
         let len = match next {

@@ -25,7 +25,6 @@ const HOP_BY_HOP: u8 = 0;
 const FRAGMENT: u8 = 44;
 const AH: u8 = 51;
 const EXTENSIONS: [u8; 5] = [HOP_BY_HOP, 43, FRAGMENT, AH, 60];
-const EXTENSIONS_MAX: usize = 16;
 
 /// A frame on its way through the chain.
 #[derive(Clone, Debug, Default)]
@@ -222,7 +221,7 @@ impl View {
         let mut fragments = 0;
         while EXTENSIONS.contains(&next) && !seen.later() {
             holds(next != HOP_BY_HOP || count == 0, lie)?;
-            holds(count < EXTENSIONS_MAX && at + 8 <= self.wire_end, lie)?;
+            holds(at + 8 <= self.wire_end, lie)?;
             let Some(header) = frame.bytes.get(at..at + 8) else {
                 self.reach(next, at, &seen);
                 return Ok(false);

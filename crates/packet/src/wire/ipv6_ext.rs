@@ -2,13 +2,12 @@
 //!
 //! It walks over hop-by-hop options, routing, fragment and destination options headers and AH. Any
 //! other number ends the chain, including ESP and "no next header". Options inside are not read.
+//! Hosts accept any number of headers (Linux 6.18 does), so only the packet's length bounds it:
+//! whoever stopped earlier would let through what it must inspect.
 
 use super::be::Value;
 use super::{Malformed, ip_protocol, ipv6};
 
-/// The most extension headers that a packet may have. RFC 8200 knows 7 places for them in its
-/// recommended order; the bound keeps the work on a hostile packet small.
-pub const MAX_HEADERS: u8 = 16;
 /// Bytes of the least extension header, and of every fragment header.
 pub const HEADER_LEN: usize = 8;
 
@@ -79,7 +78,7 @@ pub struct Chain {
     /// end.
     pub offset: usize,
     /// How many extension headers were walked over.
-    pub headers: u8,
+    pub headers: u16,
     /// The fragment header, if there is one.
     pub fragment: Option<Fragment>,
     /// Whether the buffer ended before the chain, but the packet was longer: the capture cut it.
@@ -99,14 +98,14 @@ impl Chain {
 /// The packet had `total_len` bytes on the wire by its own header.
 ///
 /// # Errors
-/// [`Malformed::Ipv6Extension`] if the chain has more than [`MAX_HEADERS`], exceeds the packet's
-/// end, has a second fragment header, or hop-by-hop options that are not first.
+/// [`Malformed::Ipv6Extension`] if the chain exceeds the packet's end, has a second fragment header,
+/// or hop-by-hop options that are not first.
 /// [`Malformed::FragmentBounds`] if the reassembled datagram would exceed 65,535 bytes.
 pub fn walk(next_header: u8, packet: &[u8], total_len: usize) -> Result<Chain, Malformed> {
     let mut chain = Chain::of_none(next_header);
     while ip_protocol::is_extension(chain.protocol) && !is_later_fragment(chain.fragment) {
         let misplaced = chain.protocol == ip_protocol::HOP_BY_HOP && chain.headers > 0;
-        if misplaced || chain.headers == MAX_HEADERS || chain.offset + HEADER_LEN > total_len {
+        if misplaced || chain.offset + HEADER_LEN > total_len {
             return Err(Malformed::Ipv6Extension);
         }
         let Some(header) = packet.get(chain.offset..chain.offset + HEADER_LEN) else {
@@ -242,14 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn bounds_the_number_of_headers() {
-        let chain_of = |count: usize| {
+    fn walks_over_any_number_of_headers() {
+        for count in [16, 17, 187, 8_191] {
             let mut payload = [60, 0, 0, 0, 0, 0, 0, 0].repeat(count);
             payload[(count - 1) * 8] = 17;
-            chain(60, &payload)
-        };
-        assert_eq!(chain_of(16).unwrap().headers, 16);
-        assert_eq!(chain_of(17), Err(Malformed::Ipv6Extension));
+            let found = chain(60, &payload).unwrap();
+            assert_eq!((usize::from(found.headers), found.protocol), (count, 17));
+        }
     }
 
     #[test]
