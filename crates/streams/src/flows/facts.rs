@@ -19,4 +19,7 @@ pub struct Facts {
     pub bytes: [u64; 2],
     /// Bytes of the streams that were delivered, gaps included, by [`super::Direction`].
     pub stream_len: [u64; 2],
+    /// The sequence numbers that those take, with SYN and FIN; 0 before the first segment of a
+    /// direction. By [`super::Direction`].
+    pub sequence_len: [u64; 2],
 }

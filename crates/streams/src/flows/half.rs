@@ -73,6 +73,12 @@ impl Half {
         *self = Self { base, flags, scale: self.scale, time: self.time, ..Self::EMPTY };
     }
 
+    /// The sequence numbers up to the next byte, with SYN and FIN.
+    pub(super) fn sequence_len(&self) -> u64 {
+        let flags = u64::from(self.has(KNOWN)) + u64::from(self.has(FINISHED));
+        if self.has(KNOWN) { self.side.next() + flags } else { 0 }
+    }
+
     /// The offset of a sequence number in the stream, nearest to the next byte; negative before the
     /// first.
     pub(super) fn offset(&self, seq: u32) -> i64 {

@@ -271,6 +271,7 @@ impl<V: Default + Clone> Flows<V> {
             packets: flow.packets.map(u64::from),
             bytes: flow.bytes,
             stream_len: [streams[0].side.next(), streams[1].side.next()],
+            sequence_len: [streams[0].sequence_len(), streams[1].sequence_len()],
         }
     }
 

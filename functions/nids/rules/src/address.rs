@@ -17,7 +17,7 @@ const PORT_HELP: &str = "a port, a range 1:1024, 1024: or :1024, or `any`";
 impl Addresses {
     /// All there are.
     pub fn any() -> Self {
-        Self { v4: vec![V4_ALL], v6: vec![V6_ALL] }
+        Self { v4: vec![V4_ALL], v6: vec![V6_ALL], excludes: false }
     }
 
     /// Whether all are in it.
@@ -70,7 +70,11 @@ impl Space for Addresses {
 
     /// A rule that excludes IPv4 networks alone is about IPv4 alone, as Suricata has it.
     fn without(self, other: &Self) -> Self {
-        Self { v4: less(self.v4, &other.v4, V4_ALL), v6: less(self.v6, &other.v6, V6_ALL) }
+        Self {
+            v4: less(self.v4, &other.v4, V4_ALL),
+            v6: less(self.v6, &other.v6, V6_ALL),
+            excludes: true,
+        }
     }
 
     fn is_empty(&self) -> bool {

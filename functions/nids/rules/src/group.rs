@@ -2,7 +2,9 @@
 //! equal sets kept once.
 //!
 //! A group is the union of its members without those after a `!`. One of negations alone is
-//! everything except those (manual, "Source and destination").
+//! everything except those (manual, "Source and destination"). A group in a group stands for its
+//! items, as in Suricata: what it excludes is excluded from the whole. A group after a `!` is a set
+//! of its own.
 
 use core::hash::Hash;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -100,11 +102,41 @@ pub(super) trait Space: Clone + Default + Eq + Hash {
     fn is_empty(&self) -> bool;
 }
 
+/// The items of a group.
+#[derive(Clone, Default)]
+struct Items<S> {
+    members: S,
+    excluded: S,
+}
+
+impl<S: Space> Items<S> {
+    fn member(members: S) -> Self {
+        Self { members, excluded: S::default() }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.members.add(&other.members);
+        self.excluded.add(&other.excluded);
+    }
+
+    /// The set of `group`, which has these items.
+    fn set(&self, group: Piece<'_>) -> Read<S> {
+        let Self { mut members, mut excluded } = self.clone();
+        members.settle();
+        excluded.settle();
+        let left = if excluded.is_empty() { members } else { members.without(&excluded) };
+        if left.is_empty() {
+            return Err(group.broken(format!("no {} are left", S::MEMBERS)));
+        }
+        Ok(left)
+    }
+}
+
 /// All sets of a space that rules name.
 pub(super) struct Groups<S> {
     fields: HashMap<Box<str>, Arc<S>>,
     sets: HashSet<Arc<S>>,
-    variables: HashMap<Box<str>, Result<S, String>>,
+    variables: HashMap<Box<str>, Result<Items<S>, String>>,
     /// Variables that are being resolved.
     open: Vec<Box<str>>,
 }
@@ -126,10 +158,8 @@ impl<S: Space> Groups<S> {
         if let Some(known) = self.fields.get(field.text) {
             return Ok(Arc::clone(known));
         }
-        let set = Arc::new(self.group(field.trim(), variables, 0)?);
-        if set.is_empty() {
-            return Err(nothing_left::<S>(field));
-        }
+        let group = field.trim();
+        let set = Arc::new(self.group(group, variables, 0)?.set(group)?);
         let set = match self.sets.get(&set) {
             Some(same) => Arc::clone(same),
             None => {
@@ -141,27 +171,23 @@ impl<S: Space> Groups<S> {
         Ok(set)
     }
 
-    fn group(&mut self, group: Piece<'_>, variables: &Variables, depth: usize) -> Read<S> {
+    fn group(&mut self, group: Piece<'_>, variables: &Variables, depth: usize) -> Read<Items<S>> {
         if depth > DEPTH_MAX {
             return Err(group.broken(format!("groups are more than {DEPTH_MAX} deep")));
         }
-        let (mut members, mut excluded) = (S::default(), S::default());
+        let mut all = Items::<S>::default();
         for item in items(group)? {
             match item.strip("!") {
-                Some(item) => excluded.add(&self.item(item, variables, depth)?),
-                None => members.add(&self.item(item, variables, depth)?),
+                Some(item) => {
+                    all.excluded.add(&self.item(item, variables, depth)?.set(item)?);
+                }
+                None => all.add(&self.item(item, variables, depth)?),
             }
         }
-        members.settle();
-        excluded.settle();
-        if excluded.is_empty() {
-            return Ok(members);
-        }
-        let left = members.without(&excluded);
-        if left.is_empty() { Err(nothing_left::<S>(group)) } else { Ok(left) }
+        Ok(all)
     }
 
-    fn item(&mut self, item: Piece<'_>, variables: &Variables, depth: usize) -> Read<S> {
+    fn item(&mut self, item: Piece<'_>, variables: &Variables, depth: usize) -> Read<Items<S>> {
         if item.is_empty() {
             return Err(item.broken(format!("{} are missing here", S::MEMBERS)));
         }
@@ -171,7 +197,7 @@ impl<S: Space> Groups<S> {
         }
         match item.strip("$") {
             Some(name) => self.variable(item, name.text, variables, depth),
-            None => S::member(item),
+            None => S::member(item).map(Items::member),
         }
     }
 
@@ -181,7 +207,7 @@ impl<S: Space> Groups<S> {
         name: &str,
         variables: &Variables,
         depth: usize,
-    ) -> Read<S> {
+    ) -> Read<Items<S>> {
         if !self.variables.contains_key(name) {
             let Some(text) = variables.get(name) else {
                 return Err(place.broken(format!("`${name}` is not defined")));
@@ -191,12 +217,15 @@ impl<S: Space> Groups<S> {
                 return Err(place.broken(format!("`${name}` names itself: {way}${name}")));
             }
             self.open.push(name.into());
-            let set = self.group(Piece::new(text).trim(), variables, depth + 1);
+            let text = Piece::new(text).trim();
+            let items = self.group(text, variables, depth + 1);
             self.open.pop();
-            self.variables.insert(name.into(), set.map_err(|refusal| reported(&refusal)));
+            // A variable whose own set is empty is a mistake wherever it stands.
+            let items = items.and_then(|items| items.set(text).map(|_| items));
+            self.variables.insert(name.into(), items.map_err(|refusal| reported(&refusal)));
         }
         match self.variables.get(name) {
-            Some(Ok(set)) => Ok(set.clone()),
+            Some(Ok(items)) => Ok(items.clone()),
             Some(Err(message)) => Err(place.broken(format!("in `${name}`: {message}"))),
             None => Err(place.broken(format!("`${name}` is not defined"))),
         }
@@ -210,10 +239,6 @@ fn neither(text: Piece<'_>, addresses: &Refusal, ports: &Refusal) -> Refusal {
         return text.broken(addresses);
     }
     text.broken(format!("neither addresses nor ports: {addresses}, and {ports}"))
-}
-
-fn nothing_left<S: Space>(group: Piece<'_>) -> Refusal {
-    group.broken(format!("no {} are left", S::MEMBERS))
 }
 
 fn reported(refusal: &Refusal) -> String {

@@ -144,6 +144,8 @@ pub struct Addresses {
     pub v4: Vec<(Ipv4Addr, Ipv4Addr)>,
     /// Of IPv6.
     pub v6: Vec<(Ipv6Addr, Ipv6Addr)>,
+    /// Whether the text excludes addresses by `!`.
+    pub excludes: bool,
 }
 
 /// A set of ports: sorted inclusive ranges that do not touch.

@@ -13,12 +13,29 @@ use warpline_config::SourceText;
 /// A `threshold.config`, in the order of the file within each list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThresholdFile {
-    /// `threshold` and `event_filter`: each takes the place of the rule's own.
-    pub thresholds: Vec<GlobalThreshold>,
+    /// Lines that count matches, in their order.
+    pub filters: Vec<GlobalFilter>,
     /// `suppress`.
     pub suppressions: Vec<Suppression>,
+}
+
+/// A line that counts matches.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GlobalFilter {
+    /// `threshold`, `event_filter`.
+    Threshold(GlobalThreshold),
     /// `rate_filter`.
-    pub rate_filters: Vec<RateFilter>,
+    Rate(RateFilter),
+}
+
+impl GlobalFilter {
+    /// Of which rules.
+    pub fn ids(&self) -> Ids {
+        match self {
+            Self::Threshold(line) => line.ids,
+            Self::Rate(line) => line.ids,
+        }
+    }
 }
 
 /// Which rules a line is about.
@@ -31,6 +48,11 @@ pub struct Ids {
 }
 
 impl Ids {
+    /// Whether it is one rule.
+    pub fn is_one(self) -> bool {
+        self.gid != 0 && self.sid != 0
+    }
+
     /// Whether the rule `gid:sid` is among them.
     pub fn contain(self, gid: u32, sid: u32) -> bool {
         (self.gid == 0 || self.gid == gid) && (self.sid == 0 || self.sid == sid)
@@ -89,8 +111,10 @@ impl ThresholdFile {
         each_line(file, mistakes, |line| {
             let (kind, rest) = line.word();
             match kind.text {
-                "threshold" | "event_filter" => found.thresholds.push(global_threshold(rest)?),
-                "rate_filter" => found.rate_filters.push(rate_filter(rest)?),
+                "threshold" | "event_filter" => {
+                    found.filters.push(GlobalFilter::Threshold(global_threshold(rest)?));
+                }
+                "rate_filter" => found.filters.push(GlobalFilter::Rate(rate_filter(rest)?)),
                 "suppress" => {
                     found.suppressions.push(suppression(rest, variables, &mut addresses)?)
                 }

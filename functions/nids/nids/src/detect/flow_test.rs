@@ -55,7 +55,8 @@ fn holds_one(test: &FlowTest, known: &Known<'_>) -> bool {
         }
         FlowTest::StreamSize { side, bytes } => {
             let is_tcp = known.subject.protocol == ip_protocol::TCP;
-            has_flow && is_tcp && has_size(*side, bytes, known.facts)
+            let is_followed = known.facts.client_bytes > 0 || known.facts.server_bytes > 0;
+            has_flow && is_tcp && is_followed && has_size(*side, bytes, known.facts)
         }
     }
 }

@@ -2,11 +2,8 @@
 //!
 //! Both follow Suricata, so that the same rules alert on the same packets.
 
-use core::net::{Ipv4Addr, Ipv6Addr};
-
-use super::header::is_any_address;
 use warpline_nids_rules::{
-    Action, Addresses, Change, Effect, FlowTest, PacketTest, PayloadTest, Protocol, Rule, XTrack,
+    Action, Change, Effect, FlowTest, PacketTest, PayloadTest, Protocol, Rule, XTrack,
 };
 
 /// The data that a rule is evaluated on.
@@ -22,12 +19,22 @@ pub enum Reach {
     /// Addresses, ports and protocol alone: the first packet of a flow in each direction, and
     /// packets of no flow.
     IpOnly,
+    /// The same, each packet: one of the addresses excludes some, as `!10.0.0.1` does.
+    LikeIpOnly,
+}
+
+impl Reach {
+    /// Whether the rule asks for addresses, ports and protocol alone. Its action is for the flow.
+    pub fn is_about_addresses(self) -> bool {
+        matches!(self, Self::IpOnly | Self::LikeIpOnly)
+    }
 }
 
 /// The data that `rule` is evaluated on.
 pub fn reach(rule: &Rule) -> Reach {
-    if is_ip_only(rule) {
-        return Reach::IpOnly;
+    if is_about_addresses(rule) {
+        let excludes = rule.header.src.excludes || rule.header.dst.excludes;
+        return if excludes { Reach::LikeIpOnly } else { Reach::IpOnly };
     }
     let is_stream = rule.flow.stream == Some(true) || rule.header.protocol == Protocol::TcpStream;
     if rule.payload.is_empty() || needs_packet(rule) || !has_streams(rule.header.protocol) {
@@ -59,11 +66,12 @@ fn looks_at_packets_too(rule: &Rule) -> bool {
     rule.payload.iter().any(is_placed) || rule.flow.tests.iter().any(is_size)
 }
 
-fn is_ip_only(rule: &Rule) -> bool {
+fn is_about_addresses(rule: &Rule) -> bool {
     let flow = &rule.flow;
     let is_plain_flow = flow.to_server.is_none()
         && flow.established.is_none()
         && flow.fragments.is_none()
+        && flow.stream.is_none()
         && !flow.is_stateless;
     let is_xbit = |test: &FlowTest| matches!(test, FlowTest::XBits { .. });
     let is_mild =
@@ -74,18 +82,6 @@ fn is_ip_only(rule: &Rule) -> bool {
         && is_plain_flow
         && flow.tests.iter().all(is_xbit)
         && rule.effects.iter().all(is_mild)
-        && !is_complement(&rule.header.src)
-        && !is_complement(&rule.header.dst)
-}
-
-/// Whether the set was written as a complement, which Suricata evaluates packet by packet. The set
-/// itself shows only that it has both the first and the last address, but not all.
-fn is_complement(set: &Addresses) -> bool {
-    let v4 = set.v4.first().is_some_and(|(min, _)| *min == Ipv4Addr::UNSPECIFIED)
-        && set.v4.last().is_some_and(|(_, max)| *max == Ipv4Addr::BROADCAST);
-    let v6 = set.v6.first().is_some_and(|(min, _)| *min == Ipv6Addr::UNSPECIFIED)
-        && set.v6.last().is_some_and(|(_, max)| max.to_bits() == u128::MAX);
-    (v4 || v6) && !is_any_address(set)
 }
 
 /// A key by which rules are decided, the least first: what the action is (pass, drop, reject,

@@ -1,6 +1,5 @@
 //! The effects of a match: on the packet, on its flow, and on the state of both.
 
-use super::super::detect::Reach;
 use super::super::report::{Decision, Match, RuleId};
 use super::super::tables::Known;
 use super::{At, Fate, Inspector, Matched, Verdict};
@@ -57,9 +56,9 @@ impl Inspector {
             Action::Drop | Action::Reject(_) => Fate::Dropped,
         };
         let is_error = at.tracked.as_ref().is_some_and(|tracked| tracked.is_error);
-        let is_ip_only =
-            !is_error && self.tables.known[matched.rule as usize].reach == Reach::IpOnly;
-        if let Some(place) = at.place().filter(|_| matched.is_stream || is_ip_only) {
+        let reach = self.tables.known[matched.rule as usize].reach;
+        let is_of_flow = matched.is_stream || (!is_error && reach.is_about_addresses());
+        if let Some(place) = at.place().filter(|_| is_of_flow) {
             self.flows.vars(place).fate = fate;
         }
         if fate == Fate::Dropped { Verdict::ByRule } else { so_far }

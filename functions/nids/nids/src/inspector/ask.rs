@@ -1,7 +1,5 @@
 //! Tests the candidate rules of a packet in their order, until one lets the packet pass.
 
-use warpline_packet::wire::ip_protocol;
-
 use super::super::asked::{Asked, FRESH, PACKET, STREAM};
 use super::super::detect::{Buffer, FlowFacts, FlowVars, Reach};
 use super::super::report::Decision;
@@ -16,13 +14,13 @@ impl Inspector {
     fn facts(&self, at: &At<'_>) -> FlowFacts {
         let tracked = at.tracked.as_ref();
         let known = at.place().map(|place| self.flows.facts(place));
-        let stream_len = |side: usize| known.map_or(0, |known| known.stream_len[side] + 1);
+        let [client_bytes, server_bytes] = known.map_or([0; 2], |known| known.sequence_len);
         let direction = tracked.filter(|tracked| tracked.place.is_some()).map(|t| t.direction);
         FlowFacts {
             to_server: direction.map(|direction| direction == Direction::ToServer),
             is_established: tracked.is_some_and(|tracked| tracked.is_established),
-            client_bytes: stream_len(0),
-            server_bytes: stream_len(1),
+            client_bytes,
+            server_bytes,
             is_reassembled: at.seen.is_some_and(|seen| seen.is_reassembled),
         }
     }
@@ -83,8 +81,7 @@ impl Inspector {
     /// Whether a rule matches.
     fn ask(&mut self, at: &At<'_>, rule: u32, how: u8) -> Option<Matched> {
         let is_stream_only = self.tables.known.get(rule as usize)?.is_stream_only;
-        let is_tcp = at.subject.protocol == ip_protocol::TCP;
-        let how = if is_tcp && is_stream_only { how & !PACKET } else { how };
+        let how = if is_stream_only { how & !PACKET } else { how };
         self.counts.rules_asked += 1;
         let tracked = at.tracked.as_ref();
         let side = tracked.and_then(|tracked| Some((tracked.place?, tracked.direction)));

@@ -1,12 +1,11 @@
 //! The reporting policy of a rule: its own threshold and the entries of `threshold.config`.
 //!
 //! A rule has at most one filter that counts. If several could apply, one is chosen as in Suricata
-//! (userguide, "Global thresholds vs rule thresholds"; `SetupThresholdRule`), in this order:
-//! 1. a `threshold` or `event_filter` of just this rule, the last of them;
-//! 2. the rule's own `threshold` or `detection_filter`;
-//! 3. a `rate_filter` of just this rule, the first;
-//! 4. a `threshold` of all rules or of its generator, the first;
-//! 5. such a `rate_filter`, the first.
+//! (userguide, "Global thresholds vs rule thresholds"; `SetupThresholdRule`). Lines apply in their
+//! order:
+//! - a `threshold` or `event_filter` of just this rule replaces what the rule has by then;
+//! - any other line applies to a rule that has no `threshold` or `detection_filter` of its own and
+//!   none by an earlier line.
 //!
 //! Suppressions add up.
 
@@ -15,8 +14,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use warpline_nids_rules::{
-    Action, Addresses, DetectionFilter, Ids, PortEnd, Rate, RateFilter, Rule, SuppressEnd,
-    Threshold, ThresholdFile,
+    Action, Addresses, DetectionFilter, GlobalFilter, Ids, PortEnd, Rate, RateFilter, Rule,
+    SuppressEnd, Threshold, ThresholdFile,
 };
 
 /// The reporting policy for a rule's matches.
@@ -115,30 +114,25 @@ pub struct Policies<'a> {
 
 #[derive(Default)]
 struct Lines {
-    thresholds: Vec<usize>,
+    filters: Vec<usize>,
     suppressions: Vec<usize>,
-    rate_filters: Vec<usize>,
 }
 
 impl<'a> Policies<'a> {
     /// Of `file`.
     pub fn new(file: &'a ThresholdFile) -> Self {
         let mut policies = Self { file, own: HashMap::new(), many: Lines::default() };
-        for (at, line) in file.thresholds.iter().enumerate() {
-            policies.lines(line.ids).thresholds.push(at);
+        for (at, line) in file.filters.iter().enumerate() {
+            policies.lines(line.ids()).filters.push(at);
         }
         for (at, line) in file.suppressions.iter().enumerate() {
             policies.lines(line.ids).suppressions.push(at);
-        }
-        for (at, line) in file.rate_filters.iter().enumerate() {
-            policies.lines(line.ids).rate_filters.push(at);
         }
         policies
     }
 
     fn lines(&mut self, ids: Ids) -> &mut Lines {
-        let is_one = ids.gid != 0 && ids.sid != 0;
-        if is_one { self.own.entry((ids.gid, ids.sid)).or_default() } else { &mut self.many }
+        if ids.is_one() { self.own.entry((ids.gid, ids.sid)).or_default() } else { &mut self.many }
     }
 
     /// The reporting policy of `rule`.
@@ -160,21 +154,20 @@ impl<'a> Policies<'a> {
 
     fn filter(&self, rule: &Rule, own: &Lines) -> Option<Filter> {
         let (gid, sid) = (rule.about.gid, rule.about.sid);
-        let (thresholds, rates) = (&self.file.thresholds, &self.file.rate_filters);
-        let threshold = |at: &usize| {
-            let line = &thresholds[*at];
-            line.ids.contain(gid, sid).then_some(Filter::Threshold(line.threshold))
-        };
-        let rate = |at: &usize| {
-            let line = &rates[*at];
-            line.ids.contain(gid, sid).then(|| Filter::of(line))
-        };
-        let many = &self.many;
-        (own.thresholds.iter().rev().find_map(threshold))
-            .or_else(|| rule.threshold.map(Filter::Threshold))
-            .or_else(|| rule.detection_filter.map(Filter::Detection))
-            .or_else(|| own.rate_filters.iter().find_map(rate))
-            .or_else(|| many.thresholds.iter().find_map(threshold))
-            .or_else(|| many.rate_filters.iter().find_map(rate))
+        let of_rule = rule.threshold.map(Filter::Threshold);
+        let of_rule = of_rule.or(rule.detection_filter.map(Filter::Detection));
+        // Only the first line of several rules can apply, and those of this rule before it or after.
+        let filters = &self.file.filters;
+        let of_many = |at: &&usize| filters[**at].ids().contain(gid, sid);
+        let many = self.many.filters.iter().find(of_many);
+        let mut lines: Vec<&usize> = own.filters.iter().chain(many).collect();
+        lines.sort_unstable();
+        lines.into_iter().fold(of_rule, |found, &at| match &filters[at] {
+            GlobalFilter::Threshold(line) if found.is_none() || line.ids.is_one() => {
+                Some(Filter::Threshold(line.threshold))
+            }
+            GlobalFilter::Rate(line) if found.is_none() => Some(Filter::of(line)),
+            _ => found,
+        })
     }
 }

@@ -54,6 +54,25 @@ fn a_packet_match_decides_of_the_packet() {
     assert_eq!((ran.alerts, ran.dropped), (vec![(0, 1), (2, 1)], vec![0, 2]));
 }
 
+/// As `SIG_TYPE_LIKE_IPONLY` of Suricata has it.
+#[test]
+fn addresses_that_exclude_some_decide_of_the_flow() {
+    let there = Frame::udp(b"a");
+    let back = there.clone().back();
+    let frames = [there.clone(), back.clone(), there, back];
+    let none = Ran { alerts: vec![], dropped: vec![], made: 0 };
+    for source in ["!9.9.9.9", "[0.0.0.0/0,!9.9.9.9]", "[10.0.0.0/8,!10.9.9.9]", "0.0.0.0/0"] {
+        let rule = format!("udp {source} any -> any 80 (sid:1;)\n");
+        let dropped = Ran { alerts: vec![(0, 1)], dropped: vec![0, 1, 2, 3], made: 0 };
+        assert_eq!(run(&format!("drop {rule}"), "", &frames), dropped, "{source}");
+        let all = format!("pass {rule}alert udp any any -> any any (content:\"a\"; sid:2;)\n");
+        assert_eq!(run(&all, "", &frames), none, "{source}");
+        let alerts = if source == "0.0.0.0/0" { vec![(0, 1)] } else { vec![(0, 1), (2, 1)] };
+        let ran = run(&format!("alert {rule}"), "", &frames);
+        assert_eq!(ran.alerts, alerts, "{source}");
+    }
+}
+
 #[test]
 fn rules_on_addresses_tell_once_a_direction() {
     let there = Frame::udp(b"a");
@@ -74,6 +93,8 @@ fn one_alert_for_a_rule_and_packet() {
                  alert tcp any any -> any any (content:\"abc\"; depth:3; sid:2;)\n\
                  alert tcp any any <> any any (content:\"c a\"; content:\"abc\"; sid:3;)\n";
     assert_eq!(run(rules, "", &talk.frames).alerts, [(3, 1), (3, 2), (3, 3)]);
+    let rule = "alert udp any any -> any any (flow:only_stream; content:\"abc\"; sid:1;)\n";
+    assert_eq!(run(rule, "", &datagrams(1, b"abc")).alerts, []);
 }
 
 #[test]

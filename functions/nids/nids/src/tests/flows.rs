@@ -1,7 +1,7 @@
 //! Options on flows, and the state of flows and hosts (manual, "Flow Keywords" and "Xbits
 //! Keyword").
 
-use super::frames::{ACK, Frame, RST, SYN, Talk};
+use super::frames::{ACK, FIN, Frame, RST, SYN, Talk};
 use super::run::{Reported, run};
 
 fn alerts(rules: &str, frames: &[Frame]) -> Vec<Reported> {
@@ -232,6 +232,26 @@ fn sizes_of_streams() {
         let places: Vec<usize> = found.iter().map(|reported| reported.0).collect();
         assert_eq!(places, expected, "{option}");
     }
+}
+
+/// Suricata 7.0.10 has these.
+#[test]
+fn syn_and_fin_count_in_the_sizes_of_streams() {
+    let rule = |option| format!("alert tcp any any -> any any (stream_size:{option}; sid:1;)\n");
+    let mut talk = Talk::new(&Frame::udp(b""));
+    talk.client(b"hello");
+    talk.frames.push(talk.segment(0, FIN | ACK, 0, b""));
+    for (option, expected) in [
+        ("server,=,0", vec![0]),
+        ("server,=,1", vec![1, 2, 3, 4]),
+        ("client,=,6", vec![3]),
+        ("client,=,7", vec![4]),
+    ] {
+        let found = alerts(&rule(option), &talk.frames);
+        let places: Vec<usize> = found.iter().map(|reported| reported.0).collect();
+        assert_eq!(places, expected, "{option}");
+    }
+    assert_eq!(alerts(&rule("either,>=,0"), &[Frame::tcp(ACK, b"abc")]), []);
 }
 
 #[test]

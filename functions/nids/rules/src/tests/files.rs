@@ -76,17 +76,23 @@ fn thresholds_are_read() {
     let file = ThresholdFile::read(&SourceText::new("t.config", text), &variables(), &mut mistakes);
     let rate = |track, count, seconds| Rate { track, count, seconds };
     let ids = |gid, sid| Ids { gid, sid };
-    let threshold = |ids, how, rate| GlobalThreshold { ids, threshold: Threshold { how, rate } };
+    let threshold = |ids, how, rate| {
+        GlobalFilter::Threshold(GlobalThreshold { ids, threshold: Threshold { how, rate } })
+    };
+    let filter = RateFilter {
+        ids: ids(1, 888),
+        rate: rate(Track::Source, 10, 60),
+        new_action: Action::Drop,
+        timeout_s: 300,
+    };
     assert_eq!(
-        file.thresholds,
+        file.filters,
         [
             threshold(ids(1, 2002087), ThresholdHow::Both, rate(Track::Source, 3, 5)),
             threshold(ids(0, 0), ThresholdHow::Limit, rate(Track::Rule, 1, 15)),
+            GlobalFilter::Rate(filter),
         ]
     );
-    let rate = rate(Track::Source, 10, 60);
-    let filter = RateFilter { ids: ids(1, 888), rate, new_action: Action::Drop, timeout_s: 300 };
-    assert_eq!(file.rate_filters, [filter]);
     assert_eq!(file.suppressions.len(), 2);
     assert_eq!(file.suppressions[0], Suppression { ids: ids(1, 2002087), only: None });
     let (end, addresses) = file.suppressions[1].only.as_ref().unwrap();

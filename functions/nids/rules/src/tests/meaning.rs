@@ -416,6 +416,31 @@ fn rates() {
     }
 }
 
+/// Suricata 7.0.10 reads them so.
+#[test]
+fn groups_in_groups_exclude_from_the_whole() {
+    let cases: [(&str, &[(&str, &str)]); 4] = [
+        (
+            "[10.0.0.1,[10.0.0.0/30,!10.0.0.1]]",
+            &[("10.0.0.0", "10.0.0.0"), ("10.0.0.2", "10.0.0.3")],
+        ),
+        ("[8.8.8.8,[!10.0.0.1,!10.0.0.2]]", &[("8.8.8.8", "8.8.8.8")]),
+        (
+            "[10.0.0.0/29,![10.0.0.0/30,!10.0.0.2]]",
+            &[("10.0.0.2", "10.0.0.2"), ("10.0.0.4", "10.0.0.7")],
+        ),
+        ("[8.8.8.8,$EXTERNAL_NET]", &[("8.8.8.8", "8.8.8.8")]),
+    ];
+    for (addresses, expected) in cases {
+        let text = format!("alert ip {addresses} any -> any any (sid:1;)");
+        let ip = |text: &str| text.parse::<Ipv4Addr>().unwrap();
+        let expected: Vec<_> = expected.iter().map(|&(min, max)| (ip(min), ip(max))).collect();
+        assert_eq!(rule(&text, Dialect::Suricata).header.src.v4, expected, "{addresses}");
+    }
+    let ports = rule("alert udp any [53,[!80]] -> any any (sid:1;)", Dialect::Suricata);
+    assert_eq!(ports.header.src_ports.0, [(53, 53)]);
+}
+
 #[test]
 fn headers() {
     let set = |text: &str| rule(text, Dialect::Suricata).header;
@@ -445,9 +470,11 @@ fn headers() {
     assert_eq!(header.dst.v4[1].0, ip("16.0.0.0"));
     assert_eq!(header.dst.v6.len(), 2);
     assert_eq!(header.dst_ports.0, [(1024, u16::MAX)]);
+    assert!(header.src.excludes && header.dst.excludes);
     let header = set("alert ip fe80::/10 any -> 2001::1-2001::4 any (sid:1;)");
     assert_eq!(header.src.v6[0].1.to_string(), "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
     assert!(header.src.v4.is_empty() && header.src_ports.is_any());
+    assert!(!header.src.excludes && !header.dst.excludes);
     let two = b"drop udp $HOME_NET any -> any any (sid:1;)\nreject udp any any -> \
                 [10.0.0.0/8,192.168.0.0/16] any (sid:2;)";
     let two = read_text(two, Dialect::Suricata).rules;

@@ -39,6 +39,7 @@ pub(super) fn any() -> Addresses {
     Addresses {
         v4: vec![([0; 4].into(), [255; 4].into())],
         v6: vec![([0; 16].into(), [255; 16].into())],
+        excludes: false,
     }
 }
 

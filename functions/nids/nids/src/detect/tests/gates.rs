@@ -18,7 +18,7 @@ fn ports(ranges: &[(u16, u16)]) -> Arc<Ports> {
 /// 10.0.0.0/8.
 fn home() -> Arc<Addresses> {
     let v4 = vec![(Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(10, 255, 255, 255))];
-    Arc::new(Addresses { v4, v6: Vec::new() })
+    Arc::new(Addresses { v4, v6: Vec::new(), excludes: false })
 }
 
 /// Every flow test beside every pair of port sets, with hosts and sizes in turn.

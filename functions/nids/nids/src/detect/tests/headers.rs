@@ -113,7 +113,7 @@ fn addresses_and_ports() {
     let host = |last| {
         Arc::new(Addresses {
             v4: vec![([10, 0, 0, last].into(), [10, 0, 0, last].into())],
-            v6: vec![],
+            ..Addresses::default()
         })
     };
     let two = Arc::new(Addresses {
@@ -121,7 +121,7 @@ fn addresses_and_ports() {
             ([1, 1, 1, 1].into(), [1, 1, 1, 9].into()),
             ([10, 0, 0, 2].into(), [10, 0, 0, 8].into()),
         ],
-        v6: vec![],
+        ..Addresses::default()
     });
     let ports = |min, max| Arc::new(Ports(vec![(1, 2), (min, max)]));
     let any = header(Protocol::Ip);

@@ -17,14 +17,14 @@ fn rules_are_decided_on_their_kind_of_packet() {
     let size = FlowTest::StreamSize { side: StreamSides::Client, bytes: span(0, 9) };
     let to_server = FlowTests { to_server: Some(true), ..FlowTests::default() };
     let established = FlowTests { established: Some(true), ..FlowTests::default() };
-    let mut complement = of(Protocol::Ip);
-    complement.header.src = Arc::new(Addresses {
-        v4: vec![
-            ([0; 4].into(), [9, 255, 255, 255].into()),
-            ([11, 0, 0, 0].into(), [255; 4].into()),
-        ],
-        v6: vec![],
-    });
+    let from = |addresses| {
+        let mut rule = of(Protocol::Ip);
+        rule.header.src = Arc::new(addresses);
+        rule
+    };
+    let v4 = vec![([0; 4].into(), [255; 4].into())];
+    let ipv4 = Addresses { v4: v4.clone(), ..Addresses::default() };
+    let excluding = Addresses { v4, excludes: true, ..Addresses::default() };
     let mut ports = of(Protocol::Tcp);
     ports.header.dst_ports = Arc::new(Ports(vec![(80, 80)]));
     let cases = [
@@ -45,7 +45,9 @@ fn rules_are_decided_on_their_kind_of_packet() {
         ),
         (of(Protocol::Tcp), Reach::IpOnly),
         (ports, Reach::IpOnly),
-        (complement, Reach::Packet),
+        (from(ipv4), Reach::IpOnly),
+        (from(excluding), Reach::LikeIpOnly),
+        (Rule { flow: stream(false), ..of(Protocol::Tcp) }, Reach::Packet),
         (of(Protocol::PacketHeader), Reach::IpOnly),
         (
             Rule { packet: vec![PacketTest::IpProto(vec![span(6, 6)])], ..of(Protocol::Ip) },

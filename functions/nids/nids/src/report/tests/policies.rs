@@ -3,8 +3,8 @@
 use super::*;
 use crate::report::{Filter, Policies};
 use warpline_nids_rules::{
-    DetectionFilter, GlobalThreshold, Ids, Rate, RateFilter, SuppressEnd, Suppression, Threshold,
-    ThresholdFile, ThresholdHow, Track,
+    DetectionFilter, GlobalFilter, GlobalThreshold, Ids, Rate, RateFilter, SuppressEnd,
+    Suppression, Threshold, ThresholdFile, ThresholdHow, Track,
 };
 
 fn rate(count: u32) -> Rate {
@@ -19,12 +19,13 @@ fn limit(count: u32) -> Threshold {
     Threshold { how: ThresholdHow::Limit, rate: rate(count) }
 }
 
-fn global(gid: u32, sid: u32, count: u32) -> GlobalThreshold {
-    GlobalThreshold { ids: Ids { gid, sid }, threshold: limit(count) }
+fn global(gid: u32, sid: u32, count: u32) -> GlobalFilter {
+    GlobalFilter::Threshold(GlobalThreshold { ids: Ids { gid, sid }, threshold: limit(count) })
 }
 
-fn filter(gid: u32, sid: u32, count: u32) -> RateFilter {
-    RateFilter { ids: Ids { gid, sid }, rate: rate(count), new_action: Action::Drop, timeout_s: 9 }
+fn filter(gid: u32, sid: u32, count: u32) -> GlobalFilter {
+    let (ids, new_action) = (Ids { gid, sid }, Action::Drop);
+    GlobalFilter::Rate(RateFilter { ids, rate: rate(count), new_action, timeout_s: 9 })
 }
 
 fn rated(count: u32) -> Filter {
@@ -32,24 +33,29 @@ fn rated(count: u32) -> Filter {
 }
 
 #[test]
-fn the_most_particular_filter_is_taken() {
+fn lines_apply_in_their_order() {
     let plain = rule(5, "");
     let own = Rule { threshold: Some(limit(100)), ..rule(5, "") };
     let detecting = Rule { detection_filter: Some(detection(200)), ..rule(5, "") };
     let other = rule(6, "");
-    for (thresholds, rate_filters, expected) in [
-        (vec![], vec![], [None, Some(100), Some(200), None]),
-        (vec![global(1, 5, 1)], vec![], [Some(1), Some(1), Some(1), None]),
-        (vec![global(1, 5, 1), global(1, 5, 2)], vec![], [Some(2), Some(2), Some(2), None]),
-        (vec![global(0, 0, 3), global(0, 0, 4)], vec![], [Some(3), Some(100), Some(200), Some(3)]),
-        (vec![global(1, 0, 3), global(1, 5, 4)], vec![], [Some(4), Some(4), Some(4), Some(3)]),
-        (vec![global(2, 0, 3), global(2, 5, 4)], vec![], [None, Some(100), Some(200), None]),
-        (vec![], vec![filter(1, 5, 7)], [Some(7), Some(100), Some(200), None]),
-        (vec![], vec![filter(0, 0, 7)], [Some(7), Some(100), Some(200), Some(7)]),
-        (vec![global(1, 5, 1)], vec![filter(1, 5, 7)], [Some(1), Some(1), Some(1), None]),
-        (vec![global(0, 0, 1)], vec![filter(1, 5, 7)], [Some(7), Some(100), Some(200), Some(1)]),
+    for (filters, expected) in [
+        (vec![], [None, Some(100), Some(200), None]),
+        (vec![global(1, 5, 1)], [Some(1), Some(1), Some(1), None]),
+        (vec![global(1, 5, 1), global(1, 5, 2)], [Some(2), Some(2), Some(2), None]),
+        (vec![global(0, 0, 3), global(0, 0, 4)], [Some(3), Some(100), Some(200), Some(3)]),
+        (vec![global(1, 0, 3), global(1, 5, 4)], [Some(4), Some(4), Some(4), Some(3)]),
+        (vec![global(1, 5, 4), global(1, 0, 3)], [Some(4), Some(4), Some(4), Some(3)]),
+        (vec![global(2, 0, 3), global(2, 5, 4)], [None, Some(100), Some(200), None]),
+        (vec![filter(1, 5, 7)], [Some(7), Some(100), Some(200), None]),
+        (vec![filter(0, 0, 7)], [Some(7), Some(100), Some(200), Some(7)]),
+        (vec![global(1, 5, 1), filter(1, 5, 7)], [Some(1), Some(1), Some(1), None]),
+        (vec![filter(1, 5, 7), global(1, 5, 1)], [Some(1), Some(1), Some(1), None]),
+        // Suricata 7.0.10 warns of these, and has the first.
+        (vec![global(0, 0, 1), filter(1, 5, 7)], [Some(1), Some(100), Some(200), Some(1)]),
+        (vec![filter(1, 5, 7), global(0, 0, 1)], [Some(7), Some(100), Some(200), Some(1)]),
+        (vec![filter(1, 0, 7), global(1, 0, 1)], [Some(7), Some(100), Some(200), Some(7)]),
     ] {
-        let file = ThresholdFile { thresholds, rate_filters, suppressions: vec![] };
+        let file = ThresholdFile { filters, suppressions: vec![] };
         let policies = Policies::new(&file);
         let found = [&plain, &own, &detecting, &other].map(|rule| policies.of(rule).filter);
         let count = |filter: Option<Filter>| filter.map(|filter| filter.rate().count);
@@ -70,7 +76,10 @@ fn the_most_particular_filter_is_taken() {
 fn suppressions_add_up() {
     let address = |host: u8| {
         let host = std::net::Ipv4Addr::new(10, 0, 0, host);
-        Some((SuppressEnd::Source, Arc::new(Addresses { v4: vec![(host, host)], v6: vec![] })))
+        Some((
+            SuppressEnd::Source,
+            Arc::new(Addresses { v4: vec![(host, host)], ..Addresses::default() }),
+        ))
     };
     let line = |gid, sid, only| Suppression { ids: Ids { gid, sid }, only };
     let file = ThresholdFile {

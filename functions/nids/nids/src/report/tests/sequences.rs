@@ -284,7 +284,7 @@ fn memory_is_bounded_and_what_expires_first_makes_room() {
 fn suppressed_alerts_act_and_are_not_counted() {
     use warpline_nids_rules::{Addresses, SuppressEnd};
     let v4 = |text: &str| text.parse().unwrap();
-    let net = Addresses { v4: vec![(v4("10.0.0.0"), v4("10.0.0.255"))], v6: Vec::new() };
+    let net = Addresses { v4: vec![(v4("10.0.0.0"), v4("10.0.0.255"))], ..Addresses::default() };
     let (net, inside, outside) = (Arc::new(net), ip("10.0.0.255"), ip("10.0.1.0"));
     let six = ip("2001:db8::1");
     for (end, ends, suppressed) in [
