@@ -204,7 +204,7 @@ impl NonceState {
     }
 
     /// Writes the exact next number of every key whose [`Reserve`] was dropped. The others use up
-    /// their reserved numbers, and the last of them to be dropped writes theirs.
+    /// their reserved numbers. The last [`Reserve`] to be dropped writes all.
     ///
     /// # Errors
     ///
@@ -393,9 +393,9 @@ impl Drop for Reserve {
         let mut ledger = self.shared.ledger();
         ledger.held.remove(&self.name);
         ledger.records.insert(self.name, self.next.get());
-        if self.shared.stopped.load(Ordering::SeqCst) && ledger.held.is_empty() {
-            // No other handle will write, and the last writes for all. If that fails, the disk
-            // still has the ends of the blocks.
+        if ledger.held.is_empty() {
+            // The last writes for all, since the process may end without dropping the file's owner.
+            // If that fails, the disk still has the ends of the blocks.
             let _ = ledger.file.write(&ledger.records);
         }
     }
