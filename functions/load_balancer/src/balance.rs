@@ -10,6 +10,8 @@ use super::Refusal;
 use super::config::{Config, Mode};
 use super::connections::{Client, Connections, Named, Progress};
 use super::flow::Flow;
+use super::former::Former;
+use super::hash;
 use warpline_rewrite::addresses::address_of;
 
 /// The end of a flow that is ours.
@@ -26,6 +28,9 @@ pub(super) struct Balance {
     pub(super) config: Arc<Config>,
     pub(super) connections: Connections,
     pub(super) now: Instant,
+    /// Whether backends were replaced, so that connections may have one that is no longer there.
+    is_reloaded: bool,
+    former: Former,
     /// Connections that went from a lost backend to another.
     pub(super) moved: u64,
     /// Packets whose connection found no place.
@@ -45,6 +50,8 @@ impl Balance {
             ),
             config: Arc::clone(config),
             now: Instant::ZERO,
+            is_reloaded: false,
+            former: Former::new(capacity, config.fixed.timeouts[Progress::Closing as usize]),
             moved: 0,
             unremembered: 0,
         }
@@ -63,9 +70,27 @@ impl Balance {
         if let Some(vip) = directory.find_vip(version, protocol, dst) {
             return End::Vip(vip);
         }
-        let backend =
-            if self.is_dnat() { directory.find_backend(version, protocol, src) } else { None };
+        if !self.is_dnat() {
+            return End::Neither;
+        }
+        let removed = || self.is_reloaded.then(|| self.removed_backend(flow)).flatten();
+        let backend = directory.find_backend(version, protocol, src).or_else(removed);
         backend.map_or(End::Neither, End::Backend)
+    }
+
+    /// The name that a backend had at the source of a flow, if one may have been there.
+    #[cold]
+    fn removed_backend(&self, flow: &Flow) -> Option<u64> {
+        let Flow { version, protocol, src, .. } = *flow;
+        let key = self.config.key.as_ref()?;
+        let name = || hash::endpoint(version, protocol, src.address, src.port);
+        key.is_service(address_of(version, src.address)).then(name)
+    }
+
+    /// Takes another directory. Connections keep their backends until their client's next packet.
+    pub(super) fn reload(&mut self, config: &Arc<Config>) {
+        self.config = Arc::clone(config);
+        self.is_reloaded = true;
     }
 
     /// The look-up key of a flow's connection, if one of the flow's ends is ours.
@@ -127,7 +152,10 @@ impl Balance {
             Some(target) => target,
             None => {
                 let (target, backend) = self.choose(vip, client)?;
+                let old = self.connections.backend(number).name;
                 self.connections.hand_over(number, backend, self.now)?;
+                let key = self.connections.key(client, old);
+                self.former.insert(key, client, old, self.now);
                 self.moved += 1;
                 target
             }
@@ -149,7 +177,8 @@ impl Balance {
     }
 
     /// The VIP that a backend's packet to a client is from; `None` where it is of no connection of
-    /// ours.
+    /// ours. A packet of a connection that another backend has now is refused: its client would get
+    /// it from the backend's own address.
     pub(super) fn back(
         &mut self,
         name: u64,
@@ -158,7 +187,10 @@ impl Balance {
     ) -> Result<Option<usize>, Refusal> {
         let client = Client::new(flow.version, flow.dst);
         let Some(number) = self.connections.find_back(key, &client, name, self.now) else {
-            return Ok(None);
+            return match self.former.has(key, &client, name, self.now) {
+                true => Err(Refusal::NoConnection),
+                false => Ok(None),
+            };
         };
         let Named { name, number: hint } = self.connections.vip(number);
         let vip = self.config.directory.vip_named(name, hint.into()).ok_or(Refusal::NoVip)?;

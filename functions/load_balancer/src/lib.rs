@@ -10,6 +10,7 @@ mod counters;
 mod directory;
 mod encap;
 mod flow;
+mod former;
 mod fragments;
 mod hash;
 mod kernels;

@@ -320,7 +320,7 @@ impl StateHalf for BalancerShard {
     fn reload(&mut self, function: &dyn Function) {
         let function: &dyn core::any::Any = function;
         if let Some(new) = function.downcast_ref::<LoadBalancer>() {
-            self.balance.config = Arc::clone(&new.config);
+            self.balance.reload(&new.config);
         }
     }
 

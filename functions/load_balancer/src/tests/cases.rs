@@ -398,13 +398,35 @@ fn a_backend_is_drained_lost_and_restored() {
         let moved = (0..500).find(|&n| first[n] == "10.0.0.2" && !keeps);
         if let Some(n) = moved {
             let client = (format!("198.51.{}.{}", n >> 8, n & 255), 4000);
-            for (from, expected) in [(&then[n], "192.0.2.10"), (&first[n], "10.0.0.2")] {
-                let answer = tcp((from, 80), (&client.0, client.1), ACK);
-                let out = send(&mut harness, 3, &answer);
-                assert_eq!(out.bytes, answer.from(ip(expected), 80).frame());
-            }
+            let answer = |from| tcp((from, 80), (&client.0, client.1), ACK);
+            let out = send(&mut harness, 3, &answer(&then[n]));
+            assert_eq!(out.bytes, answer(&then[n]).from(ip("192.0.2.10"), 80).frame());
+            let out = send(&mut harness, 3, &answer(&first[n]));
+            assert_eq!(reason(&out), "no-connection", "{state}");
         }
     }
+}
+
+/// A client that only receives sends nothing until it is answered.
+#[test]
+fn answers_of_a_removed_backend_still_come_from_the_vip() {
+    let keys = "addresses = [\"10.0.0.0/24\", \"192.0.2.0/24\"]";
+    let mut harness = balancer(keys, &three([""; 3]));
+    let first = backends(&mut harness, 1, 50, SYN);
+    let n = first.iter().position(|backend| backend == "10.0.0.2").expect("one of a third");
+    let client = (&*format!("198.51.0.{n}"), 4000);
+    harness.reload(function(keys, &three(["", "gone", ""]))).unwrap();
+    let answer = tcp(("10.0.0.2", 80), client, ACK);
+    let out = send(&mut harness, 2, &answer);
+    assert_eq!(out.bytes, answer.clone().from(ip("192.0.2.10"), 80).frame());
+    // The packets of other connections are the backend's own.
+    let other = tcp(("10.0.0.2", 80), ("198.51.0.99", 9), ACK);
+    assert_eq!(send(&mut harness, 2, &other).bytes, other.frame());
+    let moved = send(&mut harness, 3, &tcp(client, WEB, ACK));
+    assert_ne!(destination(&moved.bytes).0, ip("10.0.0.2"));
+    assert_eq!(reason(&send(&mut harness, 3, &answer)), "no-connection");
+    let late = send(&mut harness, 300, &answer);
+    assert_eq!(late.bytes, answer.frame(), "it is forgotten");
 }
 
 #[test]

@@ -56,6 +56,15 @@ impl Connection {
     }
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Former {
+    client: At,
+    server: At,
+    tcp: bool,
+    shard: u8,
+    until: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     Syn,
@@ -68,6 +77,8 @@ pub(super) struct Model {
     /// Servers of each VIP, TCP or not.
     pub(super) vips: BTreeMap<(At, bool), Vec<Server>>,
     connections: BTreeMap<Flow, Connection>,
+    /// Servers that connections had before they moved, the oldest first.
+    former: Vec<Former>,
     /// The servers chosen for flows under the current file.
     choices: BTreeMap<Flow, At>,
     pub(super) places_per_shard: usize,
@@ -107,6 +118,7 @@ impl Model {
         Self {
             vips,
             connections,
+            former: Vec::new(),
             choices,
             places_per_shard,
             per_source,
@@ -146,6 +158,9 @@ impl Model {
                 if !kept {
                     let to = self.pick(&flow, &servers, got)?;
                     self.connections.get_mut(&flow).unwrap().backend = to;
+                    let until = now + TRANSITORY * SECOND;
+                    let (client, tcp, server) = (flow.0, flow.2, own.backend);
+                    self.left(Former { client, server, tcp, shard, until });
                     self.moved += 1;
                 }
                 let own = self.connections.get_mut(&flow).unwrap();
@@ -194,6 +209,32 @@ impl Model {
         self.connections.insert(flow, own);
         self.created += 1;
         Ok(to)
+    }
+
+    /// A connection left a server.
+    fn left(&mut self, former: Former) {
+        let is = |own: &Former| {
+            (own.client, own.server, own.tcp) == (former.client, former.server, former.tcp)
+        };
+        if let Some(own) = self.former.iter_mut().find(|own| is(own)) {
+            own.until = former.until;
+            return;
+        }
+        self.former.push(former);
+        let of_shard = |own: &Former| own.shard == former.shard;
+        if self.former.iter().filter(|own| of_shard(own)).count() > self.places_per_shard / 16 + 1 {
+            let oldest = self.former.iter().position(of_shard).expect("it has some");
+            self.former.remove(oldest);
+        }
+    }
+
+    /// Whether a packet is from a server that its client's connection left.
+    pub(super) fn is_of_former(&self, datagram: &Datagram, now: u64) -> bool {
+        let ((from, to), tcp) = (datagram.ports(), flags_of(datagram).is_some());
+        self.former.iter().any(|own| {
+            (own.client, own.server, own.tcp) == ((datagram.dst, to), (datagram.src, from), tcp)
+                && own.until > now
+        })
     }
 
     /// Evicts the longest unused connection of the most frequent kind.
@@ -260,13 +301,10 @@ impl Model {
         let ports = datagram.ports();
         let (from, to) = ((datagram.src, ports.0), (datagram.dst, ports.1));
         let flags = flags_of(datagram);
-        let known = self.vips.iter().any(|((_, tcp), servers)| {
-            *tcp == flags.is_some() && servers.iter().any(|server| server.at == from)
-        });
         let found = self.connections.iter().find(|((client, _, tcp), own)| {
             (*client, *tcp, own.backend) == (to, flags.is_some(), from) && own.ends > now
         });
-        found.filter(|_| known).map(|((_, vip, _), _)| *vip)
+        found.map(|((_, vip, _), _)| *vip)
     }
 
     /// The server of a client's connection, without touching it.
