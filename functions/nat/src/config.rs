@@ -61,6 +61,36 @@ pub(super) struct Config {
     pub(super) has_v6: bool,
 }
 
+impl Config {
+    /// Whether packets are translated as with `other`, from other keys perhaps.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        // The key has all addresses of `outside`.
+        let all = |Self {
+                       outside: _,
+                       port_key: _,
+                       fragment_key: _,
+                       ports,
+                       mapping,
+                       filtering,
+                       bindings,
+                       per_source,
+                       remotes,
+                       timeouts,
+                       inbound_refresh,
+                       tcp,
+                       key,
+                       fixed,
+                       rules,
+                       has_v6,
+                   }: &Self| {
+            let sizes = (*bindings, *per_source, *remotes);
+            let rest = (*timeouts, *inbound_refresh, *tcp, *has_v6);
+            (*ports, [*mapping, *filtering], sizes, rest, key.clone(), fixed.clone(), rules.clone())
+        };
+        all(self) == all(other)
+    }
+}
+
 /// Reads the table; `None` where mistakes were noted.
 pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Config> {
     let said = rules::read(section, resources);

@@ -30,6 +30,7 @@ mod skipped;
 #[cfg(test)]
 mod tests;
 
+use core::any::Any;
 use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
@@ -242,6 +243,15 @@ impl Function for Nat {
 
     fn tables(&self) -> Vec<TableSize> {
         vec![TableSize::divided("bindings", self.config.bindings)]
+    }
+
+    /// The file of its rules may be the firewall's, too, and change for that one alone.
+    fn succeeds(&self, old: &dyn Function) -> Result<(), String> {
+        match (old as &dyn Any).downcast_ref::<Self>() {
+            Some(old) if old.config.is_like(&self.config) && old.words == self.words => Ok(()),
+            Some(_) => Err("its translations can't be changed while packets flow".into()),
+            None => Err("it is another function".into()),
+        }
     }
 
     fn tick(&self) -> Option<Duration> {

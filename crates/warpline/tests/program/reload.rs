@@ -102,7 +102,7 @@ fn mistakes_are_reported_and_the_old_rules_stay() {
     demo.write("rules", "drop from any to any\n");
     let nat = CHAIN.replace("203.0.113.9", "203.0.113.10");
     let messages = reload(&demo, "chain.toml", &nat, &run);
-    assert_eq!(messages, "reload: [nat]: it can't be changed while packets flow");
+    assert_eq!(messages, "reload: [nat]: its translations can't be changed while packets flow");
     assert_eq!(run.1.recv_timeout(LIMIT).unwrap(), "reload: the previous version keeps running");
     signal(&run.0, "INT");
     wait(run.0).expect(130);

@@ -12,6 +12,7 @@ mod pools;
 mod portless;
 mod random;
 mod refusals;
+mod reload;
 mod remarks;
 mod rules;
 mod shared;
