@@ -1,5 +1,6 @@
 //! Routes of the kernel.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::message::{attributes, half, ip_address, word};
@@ -18,7 +19,7 @@ pub struct Route {
     /// Its next hops; one unless it has several.
     pub hops: Vec<NextHop>,
     /// An attribute that limits it to some packets or wraps them, as `ip route` names it.
-    pub special: Option<&'static str>,
+    pub special: Option<Cow<'static, str>>,
     /// Whether the kernel copied it from another for its own use.
     pub is_cloned: bool,
 }
@@ -95,7 +96,7 @@ impl Route {
                 line += &format!(" dev {}", name(index));
             }
         }
-        if let Some(special) = self.special {
+        if let Some(special) = &self.special {
             line += &format!(" {special}");
         }
         if self.metric > 0 {
@@ -120,15 +121,15 @@ pub(crate) fn parse(body: &[u8]) -> Option<Route> {
         table: table.into(),
         metric: 0,
         hops: Vec::new(),
-        special: (tos != 0).then_some("tos 0"),
+        special: (tos != 0).then_some("tos 0".into()),
         is_cloned: flags & CLONED != 0,
     };
     if source_len > 0 {
-        route.special = Some("tos 0");
+        route.special = Some("tos 0".into());
     }
     let is_dead = flags & DEAD != 0;
     let mut only = NextHop { is_dead, ..NextHop::default() };
-    let (mut several, mut has_next_hop_id) = (None, false);
+    let (mut several, mut next_hop_id) = (None, None);
     attributes(body.get(HEADER_LEN..)?, |attribute, value| match attribute {
         libc::RTA_DST => route.prefix.0 = ip_address(value).unwrap_or(any),
         libc::RTA_OIF => only.index = word(value, 0).map(u32::cast_signed),
@@ -137,12 +138,16 @@ pub(crate) fn parse(body: &[u8]) -> Option<Route> {
         libc::RTA_PRIORITY => route.metric = word(value, 0).unwrap_or(0),
         libc::RTA_TABLE => route.table = word(value, 0).unwrap_or(route.table),
         libc::RTA_MULTIPATH => several = Some(hops(value, &mut route.special)),
-        RTA_ENCAP => route.special = Some("encap"),
-        RTA_NH_ID => has_next_hop_id = true,
+        RTA_ENCAP => route.special = Some("encap".into()),
+        RTA_NH_ID => next_hop_id = word(value, 0),
         _ => {}
     })?;
-    if has_next_hop_id && several.is_none() && only.gateway.is_none() && only.index.is_none() {
-        route.special = route.special.or(Some("nhid 0"));
+    if let Some(id) = next_hop_id
+        && several.is_none()
+        && only.gateway.is_none()
+        && only.index.is_none()
+    {
+        route.special = route.special.or_else(|| Some(format!("nhid {id}").into()));
     }
     route.hops = several.unwrap_or_else(|| vec![only]);
     let is_whole = len <= len_max && route.prefix.0.is_ipv4() == any.is_ipv4();
@@ -155,7 +160,7 @@ const RTA_ENCAP: u16 = 22;
 const RTA_NH_ID: u16 = 30;
 
 /// `rtnexthop`s, each with attributes.
-fn hops(mut bytes: &[u8], special: &mut Option<&'static str>) -> Vec<NextHop> {
+fn hops(mut bytes: &[u8], special: &mut Option<Cow<'static, str>>) -> Vec<NextHop> {
     let mut all = Vec::new();
     while let (Some(len), Some(index), Some(&flags)) =
         (half(bytes, 0).map(usize::from), word(bytes, 4), bytes.get(2))
@@ -168,7 +173,7 @@ fn hops(mut bytes: &[u8], special: &mut Option<&'static str>) -> Vec<NextHop> {
         let whole = attributes(&bytes[HOP_LEN..len], |attribute, value| match attribute {
             libc::RTA_GATEWAY => hop.gateway = ip_address(value),
             RTA_VIA => hop.gateway = value.get(2..).and_then(ip_address),
-            RTA_ENCAP => *special = Some("encap"),
+            RTA_ENCAP => *special = Some("encap".into()),
             _ => {}
         });
         all.extend(whole.map(|()| hop));
