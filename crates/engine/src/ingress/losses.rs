@@ -18,7 +18,7 @@ pub(super) struct Losses {
     reported: u64,
     /// The time of the next report.
     due: Option<u64>,
-    /// The last place that a lane waited for.
+    /// The last place that a lane waited for since the last report.
     stage: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ impl Losses {
             return None;
         }
         (self.reported, self.due) = (lost, Some(now + EVERY.as_nanos() as u64));
-        let place = self.stage.and_then(|place| match place {
+        let place = self.stage.take().and_then(|place| match place {
             OUTPUT => Some("the output".into()),
             DOWNSTREAM => Some("the instance downstream".into()),
             stage => self.stages.get(stage).map(|name| format!("{name:?}")),
