@@ -158,7 +158,7 @@ fn cuts() -> impl Strategy<Value = Vec<Cut>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
 
     /// Other packets raise the same alerts as without the dropped ones.
     #[test]

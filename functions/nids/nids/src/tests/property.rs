@@ -89,7 +89,7 @@ fn cuts() -> impl Strategy<Value = Vec<(usize, usize)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
     fn streams(options in options(12), stream in payload(), cuts in cuts(), end in 0..2usize) {
