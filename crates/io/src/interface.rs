@@ -53,6 +53,11 @@ impl Interface {
         Link::new(self.name()).and_then(|link| link.index()).is_ok()
     }
 
+    /// Whether it is there and has frames that are not Ethernet's, so that no port can have it.
+    pub fn is_unsuitable(&self) -> bool {
+        matches!(ethernet(self.name()), Err(NotOpened::NotEthernet))
+    }
+
     /// Opens it to read frames, which packet sockets get by `delivery`. With `local` it gives only
     /// packets to forward ([`AfPacketSource::forwarding`]).
     ///

@@ -118,22 +118,29 @@ fn could_write(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Warnings about the interfaces that this machine lacks now, each once.
+/// Warnings about the interfaces that this machine lacks now or that are no port, each once.
 pub(super) fn missing_interfaces(chain: &Path, chains: &[Loaded]) -> Diagnostics {
-    let mut names: Vec<(String, String)> = Vec::new();
+    let mut found: Vec<(String, String)> = Vec::new();
     for ports in chains.iter().map(|loaded| &loaded.ports) {
         let inputs = ports.input.iter().flat_map(Input::parts).filter_map(Input::interface);
         let outputs = ports.output.iter().chain(ports.outputs.iter().flatten());
         for interface in inputs.chain(outputs.filter_map(Output::interface)) {
-            let name = (interface.to_string(), interface.name().to_owned());
-            if !interface.exists() && !names.contains(&name) {
-                names.push(name);
+            let name = interface.name();
+            let why = if !interface.exists() {
+                format!("there is no interface {name:?} now; `run` refuses it until it exists")
+            } else if interface.is_unsuitable() {
+                format!("{name:?} is not an Ethernet interface; `run` refuses it")
+            } else {
+                continue;
+            };
+            let warning = (interface.to_string(), why);
+            if !found.contains(&warning) {
+                found.push(warning);
             }
         }
     }
     let mut all = Diagnostics::default();
-    for (path, name) in names {
-        let why = format!("there is no interface {name:?} now; `run` refuses it until it exists");
+    for (path, why) in found {
         all.push(diagnostic(Some(chain), &Refusal { why, path: path.into() }));
     }
     all
