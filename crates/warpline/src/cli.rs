@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::chain_file::Setting;
@@ -177,13 +177,13 @@ pub(crate) struct PlanArguments {
 
 /// The arguments of `warpline trace`.
 #[derive(Args)]
+#[command(group(ArgGroup::new("picked").required(true).args(["packets", "filter"])))]
 pub(crate) struct TraceArguments {
     /// The chain file
     pub(crate) chain: PathBuf,
     /// The packets with these numbers in the input, from 1: 17 or 17,42
     #[arg(long = "packet", value_name = "N", value_delimiter = ',')]
     #[arg(value_parser = number::<u64>(1..=u64::MAX))]
-    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
     pub(crate) packets: Vec<u64>,
     /// The first packets that match a filter of tcpdump: "udp and dst port 53"
     #[arg(long, value_name = "EXPR")]

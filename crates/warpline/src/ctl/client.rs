@@ -242,7 +242,10 @@ fn table(request: Request, value: &Value, functions: &[&Definition]) -> String {
         Request::Functions => {
             lines_of(value, "functions", |own| function_line(own) + &counters(own, functions))
         }
-        Request::Ports => lines_of(value, "ports", port_line),
+        Request::Ports => match lines_of(value, "ports", port_line) {
+            none if none.is_empty() => "no chain has ports\n".into(),
+            lines => lines,
+        },
         Request::Stats
         | Request::Top
         | Request::Reload
