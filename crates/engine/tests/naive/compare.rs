@@ -342,10 +342,21 @@ impl Case {
         let cause = naive.sent.get(at).map(|left| left.cause);
         let mut text = format!("packet {at} of the output differs\n");
         if let Some(cause) = cause {
-            text += &format!("naive:  {} from input {cause}\n", show(&naive.sent[at].frame.bytes));
+            let frame = &naive.sent[at].frame;
+            let Frame { nanos, link, interface, wire_len, .. } = frame;
+            text += &format!(
+                "naive:  {} from input {cause}, {nanos} ns, link {link}, {interface:?}, {wire_len} on \
+                 the wire\n",
+                show(&frame.bytes)
+            );
         }
         if let Some(sent) = engine.get(at) {
-            text += &format!("engine: {}\n", show(&sent.bytes));
+            let Sent { nanos, link, interface, wire_len, .. } = sent;
+            text += &format!(
+                "engine: {}, {nanos} ns, link {}, {interface:?}, {wire_len} on the wire\n",
+                show(&sent.bytes),
+                link.0
+            );
         }
         Some(text)
     }

@@ -194,6 +194,9 @@ fn former_disagreements_agree() {
     // Fragments in packets to a backend.
     let seed = 7_005_145;
     assert_eq!(Case::guarded(seed).disagreement(), None, "guarded, NAIVE_SEED={seed}");
+    // A sealed IPv6 packet to a backend with an IPv4 address.
+    let seed = 1_796_057_749_772_058_452;
+    assert_eq!(Case::paired(seed).disagreement(), None, "two places, NAIVE_SEED={seed}");
     // An error about a packet without ports from an outside address to an inside host.
     let seed = 7_003_240;
     let what = Case::paired(seed).routed(seed).disagreement();

@@ -36,8 +36,9 @@ pub(crate) fn wrap(
         IpAddr::V6(_) => outer_v6(&inner, len, label, [src, dst]),
     };
     let mut bytes = frame.bytes[..view.l3].to_vec();
-    if dst.is_ipv6() && view.version == 4 {
-        announce_v6(&mut bytes, frame.link);
+    let version = if dst.is_ipv6() { 6 } else { 4 };
+    if inner[0] >> 4 != version {
+        announce(&mut bytes, frame.link, version);
     }
     bytes.extend_from_slice(&header);
     bytes.extend_from_slice(&inner);
@@ -60,12 +61,17 @@ fn source(own: Option<IpAddr>, chosen: Option<IpAddr>, dst: IpAddr) -> (IpAddr, 
 
 fn outer_v4(inner: &[u8], len: usize, [src, dst]: [IpAddr; 2]) -> Vec<u8> {
     let total = ((len + 20) as u16).to_be_bytes();
-    let dont_fragment = inner[6] & 0x40;
-    // Fragments of one packet need numbers of their own.
+    // Fragments of one packet need numbers of their own. An IPv6 packet in it was sealed on its way
+    // to this place.
     let [ident, fragment] = [4, 6].map(|at| u16::from_be_bytes([inner[at], inner[at + 1]]));
-    let [high, low] = ident.wrapping_add(fragment & 0x1fff).to_be_bytes();
-    let first = [0x45, inner[1], total[0], total[1], high, low, dont_fragment, 0];
-    let mut header = [&first[..], &[64, 4, 0, 0], &octets(src), &octets(dst)].concat();
+    let ident = ident.wrapping_add(fragment & 0x1fff);
+    let (class, ident, dont_fragment, protocol) = match inner[0] >> 4 {
+        4 => (inner[1], ident, inner[6] & 0x40, 4),
+        _ => (inner[0] << 4 | inner[1] >> 4, 0, 0, 41),
+    };
+    let [high, low] = ident.to_be_bytes();
+    let first = [0x45, class, total[0], total[1], high, low, dont_fragment, 0];
+    let mut header = [&first[..], &[64, protocol, 0, 0], &octets(src), &octets(dst)].concat();
     let check = !sum(&[&header]);
     header[10..12].copy_from_slice(&check.to_be_bytes());
     header
@@ -80,17 +86,18 @@ fn outer_v6(inner: &[u8], len: usize, label: &[u8], [src, dst]: [IpAddr; 2]) -> 
     [&first[..], &[high, low, next, 64], &octets(src), &octets(dst)].concat()
 }
 
-/// Sets the link header's protocol to IPv6. On a loopback that is macOS's number.
-fn announce_v6(header: &mut [u8], kind: u16) {
+/// Sets the link header's protocol to an IP version. On a loopback, that of IPv6 is macOS's number.
+fn announce(header: &mut [u8], kind: u16, version: u8) {
+    let (family, ethertype) = if version == 4 { (2, [8, 0]) } else { (30, [0x86, 0xdd]) };
     let at = match kind {
         link::ETHERNET => header.len() - 2,
         link::SLL => 14,
         link::SLL2 => 0,
         link::NULL => {
-            header.iter_mut().find(|byte| **byte != 0).into_iter().for_each(|byte| *byte = 30);
+            header.iter_mut().find(|byte| **byte != 0).into_iter().for_each(|byte| *byte = family);
             return;
         }
         _ => return,
     };
-    header[at..at + 2].copy_from_slice(&[0x86, 0xdd]);
+    header[at..at + 2].copy_from_slice(&ethertype);
 }
