@@ -345,8 +345,8 @@ impl Case {
             let frame = &naive.sent[at].frame;
             let Frame { nanos, link, interface, wire_len, .. } = frame;
             text += &format!(
-                "naive:  {} from input {cause}, {nanos} ns, link {link}, {interface:?}, {wire_len} on \
-                 the wire\n",
+                "naive:  {} from input {cause}, {nanos} ns, link {link}, {interface:?}, \
+                 {wire_len} on the wire\n",
                 show(&frame.bytes)
             );
         }

@@ -98,8 +98,8 @@ impl Chain {
 /// The packet had `total_len` bytes on the wire by its own header.
 ///
 /// # Errors
-/// [`Malformed::Ipv6Extension`] if the chain exceeds the packet's end, has a second fragment header,
-/// or hop-by-hop options that are not first.
+/// [`Malformed::Ipv6Extension`] if the chain exceeds the packet's end, has a second fragment
+/// header, or hop-by-hop options that are not first.
 /// [`Malformed::FragmentBounds`] if the reassembled datagram would exceed 65,535 bytes.
 pub fn walk(next_header: u8, packet: &[u8], total_len: usize) -> Result<Chain, Malformed> {
     let mut chain = Chain::of_none(next_header);

@@ -156,7 +156,7 @@ impl<'a> Policies<'a> {
         let (gid, sid) = (rule.about.gid, rule.about.sid);
         let of_rule = rule.threshold.map(Filter::Threshold);
         let of_rule = of_rule.or(rule.detection_filter.map(Filter::Detection));
-        // Of lines about several rules only the first can apply, before or after those of this rule.
+        // Of lines about several rules only the first can apply.
         let filters = &self.file.filters;
         let of_many = |at: &&usize| filters[**at].ids().contain(gid, sid);
         let many = self.many.filters.iter().find(of_many);
