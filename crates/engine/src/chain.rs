@@ -225,10 +225,11 @@ impl Chain {
         self.presumes_crossing
     }
 
-    /// The port of each next hop: the last function that sets next hops decides.
-    pub(crate) fn hop_ports(&self) -> HopPorts {
-        let mut last_first = self.instances.iter().rev();
-        last_first.find_map(|instance| instance.function.hop_ports()).unwrap_or_default()
+    /// The port of each next hop, whichever function sets it. `None` if two give one number to
+    /// different next hops.
+    pub(crate) fn hop_ports(&self) -> Option<HopPorts> {
+        let mut each = self.instances.iter().filter_map(|instance| instance.function.hop_ports());
+        each.try_fold(HopPorts::default(), |all, own| all.with(&own))
     }
 
     /// Addresses whose packets are for its functions, even if they are this machine's: first and

@@ -66,13 +66,14 @@ impl Egress {
     pub(crate) fn of(chain: &Chain, wants: impl Fn(u16) -> bool) -> Option<Self> {
         let (ports, drops_hairpins) = (chain.ports().clone(), chain.presumes_crossing());
         let wanted = (0..ports.len()).map(|port| wants(port as u16)).collect();
-        let hops = chain.hop_ports();
+        let hops = chain.hop_ports().unwrap_or_default();
         (!ports.is_empty()).then_some(Self { ports, hops, drops_hairpins, wanted })
     }
 
     /// `chain` took the place of the one before; it has the same ports.
     pub(crate) fn follow(&mut self, chain: &Chain) {
-        (self.hops, self.drops_hairpins) = (chain.hop_ports(), chain.presumes_crossing());
+        self.hops = chain.hop_ports().unwrap_or_default();
+        self.drops_hairpins = chain.presumes_crossing();
     }
 
     /// Where a packet goes that is forwarded or sent back.

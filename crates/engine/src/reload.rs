@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::moves::NextLanes;
 use crate::{Chain, Deployment, PlanOptions, Steering};
+use warpline_nf::HopPorts;
 
 /// A deployment that can replace another while packets flow.
 #[derive(Clone)]
@@ -90,6 +91,10 @@ impl Successor {
             refused.push("how state is divided can't change while packets flow".into());
         }
         let chain = Arc::new(is.keeping(was));
+        if chain.hop_ports().is_none() {
+            refused
+                .push("its routers have too many next hops to get them while packets flow".into());
+        }
         new = new.with_chain(chain);
         new.keep_launches(old);
         new.follow(old);
@@ -122,20 +127,24 @@ impl Successor {
         report: &mut dyn FnMut(String),
     ) -> Option<Result<Self, Vec<String>>> {
         let mut chain = (**old.chain()).clone();
-        let (mut any, mut hops) = (false, None);
+        let (mut any, mut hops, mut has_new_hops) = (false, HopPorts::default(), false);
         for instance in &mut chain.instances {
             let new = match instance.function.renewed(report) {
                 Some(new) => {
-                    hops = new.hop_ports().or(hops);
+                    has_new_hops |= new.hop_ports().is_some();
                     Some(new)
                 }
-                None => hops.as_ref().and_then(|hops| instance.function.with_hop_ports(hops)),
+                None if has_new_hops => instance.function.with_hop_ports(&hops),
+                None => None,
             };
             if let Some(new) = new {
                 instance.function = Arc::from(new);
                 // It no longer matches its table.
                 instance.fingerprint = instance.fingerprint.wrapping_add(1);
                 any = true;
+            }
+            if let Some(own) = instance.function.hop_ports() {
+                hops = hops.with(&own).unwrap_or(own);
             }
         }
         any.then(|| Self::new(old, old.beside(Arc::new(chain))))

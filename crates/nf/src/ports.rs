@@ -3,6 +3,7 @@
 //! A port's number is its place in the chain file. It is the interface number of a packet that
 //! comes in there.
 
+use std::iter::repeat_n;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -150,7 +151,8 @@ impl<'a> IntoIterator for &'a Ports {
     }
 }
 
-/// The port of each next hop that a function sets. Hop 0 is no next hop and has no port.
+/// The port of each next hop that a function sets, or that several do: each has numbers of its own.
+/// Hop 0 is no next hop and has no port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HopPorts {
     ports: Arc<[Option<u16>]>,
@@ -168,6 +170,36 @@ impl HopPorts {
     #[must_use]
     pub fn with_gateways(self, gateways: Vec<Option<IpAddr>>) -> Self {
         Self { gateways: gateways.into(), ..self }
+    }
+
+    /// The same with numbers that are greater by `first`. Those before are other functions'.
+    #[must_use]
+    pub fn numbered_from(self, first: u16) -> Self {
+        if first == 0 {
+            return self;
+        }
+        let first = usize::from(first);
+        let ports = repeat_n(None, first).chain(self.ports.iter().copied()).collect();
+        let gateways = repeat_n(None, first).chain(self.gateways.iter().copied()).collect();
+        Self { ports, gateways }
+    }
+
+    /// These and `others`; `None` if a number means one thing here and another there.
+    pub fn with(&self, others: &Self) -> Option<Self> {
+        let len = self.ports.len().max(others.ports.len());
+        let entry = |all: &Self, hop: usize| {
+            let port = all.ports.get(hop).copied().flatten();
+            (port, all.gateways.get(hop).copied().flatten())
+        };
+        let none = (None, None);
+        let both = |hop: usize| match (entry(self, hop), entry(others, hop)) {
+            (own, other) if own == other || other == none => Some(own),
+            (own, other) if own == none => Some(other),
+            _ => None,
+        };
+        let all: Option<Vec<_>> = (0..len).map(both).collect();
+        let (ports, gateways): (Vec<_>, Vec<_>) = all?.into_iter().unzip();
+        Some(Self { ports: ports.into(), gateways: gateways.into() })
     }
 
     /// The address of next hop `hop` if it is a router.
@@ -237,5 +269,18 @@ mod tests {
         let ports = ports(3);
         assert_eq!((ports.number("p2"), ports.number("p3")), (Some(2), None));
         assert_eq!(ports.names(), "p0, p1, p2");
+    }
+
+    #[test]
+    fn next_hops_of_two_functions_have_numbers_of_their_own() {
+        let gateway = Some(IpAddr::from([192, 0, 2, 1]));
+        let first = HopPorts::new(vec![None, Some(2)]).with_gateways(vec![None, gateway]);
+        let second = HopPorts::new(vec![None, Some(0), Some(1)]).numbered_from(4);
+        let both = first.with(&second).expect("other numbers");
+        assert_eq!(both.all(), [None, Some(2), None, None, None, Some(0), Some(1)]);
+        assert_eq!((both.gateway(1), both.gateway(5)), (gateway, None));
+        assert_eq!(both.with(&first), Some(both.clone()), "both places of one function");
+        assert_eq!(first.with(&HopPorts::new(vec![None, Some(0)])), None);
+        assert_eq!(first.clone().numbered_from(0), first);
     }
 }

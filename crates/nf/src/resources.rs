@@ -45,9 +45,15 @@ impl Resources {
         &self.ports
     }
 
-    /// Tells functions after this one the ports of its next hops.
+    /// Tells functions after this one the ports of its next hops, whose numbers are no others'.
     pub fn set_hop_ports(&mut self, ports: HopPorts) {
-        self.hop_ports = Some(ports);
+        let known = self.hop_ports.as_ref().and_then(|known| known.with(&ports));
+        self.hop_ports = Some(known.unwrap_or(ports));
+    }
+
+    /// How many next hops functions before this one set, with those that are none.
+    pub fn next_hops(&self) -> usize {
+        self.hop_ports.as_ref().map_or(0, |hops| hops.all().len())
     }
 
     /// The ports of the next hops that a function before this one sets.

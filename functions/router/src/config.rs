@@ -65,12 +65,25 @@ pub(super) const KEYS: &[Key] = &{
     ]
 };
 
+/// Next hops of a router are numbered from a multiple of this on, so that those of the router before
+/// may become more.
+const HOPS_STEP: usize = 1 << 13;
+
+/// The number that next hop 0 of a router has in packets, after `before` numbers of other routers.
+/// `None` if there is no room for its `hops`.
+pub(super) fn first_hop(before: usize, hops: usize) -> Option<u16> {
+    let first = u16::try_from(before.next_multiple_of(HOPS_STEP)).ok()?;
+    (usize::from(first) + hops <= 1 << 16).then_some(first)
+}
+
 /// A table of the chain file, with the contents of its files.
 pub(super) struct Settings {
     pub(super) fib: Arc<Fib>,
     pub(super) mac: Option<Mac>,
     pub(super) icmp: Option<icmp_errors::Config>,
     pub(super) checks: Checks,
+    /// The number that next hop 0 of `fib` has in packets: each router of a chain has its own.
+    pub(super) first_hop: u16,
     /// The port of each next hop, in a chain with ports.
     pub(super) hop_ports: Option<HopPorts>,
     /// The routes that it follows.
@@ -156,11 +169,17 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
                 kernel.set(tables.clone(), routes.skipped);
             }
             let Tables { fib, hop_ports } = tables;
-            let hop_ports = (!ports.is_empty()).then_some(hop_ports);
+            let hops = hop_ports.all().len();
+            let Some(first_hop) = first_hop(resources.next_hops(), hops) else {
+                let why = format!("{hops} next hops are too many after those of other routers");
+                section.mistake("routes", why);
+                return None;
+            };
+            let hop_ports = (!ports.is_empty()).then(|| hop_ports.numbered_from(first_hop));
             if let Some(hop_ports) = &hop_ports {
                 resources.set_hop_ports(hop_ports.clone());
             }
-            Some(Settings { fib, mac, icmp, checks, hop_ports, kernel })
+            Some(Settings { fib, mac, icmp, checks, first_hop, hop_ports, kernel })
         }
         Err(why) => {
             section.mistake("neighbours", why);

@@ -196,6 +196,6 @@ PACKET_KERNEL(route)
 #if HAS_MAC
         if (kind == KIND_REWRITE) write_mac_addresses(f, first, second);
 #endif
-        set_next_hop(p, hop);
+        set_next_hop(p, FIRST_HOP + hop);
     }
 }

@@ -50,6 +50,7 @@ fn defines(router: &Router, entry_bits: u64) -> Vec<(&'static str, u64)> {
         ("ENTRY_BITS", entry_bits),
         ("REASONS", super::DROPS.len() as u64),
         ("HOPS", router.fib.actions.len() as u64),
+        ("FIRST_HOP", router.first_hop.into()),
         ("HAS_MAC", u64::from(router.mac.is_some())),
         ("ONLY_WRAPPED", u64::from(router.sends == Sends::Wrapped)),
         ("ANSWERED", answered),

@@ -142,6 +142,8 @@ struct Router {
     icmp: Option<icmp_errors::Config>,
     checks: Checks,
     access: Access,
+    /// The number that next hop 0 of `fib` has in packets.
+    first_hop: u16,
     /// The port of each next hop, in a chain with ports.
     hop_ports: Option<HopPorts>,
     /// The routes that it follows.
@@ -194,7 +196,12 @@ impl Function for Router {
 
     fn renewed(&self, report: &mut dyn FnMut(String)) -> Option<Box<dyn Function>> {
         let Tables { fib, hop_ports } = self.kernel.as_ref()?.after(&self.fib, report)?;
-        let hop_ports = self.hop_ports.as_ref().map(|_| hop_ports);
+        if config::first_hop(usize::from(self.first_hop), hop_ports.all().len()).is_none() {
+            report("the kernel's routes are not taken up: too many next hops".into());
+            return None;
+        }
+        let numbered = || hop_ports.numbered_from(self.first_hop);
+        let hop_ports = self.hop_ports.as_ref().map(|_| numbered());
         Some(Box::new(Self { fib, hop_ports, ..self.clone() }))
     }
 
@@ -209,7 +216,8 @@ impl Function for Router {
 
 impl Router {
     fn new(settings: &config::Settings, sends: Sends) -> Self {
-        let &config::Settings { ref fib, mac, icmp, checks, ref hop_ports, ref kernel } = settings;
+        let &config::Settings { ref fib, mac, icmp, checks, first_hop, ref hop_ports, ref kernel } =
+            settings;
         let mut writes = WRITES;
         if sends == Sends::Wrapped {
             writes = writes & !FieldSet::of(&[Field::Ttl, Field::IpChecksum]);
@@ -229,6 +237,7 @@ impl Router {
             icmp,
             checks,
             access,
+            first_hop,
             hop_ports: hop_ports.clone(),
             kernel: kernel.clone(),
         }
@@ -334,7 +343,7 @@ impl Router {
             // RFC 1812, 5.3.1: "If the TTL is reduced to zero (or less), the packet MUST be
             // discarded".
             let goes_on = known && is_sound && header.decrement_ttl();
-            header.set_next_hop(if goes_on { hop } else { 0 });
+            header.set_next_hop(if goes_on { self.first_hop + hop } else { 0 });
             all_go_on &= goes_on;
             if ETHERNET
                 && goes_on
@@ -420,7 +429,7 @@ impl Router {
         if let (Some(dst), Some(src)) = (dst, self.mac) {
             packet.set_eth_addresses(dst.0, src.0);
         }
-        packet.set_next_hop(hop);
+        packet.set_next_hop(self.first_hop + hop);
         Ok(())
     }
 

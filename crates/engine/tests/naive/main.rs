@@ -194,6 +194,11 @@ fn former_disagreements_agree() {
     // Fragments in packets to a backend.
     let seed = 7_005_145;
     assert_eq!(Case::guarded(seed).disagreement(), None, "guarded, NAIVE_SEED={seed}");
+    // A packet that goes past the second of two routers, and leaves by the port of the first one.
+    let seed = 1_796_057_336_468_309_490;
+    for case in [Case::new(seed), Case::paired(seed), Case::guarded(seed)] {
+        assert_eq!(case.routed(seed).disagreement(), None, "routes, NAIVE_SEED={seed}");
+    }
     // A sealed IPv6 packet to a backend with an IPv4 address.
     let seed = 1_796_057_749_772_058_452;
     assert_eq!(Case::paired(seed).disagreement(), None, "two places, NAIVE_SEED={seed}");
