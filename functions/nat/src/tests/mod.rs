@@ -6,6 +6,7 @@ mod fixed;
 mod gateway;
 mod hairpin;
 mod linux;
+mod mapped_host_rules;
 mod model;
 mod outside_ports;
 mod pools;
@@ -16,6 +17,7 @@ mod reload;
 mod remarks;
 mod rules;
 mod shared;
+mod skipped_rules;
 mod windows;
 
 use std::net::IpAddr;
