@@ -149,8 +149,8 @@ fn reload(origin: &Origin<'_>, live: &Live, chains: &mut [Running]) -> Result<Re
         }
         running.left_out = left_out;
     }
-    policy.into_iter().for_each(|policy| live.follow_file(policy));
-    if live.renew_terms(terms) {
+    let has_other_policy = policy.is_some_and(|policy| live.follow_file(policy));
+    if live.renew_terms(terms) || has_other_policy {
         changed.push(format!("[{}]", placement::TABLE));
     }
     let text = match changed.is_empty() {

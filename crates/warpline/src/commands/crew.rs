@@ -182,7 +182,9 @@ fn show(live: &Live) {
 fn live_of(loaded: &[Loaded], machine: Machine, signals: &Signals) -> Live {
     let tenancy = loaded.first().map(|own| Arc::clone(&own.tenancy)).unwrap_or_default();
     let live = Live::new(machine, tenancy, Arc::default(), Arc::clone(&signals.hangup));
-    loaded.iter().take(1).for_each(|own| live.follow_file(own.table.policy_name()));
+    if let Some(own) = loaded.first() {
+        live.follow_file(own.table.policy_name());
+    }
     live
 }
 

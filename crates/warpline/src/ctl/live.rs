@@ -148,11 +148,14 @@ impl Live {
     }
 
     /// The policy of the chain file. One that a client chose stays until the file has another.
-    pub(crate) fn follow_file(&self, policy: &'static str) {
+    /// Returns whether it has another.
+    pub(crate) fn follow_file(&self, policy: &'static str) -> bool {
         let mut names = lock(&self.policy_names);
-        if names.file != policy {
+        let is_other = names.file != policy;
+        if is_other {
             *names = PolicyNames { file: policy, own: policy.into() };
         }
+        is_other
     }
 
     /// A client chose a policy.
