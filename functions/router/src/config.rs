@@ -67,7 +67,7 @@ pub(super) const KEYS: &[Key] = &{
 
 /// Next hops of a router are numbered from a multiple of this on, so that those of the router before
 /// may become more.
-const HOPS_STEP: usize = 1 << 13;
+const HOPS_STEP: usize = 1 << 10;
 
 /// The number that next hop 0 of a router has in packets, after `before` numbers of other routers.
 /// `None` if there is no room for its `hops`.

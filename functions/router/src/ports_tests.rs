@@ -100,12 +100,12 @@ fn routes_that_name_no_port_are_reported() {
 fn routers_of_a_chain_have_numbers_of_their_own() {
     for (before, hops, first) in [
         (0, 9, Some(0)),
-        (1, 9, Some(8192)),
-        (8192, 9, Some(8192)),
-        (8193, 9, Some(16_384)),
-        (57_344, 8192, Some(57_344)),
-        (57_344, 8193, None),
-        (57_345, 1, None),
+        (1, 9, Some(1024)),
+        (1024, 9, Some(1024)),
+        (1025, 9, Some(2048)),
+        (64_512, 1024, Some(64_512)),
+        (64_512, 1025, None),
+        (64_513, 1, None),
         (0, 65_536, Some(0)),
     ] {
         assert_eq!(config::first_hop(before, hops), first, "{before} {hops}");
