@@ -65,8 +65,8 @@ pub(super) const KEYS: &[Key] = &{
     ]
 };
 
-/// Next hops of a router are numbered from a multiple of this on, so that those of the router before
-/// may become more.
+/// Next hops of a router are numbered from a multiple of this on, so that those of the router
+/// before may become more.
 const HOPS_STEP: usize = 1 << 10;
 
 /// The number that next hop 0 of a router has in packets, after `before` numbers of other routers.
