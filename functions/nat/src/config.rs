@@ -64,30 +64,39 @@ pub(super) struct Config {
 impl Config {
     /// Whether packets are translated as with `other`, from other keys perhaps.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        // The key has all addresses of `outside`.
-        let all = |Self {
-                       outside: _,
-                       port_key: _,
-                       fragment_key: _,
-                       ports,
-                       mapping,
-                       filtering,
-                       bindings,
-                       per_source,
-                       remotes,
-                       timeouts,
-                       inbound_refresh,
-                       tcp,
-                       key,
-                       fixed,
-                       rules,
-                       has_v6,
-                   }: &Self| {
-            let sizes = (*bindings, *per_source, *remotes);
-            let rest = (*timeouts, *inbound_refresh, *tcp, *has_v6);
-            (*ports, [*mapping, *filtering], sizes, rest, key.clone(), fixed.clone(), rules.clone())
-        };
-        all(self) == all(other)
+        self.translations() == other.translations()
+    }
+
+    /// All but the keys of hashes, and `outside`, which `key` has, too.
+    fn translations(&self) -> impl PartialEq {
+        let Self {
+            outside: _,
+            port_key: _,
+            fragment_key: _,
+            ports,
+            mapping,
+            filtering,
+            bindings,
+            per_source,
+            remotes,
+            timeouts,
+            inbound_refresh,
+            tcp,
+            key,
+            fixed,
+            rules,
+            has_v6,
+        } = self;
+        let sizes = (bindings, per_source, remotes);
+        (
+            ports,
+            mapping,
+            filtering,
+            sizes,
+            timeouts,
+            inbound_refresh,
+            (tcp, key, fixed, rules, has_v6),
+        )
     }
 }
 
