@@ -57,3 +57,21 @@ impl Losses {
         Some(format!("the input lost {lost} packets so far{why}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_only_what_lanes_waited_for_since_the_last_one() {
+        let mut losses = Losses { stages: vec!["nat".into()], ..Losses::default() };
+        let mut at =
+            |seconds: u64, lost, stage| losses.report(lost, stage, seconds * 1_000_000_000);
+        assert_eq!(at(0, 5, Some(0)), None, "the first waits");
+        assert_eq!(
+            at(1, 5, None).as_deref(),
+            Some("the input lost 5 packets so far, waiting for \"nat\"")
+        );
+        assert_eq!(at(12, 9, None).as_deref(), Some("the input lost 9 packets so far"));
+    }
+}
