@@ -31,6 +31,11 @@ impl PortSet {
         Self(self.0 | other.0)
     }
 
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     /// Those that are in both sets.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)

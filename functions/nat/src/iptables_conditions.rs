@@ -2,10 +2,9 @@
 
 use warpline_packet::Prefix;
 
-use super::rule_ports::RulePorts;
+use super::rule_ports::{LOOPBACK, RulePorts};
 use super::rules::version;
-use super::skipped::Skipped;
-use warpline_rewrite::PortSet;
+use super::scope::Scope;
 use warpline_rule_files::PortDirection;
 use warpline_rule_files::iptables_match::{port_range, prefix, protocol_number};
 use warpline_rule_files::words::{Trouble, Word};
@@ -15,6 +14,9 @@ const WIDENED: &str = "unsupported = \"skip\" translates without this condition"
 /// Matches whose options are read.
 const MATCHES: [&str; 9] =
     ["tcp", "udp", "icmp", "icmp6", "multiport", "comment", "sctp", "dccp", "udplite"];
+
+/// The match by the type of an address, which is read in PREROUTING.
+const ADDRTYPE: &str = "addrtype";
 
 /// Where a rule stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,23 +28,21 @@ pub(super) enum Hook {
 /// The conditions of a rule.
 #[derive(Default)]
 pub(super) struct Conditions<'a> {
-    pub(super) sources: Option<Vec<Prefix>>,
-    pub(super) destinations: Vec<Prefix>,
-    pub(super) not_destinations: Vec<Prefix>,
-    pub(super) protocol: Option<u8>,
-    /// Destination ports.
-    pub(super) ports: Vec<(u16, u16)>,
-    /// The ports of the chain by which packets come.
-    pub(super) came_by: PortSet,
+    pub(super) scope: Scope,
     /// Conditions without which the rule holds, if they are skipped.
     pub(super) troubles: Vec<Trouble>,
     /// The first condition without which it would hold for too much.
     pub(super) needed: Option<Trouble>,
-    /// Whether it asks for an interface that is no port of the chain.
-    pub(super) is_elsewhere: bool,
-    /// Whether no packet matches.
-    pub(super) is_void: bool,
-    pub(super) target: Option<(Word<'a>, Vec<Word<'a>>)>,
+    pub(super) target: Option<Target<'a>>,
+}
+
+/// The target of a rule.
+pub(super) struct Target<'a> {
+    /// A target, or another chain.
+    pub(super) name: Word<'a>,
+    pub(super) options: Vec<Word<'a>>,
+    /// Whether it is another chain, from which packets do not return here.
+    pub(super) is_goto: bool,
 }
 
 /// Reads the conditions of a rule, and its target.
@@ -64,30 +64,33 @@ pub(super) fn conditions<'a>(
             }
             "-s" | "--source" => {
                 let value = value()?;
-                own.sources = Some(prefix_list(value)?);
+                own.scope.sources = Some(prefix_list(value)?);
                 if hook == Hook::Prerouting {
                     own.need(value.unsupported("a forward for some remotes only"));
                 }
             }
             "-d" | "--destination" => {
                 let list = prefix_list(value()?)?;
-                let to = if is_negated { &mut own.not_destinations } else { &mut own.destinations };
+                let to = match is_negated {
+                    true => &mut own.scope.not_destinations,
+                    false => &mut own.scope.destinations,
+                };
                 to.extend(list);
             }
             "-p" | "--protocol" if is_negated => own.need(word.unsupported("`!` before `-p`")),
             "-p" | "--protocol" => {
                 let number = protocol_number(value()?)?;
-                own.protocol = (number > 0).then_some(number);
+                own.scope.protocol = (number > 0).then_some(number);
             }
             "--dport" | "--destination-port" | "--dports" | "--destination-ports"
                 if !is_negated =>
             {
                 let value = value()?;
-                if !own.ports.is_empty() {
+                if !own.scope.ports.is_empty() {
                     own.need(word.unsupported("a second condition on the port"));
                 }
                 for part in value.split(',') {
-                    own.ports.push(port_range(part, ':')?);
+                    own.scope.ports.push(port_range(part, ':')?);
                 }
                 if hook == Hook::Postrouting {
                     own.need(word.unsupported("a port of the destination").help(WIDENED));
@@ -95,17 +98,26 @@ pub(super) fn conditions<'a>(
             }
             "-m" | "--match" => {
                 let name = value()?;
-                is_known = MATCHES.contains(&name.text);
+                let is_own = name.text == ADDRTYPE && hook == Hook::Prerouting;
+                is_known = is_own || MATCHES.contains(&name.text);
                 if !is_known {
                     own.need(name.unsupported("no such match"));
                 }
             }
-            "--comment" => drop(value()?),
-            "-j" | "--jump" => {
-                own.target = Some((value()?, words.collect()));
-                return Ok(own);
+            // Of the gateway's own addresses only those outside are translated.
+            "--dst-type" if is_known && !is_negated && hook == Hook::Prerouting => {
+                let kind = value()?;
+                if kind.text != "LOCAL" {
+                    own.need(kind.unsupported("addresses of another type than LOCAL"));
+                }
             }
-            "-g" | "--goto" => return Err(word.wrong("rules of other chains are not followed")),
+            "--comment" => drop(value()?),
+            "-j" | "--jump" | "-g" | "--goto" => {
+                let is_goto = matches!(word.text, "-g" | "--goto");
+                let (name, options) = (value()?, words.collect());
+                own.target = Some(Target { name, options, is_goto });
+                break;
+            }
             "-i" | "--in-interface" | "-o" | "--out-interface" => {
                 let is_in = matches!(word.text, "-i" | "--in-interface");
                 let way = if is_in { PortDirection::In } else { PortDirection::Out };
@@ -122,26 +134,16 @@ pub(super) fn conditions<'a>(
             _ => {}
         }
     }
+    own.scope.version = own.version();
     Ok(own)
 }
 
 impl Conditions<'_> {
     /// The IP version, where addresses show it.
-    pub(super) fn version(&self) -> Option<u8> {
-        let sources = self.sources.iter().flatten();
-        let mut all = sources.chain(&self.destinations).chain(&self.not_destinations);
+    fn version(&self) -> Option<u8> {
+        let Scope { sources, destinations, not_destinations, .. } = &self.scope;
+        let mut all = sources.iter().flatten().chain(destinations).chain(not_destinations);
         all.next().copied().map(version)
-    }
-
-    /// The conditions of a rule that may be skipped; `None` if it takes no packet of the chain.
-    pub(super) fn as_skipped(&self, line: usize) -> Option<Skipped> {
-        (!self.is_elsewhere).then(|| Skipped {
-            destinations: self.destinations.clone(),
-            version: self.version(),
-            protocol: self.protocol,
-            ports: self.ports.clone(),
-            place: format!("line {line}"),
-        })
     }
 
     /// A condition that is not supported: without it a source rule translates more.
@@ -160,11 +162,19 @@ impl Conditions<'_> {
         ports: &RulePorts,
     ) {
         let way = if hook == Hook::Prerouting { PortDirection::In } else { way };
+        if value.text == LOOPBACK {
+            self.scope.is_void |= !negated;
+            return;
+        }
         let named = ports.interfaces.named(value.text, '+');
-        self.is_elsewhere |= named.is_err() && !negated && ports.has_any();
+        self.scope.is_elsewhere |= named.is_err() && !negated && ports.has_any();
+        if named.as_ref().is_ok_and(|named| ports.stays_inside(way, named, negated)) {
+            self.scope.stays_inside = true;
+            return;
+        }
         match named.and_then(|named| ports.condition(way, &named, negated)) {
-            Ok(Some(came_by)) => self.came_by = self.came_by.and(came_by),
-            Ok(None) => self.is_void = true,
+            Ok(Some(came_by)) => self.scope.came_by = self.scope.came_by.and(came_by),
+            Ok(None) => self.scope.is_void = true,
             Err(why) => self.need(value.unsupported(why)),
         }
     }

@@ -23,8 +23,10 @@ mod port_bitmaps;
 mod ports;
 mod remarks;
 mod remotes;
+mod rule_chains;
 mod rule_ports;
 mod rules;
+mod scope;
 mod shard;
 mod skipped;
 #[cfg(test)]

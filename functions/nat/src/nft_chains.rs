@@ -30,16 +30,54 @@ pub(super) fn rule_name(rule: &Value) -> String {
 
 pub(super) const HOOKS: [&str; 2] = ["prerouting", "postrouting"];
 
-/// The hooks of the base chains. Refuses chains whose order or policy would matter.
+/// The rules of each chain, by number.
+pub(super) struct NatChains<'a> {
+    numbers: HashMap<Name<'a>, usize>,
+    all: Vec<(Name<'a>, Vec<&'a Value>)>,
+}
+
+impl<'a> NatChains<'a> {
+    /// The chains of a document.
+    pub(super) fn of(document: &'a Value) -> Self {
+        let names = objects(document, "chain").map(|chain| name(chain, "name"));
+        let (mut numbers, mut all) = (HashMap::new(), Vec::new());
+        for own in names {
+            numbers.entry(own).or_insert_with(|| {
+                all.push((own, Vec::new()));
+                all.len() - 1
+            });
+        }
+        for rule in objects(document, "rule") {
+            if let Some(&number) = numbers.get(&name(rule, "chain")) {
+                all[number].1.push(rule);
+            }
+        }
+        Self { numbers, all }
+    }
+
+    pub(super) fn find(&self, name: Name<'_>) -> Option<usize> {
+        self.numbers.get(&name).copied()
+    }
+
+    pub(super) fn name(&self, number: usize) -> Name<'a> {
+        self.all[number].0
+    }
+
+    pub(super) fn rules(&self, number: usize) -> &[&'a Value] {
+        &self.all[number].1
+    }
+}
+
+/// The base chains with their hooks. Refuses chains whose order or policy would matter.
 pub(super) fn base_chains<'a>(
     document: &'a Value,
     source: &SourceText,
     found: &mut NatRules,
-) -> HashMap<Name<'a>, &'a str> {
+) -> Vec<(Name<'a>, &'a str)> {
     let dormant = Dormant::of(document, source, |mistake| found.mistakes.push(mistake));
     let with_rules: HashSet<_> =
         objects(document, "rule").map(|rule| name(rule, "chain")).collect();
-    let (mut hooks, mut order) = (HashMap::new(), Vec::new());
+    let (mut hooks, mut order) = (Vec::new(), Vec::new());
     for chain in objects(document, "chain").filter(|chain| text(chain, "type") == "nat") {
         let (own, hook) = (name(chain, "name"), text(chain, "hook"));
         if !HOOKS.contains(&hook) || dormant.has(chain) {
@@ -51,7 +89,7 @@ pub(super) fn base_chains<'a>(
             let why = format!("{chain}: not supported: the policy {policy}");
             found.mistakes.push(source.whole(why));
         }
-        hooks.insert(own, hook);
+        hooks.push((own, hook));
         if with_rules.contains(&own) {
             order.push((own, hook));
         }

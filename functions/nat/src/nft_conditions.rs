@@ -3,35 +3,19 @@
 use serde_json::Value;
 use warpline_packet::Prefix;
 
-use super::fixed_keys::SourceRule;
-use super::nft_chains::rule_name;
-use super::rule_ports::RulePorts;
+use super::rule_ports::{LOOPBACK, RulePorts};
 use super::rules::prefixes;
-use super::skipped::Skipped;
-use warpline_rewrite::PortSet;
+use super::scope::Scope;
 use warpline_rule_files::nft::text;
-use warpline_rule_files::nft_value::{Fault, Sets, ValueKind, short};
+use warpline_rule_files::nft_value::{Fault, Sets, ValueKind, list, short};
 use warpline_rule_files::{NumberSet, PortDirection};
 
 /// The conditions of a rule.
 #[derive(Default)]
 pub(super) struct Conditions {
-    pub(super) sources: Option<Vec<Prefix>>,
-    pub(super) destinations: Vec<Prefix>,
-    pub(super) not_destinations: Vec<Prefix>,
-    /// The IP version, where only one is meant.
-    pub(super) version: Option<u8>,
-    pub(super) protocol: Option<u8>,
-    /// Destination ports.
-    pub(super) ports: Vec<(u16, u16)>,
-    /// The ports of the chain by which packets come.
-    pub(super) came_by: PortSet,
+    pub(super) scope: Scope,
     /// Conditions that are not supported.
     pub(super) troubles: Vec<String>,
-    /// Whether it asks for an interface that is no port of the chain.
-    pub(super) is_elsewhere: bool,
-    /// Whether no packet matches, as an empty set has none or a packet has one protocol only.
-    pub(super) is_void: bool,
 }
 
 impl Conditions {
@@ -42,13 +26,7 @@ impl Conditions {
             "ip6" => Some(6),
             _ => None,
         };
-        Self { version, ..Self::default() }
-    }
-
-    /// Narrows to packets of an IP version.
-    pub(super) fn keep(&mut self, version: u8) {
-        self.is_void |= self.version.is_some_and(|own| own != version);
-        self.version = Some(version);
+        Self { scope: Scope { version, ..Scope::default() }, troubles: Vec::new() }
     }
 
     /// Narrows to the versions of a set, or to the others.
@@ -56,33 +34,8 @@ impl Conditions {
         for (version, other) in [(4u8, 6), (6, 4)] {
             let own = NumberSet::range(version.into(), version.into());
             if set.and(&own).is_empty() != negated {
-                self.keep(other);
+                self.scope.keep(other);
             }
-        }
-    }
-
-    /// The conditions of a rule that may be skipped; `None` if it takes no packet of the chain.
-    pub(super) fn as_skipped(&self, rule: &Value) -> Option<Skipped> {
-        (!self.is_elsewhere).then(|| Skipped {
-            destinations: self.destinations.clone(),
-            version: self.version,
-            protocol: self.protocol,
-            ports: self.ports.clone(),
-            place: rule_name(rule),
-        })
-    }
-
-    /// The rule of sources with these conditions.
-    pub(super) fn source_rule(&self, translates: bool) -> SourceRule {
-        SourceRule {
-            sources: self.sources.clone().unwrap_or_default(),
-            destinations: self.destinations.clone(),
-            not_destinations: self.not_destinations.clone(),
-            version: self.version,
-            protocol: self.protocol,
-            came_by: self.came_by,
-            translates,
-            own: false,
         }
     }
 
@@ -98,8 +51,8 @@ impl Conditions {
         let field = left.get("payload").map(|own| (text(own, "protocol"), text(own, "field")));
         let key = left.get("meta").map(|own| text(own, "key"));
         match field {
-            Some(("ip", _)) => self.keep(4),
-            Some(("ip6", _)) => self.keep(6),
+            Some(("ip", _)) => self.scope.keep(4),
+            Some(("ip6", _)) => self.scope.keep(6),
             _ => {}
         }
         let Some(negated) = self.negated(condition) else { return Ok(()) };
@@ -112,11 +65,11 @@ impl Conditions {
             Some((transport @ ("tcp" | "udp"), "dport")) if !negated => {
                 self.protocol(&transport.into(), sets, table)?;
                 let set = sets.read(right, ValueKind::Port, table)?;
-                if !self.ports.is_empty() {
+                if !self.scope.ports.is_empty() {
                     return Err(Fault::wrong("a second condition on the port"));
                 }
-                self.is_void |= set.is_empty();
-                self.ports.extend(set.ranges().iter().map(|&(a, b)| (a as u16, b as u16)));
+                self.scope.is_void |= set.is_empty();
+                self.scope.ports.extend(set.ranges().iter().map(|&(a, b)| (a as u16, b as u16)));
             }
             Some(("ip", "protocol")) if !negated => self.protocol(right, sets, table)?,
             // Extension headers may come before the protocol.
@@ -141,22 +94,30 @@ impl Conditions {
         let Some(way) = way(condition) else { return Ok(()) };
         let Some(negated) = self.negated(condition) else { return Ok(()) };
         let right = condition.get("right").unwrap_or(&Value::Null);
+        if right == LOOPBACK {
+            self.scope.is_void |= !negated;
+            return Ok(());
+        }
         let asked = match sets.read(right, ValueKind::Interface, table) {
+            Ok(named) if !named.is_empty() && ports.stays_inside(way, &named, negated) => {
+                self.scope.stays_inside = true;
+                return Ok(());
+            }
             Ok(named) => {
-                self.is_void |= named.is_empty() && !negated;
+                self.scope.is_void |= named.is_empty() && !negated;
                 ports.condition(way, &named, negated)
             }
             Err(Fault::Unsupported(why)) => {
                 // Of several interfaces one may be a port.
                 let is_one = right.as_str().is_some_and(|name| !name.starts_with('@'));
-                self.is_elsewhere |= !negated && ports.has_any() && is_one;
+                self.scope.is_elsewhere |= !negated && ports.has_any() && is_one;
                 Err(why)
             }
             Err(wrong) => return Err(wrong),
         };
         match asked {
-            Ok(Some(came_by)) => self.came_by = self.came_by.and(came_by),
-            Ok(None) => self.is_void = true,
+            Ok(Some(came_by)) => self.scope.came_by = self.scope.came_by.and(came_by),
+            Ok(None) => self.scope.is_void = true,
             Err(why) => self.troubles.push(why),
         }
         Ok(())
@@ -175,20 +136,20 @@ impl Conditions {
     }
 
     fn address(&mut self, list: Vec<Prefix>, source: bool, negated: bool) -> Result<(), Fault> {
-        self.is_void |= list.is_empty() && !negated;
+        self.scope.is_void |= list.is_empty() && !negated;
         match (source, negated) {
             (true, true) => {
                 return Err(Fault::wrong("all sources but some can't be translated"));
             }
-            (true, false) if self.sources.is_some() => {
+            (true, false) if self.scope.sources.is_some() => {
                 return Err(Fault::wrong("a second condition on the source"));
             }
-            (true, false) => self.sources = Some(list),
-            (false, false) if !self.destinations.is_empty() => {
+            (true, false) => self.scope.sources = Some(list),
+            (false, false) if !self.scope.destinations.is_empty() => {
                 return Err(Fault::wrong("a second condition on the destination"));
             }
-            (false, false) => self.destinations = list,
-            (false, true) => self.not_destinations.extend(list),
+            (false, false) => self.scope.destinations = list,
+            (false, true) => self.scope.not_destinations.extend(list),
         }
         Ok(())
     }
@@ -201,18 +162,28 @@ impl Conditions {
     ) -> Result<(), Fault> {
         let set = sets.read(value, ValueKind::Protocol, table)?;
         if set.is_empty() {
-            self.is_void = true;
+            self.scope.is_void = true;
             return Ok(());
         }
         match one(set) {
-            Some(protocol) => {
-                self.is_void |= self.protocol.is_some_and(|other| other != protocol);
-                self.protocol = Some(protocol);
-            }
+            Some(protocol) => self.scope.keep_protocol(protocol),
             None => self.troubles.push("several protocols in one rule".into()),
         }
         Ok(())
     }
+}
+
+/// Whether a condition asks for destinations that are addresses of the gateway.
+pub(super) fn is_own_destination(condition: &Value) -> bool {
+    let fib = condition.get("left").and_then(|left| left.get("fib"));
+    fib.is_some_and(|fib| {
+        let flags = list(fib.get("flags"));
+        let flag = fib.get("flags").and_then(Value::as_str);
+        let is_daddr = flag == Some("daddr") || flags.len() == 1 && flags[0] == "daddr";
+        is_daddr
+            && text(fib, "result") == "type"
+            && matches!(text(condition, "op"), "==" | "in" | "")
+    }) && condition.get("right").is_some_and(|right| right == "local")
 }
 
 /// The number of a set with one.

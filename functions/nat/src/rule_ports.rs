@@ -11,6 +11,9 @@ use warpline_nf::{Diagnostic, Diagnostics, Ports, Side};
 use warpline_rewrite::PortSet;
 use warpline_rule_files::{Interfaces, Leaves, NumberSet, PortDirection};
 
+/// The interface by which no packet of a chain comes or leaves.
+pub(super) const LOOPBACK: &str = "lo";
+
 /// The ports of a chain, for rules.
 #[derive(Clone, Debug, Default)]
 pub struct RulePorts {
@@ -113,7 +116,6 @@ impl RulePorts {
                 self.asks_for_some.set(is_some && !is_all || self.asks_for_some.get());
                 match self.leaves_by {
                     _ if is_all => {}
-                    _ if !is_some => return Err(self.by_inside_ports()),
                     None => return Err(self.by_unknown_route()),
                     Some(port) if !has(&port) => return Ok(None),
                     Some(_) => {}
@@ -124,7 +126,7 @@ impl RulePorts {
         Ok(Some(came_by))
     }
 
-    fn by_inside_ports(&self) -> String {
+    pub(super) fn by_inside_ports(&self) -> String {
         let names = &self.outside_names;
         format!("packets that leave by inside ports keep their source; outside ports: {names}")
     }
@@ -132,6 +134,25 @@ impl RulePorts {
     fn by_unknown_route(&self) -> String {
         let names = &self.outside_names;
         format!("the route is not known yet: write the same rules for all outside ports ({names})")
+    }
+
+    /// The ports of the chain that are not among these.
+    pub(super) fn others(&self, ports: PortSet) -> PortSet {
+        let all = self.inside.iter().chain(&self.outside).copied();
+        PortSet::of(&all.filter(|&port| !ports.has(port)).collect::<Vec<_>>())
+    }
+
+    /// Whether a condition is about packets that leave by inside ports alone. Those keep their
+    /// source.
+    pub(super) fn stays_inside(
+        &self,
+        way: PortDirection,
+        named: &NumberSet,
+        negated: bool,
+    ) -> bool {
+        let mut outside = self.outside.iter();
+        let is_asked = way == PortDirection::Out && self.has_any();
+        is_asked && !outside.any(|&port| has(named, negated, port))
     }
 
     /// Whether the chain has ports.

@@ -145,7 +145,8 @@ impl NatRules {
                 if !self.mapped.iter().any(maps) && !self.forwards.iter().any(forwards) {
                     let outside = outside.map(Prefix::host);
                     let version = version(Prefix::host(inside));
-                    let allowed = self.check_skipped(version, outside, Some((protocol, ports)));
+                    let service = Some((protocol, ports));
+                    let allowed = self.check_skipped(version, outside, service, came_by);
                     allowed.map_err(Refused::Wrong)?;
                     match self.forwards.iter_mut().find(|own| own.is_like(&rule)) {
                         Some(known) => known.came_by = known.came_by.or(came_by),
@@ -169,7 +170,7 @@ impl NatRules {
         if known.is_some_and(|place| self.mapped[place].came_by.and(came_by) == came_by) {
             return Ok(());
         }
-        let allowed = self.check_skipped(version(outside), Some(outside), None);
+        let allowed = self.check_skipped(version(outside), Some(outside), None, came_by);
         allowed.map_err(Refused::Wrong)?;
         match known {
             Some(place) => self.mapped[place].came_by = self.mapped[place].came_by.or(came_by),
@@ -197,13 +198,8 @@ impl NatRules {
 
     /// Adds the reports of `other`. Returns whether all rules of both are the same.
     pub(super) fn joins(&mut self, other: &Self) -> bool {
-        for (all, more) in
-            [(&mut self.mistakes, &other.mistakes), (&mut self.unsupported, &other.unsupported)]
-        {
-            let known: Vec<Diagnostic> = all.iter().cloned().collect();
-            let new = more.iter().filter(|own| !known.contains(own));
-            new.for_each(|own| all.push(own.clone()));
-        }
+        other.mistakes.iter().for_each(|own| add_new(&mut self.mistakes, own.clone()));
+        other.unsupported.iter().for_each(|own| add_new(&mut self.unsupported, own.clone()));
         let fixed = |of: &Self| (of.forwards.clone(), of.mapped.clone(), of.translation.clone());
         (fixed(self), &self.inside, self.any_source, &self.source_rules)
             == (fixed(other), &other.inside, other.any_source, &other.source_rules)
@@ -239,6 +235,13 @@ impl NatRules {
             None => self.any_source = true,
         }
         Ok(())
+    }
+}
+
+/// Adds a report once.
+pub(super) fn add_new(all: &mut Diagnostics, report: Diagnostic) {
+    if !all.iter().any(|known| *known == report) {
+        all.push(report);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rules of destinations that can only be skipped. Then no rule after one may let its packets in.
 
 use warpline_packet::Prefix;
+use warpline_rewrite::PortSet;
 
 use super::rules::NatRules;
 
@@ -14,18 +15,27 @@ pub(super) struct Skipped {
     pub(super) protocol: Option<u8>,
     /// Any of these destination ports, or any at all if there is none.
     pub(super) ports: Vec<(u16, u16)>,
+    /// The ports of the chain by which packets come.
+    pub(super) came_by: PortSet,
     /// Where it stands.
     pub(super) place: String,
 }
 
 impl Skipped {
-    fn has(&self, version: u8, outside: Option<Prefix>, service: Option<(u8, (u16, u16))>) -> bool {
+    fn has(
+        &self,
+        version: u8,
+        outside: Option<Prefix>,
+        service: Option<(u8, (u16, u16))>,
+        came_by: PortSet,
+    ) -> bool {
         let overlaps = |own: &Prefix| outside.is_none_or(|one| overlap(*own, one));
         let has_ports = |ports: (u16, u16)| {
             self.ports.is_empty()
                 || self.ports.iter().any(|own| own.0 <= ports.1 && ports.0 <= own.1)
         };
         self.version.is_none_or(|own| own == version)
+            && !self.came_by.and(came_by).is_empty()
             && (self.destinations.is_empty() || self.destinations.iter().any(overlaps))
             && service.is_none_or(|(protocol, ports)| {
                 self.protocol.is_none_or(|own| own == protocol) && has_ports(ports)
@@ -39,14 +49,15 @@ fn overlap(one: Prefix, other: Prefix) -> bool {
 
 impl NatRules {
     /// Refuses what would let in packets of a skipped rule, to `outside` or to any address of
-    /// `version`, and to ports of a protocol or to all.
+    /// `version`, to ports of a protocol or to all, by these ports of the chain.
     pub(super) fn check_skipped(
         &self,
         version: u8,
         outside: Option<Prefix>,
         service: Option<(u8, (u16, u16))>,
+        came_by: PortSet,
     ) -> Result<(), String> {
-        match self.skipped.iter().find(|rule| rule.has(version, outside, service)) {
+        match self.skipped.iter().find(|rule| rule.has(version, outside, service, came_by)) {
             Some(rule) => Err(format!("lets in packets of {}, which is not supported", rule.place)),
             None => Ok(()),
         }

@@ -1,5 +1,6 @@
 //! Random files of rules, against the decisions of Linux by its manual (iptables(8)): the first
-//! rule that matches decides about a connection, and answers are translated with it.
+//! rule that matches decides about a connection, and answers are translated with it. Rules may lead
+//! to other chains.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -47,16 +48,111 @@ fn rule() -> impl Strategy<Value = Rule> {
     )
 }
 
+/// A step of a chain. Jumps and returns have the conditions of a rule.
+#[derive(Clone, Debug)]
+enum Step {
+    Rule(Rule),
+    Return(Rule),
+    Jump { when: Rule, is_goto: bool, to: Vec<Self> },
+}
+
+/// Steps of a chain that is `depth` jumps deep.
+fn steps(depth: u32) -> BoxedStrategy<Vec<Step>> {
+    let wide = || rule().prop_map(|rule| Rule { sources: EVERY, ..rule });
+    let rules = rule().prop_map(Step::Rule);
+    let step = match depth {
+        0 => prop_oneof![4 => rules, 1 => jump(1)].boxed(),
+        1 => prop_oneof![5 => rules, 1 => jump(2), 1 => wide().prop_map(Step::Return)].boxed(),
+        _ => prop_oneof![5 => rules, 1 => wide().prop_map(Step::Return)].boxed(),
+    };
+    prop::collection::vec(step, 1..5).boxed()
+}
+
+fn jump(depth: u32) -> BoxedStrategy<Step> {
+    let parts = (rule(), prop::bool::weighted(0.3), steps(depth));
+    let jump = parts.prop_map(|(when, is_goto, to)| Step::Jump {
+        when: Rule { sources: EVERY, ..when },
+        is_goto,
+        to,
+    });
+    jump.boxed()
+}
+
+/// The fate of a packet in a chain: a rule decides, or it returns.
+enum Fate {
+    Decided(Option<&'static str>),
+    Returns,
+}
+
+fn walk(steps: &[Step], packet: &Packet, has_low_ttl: bool) -> Fate {
+    let matches = |rule: &Rule| rule.matches(packet) && (has_low_ttl || !rule.asks_ttl);
+    for step in steps {
+        match step {
+            Step::Rule(rule) if matches(rule) => return Fate::Decided(rule.source()),
+            Step::Return(when) if matches(when) => return Fate::Returns,
+            Step::Jump { when, is_goto, to } if matches(when) => {
+                match walk(to, packet, has_low_ttl) {
+                    Fate::Returns if !is_goto => {}
+                    fate => return fate,
+                }
+            }
+            _ => {}
+        }
+    }
+    Fate::Returns
+}
+
+/// The rules of these steps, at any depth.
+fn all_rules(steps: &[Step]) -> Vec<&Rule> {
+    let mut all = Vec::new();
+    for step in steps {
+        match step {
+            Step::Rule(rule) => all.push(rule),
+            Step::Return(_) => {}
+            Step::Jump { to, .. } => all.extend(all_rules(to)),
+        }
+    }
+    all
+}
+
+fn change_rules(steps: &mut [Step], change: &impl Fn(&mut Rule)) {
+    for step in steps {
+        match step {
+            Step::Rule(rule) => change(rule),
+            Step::Return(_) => {}
+            Step::Jump { to, .. } => change_rules(to, change),
+        }
+    }
+}
+
+/// Each step with its chain, numbered from 0 for that of the hook, and the chain that it leads to.
+fn by_chain<'a>(
+    steps: &'a [Step],
+    chain: usize,
+    chains: &mut usize,
+) -> Vec<(usize, &'a Step, usize)> {
+    let mut all = Vec::new();
+    for step in steps {
+        *chains += 1;
+        let to = *chains;
+        all.push((chain, step, to));
+        if let Step::Jump { to: inner, .. } = step {
+            all.extend(by_chain(inner, to, chains));
+        }
+    }
+    all
+}
+
 impl Rule {
-    fn line(&self) -> String {
+    fn line(&self, chain: &str, target: &str) -> String {
         let protocol = if self.is_tcp { "-p tcp" } else { "" };
         let ttl = if self.asks_ttl { "-m ttl --ttl-lt 5" } else { "" };
-        let Self { sources, destination, target, .. } = self;
-        format!("-A POSTROUTING -s {sources} {destination} {protocol} {ttl} -j {target}")
+        let Self { sources, destination, .. } = self;
+        format!("-A {chain} -s {sources} {destination} {protocol} {ttl} {target}")
     }
 
     /// The same for nftables.
-    fn statements(&self) -> Value {
+    fn statements(&self, verdict: Value) -> Value {
         let mut all = vec![address("==", "saddr", self.sources)];
         match self.destination.split_once("-d ") {
             Some(("", to)) => all.push(address("==", "daddr", to)),
@@ -71,11 +167,15 @@ impl Rule {
             all.push(json!({"match": {"op": "<", "left": {"payload": {"protocol": "ip",
                 "field": "ttl"}}, "right": 5}}));
         }
-        all.push(match self.source() {
+        all.push(verdict);
+        json!(all)
+    }
+
+    fn verdict(&self) -> Value {
+        match self.source() {
             Some(source) => json!({"snat": {"addr": source}}),
             None => json!({"accept": null}),
-        });
-        json!(all)
+        }
     }
 
     fn matches(&self, packet: &Packet) -> bool {
@@ -147,30 +247,48 @@ const INWARD_NET: &str = "-A PREROUTING -d 203.0.113.8/30 -j NETMAP --to 10.1.1.
 /// address have to be NETMAP.
 #[derive(Clone, Debug)]
 struct Rules {
-    rules: Vec<Rule>,
+    steps: Vec<Step>,
     inward: Inward,
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
     let inward = select(vec![Inward::None, Inward::Host, Inward::Host, Inward::Net]);
-    (prop::collection::vec(rule(), 1..5), inward).prop_map(|(mut rules, inward)| {
-        let is_own = |rule: &&mut Rule| (rule.sources, rule.target) == OWN;
-        for rule in rules.iter_mut().filter(is_own).filter(|_| inward != Inward::Host) {
-            (rule.sources, rule.target) = OWN_NET;
+    (steps(0), inward).prop_map(|(mut steps, inward)| {
+        if inward != Inward::Host {
+            change_rules(&mut steps, &|rule| {
+                if (rule.sources, rule.target) == OWN {
+                    (rule.sources, rule.target) = OWN_NET;
+                }
+            });
         }
-        Rules { rules, inward }
+        Rules { steps, inward }
     })
 }
 
 impl Rules {
     fn iptables(&self) -> String {
-        let lines: Vec<String> = self.rules.iter().map(Rule::line).collect();
+        let name = |chain| match chain {
+            0 => "POSTROUTING".to_owned(),
+            chain => format!("c{chain}"),
+        };
+        let (mut declared, mut lines) = (Vec::new(), Vec::new());
+        for (chain, step, to) in by_chain(&self.steps, 0, &mut 0) {
+            lines.push(match step {
+                Step::Rule(rule) => rule.line(&name(chain), &format!("-j {}", rule.target)),
+                Step::Return(when) => when.line(&name(chain), "-j RETURN"),
+                Step::Jump { when, is_goto, .. } => {
+                    declared.push(format!(":{} - [0:0]", name(to)));
+                    let option = if *is_goto { "-g" } else { "-j" };
+                    when.line(&name(chain), &format!("{option} {}", name(to)))
+                }
+            });
+        }
         let inward = match self.inward {
             Inward::None => "",
             Inward::Host => INWARD,
             Inward::Net => INWARD_NET,
         };
-        gateway::saved(&[inward, &lines.join("\n"), OTHER])
+        gateway::saved(&[&declared.join("\n"), inward, &lines.join("\n"), OTHER])
     }
 
     fn nft(&self) -> String {
@@ -188,7 +306,24 @@ impl Rules {
         }
         let other = json!([address("==", "saddr", "10.2.0.0/16"),
             {"snat": {"addr": "203.0.113.1"}}]);
-        objects.extend(self.rules.iter().map(|own| rule("post", own.statements())));
+        let name = |chain| match chain {
+            0 => "post".to_owned(),
+            chain => format!("c{chain}"),
+        };
+        for (chain, step, to) in by_chain(&self.steps, 0, &mut 0) {
+            let statements = match step {
+                Step::Rule(rule) => rule.statements(rule.verdict()),
+                Step::Return(when) => when.statements(json!({"return": null})),
+                Step::Jump { when, is_goto, .. } => {
+                    let target = name(to);
+                    objects.push(json!({"chain": {"family": "ip", "table": "nat",
+                        "name": target}}));
+                    let verb = if *is_goto { "goto" } else { "jump" };
+                    when.statements(json!({verb: {"target": target}}))
+                }
+            };
+            objects.push(rule(&name(chain), statements));
+        }
         objects.push(rule("post", other));
         json!({ "nftables": objects }).to_string()
     }
@@ -196,14 +331,13 @@ impl Rules {
     /// The sources that Linux may give a packet, and whether it may be that no rule matches it.
     /// A condition on the time to live may hold or not.
     fn outcomes(&self, packet: &Packet) -> (Vec<Option<&'static str>>, bool) {
-        let mut sources = Vec::new();
-        for rule in self.rules.iter().filter(|rule| rule.matches(packet)) {
-            sources.push(rule.source());
-            if !rule.asks_ttl {
-                return (sources, false);
-            }
-        }
-        (sources, true)
+        let fates = [true, false].map(|has_low_ttl| walk(&self.steps, packet, has_low_ttl));
+        let may_pass = fates.iter().any(|fate| matches!(fate, Fate::Returns));
+        let sources = fates.into_iter().filter_map(|fate| match fate {
+            Fate::Decided(source) => Some(source),
+            Fate::Returns => None,
+        });
+        (sources.collect(), may_pass)
     }
 
     fn has_inward(&self) -> bool {
@@ -212,7 +346,7 @@ impl Rules {
 
     /// Whether a rule maps the host without one that lets its connections in.
     fn maps_outward_alone(&self) -> bool {
-        !self.has_inward() && self.rules.iter().any(|rule| rule.sources == OWN_NET.0)
+        !self.has_inward() && all_rules(&self.steps).iter().any(|rule| rule.sources == OWN_NET.0)
     }
 
     /// Checks who can reach the host: without a rule of PREROUTING no remote.
@@ -235,8 +369,8 @@ impl Rules {
 
     /// Whether the host has an outside address, and whether rules give it that.
     fn maps(&self, packet: &Packet) -> (bool, bool) {
-        let is_own = |rule: &Rule| rule.source() == Some("203.0.113.9");
-        let has_own = packet.host == "10.1.1.9" && self.rules.iter().any(is_own);
+        let is_own = |rule: &&Rule| rule.source() == Some("203.0.113.9");
+        let has_own = packet.host == "10.1.1.9" && all_rules(&self.steps).iter().any(is_own);
         (has_own || packet.host == "10.1.1.9" && self.has_inward(), has_own)
     }
 

@@ -1,6 +1,7 @@
 //! Tests of the whole function, against a model and case by case.
 
 mod cases;
+mod chains;
 mod errors;
 mod fixed;
 mod gateway;
