@@ -11,7 +11,7 @@ use warpline_rewrite::{Fixed, Forward, InsideKey, Protocol};
 use super::binding::Class;
 use super::fixed_keys::{self, ForwardLine, MappedLine, SourceRule, Written};
 use super::remarks;
-use super::rules::{self, ForwardRule, Places, mistake_at};
+use super::rules::{ForwardRule, Places, mistake_at, settings};
 use warpline_nf::{Resources, Section};
 use warpline_rewrite::addresses::{Overlap, Pool, PortRange, address_of, overlaps};
 use warpline_tables::keyed::HashKey;
@@ -102,7 +102,7 @@ impl Config {
 
 /// Reads the table; `None` where mistakes were noted.
 pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Config> {
-    let said = rules::read(section, resources);
+    let said = settings::read(section, resources);
     let inside =
         said.inside.unwrap_or_else(|| prefixes(section, "inside", "the addresses to translate"));
     let outside = said

@@ -10,25 +10,14 @@ mod content;
 mod conversations;
 mod counters;
 mod fixed_keys;
-mod inside_ports;
-mod iptables_conditions;
-mod iptables_rules;
 mod key;
 mod keys;
-mod nft_chains;
-mod nft_conditions;
-mod nft_rules;
-mod own_addresses;
 mod port_bitmaps;
 mod ports;
 mod remarks;
 mod remotes;
-mod rule_chains;
-mod rule_ports;
 mod rules;
-mod scope;
 mod shard;
-mod skipped;
 #[cfg(test)]
 mod tests;
 
@@ -42,9 +31,9 @@ use warpline_packet::{
 };
 
 pub use fixed_keys::SourceRule;
-pub use iptables_rules::parse_iptables;
-pub use nft_rules::parse_nft;
-pub use rule_ports::RulePorts;
+pub use rules::iptables::parse_iptables;
+pub use rules::nft::parse_nft;
+pub use rules::ports::RulePorts;
 pub use rules::{NatRules, Translation};
 pub use warpline_rewrite::PortRange;
 

@@ -4,21 +4,32 @@
 //! the same addresses. Their conditions decide whether a packet is translated. Unsupported parts
 //! fail closed: left out, a condition lets more be translated, and a port forward none in.
 
+mod chains;
+mod inside_ports;
+pub(crate) mod iptables;
+mod iptables_conditions;
+mod iptables_options;
+pub(crate) mod nft;
+mod nft_chains;
+mod nft_conditions;
+mod own_addresses;
+pub(crate) mod ports;
+mod scope;
+pub(crate) mod settings;
+mod skipped;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpline_packet::Prefix;
 
 use super::fixed_keys::{self, SourceRule, is_host};
-use super::inside_ports::{CHOSEN, InsidePorts};
-use super::own_addresses::{Accepting, PartlyOwn, Refused};
-use super::skipped::Skipped;
-use super::{RulePorts, parse_iptables, parse_nft};
-use warpline_nf::{Diagnostic, Diagnostics, Resources, Section};
+use inside_ports::{CHOSEN, InsidePorts};
+use own_addresses::{Accepting, PartlyOwn, Refused};
+use skipped::Skipped;
+use warpline_nf::{Diagnostic, Diagnostics};
 use warpline_rewrite::addresses::PortRange;
 use warpline_rewrite::{Forward, Mapped, PortSet};
 use warpline_rule_files::NumberSet;
-use warpline_rule_files::nft::is_nft;
-use warpline_rule_files::save_file::is_iptables;
 
 /// The outside addresses and ports of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,11 +54,11 @@ pub struct NatRules {
     /// The places of the rules of `forwards`, and of those of `mapped`.
     pub(super) places: Places,
     /// Only while parsing: rules of destinations so far that can only be skipped.
-    pub(super) skipped: Vec<Skipped>,
+    skipped: Vec<Skipped>,
     /// Only while parsing.
-    pub(super) partly_own: Vec<PartlyOwn>,
+    partly_own: Vec<PartlyOwn>,
     /// Only while parsing.
-    pub(super) accepting: Vec<Accepting>,
+    accepting: Vec<Accepting>,
     /// Ports that are forwarded.
     pub forwards: Vec<ForwardRule>,
     /// Hosts with outside addresses of their own.
@@ -114,7 +125,7 @@ impl ForwardRule {
 impl NatRules {
     /// Adds forwards of `ports` of single outside addresses, or of all, to `inside`. Ports that a
     /// rule before forwards or maps stay with that.
-    pub(super) fn forward(
+    fn forward(
         &mut self,
         protocol: u8,
         outside: &[Prefix],
@@ -159,12 +170,7 @@ impl NatRules {
     }
 
     /// Adds hosts with outside addresses of their own, for packets that come by these ports.
-    pub(super) fn map(
-        &mut self,
-        outside: Prefix,
-        inside: Prefix,
-        came_by: PortSet,
-    ) -> Result<(), Refused> {
+    fn map(&mut self, outside: Prefix, inside: Prefix, came_by: PortSet) -> Result<(), Refused> {
         let mapped = fixed_keys::mapped(outside, inside).map_err(Refused::Wrong)?;
         let known = self.mapped.iter().position(|own| own.is_like(&mapped));
         if known.is_some_and(|place| self.mapped[place].came_by.and(came_by) == came_by) {
@@ -183,13 +189,13 @@ impl NatRules {
     }
 
     /// Notes the place of the rule that was just added.
-    pub(super) fn note_place(&mut self, place: impl Fn() -> Diagnostic) {
+    fn note_place(&mut self, place: impl Fn() -> Diagnostic) {
         self.places.forwards.resize_with(self.forwards.len(), &place);
         self.places.mapped.resize_with(self.mapped.len(), &place);
     }
 
     /// The mapping of a rule before by which these sources have these addresses, host by host.
-    pub(super) fn mapping(&self, sources: Option<&[Prefix]>, to: &Translation) -> Option<Mapped> {
+    fn mapping(&self, sources: Option<&[Prefix]>, to: &Translation) -> Option<Mapped> {
         let is = |own: &&Mapped| {
             sources == Some(&[own.inside][..]) && to.outside.as_deref() == Some(&[own.outside][..])
         };
@@ -197,7 +203,7 @@ impl NatRules {
     }
 
     /// Adds the reports of `other`. Returns whether all rules of both are the same.
-    pub(super) fn joins(&mut self, other: &Self) -> bool {
+    fn joins(&mut self, other: &Self) -> bool {
         other.mistakes.iter().for_each(|own| add_new(&mut self.mistakes, own.clone()));
         other.unsupported.iter().for_each(|own| add_new(&mut self.unsupported, own.clone()));
         let fixed = |of: &Self| (of.forwards.clone(), of.mapped.clone(), of.translation.clone());
@@ -206,7 +212,7 @@ impl NatRules {
     }
 
     /// Adds a rule. The error says why it goes with no rule before it.
-    pub(super) fn add(
+    fn add(
         &mut self,
         inside: Option<Vec<Prefix>>,
         translation: Translation,
@@ -219,7 +225,7 @@ impl NatRules {
     }
 
     /// Adds the sources of a rule that translates.
-    pub(super) fn add_sources(&mut self, inside: Option<Vec<Prefix>>) -> Result<(), &'static str> {
+    fn add_sources(&mut self, inside: Option<Vec<Prefix>>) -> Result<(), &'static str> {
         match inside {
             Some(inside) => {
                 for prefix in inside {
@@ -239,7 +245,7 @@ impl NatRules {
 }
 
 /// Adds a report once.
-pub(super) fn add_new(all: &mut Diagnostics, report: Diagnostic) {
+fn add_new(all: &mut Diagnostics, report: Diagnostic) {
     if !all.iter().any(|known| *known == report) {
         all.push(report);
     }
@@ -247,147 +253,6 @@ pub(super) fn add_new(all: &mut Diagnostics, report: Diagnostic) {
 
 /// Source prefixes that the rules may have.
 const INSIDE_MAX: usize = 4096;
-
-/// The settings that rules give in place of the table's keys.
-#[derive(Default)]
-pub(super) struct Said {
-    pub(super) inside: Option<Vec<Prefix>>,
-    pub(super) outside: Option<Vec<Prefix>>,
-    pub(super) ports: Option<PortRange>,
-    pub(super) forwards: Vec<ForwardRule>,
-    pub(super) mapped: Vec<Mapped>,
-    pub(super) places: Places,
-    /// Which packets from inside are translated; all where there is none.
-    pub(super) source_rules: Vec<SourceRule>,
-    /// Whether nothing is translated to a shared address.
-    pub(super) is_fixed: bool,
-}
-
-impl Said {
-    /// For rules with mistakes, which were reported already: no key is required in their place.
-    fn broken() -> Self {
-        Self { inside: Some(Vec::new()), outside: Some(Vec::new()), ..Self::default() }
-    }
-
-    /// For rules with fixed translations alone: their hosts are inside. Of others than those with
-    /// an address of their own only answers are translated.
-    fn fixed(forwards: Vec<ForwardRule>, mapped: Vec<Mapped>, places: Places) -> Self {
-        let own: Vec<Prefix> = mapped.iter().map(|own| own.inside).collect();
-        let hosts = forwards.iter().map(|own| Prefix::host(own.inside));
-        let inside = own.iter().copied().chain(hosts).collect();
-        let translates = !own.is_empty();
-        let rule =
-            SourceRule { sources: own, translates, own: translates, ..SourceRule::default() };
-        Self {
-            inside: Some(inside),
-            outside: Some(Vec::new()),
-            forwards,
-            mapped,
-            places,
-            source_rules: vec![rule],
-            is_fixed: true,
-            ..Self::default()
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Auto,
-    Iptables,
-    Nft,
-}
-
-/// Reads the file that `rules` names. Notes every mistake in it.
-pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Said {
-    let formats = [("auto", Format::Auto), ("iptables", Format::Iptables), ("nft", Format::Nft)];
-    let format = section.choice("format", &formats, Format::Auto);
-    let skip = section.choice("unsupported", &[("error", false), ("skip", true)], false);
-    if !section.has("rules") {
-        for key in ["format", "unsupported"] {
-            if section.has(key) {
-                section.mistake(key, format!("`{key}` requires `rules`"));
-            }
-        }
-        return Said::default();
-    }
-    let Some(source) = section.file("rules") else { return Said::broken() };
-    let ports = RulePorts::new(resources.ports());
-    let found = match format {
-        Format::Nft => parse_nft(&source, &ports),
-        Format::Iptables => parse_iptables(&source, &ports),
-        Format::Auto if is_nft(&source.text) => parse_nft(&source, &ports),
-        Format::Auto if is_iptables(&source.text) => parse_iptables(&source, &ports),
-        Format::Auto => {
-            let message =
-                "is neither what iptables-save prints nor what `nft -j list ruleset` does";
-            section.note(source.whole(message));
-            return Said::broken();
-        }
-    };
-    let masquerades = found.translation.as_ref().is_some_and(|to| to.outside.is_none());
-    resources.remarks_of(&ports.remarks(masquerades));
-    hand_on(&found.mistakes, |mistake| section.note(mistake));
-    if skip {
-        hand_on(&found.unsupported, |left_out| resources.notice(left_out));
-    } else {
-        hand_on(&found.unsupported, |mistake| section.note(mistake));
-    }
-    settle(section, &source, found)
-}
-
-fn hand_on(all: &Diagnostics, mut to: impl FnMut(Diagnostic)) {
-    all.iter().for_each(|message| to(message.clone()));
-    let more = all.count() - all.iter().count();
-    if more > 0 {
-        to(Diagnostic::bare(format!("and {more} more in the rules")));
-    }
-}
-
-/// The settings from the rules. Reports keys of the table that conflict with them.
-fn settle(section: &mut Section<'_>, source: &warpline_nf::SourceText, found: NatRules) -> Said {
-    let NatRules { forwards, mapped, places, mut source_rules, any_source, .. } = found;
-    let fixes = !forwards.is_empty() || !mapped.is_empty();
-    let mut refuse = |key: &str, said: bool| {
-        if said && section.has(key) {
-            section.mistake(key, format!("`{key}` conflicts with `rules`"));
-        }
-    };
-    if source_rules.iter().all(|rule| rule.translates && !rule.has_conditions()) {
-        source_rules.clear();
-    }
-    let Some(Translation { outside, ports }) = found.translation else {
-        let is_fixed = fixes
-            && !any_source
-            && found.inside.is_empty()
-            && source_rules.is_empty()
-            && !["inside", "outside"].iter().any(|key| section.has(key));
-        if is_fixed {
-            return Said::fixed(forwards, mapped, places);
-        }
-        // The keys translate the rest.
-        if !source_rules.is_empty() {
-            source_rules.push(SourceRule { translates: true, ..SourceRule::default() });
-        }
-        // Sources without an address to translate to would keep theirs.
-        let fixes = fixes && !any_source && found.inside.is_empty();
-        if found.mistakes.is_empty() && !fixes {
-            section.note(source.whole("has no rule that translates sources"));
-            return Said::broken();
-        }
-        return match fixes {
-            true => Said { forwards, mapped, places, source_rules, ..Said::default() },
-            false => Said::broken(),
-        };
-    };
-    refuse("inside", !any_source);
-    refuse("outside", outside.is_some());
-    refuse("ports", ports.is_some());
-    let mut inside = found.inside;
-    inside.extend(mapped.iter().map(|own| own.inside));
-    let inside = (!any_source).then_some(inside);
-    Said { inside, outside, ports, forwards, mapped, places, source_rules, is_fixed: false }
-}
 
 /// The IP version of a prefix.
 pub(super) fn version(prefix: Prefix) -> u8 {

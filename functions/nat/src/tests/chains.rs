@@ -210,7 +210,8 @@ fn zones_of_openwrt_are_read() {
     assert_eq!(
         reported(&found),
         [
-            "0:0 `inet fw4 dstnat_lan` rule handle 12: not supported: a forward for some remotes only",
+            "0:0 `inet fw4 dstnat_lan` rule handle 12: not supported: a forward for some remotes \
+             only",
             "0:0 `inet fw4 srcnat_lan` rule handle 13: not supported: packets that leave by inside \
           ports keep their source; outside ports: eth1"
         ]

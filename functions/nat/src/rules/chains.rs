@@ -5,7 +5,7 @@
 
 use warpline_rule_files::RULES_MAX;
 
-use super::rule_ports::RulePorts;
+use super::ports::RulePorts;
 use super::scope::Scope;
 
 /// Chains that a packet may be in at once.

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use super::rules::NatRules;
+use super::NatRules;
 use warpline_nf::{Diagnostic, Diagnostics, Ports, Side};
 use warpline_rewrite::PortSet;
 use warpline_rule_files::{Interfaces, Leaves, NumberSet, PortDirection};

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use warpline_packet::Prefix;
 
-use super::rule_ports::{LOOPBACK, RulePorts};
-use super::rules::prefixes;
+use super::ports::{LOOPBACK, RulePorts};
+use super::prefixes;
 use super::scope::Scope;
 use warpline_rule_files::nft::text;
 use warpline_rule_files::nft_value::{Fault, Sets, ValueKind, list, short};

@@ -8,10 +8,10 @@ use warpline_rewrite::Mapped;
 use warpline_rewrite::addresses::address_of;
 use warpline_rule_files::NumberSet;
 
-use super::RulePorts;
-use super::config::OUTSIDE_MAX;
-use super::fixed_keys::SourceRule;
-use super::rules::{ForwardRule, NatRules, version};
+use super::ports::RulePorts;
+use super::{ForwardRule, NatRules, version};
+use crate::config::OUTSIDE_MAX;
+use crate::fixed_keys::SourceRule;
 use warpline_nf::{Diagnostic, Side};
 
 /// Why a forward or a whole address is not added.

@@ -3,7 +3,7 @@
 use warpline_packet::Prefix;
 use warpline_rewrite::PortSet;
 
-use super::rules::NatRules;
+use super::NatRules;
 
 /// A skipped rule, as far as its conditions are known.
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 
 use warpline_packet::Prefix;
 
-use super::rule_ports::{LOOPBACK, RulePorts};
-use super::rules::version;
+use super::ports::{LOOPBACK, RulePorts};
 use super::scope::Scope;
+use super::version;
 use warpline_rule_files::PortDirection;
 use warpline_rule_files::iptables_match::{port_range, prefix, protocol_number};
 use warpline_rule_files::words::{Trouble, Word};

@@ -4,15 +4,15 @@
 use serde_json::Value;
 use warpline_packet::Prefix;
 
-use super::fixed_keys::can_forward;
+use super::chains::{Lead, RETURNS, RuleChains, Unfollowed, WIDENED_JUMP, walk};
 use super::inside_ports::InsidePorts;
 use super::nft_chains::{HOOKS, NatChains, base_chains, chain_name, name, rule_name};
 use super::nft_conditions::{Conditions, is_own_destination, way};
 use super::own_addresses::{PARTLY_OWN, Refused, beside_own};
-use super::rule_chains::{Lead, RETURNS, RuleChains, Unfollowed, WIDENED_JUMP, walk};
-use super::rule_ports::RulePorts;
-use super::rules::{NatRules, Translation, add_new, prefixes, version};
+use super::ports::RulePorts;
 use super::scope::Scope;
+use super::{NatRules, Translation, add_new, prefixes, version};
+use crate::fixed_keys::can_forward;
 use warpline_nf::{Diagnostic, Side, SourceText};
 use warpline_packet::wire::ip_protocol;
 use warpline_rewrite::addresses::{PortRange, address_of};

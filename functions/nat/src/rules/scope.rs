@@ -5,10 +5,10 @@ use warpline_packet::Prefix;
 use warpline_rewrite::PortSet;
 use warpline_rule_files::NumberSet;
 
-use super::fixed_keys::SourceRule;
-use super::rule_ports::RulePorts;
-use super::rules::{prefixes, version};
+use super::ports::RulePorts;
 use super::skipped::Skipped;
+use super::{prefixes, version};
+use crate::fixed_keys::SourceRule;
 
 /// Packets by their addresses, protocol, destination port and the port of the chain they came by.
 #[derive(Clone, Debug, Default)]

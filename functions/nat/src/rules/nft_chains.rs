@@ -8,7 +8,7 @@ use warpline_rule_files::nft::{objects, text};
 use warpline_rule_files::nft_tables::Dormant;
 use warpline_rule_files::nft_value::short;
 
-use super::rules::NatRules;
+use super::NatRules;
 
 /// Family, table and name of a chain or a set.
 pub(super) type Name<'a> = (&'a str, &'a str, &'a str);
