@@ -118,7 +118,7 @@ impl Asked<'_> {
         let placed = place::place(self)?;
         let decisions = place::decisions(self, &placed);
         let count = self.chains.len() * self.tenants;
-        let (seats, names) = self.seats();
+        let (seats, _) = self.seats();
         scenario.cpu_power = self.file.work.devices()[0].power;
         scenario.lanes = 0;
         if let Some(times) = &self.file.threads {
@@ -146,10 +146,8 @@ impl Asked<'_> {
                 }
             }
         }
-        let (devices, of_devices) = self.devices(&mut scenario.chains);
+        let (devices, tenants) = self.devices(&mut scenario.chains);
         scenario.devices = devices;
-        let named = |seats: Vec<usize>| seats.iter().map(|&seat| names[seat].clone()).collect();
-        let tenants = of_devices.into_iter().map(named).collect();
         Ok(Assembled { scenario, decisions, origins, tenants })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use assembled::{PROFILE, asked, function, run, sharing};
 use warpline_sched::{Policy, Sharing};
-use warpline_sim::{Arrivals, Asked, AskedSharing, AskedTenant, WorkFile};
+use warpline_sim::{Arrivals, Asked, AskedFunction, AskedSharing, AskedTenant, WorkFile};
 
 fn file() -> WorkFile {
     WorkFile::parse(PROFILE).expect("sound")
@@ -143,6 +143,15 @@ fn tenants_have_their_slots() {
             assert!((share - want).abs() < 0.05, "{policy:?} {slots:?} {all:?}: {shares:?}");
         }
     }
+    // Without tenants in the chain file each stage is one, as in a run.
+    let mut one = asked(&file, vec![], "constant:gbps=60");
+    let stage = |name| AskedFunction { own_stage: true, ..function(name, Some("gpu")) };
+    one.chains[0].functions = vec![stage("nids"), stage("nat")];
+    one.sharing = Some(sharing(Policy::EqualShare));
+    let (assembled, outcome) = run(&one);
+    assert_eq!(assembled.tenants, [["nids", "nat"]]);
+    let shares = [0, 1].map(|tenant| outcome.device_share(0, tenant));
+    assert!(shares[0] < 0.4 && (shares[1] - 0.5).abs() < 0.03, "{shares:?}");
     // A tenant without launches keeps its slots.
     let mut one = shared(&file, [1, 1]);
     let of_devices = vec![("gpu".to_owned(), 4)];

@@ -1,7 +1,5 @@
 //! Who shares the devices: the tenants of the chain file, or each chain alone.
 
-use std::collections::BTreeSet;
-
 use warpline_sched::Sharing;
 use warpline_sched::work_profile::ProfiledDevice;
 
@@ -67,54 +65,90 @@ impl Asked<'_> {
         ))
     }
 
-    /// Every device but the CPU, and by device its tenants. Those without a launch there are none.
-    pub(super) fn devices(&self, chains: &mut [ChainModel]) -> (Vec<DeviceModel>, Vec<Vec<usize>>) {
+    /// Every device but the CPU, and by device the names of its tenants. Those without a launch
+    /// have none.
+    pub(super) fn devices(
+        &self,
+        chains: &mut [ChainModel],
+    ) -> (Vec<DeviceModel>, Vec<Vec<String>>) {
         let devices = self.file.work.devices().iter().zip(&self.file.links);
         let devices = devices.zip(&self.file.on_cpu).skip(1).enumerate();
-        let mut all_seats = Vec::new();
         let models = devices.map(|(number, ((device, link), is_on_cpu))| {
-            let mut works: Vec<&mut DeviceWork> =
-                chains.iter_mut().flat_map(|one| works_on(one, number)).collect();
-            let seats: BTreeSet<usize> = works.iter().map(|work| work.tenant).collect();
-            let seats: Vec<usize> = seats.into_iter().collect();
-            for work in &mut works {
-                work.tenant = seats.partition_point(|seat| *seat < work.tenant);
-            }
+            let users = self.users(&device.name, number, chains);
             let copy_ns = link.as_ref().map_or(0.0, |link| link.each_copy * 1e9);
             let of = |speed: f64| LinkModel::of_rate(speed, copy_ns);
             let sharing = match &self.sharing {
-                Some(asked) if !seats.is_empty() => self.divided_device(asked, &seats, device),
+                Some(asked) if !users.is_empty() => self.divided_device(asked, &users, device),
                 _ => DeviceSharing::InOrder,
             };
             let model = DeviceModel {
                 name: device.name.clone(),
                 is_on_cores: sharing == DeviceSharing::InOrder && *is_on_cpu,
                 sharing,
-                tenants: seats.len(),
+                tenants: users.len(),
                 to_device: link.as_ref().map(|link| of(link.to_device)),
                 to_host: link.as_ref().map(|link| of(link.to_host)),
                 power: device.power,
             };
-            all_seats.push(seats);
-            model
+            (model, users.into_iter().map(|(_, name)| name).collect())
         });
-        (models.collect(), all_seats)
+        models.unzip()
+    }
+
+    /// The tenants that have work on a device, each with its seat, and numbers them in that work.
+    fn users(
+        &self,
+        device: &str,
+        number: usize,
+        chains: &mut [ChainModel],
+    ) -> Vec<(usize, String)> {
+        let (_, names) = self.seats();
+        let (is_by_stage, is_only) = (self.is_shared_by_stages(device), self.chains.len() == 1);
+        let user = |seat: usize, stage: &str| match is_by_stage {
+            true if is_only => (seat, stage.to_owned()),
+            true => (seat, format!("{}: {stage}", names[seat])),
+            false => (seat, names[seat].clone()),
+        };
+        let mut users = Vec::new();
+        for (stage, work) in chains.iter_mut().flat_map(|one| works_on(one, number)) {
+            let own = user(work.tenant, stage);
+            if !users.contains(&own) {
+                users.push(own);
+            }
+        }
+        // Those of stages keep the order of the stages.
+        users.sort_by_key(|(seat, _)| *seat);
+        for (stage, work) in chains.iter_mut().flat_map(|one| works_on(one, number)) {
+            let own = user(work.tenant, stage);
+            work.tenant = users.iter().position(|one| *one == own).unwrap_or(0);
+        }
+        users
+    }
+
+    /// Whether each stage on a device is a tenant of its own, as in a run: nothing names tenants
+    /// of the device.
+    fn is_shared_by_stages(&self, device: &str) -> bool {
+        let Some(sharing) = &self.sharing else { return false };
+        let mut tenants = self.chains.iter().filter_map(|chain| chain.tenant.as_ref());
+        self.tenants == 1
+            && !sharing.of_devices.iter().any(|(name, _)| name == device)
+            && !tenants.any(|tenant| tenant.device == device)
     }
 
     /// A device whose tenants have their slots.
     fn divided_device(
         &self,
         asked: &AskedSharing,
-        seats: &[usize],
+        users: &[(usize, String)],
         device: &ProfiledDevice,
     ) -> DeviceSharing {
         let (by_user, _) = self.seats();
-        let slots_of = |seat: &usize| {
+        let slots_of = |(seat, _): &(usize, String)| {
             let user = by_user.iter().position(|other| other == seat).unwrap_or(0);
             let tenant = self.chains[user % self.chains.len()].tenant.as_ref();
             tenant.filter(|tenant| tenant.device == device.name).map_or(1, |tenant| tenant.slots)
         };
-        let slots: Vec<usize> = seats.iter().map(slots_of).collect();
+        let slots: Vec<usize> = users.iter().map(slots_of).collect();
         let stated = asked.of_devices.iter().find(|(name, _)| *name == device.name);
         let taken: usize = slots.iter().sum();
         let all = stated.map_or(taken, |(_, stated)| taken.max(*stated));
@@ -123,10 +157,13 @@ impl Asked<'_> {
     }
 }
 
-/// The work of a chain on a device.
-fn works_on(chain: &mut ChainModel, device: usize) -> impl Iterator<Item = &mut DeviceWork> {
+/// The work of a chain on a device, each with the name of its stage.
+fn works_on(
+    chain: &mut ChainModel,
+    device: usize,
+) -> impl Iterator<Item = (&str, &mut DeviceWork)> {
     chain.stages.iter_mut().filter_map(move |stage| match &mut stage.place {
-        StageSite::Device(work) if work.device == device => Some(work),
+        StageSite::Device(work) if work.device == device => Some((&*stage.name, work)),
         _ => None,
     })
 }
