@@ -34,7 +34,7 @@ pub(super) enum Lead {
 
 /// Why a rule is not followed.
 pub(super) enum Unfollowed {
-    /// The packets that it takes out of its chain can't be told from the others.
+    /// The packets that it takes out of its chain can't be distinguished from the others.
     Return,
     /// It is a mistake.
     Wrong(String),
@@ -107,7 +107,7 @@ impl<C: RuleChains> Walk<'_, C> {
     }
 
     /// Takes packets that a rule asks for out of those that go on in its chain. Returns false if
-    /// they can't be told from the others; then they go on, too.
+    /// they can't be distinguished from the others; then they go on, too.
     fn take_out(&mut self, rule: C::Rule, outer: &mut Scope, asked: &Scope) -> bool {
         if let Some(left) = outer.without(asked, self.chains.ports()) {
             *outer = left;

@@ -57,7 +57,7 @@ fn chains_are_as_their_rules_in_one() {
              -A POSTROUTING -s 10.1.0.0/16 -j MASQUERADE",
         ),
         (
-            "returns of what stays, with three ports",
+            "returns by destination and port, with three ports",
             &[LAN, DMZ, WAN],
             ":out - [0:0]\n:no - [0:0]\n-A POSTROUTING ! -d 10.9.0.0/16 -j out\n\
              -A out -d 10.8.0.0/16 -j RETURN\n-A out -i dmz -j RETURN\n\
