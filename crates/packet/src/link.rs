@@ -36,6 +36,12 @@ impl LinkType {
         }
     }
 
+    /// Whether its headers are read. Packets of others count as other than IP.
+    pub const fn is_read(self) -> bool {
+        let has_header = matches!(self, Self::ETHERNET | Self::LINUX_SLL | Self::LINUX_SLL2);
+        has_header || self.is_raw_ip() || matches!(self, Self::NULL | Self::LOOP)
+    }
+
     /// Whether the frame begins with its IP header.
     pub const fn is_raw_ip(self) -> bool {
         matches!(self, Self::RAW | Self::IPV4 | Self::IPV6)

@@ -231,7 +231,11 @@ impl Source for CaptureReader {
     fn warnings(&self) -> Vec<String> {
         let own = match &self.format {
             Format::Pcapng(pcapng) => pcapng.warnings(),
-            Format::Pcap(pcap) => cut_warning(pcap.cut).into_iter().collect(),
+            Format::Pcap(pcap) => {
+                let is_unread = self.packets > 0 && !pcap.link.is_read();
+                let unread = is_unread.then(|| unread_warning(pcap.link));
+                cut_warning(pcap.cut).into_iter().chain(unread).collect()
+            }
         };
         self.cut.as_ref().map(Cut::warning).into_iter().chain(own).collect()
     }
@@ -395,6 +399,12 @@ fn cut_warning(count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!("{count} packets are longer than {FRAME_LEN_MAX} bytes and were cut to that")
     })
+}
+
+/// The warning about packets whose headers are not read.
+fn unread_warning(link: LinkType) -> String {
+    let LinkType(number) = link;
+    format!("packets of link type {number} pass as other than IP: their headers are not read")
 }
 
 /// The longest record that is believed.

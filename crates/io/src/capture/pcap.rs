@@ -15,7 +15,7 @@ use crate::port::{FRAME_LEN_MAX, SourceError};
 pub(super) struct Pcap {
     order: ByteOrder,
     unit: Unit,
-    link: LinkType,
+    pub(super) link: LinkType,
     /// Bytes of the frame check sequence at the end of each packet.
     fcs_len: u32,
     lengths: Lengths,

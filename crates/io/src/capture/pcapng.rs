@@ -6,7 +6,7 @@
 
 use std::io;
 
-use warpline_packet::Instant;
+use warpline_packet::{Instant, LinkType};
 
 use super::block::{
     BLOCK_HEADER_LEN, Block, BlockKind, Body, Layout, Lengths, MAGIC, SECTION_LEN_MIN, Skip,
@@ -15,7 +15,7 @@ use super::block::{
 use super::buffer::ReadBuffer;
 use super::byte_order::ByteOrder;
 use super::interface::Interface;
-use super::{CutPart, ReadStep, Record, captured_len, cut_warning, format_error};
+use super::{CutPart, ReadStep, Record, captured_len, cut_warning, format_error, unread_warning};
 use crate::port::{FRAME_LEN_MAX, InterfaceNames, SourceError};
 
 /// The state of a pcapng file.
@@ -40,6 +40,8 @@ pub(super) struct Pcapng {
     cut: u64,
     /// Packets of interfaces that are not kept.
     passed_over: u64,
+    /// The last link type of packets whose headers are not read.
+    unread: Option<LinkType>,
 }
 
 impl Pcapng {
@@ -56,6 +58,7 @@ impl Pcapng {
             untimed: 0,
             cut: 0,
             passed_over: 0,
+            unread: None,
         };
         buffer.fill_blocking(SECTION_LEN_MIN)?;
         if let Some(block) = pcapng.block(buffer)? {
@@ -135,7 +138,9 @@ impl Pcapng {
                  {INTERFACES_MAX} of its section"
             )
         });
-        [untimed, cut_warning(self.cut), shared, passed_over].into_iter().flatten().collect()
+        let unread = self.unread.map(unread_warning);
+        let all = [untimed, cut_warning(self.cut), shared, passed_over, unread];
+        all.into_iter().flatten().collect()
     }
 
     /// The head of the next block, not yet taken; none when the input ends before or in it.
@@ -232,6 +237,9 @@ impl Pcapng {
                 let low = u64::from(order.u32(body.bytes, 8));
                 self.last_timestamp = interface.instant(high << 32 | low);
             }
+        }
+        if !interface.link.is_read() {
+            self.unread = Some(interface.link);
         }
         let number = (self.before + u64::from(number)).min(SHARED_NUMBER);
         let record = Record {
