@@ -82,7 +82,7 @@ pub fn print(rounds: usize) {
             let all = us(&problem);
             let gap = problem.place().ok().and_then(|placed| placed.gap);
             let gap = gap.map_or("exact".to_owned(), |gap| format!("{:.0}", gap * 100.0));
-            problem.devices = Some(vec![vec![1; count]]);
+            problem.devices = Some(vec![vec![vec![1]; count]]);
             println!("{count:>3} {devices:>3} {all:>10.1} {gap:>6} {:>10.1}", us(&problem));
         }
     }

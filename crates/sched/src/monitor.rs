@@ -321,12 +321,13 @@ impl Monitor {
         rates: &[f64],
     ) -> Result<Placement, PlacementError> {
         let chains = self.demand.at(rates, HEADROOM);
+        let only = |own: Vec<usize>| own.into_iter().map(|device| vec![device]).collect();
         let PlacementLimits { delay_ns_max, power_w_max, lanes_max } = self.limits;
         let problem = PlacementProblem {
             profile: &self.effective(),
             chains: &chains,
             policy: self.policy.clone(),
-            devices,
+            devices: devices.map(|all| all.into_iter().map(only).collect()),
             delay_ns_max,
             power_w_max,
             lanes_max,

@@ -104,8 +104,8 @@ pub struct PlacementProblem<'a> {
     pub chains: &'a [ChainDemand],
     /// The aim.
     pub policy: PlacementPolicy,
-    /// The only device of each function, by chain and position. `None` leaves the choice.
-    pub devices: Option<Vec<Vec<usize>>>,
+    /// The devices that each function may have, by chain and position. `None` leaves the choice.
+    pub devices: Option<Vec<Vec<Vec<usize>>>>,
     /// The longest delay of a packet (`delay_us_max`).
     pub delay_ns_max: Option<f64>,
     /// The most power of all devices (`power_w_max`). Unknown power exceeds it.
@@ -150,11 +150,6 @@ impl fmt::Display for PlacementError {
 impl std::error::Error for PlacementError {}
 
 impl PlacementProblem<'_> {
-    /// Whether a function may be divided between the CPU and a device.
-    fn may_split(&self) -> bool {
-        self.devices.is_none() && self.policy.may_split()
-    }
-
     /// The best placement by the policy.
     ///
     /// # Errors

@@ -230,10 +230,13 @@ impl<'a> Run<'a> {
     }
 
     fn retry_source(&mut self, chain: usize, now_ns: u64) -> bool {
+        let is_read_late = self.chains[chain].model.source_waits || self.reader_rests(chain);
         let own = &mut self.chains[chain];
-        let Some(batch) = own.kept.filter(|_| !own.is_paused(0)) else { return false };
+        let Some(mut batch) = own.kept.filter(|_| !own.is_paused(0)) else { return false };
         // A source that waits reads the packets when there is room.
-        let batch = Batch { oldest_ns: now_ns, newest_ns: now_ns, ..batch };
+        if is_read_late {
+            (batch.oldest_ns, batch.newest_ns) = (now_ns, now_ns);
+        }
         if !own.push(0, batch, now_ns) {
             return false;
         }

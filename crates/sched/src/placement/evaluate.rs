@@ -222,12 +222,13 @@ impl<'a> Evaluator<'a> {
     /// Time to fill a launch. Functions in a row with the same launches fill them once.
     fn fill_ns(&self, at: usize, chosen: &[Choice]) -> f64 {
         let (own, (chain, rate)) = (chosen[at], self.chain_of(at));
-        let is_same = |before: &Choice| (before.device, before.launch) == (own.device, own.launch);
+        let launches = |one: &Choice| (one.device, one.launch, one.deadline_ns);
+        let is_same = |before: &Choice| launches(before) == launches(&own);
         let continues = at > 0 && self.items[at - 1].chain == chain && is_same(&chosen[at - 1]);
         if own.device == CPU || continues || rate == 0.0 {
             return 0.0;
         }
-        self.problem.wait_ns(self.problem.chains[chain].fill_ns(own.launch))
+        own.fill_ns(&self.problem.chains[chain])
     }
 
     /// Packets of a chain's largest launch.
@@ -300,7 +301,9 @@ impl ChainDemand {
 impl PlacementProblem<'_> {
     /// The order of placements by the policy. Limits come first, then the aim, then the rest.
     pub(super) fn score(&self, figures: &PlacementFigures) -> Score {
+        // Sums of the same parts may be rounded apart.
         let excess = self.delay_excess(figures) + self.power_excess(figures);
+        let excess = (excess * 1e9).round();
         let overload = (figures.load - 1.0).max(0.0);
         let power = figures.power_w.unwrap_or(f64::MAX);
         let (delay, devices) = (figures.delay_ns, figures.devices as f64);
@@ -319,17 +322,11 @@ impl PlacementProblem<'_> {
         on.iter().map(|&device| devices[device].power.at(loads[device])).sum()
     }
 
-    /// How long packets wait for a launch that so long a time fills.
-    pub(super) fn wait_ns(&self, fill_ns: f64) -> f64 {
-        let is_bounded = self.delay_ns_max.is_some();
-        if is_bounded { fill_ns } else { fill_ns.min(WAIT_NS_MAX) }
-    }
-
     /// How long a launch waits for its packets: up to twice the time to fill it, so pauses of the
     /// input do not close it early.
     pub(super) fn deadline_ns(&self, demand: &ChainDemand, launch: u32, latency_ns: f64) -> f64 {
-        let budget_ns = self.delay_ns_max.map_or(f64::MAX, |max| max - latency_ns);
-        self.wait_ns(2.0 * demand.fill_ns(launch)).min(budget_ns).max(0.0)
+        let most_ns = self.delay_ns_max.map_or(WAIT_NS_MAX, |max| max - latency_ns);
+        (2.0 * demand.fill_ns(launch)).min(most_ns).max(0.0)
     }
 
     pub(super) fn delay_excess(&self, figures: &PlacementFigures) -> f64 {
@@ -345,6 +342,9 @@ impl PlacementProblem<'_> {
 fn excess(figure: Option<f64>, limit: Option<f64>) -> f64 {
     /// Of an unknown figure: more than any known one.
     const UNKNOWN: f64 = 1e12;
+    /// A sum of parts that make up the limit may be rounded up.
+    const ROUNDED: f64 = 1e-9;
     let Some(limit) = limit else { return 0.0 };
-    figure.map_or(UNKNOWN, |figure| (figure / limit.max(1e-9) - 1.0).clamp(0.0, UNKNOWN))
+    let excess = figure.map_or(UNKNOWN, |figure| figure / limit.max(1e-9) - 1.0);
+    if excess < ROUNDED { 0.0 } else { excess.min(UNKNOWN) }
 }

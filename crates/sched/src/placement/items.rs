@@ -1,6 +1,6 @@
 //! The functions to place, each with its possible devices and launch sizes.
 
-use super::{PlacementError, PlacementPolicy, PlacementProblem};
+use super::{ChainDemand, PlacementError, PlacementPolicy, PlacementProblem};
 use crate::work_profile::{CPU, Figures};
 
 /// A device and a launch size for a function.
@@ -28,6 +28,11 @@ impl Choice {
             CPU => self.first_ns * self.latency_factor(),
             _ => self.figures.latency_ns,
         }
+    }
+
+    /// How long the oldest packet of a launch on a device waits for the others.
+    pub(super) fn fill_ns(&self, demand: &ChainDemand) -> f64 {
+        demand.fill_ns(self.launch).min(self.deadline_ns)
     }
 
     /// Nanoseconds that each further packet of a batch adds.
@@ -75,14 +80,13 @@ pub(super) fn of(problem: &PlacementProblem<'_>) -> Result<Vec<Item>, PlacementE
     let mut items = Vec::new();
     for (chain, demand) in problem.chains.iter().enumerate() {
         let count = demand.functions.len();
-        let has_each =
-            |all: &Vec<Vec<usize>>| all.get(chain).is_some_and(|fixed| fixed.len() == count);
         let is_fixed = match &problem.policy {
-            PlacementPolicy::Fixed(all) => has_each(all),
+            PlacementPolicy::Fixed(all) => all.get(chain).is_some_and(|own| own.len() == count),
             _ => true,
         };
+        let own_devices = problem.devices.as_ref().map(|all| all.get(chain));
         let is_fit = is_fixed
-            && problem.devices.as_ref().is_none_or(has_each)
+            && own_devices.is_none_or(|own| own.is_some_and(|own| own.len() == count))
             && count == demand.plan.functions.len()
             && demand.links.len() == devices;
         if !is_fit || !demand.packets_per_s.is_finite() || demand.packets_per_s < 0.0 {
@@ -90,10 +94,12 @@ pub(super) fn of(problem: &PlacementProblem<'_>) -> Result<Vec<Item>, PlacementE
         }
         for (position, &function) in demand.functions.iter().enumerate() {
             let all = (0..devices).flat_map(|device| choices(problem, (chain, function), device));
-            let mut choices = allowed(&problem.policy, (chain, position), all.collect());
-            if let Some(devices) = &problem.devices {
-                choices.retain(|one| one.device == devices[chain][position]);
-            }
+            let may_have = |one: &Choice| {
+                let own = problem.devices.as_ref().map(|all| &all[chain][position]);
+                own.is_none_or(|devices| devices.contains(&one.device))
+            };
+            let all = all.filter(may_have).collect();
+            let choices = allowed(&problem.policy, (chain, position), all);
             if choices.is_empty() {
                 return Err(PlacementError::Unmeasured { chain, position });
             }
@@ -103,8 +109,13 @@ pub(super) fn of(problem: &PlacementProblem<'_>) -> Result<Vec<Item>, PlacementE
     Ok(items)
 }
 
-/// Launch sizes up to the knee, from the largest, so that it is chosen among equals. The CPU needs
-/// no launches, so it has the best batch size alone, and smaller batches if fewer packets come.
+/// Parts of the wait for the smallest launches, if delay counts.
+const SHORT_WAITS: [f64; 3] = [1.0, 1.0 / 4.0, 1.0 / 16.0];
+
+/// Launch sizes up to the knee, from the largest, so that it is chosen among equals. Those that
+/// do not fill within a limit of the delay are left out, but for the smallest. If delay counts, that
+/// may also wait for less. The CPU needs no launches, so it has the best batch size alone, and
+/// smaller batches if fewer packets come.
 fn choices(
     problem: &PlacementProblem<'_>,
     (chain, function): (usize, usize),
@@ -116,12 +127,12 @@ fn choices(
     let sizes = profile.launch_sizes(pair);
     let largest = sizes.last().copied().unwrap_or(1);
     let sizes = sizes.into_iter().rev();
-    let choice = |launch: u32| {
+    let choice = |(launch, part): (u32, f64)| {
         let full = profile.alone(pair, launch, len)?;
         let (packets, deadline_ns) = match device {
             CPU => (launch, 0.0),
             _ => {
-                let deadline_ns = problem.deadline_ns(demand, launch, full.latency_ns);
+                let deadline_ns = part * problem.deadline_ns(demand, launch, full.latency_ns);
                 (demand.packets_within(deadline_ns).min(launch), deadline_ns)
             }
         };
@@ -131,7 +142,22 @@ fn choices(
         let most = if device == CPU { largest } else { packets };
         Some(Choice { device, launch, deadline_ns, packets, figures, packet_ns, first_ns, most })
     };
-    sizes.filter(|&size| size == knee || device != CPU && size < knee).filter_map(choice).collect()
+    let least = profile.launch_sizes(pair).first().copied();
+    let delay_counts = problem.policy == PlacementPolicy::Latency || problem.delay_ns_max.is_some();
+    let fits = |one: &Choice| {
+        problem.delay_ns_max.is_none() || demand.fill_ns(one.launch) <= one.deadline_ns
+    };
+    let waits = |size: u32| match device {
+        CPU => &SHORT_WAITS[..1],
+        _ if delay_counts && Some(size) == least => &SHORT_WAITS[..],
+        _ => &SHORT_WAITS[..1],
+    };
+    sizes
+        .filter(|&size| size == knee || device != CPU && size < knee)
+        .flat_map(|size| waits(size).iter().map(move |&part| (size, part)))
+        .filter_map(choice)
+        .filter(|one| device == CPU || Some(one.launch) == least || fits(one))
+        .collect()
 }
 
 fn allowed(

@@ -30,7 +30,7 @@ pub(super) fn split(
     items: &[Item],
     best: &Candidate,
 ) -> Option<Split> {
-    if best.figures.load <= 1.0 || !problem.may_split() {
+    if best.figures.load <= 1.0 || !problem.policy.may_split() {
         return None;
     }
     let excess =
@@ -114,8 +114,7 @@ fn with(
     let mut figures = side(on_device.device, device);
     figures.divide(&side(CPU, cpu), cpu_share);
     if choice.device == CPU {
-        let more_ns = on_device.figures.latency_ns - cpu_ns
-            + problem.wait_ns(demand.fill_ns(on_device.launch));
+        let more_ns = on_device.figures.latency_ns - cpu_ns + on_device.fill_ns(demand);
         let own_ns = &mut figures.chain_delays_ns[own.chain];
         *own_ns += more_ns.max(0.0);
         figures.delay_ns = figures.delay_ns.max(*own_ns);

@@ -4,7 +4,7 @@ use warpline_packet::{Binding, Field, FieldSet};
 use warpline_sched::placement::{
     ChainDemand, PlacementError, PlacementPolicy, PlacementProblem, Site,
 };
-use warpline_sched::work_profile::{CPU, WorkProfile};
+use warpline_sched::work_profile::CPU;
 use warpline_sched::{Aim, PlannedFunction, Problem, Profile, RowBytes, Widths};
 
 use super::{Asked, AskedChain, AskedFunction};
@@ -156,13 +156,17 @@ fn sites(
         fixed.iter().map(|devices| devices.iter().copied().collect()).collect();
     let is_placed = all.is_none();
     let policy = all.map_or_else(|| asked.placement.clone(), PlacementPolicy::Fixed);
-    let is_free = matches!(policy, PlacementPolicy::DeviceOnly | PlacementPolicy::Fixed(_));
-    let reduced = (!is_free).then(|| without_cpu_devices(asked)).flatten();
+    // Devices on the CPU's own cores add nothing to it.
+    let on_cpu = &asked.file.on_cpu;
+    let is_free = |device: &usize| policy == PlacementPolicy::DeviceOnly || !on_cpu[*device];
+    let free: Vec<usize> = (0..on_cpu.len()).filter(is_free).collect();
+    let may_have = |device: &Option<usize>| device.map_or_else(|| free.clone(), |one| vec![one]);
+    let of_chain = |devices: &Vec<Option<usize>>| devices.iter().map(may_have).collect();
     let problem = PlacementProblem {
-        profile: reduced.as_ref().unwrap_or(&asked.file.work),
+        profile: &asked.file.work,
         chains: demands,
+        devices: Some(fixed.iter().map(of_chain).collect()),
         policy,
-        devices: None,
         delay_ns_max: None,
         power_w_max: None,
         lanes_max: asked.chains.iter().map(|chain| chain.lanes.max(1)).sum(),
@@ -179,17 +183,6 @@ fn sites(
             }
         }
     }
-    // The file's device of a function counts, also where a placement has another.
-    for ((own, devices), demand) in sites.iter_mut().zip(fixed).zip(demands) {
-        for ((site, device), &function) in own.iter_mut().zip(devices).zip(&demand.functions) {
-            if let Some(device) = device.filter(|device| *device != site.device) {
-                let knee = asked.file.work.launch_knee((function, device), demand.packet_len);
-                let launch_packets = launch_packets(asked).or(knee).unwrap_or(site.launch_packets);
-                let cpu_share = if device == 0 { 1.0 } else { 0.0 };
-                *site = Site { device, launch_packets, deadline_ns: DELAY_NS, cpu_share };
-            }
-        }
-    }
     Ok((sites, aims))
 }
 
@@ -198,25 +191,6 @@ fn sites(
 fn launch_packets(asked: &Asked<'_>) -> Option<u32> {
     asked.file.threads.as_ref()?;
     Some((LAUNCH_BYTES / asked.packet_len().max(1)).max(1))
-}
-
-/// The profile without devices on the CPU's own cores, which add nothing to it, if it has any.
-fn without_cpu_devices(asked: &Asked<'_>) -> Option<WorkProfile> {
-    let (work, on_cpu) = (&asked.file.work, &asked.file.on_cpu);
-    if !on_cpu.contains(&true) {
-        return None;
-    }
-    let functions: Vec<&str> = work.functions().iter().map(String::as_str).collect();
-    let names: Vec<&str> = work.devices().iter().map(|device| device.name.as_str()).collect();
-    let mut own = WorkProfile::new(&functions, &names);
-    for (number, device) in work.devices().iter().enumerate() {
-        own.set_power(number, device.power);
-    }
-    for one in work.measurements().filter(|one| !on_cpu[one.pair.1]) {
-        // Measurements of a profile are sound.
-        let _ = own.merge(&one);
-    }
-    Some(own)
 }
 
 /// A line for each function.

@@ -82,20 +82,21 @@ fn the_policy_chooses_launches_too() {
 #[test]
 fn a_placement_that_exceeds_a_limit_is_left() {
     let mut profile = WorkProfile::new(&["one"], &["cpu", "gpu"]);
-    for (device, gbps) in [(0, 10.0), (1, 40.0)] {
+    for (device, gbps, idle_w, busy_w) in [(0, 10.0, 10.0, 50.0), (1, 40.0, 15.0, 30.0)] {
         let one = Measurement::alone((0, device), 1024, LEN, figures(gbps, 10.0));
         profile.merge(&one).expect("sound");
+        profile.set_power(device, Power { idle_w: Some(idle_w), busy_w: Some(busy_w) });
     }
-    let limits = PlacementLimits { delay_ns_max: Some(5e6), power_w_max: None, lanes_max: 1 };
+    let limits = PlacementLimits { delay_ns_max: None, power_w_max: Some(20.0), lanes_max: 1 };
     let settings = MonitorSettings::default();
     let policy = PlacementPolicy::Throughput;
     let mut monitor = Monitor::new(settings, limits, policy, profile, vec![chain(0, 2)]);
-    tick(&mut monitor, 0, 5.0);
-    assert_eq!(device(&monitor), 1);
-    // 1,024 packets fill in 125 ms. The load of the CPU is four times as high.
-    let left = (1..40).find(|&second| tick(&mut monitor, second, 0.1).is_some());
+    tick(&mut monitor, 0, 0.5);
+    assert_eq!(device(&monitor), 0, "12 W; both take 25 W");
+    // The CPU takes 42 W, and both 28 W.
+    let left = (1..40).find(|&second| tick(&mut monitor, second, 8.0).is_some());
     assert!(left.is_some_and(|second| second <= 23), "{left:?}");
-    assert_eq!(device(&monitor), 0);
+    assert_eq!(device(&monitor), 1);
 }
 
 #[test]

@@ -3,8 +3,11 @@
 use super::super::{Placement, PlacementPolicy};
 use super::world::{LEN, World};
 
-/// A device and an index of its curve, for each function.
-type Assignment = Vec<(usize, usize)>;
+/// For each function a device, an index of its curve, and the part of the wait that a launch has.
+type Assignment = Vec<(usize, usize, u32)>;
+
+/// 1 divided by the parts of the wait for the smallest launches, where delay counts.
+const PARTS: [u32; 3] = [1, 4, 16];
 
 /// The placement itself. The split of a function is added after the search, so a split function
 /// has both its sides.
@@ -13,8 +16,14 @@ pub(super) fn assignments(world: &World, placed: &Placement) -> Vec<Assignment> 
     for (function, site) in placed.sites[0].iter().enumerate() {
         let curve = &world.curves[function][site.device];
         let at = curve.iter().position(|point| point.0 == site.launch_packets);
-        let own = (site.device, at.expect("a measured size"));
-        let cpu = (site.cpu_share > 0.0 && site.device > 0).then_some((0, 0));
+        let at = at.expect("a measured size");
+        let is_it = |part: &u32| {
+            let own = wait(world, curve[at], *part);
+            (own - site.deadline_ns).abs() <= 1e-6 * own
+        };
+        let part = if site.device == 0 { Some(1) } else { PARTS.into_iter().find(is_it) };
+        let own = (site.device, at, part.expect("a wait"));
+        let cpu = (site.cpu_share > 0.0 && site.device > 0).then_some((0, 0, 1));
         let sides = [Some(own), cpu].into_iter().flatten();
         all =
             sides.flat_map(|one| all.iter().map(move |old| [&old[..], &[one]].concat())).collect();
@@ -22,14 +31,23 @@ pub(super) fn assignments(world: &World, placed: &Placement) -> Vec<Assignment> 
     all
 }
 
-fn all(world: &World) -> Vec<Assignment> {
+fn all(world: &World, policy: &PlacementPolicy) -> Vec<Assignment> {
+    let delay_counts = *policy == PlacementPolicy::Latency || world.delay_ns_max.is_some();
     let mut all: Vec<Assignment> = vec![Vec::new()];
     for devices in &world.curves {
         let mut longer = Vec::new();
         for before in &all {
             for (device, curve) in devices.iter().enumerate() {
-                for point in 0..curve.len() {
-                    longer.push([before.as_slice(), &[(device, point)]].concat());
+                for (point, own) in curve.iter().enumerate() {
+                    let fill = f64::from(own.0) / world.rate * 1e9;
+                    let is_late = world.delay_ns_max.is_some() && fill > wait(world, *own, 1);
+                    if device > 0 && point > 0 && is_late {
+                        continue;
+                    }
+                    let has_parts = delay_counts && point == 0 && device > 0;
+                    for part in &PARTS[..if has_parts { 3 } else { 1 }] {
+                        longer.push([before.as_slice(), &[(device, point, *part)]].concat());
+                    }
                 }
             }
         }
@@ -48,6 +66,7 @@ fn value(world: &World, policy: &PlacementPolicy, own: &Assignment) -> Vec<f64> 
         _ => 0.0,
     };
     let excess = over(delay, world.delay_ns_max) + over(power, world.power_w_max);
+    let excess = (excess * 1e9).round();
     let overload = if max_load > 1.0 { max_load - 1.0 } else { 0.0 };
     match policy {
         // Then other figures do not count.
@@ -61,21 +80,22 @@ fn value(world: &World, policy: &PlacementPolicy, own: &Assignment) -> Vec<f64> 
 fn delay(world: &World, own: &Assignment) -> f64 {
     let mut delay = lane_delay(world, own);
     let mut before = None;
-    for (function, &(device, point)) in own.iter().enumerate() {
+    for (function, &(device, point, part)) in own.iter().enumerate() {
         let (launch, ..) = world.curves[function][device][point];
-        let (_, ns) = work(world, function, (device, point));
+        let (_, ns) = work(world, function, (device, point, part));
         // A lane has the functions of the chain in turn. A device has several launches at once.
         let at_once =
             if device == 0 { 1 } else { own.iter().filter(|one| one.0 == device).count() };
         if device > 0 {
             delay += ns * (1.0 + (at_once as f64 - 1.0) * (world.slow[function] - 1.0));
         }
-        if device > 0 && before != Some((device, launch)) {
-            let fill = f64::from(launch) / world.rate * 1e9;
-            // Without a limit no packet waits for longer than a millisecond.
-            delay += if world.delay_ns_max.is_some() { fill } else { fill.min(1e6) };
+        let wait = wait(world, world.curves[function][device][point], part);
+        let is_same =
+            |(other, size, ns): (usize, u32, f64)| (other, size) == (device, launch) && ns == wait;
+        if device > 0 && !before.is_some_and(is_same) {
+            delay += (f64::from(launch) / world.rate * 1e9).min(wait);
         }
-        before = Some((device, launch));
+        before = Some((device, launch, wait));
     }
     delay
 }
@@ -100,18 +120,22 @@ fn lane_delay(world: &World, own: &Assignment) -> f64 {
     full.iter().map(|&(_, _, latency)| latency).sum::<f64>() + others / world.rate * 1e9
 }
 
+/// How long a launch waits: twice the time to fill it, at most a millisecond or the rest of the
+/// limit, or a part of that.
+fn wait(world: &World, (launch, _, latency): (u32, f64, f64), part: u32) -> f64 {
+    let twice = 2.0 * f64::from(launch) / world.rate * 1e9;
+    let most = world.delay_ns_max.map_or(1e6, |limit| limit - latency);
+    twice.min(most).max(0.0) / f64::from(part)
+}
+
 /// Of a packet, and of the launch: nanoseconds. A launch on a device has the packets that come in
-/// its wait, which is twice the time to fill it, at most a millisecond or the rest of the limit.
-fn work(world: &World, function: usize, (device, point): (usize, usize)) -> (f64, f64) {
+/// its wait.
+fn work(world: &World, function: usize, (device, point, part): (usize, usize, u32)) -> (f64, f64) {
     let curve = &world.curves[function][device];
     let time = |at: usize| f64::from(curve[at].0) * f64::from(LEN) * 8.0 / curve[at].1;
     let (launch, _, latency) = curve[point];
     let full = f64::from(launch);
-    let wait = match world.delay_ns_max {
-        Some(limit) => (2.0 * full / world.rate * 1e9).min(limit - latency).max(0.0),
-        None => (2.0 * full / world.rate * 1e9).min(1e6),
-    };
-    let come = (1.0 + world.rate * wait * 1e-9).floor();
+    let come = (1.0 + world.rate * wait(world, curve[point], part) * 1e-9).floor();
     if device == 0 || come >= full {
         return (time(point) / full, latency);
     }
@@ -141,8 +165,8 @@ fn power(world: &World, own: &Assignment, load: &[f64]) -> f64 {
 
 fn loads(world: &World, own: &Assignment) -> Vec<f64> {
     let mut load = vec![0.0; world.power.len()];
-    for (function, &(device, point)) in own.iter().enumerate() {
-        let (packet_ns, _) = work(world, function, (device, point));
+    for (function, &(device, point, part)) in own.iter().enumerate() {
+        let (packet_ns, _) = work(world, function, (device, point, part));
         let here = own.iter().filter(|one| one.0 == device).count() as f64;
         let slower = 1.0 + (here - 1.0) * (world.slow[function] - 1.0);
         load[device] += world.rate * packet_ns * 1e-9 * slower / here;
@@ -156,7 +180,7 @@ fn least(values: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
 }
 
 pub(super) fn best(world: &World, policy: &PlacementPolicy) -> Vec<f64> {
-    least(all(world).iter().map(|one| value(world, policy, one)))
+    least(all(world, policy).iter().map(|one| value(world, policy, one)))
 }
 
 pub(super) fn of(world: &World, policy: &PlacementPolicy, placed: &Placement) -> Vec<f64> {
@@ -169,14 +193,14 @@ pub(super) fn least_load(world: &World) -> f64 {
     for curve in largest.curves.iter_mut().flatten() {
         *curve = curve.last().map(|&point| vec![point]).unwrap_or_default();
     }
-    let last = |(function, &(device, _)): (usize, &(usize, usize))| {
-        (device, world.curves[function][device].len() - 1)
+    let last = |(function, &(device, ..)): (usize, &(usize, usize, u32))| {
+        (device, world.curves[function][device].len() - 1, 1)
     };
     let max = |one: Assignment| {
         let one = one.iter().enumerate().map(last).collect();
         loads(world, &one).into_iter().fold(0.0, f64::max)
     };
-    all(&largest).into_iter().map(max).fold(f64::INFINITY, f64::min)
+    all(&largest, &PlacementPolicy::Throughput).into_iter().map(max).fold(f64::INFINITY, f64::min)
 }
 
 pub(super) fn is_close(own: &[f64], best: &[f64]) -> bool {
