@@ -82,6 +82,11 @@ pub fn read_text(path: &Path, len_max: u64) -> Result<String, String> {
     text_of(read_at_most(path, len_max)?)
 }
 
+/// Reads a text file that may be packed ([`crate::unpack`]).
+pub fn read_packed_text(path: &Path, len_max: u64) -> Result<String, String> {
+    text_of(unpack_text(read_at_most(path, len_max)?)?)
+}
+
 pub(crate) fn text_of(mut bytes: Vec<u8>) -> Result<String, String> {
     drop_mark(&mut bytes);
     let is_utf16 = [[0xff, 0xfe], [0xfe, 0xff]].iter().any(|mark| bytes.starts_with(mark));

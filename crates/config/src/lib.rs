@@ -12,7 +12,7 @@ mod similar;
 pub mod unpack;
 
 pub use diagnostic::{Diagnostic, Diagnostics, LISTED_MAX, SourceText, is_deceptive};
-pub use folder::{FILE_LEN_MAX, Folder, read_text};
+pub use folder::{FILE_LEN_MAX, Folder, read_packed_text, read_text};
 pub use keys::{COMMON_KEYS, Key};
 pub use section::{Layer, NumberOrName, Section};
 pub use similar::did_you_mean;

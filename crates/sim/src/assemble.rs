@@ -28,8 +28,21 @@ pub struct AskedFunction {
     pub device: Option<String>,
     /// Whether it has a stage of its own.
     pub own_stage: bool,
+    /// Its launches.
+    pub launches: AskedLaunches,
     /// The fields that it reads and writes.
     pub access: Access,
+}
+
+/// Keys of a function's launches, where they are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AskedLaunches {
+    /// The most bytes of one.
+    pub bytes: Option<u64>,
+    /// The longest wait for packets.
+    pub delay_ns: Option<u64>,
+    /// The most in flight.
+    pub in_flight: Option<usize>,
 }
 
 /// A chain.
@@ -188,7 +201,7 @@ impl Asked<'_> {
             full_drops: false,
             signal_ns: 0,
             source_waits: self.load.waits,
-            ring: Some(self.load.ring).filter(|ring| !self.load.waits && *ring > 0),
+            ring: self.ring(),
             reader: times.map(|times| {
                 let read = self.read_time(times, placed);
                 let busy = self.busy_reader(times, placed);
@@ -201,6 +214,13 @@ impl Asked<'_> {
 }
 
 impl Asked<'_> {
+    /// Packets that may wait before a source that loses others. A reader that rests finds the
+    /// packet for which it wakes.
+    fn ring(&self) -> Option<u64> {
+        let least = u64::from(self.file.threads.is_some());
+        Some(self.load.ring.max(least)).filter(|ring| !self.load.waits && *ring > 0)
+    }
+
     /// The time of reading beside the functions of a chain: that with the one that delays it most.
     fn read_time(&self, times: &ThreadTimes, placed: &Placed) -> ThreadTime {
         let len = u64::from(self.packet_len());

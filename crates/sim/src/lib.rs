@@ -28,7 +28,9 @@ mod trace;
 mod traffic;
 mod ways;
 
-pub use assemble::{Asked, AskedChain, AskedFunction, AskedSharing, AskedTenant, Assembled};
+pub use assemble::{
+    Asked, AskedChain, AskedFunction, AskedLaunches, AskedSharing, AskedTenant, Assembled,
+};
 pub use batch_cost::BatchCost;
 pub use histogram::Histogram;
 pub use load::Load;

@@ -8,7 +8,7 @@ const FORMS: &str = "constant:RATE, poisson:RATE, onoff:RATE,on_us=N,off_us=N or
     size=BYTES or size=imix, on_full=wait or drop, ring=PACKETS, and batch=PACKETS of a run";
 
 /// Packets of a ring, as in the generator of runs.
-const RING: f64 = 4096.0;
+const RING: u64 = 4096;
 
 /// A load of a command line.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,9 @@ const UNITS: [(&str, f64, bool); 5] = [
 const KINDS: [&str; 4] = ["constant", "poisson", "onoff", "steps"];
 
 impl Load {
+    /// Packets of a ring, unless stated.
+    pub const RING: u64 = RING;
+
     /// Whether a text begins as one does.
     pub fn is_load(text: &str) -> bool {
         text.split_once(':').is_some_and(|(kind, _)| KINDS.contains(&kind))
@@ -140,7 +143,7 @@ impl Given {
             }
             _ => return Err(format!("no load {kind:?}; {FORMS}")),
         };
-        let ring = self.ring.unwrap_or(RING) as u64;
+        let ring = self.ring.map_or(RING, |ring| ring as u64);
         Ok(Load { traffic: Traffic { arrivals, size }, waits: self.waits, ring, batch: self.batch })
     }
 }

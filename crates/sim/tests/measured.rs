@@ -6,8 +6,10 @@ mod assembled;
 use std::sync::Arc;
 
 use assembled::{PROFILE, asked, function, run, sharing};
-use warpline_sched::{Policy, Sharing};
-use warpline_sim::{Arrivals, Asked, AskedFunction, AskedSharing, AskedTenant, WorkFile};
+use warpline_sched::{PauseMode, Policy, Sharing};
+use warpline_sim::{
+    Arrivals, Asked, AskedFunction, AskedLaunches, AskedSharing, AskedTenant, StageSite, WorkFile,
+};
 
 fn file() -> WorkFile {
     WorkFile::parse(PROFILE).expect("sound")
@@ -195,5 +197,78 @@ fn the_power_of_a_cpu_with_known_cores_counts_them() {
         let watts = outcome.watts(&scenario, None).expect("known");
         let want = 20.0 + 80.0 * 0.5 * tenants as f64 / 4.0;
         assert!((watts - want).abs() < 3.0, "{tenants} tenants: {watts} W, {want}");
+    }
+}
+
+/// First in, first out, with bursts that fill the queue until it pauses the source. Packets in the
+/// ring before it wait, too.
+#[test]
+fn packets_that_wait_in_the_ring_have_their_whole_delay() {
+    let file = file();
+    let load = "onoff:kpps=2000,on_us=1000,off_us=1500,size=512";
+    let mut one = asked(&file, vec![function("nat", Some("cpu"))], load);
+    one.chains[0].batch_packets = 1;
+    let (_, outcome) = run(&one);
+    let own = &outcome.chains[0];
+    assert_eq!((own.measured.held_back, own.measured.offered), (0, own.measured.sent));
+    // The CPU takes 1.024 us for each of 2,000 packets, which come 0.5 us apart.
+    let exact = |at: f64| (at + 1.0) * 1.024 - at * 0.5;
+    for (part, place) in [(0.1, 200.0), (0.5, 1_000.0), (0.95, 1_900.0)] {
+        let (found, expected) = (own.delay.quantile(part) as f64 / 1e3, exact(place));
+        assert!((found / expected - 1.0).abs() < 0.03, "{part}: {found}, not {expected}");
+    }
+}
+
+/// A source of 100 Gb/s with a ring of no packets loses what the lane does not take.
+#[test]
+fn a_ring_of_no_packets_keeps_none() {
+    let file = file();
+    for ring in [0, 1] {
+        let load = format!("constant:gbps=100,size=512,ring={ring}");
+        let (_, outcome) = run(&asked(&file, vec![function("nat", Some("cpu"))], &load));
+        let own = &outcome.chains[0].total;
+        let by_rate = 4e9 / 8.0 / 512.0 * outcome.ends_ns as f64 / 1e9;
+        assert!((own.sent as f64 / by_rate - 1.0).abs() < 0.05, "{}, not {by_rate}", own.sent);
+    }
+}
+
+/// Launches have the sizes, waits and numbers in flight of the chain file.
+#[test]
+fn keys_of_launches_count() {
+    let file = file();
+    let work = |launches, pressure: Option<PauseMode>| {
+        let nids = AskedFunction { launches, ..function("nids", Some("gpu")) };
+        let mut one = asked(&file, vec![nids], "constant:gbps=1,size=512");
+        one.chains[0].pressure = pressure.unwrap_or(one.chains[0].pressure);
+        let assembled = one.assemble().expect("sound");
+        match &assembled.scenario.chains[0].stages[0].place {
+            StageSite::Device(work) => {
+                let own = &work.limits;
+                (own.packets_max, own.delay_max_ns, own.launches_max)
+            }
+            StageSite::Cpu { .. } => panic!("a stage on the device"),
+        }
+    };
+    let none = AskedLaunches::default();
+    assert_eq!(work(none, None), (1024, 100_000, 4));
+    assert_eq!(work(none, Some(PauseMode::Off)), (1024, 100_000, 1));
+    let all =
+        AskedLaunches { bytes: Some(64 << 10), delay_ns: Some(5_000_000), in_flight: Some(2) };
+    assert_eq!(work(all, None), (128, 5_000_000, 2));
+    assert_eq!(work(all, Some(PauseMode::Off)), (128, 5_000_000, 1));
+}
+
+/// A function without a device is placed beside those that have one. If both were free, nids would
+/// be on the GPU.
+#[test]
+fn free_functions_are_placed_beside_fixed_ones() {
+    let fast = PROFILE.replacen("\"gbps\": 4}", "\"gbps\": 30}", 1);
+    let fast = fast.replacen("\"gbps\": 1}", "\"gbps\": 25}", 1);
+    let file = WorkFile::parse(&fast).expect("sound");
+    for (nat, expected) in [(Some("gpu"), "nids: cpu"), (None, "nids: gpu")] {
+        let functions = vec![function("nat", nat), function("nids", None)];
+        let one = asked(&file, functions, "constant:gbps=10,size=512");
+        let (assembled, _) = run(&one);
+        assert!(assembled.decisions[1].contains(expected), "{:?}", assembled.decisions);
     }
 }

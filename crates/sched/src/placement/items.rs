@@ -113,8 +113,8 @@ pub(super) fn of(problem: &PlacementProblem<'_>) -> Result<Vec<Item>, PlacementE
 const SHORT_WAITS: [f64; 3] = [1.0, 1.0 / 4.0, 1.0 / 16.0];
 
 /// Launch sizes up to the knee, from the largest, so that it is chosen among equals. Those that
-/// do not fill within a limit of the delay are left out, but for the smallest. If delay counts, that
-/// may also wait for less. The CPU needs no launches, so it has the best batch size alone, and
+/// do not fill within a limit of the delay are left out, but for the smallest. If delay counts,
+/// that may also wait for less. The CPU needs no launches, so it has the best batch size alone, and
 /// smaller batches if fewer packets come.
 fn choices(
     problem: &PlacementProblem<'_>,

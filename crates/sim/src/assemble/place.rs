@@ -7,7 +7,7 @@ use warpline_sched::placement::{
 use warpline_sched::work_profile::CPU;
 use warpline_sched::{Aim, PlannedFunction, Problem, Profile, RowBytes, Widths};
 
-use super::{Asked, AskedChain, AskedFunction};
+use super::{Asked, AskedChain, AskedFunction, AskedLaunches};
 use crate::Ways;
 use crate::traffic::Arrivals;
 
@@ -174,16 +174,31 @@ fn sites(
     let placement = problem.place().map_err(|why| in_words(asked, &why))?;
     let aims = if is_placed { placement.aims } else { vec![Aim::default(); demands.len()] };
     let mut sites = placement.sites;
-    for (own, devices) in sites.iter_mut().zip(fixed) {
-        for (site, device) in own.iter_mut().zip(devices) {
-            // As the engine's defaults.
-            if device.is_some() && site.device != 0 {
-                site.deadline_ns = DELAY_NS;
-                site.launch_packets = launch_packets(asked).unwrap_or(site.launch_packets);
-            }
+    for ((own, devices), chain) in sites.iter_mut().zip(fixed).zip(&asked.chains) {
+        let launches = chain.functions.iter().map(|one| one.launches);
+        for ((site, device), launches) in own.iter_mut().zip(devices).zip(launches) {
+            set_launches(asked, site, device.is_some(), launches);
         }
     }
     Ok((sites, aims))
+}
+
+/// The launches of a function on a device: those of the chain file, then the engine's defaults for
+/// a device of the file, or those of the placement.
+fn set_launches(asked: &Asked<'_>, site: &mut Site, is_fixed: bool, launches: AskedLaunches) {
+    if site.device == CPU {
+        return;
+    }
+    if is_fixed {
+        site.deadline_ns = DELAY_NS;
+        site.launch_packets = launch_packets(asked).unwrap_or(site.launch_packets);
+    }
+    if let Some(bytes) = launches.bytes {
+        let packets = (bytes / u64::from(asked.packet_len().max(1))).clamp(1, u32::MAX.into());
+        let most = if is_fixed { u32::MAX } else { site.launch_packets };
+        site.launch_packets = most.min(packets as u32);
+    }
+    site.deadline_ns = launches.delay_ns.map_or(site.deadline_ns, |ns| ns as f64);
 }
 
 /// Packets of a launch by the bytes that it has in the engine. Profiles without threads, as those

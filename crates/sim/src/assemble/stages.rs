@@ -1,9 +1,9 @@
 //! Stages with their costs. Consecutive functions on one device share a stage, unless one has its
 //! own.
 
-use warpline_sched::{LaunchLimits, Mode, Plan, PlanStep};
+use warpline_sched::{LaunchLimits, Mode, PauseMode, Plan, PlanStep};
 
-use super::{Asked, AskedChain, Placed};
+use super::{Asked, AskedChain, AskedFunction, Placed};
 use crate::batch_cost::{BatchCost, time_ps};
 use crate::model::{Cost, Crossing, DeviceWork, StageModel, StageSite};
 
@@ -207,6 +207,13 @@ fn host_costs(asked: &Asked<'_>, placed: &Placed, steps: &[&PlanStep]) -> [Cost;
     sum.map(Cost::of_packet)
 }
 
+/// Launches of a stage in flight at most. Without backpressure the engine has one.
+fn in_flight(functions: &[AskedFunction], pressure: PauseMode) -> usize {
+    let most = if pressure == PauseMode::Off { 1 } else { LAUNCHES_MAX };
+    let asked = functions.iter().filter_map(|one| one.launches.in_flight).min();
+    asked.map_or(most, |count| if pressure == PauseMode::Off { 1 } else { count.max(1) })
+}
+
 fn device_work(
     asked: &Asked<'_>,
     (chain, placed): (&AskedChain, &Placed),
@@ -244,7 +251,7 @@ fn device_work(
             batches_max: usize::MAX,
             delay_max_ns: site.deadline_ns.clamp(0.0, 1e12) as u64,
             foresees: true,
-            launches_max: LAUNCHES_MAX,
+            launches_max: in_flight(&chain.functions[run.clone()], chain.pressure),
             measures: false,
             waiting_bytes_max: usize::MAX,
             waiting_batches_max: usize::MAX,

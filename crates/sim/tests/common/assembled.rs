@@ -4,7 +4,8 @@ use warpline_packet::{Access, Field, FieldSet, ReadWrite};
 use warpline_sched::placement::PlacementPolicy;
 use warpline_sched::{Mode, PauseMode, Policy, Sharing, Watermarks};
 use warpline_sim::{
-    Asked, AskedChain, AskedFunction, AskedSharing, Assembled, Load, Outcome, WorkFile,
+    Asked, AskedChain, AskedFunction, AskedLaunches, AskedSharing, Assembled, Load, Outcome,
+    WorkFile,
 };
 
 /// On the CPU nat has 4 and nids 1 Gb/s; on the GPU they have 20 and 40 Gb/s.
@@ -30,6 +31,7 @@ pub(crate) fn function(name: &str, device: Option<&str>) -> AskedFunction {
         name: name.into(),
         kind: name.into(),
         device: device.map(str::to_owned),
+        launches: AskedLaunches::default(),
         own_stage: false,
         access: Access::run_only(ReadWrite::new(reads, FieldSet::EMPTY)),
     }

@@ -9,12 +9,12 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 use warpline_nf::Definition;
-use warpline_nf::config::read_text;
+use warpline_nf::config::{read_packed_text, read_text};
 use warpline_sched::placement::PlacementPolicy;
 use warpline_sched::{Policy, Sharing};
 use warpline_sim::{
-    Arrivals, Asked, AskedChain, AskedFunction, AskedSharing, AskedTenant, Assembled, Ended, Load,
-    Outcome, Ways, WorkFile,
+    Arrivals, Asked, AskedChain, AskedFunction, AskedLaunches, AskedSharing, AskedTenant,
+    Assembled, Ended, Load, Outcome, Ways, WorkFile,
 };
 
 use super::{CHAIN_FILE_LEN_MAX, places, say, say_json};
@@ -73,7 +73,7 @@ pub(crate) fn simulate(
 
 fn profile(path: &Path) -> Result<WorkFile, Failure> {
     let name = path.display();
-    let text = read_text(path, PROFILE_LEN_MAX)
+    let text = read_packed_text(path, PROFILE_LEN_MAX)
         .map_err(|why| Failure::Usage(format!("can't read {name}: {why}")))?;
     WorkFile::parse(&text).map_err(|why| Failure::Usage(format!("{name}: {why}")))
 }
@@ -165,8 +165,11 @@ fn placement(name: &str) -> Result<PlacementPolicy, Failure> {
         .ok_or_else(|| Failure::Usage(format!("--placement {name}: no such policy; {names}")))
 }
 
-/// The key `device` of functions' tables.
+/// Keys of functions' tables whose devices need not be here, as text.
 struct Devices(Vec<(String, String)>);
+
+/// The keys of [`Devices`].
+const DEVICE_KEYS: [&str; 5] = ["device", "launch_kib", "launch_delay_us", "streams", "sync"];
 
 impl Devices {
     /// The chain file was read before, so its text is sound.
@@ -176,26 +179,38 @@ impl Devices {
         let mut all = Vec::new();
         let (table, _) = DeTable::parse_recoverable(&text);
         for (name, value) in table.get_ref() {
-            let own = value.get_ref().as_table().and_then(|table| table.get("device"));
-            if let Some(device) = own.and_then(|value| DeValue::as_str(value.get_ref())) {
-                all.push((name.get_ref().to_string(), device.to_owned()));
+            let Some(own) = value.get_ref().as_table() else { continue };
+            for key in DEVICE_KEYS {
+                if let Some(value) = own.get(key).and_then(|value| plain_text(value.get_ref())) {
+                    all.push((format!("{}.{key}", name.get_ref()), value));
+                }
             }
         }
         for one in set {
-            if let Some((key, value)) = one.split_once('=')
-                && let Some(name) = key.trim().strip_suffix(".device")
-            {
-                all.push((name.to_owned(), value.trim().trim_matches('"').to_owned()));
+            if let Some((key, value)) = one.split_once('=') {
+                all.push((key.trim().to_owned(), value.trim().trim_matches('"').to_owned()));
             }
         }
         Ok(Self(all))
     }
 
     /// The last one counts.
-    fn of(&self, instance: &str) -> Option<String> {
+    fn of(&self, instance: &str, key: &str) -> Option<&str> {
         let bare = instance.split(':').next().unwrap_or(instance);
-        let own = self.0.iter().rev().find(|(name, _)| name == bare);
-        own.map(|(_, device)| device.clone())
+        let name = format!("{bare}.{key}");
+        let own = self.0.iter().rev().find(|(other, _)| *other == name);
+        own.map(|(_, value)| value.as_str())
+    }
+
+    fn launches(&self, instance: &str) -> AskedLaunches {
+        let number = |key| self.of(instance, key).and_then(|text| text.parse::<u64>().ok());
+        let streams = number("streams").map(|count| count as usize);
+        let is_sync = self.of(instance, "sync") == Some("true");
+        AskedLaunches {
+            bytes: number("launch_kib").map(|kib| kib << 10),
+            delay_ns: number("launch_delay_us").map(|us| us * 1_000),
+            in_flight: if is_sync { Some(1) } else { streams },
+        }
     }
 
     fn chain(&self, loaded: &Loaded, ways: Option<Ways>) -> AskedChain {
@@ -203,8 +218,9 @@ impl Devices {
         let functions = deployment.instances().map(|(instance, site)| AskedFunction {
             name: instance.name.clone(),
             kind: instance.definition.name.to_owned(),
-            device: self.of(&instance.name),
+            device: self.of(&instance.name, "device").map(str::to_owned),
             own_stage: site.own_stage,
+            launches: self.launches(&instance.name),
             access: *instance.function.access(),
         });
         AskedChain {
@@ -219,6 +235,18 @@ impl Devices {
             ways,
             tenant: tenant(loaded),
         }
+    }
+}
+
+/// A value as `--set` has it.
+fn plain_text(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Boolean(is) => Some(is.to_string()),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n.to_string())
+        }
+        _ => None,
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) fn load(path: &Path, ways: &mut [Option<Ways>]) -> Result<Load, Failu
     Ok(Load {
         traffic: Traffic { arrivals, size: Size::Fixed(512) },
         waits: false,
-        ring: 0,
+        ring: Load::RING,
         batch: None,
     })
 }

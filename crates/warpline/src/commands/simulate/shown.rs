@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use warpline_sim::{Assembled, Outcome, WorkFile};
+use warpline_sim::{Assembled, Ended, Outcome, WorkFile};
 
 /// As JSON, with the profile and the decisions.
 pub(super) fn json(file: &WorkFile, assembled: &Assembled, outcome: &Outcome) -> Value {
@@ -27,9 +27,13 @@ pub(super) fn json(file: &WorkFile, assembled: &Assembled, outcome: &Outcome) ->
 
 pub(super) fn text(file: &WorkFile, assembled: &Assembled, outcome: &Outcome) -> String {
     let kind = if file.is_paper { "printed numbers" } else { "measured" };
+    let simulated_ns = match outcome.ended {
+        Ended::Drained => assembled.scenario.warm_up_ns + outcome.measured_ns,
+        Ended::Events => outcome.ends_ns,
+    };
     let mut text = format!(
         "simulated {:.3} s, the last {:.3} s measured; profile: {} ({kind})\n",
-        (assembled.scenario.warm_up_ns + outcome.measured_ns) as f64 / 1e9,
+        simulated_ns as f64 / 1e9,
         outcome.measured_ns as f64 / 1e9,
         file.title
     );
