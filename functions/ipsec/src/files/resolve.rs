@@ -11,7 +11,7 @@ use warpline_packet::Prefix;
 use super::Rules;
 use super::entry::{Asked, Does, SaEntry, SaFile, Template};
 use super::source::Source;
-use super::values::overlap;
+use super::values::{both, overlap};
 use crate::cipher::{Auth, Cipher};
 use crate::nonce_state::Fingerprint;
 use crate::sa::{Action, Carriers, Database, Direction, Inbound, Mode, Policy, Selector};
@@ -177,6 +177,33 @@ fn give_selectors(
     entries.retain(|_| kept.next().unwrap_or(true));
 }
 
+/// One list of policies that decides as the inbound policies, and then the outbound ones for packets
+/// that the former accept.
+fn in_turn(inbound: Vec<Policy>, out: Vec<Policy>) -> Vec<Policy> {
+    let guarded: Vec<&Policy> = out.iter().filter(|own| own.action != Action::Bypass).collect();
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    for (place, policy) in inbound.iter().enumerate() {
+        let overlaps = |other: &Policy| overlap(&other.selector, &policy.selector);
+        // Packets that may pass may have to be protected when they leave.
+        let is_guarded = policy.action == Action::Bypass && guarded.iter().any(|own| overlaps(own));
+        let is_later = |other: &Policy| other.action == Action::Discard && overlaps(other);
+        match is_guarded {
+            false => first.push(policy.clone()),
+            true if !inbound[place + 1..].iter().any(is_later) => last.push(policy.clone()),
+            // Later inbound policies must not see its packets.
+            true => {
+                let own = out.iter().filter(|own| overlaps(own)).map(|own| Policy {
+                    selector: both(&own.selector, &policy.selector),
+                    action: own.action,
+                });
+                first.extend(own);
+                first.push(policy.clone());
+            }
+        }
+    }
+    first.into_iter().chain(out).chain(last).collect()
+}
+
 type Row = (Prefix, Prefix, Option<u8>, [u16; 4]);
 
 fn row(own: &Selector) -> Row {
@@ -282,28 +309,20 @@ impl<'a> Sas<'a> {
                 Policy { selector: policy.selector, action }
             })
             .collect();
-        let guarded: Vec<&Policy> = out.iter().filter(|own| own.action != Action::Bypass).collect();
-        let (mut first, mut last) = (Vec::new(), Vec::new());
         let (mut seen, mut lists) = (HashSet::new(), HashSet::new());
+        let mut inbound = Vec::new();
         for policy in coming {
             let is_bypass = matches!(policy.does, Does::Bypass);
             let action = if is_bypass { Action::Bypass } else { Action::Discard };
             let carriers = self.carriers(&policy, &mut lists);
             let selector = policy.selector;
-            if !seen.insert(row(&selector)) {
-                continue;
+            if seen.insert(row(&selector)) {
+                database.inbound.push(Inbound { selector: selector.clone(), carriers });
+                inbound.push(Policy { selector, action });
             }
-            database.inbound.push(Inbound { selector: selector.clone(), carriers });
-            // Inbound packets may pass, but may have to be protected when they leave.
-            let to = if is_bypass && guarded.iter().any(|own| overlap(&own.selector, &selector)) {
-                &mut last
-            } else {
-                &mut first
-            };
-            to.push(Policy { selector, action });
         }
         database.policies_of_opened = (!seen.is_empty()).then(|| out.clone());
-        database.policies = first.into_iter().chain(out).chain(last).collect();
+        database.policies = in_turn(inbound, out);
     }
 
     /// The SAs that may carry the packets of an inbound policy. A list is shared with `lists`.
@@ -388,6 +407,72 @@ impl<'a> Sas<'a> {
             source.unsupported(section, resources, reported);
         } else {
             source.mistake(section, at, format!("no SA is called {listed}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Packets of two hosts each, to ports 1 to 3.
+    type Packet = (u8, u8, u16);
+
+    fn selector() -> impl Strategy<Value = Selector> {
+        let prefix = |net: u8| {
+            (31u8..=32, 0u8..2).prop_map(move |(len, host)| {
+                let host = if len == 32 { host } else { 0 };
+                format!("10.{net}.0.{host}/{len}").parse::<Prefix>().expect("a prefix")
+            })
+        };
+        let ports = (1u16..=3, 0u16..3).prop_map(|(first, more)| first..=(first + more).min(3));
+        (prefix(1), prefix(2), ports).prop_map(|(src, dst, dst_ports)| Selector {
+            src,
+            dst,
+            protocol: None,
+            src_ports: 0..=u16::MAX,
+            dst_ports,
+        })
+    }
+
+    fn policies(actions: &'static [Action]) -> impl Strategy<Value = Vec<Policy>> {
+        let one = (selector(), prop::sample::select(actions))
+            .prop_map(|(selector, action)| Policy { selector, action });
+        prop::collection::vec(one, 0..6)
+    }
+
+    fn first(list: &[Policy], (src, dst, port): Packet) -> Option<Action> {
+        let matches = |own: &&Policy| {
+            own.selector.src.contains([10, 1, 0, src].into())
+                && own.selector.dst.contains([10, 2, 0, dst].into())
+                && own.selector.dst_ports.contains(&port)
+        };
+        list.iter().find(matches).map(|own| own.action)
+    }
+
+    proptest! {
+        /// The outbound policies decide on packets that the inbound ones accept, or do not match.
+        #[test]
+        fn one_list_decides_as_both(
+            inbound in policies(&[Action::Bypass, Action::Discard]),
+            out in policies(&[Action::Bypass, Action::Discard, Action::Protect(0)]),
+        ) {
+            let both = in_turn(inbound.clone(), out.clone());
+            for src in 0..2 {
+                for dst in 0..2 {
+                    for port in 1..4 {
+                        let packet = (src, dst, port);
+                        let coming = first(&inbound, packet);
+                        let expected = match coming {
+                            Some(Action::Discard) => coming,
+                            _ => first(&out, packet).or(coming),
+                        };
+                        prop_assert_eq!(first(&both, packet), expected, "{:?}", packet);
+                    }
+                }
+            }
         }
     }
 }

@@ -120,6 +120,23 @@ pub(super) fn ports(text: &str) -> Option<RangeInclusive<u16>> {
     (first <= last).then_some(first..=last)
 }
 
+/// The packets that match both of two selectors that overlap.
+pub(super) fn both(a: &Selector, b: &Selector) -> Selector {
+    let prefix = |a: warpline_packet::Prefix, b: warpline_packet::Prefix| {
+        if a.len() >= b.len() { a } else { b }
+    };
+    let range = |a: &RangeInclusive<u16>, b: &RangeInclusive<u16>| {
+        *a.start().max(b.start())..=*a.end().min(b.end())
+    };
+    Selector {
+        src: prefix(a.src, b.src),
+        dst: prefix(a.dst, b.dst),
+        protocol: a.protocol.or(b.protocol),
+        src_ports: range(&a.src_ports, &b.src_ports),
+        dst_ports: range(&a.dst_ports, &b.dst_ports),
+    }
+}
+
 /// Whether packets may match both.
 pub(super) fn overlap(a: &Selector, b: &Selector) -> bool {
     let prefixes = |a: warpline_packet::Prefix, b: warpline_packet::Prefix| {
