@@ -133,6 +133,15 @@ impl Fixed {
         self.rows.iter().map(|row| usize::from(row.last - row.first) + 1).sum()
     }
 
+    /// The first and last addresses of all ranges outside: of mapped prefixes, then of forwards.
+    pub fn outside(&self) -> impl Iterator<Item = (u8, u128, u128)> {
+        let mapped = self.mapped.iter().map(|one| {
+            let (first, last) = one.outside.bounds();
+            (number(one.outside.address()).0, first, last)
+        });
+        mapped.chain(self.addresses.iter().map(|&(version, own)| (version, own, own)))
+    }
+
     /// Where a packet of this protocol to `to` is forwarded.
     #[inline]
     pub fn forward(&self, version: u8, protocol: u8, to: Endpoint) -> Option<Target> {

@@ -43,7 +43,8 @@ impl Conditions {
         1 + self.when.iter().flatten().map(Region::ranges).sum::<usize>()
     }
 
-    fn keep(&mut self, version: u8) {
+    /// Narrows to packets of an IP version.
+    pub(crate) fn keep(&mut self, version: u8) {
         self.when[usize::from(version == 4)] = None;
     }
 

@@ -87,6 +87,7 @@ pub(crate) fn read<'a>(
             }
             _ => match verdict(name, value) {
                 Some(verdict) => {
+                    narrow_to_answer(&mut conditions, name, value);
                     rule.outcomes.push(MatchAction { conditions, verdict });
                     return Ok(rule);
                 }
@@ -136,6 +137,15 @@ fn end_with_map<'a>(
     }
 }
 
+/// An ICMP message answers packets of one IP version. nft prints no other condition on it.
+fn narrow_to_answer(conditions: &mut Conditions, name: &str, value: &Value) {
+    match value.get("type").and_then(Value::as_str) {
+        Some("icmp") if name == "reject" => conditions.keep(4),
+        Some("icmpv6") if name == "reject" => conditions.keep(6),
+        _ => {}
+    }
+}
+
 fn verdict<'a>(name: &str, value: &'a Value) -> Option<Verdict<'a>> {
     let chain = value.get("target").and_then(Value::as_str);
     Some(match name {
@@ -176,6 +186,9 @@ fn verdict_map<'a>(
         if to.is_some_and(|(name, _)| name == "continue") {
             rule.continues = true;
             continue;
+        }
+        if let Some((name, value)) = to {
+            narrow_to_answer(&mut narrowed, name, value);
         }
         let verdict = to.and_then(|(name, value)| verdict(name, value));
         let verdict = verdict.ok_or_else(|| Fault::wrong("an element that has no verdict"))?;

@@ -193,11 +193,18 @@ impl Function for Nat {
     }
 
     fn own_addresses(&self) -> Vec<(IpAddr, IpAddr)> {
-        let outside = &self.config.key.outside;
+        let shared = &self.config.key.outside;
+        let ranges =
+            |version| shared.ranges(version).map(move |(first, last)| (version, first, last));
+        let mut all: Vec<(u8, u128, u128)> = [4, 6].into_iter().flat_map(ranges).collect();
+        for own @ (version, first, last) in self.config.fixed.outside() {
+            if !all.iter().any(|&(of, from, to)| of == version && from <= first && last <= to) {
+                all.push(own);
+            }
+        }
         let range =
-            |version, (first, last)| (address_of(version, first), address_of(version, last));
-        let ranges = |version| outside.ranges(version).map(move |own| range(version, own));
-        [4, 6].into_iter().flat_map(ranges).collect()
+            |(version, first, last)| (address_of(version, first), address_of(version, last));
+        all.into_iter().map(range).collect()
     }
 
     fn run(&self, batch: &mut Batch) {

@@ -144,6 +144,32 @@ fn chains_are_as_a_walk_through_them() {
     }
 }
 
+/// An ICMP message answers one IP version, and nft prints no other condition on it.
+#[test]
+fn a_rejection_by_icmp_is_for_its_version() {
+    let key = json!({"meta": {"key": "l4proto"}});
+    let map = |verdict: &Value| json!([["tcp", verdict], ["udp", {"accept": null}]]);
+    for (kind, accepted) in [
+        (json!({"type": "icmp", "expr": "admin-prohibited"}), [false, true]),
+        (json!({"type": "icmpv6", "expr": "port-unreachable"}), [true, false]),
+        (json!({"type": "icmpx", "expr": "port-unreachable"}), [false, false]),
+        (Value::Null, [false, false]),
+    ] {
+        let verdict = json!({"reject": kind});
+        for statement in
+            [verdict.clone(), json!({"vmap": {"key": key, "data": {"set": map(&verdict)}}})]
+        {
+            let own = rule("inet", "forward", 1, std::slice::from_ref(&statement));
+            let text = document(&[chain("inet", "forward", Some("accept")), own]);
+            let mut harness = firewall_in(Crossing::NoPorts, &text, "rules = \"rules\"\n");
+            let packets = [4, 6].map(|version| Sent { version, ..packet(6, 80) }.input(0));
+            let outcomes = harness.process(&packets);
+            let found = [0, 1].map(|at: usize| reported(&outcomes[at]) == "accept");
+            assert_eq!(found, accepted, "{statement}");
+        }
+    }
+}
+
 /// Sets of interfaces, and maps from them to verdicts.
 #[test]
 fn interfaces_stand_in_sets_and_maps() {

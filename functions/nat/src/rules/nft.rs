@@ -97,7 +97,11 @@ impl<'a> RuleChains for Listed<'a, '_> {
                 }
                 lead
             }
-            Err(Fault::Wrong(why) | Fault::Unsupported(why)) => {
+            Err(fault) => {
+                let why = match fault {
+                    Fault::Wrong(why) => why,
+                    Fault::Unsupported(what) => format!("not supported: {what}"),
+                };
                 add_new(&mut self.found.mistakes, source.whole(format!("{place}: {why}")));
                 None
             }

@@ -552,13 +552,17 @@ fn a_resolver_loses_no_answer() {
 #[test]
 fn packets_to_outside_addresses_are_its_own() {
     let table = "inside = [\"10.0.0.0/8\", \"fd00::/16\"]\n\
-        outside = [\"203.0.113.1\", \"203.0.113.8/31\", \"2001:db8::/127\"]\n";
+        outside = [\"203.0.113.1\", \"203.0.113.8/31\", \"2001:db8::/127\"]\n\
+        one_to_one = [\"203.0.113.4/30 to 10.0.0.4/30\"]\n\
+        forwards = [\"tcp 203.0.113.1 80 to 10.0.0.5\", \"udp 203.0.113.3 53 to 10.0.0.5\"]\n";
     let (function, _) = build(&DEFINITION, table, Path::new("."));
     let range = |(first, last)| (ip(first), ip(last));
     let expected = [
         ("203.0.113.1", "203.0.113.1"),
         ("203.0.113.8", "203.0.113.9"),
         ("2001:db8::", "2001:db8::1"),
+        ("203.0.113.4", "203.0.113.7"),
+        ("203.0.113.3", "203.0.113.3"),
     ];
     assert_eq!(function.own_addresses(), expected.map(range));
 }
