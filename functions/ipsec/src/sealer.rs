@@ -173,14 +173,14 @@ impl Sealer {
         Task::NONE
     }
 
-    /// Whether a packet in the clear should have come by an SA (RFC 4301, 5.2, 3). Without ports
-    /// it may also come from inside, which a policy for it shows.
+    /// Whether a packet in the clear should have come by an SA (RFC 4301, 5.2, 3). From outside
+    /// none is sealed. Without ports it may also come from inside, which a policy for it shows.
     #[inline(always)]
     fn lacks_protection(&self, packet: &PacketMut<'_>, decision: Decision) -> bool {
         let may_lack = match (decision, self.side(packet)) {
             (Decision::Is(Action::Bypass | Action::Discard) | Decision::Uncertain, _)
             | (_, Some(Side::Inside)) => false,
-            (Decision::Is(Action::Protect(_)), side) => side.is_some(),
+            (Decision::Is(Action::Protect(_)), side) => return side.is_some(),
             (Decision::None, _) => true,
         };
         may_lack && self.tables.wants_protection(packet.as_packet())

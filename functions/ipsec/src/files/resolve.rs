@@ -15,6 +15,7 @@ use super::values::{both, overlap};
 use crate::cipher::{Auth, Cipher};
 use crate::nonce_state::Fingerprint;
 use crate::sa::{Action, Carriers, Database, Direction, Inbound, Mode, Policy, Selector};
+use crate::traffic::NAT_T_PORT;
 use warpline_nf::{Resources, Section};
 
 /// The database of two files that read. Mistakes are noted.
@@ -231,6 +232,14 @@ fn check(section: &mut Section<'_>, source: &mut Source, rules: &Rules, entries:
             let name = &sa.name;
             reported
                 .push(format!("SA {name} has no authentication, which requires insecure = true"));
+        }
+        if sa.direction == Direction::In
+            && let Some(port) = sa.encap.map(|own| own.dst_port).filter(|own| *own != NAT_T_PORT)
+        {
+            reported.push(format!(
+                "SA {} receives ESP in UDP at port {port}; only {NAT_T_PORT} is supported",
+                sa.name
+            ));
         }
         if sa.mode == Mode::Transport
             && sa.selectors.iter().any(|own| own.src.address().is_ipv4() != sa.src.is_ipv4())

@@ -2,10 +2,12 @@
 
 use warpline_packet::{Instant, LinkType};
 
+use super::super::DEFINITION;
 use super::gateway::{
     ALL, CBC, CBC_192, Ends, Files, GCM, SUITES, SaText, again, ip, on_link, reason, send, udp,
 };
-use warpline_verify::Input;
+use warpline_nf::{Outputs, Port, Ports, Resources, Side};
+use warpline_verify::{Harness, Input, build_with};
 
 const LINK: LinkType = LinkType::RAW;
 
@@ -175,6 +177,25 @@ fn protected_traffic_in_the_clear_is_dropped() {
     assert_eq!(open(ip("10.1.0.1", "10.2.0.1", 99, b"other", None)), "selector-mismatch");
 }
 
+/// Nobody outside can have packets sealed, whatever their addresses.
+#[test]
+fn nothing_from_outside_is_sealed() {
+    let files = Files::new();
+    files.write("sas.toml", &SaText::new(CBC).text("out"));
+    files.write("policies.toml", ALL);
+    let port = |name: &str, side| Port { name: name.into(), side };
+    let ports = Ports::new(vec![port("lan", Side::Inside), port("wan", Side::Outside)]);
+    let mut resources = Resources::default().with_ports(ports);
+    let built = build_with(&DEFINITION, &files.table(""), &files.0, &mut resources);
+    let function = built.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    function.report(&Outputs::default()).expect("files that open");
+    let mut gateway = Harness::new(function, resources.scratch_words());
+    gateway.set_comes(|packet| [packet as u16 % 2, 0]);
+    let outcomes = gateway.process(&[packet(10), packet(10)]);
+    assert_eq!([0, 1].map(|at: usize| reason(&outcomes[at])), ["forward", "no-policy"]);
+    assert!(outcomes[0].bytes.len() > outcomes[1].bytes.len(), "the first is sealed");
+}
+
 /// RFC 4301, 5.2: the policies of `ip xfrm` also decide on what an SA without selectors opens.
 #[test]
 fn an_inbound_policy_stops_what_an_sa_without_selectors_opens() {
@@ -295,7 +316,7 @@ fn counter_modes_ask_for_a_file_of_numbers_and_never_repeat_one() {
     }
     // Without a run that opened the file, nothing is sent.
     let (function, words) = files.function("");
-    let mut here = warpline_verify::Harness::new(function, words);
+    let mut here = Harness::new(function, words);
     assert_eq!(reason(&send(&mut here, &packet(10))), "nonce-state");
 }
 

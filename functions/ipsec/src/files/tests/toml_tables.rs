@@ -130,6 +130,18 @@ fn key_lengths() {
     }
 }
 
+/// ESP in UDP is received at one port.
+#[test]
+fn inbound_sas_have_the_port_that_is_read() {
+    for (direction, port, is_read) in
+        [("in", 4500, true), ("in", 14500, false), ("out", 14500, true)]
+    {
+        let encap = format!("encap = {{ dst_port = {port} }}\n{}", gcm(1));
+        let found = read_texts(&sa("a", 256, direction, &encap), None, "");
+        assert_eq!(found.mistakes.is_empty(), is_read, "{direction} {port}: {:?}", found.mistakes);
+    }
+}
+
 /// A line added to or changed in a valid table, and its message.
 const WRONG: &[(&str, &str)] = &[
     ("name = \"a b\"", "`name` must be 1 to 64 characters without blanks"),
