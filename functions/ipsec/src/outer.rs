@@ -62,6 +62,13 @@ pub(super) fn write(out: &mut [u8], shape: &Shape, inner: Inner, len: usize, seq
     }
 }
 
+/// The identification of packet 0 of an SA.
+#[inline(always)]
+fn first_ident(spi: u32) -> u16 {
+    // SPIs are often neighbours. The factor is 2^32 divided by the golden ratio.
+    (spi.wrapping_mul(0x9e37_79b1) >> 16) as u16
+}
+
 /// The IPv4 header of a tunnel packet of `len` bytes, header included (RFC 791, 3.1). It is built
 /// in words: summing data just written in smaller pieces would stall.
 #[inline(always)]
@@ -78,10 +85,11 @@ pub(super) fn header_v4(
         DontFragment::Set => true,
         DontFragment::Clear => false,
     };
-    // Unique as long as fragments may be on their way (RFC 6864, 4.3), and the same in every run.
+    // Unique within an SA as long as fragments may be on their way (RFC 6864, 4.3), and the same in
+    // every run. Those of other SAs between these gateways begin elsewhere.
     let (ident, flags) = match dont_fragment {
         true => (0, ipv4::DONT_FRAGMENT),
-        false => (sequence as u16, 0),
+        false => (sequence as u16 ^ first_ident(shape.spi), 0),
     };
     let hops = u32::from(shape.outer.hops);
     let mut words: [u32; 5] = [

@@ -322,3 +322,21 @@ fn packets_without_a_length_get_one() {
         }
     }
 }
+
+/// Two SAs between the same gateways, as during a rekey, number their packets apart.
+#[test]
+fn sas_between_two_gateways_share_no_identification() {
+    let idents = |spi: u32| -> Vec<[u8; 2]> {
+        let sa = SaText { spi, more: "df = 'clear'".into(), ..SaText::new(CBC) };
+        let mut here = Ends::new(&sa).here;
+        let packet = on_link(LinkType::RAW, &udp("10.1.0.1", "10.2.0.1", [1, 2], 9));
+        (0..100)
+            .map(|_| send(&mut here, &packet).bytes[4..6].try_into().expect("two bytes"))
+            .collect()
+    };
+    let all: Vec<_> = [0x1000, 0x1001, 0xc0ff_ee01].map(idents).concat();
+    let mut own = all.clone();
+    own.sort_unstable();
+    own.dedup();
+    assert_eq!(own.len(), all.len());
+}
