@@ -64,7 +64,7 @@ impl fmt::Display for Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::FlowKey;
+    use crate::key::{Echo, FlowKey};
     use crate::record::{End, Half};
 
     #[test]
@@ -79,6 +79,7 @@ mod tests {
             dst_port: 0x0301,
             protocol: 1,
             version: 4,
+            echo: Echo::None,
         };
         let (end, direction) = (End::Idle, Direction::Initiator);
         let line_of = |record: FlowRecord, form| {

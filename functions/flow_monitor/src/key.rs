@@ -41,6 +41,18 @@ pub(super) struct FlowKey {
     pub(super) protocol: u8,
     /// 4 or 6.
     pub(super) version: u8,
+    /// Two ends that ask each other by the same identifier have two flows.
+    pub(super) echo: Echo,
+}
+
+/// Whether a packet of a flow's direction asks for an echo.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Echo {
+    /// It is no echo.
+    #[default]
+    None,
+    Asks,
+    Answers,
 }
 
 impl FlowKey {
@@ -56,7 +68,8 @@ impl FlowKey {
             6 => (packet.src_v6(), packet.dst_v6()),
             _ => return Err(Unmetered::NotIp),
         };
-        let mut key = Self { src, dst, src_port: 0, dst_port: 0, protocol, version };
+        let echo = Echo::None;
+        let mut key = Self { src, dst, src_port: 0, dst_port: 0, protocol, version, echo };
         if is_icmp(version, protocol) {
             let replies = key.read_icmp(packet);
             return Ok((key, replies));
@@ -79,7 +92,12 @@ impl FlowKey {
             true => (self.src_port, self.dst_port),
             false => (self.dst_port, self.src_port),
         };
-        Self { src: self.dst, dst: self.src, src_port, dst_port, ..*self }
+        let echo = match self.echo {
+            Echo::None => Echo::None,
+            Echo::Asks => Echo::Answers,
+            Echo::Answers => Echo::Asks,
+        };
+        Self { src: self.dst, dst: self.src, src_port, dst_port, echo, ..*self }
     }
 
     /// The same for the reversed key.
@@ -189,6 +207,7 @@ impl FlowKey {
         let is_echo = kind == request || kind == reply;
         if is_echo {
             self.src_port = packet.icmp_ident();
+            self.echo = if kind == reply { Echo::Answers } else { Echo::Asks };
         }
         let own = if is_echo { request } else { kind };
         self.dst_port = u16::from_be_bytes([own, packet.icmp_code()]);
@@ -216,7 +235,8 @@ mod tests {
             for n in 0..20_000u32 {
                 let (src, dst) = (u128::from(0x0a00_0000 | n >> 4), 0xc633_6401);
                 let (src_port, dst_port) = ((n & 15) as u16, 53);
-                let key = FlowKey { src, dst, src_port, dst_port, protocol, version };
+                let key =
+                    FlowKey { src, dst, src_port, dst_port, protocol, version, echo: Echo::None };
                 assert_eq!(key.hash(hash_key), key.reversed().hash(hash_key));
                 assert_eq!(key.reversed().reversed(), key);
                 hashes.insert(key.hash(hash_key));

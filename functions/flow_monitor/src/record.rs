@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::key::{FlowKey, echo_types};
+use super::key::{Echo, FlowKey, echo_types};
 
 /// Bytes of a note.
 pub(super) const NOTE_LEN: usize = 98;
@@ -87,7 +87,15 @@ pub(super) struct FlowRecord {
 impl FlowRecord {
     /// One of nothing.
     pub(super) const EMPTY: Self = Self {
-        key: FlowKey { src: 0, dst: 0, src_port: 0, dst_port: 0, protocol: 0, version: 4 },
+        key: FlowKey {
+            src: 0,
+            dst: 0,
+            src_port: 0,
+            dst_port: 0,
+            protocol: 0,
+            version: 4,
+            echo: Echo::None,
+        },
         forward: Half::EMPTY,
         reverse: Half::EMPTY,
         end: End::Forced,
@@ -181,7 +189,7 @@ impl FlowRecord {
         let (src_port, dst_port) =
             (u16::from_be_bytes(take(rest)?), u16::from_be_bytes(take(rest)?));
         let [protocol, version, end, direction] = take(rest)?;
-        let key = FlowKey { src, dst, src_port, dst_port, protocol, version };
+        let key = FlowKey { src, dst, src_port, dst_port, protocol, version, echo: Echo::None };
         let end = End::ALL.into_iter().find(|known| *known as u8 == end)?;
         let direction = match direction {
             1 => Direction::Initiator,
@@ -237,7 +245,15 @@ mod tests {
             tcp_flags: n as u8,
         };
         let (src, dst) = (u128::MAX - 3, 7);
-        let key = FlowKey { src, dst, src_port: 1, dst_port: 0xff02, protocol: 58, version: 6 };
+        let key = FlowKey {
+            src,
+            dst,
+            src_port: 1,
+            dst_port: 0xff02,
+            protocol: 58,
+            version: 6,
+            echo: Echo::None,
+        };
         for end in End::ALL {
             for direction in [Direction::Initiator, Direction::ReverseInitiator] {
                 let (forward, reverse) = (half(0xffff_ffff), half(9));
@@ -251,8 +267,15 @@ mod tests {
 
     #[test]
     fn an_echo_seen_from_the_other_side_is_a_reply() {
-        let key =
-            FlowKey { src: 1, dst: 2, src_port: 77, dst_port: 0x0800, protocol: 1, version: 4 };
+        let key = FlowKey {
+            src: 1,
+            dst: 2,
+            src_port: 77,
+            dst_port: 0x0800,
+            protocol: 1,
+            version: 4,
+            echo: Echo::Asks,
+        };
         let (forward, reverse) = (Half::default(), Half { packets: 1, ..Half::default() });
         let record =
             FlowRecord { key, forward, reverse, end: End::Idle, direction: Direction::Initiator };

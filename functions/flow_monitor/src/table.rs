@@ -6,7 +6,7 @@
 //! bits of an IPv6 address lie apart, so that IPv4 never touches it. A hand goes round over the
 //! records for those that look for flows to end.
 
-use super::key::{FlowDirection, FlowKey, MeteredPacket};
+use super::key::{Echo, FlowDirection, FlowKey, MeteredPacket};
 use super::record::{Direction, End, FlowRecord, Half};
 use warpline_packet::wire::tcp;
 use warpline_packet::{in_small_pages, prefetch};
@@ -31,7 +31,8 @@ pub(super) struct Record {
     /// The earliest packet's own time, of the way that doesn't have the earliest of all.
     other_first_us: u32,
     protocol: u8,
-    /// The IP version, 0 where there is no flow, [`BEGUN_IN_REVERSE`] and [`APART`].
+    /// The IP version, 0 where there is no flow, the [`Echo`] of its key, [`BEGUN_IN_REVERSE`] and
+    /// [`APART`].
     kind: u8,
     tcp_flags: [u8; 2],
 }
@@ -56,6 +57,10 @@ const UNUSED: Record = Record {
 const BEGUN_IN_REVERSE: u8 = 0x80;
 /// The time that flows age by was not the packets' own when the last one came: it lies apart.
 const APART: u8 = 0x40;
+const VERSION: u8 = 0x0f;
+const ECHO: u8 = ASKS | ANSWERS;
+const ASKS: u8 = 0x10;
+const ANSWERS: u8 = 0x20;
 const FIN: u8 = tcp::flags::FIN as u8;
 const RST: u8 = tcp::flags::RST as u8;
 
@@ -66,7 +71,16 @@ impl Record {
 
     #[inline(always)]
     fn version(&self) -> u8 {
-        self.kind & !(BEGUN_IN_REVERSE | APART)
+        self.kind & VERSION
+    }
+
+    #[inline(always)]
+    fn echo(&self) -> Echo {
+        match self.kind & ECHO {
+            0 => Echo::None,
+            ASKS => Echo::Asks,
+            _ => Echo::Answers,
+        }
     }
 
     /// The earliest packet's own time.
@@ -156,7 +170,11 @@ impl Record {
 
     /// Starts the next record of the same flow at a packet that goes this way.
     fn restart(&mut self, way: FlowDirection, own_us: u64) {
-        let own = Self { first_us: own_us, kind: self.version() | (way as u8) << 7, ..*self };
+        let own = Self {
+            first_us: own_us,
+            kind: self.kind & (VERSION | ECHO) | (way as u8) << 7,
+            ..*self
+        };
         let (bytes, packets, last_us, tcp_flags) = ([0; 2], [0; 2], [0; 2], [0; 2]);
         *self = Self { bytes, packets, last_us, tcp_flags, other_first_us: 0, ..own };
     }
@@ -329,6 +347,7 @@ impl FlowTable {
         let record = &self.records[number as usize];
         (record.src, record.dst) == (key.src as u32, key.dst as u32)
             && (record.src_port, record.dst_port) == (key.src_port, key.dst_port)
+            && record.echo() == key.echo
             && (key.version == 4 || self.uppers[number as usize] == upper(key.src, key.dst))
     }
 
@@ -374,6 +393,11 @@ impl FlowTable {
             true => (FlowDirection::Reverse, seen.key.reversed()),
             false => (FlowDirection::Forward, seen.key),
         };
+        let echo = match key.echo {
+            Echo::None => 0,
+            Echo::Asks => ASKS,
+            Echo::Answers => ANSWERS,
+        };
         let record = &mut self.records[number as usize];
         *record = Record {
             first_us: seen.own_us,
@@ -383,7 +407,7 @@ impl FlowTable {
             src_port: key.src_port,
             dst_port: key.dst_port,
             protocol: key.protocol,
-            kind: key.version | (way as u8) << 7,
+            kind: key.version | echo | (way as u8) << 7,
             ..UNUSED
         };
         self.count(number, way, seen);
@@ -441,6 +465,7 @@ impl FlowTable {
             dst_port: record.dst_port,
             protocol: record.protocol,
             version: record.version(),
+            echo: record.echo(),
         };
         let (forward, reverse) =
             (record.half(FlowDirection::Forward), record.half(FlowDirection::Reverse));
@@ -462,7 +487,9 @@ mod tests {
             0 => (4, 0),
             _ => (6, u128::from(name) << 90 | 1),
         };
-        let key = FlowKey { src, dst: 0, src_port: name, dst_port: 1000, protocol: 0, version };
+        let echo = Echo::None;
+        let key =
+            FlowKey { src, dst: 0, src_port: name, dst_port: 1000, protocol: 0, version, echo };
         MeteredPacket {
             key,
             hash,

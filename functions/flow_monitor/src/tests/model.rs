@@ -31,8 +31,9 @@ pub(super) struct Row {
     pub(super) direction: u8,
 }
 
-/// The key of a flow for both directions: two ends in order, and the parts of neither end.
-type Name = ((IpAddr, u16), (IpAddr, u16), u8, (u16, u8, u8));
+/// The key of a flow for both directions: two ends in order, the parts of neither end, and who asks
+/// for an echo.
+type Name = ((IpAddr, u16), (IpAddr, u16), u8, (u16, u8, u8), Option<IpAddr>);
 
 struct Flow {
     initiator: (IpAddr, u16),
@@ -86,9 +87,9 @@ impl Model {
                 halves: Default::default(),
             }
         });
-        // Who talks to itself answers at the start only.
+        // Who talks to itself answers at the start only, but for echoes.
         let back = match seen.src == seen.dst {
-            true => seen.answers && is_first,
+            true => seen.answers && (is_first || seen.name.4.is_some()),
             false => seen.src != flow.initiator,
         };
         let half = &mut flow.halves[usize::from(back)];
@@ -180,6 +181,7 @@ impl Seen {
         let protocol = packet.protocol();
         let is_icmp = protocol == if packet.src.is_ipv4() { 1 } else { 58 };
         let (mut ports, mut apart, mut flags, mut answers) = ((0, 0), (0, 0, 0), 0, false);
+        let mut asks = None;
         match packet.body {
             Body::Tcp { src, dst, flags: own } => {
                 (ports, flags, answers) = ((src, dst), own, own & 0x12 == 0x12);
@@ -188,7 +190,9 @@ impl Seen {
             Body::Icmp { kind, code, ident } => {
                 let (request, reply) = if packet.src.is_ipv4() { (8, 0) } else { (128, 129) };
                 answers = kind == reply;
-                apart = match kind == request || kind == reply {
+                let is_echo = answers || kind == request;
+                asks = is_echo.then_some(if answers { packet.dst } else { packet.src });
+                apart = match is_echo {
                     true => (ident, request, code),
                     false => (0, kind, code),
                 };
@@ -196,7 +200,7 @@ impl Seen {
             Body::Other { .. } | Body::Fragment { .. } => {}
         }
         let (src, dst) = ((packet.src, ports.0), (packet.dst, ports.1));
-        let name = (src.min(dst), src.max(dst), protocol, apart);
+        let name = (src.min(dst), src.max(dst), protocol, apart, asks);
         let icmp = is_icmp.then_some((apart.1, apart.2));
         Self { name, src, dst, icmp, answers, flags, us: packet.nanos / 1000 }
     }

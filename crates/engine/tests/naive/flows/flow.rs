@@ -22,6 +22,8 @@ pub(super) struct Key {
     pub(super) message: Option<(u8, u8)>,
     ident: u16,
     pub(super) is_echo: bool,
+    /// Who asks for an echo.
+    asks: Option<IpAddr>,
     pub(super) has_ports: bool,
 }
 
@@ -83,6 +85,7 @@ impl Seen {
             message: (view.protocol == own_icmp).then(|| named.unwrap_or((0, 0))),
             ident,
             is_echo,
+            asks: is_echo.then_some(if replies { dst } else { src }),
             has_ports: ports.is_some(),
         };
         let has_flags = view.transport && view.protocol == TCP;
@@ -121,7 +124,9 @@ impl Flow {
     }
 
     pub(super) fn count(&mut self, seen: &Seen) {
-        self.count_half(usize::from(self.ends != seen.sides), seen);
+        // Who asks itself for an echo answers, too.
+        let answers = self.ends != seen.sides || seen.key.is_echo && seen.replies;
+        self.count_half(usize::from(answers), seen);
     }
 
     fn count_half(&mut self, half: usize, seen: &Seen) {
