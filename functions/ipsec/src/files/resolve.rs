@@ -178,8 +178,8 @@ fn give_selectors(
     entries.retain(|_| kept.next().unwrap_or(true));
 }
 
-/// One list of policies that decides as the inbound policies, and then the outbound ones for packets
-/// that the former accept.
+/// One list of policies that decides as the inbound policies, and then the outbound ones for
+/// packets that the former accept.
 fn in_turn(inbound: Vec<Policy>, out: Vec<Policy>) -> Vec<Policy> {
     let guarded: Vec<&Policy> = out.iter().filter(|own| own.action != Action::Bypass).collect();
     let (mut first, mut last) = (Vec::new(), Vec::new());

@@ -19,7 +19,9 @@ FUNCTION void write_outer(Task t, GLOBAL u8 *out, u32 inner_class, int inner_don
     int dont_fragment = how == DONT_FRAGMENT_COPY ? inner_dont_fragment : how == DONT_FRAGMENT_SET;
     set_traffic_class_v4_at(out, traffic);
     set_ip_len_v4_at(out, len);
-    set_ip_ident_at(out, dont_fragment ? 0 : t.low);
+    /* The header in the row is that of packet 0. */
+    u32 first = (u32)sa[SA_OUTER_HEADER + 4] << 8 | sa[SA_OUTER_HEADER + 5];
+    set_ip_ident_at(out, dont_fragment ? 0 : t.low ^ first);
     set_ip_fragment_at(out, dont_fragment ? IPV4_DONT_FRAGMENT : 0);
     set_ip_checksum_at(out, 0);
     set_ip_checksum_at(out, ~fold_sum(sum_bytes(out, 20)));

@@ -38,7 +38,7 @@ pub(crate) fn both_ways(draw: &mut Draw, place: usize) -> Spec {
         let (name, selectors) = (format!("from-{at}"), selectors_from(draw, &out));
         let (cipher, enc_key, auth, auth_key) = algorithms(draw);
         let keyed = Sa { cipher, enc_key, auth, auth_key, ..out.clone() };
-        let back = Sa { name, is_out: false, src, dst, window, selectors, ..keyed };
+        let back = received(Sa { name, src, dst, window, selectors, ..keyed });
         sas.extend([out, back]);
     }
     let mut policies = Vec::new();
@@ -140,7 +140,7 @@ pub(crate) fn gateways(draw: &mut Draw, places: [usize; 2]) -> [Spec; 2] {
 fn other_end(draw: &mut Draw, sa: &Sa) -> Sa {
     let selectors = if draw.percent(25) { selectors(draw, sa.src, sa.is_tunnel) } else { vec![] };
     let window = draw.of(&[0, 32, 33, 64, 100]);
-    Sa { is_out: false, window, selectors, hard: Limits::default(), ..sa.clone() }
+    received(Sa { window, selectors, hard: Limits::default(), ..sa.clone() })
 }
 
 /// The SA that seals what `sa` opens.
@@ -178,6 +178,14 @@ fn icmp(
     (place < 4 && draw.percent(50)).then_some((v4, v6))
 }
 
+/// The port of ESP in UDP that comes in.
+const RECEIVED_AT: u16 = 4500;
+
+/// An SA of packets that come in.
+fn received(sa: Sa) -> Sa {
+    Sa { is_out: false, encap: sa.encap.map(|[from, _]| [from, RECEIVED_AT]), ..sa }
+}
+
 fn sa(draw: &mut Draw, at: usize, is_out: bool) -> Sa {
     let version = draw.version();
     let is_tunnel = draw.percent(70);
@@ -210,7 +218,10 @@ fn sa(draw: &mut Draw, at: usize, is_out: bool) -> Sa {
         auth_key,
         esn,
         window: draw.of(&[0, 32, 33, 64, 64, 100]),
-        encap: draw.percent(25).then(|| [draw.of(&[4500, 1025]), draw.of(&[4500, 4500, 4501])]),
+        encap: draw.percent(25).then(|| {
+            let [from, to] = [draw.of(&[4500, 1025]), draw.of(&[4500, 4500, 4501])];
+            [from, if is_out { to } else { RECEIVED_AT }]
+        }),
         selectors: if draw.percent(40) { selectors(draw, src, is_tunnel) } else { Vec::new() },
         hard: if draw.percent(30) { limits(draw) } else { Limits::default() },
         sequence: if esn { draw.of(&long) } else { draw.of(&starts) },
