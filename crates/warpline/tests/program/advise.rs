@@ -60,8 +60,7 @@ fn expected(gbps: f64, delay_us: f64) -> Option<(&'static str, u64, f64, f64)> {
     let all = gpu.into_iter().chain([("cpu", 0, gbps / CPU_GBPS, cpu_us)]);
     let excess = |us: f64| (us / delay_us - 1.0).max(0.0);
     let order = |one: &(&str, u64, f64, f64)| (excess(one.3), one.2);
-    let best = all.min_by(|a, b| order(a).partial_cmp(&order(b)).expect("numbers"));
-    best
+    all.min_by(|a, b| order(a).partial_cmp(&order(b)).expect("numbers"))
 }
 
 #[test]

@@ -195,7 +195,7 @@ fn in_udp(sa: &Sa, esp: Vec<u8>, (src, dst): (IpAddr, IpAddr)) -> (Vec<u8>, u8) 
 
 fn ipv4(sa: &Sa, class: u8, df: bool, sequence: u64, protocol: u8, body: usize) -> Vec<u8> {
     // The upper half of a product begins the numbers of an SA.
-    let product = u64::from(sa.spi) * 0x9e37_79b1 & u64::from(u32::MAX);
+    let product = (u64::from(sa.spi) * 0x9e37_79b1) & u64::from(u32::MAX);
     let ident = (sequence & 0xffff) ^ (product >> 16);
     let (ident, flags) = if df { (0, 0x4000) } else { (ident as u16, 0) };
     let words = [0x4500 | u16::from(class), 20 + body as u16, ident, flags];
