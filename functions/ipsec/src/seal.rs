@@ -1,5 +1,6 @@
 //! Puts ESP around a packet (RFC 4303, 3.3), except for the cipher's work.
 
+use core::hint::cold_path;
 use core::ops::Range;
 
 use warpline_packet::wire::{checksum, ethernet, ethertype, ip_protocol, ipv4, ipv6, udp};
@@ -70,6 +71,7 @@ fn wrap_plain(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> Optio
     }
     let frame = packet.frame_mut();
     let frame_len = frame.len();
+    state_len(headers.version, frame.get_mut(text..)?, len);
     let inner = Inner::of(headers.version, frame.get(text..)?);
     let link: [u8; ethernet::field::ETHERTYPE.start] = *frame.get(front..)?.first_chunk()?;
     let heads: &mut [u8; PLAIN_HEADS_LEN] = frame.first_chunk_mut()?;
@@ -110,6 +112,7 @@ fn wrap_any(packet: &mut PacketMut<'_>, shape: &Shape, sequence: u64) -> Option<
     if let Some(next_at) = carried.next_at {
         frame[next_at] = shape.outer_protocol();
     } else {
+        state_len(headers.version, &mut frame[front + l3..], carried.len);
         let inner = Inner::of(headers.version, &frame[front + l3..]);
         outer::write(&mut frame[l3..], shape, inner, len, sequence);
         if shape.outer_version() != headers.version {
@@ -190,6 +193,28 @@ fn carried(packet: &PacketMut<'_>, headers: &Headers, shape: &Shape) -> Option<C
     }
     let UpperLayer { next_at, body, protocol } = UpperLayer::end_to_end(&packet.as_packet())?;
     Some(Carried { body, len: end.checked_sub(body)?, protocol, next_at: Some(next_at) })
+}
+
+/// Writes the length of a packet that states none, as one that was captured before segmentation.
+#[inline(always)]
+fn state_len(version: u8, packet: &mut [u8], len: usize) {
+    let (field, fixed) = match version {
+        4 => (ipv4::field::TOTAL_LEN, 0),
+        _ => (ipv6::field::PAYLOAD_LEN, ipv6::HEADER_LEN),
+    };
+    let stated = packet.get(field.clone());
+    if stated != Some(&[0, 0]) || len <= fixed {
+        return;
+    }
+    cold_path();
+    let Ok(real) = u16::try_from(len - fixed) else { return };
+    packet[field].copy_from_slice(&real.to_be_bytes());
+    if version == 4
+        && let Some(sum) = packet.get_mut(ipv4::field::CHECKSUM)
+    {
+        let was = u16::from_be_bytes([sum[0], sum[1]]);
+        sum.copy_from_slice(&checksum::update16(was, 0, real).to_be_bytes());
+    }
 }
 
 /// Writes padding and trailer to the end of a text of `text_len` bytes, after the payload. Bytes

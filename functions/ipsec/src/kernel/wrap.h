@@ -27,6 +27,20 @@ FUNCTION void write_outer(Task t, GLOBAL u8 *out, u32 inner_class, int inner_don
     set_ip_checksum_at(out, ~fold_sum(sum_bytes(out, 20)));
 }
 
+/* Writes the length of a packet that states none, as one that was captured before segmentation. */
+FUNCTION void state_len(GLOBAL u8 *ip, u32 version, u32 len)
+{
+    u32 fixed = version == 4 ? 0 : 40;
+    u32 stated = version == 4 ? ip_len_v4_at(ip) : ip_len_v6_at(ip);
+    if (stated != 0 || len <= fixed || len - fixed > 0xffff) return;
+    if (version == 4) {
+        set_ip_len_v4_at(ip, len);
+        set_ip_checksum_at(ip, update_sum(ip_checksum_at(ip), 0, len));
+    } else {
+        set_ip_len_v6_at(ip, len - fixed);
+    }
+}
+
 /* RFC 4303, 2.4: padding is 1, 2, 3 and so on. */
 FUNCTION void write_trailer(GLOBAL u8 *pad, u32 pad_len, u32 protocol)
 {
@@ -86,6 +100,7 @@ FUNCTION Stretch wrap(Task t, u32 place)
     }
     u32 inner_class = class_of(frame + l3, version);
     int dont_fragment = version == 6 || (ip_fragment_at(frame + l3) & IPV4_DONT_FRAGMENT) != 0;
+    if (is_tunnel) state_len(frame + l3, version, carried);
     write_trailer(frame + end, text_len - carried - 2, protocol);
     frame -= front;
     move_down(frame, frame + front, body);

@@ -300,6 +300,29 @@ fn plans_expect_the_lengths_that_frames_get() {
     }
 }
 
+/// Packets that were captured before segmentation state no length. The other end needs one.
+#[test]
+fn packets_without_a_length_get_one() {
+    for (src, dst, len_at, fixed) in [("10.1.0.1", "10.2.0.1", 2, 0), ("fd01::1", "fd02::1", 4, 40)]
+    {
+        for link in [LinkType::RAW, LinkType::ETHERNET] {
+            let whole = udp(src, dst, [1, 2], 3000);
+            let mut bare = whole.clone();
+            bare[len_at..len_at + 2].copy_from_slice(&[0, 0]);
+            if fixed == 0 {
+                let sum = u16::from_be_bytes([whole[10], whole[11]]);
+                let sum = checksum::update16(sum, whole.len() as u16, 0);
+                bare[10..12].copy_from_slice(&sum.to_be_bytes());
+            }
+            let mut ends = Ends::new(&SaText::new(CBC));
+            let sealed = send(&mut ends.here, &on_link(link, &bare));
+            let opened = send(&mut ends.there, &again(&sealed, link));
+            assert_eq!(reason(&opened), "forward", "{src} {link:?}");
+            assert_eq!(opened.bytes, on_link(link, &whole).bytes, "{src} {link:?}");
+        }
+    }
+}
+
 /// Two SAs between the same gateways, as during a rekey, number their packets apart.
 #[test]
 fn sas_between_two_gateways_share_no_identification() {

@@ -125,10 +125,24 @@ pub(crate) fn seal(sa: &Sa, sequence: u64, frame: &Frame, view: &View) -> Vec<u8
         Some(place) => in_transport(sa, sequence, frame, view, place),
         None => {
             let next = if view.version == 4 { 4 } else { 41 };
-            let text = esp::text(sa, &frame.bytes[view.l3..view.end], next);
+            let text = esp::text(sa, &with_len(&frame.bytes[view.l3..view.end], view), next);
             in_tunnel(sa, sequence, frame, view, &text)
         }
     }
+}
+
+/// A packet that states a length: its own, or that of a packet which states none.
+fn with_len(packet: &[u8], view: &View) -> Vec<u8> {
+    let (at, fixed) = if view.version == 4 { (2, 0) } else { (4, 40) };
+    let mut packet = packet.to_vec();
+    if packet[at..at + 2] == [0, 0] && packet.len() > fixed {
+        let len = ((packet.len() - fixed) as u16).to_be_bytes();
+        packet[at..at + 2].copy_from_slice(&len);
+        if view.version == 4 {
+            mend(&mut packet, 10, &[0, 0], &len);
+        }
+    }
+    packet
 }
 
 /// The same with any text.
