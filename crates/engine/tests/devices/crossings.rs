@@ -18,7 +18,7 @@ use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{Outcome, assert_same, reported, run_whole};
 use crate::common::talk::{Talk, without_flows};
 use crate::failures::{launches, loading};
-use crate::placed::{copies, devices, host};
+use crate::placed::{copies, devices_of_case, host};
 use crate::same::{PATIENCE, SMALL};
 
 /// A chain: of its names those that begin with `@` are on the device, the others on the CPU.
@@ -90,10 +90,10 @@ pub(crate) fn plans() -> impl Iterator<Item = PlanOptions> {
 
 #[test]
 fn packets_that_a_mirror_keeps_are_the_same_by_every_plan() {
-    for names in CHAINS {
+    for (number, names) in CHAINS.iter().enumerate() {
         let inputs = with_errors_again(input_for(names, 400));
         let reference = run_forms(&bare(names), Settings::default(), &inputs).summary();
-        for device in devices().iter().filter(|device| copies(device)) {
+        for device in devices_of_case(number).iter().filter(|device| copies(device)) {
             // Others take longer to compile each.
             let each = if device.description().id.starts_with("host") { 1 } else { 4 };
             for (number, plan) in plans().enumerate().step_by(each) {

@@ -12,10 +12,10 @@ use crate::common::ports::Frames;
 use crate::common::real::{deploy_forms, forms, traffic};
 use crate::common::run::{assert_same, reported, run_showing_drops};
 use crate::common::talk::Talk;
-use crate::placed::{deploy_on, devices, has_kernels};
+use crate::placed::{deploy_on, devices, devices_of_case, has_kernels};
 use crate::same::{PATIENCE, SMALL};
 
-fn same_on_devices(forms: &[Form]) {
+fn same_on_devices(number: usize, forms: &[Form]) {
     let names: Vec<_> = forms.iter().map(|form| form.name).collect();
     let inputs = traffic(forms, Talk::new(71, 60, 1400).take(1500), 73, 15);
     let reference = run_showing_drops(deploy_forms(forms), Settings::default(), &inputs);
@@ -25,7 +25,7 @@ fn same_on_devices(forms: &[Form]) {
     }
     let default = LaunchOptions { bytes: SMALL, timeout: PATIENCE, ..LaunchOptions::default() };
     let small = LaunchOptions { bytes: 20_000, streams: Streams::Count(2), ..default };
-    for device in devices() {
+    for device in devices_of_case(number) {
         for (lanes, batch_packets, launches) in [(1, 256, default), (2, 16, small)] {
             let settings = Settings { lanes, batch_packets, slabs: 6, ..Settings::default() };
             let deployment = deploy_on(forms, &device, launches);
@@ -41,18 +41,18 @@ fn same_on_devices(forms: &[Form]) {
 
 #[test]
 fn packets_that_a_function_drops_on_a_device_are_as_they_came() {
-    for form in dropping().filter(|form| has_kernels(form)) {
-        same_on_devices(&[*form]);
+    for (number, form) in dropping().filter(|form| has_kernels(form)).enumerate() {
+        same_on_devices(number, &[*form]);
     }
 }
 
 /// Functions that would share launches: what the second drops, the first has changed.
 #[test]
 fn packets_that_a_chain_drops_on_a_device_are_the_same() {
-    for names in
-        [&["digest-tag", "router-plain"][..], &["nat", "digest-drop", "firewall", "router"]]
-    {
-        same_on_devices(&forms(names));
+    let chains =
+        [&["nat", "digest-drop", "firewall", "router"][..], &["digest-tag", "router-plain"]];
+    for (number, names) in chains.into_iter().enumerate() {
+        same_on_devices(number, &forms(names));
     }
 }
 

@@ -19,6 +19,15 @@ pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
     all
 }
 
+/// The devices for one of several cases that differ little. OpenCL's programs take a second each to
+/// compile, so it has one case in three.
+pub(crate) fn devices_of_case(number: usize) -> Vec<Arc<dyn Device>> {
+    let has_opencl = number.is_multiple_of(3);
+    let mut all = devices();
+    all.retain(|device| has_opencl || !device.description().id.starts_with("opencl"));
+    all
+}
+
 /// Whether packets are copied to the device and back. OpenCL's works in place where it shares
 /// single bytes, CUDA's in any memory that it locks.
 pub(crate) fn copies(device: &Arc<dyn Device>) -> bool {
