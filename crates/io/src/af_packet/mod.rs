@@ -16,7 +16,7 @@ mod sink;
 mod source;
 
 pub use self::sink::AfPacketSink;
-pub(crate) use self::sink::unsuitable;
+pub(crate) use self::sink::{NO_CARRIER, unsuitable};
 pub use self::source::AfPacketSource;
 use crate::interface::checked_name;
 

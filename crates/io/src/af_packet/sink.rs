@@ -17,6 +17,7 @@ use crate::sys::{Link, PacketSocket};
 const BUFFER_LEN: i32 = 4 << 20;
 /// How often the interface is looked for by its name, which may be another one's now.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const NO_CARRIER: &str = "the interface has no carrier";
 const REMOVED: SinkError = SinkError::Unsuitable("the interface was removed");
 
 /// Sends frames by an interface. Those that it can't take are lost: it never waits.
@@ -29,6 +30,8 @@ pub struct AfPacketSink {
     looked: Clock,
     /// Whether the interface was down at the last try.
     is_down: bool,
+    /// Whether it had no carrier when that was last looked for.
+    lacks_carrier: bool,
 }
 
 impl AfPacketSink {
@@ -42,7 +45,8 @@ impl AfPacketSink {
         socket.set_send_buffer(BUFFER_LEN);
         let index = link.index()?;
         socket.bind(index, false)?;
-        Ok(Self { link, socket, index: Some(index), looked: Clock::now(), is_down: false })
+        let (looked, lacks_carrier) = (Clock::now(), link.lacks_carrier());
+        Ok(Self { link, socket, index: Some(index), looked, is_down: false, lacks_carrier })
     }
 
     /// Whether the frame that the system refused can be sent again at once.
@@ -65,6 +69,7 @@ impl AfPacketSink {
             return false;
         }
         self.looked = Clock::now();
+        self.lacks_carrier = self.link.lacks_carrier();
         let index = self.link.index().ok();
         if index == self.index {
             return false;
@@ -109,6 +114,12 @@ impl Sink for AfPacketSink {
         self.look();
         if self.index.is_none() {
             return (0, Err(REMOVED));
+        }
+        if self.lacks_carrier {
+            self.lacks_carrier = self.link.lacks_carrier();
+        }
+        if self.lacks_carrier {
+            return (0, Err(SinkError::Unsuitable(NO_CARRIER)));
         }
         let mut taken = 0;
         while taken < frames.len() {

@@ -8,7 +8,7 @@ use std::time::Instant as Clock;
 
 use super::AfXdpConfig;
 use super::sockets::Sockets;
-use crate::af_packet::unsuitable;
+use crate::af_packet::{NO_CARRIER, unsuitable};
 use crate::interface::{NotOpened, ethernet};
 use crate::port::{Frame, Sink, SinkError};
 use crate::sys::{Link, XdpSender};
@@ -29,6 +29,8 @@ const END_LOOK: Duration = Duration::from_millis(1);
 pub struct AfXdpSink {
     link: Link,
     looked: Clock,
+    /// Whether it had no carrier when that was last looked for.
+    lacks_carrier: bool,
     generation: u64,
     sending: Sending,
     sockets: Arc<Sockets>,
@@ -54,7 +56,8 @@ impl AfXdpSink {
         }
         let generation = sockets.generation();
         let sending = Sending { mtu: link.mtu()?, refusal: None };
-        Ok(Self { link, looked: Clock::now(), generation, sending, sockets })
+        let (looked, lacks_carrier) = (Clock::now(), link.lacks_carrier());
+        Ok(Self { link, looked, lacks_carrier, generation, sending, sockets })
     }
 
     /// Does something with the sending half, if there is an interface.
@@ -80,6 +83,7 @@ impl AfXdpSink {
         // If it fails, the next frame fails as this one did.
         let _ = self.sockets.renew(&self.link);
         self.sending.mtu = self.link.mtu().unwrap_or(self.sending.mtu);
+        self.lacks_carrier = self.link.lacks_carrier();
     }
 }
 
@@ -174,6 +178,11 @@ impl Sink for AfXdpSink {
     fn send_burst(&mut self, frames: &[Frame<'_>]) -> (usize, Result<(), SinkError>) {
         if self.looked.elapsed() >= LOOK_EVERY {
             self.look();
+        } else if self.lacks_carrier {
+            self.lacks_carrier = self.link.lacks_carrier();
+        }
+        if self.lacks_carrier {
+            return (0, Err(SinkError::Unsuitable(NO_CARRIER)));
         }
         let sent = self.with_sender(|sending, sender| sending.send(sender, frames));
         sent.unwrap_or((0, Err(SinkError::Unsuitable(REMOVED))))

@@ -78,10 +78,19 @@ impl Link {
 
     /// Whether it is up and has a carrier.
     pub(crate) fn is_running(&self) -> io::Result<bool> {
+        let flags = self.flags()?;
+        Ok(flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
+    }
+
+    /// Whether it is up without a carrier: then the system drops what is sent, and reports no error.
+    pub(crate) fn lacks_carrier(&self) -> bool {
+        self.flags().is_ok_and(|flags| flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING == 0)
+    }
+
+    fn flags(&self) -> io::Result<c_int> {
         let request = self.ask(libc::SIOCGIFFLAGS as c_ulong, self.request())?;
         // SAFETY: the call wrote the flags.
-        let flags = c_int::from(unsafe { request.ifr_ifru.ifru_flags });
-        Ok(flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
+        Ok(c_int::from(unsafe { request.ifr_ifru.ifru_flags }))
     }
 
     /// The longest packet that it sends, without the Ethernet header.
