@@ -82,7 +82,7 @@ impl Link {
         Ok(flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
     }
 
-    /// Whether it is up without a carrier: then the system drops what is sent, and reports no error.
+    /// Whether it is up without a carrier: then the system drops what is sent, without an error.
     pub(crate) fn lacks_carrier(&self) -> bool {
         self.flags().is_ok_and(|flags| flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING == 0)
     }

@@ -8,6 +8,8 @@ use warpline_rule_files::RULES_MAX;
 use super::ports::RulePorts;
 use super::scope::Scope;
 
+/// Addresses and ports that all rules of other chains may take over from jumps and returns.
+const LISTED_MAX: usize = 1 << 21;
 /// Chains that a packet may be in at once.
 const DEPTH_MAX: usize = 64;
 
@@ -55,6 +57,9 @@ pub(super) trait RuleChains {
     /// are left out.
     fn widens(&self) -> bool;
 
+    /// Whether all packets are of one IP version.
+    fn has_one_version(&self) -> bool;
+
     /// Adds a rule that packets of `outer` meet, or returns where it leads.
     fn read(&mut self, rule: Self::Rule, outer: &Scope, is_base: bool) -> Option<Lead>;
 
@@ -64,7 +69,7 @@ pub(super) trait RuleChains {
 
 /// Reads a base chain, and those that it leads to.
 pub(super) fn walk<C: RuleChains>(chains: &mut C, base: usize) {
-    let mut walk = Walk { chains, path: Vec::new(), read: 0 };
+    let mut walk = Walk { chains, path: Vec::new(), read: 0, listed: 0 };
     walk.chain(base, Scope::default());
 }
 
@@ -74,19 +79,24 @@ struct Walk<'a, C> {
     path: Vec<usize>,
     /// Rules so far.
     read: usize,
+    /// What the scopes of rules of other chains list, in all.
+    listed: usize,
 }
 
 impl<C: RuleChains> Walk<'_, C> {
     fn chain(&mut self, number: usize, mut outer: Scope) {
         self.path.push(number);
         for rule in self.chains.rules(number) {
-            if outer.is_void || self.read > RULES_MAX {
+            if outer.is_void || self.is_over() {
                 break;
             }
-            self.read += 1;
-            if self.read > RULES_MAX {
-                let why = format!("the chains make more than {RULES_MAX} rules");
-                self.chains.refuse(rule, &outer, Unfollowed::Wrong(why));
+            (self.read, self.listed) = (self.read + 1, self.listed + outer.len());
+            if self.is_over() {
+                let why = match self.read > RULES_MAX {
+                    true => format!("the chains make more than {RULES_MAX} rules"),
+                    false => format!("the conditions of jumps list more than {LISTED_MAX} values"),
+                };
+                self.chains.refuse(rule, &Scope::default(), Unfollowed::Wrong(why));
                 break;
             }
             match self.chains.read(rule, &outer, self.path.len() == 1) {
@@ -109,13 +119,18 @@ impl<C: RuleChains> Walk<'_, C> {
     /// Takes packets that a rule asks for out of those that go on in its chain. Returns false if
     /// they can't be distinguished from the others; then they go on, too.
     fn take_out(&mut self, rule: C::Rule, outer: &mut Scope, asked: &Scope) -> bool {
-        if let Some(left) = outer.without(asked, self.chains.ports()) {
+        let one_version = self.chains.has_one_version();
+        if let Some(left) = outer.without(asked, self.chains.ports(), one_version) {
             *outer = left;
             return true;
         }
         self.chains.refuse(rule, &asked.clone().within(outer), Unfollowed::Return);
         outer.is_widened = true;
         false
+    }
+
+    fn is_over(&self) -> bool {
+        self.read > RULES_MAX || self.listed > LISTED_MAX
     }
 
     /// Why a chain can't be entered.

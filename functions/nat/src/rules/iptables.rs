@@ -81,6 +81,10 @@ impl<'a> RuleChains for Saved<'a> {
         self.hook == Hook::Postrouting
     }
 
+    fn has_one_version(&self) -> bool {
+        true
+    }
+
     fn read(&mut self, rule: Self::Rule, outer: &Scope, is_base: bool) -> Option<Lead> {
         let read = self.rule(rule, outer, is_base).unwrap_or_else(|trouble| (vec![trouble], None));
         read.0.into_iter().for_each(|trouble| self.report(trouble, rule));

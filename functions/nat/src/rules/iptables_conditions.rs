@@ -104,9 +104,9 @@ pub(super) fn conditions<'a>(
                     own.need(name.unsupported("no such match"));
                 }
             }
-            // Of the gateway's own addresses only those outside are translated.
             "--dst-type" if is_known && !is_negated && hook == Hook::Prerouting => {
                 let kind = value()?;
+                own.scope.is_local = true;
                 if kind.text != "LOCAL" {
                     own.need(kind.unsupported("addresses of another type than LOCAL"));
                 }
@@ -161,8 +161,9 @@ impl Conditions<'_> {
         hook: Hook,
         ports: &RulePorts,
     ) {
-        let way = if hook == Hook::Prerouting { PortDirection::In } else { way };
-        if value.text == LOOPBACK {
+        // Before a route is chosen, packets leave by no interface.
+        let is_none = hook == Hook::Prerouting && way == PortDirection::Out;
+        if is_none || value.text == LOOPBACK {
             self.scope.is_void |= !negated;
             return;
         }

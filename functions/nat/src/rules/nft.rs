@@ -83,6 +83,10 @@ impl<'a> RuleChains for Listed<'a, '_> {
         self.hook == "postrouting"
     }
 
+    fn has_one_version(&self) -> bool {
+        false
+    }
+
     fn read(&mut self, rule: &'a Value, outer: &Scope, is_base: bool) -> Option<Lead> {
         let read = self.rule(rule, outer, is_base);
         let (source, place) = (self.source, rule_name(rule));
@@ -144,10 +148,12 @@ impl<'a> Listed<'a, '_> {
                 _ if own.scope.is_void => return Ok((Vec::new(), None)),
                 "counter" | "log" => {}
                 "match" if way(value).is_some() => {
-                    own.interface(value, self.sets, (family, table), self.ports)?;
+                    let sets = (&mut *self.sets, self.hook);
+                    own.interface(value, sets, (family, table), self.ports)?;
                 }
-                // Of the gateway's own addresses only those outside are translated.
-                "match" if self.hook == "prerouting" && is_own_destination(value) => {}
+                "match" if self.hook == "prerouting" && is_own_destination(value) => {
+                    own.scope.is_local = true;
+                }
                 "match" => own.add(value, self.sets, (family, table))?,
                 "limit" | "quota" | "mangle" | "set" | "ct count" => {
                     own.troubles.push(short(name));

@@ -83,18 +83,19 @@ impl Conditions {
         Ok(())
     }
 
-    /// Adds a condition on an interface.
+    /// Adds a condition on an interface. Before a route is chosen, packets leave by none.
     pub(super) fn interface(
         &mut self,
         condition: &Value,
-        sets: &mut Sets<'_>,
+        (sets, hook): (&mut Sets<'_>, &str),
         table: (&str, &str),
         ports: &RulePorts,
     ) -> Result<(), Fault> {
         let Some(way) = way(condition) else { return Ok(()) };
         let Some(negated) = self.negated(condition) else { return Ok(()) };
         let right = condition.get("right").unwrap_or(&Value::Null);
-        if right == LOOPBACK {
+        let is_none = hook == "prerouting" && way == PortDirection::Out;
+        if is_none || right == LOOPBACK {
             self.scope.is_void |= !negated;
             return Ok(());
         }

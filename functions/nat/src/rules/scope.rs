@@ -28,6 +28,8 @@ pub(super) struct Scope {
     pub(super) came_by: PortSet,
     /// Whether it asks for an interface that is no port of the chain.
     pub(super) is_elsewhere: bool,
+    /// Whether it asks for addresses of the gateway. Of those only the ones outside are translated.
+    pub(super) is_local: bool,
     /// Whether the packets leave by inside ports alone, and so keep their source.
     pub(super) stays_inside: bool,
     /// Whether a jump on the way has a condition that is not supported.
@@ -47,6 +49,12 @@ impl Scope {
     pub(super) fn keep_protocol(&mut self, protocol: u8) {
         self.is_void |= self.protocol.is_some_and(|own| own != protocol);
         self.protocol = Some(protocol);
+    }
+
+    /// Addresses, prefixes and ports that it lists.
+    pub(super) fn len(&self) -> usize {
+        let sources = self.sources.as_ref().map_or(0, Vec::len);
+        sources + self.destinations.len() + self.not_destinations.len() + self.ports.len()
     }
 
     /// The packets of both.
@@ -70,26 +78,35 @@ impl Scope {
         self.came_by = self.came_by.and(outer.came_by);
         self.is_elsewhere |= outer.is_elsewhere;
         self.stays_inside |= outer.stays_inside;
+        self.is_local |= outer.is_local;
         self.is_widened |= outer.is_widened;
         let no_source = self.sources.as_ref().is_some_and(Vec::is_empty);
         self.is_void |= outer.is_void || no_source || self.came_by.is_empty();
         self
     }
 
-    /// The packets that are not of `other`; `None` if no scope is that.
-    pub(super) fn without(&self, other: &Self, chain: &RulePorts) -> Option<Self> {
+    /// The packets that are not of `other`; `None` if no scope is that. Where all packets are of
+    /// `one_version`, that is no condition.
+    pub(super) fn without(
+        &self,
+        other: &Self,
+        chain: &RulePorts,
+        one_version: bool,
+    ) -> Option<Self> {
         let mut left = self.clone();
         if other.is_void || other.stays_inside {
             return Some(left);
         }
         let is_new = |own: Option<u8>, asked: Option<u8>| asked.is_some() && own != asked;
         // Prefixes imply the version.
-        let version = is_new(self.version, other.version) && other.destinations.is_empty();
+        let version =
+            !one_version && is_new(self.version, other.version) && other.destinations.is_empty();
         let protocol = is_new(self.protocol, other.protocol);
         let came_by = self.came_by.and(other.came_by) != self.came_by;
         let (to, not_to) = (!other.destinations.is_empty(), !other.not_destinations.is_empty());
         match (came_by, to, not_to, version) {
             _ if other.is_widened || other.sources.is_some() => return None,
+            _ if other.is_local && !self.is_local => return None,
             _ if protocol || !other.ports.is_empty() => return None,
             (false, false, false, false) => left.is_void = true,
             (true, false, false, false) => {

@@ -67,6 +67,23 @@ fn chains_are_as_their_rules_in_one() {
              -j MASQUERADE\n-A POSTROUTING -s 10.2.0.0/16 -o wan -j MASQUERADE",
         ),
         (
+            "no packet leaves by an interface before its route is known",
+            &[LAN, WAN],
+            ":a - [0:0]\n:b - [0:0]\n-A PREROUTING -j a\n-A a -o wan -j RETURN\n\
+             -A a -o wan -p tcp --dport 81 -j DNAT --to-destination 10.1.0.5\n\
+             -A a ! -o wan -p tcp --dport 80 -j DNAT --to-destination 10.1.0.5\n\
+             -A a ! -o lan -g b\n-A a -p tcp --dport 82 -j DNAT --to-destination 10.1.0.5",
+            "-A PREROUTING -p tcp --dport 80 -j DNAT --to-destination 10.1.0.5",
+        ),
+        (
+            "returns of all destinations but some",
+            &[LAN, WAN],
+            ":a - [0:0]\n-A PREROUTING -j a\n-A a ! -d 203.0.113.0/28 -j RETURN\n\
+             -A a ! -d 203.0.113.9 -j RETURN\n\
+             -A a -p tcp --dport 80 -j DNAT --to-destination 10.1.0.5",
+            "-A PREROUTING -d 203.0.113.9 -p tcp --dport 80 -j DNAT --to-destination 10.1.0.5",
+        ),
+        (
             "conditions of jumps",
             &[LAN, WAN],
             ":a - [0:0]\n:b - [0:0]\n-A PREROUTING -d 203.0.113.0/28 -p tcp -j a\n\
@@ -126,6 +143,18 @@ fn what_is_not_followed_is_reported() {
             1,
         ),
         (
+            format!(
+                "{chain}\n-A PREROUTING -j a\n-A a -m addrtype --dst-type LOCAL -j RETURN\n\
+                 -A a {web}\n{all}"
+            ),
+            &[
+                "7:35 `-j`: not supported: a return on other than an interface, destinations or an \
+               IP version",
+                "8:49 `10.1.0.5`: lets in packets of line 7, which is not supported",
+            ],
+            1,
+        ),
+        (
             format!("{chain}\n-A POSTROUTING -j a\n-A a -j a\n{all}"),
             &["7:6 `-j`: chain `a` leads to itself"],
             1,
@@ -137,6 +166,23 @@ fn what_is_not_followed_is_reported() {
         assert_eq!(found_reports, expected, "{rules}");
         assert_eq!((found.forwards.len(), found.source_rules.len()), (0, sources), "{rules}");
     }
+}
+
+/// A rule after many returns excludes the destinations of each.
+#[test]
+fn what_rules_take_over_from_returns_is_bounded() {
+    let each = |verb: &str| -> String {
+        let line = |n: u32| format!("-A a -d 192.0.{}.{} -j {verb}\n", n / 256, n % 256);
+        (0..2000).map(line).collect()
+    };
+    let rules = format!(
+        ":a - [0:0]\n-A POSTROUTING -j a\n{}{}-A a -j MASQUERADE",
+        each("RETURN"),
+        each("ACCEPT")
+    );
+    let reported = reported(&iptables_in(&[], &rules));
+    let expected = "the conditions of jumps list more than 2097152 values";
+    assert!(reported.len() == 1 && reported[0].contains(expected), "{reported:?}");
 }
 
 /// The rules of OpenWrt: a chain for each zone, a forward with its reflection, and masquerading.
@@ -180,6 +226,12 @@ fn zones_of_openwrt_are_read() {
             {"counter": {"packets": 0, "bytes": 0}},
             {"dnat": {"family": "ip", "addr": "192.168.1.5", "port": 80}}]),
         ),
+        // Never matches: the route is not known yet.
+        (
+            "dstnat_wan",
+            json!([meta("oifname", "eth1"), field("tcp", "dport", json!(81)),
+            {"dnat": {"family": "ip", "addr": "192.168.1.5", "port": 80}}]),
+        ),
         (
             "dstnat_lan",
             json!([field("ip", "saddr", net()), field("ip", "daddr",
@@ -210,9 +262,9 @@ fn zones_of_openwrt_are_read() {
     assert_eq!(
         reported(&found),
         [
-            "0:0 `inet fw4 dstnat_lan` rule handle 12: not supported: a forward for some remotes \
+            "0:0 `inet fw4 dstnat_lan` rule handle 13: not supported: a forward for some remotes \
              only",
-            "0:0 `inet fw4 srcnat_lan` rule handle 13: not supported: packets that leave by inside \
+            "0:0 `inet fw4 srcnat_lan` rule handle 14: not supported: packets that leave by inside \
           ports keep their source; outside ports: eth1"
         ]
     );
