@@ -210,6 +210,28 @@ def case_links(lab):
         assert event in errors, (event, errors)
 
 
+def case_carrier(lab):
+    """Without a carrier nothing is sent, though the system takes frames."""
+    wire(lab)
+    lan, wan = lab.spaces["lan"], lab.spaces["wan"]
+    child = lab.start("wire.toml", *STATS)
+    server = Server(wan)
+    assert query(lan, "10.9.0.2"), "before"
+    server.close()
+    wan.run("ip link set eth0 down")
+    time.sleep(0.3)
+    for _ in range(20):
+        assert not query(lan, "10.9.0.2", 0.01), "no carrier"
+    wan.run("ip link set eth0 up")
+    wire(lab)
+    server = Server(wan)
+    assert soon(lambda: query(lan, "10.9.0.2", 0.3)), "the carrier is back"
+    server.close()
+    chain, errors = lab.stop(child, signal.SIGINT)
+    assert chain["packets"]["unwritten"] >= 20, chain["packets"]
+    assert "the interface has no carrier" in errors, errors
+
+
 def case_returns(lab):
     """An interface that returns is read and written at once: with its number, and after another
     had its name."""

@@ -89,6 +89,12 @@ fn links_may_go_and_come() {
 }
 
 #[test]
+fn frames_for_a_link_without_carrier_are_not_sent() {
+    check("af_packet:carrier");
+    check("af_xdp:carrier");
+}
+
+#[test]
 fn interfaces_that_return_are_read_and_written() {
     check("af_packet:returns");
     check("af_xdp:returns");
