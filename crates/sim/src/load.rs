@@ -7,9 +7,6 @@ const FORMS: &str = "constant:RATE, poisson:RATE, onoff:RATE,on_us=N,off_us=N or
     steps:gbps=N@SECONDS/N@SECONDS; RATE is pps=, kpps=, mpps=, mbps= or gbps=; also \
     size=BYTES or size=imix, on_full=wait or drop, ring=PACKETS, and batch=PACKETS of a run";
 
-/// Packets of a ring, as in the generator of runs.
-const RING: u64 = 4096;
-
 /// A load of a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
@@ -43,8 +40,8 @@ const UNITS: [(&str, f64, bool); 5] = [
 const KINDS: [&str; 4] = ["constant", "poisson", "onoff", "steps"];
 
 impl Load {
-    /// Packets of a ring, unless stated.
-    pub const RING: u64 = RING;
+    /// Packets of a ring, unless stated, as in the generator of runs.
+    pub const RING: u64 = 4096;
 
     /// Whether a text begins as one does.
     pub fn is_load(text: &str) -> bool {
@@ -143,7 +140,7 @@ impl Given {
             }
             _ => return Err(format!("no load {kind:?}; {FORMS}")),
         };
-        let ring = self.ring.map_or(RING, |ring| ring as u64);
+        let ring = self.ring.map_or(Load::RING, |ring| ring as u64);
         Ok(Load { traffic: Traffic { arrivals, size }, waits: self.waits, ring, batch: self.batch })
     }
 }

@@ -115,9 +115,7 @@ impl Sink for AfPacketSink {
         if self.index.is_none() {
             return (0, Err(REMOVED));
         }
-        if self.lacks_carrier {
-            self.lacks_carrier = self.link.lacks_carrier();
-        }
+        self.lacks_carrier = self.lacks_carrier && self.link.lacks_carrier();
         if self.lacks_carrier {
             return (0, Err(SinkError::Unsuitable(NO_CARRIER)));
         }

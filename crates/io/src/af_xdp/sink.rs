@@ -178,9 +178,8 @@ impl Sink for AfXdpSink {
     fn send_burst(&mut self, frames: &[Frame<'_>]) -> (usize, Result<(), SinkError>) {
         if self.looked.elapsed() >= LOOK_EVERY {
             self.look();
-        } else if self.lacks_carrier {
-            self.lacks_carrier = self.link.lacks_carrier();
         }
+        self.lacks_carrier = self.lacks_carrier && self.link.lacks_carrier();
         if self.lacks_carrier {
             return (0, Err(SinkError::Unsuitable(NO_CARRIER)));
         }

@@ -40,7 +40,7 @@ pub(super) struct Pcapng {
     cut: u64,
     /// Packets of interfaces that are not kept.
     passed_over: u64,
-    /// The last link type of packets whose headers are not read.
+    /// The first link type whose headers are not read.
     unread: Option<LinkType>,
 }
 
@@ -186,6 +186,8 @@ impl Pcapng {
         let mut interface = Interface::parse(self.order, body.bytes).map_err(|bad| {
             format_error(block.offset + (BLOCK_HEADER_LEN + bad.at) as u64, bad.what)
         })?;
+        let unread = Some(interface.link).filter(|link| !link.is_read());
+        self.unread = self.unread.or(unread);
         let name = interface.name.take();
         if self.before + self.described < SHARED_NUMBER {
             self.names.push(name);
@@ -237,9 +239,6 @@ impl Pcapng {
                 let low = u64::from(order.u32(body.bytes, 8));
                 self.last_timestamp = interface.instant(high << 32 | low);
             }
-        }
-        if !interface.link.is_read() {
-            self.unread = Some(interface.link);
         }
         let number = (self.before + u64::from(number)).min(SHARED_NUMBER);
         let record = Record {

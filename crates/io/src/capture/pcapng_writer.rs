@@ -520,11 +520,11 @@ mod tests {
             let (writer, disk) = writer();
             let compression = [None, Some(Compression::Gzip), Some(Compression::Zstd)][way];
             let mut writer = writer.compressed(compression).with_names(names).annotated(true);
-            let (mut expected, mut last_unread) = (Vec::new(), None);
+            let (mut expected, mut unread) = (Vec::new(), None);
             for (bytes, nanos, wire_len, link, interface, is_sent) in &frames {
                 let (wire_len, interface) = ((*wire_len).max(bytes.len() as u32), *interface);
                 let link = LinkType::from_file(*link);
-                last_unread = Some(link.0).filter(|_| !link.is_read()).or(last_unread);
+                unread = unread.or(Some(link.0).filter(|_| !link.is_read()));
                 let timestamp = Instant::from_nanos(*nanos);
                 let frame = Frame { bytes, timestamp, wire_len, link, interface };
                 if *is_sent {
@@ -536,7 +536,7 @@ mod tests {
                 expected.push((bytes.clone(), *nanos, wire_len, link.0, name));
             }
             writer.finish().unwrap();
-            let warning = last_unread.map(|number| format!(
+            let warning = unread.map(|number| format!(
                 "packets of link type {number} pass as other than IP: their headers are not read"
             ));
             prop_assert_eq!(read(&disk.bytes()), (expected, warning.into_iter().collect()));

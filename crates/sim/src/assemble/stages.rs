@@ -209,9 +209,11 @@ fn host_costs(asked: &Asked<'_>, placed: &Placed, steps: &[&PlanStep]) -> [Cost;
 
 /// Launches of a stage in flight at most. Without backpressure the engine has one.
 fn in_flight(functions: &[AskedFunction], pressure: PauseMode) -> usize {
-    let most = if pressure == PauseMode::Off { 1 } else { LAUNCHES_MAX };
-    let asked = functions.iter().filter_map(|one| one.launches.in_flight).min();
-    asked.map_or(most, |count| if pressure == PauseMode::Off { 1 } else { count.max(1) })
+    if pressure == PauseMode::Off {
+        return 1;
+    }
+    let asked = functions.iter().filter_map(|one| one.launches.in_flight);
+    asked.min().unwrap_or(LAUNCHES_MAX).max(1)
 }
 
 fn device_work(

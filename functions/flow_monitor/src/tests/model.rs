@@ -31,8 +31,8 @@ pub(super) struct Row {
     pub(super) direction: u8,
 }
 
-/// The key of a flow for both directions: two ends in order, the parts of neither end, and who asks
-/// for an echo.
+/// The key of a flow for both directions: two ends in order, the parts of neither end, and the host
+/// that asks for an echo.
 type Name = ((IpAddr, u16), (IpAddr, u16), u8, (u16, u8, u8), Option<IpAddr>);
 
 struct Flow {

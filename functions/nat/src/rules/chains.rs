@@ -79,7 +79,7 @@ struct Walk<'a, C> {
     path: Vec<usize>,
     /// Rules so far.
     read: usize,
-    /// What the scopes of rules of other chains list, in all.
+    /// Addresses and ports in the scopes of all rules of other chains.
     listed: usize,
 }
 

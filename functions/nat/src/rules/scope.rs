@@ -137,14 +137,7 @@ impl Scope {
 
     /// The conditions of a rule that may be skipped; `None` if it takes no packet of the chain.
     pub(super) fn as_skipped(&self, place: String) -> Option<Skipped> {
-        (!self.is_elsewhere && !self.is_void).then(|| Skipped {
-            destinations: self.destinations.clone(),
-            version: self.version,
-            protocol: self.protocol,
-            ports: self.ports.clone(),
-            came_by: self.came_by,
-            place,
-        })
+        (!self.is_elsewhere && !self.is_void).then(|| Skipped { scope: self.clone(), place })
     }
 
     fn keep_destinations(&mut self, list: &[Prefix]) {

@@ -4,19 +4,12 @@ use warpline_packet::Prefix;
 use warpline_rewrite::PortSet;
 
 use super::NatRules;
+use super::scope::Scope;
 
 /// A skipped rule, as far as its conditions are known.
 #[derive(Clone, Debug)]
 pub(super) struct Skipped {
-    /// Any of them, or any where there is none.
-    pub(super) destinations: Vec<Prefix>,
-    /// The IP version, where only one is meant.
-    pub(super) version: Option<u8>,
-    pub(super) protocol: Option<u8>,
-    /// Any of these destination ports, or any at all if there is none.
-    pub(super) ports: Vec<(u16, u16)>,
-    /// The ports of the chain by which packets come.
-    pub(super) came_by: PortSet,
+    pub(super) scope: Scope,
     /// Where it stands.
     pub(super) place: String,
 }
@@ -31,14 +24,14 @@ impl Skipped {
     ) -> bool {
         let overlaps = |own: &Prefix| outside.is_none_or(|one| overlap(*own, one));
         let has_ports = |ports: (u16, u16)| {
-            self.ports.is_empty()
-                || self.ports.iter().any(|own| own.0 <= ports.1 && ports.0 <= own.1)
+            self.scope.ports.is_empty()
+                || self.scope.ports.iter().any(|own| own.0 <= ports.1 && ports.0 <= own.1)
         };
-        self.version.is_none_or(|own| own == version)
-            && !self.came_by.and(came_by).is_empty()
-            && (self.destinations.is_empty() || self.destinations.iter().any(overlaps))
+        self.scope.version.is_none_or(|own| own == version)
+            && !self.scope.came_by.and(came_by).is_empty()
+            && (self.scope.destinations.is_empty() || self.scope.destinations.iter().any(overlaps))
             && service.is_none_or(|(protocol, ports)| {
-                self.protocol.is_none_or(|own| own == protocol) && has_ports(ports)
+                self.scope.protocol.is_none_or(|own| own == protocol) && has_ports(ports)
             })
     }
 }

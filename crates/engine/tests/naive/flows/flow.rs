@@ -22,7 +22,7 @@ pub(super) struct Key {
     pub(super) message: Option<(u8, u8)>,
     ident: u16,
     pub(super) is_echo: bool,
-    /// Who asks for an echo.
+    /// The host that asks for an echo.
     asks: Option<IpAddr>,
     pub(super) has_ports: bool,
 }
@@ -124,7 +124,7 @@ impl Flow {
     }
 
     pub(super) fn count(&mut self, seen: &Seen) {
-        // Who asks itself for an echo answers, too.
+        // A host that asks itself for an echo answers, too.
         let answers = self.ends != seen.sides || seen.key.is_echo && seen.replies;
         self.count_half(usize::from(answers), seen);
     }
