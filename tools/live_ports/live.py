@@ -47,7 +47,7 @@ GATEWAY = (
 functions = ["nat", "firewall", "router", "nat"]
 
 [nat]
-inside = ["10.1.0.0/16"]
+rules = "gateway.v4"
 outside = ["203.0.113.1"]
 
 [firewall]
@@ -61,12 +61,24 @@ mac = "02:00:00:00:00:fe"
 """
     + PORTS
 )
-GATEWAY_RULES = """*filter
+GATEWAY_RULES = """*nat
+:PREROUTING ACCEPT [0:0]
+:POSTROUTING ACCEPT [0:0]
+:wan_dnat - [0:0]
+:wan_masq - [0:0]
+-A PREROUTING -i wan -m addrtype --dst-type LOCAL -j wan_dnat
+-A POSTROUTING -o wan -j wan_masq
+-A wan_dnat -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.1.0.9
+-A wan_masq -d 10.0.0.0/8 -j RETURN
+-A wan_masq -s 10.1.0.0/16 -j MASQUERADE
+COMMIT
+*filter
 :INPUT DROP [0:0]
 :FORWARD DROP [0:0]
 :OUTPUT ACCEPT [0:0]
 -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
 -A FORWARD -s 10.1.0.0/16 -j ACCEPT
+-A FORWARD -i wan -d 10.1.0.9/32 -p tcp -m tcp --dport 80 -j ACCEPT
 COMMIT
 """
 STATS = ("--stats", "stats.json")
@@ -169,7 +181,7 @@ def gateway(lab):
 
 
 def case_gateway(lab):
-    """The NAT gateway, in both directions."""
+    """The NAT gateway, in both directions, by rules with a chain for the outside port."""
     gateway(lab)
     lan, wan = lab.spaces["lan"], lab.spaces["wan"]
     child = lab.start("gateway.toml", *STATS)
@@ -181,6 +193,7 @@ def case_gateway(lab):
     server.close()
     outside = Server(lan)
     assert not query(wan, "203.0.113.1", 0.3), "no query comes in"
+    assert transfer(wan, "203.0.113.1", 50_000), "a forwarded port"
     outside.close()
     lab.stop(child)
 
