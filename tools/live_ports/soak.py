@@ -28,6 +28,8 @@ WARM, WARM_S = 0.4, 24
 # Kilobytes that it may grow from one reload to the next, by the median: a leak grows each time, a
 # queue that fills once under load does not. And in total.
 GROWTH, TOTAL = 512, 8192
+# Between reloads: the median needs many.
+PAUSE_S = 0.3
 
 
 def talk(lan, ends, seed):
@@ -77,7 +79,7 @@ def soak(lab, seconds):
     while (elapsed := time.monotonic() - started) < seconds:
         disturb(lab, child, len(sizes))
         sizes.append((elapsed, *memory_of(child.pid)))
-        time.sleep(min(2.0, seconds / 20))
+        time.sleep(PAUSE_S)
     ends.set()
     for talker in talkers:
         talker.join()
