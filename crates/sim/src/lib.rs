@@ -16,6 +16,7 @@ mod cores;
 mod device;
 mod events;
 mod histogram;
+pub mod json;
 mod load;
 mod model;
 mod outcome;

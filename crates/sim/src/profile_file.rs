@@ -11,6 +11,8 @@ pub use threads::{FunctionTimes, KernelTime, ThreadTime, ThreadTimes};
 use warpline_sched::work_profile::{Beside, Figures, Measurement, Power, WorkProfile};
 use warpline_sched::{FieldSpeeds, GatherSpeeds, LinkSpeeds};
 
+use crate::json;
+
 /// The version of the form.
 const SCHEMA: u64 = 1;
 const KEYS: [&str; 9] = [
@@ -157,9 +159,7 @@ impl WorkFile {
     /// # Errors
     /// The first mistake, with its line or the path of its value.
     pub fn parse(text: &str) -> Result<Self> {
-        let mut json: Value = serde_json::from_str(text).or_else(|why| {
-            fail(format!("line {}, column {}: not JSON", why.line(), why.column()))
-        })?;
+        let mut json = json::parse(text).or_else(fail)?;
         if json["schema"] == machine::SCHEMA {
             json = machine::converted(&json);
         }

@@ -85,7 +85,7 @@ impl MachineProfile {
     /// # Errors
     /// The mistake, with its place.
     pub(crate) fn parse(text: &str, is_foreign: bool) -> Result<Self, String> {
-        let json = profile_file::parse(text)?;
+        let json = warpline_sim::json::parse(text)?;
         profile_file::check_schema(&json)?;
         if !is_foreign {
             profile_file::check_machine(&json)?;
@@ -388,7 +388,7 @@ mod tests {
             all.to_string()
         };
         for (text, why) in [
-            ("{\n  \"schema\": 2,,".to_owned(), "line 2, column 15: no JSON"),
+            ("{\n  \"schema\": 2,,".to_owned(), "line 2, column 15: not JSON"),
             ("{\"schema\": 1}".to_owned(), "another version"),
             (with("gbps", json!(0)), "`measurements[1]`: throughput is out of range"),
             (

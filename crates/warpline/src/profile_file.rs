@@ -59,22 +59,13 @@ fn cpu() -> Option<String> {
 /// it names none.
 pub(crate) fn read(section: &mut Section<'_>) -> Profile {
     let Some(file) = section.file("profile") else { return Profile::default() };
-    let read = parse(&file.text)
+    let read = warpline_sim::json::parse(&file.text)
         .map_err(|why| format!("{}, {why}", file.name))
         .and_then(|json| of_json(&json).map_err(|why| format!("{}: {why}", file.name)));
     read.unwrap_or_else(|why| {
         section.mistake("profile", format!("`profile`: {why}; {HELP}"));
         Profile::default()
     })
-}
-
-/// The JSON of a file.
-///
-/// # Errors
-/// The place of the first mistake.
-pub(crate) fn parse(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text)
-        .map_err(|why| format!("line {}, column {}: no JSON", why.line(), why.column()))
 }
 
 fn of_json(json: &Value) -> Result<Profile, String> {

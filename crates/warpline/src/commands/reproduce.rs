@@ -49,10 +49,9 @@ fn record(path: &Path) -> Result<Value, Failure> {
     let name = path.display();
     let text = read_text(path, RECORD_LEN_MAX)
         .map_err(|why| Failure::Usage(format!("can't read {name}: {why}")))?;
-    let record: Value = serde_json::from_str(&text).map_err(|why| {
-        let (line, column) = (why.line(), why.column());
+    let record = warpline_sim::json::parse(&text).map_err(|why| {
         let help = "a bench writes its record with --json FILE";
-        Failure::Usage(format!("{name}: line {line}, column {column}: no JSON; {help}"))
+        Failure::Usage(format!("{name}: {why}; {help}"))
     })?;
     match record["runs"].is_array() && record["bench"].is_string() {
         true => Ok(record),

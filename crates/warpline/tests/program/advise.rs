@@ -201,7 +201,7 @@ fn mistakes_are_named() {
     for (more, why) in [
         ("", "`warpline profile --out FILE` makes one; then give --profile FILE"),
         ("--profile none.json", "none.json"),
-        ("--profile broken.json", "broken.json: line 2, column 11: no JSON"),
+        ("--profile broken.json", "broken.json: line 2, column 11: not JSON"),
         ("--profile p.json", "the processor is \"none such\" there"),
         ("--profile p.json --rate 400", "--rate 400: write a number and kbps, mbps, gbps or tbps"),
         ("--profile p.json --rate -1mbps", "'-1' found"),

@@ -92,7 +92,7 @@ fn profiles_that_cannot_be_used_are_mistakes() {
         assert!(ended.stderr.contains(why), "{}", ended.stderr);
     };
     refused(&profile(1.0, 1.0).to_string(), "the processor is \"none such\" there");
-    refused("{\n\"schema\": }", "line 2, column 11: no JSON");
+    refused("{\n\"schema\": }", "line 2, column 11: not JSON");
     refused("{\"schema\": 1}", "another version");
 }
 
@@ -188,7 +188,7 @@ fn impossible_figures_of_a_profile_are_mistakes() {
         ("/devices/0/idle_w", "1e12", "`host.idle_w` must be 0 to 100000 W or null"),
         ("/devices/0/each_copy_s", "-1", "`each_copy_s`: times must be 0 to 1 s, found -1"),
         ("/measurements/0/gbps", "-4", "`measurements[0]`: throughput is out of range"),
-        ("/measurements/0/seconds", "NaN", "no JSON"),
+        ("/measurements/0/seconds", "NaN", "not JSON"),
     ] {
         let mut all = profile(1.0, 20.0);
         all["cpu_power"] = json!({ "idle_w": 10, "busy_w": 20 });

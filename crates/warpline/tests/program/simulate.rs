@@ -231,7 +231,7 @@ fn entries_are_reproduced_and_saved() {
     let four = all.find(|one| one["id"] == "vgpu-nfv-2020/fig4").expect("an entry");
     assert_eq!(four["series"][1]["points"][0]["ours"], 15.3);
     assert_eq!(read["entries"][2]["state"], "not run");
-    for (text, why) in [("figure 4\n", "line 1, column 2: no JSON"), ("{}", "has no `runs`")] {
+    for (text, why) in [("figure 4\n", "line 1, column 2: not JSON"), ("{}", "has no `runs`")] {
         demo.write("bench.md", text);
         let refused = demo.warpline("reproduce all --live --record bench.md").expect(2).stderr;
         assert!(refused.contains("bench.md") && refused.contains(why), "{refused}");
