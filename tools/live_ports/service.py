@@ -4,6 +4,7 @@
     service.py WARPLINE [CASE...]
 """
 
+import json
 import os
 import pwd
 import signal
@@ -13,7 +14,7 @@ import threading
 import time
 
 from lab import MACS, Namespace, soon
-from live import STATS, main, wire
+from live import STATS, gateway, main, wire
 from operation import SENSOR, sensor
 from talk import Server, query
 
@@ -91,13 +92,48 @@ def wait_for_no_reader(lab):
     assert "reload" not in messages, messages
 
 
-def ctl(lab, request):
-    command = [lab.program, "ctl", request, "--socket", "ctl.sock"]
+def ctl(lab, *request):
+    command = [lab.program, "ctl", *request, "--socket", "ctl.sock"]
     done = subprocess.run(
         command, cwd=lab.folder.name, capture_output=True, text=True, timeout=20, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def case_traces(lab):
+    """`ctl trace` shows the way of packets through a gateway while they pass."""
+    gateway(lab)
+    lan, wan = lab.spaces["lan"], lab.spaces["wan"]
+    child = lab.start("gateway.toml", *STATS, "--socket", "ctl.sock")
+    server, ends = Server(wan), threading.Event()
+
+    def talk():
+        while not ends.is_set():
+            query(lan, "203.0.113.9", 0.2)
+            query(wan, "203.0.113.1", 0.05)
+
+    talker = threading.Thread(target=talk)
+    talker.start()
+    try:
+        for filters, came, left, changed in (
+            ("udp and src host 10.1.0.9", "lan", "wan", "src-addr"),
+            ("udp and src port 53 and dst host 203.0.113.1", "wan", "lan", "dst-addr"),
+            ("udp and dst port 53 and dst host 203.0.113.1", "wan", None, None),
+        ):
+            trace = json.loads(ctl(lab, "trace", filters, "--count", "3", "--json"))
+            for packet in trace["chains"][0]["packets"]:
+                way = packet["ways"][0]
+                assert (packet["port"], way["port"]) == (came, left), packet
+                assert (way["end"] == "sent") == (left is not None), packet
+                changes = [one["field"] for hop in way["hops"] for one in hop["changes"]]
+                assert changed is None or changed in changes, packet
+                assert left is None or way["hops"][-1]["next_hop"], packet
+    finally:
+        ends.set()
+        talker.join()
+        server.close()
+    lab.stop(child)
 
 
 def case_notices(lab):

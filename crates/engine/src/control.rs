@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::build::Builder;
+use crate::observer::{Observation, Observer};
 use crate::peers::{PeerReport, PeerState};
 use crate::reload::Reloads;
 use crate::snapshots::{Answers, Snapshot, Snapshots};
@@ -25,6 +26,7 @@ pub struct Control {
     /// Share of the source that was read, as the bits of an `f64`; not a number while unknown.
     progress: AtomicU64,
     pub(crate) reloads: Reloads,
+    pub(crate) observation: Observation,
     pub(crate) peers: PeerState,
     pub(crate) snapshots: Snapshots,
     /// Its dimensions, once it runs.
@@ -126,6 +128,11 @@ impl Control {
     /// Whether a lane may still hold functions of the chain before the last [`Control::reload`].
     pub fn is_reloading(&self) -> bool {
         self.reloads.is_pending()
+    }
+
+    /// Has `observer` see every turn, or nothing see them. A lane follows before its next round.
+    pub fn observe(&self, observer: Option<Arc<dyn Observer>>) {
+        self.observation.set(observer);
     }
 
     /// Messages for the operator that cannot wait: a function no longer runs where it was put, or

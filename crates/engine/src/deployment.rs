@@ -13,7 +13,7 @@ use warpline_sched::{Mode, Profile};
 
 use crate::cut::{StagePlan, cut};
 use crate::planned::crossings;
-use crate::{Chain, FramesBy, Instance, Observer, PlanOptions};
+use crate::{Chain, FramesBy, Instance, PlanOptions};
 
 /// Where one function of a chain runs.
 #[derive(Clone)]
@@ -67,7 +67,6 @@ pub struct Deployment {
     targets: Vec<Arc<LaunchTarget>>,
     /// The devices that failed in lanes of its run.
     failures: Arc<FailedDevices>,
-    observer: Option<Arc<dyn Observer>>,
     /// Set once [`Deployment::load`] was called.
     was_loaded: OnceLock<()>,
 }
@@ -87,7 +86,6 @@ impl Deployment {
             unpackers: slots(&sites),
             targets: slots(&sites),
             failures: Arc::default(),
-            observer: None,
             was_loaded: OnceLock::new(),
             stages: cut(&chain, &sites, false),
             shows_drops: false,
@@ -238,15 +236,6 @@ impl Deployment {
     pub fn show_drops(&mut self) {
         self.shows_drops = true;
         self.cut();
-    }
-
-    /// Has `observer` see every turn.
-    pub fn observe(&mut self, observer: Arc<dyn Observer>) {
-        self.observer = Some(observer);
-    }
-
-    pub(crate) fn observer(&self) -> Option<&Arc<dyn Observer>> {
-        self.observer.as_ref()
     }
 
     /// Sets the plan by which fields cross to devices. With a plan for each function alone,

@@ -40,6 +40,8 @@ pub(crate) struct Lane {
     /// Room to sort rows in.
     order: Vec<u16>,
     rooms: Rooms,
+    /// Changes of the observer that it has followed.
+    observed: u32,
     /// Slabs that what devices have under way may still fill.
     promised: usize,
     /// Idle scratches: one for each batch of the largest launch, and for those that devices have.
@@ -153,6 +155,7 @@ impl Lane {
             pool: io.2,
             order: Vec::with_capacity(slots),
             rooms,
+            observed: 0,
             promised: 0,
             pressure: Pressure::new(deployment, settings, clock.now()),
             clock,
@@ -171,6 +174,11 @@ impl Lane {
     /// is room downstream. Returns whether any did.
     pub(crate) fn breathe(&mut self, control: &Control) -> bool {
         let mut worked = false;
+        let observed = control.observation.changes();
+        if self.observed != observed {
+            self.observed = observed;
+            self.rooms.observer = control.observation.observer();
+        }
         if self.pressure.has_downstream() {
             // A chain that stops drains, whatever pauses it.
             let held = if control.is_stopped() { 0 } else { control.peers.held() };

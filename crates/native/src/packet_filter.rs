@@ -3,7 +3,7 @@
 use core::fmt;
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Missing;
 use crate::sys::pcap::{Code, present};
@@ -35,7 +35,14 @@ impl core::error::Error for FilterError {}
 pub struct PacketFilter {
     text: CString,
     /// By link type; none where the expression means nothing there.
-    codes: Mutex<HashMap<u16, Option<Code>>>,
+    codes: Mutex<HashMap<u16, Option<Arc<Code>>>>,
+}
+
+/// Matches frames one after the other. It is fast while their link type stays the same.
+pub struct Matcher<'a> {
+    filter: &'a PacketFilter,
+    /// The last link type.
+    last: Option<(u16, Option<Arc<Code>>)>,
 }
 
 impl PacketFilter {
@@ -49,16 +56,32 @@ impl PacketFilter {
         let text = text.map_err(|_| FilterError::Wrong("it has a zero byte".into()))?;
         let code = Code::compile(&text, ETHERNET).map_err(FilterError::Missing)?;
         let code = code.map_err(FilterError::Wrong)?;
-        Ok(Self { text, codes: Mutex::new(HashMap::from([(ETHERNET, Some(code))])) })
+        let codes = HashMap::from([(ETHERNET, Some(Arc::new(code)))]);
+        Ok(Self { text, codes: Mutex::new(codes) })
     }
 
-    /// Whether it matches a frame of link type `link` (as captures number them) that had `wire_len`
-    /// bytes on the wire.
-    pub fn matches(&self, frame: &[u8], link: u16, wire_len: u32) -> bool {
+    /// For frames that follow.
+    pub fn matcher(&self) -> Matcher<'_> {
+        Matcher { filter: self, last: None }
+    }
+
+    fn code(&self, link: u16) -> Option<Arc<Code>> {
         let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
-        let compile = || Code::compile(&self.text, link).ok()?.ok();
-        let code = codes.entry(link).or_insert_with(compile);
-        code.as_ref().is_some_and(|code| code.matches(frame, wire_len))
+        let compile = || Code::compile(&self.text, link).ok()?.ok().map(Arc::new);
+        codes.entry(link).or_insert_with(compile).clone()
+    }
+}
+
+impl Matcher<'_> {
+    /// Whether the filter matches a frame of link type `link` (as captures number them) that had
+    /// `wire_len` bytes on the wire.
+    pub fn matches(&mut self, frame: &[u8], link: u16, wire_len: u32) -> bool {
+        let is_last = |(last, _): &&(u16, _)| *last == link;
+        if self.last.as_ref().filter(is_last).is_none() {
+            self.last = Some((link, self.filter.code(link)));
+        }
+        let code = self.last.as_ref().and_then(|(_, code)| code.as_ref());
+        code.is_some_and(|code| code.matches(frame, wire_len))
     }
 }
 
@@ -90,6 +113,7 @@ mod tests {
             ("greater 60", false),
         ] {
             let filter = PacketFilter::new(text).unwrap_or_else(|why| panic!("{text}: {why}"));
+            let mut filter = filter.matcher();
             assert_eq!(filter.matches(&framed, ETHERNET, 42), expected, "{text}");
             assert_eq!(filter.matches(&DATAGRAM, RAW, 28), expected, "{text} without a link");
             assert!(text.is_empty() || !filter.matches(&[], ETHERNET, 0), "{text}: no bytes");

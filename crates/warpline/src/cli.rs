@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::chain_file::Setting;
-use crate::ctl::Request;
+use crate::ctl::{self, Request};
 use crate::offered;
 
 /// Service chains of network functions on CPUs and GPUs.
@@ -105,7 +105,7 @@ pub(crate) enum Command {
         /// The request
         #[arg(value_enum)]
         request: Request,
-        /// The values of `place` (FUNCTION DEVICE) and `policy` (POLICY)
+        /// The values of `place` (FUNCTION DEVICE), `policy` (POLICY) and `trace` (EXPR)
         #[arg(value_name = "VALUE", value_parser = offered::VALUES, hide_possible_values = true)]
         values: Vec<String>,
         /// The socket; default: warpline.sock in $XDG_RUNTIME_DIR, or in /run
@@ -114,6 +114,12 @@ pub(crate) enum Command {
         /// One chain; default: all
         #[arg(long, value_name = "NAME")]
         chain: Option<String>,
+        /// Packets that `trace` shows, 1 to 100; default: 10
+        #[arg(long, value_name = "K", value_parser = number::<u64>(ctl::COUNTS))]
+        count: Option<u64>,
+        /// Seconds that `trace` waits for them, 1 to 50; default: 10
+        #[arg(long, value_name = "S", value_parser = number::<u64>(ctl::SECONDS))]
+        seconds: Option<u64>,
         /// Write JSON
         #[arg(long)]
         json: bool,

@@ -59,6 +59,7 @@ mod table_lists;
 mod tenants;
 mod tenants_shown;
 mod top;
+mod trace;
 mod watch;
 mod writes;
 
@@ -165,8 +166,9 @@ pub fn run_with(functions: &[&'static Definition]) -> ExitCode {
         cli::Command::Profile { quick, out, json } => {
             commands::profile::profile(functions, quick, &out, json)
         }
-        cli::Command::Ctl { request, values, socket, chain, json } => {
-            let asked = ctl::Asked { request, values: &values, chain: chain.as_deref() };
+        cli::Command::Ctl { request, values, socket, chain, count, seconds, json } => {
+            let chain = chain.as_deref();
+            let asked = ctl::Asked { request, values: &values, chain, count, seconds };
             ctl::ctl(&asked, socket.as_deref(), json, functions)
         }
         cli::Command::Completions { shell } => commands::pages::completions(shell),

@@ -266,6 +266,11 @@ fn a_service_manager_gets_notices() {
 }
 
 #[test]
+fn packets_of_a_gateway_are_traced_while_they_pass() {
+    check_service("traces");
+}
+
+#[test]
 fn ports_are_free_after_a_kill() {
     check_service("restart");
 }

@@ -4,22 +4,18 @@
 //! private copies of those that they keep.
 
 mod alerts;
-mod recorder;
-mod snapshot;
-mod texts;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use warpline_engine::{Chain, Control, Deployment, Ports, Settings, run_to};
+use warpline_engine::{Chain, Control, Ports, Settings, run_to};
 use warpline_io::NullSink;
 use warpline_native::packet_filter::PacketFilter;
 use warpline_nf::{Definition, Output, Outputs, Registry};
 
 use self::alerts::AlertSink;
-use self::recorder::{Chosen, Recorder, Traced};
 use super::private::Private;
 use super::run::print_message;
 use super::{say, say_json};
@@ -27,9 +23,7 @@ use crate::Failure;
 use crate::chain_file::{LoadOptions, Loaded, Setting};
 use crate::cli::TraceArguments;
 use crate::ports::{Input, wrap};
-
-/// The version of the JSON form.
-const SCHEMA: u32 = 1;
+use crate::trace::{Chosen, Recorder, SCHEMA, Traced, chain_to_json, chain_to_text};
 
 /// The traced packets of a chain.
 struct Ran {
@@ -55,12 +49,12 @@ pub(crate) fn trace(
     super::check::check_machine(chains.iter())?;
     let private = Private::of(&chains, path, options, "trace")?;
     let (mut all, mut missing) = (Vec::new(), Vec::new());
-    for (mut loaded, input) in private.load(Some("cpu"))?.into_iter().zip(&inputs) {
-        let ran = trace_chain(arguments, &mut loaded, input)?;
+    for (loaded, input) in private.load(Some("cpu"))?.into_iter().zip(&inputs) {
+        let ran = trace_chain(arguments, &loaded, input)?;
         let chain = loaded.chain();
         missing.extend(missing_in(arguments, chain, &ran));
         if arguments.json {
-            all.push(texts::chain_to_json(chain, &ran.packets, &ran.alerts));
+            all.push(chain_to_json(chain, &ran.packets, Some(&ran.alerts)));
             continue;
         }
         if ran.packets.is_empty() || missing.len() == chains.len() {
@@ -69,7 +63,7 @@ pub(crate) fn trace(
         if chains.len() > 1 {
             say(&format!("chain {:?}", chain.name))?;
         }
-        say(texts::chain_to_text(chain, &ran.packets, &ran.alerts).trim_end())?;
+        say(chain_to_text(chain, &ran.packets, &ran.alerts).trim_end())?;
     }
     // One of several chains may lack the packets.
     if missing.len() == chains.len() {
@@ -117,23 +111,21 @@ fn input(arguments: &TraceArguments, loaded: &Loaded, chains: usize) -> Result<I
         false => Ok(input),
         true => Err(wrong(
             "input",
-            "packets of an interface come once; record them with `tap`, and trace that capture: \
-             `--input`, or `--set port.NAME.device=FILE`",
+            "packets of an interface come once; `warpline ctl trace` shows those of a running \
+             chain. Or record them with `tap`, and trace that capture: `--input`, or `--set \
+             port.NAME.device=FILE`",
         )),
     }
 }
 
 /// Runs a chain until its chosen packets are through.
-fn trace_chain(
-    arguments: &TraceArguments,
-    loaded: &mut Loaded,
-    input: &Input,
-) -> Result<Ran, Failure> {
+fn trace_chain(arguments: &TraceArguments, loaded: &Loaded, input: &Input) -> Result<Ran, Failure> {
     let name = loaded.chain().name.clone();
     let failed = |why: String| Failure::Run(format!("chain {name:?}: {why}"));
     let control = Arc::new(Control::default());
-    let recorder = Recorder::new(chosen(arguments)?, loaded.chain(), Arc::clone(&control));
-    let recorder = Arc::new(recorder);
+    let stops = Some(Arc::clone(&control));
+    let recorder = Arc::new(Recorder::new(chosen(arguments)?, loaded.chain(), stops));
+    control.observe(Some(recorder.clone()));
     let source = input.open().map_err(|failed| Failure::Usage(failed.why))?;
     let source = wrap(source, loaded.ports.impair.as_ref(), None, None);
     let source = source.map_err(|why| failed(why.to_string()))?;
@@ -141,8 +133,6 @@ fn trace_chain(
     let alerts = Output::new("alerts", Box::new(sink.clone()));
     let outputs = Outputs::of_run(Some(Arc::new(alerts)), Registry::default()).alerts_only();
     let settings = Settings { lanes: 1, ..loaded.settings };
-    let observe = |deployment: &mut Deployment| deployment.observe(recorder.clone());
-    Arc::get_mut(&mut loaded.deployment).into_iter().for_each(observe);
     let ports = Ports::Shared(source, Box::new(NullSink));
     let report = run_to(&loaded.deployment, &settings, ports, &outputs, &control);
     let report = report.map_err(|why| failed(why.to_string()))?;

@@ -48,6 +48,8 @@ pub(crate) enum Request {
     Ports,
     /// Read rules, routes, SAs and policies again
     Reload,
+    /// Show the way of packets that match EXPR, a filter of tcpdump, through the running chain
+    Trace,
     /// Move FUNCTION to DEVICE
     Place,
     /// Place functions with device = "auto" by POLICY
@@ -66,12 +68,14 @@ impl Request {
         match self {
             Self::Place => &["function", "device"],
             Self::Policy => &["policy"],
+            Self::Trace => &["filter"],
             _ => &[],
         }
     }
 
-    /// The query of a request with `values`.
-    fn keys(self, values: &[String], chain: Option<&str>) -> Result<String, Failure> {
+    /// The query of a request.
+    fn keys(self, asked: &Asked<'_>, is_json: bool) -> Result<String, Failure> {
+        let &Asked { values, chain, count, seconds, .. } = asked;
         let names = self.values();
         if names.len() != values.len() {
             let wanted = match names {
@@ -84,8 +88,19 @@ impl Request {
             let why = "ctl: --chain has no effect here: this request is for all chains";
             return Err(Failure::Usage(why.into()));
         }
+        if self != Self::Trace && (count.is_some() || seconds.is_some()) {
+            return Err(Failure::Usage("ctl: --count and --seconds are for `trace`".into()));
+        }
+        let [count, seconds] = [count, seconds].map(|number| number.map(|own| own.to_string()));
         let values = names.iter().copied().zip(values.iter().map(String::as_str));
-        let all = values.chain(chain.map(|name| ("chain", name)));
+        let optional = [
+            ("chain", chain),
+            ("count", count.as_deref()),
+            ("seconds", seconds.as_deref()),
+            ("form", Some("text").filter(|_| self == Self::Trace && !is_json)),
+        ];
+        let optional = optional.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        let all = values.chain(optional);
         let all: Vec<String> =
             all.map(|(key, value)| format!("{key}={}", escaped(value))).collect();
         Ok(if all.is_empty() { String::new() } else { format!("?{}", all.join("&")) })
@@ -99,6 +114,7 @@ impl Request {
             Self::Stats => (Method::GET, "summary"),
             Self::Functions => (Method::GET, "functions"),
             Self::Ports => (Method::GET, "ports"),
+            Self::Trace => (Method::GET, "trace"),
             Self::Reload => (Method::POST, "reload"),
             Self::Place => (Method::POST, "place"),
             Self::Policy => (Method::POST, "policy"),
@@ -114,6 +130,10 @@ pub(crate) struct Asked<'a> {
     pub(crate) request: Request,
     pub(crate) values: &'a [String],
     pub(crate) chain: Option<&'a str>,
+    /// Packets of a trace.
+    pub(crate) count: Option<u64>,
+    /// How long it waits for them.
+    pub(crate) seconds: Option<u64>,
 }
 
 /// Sends the request and prints the answer. `functions` order the counters that it has.
@@ -121,13 +141,14 @@ pub(crate) struct Asked<'a> {
 /// # Errors
 /// No process serves the socket, or the request is refused.
 pub(crate) fn ctl(
-    &Asked { request, values, chain }: &Asked<'_>,
+    asked: &Asked<'_>,
     socket: Option<&Path>,
     is_json: bool,
     functions: &[&Definition],
 ) -> Result<(), Failure> {
     let socket = socket.map_or_else(default_socket, PathBuf::from);
-    let keys = request.keys(values, chain)?;
+    let request = asked.request;
+    let keys = request.keys(asked, is_json)?;
     let (method, path) = request.path(is_json);
     if request == Request::Top {
         return top(&socket, &keys, is_json);
@@ -248,6 +269,7 @@ fn table(request: Request, value: &Value, functions: &[&Definition]) -> String {
         },
         Request::Stats
         | Request::Top
+        | Request::Trace
         | Request::Reload
         | Request::Place
         | Request::Policy

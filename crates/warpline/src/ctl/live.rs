@@ -10,6 +10,7 @@ use warpline_engine::{Deployment, Machine, MachineChain, Report};
 use warpline_sched::placement::PlacementPolicy;
 
 use super::SCHEMA;
+use super::traced::Tracing;
 use crate::moves::{Asked, Move};
 use crate::placement::{LiveMonitor, Proposals, Terms};
 use crate::reload::Reloaded;
@@ -67,6 +68,7 @@ pub(crate) struct Live {
     has_moved_in_part: AtomicBool,
     /// Those of the monitor; none without one.
     terms: Mutex<Option<FileTerms>>,
+    pub(super) tracing: Tracing,
 }
 
 /// The requests that get the result of a reload; none if a signal asked for it.
@@ -105,6 +107,7 @@ impl Live {
             is_by_hand,
             has_moved_in_part: AtomicBool::default(),
             terms: Mutex::default(),
+            tracing: Tracing::default(),
         }
     }
 

@@ -8,6 +8,7 @@ mod limited;
 mod live;
 mod once;
 mod server;
+mod traced;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ pub(crate) use limited::Limited;
 pub(crate) use live::{Live, Renewed};
 pub(crate) use once::answers;
 pub(crate) use server::Socket;
+pub(crate) use traced::{COUNTS, SECONDS};
 
 /// The version of paths and forms; it grows when a meaning changes, not when something is added.
 const SCHEMA: u32 = 1;

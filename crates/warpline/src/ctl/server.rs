@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
@@ -27,11 +28,16 @@ use warpline_io_error::plain;
 
 use super::limited::Limited;
 use super::live::Live;
+use super::traced::{COUNTS, NoTrace, SECONDS, TraceRequest};
 use crate::moves::Move;
 use crate::reload::Reloaded;
 
 /// How long a request waits for the result of a reload or a move.
 const PATIENCE: Duration = Duration::from_secs(50);
+
+/// Packets of a trace, and the seconds that it waits for them, unless a request names others.
+const COUNT: u64 = 10;
+const TRACE_SECONDS: u64 = 10;
 
 /// A socket, whose file is removed when this is dropped.
 pub(crate) struct Socket {
@@ -185,6 +191,7 @@ fn keys_of(path: &str) -> &'static [&'static str] {
         "/v1/place" => &["chain", "function", "device"],
         "/v1/policy" => &["policy"],
         "/v1/reload" => &[],
+        "/v1/trace" => &["chain", "filter", "count", "seconds", "form"],
         _ => &["chain"],
     }
 }
@@ -205,6 +212,9 @@ pub(super) fn router(live: Arc<Live>) -> Router {
         }))
         .route("/v1/ports", get(|live: State<Arc<Live>>, keys: Keys| async move {
             answer(live.part(chain(&keys), "ports"))
+        }))
+        .route("/v1/trace", get(|live: State<Arc<Live>>, keys: Keys| async move {
+            trace(&live, &keys).await
         }))
         .route("/v1/stop", post(|live: State<Arc<Live>>, keys: Keys| async move {
             each(&live, &keys, "stopping", |chain| chain.control.stop())
@@ -264,6 +274,56 @@ fn each(live: &Live, keys: &Keys, done: &str, act: impl Fn(&MachineChain)) -> Re
 fn key(keys: &Keys, name: &str) -> Result<String, String> {
     let value = keys.0.get(name).filter(|value| !value.is_empty()).cloned();
     value.ok_or_else(|| format!("it requires `{name}`"))
+}
+
+/// The number of a key that a request may have.
+fn number(
+    keys: &Keys,
+    name: &str,
+    default: u64,
+    within: RangeInclusive<u64>,
+) -> Result<u64, String> {
+    let Some(text) = keys.0.get(name) else { return Ok(default) };
+    let number = text.parse().ok().filter(|number| within.contains(number));
+    number.ok_or_else(|| {
+        format!("`{name}` must be {} to {}, found {text:?}", within.start(), within.end())
+    })
+}
+
+/// Traces packets of the chains that are meant.
+async fn trace(live: &Live, keys: &Keys) -> Response {
+    let chains = match live.named(chain(keys)) {
+        Ok(chains) => chains,
+        Err(why) => return not_found(why),
+    };
+    let bad = |why: String| problem(StatusCode::BAD_REQUEST, &why);
+    let (request, is_text) = match trace_request(keys) {
+        Ok(asked) => asked,
+        Err(why) => return bad(why),
+    };
+    let trace = match live.tracing.begin(&chains, &request) {
+        Ok(trace) => trace,
+        Err(NoTrace::Wrong(why)) => return bad(why),
+        Err(NoTrace::Busy) => return problem(StatusCode::CONFLICT, "another trace is under way"),
+    };
+    match trace.wait().await {
+        Ok(result) if is_text => (result.to_text() + "\n").into_response(),
+        Ok(result) => Json(result.to_json()).into_response(),
+        Err(why) => not_found(why),
+    }
+}
+
+/// The packets that a request wants to trace, and whether it wants text.
+fn trace_request(keys: &Keys) -> Result<(TraceRequest, bool), String> {
+    let filter = key(keys, "filter")?;
+    let count = number(keys, "count", COUNT, COUNTS)?;
+    let lasts = Duration::from_secs(number(keys, "seconds", TRACE_SECONDS, SECONDS)?);
+    let is_text = match keys.0.get("form").map(String::as_str) {
+        None | Some("json") => false,
+        Some("text") => true,
+        Some(other) => return Err(format!("`form` must be json or text, found {other:?}")),
+    };
+    Ok((TraceRequest { filter, count, lasts }, is_text))
 }
 
 /// Moves a function.

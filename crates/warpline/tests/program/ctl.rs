@@ -98,6 +98,74 @@ fn answers_have_their_documented_form() {
     wait(child).expect(0);
 }
 
+/// The functions that a traced packet passed, with their verdicts.
+fn hops(packet: &Value) -> Vec<[&str; 2]> {
+    let hops = packet["ways"][0]["hops"].as_array().expect("hops").iter();
+    hops.map(|hop| ["function", "verdict"].map(|key| hop[key].as_str().expect("text"))).collect()
+}
+
+#[test]
+fn packets_are_traced_while_the_chain_runs() {
+    let (demo, child) = started();
+    let text = ctl(&demo, "trace udp --count 2");
+    assert_eq!(
+        text.matches("\n    firewall  forwarded\n    digest    forwarded\n").count(),
+        2,
+        "{text}"
+    );
+    assert_eq!(text.matches("\n  sent: UDP ").count(), 2, "{text}");
+    assert!(text.starts_with("packet ") && text.ends_with(" bytes\n"), "{text}");
+    if has_host(&demo) {
+        ctl(&demo, "place digest host");
+    }
+    // The functions of a reload are those of traces that follow.
+    demo.write("rules", "drop udp from any to any\n");
+    assert!(ctl(&demo, "reload").contains("firewall"));
+    let trace = json(&demo, "trace udp --seconds 20");
+    let chain = &trace["chains"][0];
+    let packets = chain["packets"].as_array().expect("a list");
+    assert!(packets.len() == 10 && chain["came"].as_u64() >= Some(10), "{trace}");
+    for packet in packets {
+        assert_eq!(hops(packet), [["firewall", "dropped"]], "{packet}");
+        assert_eq!(packet["ways"][0]["end"], "dropped", "{packet}");
+    }
+    assert_eq!(json(&demo, "stats")["chains"][0]["packets"]["balanced"], true);
+    signal(&child, "INT");
+    wait(child).expect(130);
+}
+
+#[test]
+fn traces_end_without_a_packet_and_one_runs_at_a_time() {
+    let (demo, child) = started();
+    let refused = |request: &str, status: i32, why: &str| {
+        let ended = demo.warpline(&format!("ctl --socket c.sock {request}")).expect(status);
+        assert!(ended.stderr.contains(why), "{request}: {}", ended.stderr);
+    };
+    refused("trace tcp --seconds 1", 1, "chain \"edge\": none of ");
+    refused("trace port", 1, "filter \"port\": ");
+    refused("trace udp --chain other", 1, "there is no chain \"other\"");
+    refused("trace", 2, "this request takes FILTER");
+    refused("trace udp --count 0", 2, "not a number from 1 to 100");
+    refused("status --count 3", 2, "--count and --seconds are for `trace`");
+    // A client that leaves ends its trace.
+    let long = demo.start("ctl --socket c.sock trace tcp --seconds 50");
+    let begun = Instant::now();
+    let is_busy = || {
+        let ended = demo.warpline("ctl --socket c.sock trace tcp --seconds 1");
+        ended.expect(1).stderr.contains("another trace is under way")
+    };
+    while !is_busy() {
+        assert!(begun.elapsed() < LIMIT, "the long trace begins");
+    }
+    signal(&long, "KILL");
+    wait(long);
+    while is_busy() {
+        assert!(begun.elapsed() < LIMIT, "it ends");
+    }
+    signal(&child, "INT");
+    wait(child).expect(130);
+}
+
 #[test]
 fn a_paused_chain_reads_nothing() {
     let (demo, child) = started();

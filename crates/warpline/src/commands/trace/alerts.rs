@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use super::recorder::Recorder;
+use crate::trace::Recorder;
 
 /// Takes alerts as lines of JSON, and keeps those about packets that are traced.
 #[derive(Clone)]

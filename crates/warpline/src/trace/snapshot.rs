@@ -9,7 +9,7 @@ use warpline_packet::{Field, FieldSet, Flags, Headers, LinkType, Packet};
 
 /// A frame.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     bytes: Vec<u8>,
     link: LinkType,
     wire_len: usize,
@@ -17,14 +17,14 @@ pub(super) struct Snapshot {
 
 /// A field that differs between two moments; a packet may lack it in one of them.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) field: &'static str,
-    pub(super) from: Option<String>,
-    pub(super) to: Option<String>,
+pub(crate) struct Change {
+    pub(crate) field: &'static str,
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
 }
 
 impl Snapshot {
-    pub(super) fn of(packet: &Packet<'_>) -> Self {
+    pub(crate) fn of(packet: &Packet<'_>) -> Self {
         let (link, wire_len) = (packet.link(), packet.wire_len());
         Self { bytes: packet.frame().to_vec(), link, wire_len }
     }
@@ -50,17 +50,17 @@ impl Snapshot {
     }
 
     /// Bytes on the wire.
-    pub(super) fn wire_len(&self) -> usize {
+    pub(crate) fn wire_len(&self) -> usize {
         self.wire_len
     }
 
     /// Names and values of its fields.
-    pub(super) fn values(&self) -> impl Iterator<Item = (&'static str, String)> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.fields().into_iter().map(|(field, bytes)| (field.name(), value(field, &bytes)))
     }
 
     /// The fields that differ in `after`.
-    pub(super) fn changes(&self, after: &Self) -> Vec<Change> {
+    pub(crate) fn changes(&self, after: &Self) -> Vec<Change> {
         let (mut old, mut new) = (self.fields(), after.fields());
         let is_same = |all: &[(Field, Vec<u8>)], one: &(Field, Vec<u8>)| all.contains(one);
         let same: Vec<_> = old.iter().filter(|one| is_same(&new, one)).cloned().collect();
@@ -82,7 +82,7 @@ impl Snapshot {
     }
 
     /// A line about it, like `TCP 10.0.0.1:80 > 10.0.0.2:4000 [SA], ttl 64, 60 bytes`.
-    pub(super) fn headline(&self) -> String {
+    pub(crate) fn headline(&self) -> String {
         let headers = self.headers();
         let mut line = match headers.version {
             0 => match self.field(Field::EthType) {

@@ -11,14 +11,14 @@ use super::recorder::{Hop, State, Traced, Way};
 use super::snapshot::{Change, Snapshot};
 
 /// All packets of a chain as text.
-pub(super) fn chain_to_text(chain: &Chain, packets: &[Traced], alerts: &[Value]) -> String {
+pub(crate) fn chain_to_text(chain: &Chain, packets: &[Traced], alerts: &[Value]) -> String {
     let mut text = String::new();
     for traced in packets {
         let port = port_name(chain, traced.port);
         let port = port.map_or_else(String::new, |port| format!(", port {port}"));
         let _ = writeln!(text, "packet {}, {}{port}", traced.number, traced.captured);
         for way in &traced.ways {
-            write_way(&mut text, chain, way);
+            write_way(&mut text, chain, (traced, way));
         }
         for alert in alerts_of(alerts, traced) {
             let about = &alert["alert"];
@@ -33,7 +33,7 @@ pub(super) fn chain_to_text(chain: &Chain, packets: &[Traced], alerts: &[Value])
     text
 }
 
-fn write_way(text: &mut String, chain: &Chain, way: &Way) {
+fn write_way(text: &mut String, chain: &Chain, (traced, way): (&Traced, &Way)) {
     match way.maker {
         None => _ = writeln!(text, "  {}", way.start.headline()),
         Some(maker) => {
@@ -58,35 +58,39 @@ fn write_way(text: &mut String, chain: &Chain, way: &Way) {
         }
     }
     let end = way.end().headline();
-    let _ = match (fate(way), way.exit) {
+    let _ = match (fate(traced, way), way.exit) {
         (SENT, Some(Ok(port))) => {
             let port = port_name(chain, port).unwrap_or("none");
             writeln!(text, "  sent by port {port}: {end}")
         }
         (SENT, _) => writeln!(text, "  sent: {end}"),
+        (ON_WAY, _) => writeln!(text, "  {ON_WAY}: {end}"),
         (fate, Some(Err(why))) => writeln!(text, "  {fate} at the end of the chain: {why}"),
         (_, _) if way.hops.is_empty() => writeln!(text, "  {}", in_words(chain, &way.state)),
         (fate, _) => writeln!(text, "  {fate}"),
     };
 }
 
-/// All packets of a chain as JSON.
-pub(super) fn chain_to_json(chain: &Chain, packets: &[Traced], alerts: &[Value]) -> Value {
+/// All packets of a chain as JSON, with their alerts if these are known.
+pub(crate) fn chain_to_json(chain: &Chain, packets: &[Traced], alerts: Option<&[Value]>) -> Value {
     let packet = |traced: &Traced| {
-        let ways: Vec<Value> = traced.ways.iter().map(|way| way_to_json(chain, way)).collect();
-        json!({
+        let way = |way: &Way| way_to_json(chain, (traced, way));
+        let mut packet = json!({
             "number": traced.number,
             "timestamp": traced.captured.to_string(),
             "port": port_name(chain, traced.port),
-            "ways": ways,
-            "alerts": alerts_of(alerts, traced).collect::<Vec<_>>(),
-        })
+            "ways": traced.ways.iter().map(way).collect::<Vec<_>>(),
+        });
+        if let Some(alerts) = alerts {
+            packet["alerts"] = alerts_of(alerts, traced).cloned().collect();
+        }
+        packet
     };
     let packets: Vec<Value> = packets.iter().map(packet).collect();
     json!({ "name": chain.name, "packets": packets })
 }
 
-fn way_to_json(chain: &Chain, way: &Way) -> Value {
+fn way_to_json(chain: &Chain, (traced, way): (&Traced, &Way)) -> Value {
     let hop = |hop: &Hop| {
         let change =
             |change: Change| json!({ "field": change.field, "from": change.from, "to": change.to });
@@ -102,14 +106,15 @@ fn way_to_json(chain: &Chain, way: &Way) -> Value {
             "gateway": gateway.map(|gateway| gateway.to_string()),
         })
     };
-    let is_sent = fate(way) == SENT;
+    let end = fate(traced, way);
+    let is_sent = end == SENT;
     let port = way.exit.and_then(Result::ok).and_then(|port| port_name(chain, port));
     let at_end = way.exit.and_then(Result::err);
     json!({
         "made_by": way.maker.map(|maker| &chain.instances[maker].name),
         "packet": frame_to_json(&way.start),
         "hops": way.hops.iter().map(hop).collect::<Vec<_>>(),
-        "end": fate(way),
+        "end": end,
         "reason": at_end.or_else(|| reason(chain, &way.state)),
         "sent": is_sent.then(|| frame_to_json(way.end())),
         "port": port,
@@ -161,12 +166,14 @@ fn verdict(verdict: Verdict) -> &'static str {
 }
 
 const SENT: &str = "sent";
+const ON_WAY: &str = "on its way";
 
 /// How a packet ended.
-fn fate(way: &Way) -> &'static str {
+fn fate(traced: &Traced, way: &Way) -> &'static str {
     match way.exit {
         Some(Err(_)) => verdict(Verdict::Dropped),
         _ if is_gone(way.state.verdict) => verdict(way.state.verdict),
+        _ if !traced.is_over => ON_WAY,
         _ => SENT,
     }
 }
