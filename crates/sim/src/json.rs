@@ -101,8 +101,8 @@ mod tests {
         for (text, why) in [
             ("{\n\"schema\": 1,,}", "line 2, column 13: not JSON"),
             ("[1] 2", "line 1, column 5: not JSON"),
-            ("{\"a\": 1,\n \"a\": 1}", "line 2, column 7: \"a\" is given twice"),
-            ("[{\"a\": {\"b\": 1, \"b\": 2}}]", "line 1, column 22: \"b\" is given twice"),
+            ("{\"a\": 1,\n \"a\": 1}", "line 2, column 8: \"a\" is given twice"),
+            ("[{\"a\": {\"b\": 1, \"b\": 2}}]", "line 1, column 23: \"b\" is given twice"),
         ] {
             assert_eq!(parse(text), Err(why.to_owned()));
         }

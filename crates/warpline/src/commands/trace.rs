@@ -82,7 +82,7 @@ fn chosen(arguments: &TraceArguments) -> Result<Chosen, Failure> {
     };
     let filter = PacketFilter::new(text);
     let filter = filter.map_err(|why| Failure::Usage(format!("--filter {text:?}: {why}")))?;
-    Ok(Chosen::Matches { filter, most: arguments.count as usize })
+    Ok(Chosen::Matches { filter: Arc::new(filter), most: arguments.count as usize })
 }
 
 /// The input of a chain, one of `chains`.

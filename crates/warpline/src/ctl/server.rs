@@ -22,13 +22,15 @@ use serde_json::{Value, json};
 use tokio::net::UnixListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use warpline_engine::MachineChain;
 use warpline_io_error::plain;
+use warpline_native::packet_filter::PacketFilter;
 
 use super::limited::Limited;
 use super::live::Live;
-use super::traced::{COUNTS, NoTrace, SECONDS, TraceRequest};
+use super::traced::{COUNTS, SECONDS, TraceRequest};
 use crate::moves::Move;
 use crate::reload::Reloaded;
 
@@ -296,15 +298,12 @@ async fn trace(live: &Live, keys: &Keys) -> Response {
         Ok(chains) => chains,
         Err(why) => return not_found(why),
     };
-    let bad = |why: String| problem(StatusCode::BAD_REQUEST, &why);
-    let (request, is_text) = match trace_request(keys) {
+    let (request, is_text) = match trace_request(keys).await {
         Ok(asked) => asked,
-        Err(why) => return bad(why),
+        Err(why) => return problem(StatusCode::BAD_REQUEST, &why),
     };
-    let trace = match live.tracing.begin(&chains, &request) {
-        Ok(trace) => trace,
-        Err(NoTrace::Wrong(why)) => return bad(why),
-        Err(NoTrace::Busy) => return problem(StatusCode::CONFLICT, "another trace is under way"),
+    let Some(trace) = live.tracing.begin(&chains, request) else {
+        return problem(StatusCode::CONFLICT, "another trace is under way");
     };
     match trace.wait().await {
         Ok(result) if is_text => (result.to_text() + "\n").into_response(),
@@ -314,8 +313,8 @@ async fn trace(live: &Live, keys: &Keys) -> Response {
 }
 
 /// The packets that a request wants to trace, and whether it wants text.
-fn trace_request(keys: &Keys) -> Result<(TraceRequest, bool), String> {
-    let filter = key(keys, "filter")?;
+async fn trace_request(keys: &Keys) -> Result<(TraceRequest, bool), String> {
+    let text = keys.0.get("filter").cloned().ok_or("it requires `filter`")?;
     let count = number(keys, "count", COUNT, COUNTS)?;
     let lasts = Duration::from_secs(number(keys, "seconds", TRACE_SECONDS, SECONDS)?);
     let is_text = match keys.0.get("form").map(String::as_str) {
@@ -323,6 +322,12 @@ fn trace_request(keys: &Keys) -> Result<(TraceRequest, bool), String> {
         Some("text") => true,
         Some(other) => return Err(format!("`form` must be json or text, found {other:?}")),
     };
+    // Names of hosts are resolved, which may take seconds.
+    let compile = move || {
+        let filter = PacketFilter::new(&text);
+        filter.map_err(|why| format!("filter {text:?}: {why}"))
+    };
+    let filter = spawn_blocking(compile).await.map_err(|why| why.to_string())??;
     Ok((TraceRequest { filter, count, lasts }, is_text))
 }
 

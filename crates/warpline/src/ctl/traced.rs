@@ -22,8 +22,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// The packets of a trace.
 pub(super) struct TraceRequest {
-    /// In the language of tcpdump.
-    pub(super) filter: String,
+    pub(super) filter: PacketFilter,
     /// Packets of each chain.
     pub(super) count: u64,
     /// How long it waits for them.
@@ -54,41 +53,26 @@ struct TracedChain {
     packets: Vec<Traced>,
 }
 
-/// Why there is no trace.
-#[derive(Debug)]
-pub(super) enum NoTrace {
-    /// The request is wrong.
-    Wrong(String),
-    /// Another one is under way.
-    Busy,
-}
-
 impl Tracing {
-    /// Begins to record packets of `chains`.
-    ///
-    /// # Errors
-    /// See [`NoTrace`].
+    /// Begins to record packets of `chains`, unless another trace is under way.
     pub(super) fn begin<'a>(
         &'a self,
         chains: &[&Arc<MachineChain>],
-        request: &TraceRequest,
-    ) -> Result<Trace<'a>, NoTrace> {
-        let wrong = |why: &dyn std::fmt::Display| {
-            NoTrace::Wrong(format!("filter {:?}: {why}", request.filter))
-        };
-        let filter = || PacketFilter::new(&request.filter).map_err(|why| wrong(&why));
-        filter()?;
+        request: TraceRequest,
+    ) -> Option<Trace<'a>> {
+        let TraceRequest { filter, count, lasts } = request;
         if self.0.swap(true, Ordering::Acquire) {
-            return Err(NoTrace::Busy);
+            return None;
         }
-        let mut trace = Trace { tracing: self, chains: Vec::new(), lasts: request.lasts };
+        let filter = Arc::new(filter);
+        let mut trace = Trace { tracing: self, chains: Vec::new(), lasts };
         for &chain in chains {
-            let chosen = Chosen::Matches { filter: filter()?, most: request.count as usize };
+            let chosen = Chosen::Matches { filter: Arc::clone(&filter), most: count as usize };
             let recorder = Arc::new(Recorder::new(chosen, chain.deployment().chain(), None));
             chain.control.observe(Some(recorder.clone()));
             trace.chains.push((Arc::clone(chain), recorder));
         }
-        Ok(trace)
+        Some(trace)
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum Chosen {
     /// Those with these numbers.
     Numbers(BTreeSet<u64>),
     /// The first ones that match.
-    Matches { filter: PacketFilter, most: usize },
+    Matches { filter: Arc<PacketFilter>, most: usize },
 }
 
 /// A packet of the input.
