@@ -95,14 +95,15 @@ class Pair:
         self.clear()
 
     def agree(self, what, send, least=1):
-        """Sends until both routers deliver the same, as one of them follows the other's table."""
+        """Sends until both routers deliver the same, as one of them follows the other's table, and
+        as much as they must: both may need a moment for a link."""
 
         def is_same():
             self.clear()
             send()
             time.sleep(0.15)
             own, kernel = self.received()
-            return own == kernel
+            return own == kernel and sum(map(len, own.values())) >= least
 
         soon(is_same, 6)
         self.clear()
