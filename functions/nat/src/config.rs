@@ -11,7 +11,8 @@ use warpline_rewrite::{Fixed, Forward, InsideKey, Protocol};
 use super::binding::Class;
 use super::fixed_keys::{self, ForwardLine, MappedLine, SourceRule, Written};
 use super::remarks;
-use super::rules::{ForwardRule, Places, mistake_at, settings};
+use super::rules::settings::{self, Said};
+use super::rules::{ForwardRule, Places, mistake_at};
 use warpline_nf::{Resources, Section};
 use warpline_rewrite::addresses::{Overlap, Pool, PortRange, address_of, overlaps};
 use warpline_tables::keyed::HashKey;
@@ -102,51 +103,11 @@ impl Config {
 
 /// Reads the table; `None` where mistakes were noted.
 pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Config> {
-    let said = settings::read(section, resources);
-    let inside =
-        said.inside.unwrap_or_else(|| prefixes(section, "inside", "the addresses to translate"));
-    let outside = said
-        .outside
-        .unwrap_or_else(|| prefixes(section, "outside", "the addresses to translate to"));
-    // A list is also empty if none of its items parses, which was reported already.
-    if !section.is_broken() {
-        for (key, list) in [("inside", &inside), ("outside", &outside)] {
-            let may_be_empty = key == "outside" && said.is_fixed;
-            if list.is_empty() && !may_be_empty {
-                section.mistake(key, format!("`{key}` is empty"));
-            }
-        }
-    }
-    check_families(section, &inside, &outside);
-    check_overlaps(section, &inside, &outside);
-    let (inside, outside) = (AddressBlocks::new(&inside), AddressBlocks::new(&outside));
-    let (mut mapped, mut source_rules) = (said.mapped, said.source_rules);
-    let mut places = said.places;
-    let mut forwards = forwards_of_rules(section, &said.forwards, &mut places, &outside);
-    let (own, forward_items) = items(section, "forwards");
-    forwards.extend(own.into_iter().map(|line: ForwardLine| line.0));
-    let (own, mapped_items) = items(section, "one_to_one");
-    mapped.extend(own.into_iter().map(|line: MappedLine| line.0));
-    let except: Vec<Prefix> = section.parsed_list("except");
-    if !except.is_empty() {
-        if source_rules.is_empty() {
-            source_rules.push(SourceRule { translates: true, ..SourceRule::default() });
-        }
-        source_rules.insert(0, SourceRule::exempting(except));
-    }
-    let written_forwards = Written {
-        key: "forwards",
-        all: &forwards[..],
-        rules: &places.forwards,
-        items: &forward_items,
-    };
-    let written_mapped = Written {
-        key: "one_to_one",
-        all: &mapped[..],
-        rules: &places.mapped,
-        items: &mapped_items,
-    };
-    let fixed = fixed_keys::fixed(section, &written_forwards, &written_mapped, &inside, &outside);
+    let mut said = settings::read(section, resources);
+    let [inside, outside] = addresses(section, &mut said);
+    let source_rules = source_rules(section, &mut said);
+    let said_ports = said.ports;
+    let (forwards, fixed) = fixed_translations(section, said, &inside, &outside);
     let fixed = Arc::new(fixed);
     let has_v6 = inside.ranges(6).next().is_some();
     let pool = Pool::new(&outside);
@@ -155,7 +116,7 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
     }
     let ports = match section.has("ports") {
         true => section.parsed("ports").unwrap_or(PortRange::DEFAULT),
-        false => said.ports.unwrap_or(PortRange::DEFAULT),
+        false => said_ports.unwrap_or(PortRange::DEFAULT),
     };
     fixed_keys::check_ports(section, &forwards, &outside, ports);
     let mapping = section.choice("mapping", &DEPENDENCES, Dependence::EndpointIndependent);
@@ -197,6 +158,70 @@ pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Opti
         resources.remarks_of(&remarks::remarks(&config));
     }
     Some(config)
+}
+
+/// The addresses to translate, and those to translate to.
+fn addresses(section: &mut Section<'_>, said: &mut Said) -> [AddressBlocks; 2] {
+    let inside = said.inside.take();
+    let inside =
+        inside.unwrap_or_else(|| prefixes(section, "inside", "the addresses to translate"));
+    let outside = said.outside.take();
+    let outside =
+        outside.unwrap_or_else(|| prefixes(section, "outside", "the addresses to translate to"));
+    // A list is also empty if none of its items parses, which was reported already.
+    if !section.is_broken() {
+        for (key, list) in [("inside", &inside), ("outside", &outside)] {
+            let may_be_empty = key == "outside" && said.is_fixed;
+            if list.is_empty() && !may_be_empty {
+                section.mistake(key, format!("`{key}` is empty"));
+            }
+        }
+    }
+    check_families(section, &inside, &outside);
+    check_overlaps(section, &inside, &outside);
+    [AddressBlocks::new(&inside), AddressBlocks::new(&outside)]
+}
+
+/// Which packets from inside are translated, by the file of rules and `except`.
+fn source_rules(section: &mut Section<'_>, said: &mut Said) -> Vec<SourceRule> {
+    let mut rules = std::mem::take(&mut said.source_rules);
+    let except: Vec<Prefix> = section.parsed_list("except");
+    if !except.is_empty() {
+        if rules.is_empty() {
+            rules.push(SourceRule { translates: true, ..SourceRule::default() });
+        }
+        rules.insert(0, SourceRule::exempting(except));
+    }
+    rules
+}
+
+/// Forwards and addresses that hosts have for themselves, of the file of rules and the table.
+fn fixed_translations(
+    section: &mut Section<'_>,
+    mut said: Said,
+    inside: &AddressBlocks,
+    outside: &AddressBlocks,
+) -> (Vec<Forward>, Fixed) {
+    let mut forwards = forwards_of_rules(section, &said.forwards, &mut said.places, outside);
+    let (own, forward_items) = items(section, "forwards");
+    forwards.extend(own.into_iter().map(|line: ForwardLine| line.0));
+    let mut mapped = said.mapped;
+    let (own, mapped_items) = items(section, "one_to_one");
+    mapped.extend(own.into_iter().map(|line: MappedLine| line.0));
+    let written_forwards = Written {
+        key: "forwards",
+        all: &forwards[..],
+        rules: &said.places.forwards,
+        items: &forward_items,
+    };
+    let written_mapped = Written {
+        key: "one_to_one",
+        all: &mapped[..],
+        rules: &said.places.mapped,
+        items: &mapped_items,
+    };
+    let fixed = fixed_keys::fixed(section, &written_forwards, &written_mapped, inside, outside);
+    (forwards, fixed)
 }
 
 /// Forwards of every outside address are so many at most.
