@@ -4,7 +4,7 @@
 //! quoted checksums. The error's own checksum is updated for every word that changes.
 
 use warpline_packet::wire::{
-    Ipv4, Ipv6, checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp,
+    Ipv4, Ipv6, checksum, icmpv4, icmpv6, ip_protocol, ipv4, ipv6, ipv6_ext, tcp, udp,
 };
 
 use crate::Endpoint;
@@ -38,8 +38,8 @@ pub struct Quote {
 
 impl Quote {
     /// Reads a quoted packet of the error's own version; `None` where it doesn't show its ports:
-    /// too short, a later fragment, extension headers, another ICMP message than an echo, or a
-    /// protocol whose checksum covers addresses.
+    /// too short, a later fragment, another ICMP message than an echo, or a protocol whose checksum
+    /// covers addresses.
     pub fn read(quote: &[u8], version: u8) -> Option<Self> {
         let (src, dst, protocol, l4) = match version {
             4 => header_v4(quote)?,
@@ -75,7 +75,13 @@ pub fn addresses(quote: &[u8], version: u8) -> Option<(u128, u128, u8)> {
             ip.check_start().ok()?;
             Some((ip.src_addr().to_bits().into(), ip.dst_addr().to_bits().into(), ip.protocol()))
         }
-        _ => header_v6(quote).map(|(src, dst, protocol, _)| (src, dst, protocol)),
+        _ => {
+            let ip = Ipv6::new_unchecked(quote);
+            ip.check_start().ok()?;
+            let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|address| address.to_bits());
+            let chain = extensions(&ip, quote);
+            Some((src, dst, chain.map_or(ip.next_header(), |chain| chain.protocol)))
+        }
     }
 }
 
@@ -115,7 +121,16 @@ fn header_v6(quote: &[u8]) -> Option<(u128, u128, u8, usize)> {
     let ip = Ipv6::new_unchecked(quote);
     ip.check_start().ok()?;
     let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|address| address.to_bits());
-    Some((src, dst, ip.next_header(), ipv6::HEADER_LEN))
+    let chain = extensions(&ip, quote)?;
+    let is_later = chain.fragment.is_some_and(|fragment| fragment.offset != 0);
+    (!is_later).then_some((src, dst, chain.protocol, chain.offset))
+}
+
+/// The extension headers of a quoted packet, if they are quoted whole.
+fn extensions(ip: &Ipv6<&[u8]>, quote: &[u8]) -> Option<ipv6_ext::Chain> {
+    // The quote may be shorter than the packet, so only the quoted bytes limit the chain.
+    let chain = ipv6_ext::walk(ip.next_header(), quote, quote.len()).ok()?;
+    (!chain.cut).then_some(chain)
 }
 
 fn get16(bytes: &[u8], at: usize) -> Option<u16> {

@@ -79,7 +79,7 @@ pub(crate) fn is_error(frame: &Frame, view: &View) -> bool {
 /// The ports of a quoted packet, and what has them.
 pub(crate) fn ends(quoted: &Quoted) -> Option<(FlowKind, u16, u16)> {
     let version = if quoted.src.is_ipv4() { 4 } else { 6 };
-    if portless(version, quoted.protocol) && !quoted.later && !quoted.extended {
+    if portless(version, quoted.protocol) && !quoted.later {
         return Some((FlowKind::Other(quoted.protocol), 0, 0));
     }
     let (from, to) = quoted.ends()?;

@@ -12,8 +12,6 @@ pub(crate) struct Quoted {
     pub(crate) dst: IpAddr,
     /// A later fragment, which has no ports.
     pub(crate) later: bool,
-    /// Whether there are extension headers of IPv6.
-    pub(crate) extended: bool,
     /// Of TCP and UDP.
     pub(crate) ports: Option<(u16, u16)>,
     /// The type and the identifier, as of an echo.
@@ -26,7 +24,7 @@ pub(crate) struct Quoted {
 impl Quoted {
     /// Its ports, both the identifier of an echo; `None` where it doesn't show any.
     pub(crate) fn ends(&self) -> Option<(u16, u16)> {
-        if self.later || self.extended {
+        if self.later {
             return None;
         }
         match (self.protocol, self.message) {
@@ -50,8 +48,8 @@ pub(crate) fn quoted(frame: &Frame, view: &View) -> Option<Quoted> {
     let word = |at: usize| be16(bytes, at).map(|word| word as u16);
     let ports = word(at).zip(word(at + 2)).filter(|_| protocol == TCP || protocol == UDP);
     let message = bytes.get(at).copied().zip(word(at + 4));
-    let (l3, l4, extended) = (view.payload, view.payload + at, view.version == 6 && at > 40);
-    Some(Quoted { protocol, src, dst, later, extended, ports, message, l3, l4 })
+    let (l3, l4) = (view.payload, view.payload + at);
+    Some(Quoted { protocol, src, dst, later, ports, message, l3, l4 })
 }
 
 /// Source, destination and protocol of the quoted packet, also where its options are cut off.
