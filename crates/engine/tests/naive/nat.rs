@@ -13,7 +13,7 @@ use crate::prefix::Prefix;
 use crate::quote::{Quoted, quoted, quoted_ends};
 use crate::rewrite::{Side, rewrite, rewrite_quoted};
 use crate::second::{At, Mark};
-use crate::wire::{Frame, View, view};
+use crate::wire::{Frame, ICMP, ICMPV6, View, view};
 
 pub(crate) const FRAGMENTS_NANOS: u64 = 60_000_000_000;
 
@@ -70,6 +70,9 @@ impl Nat {
             }
             (false, true) => return self.inward(frame, view, left),
             (true, _) if within(inside, dst) || stays_on_link(dst) => {}
+            (true, true) if self.is_about_remote(frame, view, dst) => {
+                return self.inward(frame, view, left);
+            }
             (true, true) if has_two => return self.hairpin(frame, view, left),
             (true, true) => return Err("hairpin"),
             (true, false) if dst.is_multicast() => return Err("multicast"),
@@ -89,6 +92,21 @@ impl Nat {
         }
         self.untranslated += 1;
         Ok(())
+    }
+
+    /// Whether it is an error about a packet from an outside address to a remote one.
+    fn is_about_remote(&self, frame: &Frame, view: &View, dst: IpAddr) -> bool {
+        let Config { inside, outside, .. } = &self.config;
+        let is_ours = |address| inside.iter().chain(outside).any(|own| own.holds(address));
+        if view.later() && [ICMP, ICMPV6].contains(&view.protocol) {
+            return self.first(frame, view).is_some_and(|Given(_, outside)| outside.is_none());
+        }
+        match content(frame, view) {
+            Ok(Content::Error(_)) => {
+                quoted_ends(frame, view).is_some_and(|(from, to, _)| from == dst && !is_ours(to))
+            }
+            _ => false,
+        }
     }
 
     /// Whether it is an error about a packet from outside to an inside host, with a binding.

@@ -51,6 +51,9 @@ impl NatShard {
             Course::Past
         } else if self.is_outside(version, dst) {
             match self.words.has_two() {
+                _ if self.is_about_remote(packet, dst) => {
+                    self.course_in(packet, dst, config.outside.find(version, dst))
+                }
                 true => Course::Hairpin,
                 false => Course::Refused(Refusal::Hairpin),
             }

@@ -97,6 +97,29 @@ impl NatShard {
             && self.quotes_hairpin(packet, dst)
     }
 
+    /// Whether an ICMP error from an inside address is about a packet that left to a remote one: a
+    /// router outside may have an address that counts as inside. Later fragments follow the first.
+    #[inline]
+    pub(super) fn is_about_remote(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
+        matches!(packet.protocol(), ip_protocol::ICMP | ip_protocol::ICMPV6)
+            && self.quotes_remote(packet, dst)
+    }
+
+    #[cold]
+    fn quotes_remote(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
+        let version = packet.version();
+        let is_remote = |to| !self.config.is_inside(version, to) && !self.is_outside(version, to);
+        match content(packet) {
+            Ok(Content::Error) => icmp::addresses(packet.payload(), version)
+                .is_some_and(|(from, to, _)| from == dst && is_remote(to)),
+            Ok(Content::LaterFragment) => {
+                let first = self.fragments.find(packet, self.bindings.now());
+                first.is_some_and(|(_, source)| source == 0)
+            }
+            _ => false,
+        }
+    }
+
     #[cold]
     fn quotes_hairpin(&self, packet: &PacketMut<'_>, dst: u128) -> bool {
         let version = packet.version();

@@ -25,8 +25,13 @@ fn tcp(src: &str, dst: &str, ports: (u16, u16), flags: u8) -> Datagram {
 /// The outside source of a datagram that left.
 fn mapped(out: &Outcome) -> (IpAddr, u16) {
     assert_eq!(out.verdict, Verdict::Forward, "{:?}", dropped(out));
-    let b = &out.bytes;
-    (IpAddr::from([b[26], b[27], b[28], b[29]]), u16::from_be_bytes([b[34], b[35]]))
+    let (b, v6) = (&out.bytes, out.bytes[12] == 0x86);
+    let l4 = if v6 { 54 } else { 34 };
+    let address = match v6 {
+        false => IpAddr::from(<[u8; 4]>::try_from(&b[26..30]).unwrap()),
+        true => IpAddr::from(<[u8; 16]>::try_from(&b[22..38]).unwrap()),
+    };
+    (address, u16::from_be_bytes([b[l4], b[l4 + 1]]))
 }
 
 #[test]
@@ -112,6 +117,26 @@ fn an_all_zero_echo_reply_gets_the_right_zero() {
     let out = sent(&mut nat, 1, &pong.clone().to(outside, ident));
     assert_sent(&out, &pong.to(ip("10.0.0.1"), 0));
     assert_eq!(naive_checksum(&out.bytes[34..]), 0);
+}
+
+/// A large packet leaves in fragments, and a router on its way may have an inside address.
+#[test]
+fn errors_from_outside_may_quote_first_fragments() {
+    for (inside, remote, routers) in [
+        ("10.0.0.1", "198.51.100.1", ["198.51.100.99", "10.0.0.77"]),
+        ("fd00::1", "2001:db8:f::1", ["2001:db8:f::99", "fd00::77"]),
+    ] {
+        let mut nat = nat("");
+        let first = udp(inside, remote, (1, 2)).with(&[7; 64]);
+        let (outside, port) = mapped(&sent(&mut nat, 1, &first));
+        let left = first.clone().from(outside, port);
+        let quote = |datagram: &Datagram| datagram.fragments(24)[0][14..].to_vec();
+        for router in routers.map(ip) {
+            let reported = left.error(router, 48).with(&quote(&left));
+            let expected = first.error(router, 48).with(&quote(&first));
+            assert_sent(&sent(&mut nat, 1, &reported), &expected);
+        }
+    }
 }
 
 /// Requests leave and replies come in; an error quotes what went the way that it answers.
