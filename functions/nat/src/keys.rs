@@ -35,13 +35,13 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "forwards",
-        allowed: "PROTOCOL OUTSIDE [PORT[-PORT]] to INSIDE [PORT[-PORT]], ...",
+        allowed: "list of \"PROTOCOL OUTSIDE [PORT[-PORT]] to INSIDE [PORT[-PORT]]\"",
         default: "none",
         help: "outside ports, or protocols without ports, that lead to inside hosts",
     },
     Key {
         name: "one_to_one",
-        allowed: "OUTSIDE to INSIDE, ...: prefixes of one size",
+        allowed: "list of \"OUTSIDE to INSIDE\", prefixes of one size",
         default: "none",
         help: "inside hosts with outside addresses of their own, for all protocols",
     },

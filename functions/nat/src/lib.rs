@@ -124,6 +124,7 @@ const ACCESS: Access = Access {
             Field::TcpWindow,
             Field::TcpOptions,
             Field::IpLen,
+            Field::Len,
             Field::IcmpType,
             Field::IcmpIdent,
             Field::Payload,
