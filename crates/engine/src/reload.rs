@@ -48,6 +48,8 @@ impl Successor {
         if runs_on(old) != runs_on(&new) {
             refused.push("where functions run can't change while packets flow".into());
         }
+        // Only plans for devices depend on the fields that functions read.
+        let is_on_cpu = old.sites().iter().all(|site| site.on_device.is_none());
         let mut kept = Vec::new();
         let instances = old.chain().instances.iter().zip(&new.chain().instances);
         for (position, (old, new)) in instances.enumerate() {
@@ -60,13 +62,19 @@ impl Successor {
                 changed.push(table.to_owned());
             }
             let (was, is) = (&old.function, &new.function);
-            let same_shape = was.access() == is.access()
+            let same_access =
+                was.access() == is.access() || is_on_cpu && was.access().writes_as(is.access());
+            let same_shape = same_access
                 && was.growth() == is.growth()
                 && was.emits() == is.emits()
                 && was.tick() == is.tick();
             let why = match is.succeeds(&**was) {
                 Err(why) => format!("[{table}]: {why}"),
                 Ok(()) if same_shape => continue,
+                Ok(()) if !same_access && !is_on_cpu => format!(
+                    "[{table}]: the fields that it reads or writes can't change while functions \
+                     run on devices"
+                ),
                 Ok(()) => format!("[{table}]: what it does to packets can't change"),
             };
             if !refused.contains(&why) {

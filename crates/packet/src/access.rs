@@ -59,6 +59,13 @@ impl Access {
         }
     }
 
+    /// Whether both write the same fields in each phase.
+    pub fn writes_as(&self, other: &Self) -> bool {
+        let writes =
+            |of: &Self| [of.before, of.run, of.after, of.after_flagged].map(|phase| phase.writes);
+        writes(self) == writes(other)
+    }
+
     /// The fields that `phase` of the function called `function` may touch.
     pub const fn of(&self, phase: Phase, function: &'static str) -> Allowed {
         let (all, flagged) = match phase {

@@ -333,6 +333,7 @@ impl Slot {
             state.before.iter_mut().for_each(|half| half.reload(&**function));
             state.after.iter_mut().for_each(|half| half.reload(&**function));
         }
+        self.access = *function.access();
         self.function = Arc::clone(function);
     }
 }

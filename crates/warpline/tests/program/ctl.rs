@@ -196,6 +196,42 @@ fn a_paused_chain_reads_nothing() {
     wait(child).expect(130);
 }
 
+/// Then the firewall reads another field.
+#[test]
+fn a_reload_may_bring_rules_that_ask_for_ports() {
+    let demo = Demo::new();
+    let rules = |input: &str| {
+        format!("*filter\n:FORWARD DROP [0:0]\n-A FORWARD {input} -j ACCEPT\nCOMMIT\n")
+    };
+    demo.write("rules", rules("-p udp"));
+    demo.write(
+        "c.toml",
+        "[chain]\nfunctions = [\"firewall\"]\n[firewall]\nrules = \"rules\"\n\
+         [[port]]\nname = \"lan\"\nside = \"inside\"\ndevice = \
+         \"generate:packets=1000000000000,size=100,rate_gbps=0.1\"\n\
+         [[port]]\nname = \"wan\"\nside = \"outside\"\ndevice = \"none\"\n",
+    );
+    let child = demo.start("run c.toml --quiet --socket c.sock --stats s.json");
+    let begun = Instant::now();
+    let dropped = || {
+        let ended = demo.warpline("ctl --socket c.sock stats --json");
+        let stats: Value = serde_json::from_slice(&ended.stdout).ok()?;
+        stats["chains"][0]["packets"]["dropped"].as_u64()
+    };
+    while dropped().is_none() {
+        assert!(begun.elapsed() < LIMIT, "it serves its socket");
+    }
+    for (input, drops) in [("-i wan", true), ("-i lan", false), ("-p udp", false)] {
+        demo.write("rules", rules(input));
+        assert!(ctl(&demo, "reload").contains("firewall"), "{input}");
+        let before = dropped();
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(dropped() > before, drops, "{input}");
+    }
+    signal(&child, "INT");
+    wait(child).expect(130);
+}
+
 #[test]
 fn a_reload_answers_with_its_result() {
     let (demo, child) = started();
