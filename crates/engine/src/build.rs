@@ -171,7 +171,7 @@ impl Builder {
             Box::new(Versions::new(declared(deployment), devices))
         });
         let hasher = FlowHasher::new(chain.seed());
-        let rooms = Rooms { placer: arena.emit, hasher, kept, versions, observer: None };
+        let rooms = Rooms { lane, placer: arena.emit, hasher, kept, versions, observer: None };
         let own = (lane, state);
         let lane = Lane::new(deployment, settings, own, io, (rooms, made), launches, self.clock);
         Ok(Built { lane, writer, output, pool, memory })

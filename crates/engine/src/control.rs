@@ -130,7 +130,7 @@ impl Control {
         self.reloads.is_pending()
     }
 
-    /// Has `observer` see every turn, or nothing see them. A lane follows before its next round.
+    /// Has `observer` see every turn, or nothing see them. A lane follows before its next batch.
     pub fn observe(&self, observer: Option<Arc<dyn Observer>>) {
         self.observation.set(observer);
     }

@@ -174,11 +174,7 @@ impl Lane {
     /// is room downstream. Returns whether any did.
     pub(crate) fn breathe(&mut self, control: &Control) -> bool {
         let mut worked = false;
-        let observed = control.observation.changes();
-        if self.observed != observed {
-            self.observed = observed;
-            self.rooms.observer = control.observation.observer();
-        }
+        self.follow_observer(control);
         if self.pressure.has_downstream() {
             // A chain that stops drains, whatever pauses it.
             let held = if control.is_stopped() { 0 } else { control.peers.held() };
@@ -190,6 +186,8 @@ impl Lane {
             worked |= self.advance(stage, control);
             while self.may_take(stage) && self.take(stage, control) {
                 worked = true;
+                // A round of a busy lane may last long.
+                self.follow_observer(control);
                 if self.is_for_device(stage) {
                     self.admit(stage);
                     self.gauge(stage);
@@ -213,6 +211,15 @@ impl Lane {
             worked |= self.move_on(control);
         }
         worked
+    }
+
+    #[inline]
+    fn follow_observer(&mut self, control: &Control) {
+        let changes = control.observation.changes();
+        if self.observed != changes {
+            self.observed = changes;
+            self.rooms.observer = control.observation.observer();
+        }
     }
 
     /// Reports packets that came for the stages on devices, whether they are paused or not.

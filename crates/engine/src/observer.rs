@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpline_packet::Batch;
 
 /// Sees the batches of a run before and after each function's turn ([`crate::Control::observe`]).
-/// Each lane calls it on its own thread. Rows of a batch stay in their order; packets that a
-/// function made follow the packets of the same ingress number, which is unique in a lane.
+/// Each lane calls it with its number, from whichever thread works for it. Rows of a batch stay in
+/// their order; packets that a function made follow the packets of the same ingress number, which
+/// is unique in a lane.
 pub trait Observer: Send + Sync {
     /// The turn of the function at `position` begins. It gets the packets that are `Forward`.
-    fn enters(&self, position: usize, batch: &Batch);
+    fn enters(&self, lane: usize, position: usize, batch: &Batch);
 
     /// That turn is over. Packets that were made in it are in the batch.
-    fn leaves(&self, position: usize, batch: &Batch);
+    fn leaves(&self, lane: usize, position: usize, batch: &Batch);
 }
 
 /// The observer of a run, which may change while it runs.

@@ -21,6 +21,8 @@ pub(crate) use self::scratch::TurnScratch;
 
 /// Where a lane's functions place frames.
 pub(crate) struct Rooms {
+    /// The number of the lane.
+    pub(crate) lane: usize,
     pub(crate) placer: Placer,
     /// Names the flows of packets that functions make.
     pub(crate) hasher: FlowHasher,

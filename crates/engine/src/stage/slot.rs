@@ -171,7 +171,7 @@ impl Slot {
     /// Time, and `before`.
     pub(super) fn begin(&mut self, flight: &mut BatchInFlight, rooms: &mut Rooms) {
         if let Some(observer) = &rooms.observer {
-            observer.enters(self.position.into(), &flight.batch);
+            observer.enters(rooms.lane, self.position.into(), &flight.batch);
         }
         flight.scratch.on_turn = flight.batch.forward_count() as u64;
         self.stats.packets_in += flight.scratch.on_turn;
@@ -312,7 +312,7 @@ impl Slot {
             self.stats.unrouted += routing.leave(self.position, &mut flight.batch);
         }
         if let Some(observer) = &rooms.observer {
-            observer.leaves(self.position.into(), &flight.batch);
+            observer.leaves(rooms.lane, self.position.into(), &flight.batch);
         }
     }
 

@@ -41,6 +41,9 @@ const PATIENCE: Duration = Duration::from_secs(50);
 const COUNT: u64 = 10;
 const TRACE_SECONDS: u64 = 10;
 
+/// Bytes of its filter: libpcap takes seconds for tens of thousands.
+const FILTER_LEN_MAX: usize = 4096;
+
 /// A socket, whose file is removed when this is dropped.
 pub(crate) struct Socket {
     listener: StdListener,
@@ -298,23 +301,35 @@ async fn trace(live: &Live, keys: &Keys) -> Response {
         Ok(chains) => chains,
         Err(why) => return not_found(why),
     };
+    if chains.iter().all(|chain| chain.deployment().chain().instances.is_empty()) {
+        return not_found("there are no functions, so packets have no way to show".into());
+    }
+    let Some(trace) = live.tracing.start() else {
+        return problem(StatusCode::CONFLICT, "another trace is under way");
+    };
     let (request, is_text) = match trace_request(keys).await {
         Ok(asked) => asked,
         Err(why) => return problem(StatusCode::BAD_REQUEST, &why),
     };
-    let Some(trace) = live.tracing.begin(&chains, request) else {
-        return problem(StatusCode::CONFLICT, "another trace is under way");
+    let result = match trace.record(&chains, request).await {
+        Ok(result) => result,
+        Err(why) => return not_found(why),
     };
-    match trace.wait().await {
-        Ok(result) if is_text => (result.to_text() + "\n").into_response(),
-        Ok(result) => Json(result.to_json()).into_response(),
-        Err(why) => not_found(why),
-    }
+    // Of many large packets it takes a while.
+    let answer = move || match is_text {
+        true => (result.to_text() + "\n").into_response(),
+        false => Json(result.to_json()).into_response(),
+    };
+    let answer = spawn_blocking(answer).await;
+    answer.unwrap_or_else(|why| problem(StatusCode::INTERNAL_SERVER_ERROR, &why.to_string()))
 }
 
 /// The packets that a request wants to trace, and whether it wants text.
 async fn trace_request(keys: &Keys) -> Result<(TraceRequest, bool), String> {
     let text = keys.0.get("filter").cloned().ok_or("it requires `filter`")?;
+    if text.len() > FILTER_LEN_MAX {
+        return Err(format!("`filter` has more than {FILTER_LEN_MAX} bytes"));
+    }
     let count = number(keys, "count", COUNT, COUNTS)?;
     let lasts = Duration::from_secs(number(keys, "seconds", TRACE_SECONDS, SECONDS)?);
     let is_text = match keys.0.get("form").map(String::as_str) {

@@ -33,11 +33,10 @@ pub(super) struct TraceRequest {
 #[derive(Default)]
 pub(super) struct Tracing(AtomicBool);
 
-/// A trace under way, which ends when this is dropped.
+/// The trace of a process, which ends when this is dropped.
 pub(super) struct Trace<'a> {
     tracing: &'a Tracing,
     chains: Vec<(Arc<MachineChain>, Arc<Recorder>)>,
-    lasts: Duration,
 }
 
 /// The packets of a trace, by chain.
@@ -54,39 +53,40 @@ struct TracedChain {
 }
 
 impl Tracing {
-    /// Begins to record packets of `chains`, unless another trace is under way.
-    pub(super) fn begin<'a>(
-        &'a self,
-        chains: &[&Arc<MachineChain>],
-        request: TraceRequest,
-    ) -> Option<Trace<'a>> {
-        let TraceRequest { filter, count, lasts } = request;
-        if self.0.swap(true, Ordering::Acquire) {
-            return None;
-        }
-        let filter = Arc::new(filter);
-        let mut trace = Trace { tracing: self, chains: Vec::new(), lasts };
-        for &chain in chains {
-            let chosen = Chosen::Matches { filter: Arc::clone(&filter), most: count as usize };
-            let recorder = Arc::new(Recorder::new(chosen, chain.deployment().chain(), None));
-            chain.control.observe(Some(recorder.clone()));
-            trace.chains.push((Arc::clone(chain), recorder));
-        }
-        Some(trace)
+    /// A trace, unless another one is under way.
+    pub(super) fn start(&self) -> Option<Trace<'_>> {
+        let is_busy = self.0.swap(true, Ordering::Acquire);
+        (!is_busy).then(|| Trace { tracing: self, chains: Vec::new() })
     }
 }
 
 impl Trace<'_> {
-    /// Waits for its packets, as long as it lasts or until the chains end.
+    /// Records packets of `chains`, as long as it lasts or until they end.
     ///
     /// # Errors
     /// No packet matches.
-    pub(super) async fn wait(self) -> Result<TraceResult, String> {
+    pub(super) async fn record(
+        mut self,
+        chains: &[&Arc<MachineChain>],
+        request: TraceRequest,
+    ) -> Result<TraceResult, String> {
+        let TraceRequest { filter, count, lasts } = request;
+        let filter = Arc::new(filter);
+        for &chain in chains {
+            let chosen = Chosen::Matches { filter: Arc::clone(&filter), most: count as usize };
+            let recorder = Arc::new(Recorder::new(chosen, chain.deployment().chain(), None));
+            chain.control.observe(Some(recorder.clone()));
+            self.chains.push((Arc::clone(chain), recorder));
+        }
+        self.wait(lasts).await
+    }
+
+    async fn wait(self, lasts: Duration) -> Result<TraceResult, String> {
         let began = Instant::now();
         let is_over = |(chain, recorder): &(Arc<MachineChain>, Arc<Recorder>)| {
             recorder.is_done() || chain.control.has_ended()
         };
-        while began.elapsed() < self.lasts && !self.chains.iter().all(is_over) {
+        while began.elapsed() < lasts && !self.chains.iter().all(is_over) {
             sleep(LOOK).await;
         }
         let of_chain = |(chain, recorder): &(Arc<MachineChain>, Arc<Recorder>)| {

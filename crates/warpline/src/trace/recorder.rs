@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
 
 use warpline_engine::{Chain, Control, Exits, Observer};
 use warpline_native::packet_filter::PacketFilter;
@@ -37,7 +36,7 @@ pub(crate) struct Way {
     /// The position of the function that made it.
     pub(crate) maker: Option<usize>,
     /// The packet as it began.
-    pub(crate) start: Snapshot,
+    pub(crate) start: Arc<Snapshot>,
     pub(crate) hops: Vec<Hop>,
     /// Its state after the last function so far.
     pub(crate) state: State,
@@ -48,8 +47,8 @@ pub(crate) struct Way {
 /// A function's turn.
 pub(crate) struct Hop {
     pub(crate) position: usize,
-    pub(crate) before: Snapshot,
-    pub(crate) after: Snapshot,
+    pub(crate) before: Arc<Snapshot>,
+    pub(crate) after: Arc<Snapshot>,
     pub(crate) state: State,
 }
 
@@ -91,8 +90,8 @@ pub(crate) struct Recorder {
 #[derive(Default)]
 struct Recorded {
     packets: Vec<Traced>,
-    /// The places of packets that are on their way, by their lane's thread and number.
-    on_way: HashMap<(ThreadId, u64), usize>,
+    /// The places of packets that are on their way, by lane and number.
+    on_way: HashMap<(usize, u64), usize>,
 }
 
 impl Recorder {
@@ -110,9 +109,13 @@ impl Recorder {
         }
     }
 
-    /// The packets that came, and those that were traced.
+    /// The packets that came, and those that were traced. It is over then, though lanes may call
+    /// it for a moment more.
     pub(crate) fn take(&self) -> (u64, Vec<Traced>) {
-        let packets = std::mem::take(&mut self.recorded().packets);
+        let mut recorded = self.recorded();
+        self.has_all.store(true, Ordering::Release);
+        self.on_way.store(0, Ordering::Release);
+        let Recorded { packets, .. } = std::mem::take(&mut *recorded);
         (self.came.load(Ordering::Relaxed), packets)
     }
 
@@ -131,7 +134,7 @@ impl Recorder {
     }
 
     /// Chooses among packets that come to the first function.
-    fn choose(&self, batch: &Batch) {
+    fn choose(&self, lane: usize, batch: &Batch) {
         let before = self.came.fetch_add(batch.len() as u64, Ordering::Relaxed);
         if self.has_all.load(Ordering::Acquire) {
             return;
@@ -157,11 +160,15 @@ impl Recorder {
             Chosen::Numbers(all) => all.len(),
             Chosen::Matches { most, .. } => *most,
         };
-        let (mut recorded, thread) = (self.recorded(), thread::current().id());
+        let mut recorded = self.recorded();
+        // It may be over meanwhile.
+        if self.has_all.load(Ordering::Acquire) {
+            return;
+        }
         for row in chosen.into_iter().take(most - recorded.packets.len()) {
             let packet = batch.packet(row);
             let place = recorded.packets.len();
-            recorded.on_way.insert((thread, packet.ingress()), place);
+            recorded.on_way.insert((lane, packet.ingress()), place);
             recorded.packets.push(Traced {
                 number: number(row),
                 captured: packet.captured(),
@@ -179,24 +186,34 @@ impl Recorder {
 
 impl Way {
     fn of(packet: &Packet<'_>, maker: Option<usize>) -> Self {
-        let start = Snapshot::of(packet);
+        let start = Arc::new(Snapshot::of(packet));
         Self { maker, start, hops: Vec::new(), state: State::of(packet), exit: None }
     }
 
     /// The packet as it was after its last function.
-    pub(crate) fn end(&self) -> &Snapshot {
+    pub(crate) fn end(&self) -> &Arc<Snapshot> {
         self.hops.last().map_or(&self.start, |hop| &hop.after)
+    }
+
+    /// The packet as it is. What has not changed is kept once.
+    fn now(&self, packet: &Packet<'_>) -> Arc<Snapshot> {
+        let now = Snapshot::of(packet);
+        if **self.end() == now { Arc::clone(self.end()) } else { Arc::new(now) }
     }
 }
 
 impl Recorded {
     /// Calls `see` with each packet on its way that is in `batch`: its place, and that of its way.
-    fn each(&mut self, batch: &Batch, mut see: impl FnMut(&mut Traced, usize, &Packet<'_>)) {
-        let thread = thread::current().id();
+    fn each(
+        &mut self,
+        lane: usize,
+        batch: &Batch,
+        mut see: impl FnMut(&mut Traced, usize, &Packet<'_>),
+    ) {
         let mut ways: HashMap<usize, usize> = HashMap::new();
         for row in 0..batch.len() {
             let packet = batch.packet(row);
-            let Some(&place) = self.on_way.get(&(thread, packet.ingress())) else { continue };
+            let Some(&place) = self.on_way.get(&(lane, packet.ingress())) else { continue };
             let way = ways.entry(place).or_default();
             see(&mut self.packets[place], *way, &packet);
             *way += 1;
@@ -204,10 +221,9 @@ impl Recorded {
     }
 
     /// The packets of `batch` have left the chain.
-    fn end(&mut self, batch: &Batch) {
-        let thread = thread::current().id();
+    fn end(&mut self, lane: usize, batch: &Batch) {
         for row in 0..batch.len() {
-            if let Some(place) = self.on_way.remove(&(thread, batch.packet(row).ingress())) {
+            if let Some(place) = self.on_way.remove(&(lane, batch.packet(row).ingress())) {
                 self.packets[place].is_over = true;
             }
         }
@@ -215,36 +231,39 @@ impl Recorded {
 }
 
 impl Observer for Recorder {
-    fn enters(&self, position: usize, batch: &Batch) {
+    fn enters(&self, lane: usize, position: usize, batch: &Batch) {
         if batch.kind() != BatchKind::Packets {
             return;
         }
         if position == 0 {
-            self.choose(batch);
+            self.choose(lane, batch);
         }
         if self.on_way.load(Ordering::Acquire) == 0 {
             return;
         }
-        self.recorded().each(batch, |traced, way, packet| {
+        self.recorded().each(lane, batch, |traced, way, packet| {
             // A packet that was made in a turn that a trace did not see has no way.
             let Some(way) = traced.ways.get_mut(way) else { return };
             if packet.verdict() == Verdict::Forward {
-                let (before, state) = (Snapshot::of(packet), State::of(packet));
-                let after = before.clone();
+                let (before, state) = (way.now(packet), State::of(packet));
+                let after = Arc::clone(&before);
                 way.hops.push(Hop { position, before, after, state });
             }
         });
     }
 
-    fn leaves(&self, position: usize, batch: &Batch) {
+    fn leaves(&self, lane: usize, position: usize, batch: &Batch) {
         if batch.kind() != BatchKind::Packets {
             return;
         }
         if self.on_way.load(Ordering::Acquire) > 0 {
             let mut recorded = self.recorded();
-            recorded.each(batch, |traced, way, packet| self.leave(traced, way, packet, position));
+            let see = |traced: &mut Traced, way: usize, packet: &Packet<'_>| {
+                self.leave(traced, way, packet, position);
+            };
+            recorded.each(lane, batch, see);
             if position == self.last {
-                recorded.end(batch);
+                recorded.end(lane, batch);
                 self.on_way.store(recorded.on_way.len(), Ordering::Release);
             }
         }
@@ -265,8 +284,76 @@ impl Recorder {
             way.exit = self.exits.exit(*packet);
         }
         way.state = State::of(packet);
+        let (now, state) = (way.now(packet), way.state);
         if let Some(hop) = way.hops.last_mut().filter(|hop| hop.position == position) {
-            (hop.after, hop.state) = (Snapshot::of(packet), way.state);
+            (hop.after, hop.state) = (now, state);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpline_packet::{Arena, ArenaLayout, Arrival, HeapMemory, LinkType};
+
+    use super::*;
+
+    const LAYOUT: ArenaLayout = ArenaLayout {
+        slabs: 1,
+        emit_slabs: 0,
+        tables: 1,
+        slots: 8,
+        scratch_words: 2,
+        headroom: 64,
+        tailroom: 32,
+    };
+
+    fn recorder(numbers: impl IntoIterator<Item = u64>) -> Recorder {
+        let chain = Chain::new("none", Vec::new(), 0).expect("a chain");
+        Recorder::new(Chosen::Numbers(numbers.into_iter().collect()), &chain, None)
+    }
+
+    /// Calls `see` with a batch of one packet.
+    fn with_batch(see: impl FnOnce(&Batch)) {
+        let memory = HeapMemory::new(LAYOUT.memory_len()).expect("memory");
+        let mut arena = Arena::new(Box::new(memory), &LAYOUT).expect("an arena");
+        let mut batch = Batch::new(arena.tables.remove(0));
+        let arrival = Arrival {
+            timestamp: Instant::from_nanos(7),
+            captured: Instant::from_nanos(8),
+            ingress: 9,
+            wire_len: 60,
+            link: LinkType::ETHERNET,
+            interface: 3,
+            shard: 4,
+            flow_hash: 5,
+        };
+        let headers = warpline_packet::Headers::parse(&[0; 60], LinkType::ETHERNET, 60);
+        batch.push(&[0; 60], &headers, &arrival, &mut arena.ingress).expect("room");
+        see(&batch);
+    }
+
+    #[test]
+    fn lanes_may_call_when_it_is_over() {
+        with_batch(|batch| {
+            let recorder = recorder([1, 2]);
+            recorder.enters(0, 0, batch);
+            let (came, packets) = recorder.take();
+            assert_eq!((came, packets.len(), packets[0].is_over), (1, 1, false));
+            recorder.leaves(0, 0, batch);
+            recorder.enters(0, 0, batch);
+            assert!(recorder.is_done() && recorder.take().1.is_empty());
+        });
+    }
+
+    #[test]
+    fn lanes_number_their_packets_apart() {
+        with_batch(|batch| {
+            let recorder = recorder([1, 2]);
+            [0, 1].iter().for_each(|&lane| recorder.enters(lane, 0, batch));
+            recorder.leaves(1, 0, batch);
+            assert!(!recorder.is_done());
+            let over: Vec<bool> = recorder.take().1.iter().map(|packet| packet.is_over).collect();
+            assert_eq!(over, [false, true]);
+        });
     }
 }
