@@ -195,7 +195,7 @@ impl Way {
         self.hops.last().map_or(&self.start, |hop| &hop.after)
     }
 
-    /// The packet as it is. What has not changed is kept once.
+    /// The packet as it is. An unchanged frame is kept once.
     fn now(&self, packet: &Packet<'_>) -> Arc<Snapshot> {
         let now = Snapshot::of(packet);
         if **self.end() == now { Arc::clone(self.end()) } else { Arc::new(now) }
