@@ -225,8 +225,13 @@ fn a_reload_may_bring_rules_that_ask_for_ports() {
         demo.write("rules", rules(input));
         assert!(ctl(&demo, "reload").contains("firewall"), "{input}");
         let before = dropped();
-        std::thread::sleep(Duration::from_millis(100));
-        assert_eq!(dropped() > before, drops, "{input}");
+        if !drops {
+            std::thread::sleep(Duration::from_millis(100));
+            assert_eq!(dropped(), before, "{input}");
+        }
+        while drops && dropped() == before {
+            assert!(begun.elapsed() < LIMIT, "{input} drops");
+        }
     }
     signal(&child, "INT");
     wait(child).expect(130);
