@@ -105,7 +105,7 @@ pub(crate) enum Command {
         /// The request
         #[arg(value_enum)]
         request: Request,
-        /// The values of `place` (FUNCTION DEVICE), `policy` (POLICY) and `trace` (EXPR)
+        /// The values of `place` (FUNCTION DEVICE), `policy` (POLICY) and `trace` (FILTER)
         #[arg(value_name = "VALUE", value_parser = offered::VALUES, hide_possible_values = true)]
         values: Vec<String>,
         /// The socket; default: warpline.sock in $XDG_RUNTIME_DIR, or in /run

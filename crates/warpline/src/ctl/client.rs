@@ -48,7 +48,7 @@ pub(crate) enum Request {
     Ports,
     /// Read rules, routes, SAs and policies again
     Reload,
-    /// Show the way of packets that match EXPR, a filter of tcpdump, through the running chain
+    /// Show the way of packets that match FILTER, as of tcpdump, through the running chain
     Trace,
     /// Move FUNCTION to DEVICE
     Place,
