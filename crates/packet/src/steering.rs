@@ -146,10 +146,8 @@ pub struct Steered {
 /// The protocol that a quoted IPv6 packet carries after its extension headers, and its place. A
 /// later fragment shows none; nor does a quote that ends within these headers.
 fn upper_of_quoted(next_header: u8, quoted: &[u8]) -> (u8, usize) {
-    match ipv6_ext::walk(next_header, quoted, quoted.len()) {
-        Ok(chain) if !chain.cut && !ipv6_ext::is_later_fragment(chain.fragment) => {
-            (chain.protocol, chain.offset)
-        }
+    match ipv6_ext::of_quote(next_header, quoted) {
+        Some(chain) if !chain.is_later_fragment() => (chain.protocol, chain.offset),
         _ => (0, ipv6::HEADER_LEN),
     }
 }

@@ -79,7 +79,7 @@ pub fn addresses(quote: &[u8], version: u8) -> Option<(u128, u128, u8)> {
             let ip = Ipv6::new_unchecked(quote);
             ip.check_start().ok()?;
             let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|address| address.to_bits());
-            let chain = extensions(&ip, quote);
+            let chain = ipv6_ext::of_quote(ip.next_header(), quote);
             Some((src, dst, chain.map_or(ip.next_header(), |chain| chain.protocol)))
         }
     }
@@ -121,16 +121,8 @@ fn header_v6(quote: &[u8]) -> Option<(u128, u128, u8, usize)> {
     let ip = Ipv6::new_unchecked(quote);
     ip.check_start().ok()?;
     let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|address| address.to_bits());
-    let chain = extensions(&ip, quote)?;
-    let is_later = chain.fragment.is_some_and(|fragment| fragment.offset != 0);
-    (!is_later).then_some((src, dst, chain.protocol, chain.offset))
-}
-
-/// The extension headers of a quoted packet, if they are quoted whole.
-fn extensions(ip: &Ipv6<&[u8]>, quote: &[u8]) -> Option<ipv6_ext::Chain> {
-    // The quote may be shorter than the packet, so only the quoted bytes limit the chain.
-    let chain = ipv6_ext::walk(ip.next_header(), quote, quote.len()).ok()?;
-    (!chain.cut).then_some(chain)
+    let chain = ipv6_ext::of_quote(ip.next_header(), quote)?;
+    (!chain.is_later_fragment()).then_some((src, dst, chain.protocol, chain.offset))
 }
 
 fn get16(bytes: &[u8], at: usize) -> Option<u16> {

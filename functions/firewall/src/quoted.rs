@@ -45,9 +45,8 @@ fn quoted_v4(quoted: &[u8]) -> Option<Quoted<'_>> {
 fn quoted_v6(quoted: &[u8]) -> Option<Quoted<'_>> {
     let ip = Ipv6::new_unchecked(quoted);
     ip.check_start().ok()?;
-    // The quote may be shorter than the packet, so only the quoted bytes limit the chain.
-    let chain = ipv6_ext::walk(ip.next_header(), quoted, quoted.len()).ok()?;
-    if chain.cut || chain.fragment.is_some_and(|fragment| fragment.offset != 0) {
+    let chain = ipv6_ext::of_quote(ip.next_header(), quoted)?;
+    if chain.is_later_fragment() {
         return None;
     }
     let [src, dst] = [ip.src_addr(), ip.dst_addr()].map(|address| address.to_bits());

@@ -92,6 +92,11 @@ impl Chain {
         let offset = ipv6::HEADER_LEN;
         Self { protocol: next_header, offset, headers: 0, fragment: None, cut: false }
     }
+
+    /// Whether it is that of a later fragment, in which the middle of something follows.
+    pub fn is_later_fragment(&self) -> bool {
+        self.fragment.is_some_and(|fragment| fragment.offset != 0)
+    }
 }
 
 /// Walks the chain that starts with `next_header`, after the IPv6 header at the start of `packet`.
@@ -103,7 +108,7 @@ impl Chain {
 /// [`Malformed::FragmentBounds`] if the reassembled datagram would exceed 65,535 bytes.
 pub fn walk(next_header: u8, packet: &[u8], total_len: usize) -> Result<Chain, Malformed> {
     let mut chain = Chain::of_none(next_header);
-    while ip_protocol::is_extension(chain.protocol) && !is_later_fragment(chain.fragment) {
+    while ip_protocol::is_extension(chain.protocol) && !chain.is_later_fragment() {
         let misplaced = chain.protocol == ip_protocol::HOP_BY_HOP && chain.headers > 0;
         if misplaced || chain.offset + HEADER_LEN > total_len {
             return Err(Malformed::Ipv6Extension);
@@ -116,6 +121,12 @@ pub fn walk(next_header: u8, packet: &[u8], total_len: usize) -> Result<Chain, M
     }
     chain.cut |= chain.offset > packet.len();
     Ok(chain)
+}
+
+/// The chain of the packet that an ICMPv6 error quotes, if the quote has all of it. Quotes may be
+/// shorter than their packet, so the quoted bytes alone limit the chain.
+pub fn of_quote(next_header: u8, quote: &[u8]) -> Option<Chain> {
+    walk(next_header, quote, quote.len()).ok().filter(|chain| !chain.cut)
 }
 
 /// Walks over one header, given its first 8 bytes.
@@ -158,11 +169,6 @@ fn fragment(at: usize, header: &[u8], total_len: usize) -> Result<Fragment, Malf
         return Err(Malformed::FragmentBounds);
     }
     Ok(Fragment { at, offset, more: word & 1 != 0, ident: Value::get(header, field::IDENT) })
-}
-
-/// The bytes after the fragment header of a later fragment are the middle of something.
-pub(crate) fn is_later_fragment(fragment: Option<Fragment>) -> bool {
-    fragment.is_some_and(|fragment| fragment.offset != 0)
 }
 
 #[cfg(test)]
