@@ -81,6 +81,9 @@ class Server:
             except OSError:
                 pass
             opened.close()
+        # A thread that is still in a call keeps the port.
+        for thread in self.threads:
+            thread.join(1.0)
 
 
 def query(host, address, timeout=2.0):
