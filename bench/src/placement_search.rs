@@ -56,7 +56,8 @@ fn chain(count: usize, devices: usize) -> ChainDemand {
     };
     let links = (0..devices).map(|device| device.checked_sub(1)).collect();
     let functions = (0..count).map(|at| at % 4).collect();
-    ChainDemand { functions, plan, links, packets_per_s: 5e6, packet_len: 512, lanes: 4 }
+    let (packets_per_s, packet_len, lanes, threads_ns) = (5e6, 512, 4, 0.0);
+    ChainDemand { functions, plan, links, packets_per_s, packet_len, lanes, threads_ns }
 }
 
 /// Prints the times.
@@ -74,6 +75,7 @@ pub fn print(rounds: usize) {
                 delay_ns_max: None,
                 power_w_max: None,
                 lanes_max: 4,
+                cores: usize::MAX,
             };
             let us = |problem: &PlacementProblem<'_>| {
                 let one = || seconds(|| drop(black_box(problem.place()))) * 1e6;

@@ -322,7 +322,7 @@ impl Monitor {
     ) -> Result<Placement, PlacementError> {
         let chains = self.demand.at(rates, HEADROOM);
         let only = |own: Vec<usize>| own.into_iter().map(|device| vec![device]).collect();
-        let PlacementLimits { delay_ns_max, power_w_max, lanes_max } = self.limits;
+        let PlacementLimits { delay_ns_max, power_w_max, lanes_max, cores } = self.limits;
         let problem = PlacementProblem {
             profile: &self.effective(),
             chains: &chains,
@@ -331,6 +331,7 @@ impl Monitor {
             delay_ns_max,
             power_w_max,
             lanes_max,
+            cores,
         };
         problem.place()
     }

@@ -11,6 +11,9 @@
 //! chains while no load exceeds 1. Power is linear in the load. A device without functions counts
 //! as switched off, the CPU never does.
 //!
+//! The cores have a load, too. Readers, lanes, senders, and devices whose kernels run on the CPU
+//! share them. Such a device is measured while no other one works, so its own load is too low.
+//!
 //! Functions of one chain on the CPU take turns in a lane, so they do not lengthen each other's
 //! delay. On a device they do, since it has several launches at once, and so do other chains'. On
 //! the CPU other chains do so only if there are more lanes than cores.
@@ -93,6 +96,9 @@ pub struct ChainDemand {
     pub packet_len: u32,
     /// Lanes that divide its packets.
     pub lanes: usize,
+    /// The time of its reader, its lane itself and its sender together for a packet. 0 if it was
+    /// not measured.
+    pub threads_ns: f64,
 }
 
 /// The input of a placement.
@@ -112,6 +118,9 @@ pub struct PlacementProblem<'a> {
     pub power_w_max: Option<f64>,
     /// Lanes of all chains that work at the same time.
     pub lanes_max: usize,
+    /// Cores of the CPU. Lanes, readers, senders and devices with
+    /// [`cores`](crate::work_profile::ProfiledDevice::cores) share them. `usize::MAX` if unknown.
+    pub cores: usize,
 }
 
 /// Why there is no placement.

@@ -87,6 +87,13 @@ impl WorkProfile {
         }
     }
 
+    /// Sets the cores of the CPU that a busy device takes. An unknown device is ignored.
+    pub fn set_cores(&mut self, device: usize, cores: u32) {
+        if let Some(own) = self.devices.get_mut(device) {
+            own.cores = cores;
+        }
+    }
+
     /// The same with other throughputs on these pairs.
     pub(crate) fn slowed(&self, factors: &BTreeMap<WorkPair, f64>) -> Self {
         let mut own = self.clone();

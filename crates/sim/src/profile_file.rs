@@ -196,6 +196,13 @@ impl WorkFile {
             Ok((one.get("what").text()?.to_owned(), one.get("why").text()?.to_owned()))
         };
         let threads = threads::read(&all.get("threads"), &functions, &device_names)?;
+        let on_cpu = devices.iter().map(|one| one.get("runs_on_cpu").truth());
+        let on_cpu = on_cpu.collect::<Result<Vec<_>>>()?;
+        for own in threads.iter() {
+            for device in (0..on_cpu.len()).filter(|&at| on_cpu[at]) {
+                work.set_cores(device, own.threads_of(device) as u32);
+            }
+        }
         let kind = all.get("kind");
         let is_paper = match kind.text()? {
             "paper" => true,
@@ -214,10 +221,7 @@ impl WorkFile {
             links,
             gather: gather(&all.get("host"))?,
             threads,
-            on_cpu: devices
-                .iter()
-                .map(|one| one.get("runs_on_cpu").truth())
-                .collect::<Result<_>>()?,
+            on_cpu,
             title: all.get("title").text()?.to_owned(),
             is_paper,
             assumed,

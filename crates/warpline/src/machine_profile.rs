@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use warpline_io_error::plain;
 use warpline_sched::work_profile::{Beside, Figures, Measurement, WorkProfile};
 use warpline_sched::{LinkSpeeds, Profile};
+use warpline_sim::ThreadTimes;
 
 use crate::profile_file;
 
@@ -95,6 +96,7 @@ impl MachineProfile {
         let mut profile = Self::new(json.clone(), &names.iter().map(|n| &**n).collect::<Vec<_>>())?;
         profile.date = json["date"].as_str().unwrap_or("unknown").into();
         check_devices(&json)?;
+        ThreadTimes::of_machine(&json).map_err(|why| why.to_string())?;
         profile.read_power(&json)?;
         for (at, work) in works.iter().enumerate() {
             profile.read_work(work).map_err(|why| format!("`measurements[{at}]`: {why}"))?;
@@ -210,6 +212,11 @@ impl MachineProfile {
         self.unfinished = old.unfinished.clone();
         self.set_threads(old.machine["threads"].clone());
         self.keep_power(old)
+    }
+
+    /// The times of a chain's threads, if the file has them.
+    pub(crate) fn threads(&self) -> Option<ThreadTimes> {
+        ThreadTimes::of_machine(&self.machine).ok().flatten()
     }
 
     /// Sets the times of a chain's threads.
@@ -368,7 +375,9 @@ mod tests {
     fn evidence_of_two_runs_counts_by_its_weight() {
         let mut old = profile().to_value();
         old["cpu_power"] = json!({ "idle_w": 20.0, "busy_w": 60.0 });
-        old["threads"] = json!({ "cores": 2 });
+        let none = json!({ "wake_s": 0.0, "packet_s": 0.0, "byte_s": 0.0 });
+        old["threads"] =
+            json!({ "cores": 2, "read": none, "lane": none, "send": none, "rests": [] });
         let old = MachineProfile::parse(&old.to_string(), false).unwrap();
         let mut new = MachineProfile::new(machine(), &["digest", "nat", "router"]).unwrap();
         new.merge(&measured(2, 8e9), 0.0).unwrap();
@@ -417,6 +426,7 @@ mod tests {
             ("/devices/0/to_host_bytes_per_s", json!(0), "`to_host_bytes_per_s`: rates must be"),
             ("/devices/0/id", json!("cpu"), "`devices`: \"cpu\" occurs twice"),
             ("/busy_together_w", json!(-1), "`busy_together_w` must be"),
+            ("/threads", json!({ "cores": 0 }), "`threads."),
             ("/measurements/0/spread", json!(-0.5), "`measurements[0]`: `spread` must be"),
             ("/measurements/0/share", json!(1.5), "`measurements[0]`: share is out of range"),
             ("/measurements/0/latency_us", json!(-1), "`measurements[0]`: latency is out of"),

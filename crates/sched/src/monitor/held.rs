@@ -78,6 +78,9 @@ impl Monitor {
     /// A chain whose source is held for two ticks carries as much as it can. If its devices have a
     /// lower load by the profile, their figures are too good, and are corrected. If the chain
     /// carries more later, the correction was too much. It ends after the longest stay.
+    ///
+    /// A lane may lack time because others use the cores. Then devices that share these lack it,
+    /// too. So they get the correction of the CPU.
     pub(super) fn handle_held(&mut self, held: &[Option<HeldSource>], now_ns: u64) {
         let longest_ns = STAYS_MAX.saturating_mul(self.settings.stay_ns);
         let is_recent = |own: &Correction| now_ns.saturating_sub(own.since_ns) <= longest_ns;
@@ -100,13 +103,15 @@ impl Monitor {
         let mut changes = BTreeMap::new();
         for (chain, held) in held.iter().enumerate() {
             let pairs = self.pairs(&placed.placement, chain);
-            let loads = pairs.iter().map(|pair| load(&carried, chain, pair.1));
+            let loads = pairs.iter().map(|pair| self.load(&carried, chain, pair.1));
             let load = loads.fold(0.0, f64::max);
             let before = before.get(chain).copied().flatten();
             let most = before.map(|before| load.max(before)).filter(|most| *most < NEAR_FULL);
             let change = if held.is_some() { most } else { Some(load).filter(|load| *load > 1.0) };
             self.slower.held.push(held.map(|_| load / change.unwrap_or(1.0)));
-            changes.extend(change.iter().flat_map(|&by| pairs.iter().map(move |&pair| (pair, by))));
+            let Some(by) = change else { continue };
+            let pairs = pairs.iter().flat_map(|&pair| self.with_those_on_cores(pair));
+            changes.extend(pairs.map(|pair| (pair, by)));
         }
         self.correct(&changes, now_ns);
     }
@@ -141,15 +146,26 @@ impl Monitor {
         pairs.dedup();
         pairs
     }
-}
 
-/// The load of a device or of its link. On the CPU it is that of a chain's lanes.
-fn load(placement: &Placement, chain: usize, device: usize) -> f64 {
-    let of = |loads: &[f64], at: usize| loads.get(at).copied().unwrap_or(0.0);
-    let figures = &placement.figures;
-    let own = match device {
-        CPU => of(&figures.lane_loads, chain),
-        _ => of(&figures.loads, device).max(of(&figures.link_loads, device)),
-    };
-    own / HEADROOM
+    /// A pair; if it is on the CPU, also the pairs on devices that share its cores.
+    fn with_those_on_cores(&self, pair: WorkPair) -> impl Iterator<Item = WorkPair> + use<'_> {
+        let devices = self.profile.devices().iter().enumerate();
+        let on_cores = devices.filter(|(_, device)| device.cores > 0);
+        let others = on_cores.map(move |(at, _)| (pair.0, at)).filter(move |_| pair.1 == CPU);
+        std::iter::once(pair).chain(others)
+    }
+
+    /// The load of a device, of its link, or of the cores that it uses. On the CPU it is that of a
+    /// chain's lanes.
+    fn load(&self, placement: &Placement, chain: usize, device: usize) -> f64 {
+        let of = |loads: &[f64], at: usize| loads.get(at).copied().unwrap_or(0.0);
+        let figures = &placement.figures;
+        let own = match device {
+            CPU => of(&figures.lane_loads, chain),
+            _ => of(&figures.loads, device).max(of(&figures.link_loads, device)),
+        };
+        let is_on_cores = device == CPU || self.profile.devices()[device].cores > 0;
+        let cores = if is_on_cores { figures.cores_load } else { 0.0 };
+        own.max(cores) / HEADROOM
+    }
 }

@@ -26,4 +26,13 @@ pub struct PlacementLimits {
     pub power_w_max: Option<f64>,
     /// Lanes of the CPU.
     pub lanes_max: usize,
+    /// Cores of the CPU.
+    pub cores: usize,
+}
+
+impl Default for PlacementLimits {
+    /// A lane, and no limit of anything else.
+    fn default() -> Self {
+        Self { delay_ns_max: None, power_w_max: None, lanes_max: 1, cores: usize::MAX }
+    }
 }

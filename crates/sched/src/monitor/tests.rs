@@ -35,6 +35,7 @@ pub(super) fn chain(function: usize, devices: usize) -> ChainDemand {
         packets_per_s: 1.0,
         packet_len: LEN,
         lanes: 1,
+        threads_ns: 0.0,
     }
 }
 
@@ -59,7 +60,7 @@ fn with_gpu(policy: PlacementPolicy, gpu_gbps: f64) -> Monitor {
         profile.merge(&one).expect("sound");
         profile.set_power(device, Power { idle_w: Some(watts / 5.0), busy_w: Some(watts) });
     }
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    let limits = PlacementLimits::default();
     Monitor::new(MonitorSettings::default(), limits, policy, profile, vec![chain(0, 2)])
 }
 
@@ -81,7 +82,7 @@ fn noise_under_overload_moves_little() {
             let one = Measurement::alone((0, device), 1024, LEN, figures(gbps, 10.0));
             profile.merge(&one).expect("sound");
         }
-        let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+        let limits = PlacementLimits::default();
         let chains = vec![chain(0, 3); 3];
         let (policy, settings) = (PlacementPolicy::Throughput, MonitorSettings::default());
         let mut monitor = Monitor::new(settings, limits, policy, profile, chains);
@@ -142,7 +143,7 @@ fn a_placement_in_force_is_no_decision() {
     let mut chain = chain(0, 2);
     chain.packets_per_s = 5.0e9 / 8.0 / f64::from(LEN);
     let profile = first.profile().clone();
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    let limits = PlacementLimits::default();
     let (settings, policy) = (MonitorSettings::default(), PlacementPolicy::Energy);
     let mut monitor = Monitor::new(settings, limits, policy, profile, vec![chain]);
     monitor.handle_placement(placement, 0);
@@ -176,7 +177,7 @@ fn a_new_profile_replaces_what_was_learned_and_applies_at_the_next_tick() {
         let one = Measurement::alone((0, device), 1024, LEN, figures(gbps, 10.0));
         profile.merge(&one).expect("sound");
     }
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    let limits = PlacementLimits::default();
     monitor.handle_profile(profile.clone(), limits, vec![chain(0, 3)]);
     monitor.handle_devices(Some(&[vec![(2, 0.0)]]), 2 * SECOND);
     assert_eq!((monitor.profile(), device(&monitor)), (&profile, 2));
@@ -233,7 +234,7 @@ fn launches_that_take_longer_lead_to_another_device_and_do_not_change_the_load()
     for one in [gpu(40.0, 1e3), cpu(1, alone), cpu(1024, 20.0)] {
         profile.merge(&one).expect("sound");
     }
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    let limits = PlacementLimits::default();
     let (policy, settings) = (PlacementPolicy::Latency, MonitorSettings::default());
     let mut monitor = Monitor::new(settings, limits, policy, profile, vec![chain(0, 2)]);
     let mut at = |second: u64, figures: &[Measurement], state: Observed| {
@@ -288,7 +289,7 @@ fn on_lanes(policy: PlacementPolicy) -> Monitor {
         profile.merge(&one).expect("sound");
         profile.set_power(device, Power { idle_w: Some(watts / 5.0), busy_w: Some(watts) });
     }
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 4 };
+    let limits = PlacementLimits { lanes_max: 4, ..PlacementLimits::default() };
     let chain = ChainDemand { lanes: 4, ..chain(0, 2) };
     Monitor::new(MonitorSettings::default(), limits, policy, profile, vec![chain])
 }
@@ -350,7 +351,7 @@ fn steady_rates_need_few_searches_and_a_change_one_at_once() {
 #[test]
 fn one_chain_that_grows_is_no_growth_of_all() {
     let one = small(PlacementPolicy::Energy);
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    let limits = PlacementLimits::default();
     let settings = MonitorSettings::default();
     let chains = vec![chain(0, 2), chain(0, 2)];
     let mut monitor =

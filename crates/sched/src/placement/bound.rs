@@ -36,8 +36,7 @@ fn load(problem: &PlacementProblem<'_>, items: &[Item]) -> f64 {
     let of = |item: &Item| {
         let rate = problem.chains[item.chain].packets_per_s * 1e-9;
         least(item, |one| {
-            let lanes = if one.device == CPU { problem.lanes_max.max(1) as f64 } else { 1.0 };
-            rate * one.packet_ns * overlap(problem, items, item, one) / lanes
+            rate * one.packet_ns * overlap(problem, items, item, one) / problem.width(one.device)
         })
     };
     let loads: Vec<f64> = items.iter().map(of).collect();

@@ -139,7 +139,7 @@ impl<'a> Evaluator<'a> {
             let factor = self.factor(at, placed[at], chosen, |_| true);
             let beside = chosen.iter().filter(|other| other.device == choice.device).count();
             let busy_ns = choice.packet_ns * factor / beside as f64;
-            loads[choice.device] += rate * busy_ns * 1e-9 / self.width(choice.device);
+            loads[choice.device] += rate * busy_ns * 1e-9 / self.problem.width(choice.device);
             if choice.device == CPU {
                 own_lanes[chain] += rate * busy_ns * 1e-9 / self.problem.chains[chain].width();
             }
@@ -165,19 +165,31 @@ impl<'a> Evaluator<'a> {
         for (chain, copy) in copies.iter().enumerate() {
             let rate = self.problem.chains[chain].packets_per_s;
             let host_ns: f64 = copy.times.iter().map(|times| times.host_ns).sum();
-            loads[CPU] += rate * host_ns * 1e-9 / self.width(CPU);
+            loads[CPU] += rate * host_ns * 1e-9 / self.problem.width(CPU);
             own_lanes[chain] += rate * host_ns * 1e-9 / self.problem.chains[chain].width();
             for (load, times) in links.iter_mut().zip(&copy.times) {
                 *load = *load + rate * 1e-9 * *times;
             }
             delays[chain] += copy.plan_ns * self.largest_launch(chain, chosen);
         }
+        let cores_load = self.cores_load(&loads);
         let lanes: Vec<f64> = own_lanes.into_iter().map(|own| loads[CPU].max(own)).collect();
         loads[CPU] = lanes.iter().copied().fold(loads[CPU], f64::max);
         // Both directions of a link work at once.
         let links: Vec<f64> =
             links.iter().map(|load| load.to_device_ns.max(load.to_host_ns)).collect();
-        PlacementFigures { lane_loads: lanes, ..self.total(&loads, &links, &delays, &functions) }
+        let total = self.total(&loads, &links, &delays, &functions);
+        let load = total.load.max(cores_load);
+        PlacementFigures { load, cores_load, lane_loads: lanes, ..total }
+    }
+
+    /// The load of the cores by those of devices.
+    fn cores_load(&self, loads: &[f64]) -> f64 {
+        let of_devices =
+            loads.iter().enumerate().map(|(at, load)| self.problem.on_cores(at, *load));
+        let of_threads = self.problem.chains.iter().map(|one| one.packets_per_s * one.threads_ns);
+        let threads = of_threads.sum::<f64>() * 1e-9 / self.problem.cores.max(1) as f64;
+        of_devices.sum::<f64>() + threads
     }
 
     fn total(
@@ -198,6 +210,7 @@ impl<'a> Evaluator<'a> {
             loads: loads.to_vec(),
             link_loads: links.to_vec(),
             lane_loads: Vec::new(),
+            cores_load: 0.0,
             chain_delays_ns: delays.to_vec(),
         }
     }
@@ -206,17 +219,12 @@ impl<'a> Evaluator<'a> {
     /// core, all of it with two lanes a core. Slow-downs on the CPU are those on a shared core.
     fn core_sharing(&self) -> f64 {
         let lanes: usize = self.problem.chains.iter().map(|chain| chain.lanes.max(1)).sum();
-        (lanes as f64 / self.width(CPU) - 1.0).clamp(0.0, 1.0)
+        (lanes as f64 / self.problem.width(CPU) - 1.0).clamp(0.0, 1.0)
     }
 
     fn chain_of(&self, at: usize) -> (usize, f64) {
         let chain = self.items[at].chain;
         (chain, self.problem.chains[chain].packets_per_s)
-    }
-
-    /// Parts of a device that work at the same time, each as fast as the measurements.
-    pub(super) fn width(&self, device: usize) -> f64 {
-        if device == CPU { self.problem.lanes_max.max(1) as f64 } else { 1.0 }
     }
 
     /// Time to fill a launch. Functions in a row with the same launches fill them once.
@@ -299,6 +307,20 @@ impl ChainDemand {
 }
 
 impl PlacementProblem<'_> {
+    /// Parts of a device that work at the same time, each as fast as the measurements.
+    pub(super) fn width(&self, device: usize) -> f64 {
+        if device == CPU { self.lanes_max.max(1) as f64 } else { 1.0 }
+    }
+
+    /// The part of the cores that a device takes at this load.
+    pub(super) fn on_cores(&self, device: usize, load: f64) -> f64 {
+        let own = match device {
+            CPU => self.width(CPU),
+            _ => f64::from(self.profile.devices()[device].cores),
+        };
+        load * own / self.cores.max(1) as f64
+    }
+
     /// The order of placements by the policy. Limits come first, then the aim, then the rest.
     pub(super) fn score(&self, figures: &PlacementFigures) -> Score {
         // Sums of the same parts may be rounded apart.

@@ -9,7 +9,7 @@ use crate::work_profile::{CPU, Figures};
 /// The figures of a placement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlacementFigures {
-    /// The highest load of a device or link. The chains are carried up to 1.
+    /// The highest load of a device, of a link or of the cores. The chains are carried up to 1.
     pub load: f64,
     /// The longest delay of a chain, with the time to fill launches and to copy.
     pub delay_ns: f64,
@@ -21,8 +21,10 @@ pub struct PlacementFigures {
     pub loads: Vec<f64>,
     /// The load by device of its link, in the direction with more.
     pub link_loads: Vec<f64>,
-    /// The load by chain of its lanes, or of the cores if that is higher.
+    /// The load by chain of its lanes, or of all lanes if that is higher.
     pub lane_loads: Vec<f64>,
+    /// The load of the CPU's cores.
+    pub cores_load: f64,
     /// The delay by chain.
     pub chain_delays_ns: Vec<f64>,
 }
@@ -34,9 +36,9 @@ impl PlacementFigures {
         Self { delay_ns, ..self.clone() }
     }
 
-    /// The highest load of the lanes, devices and links that a chain uses.
+    /// The highest load of the lanes, devices and links that a chain uses, and of the cores.
     fn load_of(&self, chain: usize, sites: &[Site]) -> f64 {
-        let lanes = self.lane_loads.get(chain).copied().unwrap_or(0.0);
+        let lanes = self.lane_loads.get(chain).copied().unwrap_or(0.0).max(self.cores_load);
         let devices = sites.iter().map(|site| site.device).filter(|&device| device != CPU);
         let loads = devices.flat_map(|at| [self.loads.get(at), self.link_loads.get(at)]);
         loads.flatten().copied().fold(lanes, f64::max)

@@ -105,7 +105,7 @@ impl Search<'_> {
     /// Improves the best start by one function at a time.
     fn steps(&mut self, items: &[Item]) -> Result<(), PlacementError> {
         let devices = self.evaluator.problem.profile.devices().len();
-        let mut starts = starts(items, devices, |device| self.evaluator.width(device));
+        let mut starts = starts(items, devices, |device| self.evaluator.problem.width(device));
         starts.sort_by(|a, b| {
             let mut score = |placed: &[usize]| {
                 let figures = self.evaluator.relaxed(placed);

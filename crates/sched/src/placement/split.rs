@@ -106,9 +106,11 @@ fn with(
     // A load of a mix is at least that of its parts without overlap.
     let taken = if choice.device == CPU { cpu } else { device };
     others.loads[choice.device] = (others.loads[choice.device] - taken).max(0.0);
+    others.cores_load = (others.cores_load - problem.on_cores(choice.device, taken)).max(0.0);
     let side = |at: usize, load: f64| {
         let mut side = others.clone();
         side.loads[at] += load;
+        side.cores_load += problem.on_cores(at, load);
         side
     };
     let mut figures = side(on_device.device, device);
@@ -139,7 +141,9 @@ impl PlacementFigures {
         let devices = loads[CPU + 1..].iter().chain(&links).copied().fold(0.0, f64::max);
         let (apart, beside) = (on_cpu.loads[CPU], devices.max(self.loads[CPU]));
         let carried = cpu_share / apart.max(1.0) + (1.0 - cpu_share) / beside.max(1.0);
-        self.load = if carried < 1.0 { 1.0 / carried } else { apart.max(beside) };
+        self.cores_load = cpu_share * on_cpu.cores_load + (1.0 - cpu_share) * self.cores_load;
+        let divided = if carried < 1.0 { 1.0 / carried } else { apart.max(beside) };
+        self.load = divided.max(self.cores_load);
         self.delay_ns = self.delay_ns.max(on_cpu.delay_ns);
         for (own, other) in self.chain_delays_ns.iter_mut().zip(&on_cpu.chain_delays_ns) {
             *own = own.max(*other);

@@ -98,6 +98,39 @@ fn a_function_is_split_if_both_sides_carry_more() {
 }
 
 #[test]
+fn devices_on_the_cpu_share_its_cores() {
+    // At 6 Gb/s a lane is busy for 0.6 of the time, and both cores for 0.4 with the device.
+    let mut world = simple(&[(10.0, 1e3, (20.0, 100.0)), (15.0, 9e4, (50.0, 250.0))]);
+    let rate = 6e9 / 8.0 / 1000.0;
+    let place = |world: &World| {
+        let placed = world.place(PlacementPolicy::Throughput, rate);
+        (placed.sites[0][0].device, placed.figures.load, placed.figures.cores_load)
+    };
+    let is_near = |(device, load, cores): (usize, f64, f64), expected: (usize, f64, f64)| {
+        let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        assert_eq!(device, expected.0);
+        assert!(near(load, expected.1) && near(cores, expected.2), "{load} {cores}");
+    };
+    is_near(place(&world), (1, 0.4, 0.0));
+    world.cores = 2;
+    is_near(place(&world), (1, 0.4, 0.0));
+    world.on_cores = vec![0, 2];
+    is_near(place(&world), (1, 0.4, 0.4));
+    // The other threads take a core. Then 0.8 of both are busy with the lane, and 0.9 otherwise.
+    world.threads_ns = 1e9 / rate;
+    is_near(place(&world), (0, 0.8, 0.8));
+    // Of a device with hardware of its own they take none.
+    world.on_cores = vec![0, 0];
+    is_near(place(&world), (1, 0.5, 0.5));
+    world.threads_ns *= 2.2;
+    let overloaded = world.place(PlacementPolicy::Throughput, rate);
+    assert_eq!(
+        (overloaded.missed, &*overloaded.missed_by[0]),
+        (vec![Missed::Load], &[Missed::Load][..])
+    );
+}
+
+#[test]
 fn a_launch_has_the_packets_that_come_within_its_wait() {
     // On the device a launch takes 136.5 us and 0.267 us for each packet.
     let device = vec![(256, 10.0, 2e5), (1024, 20.0, 4e5)];

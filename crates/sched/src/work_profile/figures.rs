@@ -156,10 +156,12 @@ pub struct ProfiledDevice {
     pub name: String,
     /// Its power.
     pub power: Power,
+    /// Cores of the CPU that it takes while it is busy; 0 for one with hardware of its own.
+    pub cores: u32,
 }
 
 impl ProfiledDevice {
     pub(super) fn unmeasured(name: &str) -> Self {
-        Self { name: name.to_owned(), power: Power::default() }
+        Self { name: name.to_owned(), power: Power::default(), cores: 0 }
     }
 }

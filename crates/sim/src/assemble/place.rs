@@ -142,6 +142,7 @@ fn demand(asked: &Asked<'_>, chain: &AskedChain, functions: Vec<usize>) -> Chain
         packets_per_s: asked.packets_per_s().max(1.0),
         packet_len: len,
         lanes: chain.lanes,
+        threads_ns: asked.file.threads.as_ref().map_or(0.0, |own| own.packet_ns(len)),
     }
 }
 
@@ -170,6 +171,7 @@ fn sites(
         delay_ns_max: None,
         power_w_max: None,
         lanes_max: asked.chains.iter().map(|chain| chain.lanes.max(1)).sum(),
+        cores: asked.file.threads.as_ref().map_or(usize::MAX, |own| own.cores as usize),
     };
     let placement = problem.place().map_err(|why| in_words(asked, &why))?;
     let aims = if is_placed { placement.aims } else { vec![Aim::default(); demands.len()] };

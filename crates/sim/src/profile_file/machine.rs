@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use super::threads::{self, ThreadTimes};
+use super::{At, Result};
+
 /// The version of its form.
 pub(super) const SCHEMA: u64 = 2;
 
@@ -32,6 +35,25 @@ pub(super) fn converted(machine: &Value) -> Value {
         "devices": devices,
         "measurements": works.iter().map(measurement).collect::<Vec<_>>(),
     })
+}
+
+impl ThreadTimes {
+    /// Those of a profile that `warpline profile` wrote, if it has them. Devices are numbered from
+    /// the CPU on, in the file's order.
+    ///
+    /// # Errors
+    /// The first mistake in them, with the path of its value.
+    pub fn of_machine(machine: &Value) -> Result<Option<Self>> {
+        let own = converted(machine);
+        let names = |list: &Value, of: fn(&Value) -> &Value| -> Vec<String> {
+            let all = list.as_array().into_iter().flatten();
+            all.map(|one| of(one).as_str().unwrap_or_default().to_owned()).collect()
+        };
+        let functions = names(&own["functions"], |name| name);
+        let devices = names(&own["devices"], |device| &device["name"]);
+        let at = At { value: &own["threads"], path: "threads".to_owned() };
+        threads::read(&at, &functions, &devices)
+    }
 }
 
 /// Without functions that have no other measurement.

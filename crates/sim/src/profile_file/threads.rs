@@ -65,8 +65,15 @@ impl ThreadTimes {
         self.functions.iter().find(|one| one.pair == pair)
     }
 
+    /// Nanoseconds of reading, of a lane itself and of sending together, for a packet of so many
+    /// bytes.
+    pub fn packet_ns(&self, packet_len: u32) -> f64 {
+        let own = |time: &ThreadTime| time.cost.ps(1, packet_len.into()) / 1e3;
+        own(&self.read) + own(&self.lane) + own(&self.send)
+    }
+
     /// Threads of a device.
-    pub(crate) fn threads_of(&self, device: usize) -> usize {
+    pub fn threads_of(&self, device: usize) -> usize {
         let own = self.functions.iter().filter(|one| one.pair.1 == device);
         let threads = own.filter_map(|one| one.kernel.map(|kernel| kernel.threads as usize));
         threads.max().unwrap_or(1)

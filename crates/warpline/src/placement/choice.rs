@@ -94,6 +94,7 @@ impl Basis {
             delay_ns_max: delay_us_max.map(|us| us * 1e3),
             power_w_max: self.power_w_max,
             lanes_max: self.lanes_max,
+            cores: self.demands.cores,
         };
         let placement = problem.place().map_err(|why| why.to_string())?;
         let launches_max = placement.sites.iter().zip(&chains).map(|(sites, demand)| {

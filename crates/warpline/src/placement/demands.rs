@@ -29,6 +29,8 @@ pub(super) struct Demands {
     /// The measurements of the kinds of functions there are, on devices of this machine.
     pub(super) work: WorkProfile,
     pub(super) chains: Vec<ChainDemand>,
+    /// Cores of the machine; `usize::MAX` if the profile lacks them.
+    pub(super) cores: usize,
     /// Functions that were never measured where they stay.
     pub(super) unknown: Vec<Unknown>,
 }
@@ -41,15 +43,23 @@ impl Demands {
         let mut kinds: Vec<FixedFunction> = of_chains.iter().flatten().cloned().collect();
         kinds.sort();
         kinds.dedup();
+        let threads = profile.threads();
+        let cores = threads.as_ref().map_or(usize::MAX, |own| own.cores as usize);
         let mut work = work(profile, &ids, &kinds, scope);
+        for number in (1..ids.len()).filter(|&at| runs_on_cpu(profile, (at, &ids[at]), scope)) {
+            let own = threads.as_ref().map_or(0, |own| own.threads_of(number));
+            work.set_cores(number, own as u32);
+        }
         let unknown = fill_unknown(&mut work, profile, &kinds);
         let number = |kind: &FixedFunction| kinds.binary_search(kind).unwrap_or_default();
         let demand = |(chain, own): (&&Loaded, &Vec<FixedFunction>)| {
             let functions = own.iter().map(number).collect();
-            demand((profile, &ids), chain, functions, scope.load_gbps)
+            let own = demand((profile, &ids), chain, functions, scope.load_gbps);
+            let threads_ns = threads.as_ref().map_or(0.0, |all| all.packet_ns(own.packet_len));
+            ChainDemand { threads_ns, ..own }
         };
         let chains = chains.iter().zip(&of_chains).map(demand).collect();
-        Self { work, chains, unknown }
+        Self { work, chains, cores, unknown }
     }
 
     /// The chains, each with `load_gbps`.
@@ -111,13 +121,10 @@ fn work(
         work.set_power(number, device.power);
     }
     let Scope { cpu_devices, absent_devices, .. } = scope;
-    let about = |device: usize| device_keys::description(ids[device]);
-    let is_here = |device: usize| device == 0 || absent_devices || about(device).is_some();
-    let runs_on_cpu = |device: usize| match absent_devices {
-        true => profile.runs_on_cpu(device),
-        false => about(device).is_none_or(|about| about.runs_on_cpu),
-    };
-    let is_free = |device: usize| device == 0 || cpu_devices || !runs_on_cpu(device);
+    let is_known = |device: usize| device_keys::description(ids[device]).is_some();
+    let is_here = |device: usize| device == CPU || absent_devices || is_known(device);
+    let runs_on_cpu = |device: usize| runs_on_cpu(profile, (device, ids[device]), scope);
+    let is_free = |device: usize| device == CPU || cpu_devices || !runs_on_cpu(device);
     let of = |function: usize| {
         let name = &profile.work.functions()[function];
         kinds.iter().enumerate().filter(move |(_, kind)| kind.0 == *name)
@@ -141,6 +148,16 @@ fn work(
         }
     }
     work
+}
+
+/// Whether the kernels of a device run on the CPU's own cores: by the profile if that may be of
+/// another machine.
+fn runs_on_cpu(profile: &MachineProfile, (number, id): (usize, &str), scope: Scope) -> bool {
+    let is_profiled = number < profile.work.devices().len();
+    match scope.absent_devices && is_profiled {
+        true => profile.runs_on_cpu(number),
+        false => device_keys::description(id).is_none_or(|about| about.runs_on_cpu),
+    }
 }
 
 /// Gives functions without measurements an estimate, on the device where they stay.
@@ -193,7 +210,8 @@ fn demand(
     }
     let packet_len = options.packet_len;
     let packets_per_s = packets_per_s(load_gbps, packet_len);
-    ChainDemand { functions, plan, links, packets_per_s, packet_len, lanes: options.lanes }
+    let (lanes, threads_ns) = (options.lanes, 0.0);
+    ChainDemand { functions, plan, links, packets_per_s, packet_len, lanes, threads_ns }
 }
 
 fn packets_per_s(load_gbps: f64, packet_len: u32) -> f64 {

@@ -37,6 +37,7 @@ pub(crate) fn terms(chains: &[&Loaded]) -> Option<Terms> {
         delay_ns_max: basis.delay_us_max.map(|us| us * 1e3),
         power_w_max: basis.power_w_max,
         lanes_max: basis.lanes_max,
+        cores: basis.demands.cores,
     };
     let demands = basis.demands.at(chosen.all.load_gbps);
     let devices = basis.demands.devices();

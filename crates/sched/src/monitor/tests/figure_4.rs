@@ -34,7 +34,7 @@ fn monitor(policy: PlacementPolicy, functions: &[usize]) -> Monitor {
             profile.merge(&one).expect("sound");
         }
     }
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    let limits = PlacementLimits::default();
     let chains = functions.iter().map(|&function| chain(function, 3)).collect();
     Monitor::new(MonitorSettings::default(), limits, policy, profile, chains)
 }

@@ -79,7 +79,7 @@ fn each_held_chain_has_a_lane_of_its_own() {
         }
         profile.set_power(device, Power { idle_w: Some(watts / 5.0), busy_w: Some(watts) });
     }
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 2 };
+    let limits = PlacementLimits { lanes_max: 2, ..PlacementLimits::default() };
     let (settings, policy) = (MonitorSettings::default(), PlacementPolicy::Energy);
     let chains = vec![chain(0, 2), chain(1, 2)];
     let mut monitor = Monitor::new(settings, limits, policy, profile, chains);
@@ -109,4 +109,29 @@ fn a_held_source_moves_nothing_where_nothing_carries_more() {
     // A load above the profile's capacity is no error of the profile.
     let found = devices(PlacementPolicy::Throughput, 60.0, [10.0, 40.0], true);
     assert!(found[3..].iter().all(|&device| device == 1), "{found:?}");
+}
+
+/// A lane that lacks time on shared cores gives no reason to use a device on the same cores.
+#[test]
+fn a_held_source_moves_nothing_to_a_device_on_the_same_cores() {
+    let changes = |cores: u32| {
+        let mut profile = WorkProfile::new(&["one"], &["cpu", "host"]);
+        for (device, gbps) in [(0, 10.0), (1, 8.0)] {
+            let one = Measurement::alone((0, device), 1024, LEN, figures(gbps, 10.0));
+            profile.merge(&one).expect("sound");
+        }
+        profile.set_cores(1, cores);
+        let limits = PlacementLimits { cores: 2, ..PlacementLimits::default() };
+        let (settings, policy) = (MonitorSettings::default(), PlacementPolicy::Throughput);
+        let mut monitor = Monitor::new(settings, limits, policy, profile, vec![chain(0, 2)]);
+        let mut devices = Vec::new();
+        for second in 0..600 {
+            let seen = if second < BURST { observed(0.01) } else { paused(6.0, 3.0, false) };
+            monitor.handle_tick(&[seen], &[], second * SECOND).expect("a placement");
+            devices.push(device(&monitor));
+        }
+        assert_eq!(devices[0], 0, "the CPU is faster by the profile");
+        devices.windows(2).filter(|two| two[0] != two[1]).count()
+    };
+    assert_eq!((changes(2), changes(0) > 0), (0, true));
 }

@@ -13,7 +13,7 @@ fn monitor(policy: PlacementPolicy, delay_us_max: Option<f64>) -> Monitor {
         profile.merge(&Measurement::alone((0, 1), launch, LEN, own)).expect("sound");
     }
     let delay_ns_max = delay_us_max.map(|us| us * 1e3);
-    let limits = PlacementLimits { delay_ns_max, power_w_max: None, lanes_max: 1 };
+    let limits = PlacementLimits { delay_ns_max, ..PlacementLimits::default() };
     Monitor::new(MonitorSettings::default(), limits, policy, profile, vec![chain(0, 2)])
 }
 
@@ -87,7 +87,7 @@ fn a_placement_that_exceeds_a_limit_is_left() {
         profile.merge(&one).expect("sound");
         profile.set_power(device, Power { idle_w: Some(idle_w), busy_w: Some(busy_w) });
     }
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: Some(20.0), lanes_max: 1 };
+    let limits = PlacementLimits { power_w_max: Some(20.0), ..PlacementLimits::default() };
     let settings = MonitorSettings::default();
     let policy = PlacementPolicy::Throughput;
     let mut monitor = Monitor::new(settings, limits, policy, profile, vec![chain(0, 2)]);
@@ -109,7 +109,7 @@ fn placements_are_for_the_frames_that_come() {
             profile.merge(&one).expect("sound");
         }
     }
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    let limits = PlacementLimits::default();
     let (settings, policy) = (MonitorSettings::default(), PlacementPolicy::Latency);
     let mut monitor = Monitor::new(settings, limits, policy, profile, vec![chain(0, 2)]);
     tick(&mut monitor, 0, 5.0);

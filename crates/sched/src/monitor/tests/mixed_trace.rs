@@ -67,6 +67,7 @@ fn figures(profile: &WorkProfile, devices: &[Vec<usize>], rates: &[f64]) -> Plac
         delay_ns_max: None,
         power_w_max: None,
         lanes_max: LANES,
+        cores: usize::MAX,
     };
     problem.place().expect("measured").figures
 }
@@ -116,7 +117,7 @@ fn fixed(devices: [usize; 2]) -> Outcome {
 /// Each second runs on the devices that the seconds before decided, by a profile whose CPU is
 /// `too_good` times as fast as the true one.
 fn monitored(policy: PlacementPolicy, too_good: f64) -> Outcome {
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: LANES };
+    let limits = PlacementLimits { lanes_max: LANES, ..PlacementLimits::default() };
     let settings = MonitorSettings::default();
     let first = seconds().next().expect("a trace");
     let factors = [0, 1].map(|function| ((function, CPU), too_good));

@@ -59,7 +59,7 @@ fn all(world: &World, policy: &PlacementPolicy) -> Vec<Assignment> {
 /// Excess over limits, then the policy's figures.
 fn value(world: &World, policy: &PlacementPolicy, own: &Assignment) -> Vec<f64> {
     let load = loads(world, own);
-    let max_load = load.iter().copied().fold(0.0, f64::max);
+    let max_load = load.iter().copied().fold(cores_load(world, &load), f64::max);
     let (delay, power) = (delay(world, own), power(world, own, &load));
     let over = |value: f64, limit: Option<f64>| match limit {
         Some(limit) if value > limit => value / limit - 1.0,
@@ -174,6 +174,15 @@ fn loads(world: &World, own: &Assignment) -> Vec<f64> {
     load
 }
 
+/// Of the cores: the only lane, devices by their loads, and the other threads.
+fn cores_load(world: &World, load: &[f64]) -> f64 {
+    let mut busy = load[0] + world.rate * world.threads_ns / 1e9;
+    for (own, cores) in load.iter().zip(&world.on_cores).skip(1) {
+        busy += own * f64::from(*cores);
+    }
+    busy / world.cores as f64
+}
+
 fn least(values: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
     let smaller = |a: Vec<f64>, b: Vec<f64>| if b < a { b } else { a };
     values.reduce(smaller).expect("each function runs on the CPU")
@@ -198,7 +207,8 @@ pub(super) fn least_load(world: &World) -> f64 {
     };
     let max = |one: Assignment| {
         let one = one.iter().enumerate().map(last).collect();
-        loads(world, &one).into_iter().fold(0.0, f64::max)
+        let loads = loads(world, &one);
+        loads.iter().copied().fold(cores_load(world, &loads), f64::max)
     };
     all(&largest, &PlacementPolicy::Throughput).into_iter().map(max).fold(f64::INFINITY, f64::min)
 }

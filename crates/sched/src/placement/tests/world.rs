@@ -28,6 +28,11 @@ pub(super) struct World {
     pub gather_ns: f64,
     /// Lanes of the CPU; a curve of it is that of one lane.
     pub lanes: usize,
+    pub cores: usize,
+    /// By device: the cores that it takes. Those of the CPU are its lanes.
+    pub on_cores: Vec<u32>,
+    /// ns a packet of the threads besides functions.
+    pub threads_ns: f64,
 }
 
 impl World {
@@ -42,6 +47,9 @@ impl World {
             link_ns: 0.0,
             gather_ns: 0.0,
             lanes: 1,
+            cores: usize::MAX,
+            on_cores: vec![0; curves[0].len()],
+            threads_ns: 0.0,
         }
     }
 
@@ -53,6 +61,7 @@ impl World {
         for (device, power) in self.power.iter().enumerate() {
             let (idle_w, busy_w) = (power.map(|one| one.0), power.map(|one| one.1));
             profile.set_power(device, Power { idle_w, busy_w });
+            profile.set_cores(device, self.on_cores[device]);
         }
         for (function, curves) in self.curves.iter().enumerate() {
             for (device, curve) in curves.iter().enumerate() {
@@ -110,7 +119,8 @@ impl World {
         };
         let link = |device: usize| (device != 0 && self.link_ns > 0.0).then_some(device);
         let links = (0..devices).map(link).collect();
-        ChainDemand { functions, plan, links, packets_per_s, packet_len: LEN, lanes: self.lanes }
+        let (lanes, threads_ns) = (self.lanes, self.threads_ns);
+        ChainDemand { functions, plan, links, packets_per_s, packet_len: LEN, lanes, threads_ns }
     }
 
     pub(super) fn place(&self, policy: PlacementPolicy, packets_per_s: f64) -> Placement {
@@ -126,6 +136,7 @@ impl World {
             delay_ns_max: self.delay_ns_max,
             power_w_max: self.power_w_max,
             lanes_max: self.lanes,
+            cores: self.cores,
         };
         problem.place().expect("each function runs on the CPU")
     }
@@ -159,17 +170,16 @@ pub(super) fn world(functions: std::ops::Range<usize>) -> impl Strategy<Value = 
             1e4..3e6f64,
             prop::option::of(1e3..1e6f64),
             prop::option::of(10.0..500.0f64),
+            prop_oneof![Just(usize::MAX), 1usize..4],
+            prop::collection::vec(0u32..3, devices),
+            0.0..300.0f64,
         );
-        numbers.prop_map(|(curves, slow, power, rate, delay_ns_max, power_w_max)| World {
-            curves,
-            slow,
-            power,
-            rate,
-            delay_ns_max,
-            power_w_max,
-            link_ns: 0.0,
-            gather_ns: 0.0,
-            lanes: 1,
-        })
+        numbers.prop_map(
+            |(curves, slow, power, rate, delay, watts, cores, on_cores, threads_ns)| {
+                let world =
+                    World { slow, power, rate, cores, on_cores, threads_ns, ..World::new(&curves) };
+                World { delay_ns_max: delay, power_w_max: watts, ..world }
+            },
+        )
     })
 }

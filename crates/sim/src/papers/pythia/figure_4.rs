@@ -75,6 +75,7 @@ fn chain(function: usize) -> ChainDemand {
         packets_per_s: 1.0,
         packet_len: LEN,
         lanes: 1,
+        threads_ns: 0.0,
     }
 }
 
@@ -90,7 +91,7 @@ fn run(
     policy: impl Fn(u64) -> PlacementPolicy,
     load: impl Fn(u64) -> f64,
 ) -> std::result::Result<Vec<Second>, ScenarioError> {
-    let limits = PlacementLimits { delay_ns_max: None, power_w_max: None, lanes_max: 1 };
+    let limits = PlacementLimits::default();
     let chains = functions.iter().map(|&function| chain(function)).collect();
     let settings = MonitorSettings::default();
     let mut monitor = Monitor::new(settings, limits, policy(0), profile(), chains);
