@@ -111,17 +111,8 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
     let choices = [("error", Unsupported::Error), ("skip", Unsupported::Skip)];
     let unsupported = section.choice("unsupported", &choices, Unsupported::Error);
     section.require("routes", "the route file");
-    let mac = section.parsed::<Mac>("mac");
-    if section.has("mac") != section.has("neighbours") {
-        let (has, lacks) =
-            if section.has("mac") { ("mac", "neighbours") } else { ("neighbours", "mac") };
-        section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
-    }
     let ports = resources.ports().clone();
-    if ports.are_routed() && section.has("neighbours") {
-        let text = "`neighbours` conflicts with forward = \"route\", which takes the kernel's";
-        section.mistake("neighbours", text);
-    }
+    let mac = mac(section, &ports);
     let checks = Checks::read(section);
     let icmp = icmp_errors::Config::read(section);
     let (file, kernel) = match section.string("routes") {
@@ -153,37 +144,50 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
         return None;
     }
     let routes = routes?;
+    notice_left_out(section, resources, &routes);
+    let fib = Fib::new(&routes, neighbours.as_ref(), checks);
+    let fib = fib.map_err(|why| section.mistake("neighbours", why)).ok()?;
+    let tables = Tables::new(fib);
+    if let Some(kernel) = &kernel {
+        kernel.set(tables.clone(), routes.skipped);
+    }
+    let Tables { fib, hop_ports } = tables;
+    let hops = hop_ports.all().len();
+    let Some(first_hop) = first_hop(resources.next_hops(), hops) else {
+        let why = format!("{hops} next hops are too many after those of other routers");
+        section.mistake("routes", why);
+        return None;
+    };
+    let hop_ports = (!ports.is_empty()).then(|| hop_ports.numbered_from(first_hop));
+    if let Some(hop_ports) = &hop_ports {
+        resources.set_hop_ports(hop_ports.clone());
+    }
+    Some(Settings { fib, mac, icmp, checks, first_hop, hop_ports, kernel })
+}
+
+/// The source of Ethernet addresses, which needs those of neighbours.
+fn mac(section: &mut Section<'_>, ports: &Ports) -> Option<Mac> {
+    if section.has("mac") != section.has("neighbours") {
+        let (has, lacks) =
+            if section.has("mac") { ("mac", "neighbours") } else { ("neighbours", "mac") };
+        section.mistake(has, format!("`{has}` needs `{lacks}`: Ethernet addresses take both"));
+    }
+    if ports.are_routed() && section.has("neighbours") {
+        let text = "`neighbours` conflicts with forward = \"route\", which takes the kernel's";
+        section.mistake("neighbours", text);
+    }
+    section.parsed::<Mac>("mac")
+}
+
+/// Counts the lines of a route file that the table does not have.
+fn notice_left_out(section: &mut Section<'_>, resources: &mut Resources, routes: &Routes<'_>) {
     let file = SourceText::new(section.string("routes").unwrap_or_default(), "");
-    let (skipped, others) = (routes.skipped, routes.of_other_tables);
-    let dropped = routes.skipped_text();
-    let left_out = format!("routes of other tables are left out: {others}");
-    for (count, text) in [(skipped, dropped), (others, left_out)] {
+    let left_out = format!("routes of other tables are left out: {}", routes.of_other_tables);
+    for (count, text) in
+        [(routes.skipped, routes.skipped_text()), (routes.of_other_tables, left_out)]
+    {
         if count > 0 {
             resources.notice_many(file.whole(text), count);
-        }
-    }
-    match Fib::new(&routes, neighbours.as_ref(), checks) {
-        Ok(fib) => {
-            let tables = Tables::new(fib);
-            if let Some(kernel) = &kernel {
-                kernel.set(tables.clone(), routes.skipped);
-            }
-            let Tables { fib, hop_ports } = tables;
-            let hops = hop_ports.all().len();
-            let Some(first_hop) = first_hop(resources.next_hops(), hops) else {
-                let why = format!("{hops} next hops are too many after those of other routers");
-                section.mistake("routes", why);
-                return None;
-            };
-            let hop_ports = (!ports.is_empty()).then(|| hop_ports.numbered_from(first_hop));
-            if let Some(hop_ports) = &hop_ports {
-                resources.set_hop_ports(hop_ports.clone());
-            }
-            Some(Settings { fib, mac, icmp, checks, first_hop, hop_ports, kernel })
-        }
-        Err(why) => {
-            section.mistake("neighbours", why);
-            None
         }
     }
 }

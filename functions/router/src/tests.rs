@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use warpline_packet::wire::Malformed;
 use warpline_packet::{Instant, LinkType, Verdict};
 
+use super::fib::reason;
 use super::*;
 use warpline_verify::{Carried, Harness, Input, Outcome, build as build_function, try_build};
 
