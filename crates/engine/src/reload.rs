@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::moves::NextLanes;
 use crate::{Chain, Deployment, PlanOptions, Steering};
-use warpline_nf::HopPorts;
+use warpline_nf::{Function, HopPorts};
 
 /// A deployment that can replace another while packets flow.
 #[derive(Clone)]
@@ -20,6 +20,84 @@ pub struct Successor {
     changed: Vec<String>,
     /// Lanes that continue the running ones, if functions move.
     lanes: Option<Arc<NextLanes>>,
+}
+
+/// The functions of a chain after a reload.
+#[derive(Default)]
+struct Functions {
+    /// The positions of those that stay as they run.
+    kept: Vec<usize>,
+    /// The tables of the others.
+    changed: Vec<String>,
+    /// Why others cannot change.
+    refused: Vec<String>,
+}
+
+impl Functions {
+    fn of(old: &Deployment, new: &Deployment) -> Self {
+        let mut own = Self::default();
+        // Only plans for devices depend on the fields that functions read.
+        let is_on_cpu = old.sites().iter().all(|site| site.on_device.is_none());
+        let instances = old.chain().instances.iter().zip(&new.chain().instances);
+        for (position, (old, new)) in instances.enumerate() {
+            if old.fingerprint == new.fingerprint {
+                own.kept.push(position);
+                continue;
+            }
+            let table = new.table();
+            if !own.changed.iter().any(|name| name == table) {
+                own.changed.push(table.to_owned());
+            }
+            if let Err(why) = succeeds(&*old.function, &*new.function, is_on_cpu) {
+                let why = format!("[{table}]: {why}");
+                if !own.refused.contains(&why) {
+                    own.refused.push(why);
+                }
+            }
+        }
+        own
+    }
+}
+
+/// Whether a function can continue where another of its kind was.
+fn succeeds(old: &dyn Function, new: &dyn Function, is_on_cpu: bool) -> Result<(), String> {
+    new.succeeds(old)?;
+    let has_access =
+        old.access() == new.access() || is_on_cpu && old.access().writes_as(new.access());
+    let has_shape =
+        old.growth() == new.growth() && old.emits() == new.emits() && old.tick() == new.tick();
+    match has_access {
+        true if has_shape => Ok(()),
+        false if !is_on_cpu => Err("the fields that it reads or writes can't change while \
+                                    functions run on devices"
+            .into()),
+        _ => Err("what it does to packets can't change".into()),
+    }
+}
+
+/// What else can't change.
+fn refused_of_chain(old: &Deployment, new: &Deployment) -> Vec<&'static str> {
+    let runs_on = |deployment: &Deployment| -> Vec<String> {
+        deployment.sites().iter().map(|site| site.device_id().into()).collect()
+    };
+    let (was, is) = (old.chain(), new.chain());
+    let kind = |chain: &Chain| std::mem::discriminant::<Steering>(&chain.steering);
+    let stays = [
+        (
+            (old.plan(), old.profile()) == (new.plan(), new.profile()),
+            "`[plan]` can't change while packets flow",
+        ),
+        (runs_on(old) == runs_on(new), "where functions run can't change while packets flow"),
+        (
+            old.stages() == new.stages() && was.scratch_words == is.scratch_words,
+            "the chain's stages can't change while packets flow",
+        ),
+        (was.seed() == is.seed(), "`seed` can't change while packets flow"),
+        (was.routes() == is.routes(), "`[[route]]` can't change while packets flow"),
+        (was.ports() == is.ports(), "`[[port]]` can't change while packets flow"),
+        (kind(was) == kind(is), "how state is divided can't change while packets flow"),
+    ];
+    stays.into_iter().filter(|(stays, _)| !stays).map(|(_, why)| why).collect()
 }
 
 impl Successor {
@@ -37,67 +115,9 @@ impl Successor {
         }
         // The lanes stay as they are, and the plan is theirs.
         new.set_plan(PlanOptions { lanes: old.plan().lanes, ..new.plan() });
-        let mut refused = Vec::new();
-        if (old.plan(), old.profile()) != (new.plan(), new.profile()) {
-            refused.push("`[plan]` can't change while packets flow".into());
-        }
-        let mut changed = Vec::new();
-        let runs_on = |deployment: &Deployment| -> Vec<String> {
-            deployment.sites().iter().map(|site| site.device_id().into()).collect()
-        };
-        if runs_on(old) != runs_on(&new) {
-            refused.push("where functions run can't change while packets flow".into());
-        }
-        // Only plans for devices depend on the fields that functions read.
-        let is_on_cpu = old.sites().iter().all(|site| site.on_device.is_none());
-        let mut kept = Vec::new();
-        let instances = old.chain().instances.iter().zip(&new.chain().instances);
-        for (position, (old, new)) in instances.enumerate() {
-            if old.fingerprint == new.fingerprint {
-                kept.push(position);
-                continue;
-            }
-            let table = new.table();
-            if !changed.iter().any(|name| name == table) {
-                changed.push(table.to_owned());
-            }
-            let (was, is) = (&old.function, &new.function);
-            let same_access =
-                was.access() == is.access() || is_on_cpu && was.access().writes_as(is.access());
-            let same_shape = same_access
-                && was.growth() == is.growth()
-                && was.emits() == is.emits()
-                && was.tick() == is.tick();
-            let why = match is.succeeds(&**was) {
-                Err(why) => format!("[{table}]: {why}"),
-                Ok(()) if same_shape => continue,
-                Ok(()) if !same_access && !is_on_cpu => format!(
-                    "[{table}]: the fields that it reads or writes can't change while functions \
-                     run on devices"
-                ),
-                Ok(()) => format!("[{table}]: what it does to packets can't change"),
-            };
-            if !refused.contains(&why) {
-                refused.push(why);
-            }
-        }
+        let Functions { kept, changed, mut refused } = Functions::of(old, &new);
+        refused.extend(refused_of_chain(old, &new).into_iter().map(str::to_owned));
         let (was, is) = (old.chain(), new.chain());
-        if old.stages() != new.stages() || was.scratch_words != is.scratch_words {
-            refused.push("the chain's stages can't change while packets flow".into());
-        }
-        if was.seed() != is.seed() {
-            refused.push("`seed` can't change while packets flow".into());
-        }
-        if was.routes() != is.routes() {
-            refused.push("`[[route]]` can't change while packets flow".into());
-        }
-        if was.ports() != is.ports() {
-            refused.push("`[[port]]` can't change while packets flow".into());
-        }
-        let kind = |chain: &Chain| std::mem::discriminant::<Steering>(&chain.steering);
-        if kind(was) != kind(is) {
-            refused.push("how state is divided can't change while packets flow".into());
-        }
         let chain = Arc::new(is.keeping(was));
         if chain.hop_ports().is_none() {
             refused
