@@ -245,6 +245,20 @@ def case_carrier(lab):
     assert "the interface has no carrier" in errors, errors
 
 
+def stray(space, interface):
+    """Sends packets of lan's host by an interface that is no port, for half a second."""
+    source, target = (socket.inet_aton(address) for address in ("10.9.0.1", "10.9.0.2"))
+    header = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 33, 1, 0, 64, 17, 0, source, target)
+    total = sum(struct.unpack(">10H", header))
+    header = header[:10] + struct.pack(">H", ~(total + (total >> 16)) & 0xFFFF) + header[12:]
+    packet = header + struct.pack(">4H", 5000, 5000, 13, 0) + b"stray"
+    with space.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+        sender.bind((interface, 0))
+        for _ in range(20):
+            sender.send(bytes.fromhex("02000000000b 02000000000a 0800") + packet)
+            time.sleep(0.025)
+
+
 def case_returns(lab):
     """An interface that returns is read and written at once: with its number, and after another
     had its name."""
@@ -274,10 +288,12 @@ def case_returns(lab):
         "ip link del lan; ip link set away down; ip link set away name lan; ip link set lan up"
     )
     assert soon(reaches), "another interface was called lan"
+    machine.run("ip link add aside type veth peer name end; ip link set aside up; ip link set end up")
     machine.run("ip link set lan name away")
-    time.sleep(0.5)
+    sniffer = Sniffer(wan, "eth0")
+    stray(machine, "end")
     machine.run("ip link set away name lan")
-    time.sleep(0.5)
+    assert not any(b"stray" in frame for frame in sniffer.close()), "frames of no port"
     assert soon(reaches), "lan had another name"
     machine.run("ip link set wan down")
     time.sleep(0.3)

@@ -18,7 +18,7 @@ pub(super) struct Rings {
     ring_len: usize,
     /// Of several.
     readable: Option<PollSet>,
-    /// Whether several refuse frames.
+    /// Whether they refuse frames.
     have_left: bool,
 }
 
@@ -85,8 +85,9 @@ impl Rings {
     }
 
     /// Binds the only socket to another interface.
-    pub(super) fn bind(&self, index: i32) -> io::Result<()> {
-        self.all[0].socket.bind(index, true)
+    pub(super) fn bind(&mut self, index: i32) -> io::Result<()> {
+        self.all[0].socket.bind(index, true)?;
+        self.come_back()
     }
 
     /// Receives frames to other hosts, too.
@@ -94,23 +95,21 @@ impl Rings {
         self.all[0].socket.receive_all(index)
     }
 
-    /// Leaves the interface. Frames that arrived stay.
+    /// Leaves the interface. Frames that arrived stay. A socket cannot be unbound: without an
+    /// interface it receives from all.
     pub(super) fn leave(&mut self) {
-        if self.are_shared() {
-            if !std::mem::replace(&mut self.have_left, true) {
-                self.all.iter().for_each(|one| _ = one.socket.refuse());
-            }
-        } else if self.all[0].socket.bound_to().is_ok_and(|index| index > 0) {
-            let _ = self.all[0].socket.bind(0, false);
+        if !std::mem::replace(&mut self.have_left, true) {
+            self.all.iter().for_each(|one| _ = one.socket.refuse());
         }
     }
 
     /// The interface that they are bound to has its name again.
     pub(super) fn come_back(&mut self) -> io::Result<()> {
-        match std::mem::take(&mut self.have_left) {
-            true => self.all.iter().try_for_each(|one| one.socket.accept()),
-            false => Ok(()),
+        if self.have_left {
+            self.all.iter().try_for_each(|one| one.socket.accept())?;
         }
+        self.have_left = false;
+        Ok(())
     }
 
     /// Whether frames wait.
