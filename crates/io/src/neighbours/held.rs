@@ -45,29 +45,31 @@ impl Held {
         self.waiting.is_empty()
     }
 
-    /// Packets of a neighbour, and when the kernel was last made to ask for it.
-    pub(super) fn of(&self, key: Key) -> (usize, Option<Clock>) {
-        let own = self.waiting.iter().filter(|packet| packet.key == key);
-        own.fold((0, None), |(count, asked), packet| (count + 1, asked.max(packet.asked)))
+    /// When the kernel was last made to ask for a neighbour whose packets are held.
+    pub(super) fn last_asked(&self, key: Key) -> Option<Clock> {
+        self.waiting.iter().filter(|packet| packet.key == key).filter_map(|one| one.asked).max()
     }
 
-    /// Takes a packet of up to [`LEN_MAX`] bytes. Returns whether the oldest made room for it.
+    /// Takes a packet of up to [`LEN_MAX`] bytes. Returns whether the oldest made room for it: of
+    /// its neighbour if that has [`OF_NEIGHBOUR_MAX`], otherwise of all.
     pub(super) fn push(
         &mut self,
         key: Key,
         (bytes, timestamp): (&[u8], Instant),
         (failure, asked): (Option<u64>, Option<Clock>),
     ) -> bool {
-        let displaced = self.free.is_empty();
-        if displaced && let Some(oldest) = self.waiting.pop_front() {
-            self.recycle(oldest);
-        }
+        let mut own = self.waiting.iter().enumerate().filter(|(_, packet)| packet.key == key);
+        let oldest = own.next().map(|(at, _)| at).filter(|_| own.count() + 1 >= OF_NEIGHBOUR_MAX);
+        let oldest = oldest.or_else(|| self.free.is_empty().then_some(0));
+        let displaced = oldest.and_then(|at| self.waiting.remove(at));
+        let is_displaced = displaced.is_some();
+        displaced.into_iter().for_each(|packet| self.recycle(packet));
         let mut room = self.free.pop().unwrap_or_default();
         room.clear();
         room.extend_from_slice(bytes);
         let since = Clock::now();
         self.waiting.push_back(Packet { key, bytes: room, timestamp, failure, asked, since });
-        displaced
+        is_displaced
     }
 
     /// Takes out the first packet that `is_due` or has waited for too long.

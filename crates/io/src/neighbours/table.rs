@@ -9,7 +9,7 @@ use std::time::Instant as Clock;
 
 use warpline_packet::LinkType;
 
-use super::held::{Held, LEN_MAX, OF_NEIGHBOUR_MAX, Packet};
+use super::held::{Held, LEN_MAX, Packet};
 use super::view::{Key, Mac, Reader, Shared};
 use crate::port::Frame;
 
@@ -24,7 +24,7 @@ pub enum Hold {
         /// How many are lost.
         lost: usize,
     },
-    /// There are too many packets to this next hop, or the frame is too long or cut.
+    /// The frame is too long or cut.
     Refused,
     /// The next hop is this machine.
     ToMachine,
@@ -74,14 +74,13 @@ impl NeighbourTable {
             return Hold::ToMachine;
         }
         let key = (frame.interface, address);
-        let (count, asked) = self.held.of(key);
         let is_cut = frame.wire_len as usize > frame.bytes.len();
         let fits = frame.link == LinkType::ETHERNET && frame.bytes.len() <= LEN_MAX && !is_cut;
-        if !fits || count >= OF_NEIGHBOUR_MAX {
+        if !fits {
             return Hold::Refused;
         }
         // Again after a while: the interface may have been gone.
-        let asked = asked.filter(|at| now.duration_since(*at) < ASK_EVERY);
+        let asked = self.held.last_asked(key).filter(|at| now.duration_since(*at) < ASK_EVERY);
         let asked = asked.or_else(|| self.ask(key).then_some(now));
         let failure = self.reader.view.failed.get(&key).copied();
         let displaces = self.held.push(key, (frame.bytes, frame.timestamp), (failure, asked));

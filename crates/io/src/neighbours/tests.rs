@@ -125,7 +125,14 @@ fn room_for_held_packets_is_bounded() {
     for number in 0..OF_NEIGHBOUR_MAX {
         assert_eq!(lab.hold("10.0.0.3", number as u8), WAITS);
     }
-    assert_eq!(lab.hold("10.0.0.3", 0), Hold::Refused, "one neighbour leaves room for others");
+    for number in 0..2 * OF_NEIGHBOUR_MAX {
+        let held = lab.hold("10.0.0.3", number as u8);
+        assert_eq!(held, Hold::Waits { lost: 1 }, "one neighbour leaves room for others");
+    }
+    assert_eq!(lab.asked(), ["0 10.0.0.3"]);
+    lab.now += ASK_EVERY;
+    assert_eq!(lab.hold("10.0.0.3", 99), Hold::Waits { lost: 1 });
+    assert_eq!(lab.asked(), ["0 10.0.0.3"], "also while it has no room");
     assert_eq!(lab.table.hold(address("10.0.0.4"), &frame(&[0; LEN_MAX + 1])), Hold::Refused);
     let cut = Frame { wire_len: 61, ..frame(&[0; 60]) };
     assert_eq!(lab.table.hold(address("10.0.0.4"), &cut), Hold::Refused);
@@ -133,7 +140,8 @@ fn room_for_held_packets_is_bounded() {
         assert_eq!(lab.hold(&format!("10.0.1.{number}"), 0), WAITS);
     }
     assert_eq!(lab.hold("10.0.0.5", 0), Hold::Waits { lost: 1 }, "the oldest makes room");
-    assert_eq!(lab.publish(&[("10.0.0.3", false)], &[]).len(), OF_NEIGHBOUR_MAX - 1);
+    let out = lab.publish(&[("10.0.0.3", false)], &[]);
+    assert_eq!((out.len(), out[out.len() - 1][12]), (OF_NEIGHBOUR_MAX - 1, 99), "the newest");
 }
 
 #[test]
