@@ -10,6 +10,7 @@
 //! [`Batcher`] collects batches into launches for a device. [`StreamCount`] decides how many
 //! launches are in flight. [`Arbiter`] shares a device between tenants, and [`VgpuProfile`] checks
 //! how many it has room for. [`Backpressure`] pauses the stages before a queue that is nearly full.
+//! [`stages`] says which functions share launches.
 //! [`PauseSender`] and [`PauseReceiver`] do so between instances. [`Naps`] decides how a thread
 //! without work rests.
 //! [`placement`] chooses devices for functions by a [`work_profile`], and [`monitor`] decides again
@@ -28,6 +29,7 @@ mod plan;
 mod profile;
 mod remote_signals;
 mod routes;
+mod stages;
 mod stream_count;
 mod vgpu_profile;
 pub mod work_profile;
@@ -57,5 +59,6 @@ pub use routes::{
     Destination, From as RouteFrom, PATHS_MAX, Route, RouteEntry, RouteError, RouteMistake,
     RouteTable, RoutedFunction, Routes, To as RouteTo,
 };
+pub use stages::{StageMember, stages};
 pub use stream_count::StreamCount;
 pub use vgpu_profile::{Admitted, Division, Gpu, ProfileError, VgpuProfile};

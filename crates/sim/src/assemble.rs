@@ -32,6 +32,12 @@ pub struct AskedFunction {
     pub launches: AskedLaunches,
     /// The fields that it reads and writes.
     pub access: Access,
+    /// Whether it is the second place of an instance, which takes the answers.
+    pub is_second_place: bool,
+    /// Whether it makes packets beside those that it gets.
+    pub makes_packets: bool,
+    /// Whether its kernels have findings.
+    pub has_findings: bool,
 }
 
 /// Keys of a function's launches, where they are given.

@@ -1,7 +1,8 @@
-//! Stages with their costs. Consecutive functions on one device share a stage, unless one has its
-//! own.
+//! Stages with their costs.
 
-use warpline_sched::{LaunchLimits, Mode, PauseMode, Plan, PlanStep};
+use warpline_sched::placement::Site;
+use warpline_sched::work_profile::CPU;
+use warpline_sched::{LaunchLimits, Mode, PauseMode, Plan, PlanStep, StageMember};
 
 use super::{Asked, AskedChain, AskedFunction, Placed};
 use crate::batch_cost::{BatchCost, time_ps};
@@ -56,25 +57,25 @@ fn share(chain: &AskedChain, functions: std::ops::Range<usize>) -> f64 {
     chain.ways.as_ref().map_or(1.0, |ways| ways.share(functions))
 }
 
-/// Functions that share a stage. Those of a launch get the same packets.
+/// Functions that share a stage, as in the engine.
 fn cut(chain: &AskedChain, placed: &Placed) -> Vec<std::ops::Range<usize>> {
-    let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
-    for (at, one) in chain.functions.iter().enumerate() {
-        let device = placed.sites[at].device;
-        let joins = |run: &std::ops::Range<usize>| {
-            let last = run.end - 1;
-            let is_straight = chain.ways.as_ref().is_none_or(|ways| ways.is_straight(last));
-            (device == 0 || is_straight)
-                && !one.own_stage
-                && !chain.functions[last].own_stage
-                && placed.sites[last].device == device
-        };
-        match runs.last_mut().filter(|run| joins(run)) {
-            Some(run) => run.end = at + 1,
-            None => runs.push(at..at + 1),
-        }
-    }
-    runs
+    let launches = |one: &AskedFunction, site: &Site| {
+        let bits = [site.deadline_ns.to_bits(), site.cpu_share.to_bits()];
+        let is_chosen = matches!(one.device.as_deref(), None | Some("auto"));
+        let size = (site.launch_packets, one.launches.in_flight);
+        (site.device != CPU).then_some((site.device, size, bits, is_chosen))
+    };
+    let members = chain.functions.iter().zip(&placed.sites).enumerate();
+    let members = members.map(|(at, (one, site))| StageMember {
+        launches: launches(one, site),
+        own_stage: one.own_stage,
+        is_straight: chain.ways.as_ref().is_none_or(|ways| ways.is_straight(at)),
+        is_second_place: one.is_second_place,
+        access: &one.access,
+        makes_packets: one.makes_packets,
+        has_findings: one.has_findings,
+    });
+    warpline_sched::stages(&members.collect::<Vec<_>>(), false)
 }
 
 /// Launch sizes of a function on a device that were measured, each with its time in picoseconds.

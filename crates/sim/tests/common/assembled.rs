@@ -34,6 +34,9 @@ pub(crate) fn function(name: &str, device: Option<&str>) -> AskedFunction {
         launches: AskedLaunches::default(),
         own_stage: false,
         access: Access::run_only(ReadWrite::new(reads, FieldSet::EMPTY)),
+        is_second_place: false,
+        makes_packets: false,
+        has_findings: false,
     }
 }
 

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
+use warpline_engine::Place;
 use warpline_nf::Definition;
 use warpline_nf::config::{read_packed_text, read_text};
 use warpline_sched::placement::PlacementPolicy;
@@ -222,6 +223,9 @@ impl Devices {
             own_stage: site.own_stage,
             launches: self.launches(&instance.name),
             access: *instance.function.access(),
+            is_second_place: instance.place == Place::Second,
+            makes_packets: instance.function.emits().per_packet > 0,
+            has_findings: instance.function.emits().findings_per_packet > 0,
         });
         AskedChain {
             name: loaded.chain().name.clone(),
@@ -267,6 +271,5 @@ fn check_trace(
 }
 
 fn save_trace(path: &Path, assembled: &Assembled, outcome: &Outcome) -> Result<(), Failure> {
-    let text = warpline_sim::trace(&assembled.scenario, outcome).to_string();
-    write_file(path, &text)
+    write_file(path, &warpline_sim::trace(&assembled.scenario, outcome))
 }
