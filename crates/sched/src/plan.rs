@@ -195,12 +195,13 @@ pub struct Plan {
 impl Plan {
     /// Bytes a packet that cross to devices.
     pub fn to_device_bytes(&self) -> f64 {
-        self.steps.iter().map(PlanStep::to_device_bytes).sum()
+        // A sum of nothing is -0.
+        self.steps.iter().map(PlanStep::to_device_bytes).sum::<f64>() + 0.0
     }
 
     /// Bytes a packet that cross to the host.
     pub fn to_host_bytes(&self) -> f64 {
-        self.steps.iter().map(PlanStep::to_host_bytes).sum()
+        self.steps.iter().map(PlanStep::to_host_bytes).sum::<f64>() + 0.0
     }
 
     /// Bytes a packet that cross, in both directions.

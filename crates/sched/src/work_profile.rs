@@ -129,7 +129,11 @@ impl WorkProfile {
     pub fn merge(&mut self, new: &Measurement) -> Result<(), Unsound> {
         new.check(self.functions.len(), self.devices.len())?;
         let sizes = self.work.entry((new.pair, new.beside)).or_default();
-        let merged = sizes.entry((new.packet_len, new.launch_packets));
+        let size = (new.packet_len, new.launch_packets);
+        if sizes.len() >= figures::SIZES_MAX && !sizes.contains_key(&size) {
+            return Err(Unsound::Sizes);
+        }
+        let merged = sizes.entry(size);
         merged.and_modify(|old| *old = old.merged(&new.figures)).or_insert(new.figures.bounded());
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::items::{Choice, Item};
+use super::items::{self, Choice, Item};
 use super::{ChainDemand, PlacementError, PlacementFigures, PlacementPolicy, PlacementProblem};
 use crate::work_profile::{Beside, CPU};
 use crate::{Aim, CopyTimes, Mode, Plan, Problem};
@@ -11,9 +11,9 @@ use crate::{Aim, CopyTimes, Mode, Plan, Problem};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Copies {
     pub aim: Aim,
-    /// By device of the profile.
+    /// By device of the profile, without the traffic of other copies.
     pub times: Vec<CopyTimes>,
-    /// All of the plan, in ns a packet.
+    /// All of the plan, in ns a packet, beside other copies.
     pub plan_ns: f64,
 }
 
@@ -21,7 +21,8 @@ impl Copies {
     /// `links`: by device of the profile, its link in the plan.
     fn of(problem: &Problem, (aim, plan): &(Aim, Plan), links: &[Option<usize>]) -> Self {
         let times = problem.copy_times(plan);
-        let of_device = |link: &Option<usize>| link.map_or(CopyTimes::default(), |at| times[at]);
+        let of_link = |at: usize| times[at].without_traffic(problem.links[at].traffic);
+        let of_device = |link: &Option<usize>| link.map_or(CopyTimes::default(), of_link);
         Self { aim: *aim, times: links.iter().map(of_device).collect(), plan_ns: plan.cost_ns }
     }
 }
@@ -51,7 +52,7 @@ impl<'a> Evaluator<'a> {
     }
 
     pub(super) fn chosen(&self, placed: &[usize]) -> Vec<Choice> {
-        self.items.iter().zip(placed).map(|(item, &at)| item.choices[at]).collect()
+        items::chosen(self.problem, self.items, placed)
     }
 
     /// The figures with copies.
@@ -230,9 +231,8 @@ impl<'a> Evaluator<'a> {
     /// Time to fill a launch. Functions in a row with the same launches fill them once.
     fn fill_ns(&self, at: usize, chosen: &[Choice]) -> f64 {
         let (own, (chain, rate)) = (chosen[at], self.chain_of(at));
-        let launches = |one: &Choice| (one.device, one.launch, one.deadline_ns);
-        let is_same = |before: &Choice| launches(before) == launches(&own);
-        let continues = at > 0 && self.items[at - 1].chain == chain && is_same(&chosen[at - 1]);
+        let continues =
+            at > 0 && self.items[at - 1].chain == chain && chosen[at - 1].may_join(&own);
         if own.device == CPU || continues || rate == 0.0 {
             return 0.0;
         }

@@ -8,6 +8,8 @@ use crate::work_profile::{CPU, Figures};
 pub(super) struct Choice {
     pub device: usize,
     pub launch: u32,
+    /// The part of the longest wait that its launches have.
+    pub wait: f64,
     /// How long the oldest packet of a launch waits; 0 on the CPU.
     pub deadline_ns: f64,
     /// Packets of a launch that come within the wait.
@@ -22,6 +24,59 @@ pub(super) struct Choice {
 }
 
 impl Choice {
+    /// None if the function was never measured on the device.
+    fn new(
+        problem: &PlacementProblem<'_>,
+        (chain, function): (usize, usize),
+        (device, launch, wait): (usize, u32, f64),
+    ) -> Option<Self> {
+        let (demand, pair) = (&problem.chains[chain], (function, device));
+        let full = problem.profile.alone(pair, launch, demand.packet_len)?;
+        let deadline_ns = match device {
+            CPU => 0.0,
+            _ => wait * problem.deadline_ns(demand, launch, full.latency_ns),
+        };
+        let least = Self {
+            device,
+            launch,
+            wait,
+            deadline_ns,
+            packets: launch,
+            figures: full,
+            packet_ns: 0.0,
+            first_ns: problem
+                .profile
+                .alone(pair, 1, demand.packet_len)?
+                .packet_ns(demand.packet_len),
+            most: problem.profile.launch_sizes(pair).last().copied().unwrap_or(1),
+        };
+        least.within(problem, (chain, function), deadline_ns)
+    }
+
+    /// The same with this deadline.
+    fn within(
+        self,
+        problem: &PlacementProblem<'_>,
+        (chain, function): (usize, usize),
+        deadline_ns: f64,
+    ) -> Option<Self> {
+        let (demand, pair) = (&problem.chains[chain], (function, self.device));
+        let packets = match self.device {
+            CPU => self.launch,
+            _ => demand.packets_within(deadline_ns).min(self.launch),
+        };
+        let figures = problem.profile.alone(pair, packets, demand.packet_len)?;
+        let packet_ns = figures.packet_ns(demand.packet_len);
+        let most = if self.device == CPU { self.most } else { packets };
+        Some(Self { deadline_ns, packets, figures, packet_ns, most, ..self })
+    }
+
+    /// Whether both can have their launches together.
+    pub(super) fn may_join(&self, other: &Self) -> bool {
+        let of = |one: &Self| (one.device, one.launch, one.wait);
+        self.device != CPU && of(self) == of(other)
+    }
+
     /// The least latency: on the CPU that of a packet alone, on a device that of the launch.
     pub(super) fn least_latency_ns(&self) -> f64 {
         match self.device {
@@ -109,6 +164,37 @@ pub(super) fn of(problem: &PlacementProblem<'_>) -> Result<Vec<Item>, PlacementE
     Ok(items)
 }
 
+/// The choices of a placement. Functions in a row that may join have the shortest of their
+/// deadlines.
+pub(super) fn chosen(
+    problem: &PlacementProblem<'_>,
+    items: &[Item],
+    placed: &[usize],
+) -> Vec<Choice> {
+    let all = items.iter().zip(placed).map(|(item, &at)| item.choices[at]);
+    let mut all: Vec<Choice> = all.collect();
+    // Without a limit, deadlines follow from the rate alone.
+    if problem.delay_ns_max.is_none() {
+        return all;
+    }
+    let mut first = 0;
+    while first < all.len() {
+        let joins =
+            |at: &usize| items[*at].chain == items[first].chain && all[first].may_join(&all[*at]);
+        let end = first + 1 + (first + 1..all.len()).take_while(joins).count();
+        let deadlines = all[first..end].iter().map(|one| one.deadline_ns);
+        let least = deadlines.fold(f64::INFINITY, f64::min);
+        for (item, own) in items[first..end].iter().zip(&mut all[first..end]) {
+            if own.deadline_ns > least {
+                let of = (item.chain, item.function);
+                *own = own.within(problem, of, least).unwrap_or(*own);
+            }
+        }
+        first = end;
+    }
+    all
+}
+
 /// Parts of the wait for the smallest launches, if delay counts.
 const SHORT_WAITS: [f64; 3] = [1.0, 1.0 / 4.0, 1.0 / 16.0];
 
@@ -125,24 +211,7 @@ fn choices(
     let len = demand.packet_len;
     let Some(knee) = profile.launch_knee(pair, len) else { return Vec::new() };
     let sizes = profile.launch_sizes(pair);
-    let largest = sizes.last().copied().unwrap_or(1);
-    let sizes = sizes.into_iter().rev();
-    let choice = |(launch, part): (u32, f64)| {
-        let full = profile.alone(pair, launch, len)?;
-        let (packets, deadline_ns) = match device {
-            CPU => (launch, 0.0),
-            _ => {
-                let deadline_ns = part * problem.deadline_ns(demand, launch, full.latency_ns);
-                (demand.packets_within(deadline_ns).min(launch), deadline_ns)
-            }
-        };
-        let figures = profile.alone(pair, packets, len)?;
-        let packet_ns = figures.packet_ns(len);
-        let first_ns = profile.alone(pair, 1, len)?.packet_ns(len);
-        let most = if device == CPU { largest } else { packets };
-        Some(Choice { device, launch, deadline_ns, packets, figures, packet_ns, first_ns, most })
-    };
-    let least = profile.launch_sizes(pair).first().copied();
+    let least = sizes.first().copied();
     let delay_counts = problem.policy == PlacementPolicy::Latency || problem.delay_ns_max.is_some();
     let fits = |one: &Choice| {
         problem.delay_ns_max.is_none() || demand.fill_ns(one.launch) <= one.deadline_ns
@@ -152,10 +221,11 @@ fn choices(
         _ if delay_counts && Some(size) == least => &SHORT_WAITS[..],
         _ => &SHORT_WAITS[..1],
     };
+    let sizes = sizes.into_iter().rev();
     sizes
         .filter(|&size| size == knee || device != CPU && size < knee)
-        .flat_map(|size| waits(size).iter().map(move |&part| (size, part)))
-        .filter_map(choice)
+        .flat_map(|size| waits(size).iter().map(move |&wait| (device, size, wait)))
+        .filter_map(|launches| Choice::new(problem, (chain, function), launches))
         .filter(|one| device == CPU || Some(one.launch) == least || fits(one))
         .collect()
 }

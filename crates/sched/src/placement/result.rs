@@ -1,6 +1,6 @@
 //! A placement with the reasons for it.
 
-use super::items::{Choice, Item};
+use super::items::{self, Choice, Item};
 use super::search::{Candidate, SearchResult};
 use super::{PlacementPolicy, PlacementProblem, split};
 use crate::Aim;
@@ -163,7 +163,7 @@ pub(super) fn placement(
     items: &[Item],
     found: SearchResult,
 ) -> Placement {
-    let chosen = choices(items, &found.best);
+    let chosen = items::chosen(problem, items, &found.best.placed);
     let mut sites = vec![Vec::new(); problem.chains.len()];
     for (at, item) in items.iter().enumerate() {
         sites[item.chain].push(site(&chosen[at]));
@@ -186,10 +186,6 @@ pub(super) fn placement(
     let lanes = lanes(problem, &figures);
     let (aims, gap) = (found.aims, found.gap);
     Placement { sites, aims, lanes, streams, figures, missed, missed_by, gap, runner_up }
-}
-
-fn choices(items: &[Item], candidate: &Candidate) -> Vec<Choice> {
-    items.iter().zip(&candidate.placed).map(|(item, &at)| item.choices[at]).collect()
 }
 
 fn site(choice: &Choice) -> Site {
@@ -243,21 +239,19 @@ fn runner_up(
     best: &Candidate,
     second: &Candidate,
 ) -> RunnerUp {
-    let others = choices(items, second);
+    let chosen = |of: &Candidate| items::chosen(problem, items, &of.placed);
+    let (own, others) = (chosen(best), chosen(second));
     let mut devices = vec![Vec::new(); problem.chains.len()];
     for (item, choice) in items.iter().zip(&others) {
         devices[item.chain].push(choice.device);
     }
-    let differs = |at: usize| {
-        let (own, other) = (items[at].choices[best.placed[at]], others[at]);
-        (own.packet_ns - other.packet_ns).abs()
-    };
+    let differs = |at: usize| (own[at].packet_ns - others[at].packet_ns).abs();
     let changed = (0..items.len()).filter(|&at| best.placed[at] != second.placed[at]);
     let most = changed.max_by(|&a, &b| differs(a).total_cmp(&differs(b)));
     let deciding = most.map(|at| Deciding {
         chain: items[at].chain,
         position: items[at].position,
-        chosen: items[at].choices[best.placed[at]].figures,
+        chosen: own[at].figures,
         other: others[at].figures,
     });
     let (figures, decided) = (second.figures.clone(), decided(problem, best, second));

@@ -6,7 +6,7 @@
 //! than either alone.
 
 use super::evaluate::lane_delay_ns;
-use super::items::{Choice, Item};
+use super::items::{self, Choice, Item};
 use super::search::Candidate;
 use super::{PlacementFigures, PlacementProblem};
 use crate::work_profile::CPU;
@@ -51,7 +51,7 @@ fn of_item(
     item: usize,
 ) -> Vec<Split> {
     let own = &items[item];
-    let choice = own.choices[best.placed[item]];
+    let choice = items::chosen(problem, items, &best.placed)[item];
     let Some(on_cpu) = own.choices.iter().find(|one| one.device == CPU) else { return Vec::new() };
     let last = own.choices.iter().rfind(|one| one.device != CPU).map(|one| one.device);
     let lanes = problem.chains[own.chain].lanes;

@@ -97,6 +97,22 @@ fn a_function_is_split_if_both_sides_carry_more() {
     assert_eq!(placed.sites[0][0].cpu_share, 0.0);
 }
 
+/// Copies at the same time take longer each, and load the link no more.
+#[test]
+fn traffic_on_a_link_is_no_load() {
+    let mut world = simple(&[(10.0, 1e3, (20.0, 100.0)), (30.0, 9e4, (50.0, 250.0))]);
+    world.link_ns = 0.1;
+    let place = |traffic: f64| {
+        let mut chain = world.chain(1e6);
+        chain.plan.links.iter_mut().for_each(|link| link.traffic = traffic);
+        world.place_all(&[chain], PlacementPolicy::DeviceOnly).figures
+    };
+    let (alone, beside) = (place(1.0), place(7.2));
+    assert!(alone.link_loads[1] > 0.04, "{alone:?}");
+    assert!((beside.link_loads[1] / alone.link_loads[1] - 1.0).abs() < 1e-9, "{beside:?}");
+    assert!(beside.delay_ns > alone.delay_ns);
+}
+
 #[test]
 fn devices_on_the_cpu_share_its_cores() {
     // At 6 Gb/s a lane is busy for 0.6 of the time, and both cores for 0.4 with the device.

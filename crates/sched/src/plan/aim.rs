@@ -23,6 +23,14 @@ impl CopyTimes {
     pub fn total(&self) -> f64 {
         self.host_ns + self.to_device_ns + self.to_host_ns
     }
+
+    /// The same on a link without other copies, which is the share of the link that they take.
+    /// `traffic` is the factor of the link ([`crate::LinkCosts::traffic`]).
+    pub(crate) fn without_traffic(self, traffic: f64) -> Self {
+        let of = |ns: f64| ns / traffic.max(f64::MIN_POSITIVE);
+        let (to_device_ns, to_host_ns) = (of(self.to_device_ns), of(self.to_host_ns));
+        Self { to_device_ns, to_host_ns, ..self }
+    }
 }
 
 impl Add for CopyTimes {

@@ -133,6 +133,7 @@ fn trace(layers: &[Vec<Node>], problem: &Problem) -> Plan {
         at = layer[at].from;
     }
     plan.steps.reverse();
-    plan.cost_ns = plan.steps.iter().map(|step| problem.cost(step)).sum();
+    // A sum of nothing is -0.
+    plan.cost_ns = plan.steps.iter().map(|step| problem.cost(step)).sum::<f64>() + 0.0;
     plan
 }

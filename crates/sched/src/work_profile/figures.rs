@@ -4,6 +4,9 @@ use std::fmt;
 
 use super::{Beside, WorkPair};
 
+/// Launch sizes and packet lengths of a function on a device.
+pub(super) const SIZES_MAX: usize = 1024;
+
 /// Evidence that a figure keeps at most, so that it follows a machine that changes.
 const WEIGHT_MAX: f64 = 60.0;
 
@@ -72,6 +75,8 @@ pub enum Unsound {
     Size,
     /// Co-runners without an instance.
     Beside,
+    /// A function has too many sizes on a device.
+    Sizes,
     /// A figure that is not finite or out of its range: its name.
     Figure(&'static str),
 }
@@ -82,6 +87,7 @@ impl fmt::Display for Unsound {
             Self::Function(index) => write!(f, "the profile has no function {index}"),
             Self::Device(index) => write!(f, "the profile has no device {index}"),
             Self::Size => write!(f, "launch size and packet length must be at least 1"),
+            Self::Sizes => write!(f, "a function has {SIZES_MAX} sizes on a device at most"),
             Self::Beside => write!(f, "co-runners need at least one instance"),
             Self::Figure(name) => write!(f, "{name} is out of range"),
         }

@@ -1,6 +1,6 @@
 //! The value of a placement from the numbers of a world, without profile, plan or search.
 
-use super::super::{Placement, PlacementPolicy};
+use super::super::{Placement, PlacementPolicy, Site};
 use super::world::{LEN, World};
 
 /// For each function a device, an index of its curve, and the part of the wait that a launch has.
@@ -13,12 +13,25 @@ const PARTS: [u32; 3] = [1, 4, 16];
 /// has both its sides.
 pub(super) fn assignments(world: &World, placed: &Placement) -> Vec<Assignment> {
     let mut all: Vec<Assignment> = vec![Vec::new()];
-    for (function, site) in placed.sites[0].iter().enumerate() {
-        let curve = &world.curves[function][site.device];
+    let sites = &placed.sites[0];
+    let point = |function: usize| {
+        let (curve, site) = (&world.curves[function][sites[function].device], &sites[function]);
         let at = curve.iter().position(|point| point.0 == site.launch_packets);
-        let at = at.expect("a measured size");
+        at.expect("a measured size")
+    };
+    for (function, site) in sites.iter().enumerate() {
+        let at = point(function);
         let is_it = |part: &u32| {
-            let own = wait(world, curve[at], *part);
+            // Functions in a row with the same launches have the shortest wait of them.
+            let alike = |other: &usize| {
+                let of = |one: &Site| (one.device, one.launch_packets, one.deadline_ns.to_bits());
+                of(&sites[*other]) == of(site)
+            };
+            let before = (0..function).rev().take_while(alike).count();
+            let after = (function..sites.len()).take_while(alike).count();
+            let waits = (function - before..function + after)
+                .map(|at| wait(world, world.curves[at][site.device][point(at)], *part));
+            let own = waits.fold(f64::INFINITY, f64::min);
             (own - site.deadline_ns).abs() <= 1e-6 * own
         };
         let part = if site.device == 0 { Some(1) } else { PARTS.into_iter().find(is_it) };
@@ -77,27 +90,38 @@ fn value(world: &World, policy: &PlacementPolicy, own: &Assignment) -> Vec<f64> 
     }
 }
 
-fn delay(world: &World, own: &Assignment) -> f64 {
-    let mut delay = lane_delay(world, own);
+fn delay(world: &World, all: &Assignment) -> f64 {
+    let mut delay = lane_delay(world, all);
     let mut before = None;
-    for (function, &(device, point, part)) in own.iter().enumerate() {
+    for (function, &(device, point, part)) in all.iter().enumerate() {
         let (launch, ..) = world.curves[function][device][point];
-        let (_, ns) = work(world, function, (device, point, part));
+        let (_, ns) = work(world, all, function);
         // A lane has the functions of the chain in turn. A device has several launches at once.
         let at_once =
-            if device == 0 { 1 } else { own.iter().filter(|one| one.0 == device).count() };
+            if device == 0 { 1 } else { all.iter().filter(|one| one.0 == device).count() };
         if device > 0 {
             delay += ns * (1.0 + (at_once as f64 - 1.0) * (world.slow[function] - 1.0));
         }
-        let wait = wait(world, world.curves[function][device][point], part);
-        let is_same =
-            |(other, size, ns): (usize, u32, f64)| (other, size) == (device, launch) && ns == wait;
-        if device > 0 && !before.is_some_and(is_same) {
-            delay += (f64::from(launch) / world.rate * 1e9).min(wait);
+        let own = Some((device, launch, part));
+        if device > 0 && before != own {
+            delay += (f64::from(launch) / world.rate * 1e9).min(wait_of(world, all, function));
         }
-        before = Some((device, launch, wait));
+        before = own;
     }
     delay
+}
+
+/// How long the launches of a function wait: those in a row with the same launches share them.
+fn wait_of(world: &World, own: &Assignment, function: usize) -> f64 {
+    let launches = |at: usize| {
+        let (device, point, part) = own[at];
+        (device, world.curves[at][device][point].0, part)
+    };
+    let is_same = |at: &usize| launches(*at) == launches(function);
+    let first = function - (0..function).rev().take_while(is_same).count();
+    let row = (first..own.len()).take_while(is_same);
+    let waits = row.map(|at| wait(world, world.curves[at][own[at].0][own[at].1], own[at].2));
+    waits.fold(f64::INFINITY, f64::min)
 }
 
 /// Of functions on the CPU, whose times grow with the packets of a batch. So many come while the
@@ -130,12 +154,13 @@ fn wait(world: &World, (launch, _, latency): (u32, f64, f64), part: u32) -> f64 
 
 /// Of a packet, and of the launch: nanoseconds. A launch on a device has the packets that come in
 /// its wait.
-fn work(world: &World, function: usize, (device, point, part): (usize, usize, u32)) -> (f64, f64) {
+fn work(world: &World, own: &Assignment, function: usize) -> (f64, f64) {
+    let (device, point, _) = own[function];
     let curve = &world.curves[function][device];
     let time = |at: usize| f64::from(curve[at].0) * f64::from(LEN) * 8.0 / curve[at].1;
     let (launch, _, latency) = curve[point];
     let full = f64::from(launch);
-    let come = (1.0 + world.rate * wait(world, curve[point], part) * 1e-9).floor();
+    let come = (1.0 + world.rate * wait_of(world, own, function) * 1e-9).floor();
     if device == 0 || come >= full {
         return (time(point) / full, latency);
     }
@@ -165,8 +190,8 @@ fn power(world: &World, own: &Assignment, load: &[f64]) -> f64 {
 
 fn loads(world: &World, own: &Assignment) -> Vec<f64> {
     let mut load = vec![0.0; world.power.len()];
-    for (function, &(device, point, part)) in own.iter().enumerate() {
-        let (packet_ns, _) = work(world, function, (device, point, part));
+    for (function, &(device, ..)) in own.iter().enumerate() {
+        let (packet_ns, _) = work(world, own, function);
         let here = own.iter().filter(|one| one.0 == device).count() as f64;
         let slower = 1.0 + (here - 1.0) * (world.slow[function] - 1.0);
         load[device] += world.rate * packet_ns * 1e-9 * slower / here;
