@@ -202,16 +202,25 @@ impl<'a> Chain<'a> {
         Batch { packets, bytes: batch.bytes * packets / batch.packets.max(1), ..batch }
     }
 
-    /// Packets of a batch count as evenly spaced between its first and last, in up to four groups.
+    /// Packets of a batch count as evenly spaced between its first and last. These count alone, and
+    /// the others in up to 30 groups.
     fn add_delays(&mut self, batch: &Batch, now_ns: u64) {
-        let groups = batch.packets.min(4);
+        const GROUPS: u64 = 30;
+        let Some(last) = batch.packets.checked_sub(1) else { return };
         let spread_ns = batch.newest_ns - batch.oldest_ns;
-        for group in 0..groups {
-            let from = group * batch.packets / groups;
-            let to = (group + 1) * batch.packets / groups;
-            let middle = (from + to - 1) as f64 / 2.0 / (batch.packets.max(2) - 1) as f64;
+        let mut add = |from: u64, to: u64| {
+            let middle = (from + to - 1) as f64 / 2.0 / last.max(1) as f64;
             let at_ns = batch.oldest_ns + (spread_ns as f64 * middle) as u64;
             self.delay.add(now_ns.saturating_sub(at_ns), to - from);
+        };
+        add(0, 1);
+        let others = last.saturating_sub(1);
+        let groups = others.min(GROUPS);
+        for group in 0..groups {
+            add(1 + group * others / groups, 1 + (group + 1) * others / groups);
+        }
+        if last > 0 {
+            add(last, last + 1);
         }
     }
 

@@ -1,11 +1,13 @@
 //! The use of devices in Chrome's trace format, for `chrome://tracing` and Perfetto.
 
+use std::fmt::Write;
+
 use serde_json::{Value, json};
 
 use crate::{Outcome, Scenario};
 
-/// One object with all spans. Processes are devices, and threads are tenants and copies.
-pub fn trace(scenario: &Scenario, outcome: &Outcome) -> Value {
+/// JSON: one object with all spans. Processes are devices, and threads are tenants and copies.
+pub fn trace(scenario: &Scenario, outcome: &Outcome) -> String {
     let mut events = Vec::new();
     for (device, model) in scenario.devices.iter().enumerate() {
         events.push(name("process_name", device, 0, &model.name));
@@ -23,7 +25,7 @@ pub fn trace(scenario: &Scenario, outcome: &Outcome) -> Value {
         }
     }
     let us = |ns: u64| ns as f64 / 1e3;
-    events.extend(outcome.spans.iter().map(|span| {
+    let spans = outcome.spans.iter().map(|span| {
         json!({
             "name": span.kind,
             "cat": span.kind,
@@ -33,8 +35,15 @@ pub fn trace(scenario: &Scenario, outcome: &Outcome) -> Value {
             "pid": span.device,
             "tid": thread(span.tenant, span.kind),
         })
-    }));
-    json!({ "displayTimeUnit": "ns", "traceEvents": events, "left_out": outcome.spans_left_out })
+    });
+    // Event by event: as one value, millions of spans would take gigabytes.
+    let mut text = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    for (number, event) in events.into_iter().chain(spans).enumerate() {
+        let comma = if number > 0 { "," } else { "" };
+        let _ = write!(text, "{comma}{event}");
+    }
+    let _ = write!(text, "],\"left_out\":{}}}", outcome.spans_left_out);
+    text
 }
 
 fn tenant_name(tenant: usize) -> String {

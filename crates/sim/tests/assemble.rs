@@ -111,6 +111,24 @@ fn divided_flows_use_the_device_in_some_lanes_only() {
     assert!((found / expected - 1.0).abs() < 0.05, "{found}, not {expected}");
 }
 
+/// 101 packets come in the 20 us of a batch, which takes 10.1 us: their delays are evenly spaced.
+#[test]
+fn delays_of_a_batch_are_those_of_its_packets() {
+    let text = r#"{"schema": 1, "kind": "measured", "title": "test", "functions": ["nat"],
+        "devices": [{"name": "cpu"}], "measurements": [{"function": "nat", "device": "cpu",
+            "launch_packets": 256, "packet_len": 512, "gbps": 40.96}]}"#;
+    let file = WorkFile::parse(text).expect("sound");
+    let asked = asked(&file, vec![function("nat", None)], "constant:mpps=5,size=512");
+    let (assembled, outcome) = run(&asked);
+    let found = &outcome.json(&assembled.scenario)["chains"][0]["latency_us"];
+    for (key, us, within) in
+        [("mean", 20.1, 0.01), ("p50", 20.1, 0.03), ("p95", 29.1, 0.03), ("max", 30.1, 0.01)]
+    {
+        let own = found[key].as_f64().expect("a delay");
+        assert!((own / us - 1.0).abs() < within, "{key}: {own}, not {us}");
+    }
+}
+
 #[test]
 fn small_batches_on_the_cpu_take_the_times_of_small_measured_ones() {
     // By the larger two, a batch takes 2 us and 0.5 us for each packet. One packet takes 0.9 us.
@@ -448,7 +466,8 @@ fn the_outcome_has_a_form_for_programs() {
     let watts = json["devices"][0]["watts"].as_f64().expect("known");
     assert!((watts - 110.0).abs() < 2.0, "{watts}");
 
-    let trace = trace(&assembled.scenario, &outcome);
+    let trace: serde_json::Value =
+        serde_json::from_str(&trace(&assembled.scenario, &outcome)).expect("JSON");
     let events = trace["traceEvents"].as_array().expect("a list");
     let kernels = events.iter().filter(|event| event["name"] == "kernel" && event["ph"] == "X");
     let mut last = 0.0;
