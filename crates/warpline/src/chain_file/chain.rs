@@ -22,7 +22,7 @@ use crate::port_keys::PortKeys;
 use crate::port_tables::PortTable;
 use crate::process_keys::ProcessTable;
 use crate::tenants::TenantTable;
-use crate::{core_keys, keys, plan_keys, port_tables, pressure_keys, route_tables};
+use crate::{core_keys, keys, placement, plan_keys, port_tables, pressure_keys, route_tables};
 
 impl<'a> File<'a> {
     /// The chain of `table`, which follows the chains `before`.
@@ -135,7 +135,8 @@ impl<'a> File<'a> {
         let mut files = Vec::new();
         // A function with two places has one table.
         let tables = names.iter().map(String::as_str).collect::<BTreeSet<_>>();
-        for name in tables.into_iter().chain([plan_keys::TABLE, pressure_keys::TABLE]) {
+        let shared = [plan_keys::TABLE, pressure_keys::TABLE, placement::TABLE];
+        for name in tables.into_iter().chain(shared) {
             let own = self.table.get_ref().get(name).map(Spanned::get_ref);
             let own = own.and_then(DeValue::as_table).into_iter();
             let set = self.overrides.iter().filter(|(o, _)| o.table == name);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use warpline_engine::{Chain, Deployment, PeerLink, PlanOptions, Settings};
+use warpline_engine::{Chain, Deployment, INSTANCES_MAX, PeerLink, PlanOptions, Settings};
 use warpline_nf::config::{Folder, did_you_mean};
 use warpline_nf::{Definition, Diagnostic, Diagnostics, LISTED_MAX, Skipped, SourceText};
 
@@ -83,7 +83,7 @@ impl Loaded {
 }
 
 /// Functions that a chain may have.
-const FUNCTIONS_MAX: usize = 256;
+const FUNCTIONS_MAX: usize = INSTANCES_MAX;
 /// Bytes of the name of a chain or an instance.
 const NAME_LEN_MAX: usize = 128;
 /// Chains that a file may have.

@@ -1,7 +1,7 @@
 //! `warpline reproduce`: the tables and figures of papers, beside ours.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use warpline_io_error::plain;
@@ -10,6 +10,7 @@ use warpline_sim::papers::{self, PAPERS, PaperItem, Reproduced};
 
 use super::{say, say_json};
 use crate::Failure;
+use crate::claims::Claims;
 use crate::cli::ReproduceArguments;
 use crate::filled::narrowed;
 
@@ -36,7 +37,9 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let all: Result<Vec<Reproduced>, _> = entries.into_iter().map(run).collect();
     let all = all.map_err(|why| Failure::Run(why.to_string()))?;
     if let Some(folder) = &arguments.out {
-        save(folder, &all)?;
+        let files = files(folder, &all);
+        leave_record(&files, arguments.record.as_deref())?;
+        save(&files)?;
     }
     match arguments.json {
         true => say_json(&papers::json(&all).to_string()),
@@ -73,18 +76,35 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// A report, all numbers, and a drawing of each entry.
-fn save(folder: &Path, all: &[Reproduced]) -> Result<(), Failure> {
-    let failed = |path: &Path, why: &std::io::Error| {
-        Failure::Run(format!("{}: {}", path.display(), plain(why)))
-    };
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(|why| failed(&path, &why))
-    };
-    write("report.md", &papers::markdown(all))?;
-    write("results.csv", &papers::csv(all))?;
-    write("results.json", &format!("{:#}\n", papers::json(all)))?;
+/// A report, all numbers, and a drawing of each entry: files with their texts.
+fn files(folder: &Path, all: &[Reproduced]) -> Vec<(PathBuf, String)> {
+    let mut files = vec![
+        ("report.md".to_owned(), papers::markdown(all)),
+        ("results.csv".to_owned(), papers::csv(all)),
+        ("results.json".to_owned(), format!("{:#}\n", papers::json(all))),
+    ];
     let drawn = all.iter().filter(|one| !one.found.series.is_empty());
-    drawn.into_iter().try_for_each(|one| write(&papers::drawing_name(one), &papers::svg(one)))
+    files.extend(drawn.map(|one| (papers::drawing_name(one), papers::svg(one))));
+    files.into_iter().map(|(name, text)| (folder.join(name), text)).collect()
+}
+
+/// None of these files may be the bench's record.
+fn leave_record(files: &[(PathBuf, String)], record: Option<&Path>) -> Result<(), Failure> {
+    let Some(record) = record else { return Ok(()) };
+    for (path, _) in files {
+        let mut claims = Claims::default();
+        let taken = claims.claim("record", record, false);
+        taken.and_then(|()| claims.claim("result", path, true)).map_err(|refused| {
+            Failure::Usage(format!("--out {}: {}", path.display(), refused.why))
+        })?;
+    }
+    Ok(())
+}
+
+fn save(files: &[(PathBuf, String)]) -> Result<(), Failure> {
+    files.iter().try_for_each(|(path, text)| {
+        let failed =
+            |why: std::io::Error| Failure::Run(format!("{}: {}", path.display(), plain(&why)));
+        fs::write(path, text).map_err(failed)
+    })
 }

@@ -97,6 +97,27 @@ fn profiles_that_cannot_be_used_are_mistakes() {
 }
 
 #[test]
+fn no_output_replaces_the_profile() {
+    let demo = Demo::new();
+    let text = profile(1.0, 1.0).to_string();
+    demo.write("p.json", &text);
+    for command in [
+        "run chain.toml --output p.json",
+        "run chain.toml --stats p.json",
+        "run chain.toml --alerts p.json",
+        "run chain.toml --set flow_monitor.csv=p.json",
+        "plan chain.toml --svg p.json",
+        "simulate chain.toml --set chain.functions=[\"router\"] --profile other.json \
+         --load constant:gbps=1 --trace p.json",
+    ] {
+        demo.write("other.json", &text);
+        let reported = demo.warpline(&format!("{command} {PLACED}")).expect(2).stderr;
+        assert!(reported.contains("the file of [placement] and the"), "{command}: {reported}");
+        assert_eq!(demo.read("p.json"), text.as_bytes(), "{command}");
+    }
+}
+
+#[test]
 fn without_a_profile_the_command_for_one_is_named() {
     let demo = Demo::new();
     let ended = demo.warpline("check chain.toml").expect(0);

@@ -187,7 +187,7 @@ fn configurations_have_bounds() {
     let name = format!("[chain]\nname = \"{}\"\nfunctions = []\n", "x".repeat(500_000));
     let chains = many(5000, |n| format!("[[chain]]\nname = \"{n}\"\nfunctions = []\n"));
     for (text, why) in [
-        (functions, "2:13: 100000 functions: a chain has 256 at most"),
+        (functions, "2:13: 100000 functions: a chain has 64 at most"),
         (keys, "60000 mistakes"),
         (tables, "60000 mistakes"),
         (name, "a name has 128 bytes at most"),

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::devices::has_host;
 use crate::harness::Demo;
 use crate::pcap::{Record, capture};
 
@@ -70,6 +71,46 @@ fn a_chain_is_simulated_with_devices_that_are_not_here() {
     let replayed = json(&demo.warpline(capture).expect(0).stdout);
     assert_eq!(replayed["chains"][0]["packets"]["sent"], 12_703, "{replayed}");
     assert!(replayed["seconds"].as_f64() > Some(18.0), "{replayed}");
+}
+
+/// Functions on a device share launches in a run only if the CPU has nothing to do between them.
+#[test]
+fn simulated_stages_are_those_of_a_run() {
+    let demo = Demo::new();
+    if !has_host(&demo) {
+        return;
+    }
+    let names = ["nat", "load_balancer", "flow_monitor", "nids", "firewall", "digest", "router"];
+    let measured = |name: &&str, device: &str| {
+        serde_json::json!({
+            "function": name, "device": device, "launch_packets": 256, "packet_len": 512,
+            "gbps": 20,
+        })
+    };
+    let all: Vec<Value> =
+        ["cpu", "host"].iter().flat_map(|d| names.iter().map(|name| measured(name, d))).collect();
+    let profile = serde_json::json!({
+        "schema": 1, "kind": "measured", "title": "a test", "functions": names,
+        "devices": [{ "name": "cpu" }, { "name": "host" }], "measurements": all,
+    });
+    demo.write("all.json", profile.to_string());
+    let mut counts = Vec::new();
+    for pair in names.windows(2).flat_map(|two| [[two[0], two[1]], [two[1], two[0]]]) {
+        let [one, other] = pair;
+        let chain = format!(
+            "chain.toml --set chain.functions=[{one:?},{other:?}] --set {one}.device=host \
+             --set {other}.device=host"
+        );
+        let text = demo.warpline(&format!("check {chain}")).expect(0).stdout;
+        let text = String::from_utf8(text).expect("text");
+        let run = text.lines().filter(|line| line.starts_with("  stage ")).count();
+        let load = "--profile all.json --load constant:gbps=1 --seconds 0.001 --json";
+        let out = json(&demo.warpline(&format!("simulate {chain} {load}")).expect(0).stdout);
+        let simulated = out["chains"][0]["stages"].as_array().expect("a list").len();
+        assert_eq!(simulated, run, "{pair:?}: {text}");
+        counts.push(run);
+    }
+    assert!(counts.contains(&1) && counts.contains(&2), "{counts:?}");
 }
 
 /// Two chains overload a device. One has three of its four slots.
@@ -236,6 +277,12 @@ fn entries_are_reproduced_and_saved() {
         let refused = demo.warpline("reproduce all --live --record bench.md").expect(2).stderr;
         assert!(refused.contains("bench.md") && refused.contains(why), "{refused}");
     }
+    demo.write("results.json", demo.read("bench.json"));
+    let command = "reproduce vgpu-nfv-2020 --live --record results.json --out .";
+    let refused = demo.warpline(command).expect(2).stderr;
+    assert!(refused.contains("results.json is both the record and the result"), "{refused}");
+    assert_eq!(demo.read("results.json"), demo.read("bench.json"));
+    assert!(!demo.path("report.md").exists(), "nothing was written");
     demo.write("file", "");
     let refused = demo.warpline("reproduce all --out file").expect(2).stderr;
     assert!(refused.contains("--out file: "), "{refused}");

@@ -57,8 +57,9 @@ pub(super) fn divide(
         ways.divide(&hops).map_err(|why| match why {
             Misdivided::NoRoute(at) => of(&shares[numbers[at]], "the chain has no such route"),
             Misdivided::Sum(from, sum) => Failure::Usage(format!(
-                "--share: the parts of packets from {:?} add up to {sum}, and must to 1",
-                place(loaded.chain(), from)
+                "--share: the parts of packets from {:?} add up to {:.6}, and must to 1",
+                place(loaded.chain(), from),
+                sum
             )),
         })?;
     }
