@@ -288,7 +288,8 @@ def case_returns(lab):
         "ip link del lan; ip link set away down; ip link set away name lan; ip link set lan up"
     )
     assert soon(reaches), "another interface was called lan"
-    machine.run("ip link add aside type veth peer name end; ip link set aside up; ip link set end up")
+    machine.run("ip link add aside type veth peer name end")
+    machine.run("ip link set aside up; ip link set end up")
     machine.run("ip link set lan name away")
     sniffer = Sniffer(wan, "eth0")
     stray(machine, "end")
