@@ -107,8 +107,8 @@ pub struct Deciding {
 /// The second best placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunnerUp {
-    /// Devices by chain and position.
-    pub devices: Vec<Vec<usize>>,
+    /// By chain and position.
+    pub sites: Vec<Vec<Site>>,
     /// Its figures.
     pub figures: PlacementFigures,
     /// Why it is second.
@@ -241,9 +241,9 @@ fn runner_up(
 ) -> RunnerUp {
     let chosen = |of: &Candidate| items::chosen(problem, items, &of.placed);
     let (own, others) = (chosen(best), chosen(second));
-    let mut devices = vec![Vec::new(); problem.chains.len()];
+    let mut sites = vec![Vec::new(); problem.chains.len()];
     for (item, choice) in items.iter().zip(&others) {
-        devices[item.chain].push(choice.device);
+        sites[item.chain].push(site(choice));
     }
     let differs = |at: usize| (own[at].packet_ns - others[at].packet_ns).abs();
     let changed = (0..items.len()).filter(|&at| best.placed[at] != second.placed[at]);
@@ -255,7 +255,7 @@ fn runner_up(
         other: others[at].figures,
     });
     let (figures, decided) = (second.figures.clone(), decided(problem, best, second));
-    RunnerUp { devices, figures, decided, deciding }
+    RunnerUp { sites, figures, decided, deciding }
 }
 
 /// The first part of the score that differs.

@@ -54,7 +54,7 @@ fn the_runner_up_comes_with_the_measurement_that_decided() {
     let world = simple(&[(10.0, 1e3, (20.0, 100.0)), (30.0, 9e4, (50.0, 250.0))]);
     let placed = world.place(PlacementPolicy::Throughput, 1e6);
     let second = placed.runner_up.expect("the CPU");
-    assert_eq!((second.devices, second.decided), (vec![vec![0]], Decided::Load));
+    assert_eq!((second.sites[0][0].device, second.decided), (0, Decided::Load));
     let deciding = second.deciding.expect("the only function");
     let rates = (deciding.chosen.bits_per_s, deciding.other.bits_per_s);
     assert!((rates.0 - 30e9).abs() < 1.0 && (rates.1 - 10e9).abs() < 1.0);
@@ -69,8 +69,8 @@ fn the_runner_up_of_many_placements_is_near() {
     let placed = world.place(PlacementPolicy::Latency, 1e4);
     assert!(placed.gap.is_some(), "not all are tried");
     assert!(placed.sites[0].iter().all(|site| site.device == 0));
-    let devices = placed.runner_up.expect("another one").devices;
-    assert_eq!(devices[0].iter().filter(|&&device| device != 0).count(), 1, "{devices:?}");
+    let sites = placed.runner_up.expect("another one").sites;
+    assert_eq!(sites[0].iter().filter(|site| site.device != 0).count(), 1, "{sites:?}");
 }
 
 #[test]

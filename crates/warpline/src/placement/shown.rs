@@ -89,10 +89,18 @@ fn against(choice: &Choice, chain: usize, loaded: &Loaded) -> String {
     let Some(second) = &choice.placement.runner_up else {
         return "    no other placement is possible\n".into();
     };
-    let names = second.devices[chain].iter().map(|&device| choice.devices[device].as_str());
+    let sites = &second.sites[chain];
+    let names = sites.iter().map(|site| choice.devices[site.device].as_str());
+    let mut names = names.collect::<Vec<_>>().join(", ");
+    // Then only its launches differ.
+    let is_alike = |(one, other): (&Site, &Site)| one.device == other.device;
+    if sites.iter().zip(&choice.placement.sites[chain]).all(is_alike) {
+        let on_devices = sites.iter().filter(|site| site.device != CPU);
+        let sizes = on_devices.map(|site| site.launch_packets.to_string()).collect::<Vec<_>>();
+        names += &format!(" with launches of {} packets", sizes.join(", "));
+    }
     let mut text = format!(
-        "    the next best is {}: {}, worse by its {}\n",
-        names.collect::<Vec<_>>().join(", "),
+        "    the next best is {names}: {}, worse by its {}\n",
         cost(&second.figures.of_chain(chain)),
         decided(second.decided)
     );
@@ -194,7 +202,9 @@ pub(super) fn figures(of: &PlacementFigures) -> Value {
 }
 
 fn next_json(choice: &Choice, chain: usize, second: &RunnerUp) -> Value {
-    let devices = second.devices[chain].iter().map(|&device| &choice.devices[device]);
+    let sites = &second.sites[chain];
+    let devices = sites.iter().map(|site| &choice.devices[site.device]);
+    let launches = sites.iter().map(|site| (site.device != CPU).then_some(site.launch_packets));
     let deciding = |own: &Deciding| {
         json!({
             "chain": own.chain,
@@ -205,6 +215,7 @@ fn next_json(choice: &Choice, chain: usize, second: &RunnerUp) -> Value {
     };
     json!({
         "devices": devices.collect::<Vec<_>>(),
+        "launch_packets": launches.collect::<Vec<_>>(),
         "cost": figures(&second.figures.of_chain(chain)),
         "worse_by": decided(second.decided),
         "deciding": second.deciding.as_ref().map(deciding),

@@ -258,6 +258,8 @@ fn launches_follow_the_rate_within_the_delay() {
         profile["measurements"].as_array_mut().unwrap().push(own);
     }
     demo.write("p.json", profile.to_string());
+    let text = check(&demo, "--set chain.functions=[\"router\"] --set placement.load_gbps=1");
+    assert!(text.contains("the next best is host with launches of 1024 packets: load"), "{text}");
     let run = demo.start(&format!(
         "run chain.toml {PLACED} --set chain.functions=[\"router\"] --socket s --output none \
          --set placement.delay_us_max=40000 --set placement.load_gbps=1 \

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
+use warpline_sched::placement::RunnerUp;
 
 use super::units::{delay, rate};
 use super::vgpu::{self, Shares};
@@ -31,12 +32,16 @@ fn kinds(advice: &Advice, chain: usize) -> Vec<Vec<usize>> {
     let mut kinds: Vec<Vec<usize>> = Vec::new();
     let chosen = advice.choices.iter().map(|choice| devices(choice, chain));
     let next = advice.choices.iter().filter_map(|choice| choice.placement.runner_up.as_ref());
-    for own in chosen.chain(next.map(|next| next.devices[chain].clone())) {
+    for own in chosen.chain(next.map(|next| next_devices(next, chain))) {
         if !kinds.contains(&own) {
             kinds.push(own);
         }
     }
     kinds
+}
+
+fn next_devices(next: &RunnerUp, chain: usize) -> Vec<usize> {
+    next.sites[chain].iter().map(|site| site.device).collect()
 }
 
 /// The letter of `own` among `kinds`.
@@ -162,7 +167,8 @@ fn against(loaded: &Loaded, choice: &Choice, chain: usize, kinds: &[Vec<usize>])
     let Some(next) = &choice.placement.runner_up else {
         return "\n    no other choice is possible".into();
     };
-    let (other, figures) = (kind(kinds, &next.devices[chain]), cost(&next.figures.of_chain(chain)));
+    let (other, figures) =
+        (kind(kinds, &next_devices(next, chain)), cost(&next.figures.of_chain(chain)));
     let why = decided(next.decided);
     let mut text = format!("\n    next {other}: {figures}\n    worse by its {why}");
     if let Some(own) = next.deciding.as_ref().filter(|own| own.chain == chain) {
