@@ -111,6 +111,8 @@ impl MachineChain {
         if successor.moves() && !successor.has_moved() {
             return false;
         }
+        let chain = successor.deployment().chain();
+        chain.instances.iter().for_each(|instance| instance.function.reloaded());
         *lock(&self.deployment) = Arc::clone(successor.deployment());
         true
     }

@@ -166,6 +166,10 @@ pub trait Function: Any + Send + Sync {
         Err("it can't be changed while packets flow".into())
     }
 
+    /// Called once all lanes have it in place of another one. Nothing works with the old state any
+    /// more, so the function may free what it kept of that.
+    fn reloaded(&self) {}
+
     /// How often its state needs the time ([`StateHalf::handle_timeout`]), in packet time; `None`
     /// for never.
     fn tick(&self) -> Option<Duration> {

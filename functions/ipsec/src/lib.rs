@@ -395,6 +395,11 @@ impl Function for Ipsec {
         Ok(())
     }
 
+    fn reloaded(&self) {
+        self.successor.out.free_old();
+        self.successor.inward.free_old();
+    }
+
     fn tick(&self) -> Option<Duration> {
         self.at.opens().then_some(TICK)
     }

@@ -172,6 +172,28 @@ fn a_new_key_is_reserved_by_a_reload() {
     assert_eq!(numbers(&site)[0] as usize, run.len() - second + 1);
 }
 
+/// A reload that removes a key frees it, though a client may still ask for the deployment.
+#[test]
+fn a_removed_key_costs_others_no_numbers() {
+    let site = Site::with(GCM);
+    let [one, two] = [("one", 0x1001, 0), ("two", 0x1002, 1)]
+        .map(|(name, spi, key)| sa(name, "out", spi, GCM, key));
+    site.write_secret("out.sas", &(one + &two));
+    site.write("policies", policies(&["two", "one"]));
+    let mut child = site.start(&format!("{SEAL} {ENDLESS} --socket ctl.sock"));
+    let lines = crate::reload::lines_of(child.stderr.take().unwrap());
+    wait_until_running(site.demo(), &child, 0);
+    site.write_secret("out.sas", &two);
+    site.write("policies", policies(&["two"]));
+    signal(&child, "HUP");
+    assert_eq!(lines.recv_timeout(crate::harness::LIMIT).unwrap(), "reload: [ipsec] in place");
+    signal(&child, "INT");
+    wait(child).expect(130);
+    let sealed = numbers(&site).len() as u32;
+    site.warpline(&format!("{SEAL} {TRAFFIC}")).expect(0);
+    assert_eq!(numbers(&site)[0], sealed + 1);
+}
+
 /// A strict check uses numbers of a copy: the file stays as it is, whether there is one or not.
 #[test]
 fn a_strict_check_uses_no_number() {
