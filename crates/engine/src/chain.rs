@@ -84,7 +84,7 @@ pub struct Chain {
 /// Most instances of a chain.
 pub const INSTANCES_MAX: usize = 64;
 /// Most packets that one packet may become on its way through a chain.
-pub const MULTIPLY_MAX: usize = 16;
+pub const MULTIPLY_MAX: usize = 64;
 /// Most bytes by which a frame may grow at one end on its way through a chain.
 pub const GROWTH_MAX: usize = 16 << 10;
 
