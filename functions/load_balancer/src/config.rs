@@ -12,7 +12,7 @@ use super::directory::{Directory, addresses};
 use super::encap::Source;
 use super::maglev::{is_prime, next_prime};
 use super::services::{Service, ServiceFile};
-use warpline_nf::{Key, Section, SourceText};
+use warpline_nf::{Diagnostics, Key, Resources, Section, SourceText};
 use warpline_rule_files::neighbours::Mac;
 
 pub(super) const KEYS: &[Key] = &[
@@ -146,7 +146,7 @@ pub(super) struct Config {
 }
 
 /// Reads the table; `None` where mistakes were noted.
-pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
+pub(super) fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Config> {
     let mode = section.choice("mode", &MODES, Mode::Dnat);
     section.require("services", "what clients send to, and who serves it");
     let fixed = Fixed {
@@ -179,10 +179,23 @@ pub(super) fn read(section: &mut Section<'_>) -> Option<Config> {
         section.mistake("services", "two of its addresses and ports have the same hash");
         return None;
     };
+    resources.remarks_of(&without_backends(&text, &services));
     let backends = services.iter().flat_map(|service| &service.backends);
     let has_v6 = mode != Mode::Mac && backends.into_iter().any(|own| own.address.is_ipv6());
     let has_v6 = has_v6 || (mode == Mode::Dnat && services.iter().any(|s| s.address.is_ipv6()));
     Some(Config { fixed, no_vip, source, mac: mac.0, directory, key, has_v6 })
+}
+
+/// Remarks about services that no backend accepts connections for.
+fn without_backends(text: &SourceText, services: &[Service]) -> Diagnostics {
+    let mut remarks = Diagnostics::default();
+    let is_served = |one: &&Service| one.backends.iter().any(|backend| backend.weight > 0);
+    for service in services.iter().filter(|one| !is_served(one)) {
+        let line = text.text.lines().nth(service.line - 1).unwrap_or_default();
+        let reported = "no backend takes connections: clients' packets are dropped as no-backend";
+        remarks.push(text.in_line(service.line, line, 0, line.len(), reported));
+    }
+    remarks
 }
 
 fn timeouts(section: &mut Section<'_>) -> [Duration; PROGRESS_KINDS] {

@@ -190,7 +190,7 @@ impl LoadBalancer {
 }
 
 fn build(section: &mut Section<'_>, resources: &mut Resources) -> Option<Box<dyn Function>> {
-    let config = Arc::new(config::read(section)?);
+    let config = Arc::new(config::read(section, resources)?);
     let words = PlaceWords::one(resources, config.has_v6, section)?;
     Some(Box::new(LoadBalancer::new(&config, words, At::Only, fragment_key(resources))))
 }
@@ -203,7 +203,7 @@ fn build_pair(
     section: &mut Section<'_>,
     resources: &mut Resources,
 ) -> Option<[Box<dyn Function>; 2]> {
-    let config = Arc::new(config::read(section)?);
+    let config = Arc::new(config::read(section, resources)?);
     if config.fixed.mode != Mode::Dnat {
         let words = PlaceWords::one(resources, config.has_v6, section)?;
         let place = |at| LoadBalancer::new(&config, words.clone(), at, fragment_key(resources));

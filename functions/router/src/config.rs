@@ -8,7 +8,7 @@ use super::kernel_routes::{self, KernelRoutes, Tables};
 use super::routes::{self, Routes, Unsupported};
 use super::{Router, Sends, mrt};
 use warpline_nf::config::unpack::unpack;
-use warpline_nf::{Function, HopPorts, Key, Ports, Resources, Section, SourceText};
+use warpline_nf::{Diagnostics, Function, HopPorts, Key, Ports, Resources, Section, SourceText};
 use warpline_rewrite::icmp_errors;
 use warpline_rule_files::neighbours::{self, Mac};
 
@@ -145,6 +145,12 @@ fn read(section: &mut Section<'_>, resources: &mut Resources) -> Option<Settings
     }
     let routes = routes?;
     notice_left_out(section, resources, &routes);
+    if routes.routes.is_empty() && kernel.is_none() {
+        let mut remarks = Diagnostics::default();
+        let file = SourceText::new(section.string("routes").unwrap_or_default(), "");
+        remarks.push(file.whole("it has no routes: each packet is dropped as no-route"));
+        resources.remarks_of(&remarks);
+    }
     let fib = Fib::new(&routes, neighbours.as_ref(), checks);
     let fib = fib.map_err(|why| section.mistake("neighbours", why)).ok()?;
     let tables = Tables::new(fib);

@@ -201,7 +201,7 @@ fn a_chain_without_input_is_checked_with_a_warning() {
 fn a_chain_that_makes_too_many_packets_names_its_makers() {
     let demo = Demo::new();
     demo.write("routes", "default via 10.0.0.1 dev wan\n");
-    let names: Vec<String> = (0..16).map(|number| format!("r{number}")).collect();
+    let names: Vec<String> = (0..64).map(|number| format!("r{number}")).collect();
     let tables = names.iter().map(|name| {
         format!(
             "[{name}]\nfunction = \"router\"\nroutes = \"routes\"\nicmp = \"on\"\n\
@@ -212,6 +212,23 @@ fn a_chain_that_makes_too_many_packets_names_its_makers() {
     let all = refused(&demo, chain);
     let makers = names.join("], [");
     assert!(all.contains("one packet could become") && all.contains(&makers), "{all}");
+}
+
+#[test]
+fn functions_that_can_only_drop_are_remarked() {
+    let demo = Demo::new();
+    demo.write("routes", "# none yet\n");
+    demo.write("services", "vip 203.0.113.80 tcp 80\nbackend 10.0.0.1 weight 0\n");
+    for (function, key, reported) in [
+        ("router", "routes", "routes: it has no routes: each packet is dropped as no-route"),
+        ("load_balancer", "services", "services:1:1: no backend takes connections"),
+    ] {
+        let chain = format!("[chain]\nfunctions = [{function:?}]\n");
+        let chain = format!("{chain}[{function}]\n{key} = {key:?}\n");
+        demo.write("c.toml", chain);
+        let text = String::from_utf8(demo.warpline("check c.toml").expect(0).stdout).unwrap();
+        assert!(text.contains(reported), "{function}: {text}");
+    }
 }
 
 #[test]
@@ -385,7 +402,7 @@ fn rules_of_nft_without_json_are_named() {
         );
         let reported = demo.warpline("check c.toml").expect(2).stderr;
         let expected =
-            "rules:2:1: is the output of `nft list ruleset`; write that of `nft -j list ruleset`";
+            "rules:2:1: is in the language of `nft`; write the output of `nft -j list ruleset`";
         assert!(reported.contains(expected), "{function} {format}: {reported}");
         assert!(reported.contains("c.toml: 1 mistake\n"), "{reported}");
     }
