@@ -25,12 +25,14 @@ pub fn is_nft(text: &str) -> bool {
     text.trim_start().starts_with('{') || listing(text).is_some()
 }
 
-/// The number of the first line of `nft list ruleset`, and the line. Comments may come before it.
+/// The number of the first line in the language of `nft`, and the line. Comments may come before
+/// it.
 fn listing(text: &str) -> Option<(usize, &str)> {
     let is_other = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
     let (number, line) = (1..).zip(text.lines()).find(|(_, line)| !is_other(line))?;
-    let is_listed = line.starts_with("table ") && line.trim_end().ends_with('{');
-    is_listed.then_some((number, line))
+    let is_table = line.starts_with("table ") && line.trim_end().ends_with('{');
+    let commands = ["flush ", "define ", "add ", "create ", "delete ", "destroy ", "include "];
+    (is_table || commands.iter().any(|word| line.starts_with(word))).then_some((number, line))
 }
 
 /// The objects of a document, or what is wrong with it as a whole.
@@ -39,7 +41,7 @@ pub fn parse(source: &SourceText) -> Result<Value, Diagnostic> {
         return Err(source.whole(format!("is larger than {} MiB", NFT_LEN_MAX >> 20)));
     }
     if let Some((number, line)) = listing(&source.text) {
-        let reported = "is the output of `nft list ruleset`; write that of `nft -j list ruleset`";
+        let reported = "is in the language of `nft`; write the output of `nft -j list ruleset`";
         return Err(source.in_line(number, line, 0, line.len(), reported));
     }
     let document: Value = serde_json::from_str(&source.text).map_err(|error| {

@@ -223,6 +223,10 @@ fn action(cursor: &mut Cursor<'_>, draft: &mut Draft) -> Result<Option<Trouble>,
             draft.decides = false;
             return Err(unsupported());
         }
+        "-P" | "-A" | "-N" | "-I" | "iptables" | "ip6tables" | "Chain" => {
+            let help = "of iptables, the output of `iptables-save` is read";
+            return Err(word.wrong("not an action").help(help));
+        }
         _ => return Err(word.wrong("not an action").help("actions: accept, drop")),
     }
     Ok(None)

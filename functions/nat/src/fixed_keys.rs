@@ -49,8 +49,9 @@ fn address(text: &str) -> Result<IpAddr, String> {
 /// A line about a protocol without ports.
 fn portless(protocol: &str, outside: &str, inside: &str) -> Result<ForwardLine, String> {
     let known = PORTLESS.iter().find(|(name, _)| *name == protocol).map(|&(_, number)| number);
-    let number = known.or_else(|| protocol.parse().ok()).ok_or_else(|| {
-        format!("{protocol} is not a protocol without ports: gre, esp, ah, sctp, or a number")
+    let number = known.or_else(|| protocol.parse().ok()).ok_or_else(|| match protocol {
+        "tcp" | "udp" => FORWARD.to_owned(),
+        _ => format!("{protocol} is not a protocol without ports: gre, esp, ah, sctp, or a number"),
     })?;
     forward_portless(number, address(outside)?, address(inside)?).map(ForwardLine)
 }

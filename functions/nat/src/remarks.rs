@@ -13,8 +13,8 @@ pub(super) fn remarks(config: &Config) -> Diagnostics {
     if let Some((version, [src, dst])) = translated_inside(config) {
         let [src, dst] = [src, dst].map(|address| address_of(version, address));
         remarks.push(Diagnostic::bare(format!(
-            "nat: packets from {src} to {dst} keep their source whatever the rules say, since \
-             both are inside; if {dst} is elsewhere, narrow the sources of the rules"
+            "nat: a packet between inside addresses, such as {src} > {dst}, keeps its source \
+             whatever the rules say; if {dst} is elsewhere, narrow the sources of the rules"
         )));
     }
     remarks

@@ -81,7 +81,10 @@ fn is_option(line: &str) -> bool {
     let first = words.next().unwrap_or_default();
     let names = ["enc", "auth", "auth-trunc", "aead", "comp"];
     let is_setkey = first == "add" && words.clone().any(|word| matches!(word, "-E" | "-A"));
-    (names.contains(&first) || is_setkey) && words.any(|word| digits(word) >= DIGITS_MIN)
+    // Of a key with a wrong digit the rest is one all the same.
+    let is_long = |word: &str| word.starts_with("0x") && word.len() >= 2 + DIGITS_MIN;
+    let is_key = |word: &str| digits(word) >= DIGITS_MIN || is_long(word);
+    (names.contains(&first) || is_setkey) && words.any(is_key)
 }
 
 /// Hexadecimal digits that `word` begins with, after `0x` or without.
@@ -132,6 +135,7 @@ mod tests {
             "sa = [{ spi = 5, enc_key = \"0001020304050607\" }]",
             "    aead rfc4106(gcm(aes)) 0x000102030405060708090a0b0c0d0e0f10111213 128",
             "\tauth-trunc hmac(sha256) 0x000102030405060708090a0b0c0d0e0f 128",
+            "auth 0x001122334455z6778899aabbccddeeff",
             "add 10.0.0.1 10.0.0.2 esp 0x201 -E rijndael-cbc 0x000102030405060708090a0b0c0d0e0f;",
             "psk = hunter2hunter2",
             "Password: correct horse",

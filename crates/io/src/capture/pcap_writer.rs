@@ -93,7 +93,8 @@ impl PcapWriter {
         match self.link {
             None => self.begin(link),
             Some(of_file) if of_file != link => {
-                return Err(SinkError::Unsuitable("link type differs from the capture's"));
+                let why = "link type differs from the capture's first; a .pcapng takes several";
+                return Err(SinkError::Unsuitable(why));
             }
             Some(_) => {}
         }

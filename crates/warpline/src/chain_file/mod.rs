@@ -307,7 +307,10 @@ impl<'a> File<'a> {
         for (set, _) in self.overrides {
             if set.table != "chain" && !used.contains(&set.table) {
                 let text = format!("--set: [{}] is in no chain", set.table);
-                let help = self.help_for_unused(&set.table, used);
+                let help = match set.table.split_once('.') {
+                    Some((table, key)) => format!("write --set '{table}.{key}={{KEY=VALUE}}'"),
+                    None => self.help_for_unused(&set.table, used),
+                };
                 mistakes.push(Diagnostic::bare(text).help(help));
             }
         }

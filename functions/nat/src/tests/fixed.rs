@@ -193,7 +193,10 @@ fn mistakes_say_what_to_write() {
     for (keys, reported) in [
         ("forwards = [\"tcp 203.0.113.1 80\"]", "write PROTOCOL OUTSIDE PORT[-PORT] to INSIDE"),
         ("forwards = [\"gre 203.0.113.1 80 to 10.0.0.1\"]", "only tcp and udp have ports"),
-        ("forwards = [\"tcp 203.0.113.1 to 10.0.0.1\"]", "tcp is not a protocol without ports"),
+        (
+            "forwards = [\"tcp 203.0.113.1 to 10.0.0.1\"]",
+            "write PROTOCOL OUTSIDE PORT[-PORT] to INS",
+        ),
         ("forwards = [\"6 203.0.113.1 to 10.0.0.1\"]", "protocol 6 can't be forwarded without"),
         (
             "forwards = [\"gre 203.0.113.1 to 10.0.0.1\", \"47 203.0.113.1 to 10.0.0.2\"]",

@@ -137,10 +137,10 @@ fn remarks_name_packets_that_keep_their_source() {
     let accept = "-A POSTROUTING -d 10.1.0.0/16 -j ACCEPT";
     let lan = "-A POSTROUTING -s 10.1.0.0/16 -i lan -p tcp -j SNAT --to-source 203.0.113.1";
     for (rules, reported) in [
-        (&[ALL][..], Some("10.1.0.0 to 10.1.255.255")),
-        (&[EXCEPT, ALL], Some("10.1.0.0 to 10.1.255.255")),
-        (&[lan], Some("10.1.0.0 to 10.1.255.255")),
-        (&[narrow, host], Some("10.1.1.9 to 10.1.255.255")),
+        (&[ALL][..], Some("10.1.0.0 > 10.1.255.255")),
+        (&[EXCEPT, ALL], Some("10.1.0.0 > 10.1.255.255")),
+        (&[lan], Some("10.1.0.0 > 10.1.255.255")),
+        (&[narrow, host], Some("10.1.1.9 > 10.1.255.255")),
         (&[accept, ALL], None),
         (&[host], None),
         (&[narrow], None),
@@ -148,7 +148,8 @@ fn remarks_name_packets_that_keep_their_source() {
         let mut resources = three_ports();
         built(&saved(rules), &mut resources);
         let remarks = resources.remarks().to_string();
-        let expected = reported.map_or(String::new(), |pair| format!("packets from {pair} keep"));
+        let expected =
+            reported.map_or(String::new(), |pair| format!("such as {pair}, keeps its source"));
         assert!(remarks.contains(&expected), "{rules:?}: {remarks}");
         assert_eq!(remarks.is_empty(), reported.is_none(), "{rules:?}: {remarks}");
     }
