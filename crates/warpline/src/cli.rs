@@ -108,7 +108,7 @@ pub(crate) enum Command {
         /// The values of `place` (FUNCTION DEVICE), `policy` (POLICY) and `trace` (FILTER)
         #[arg(value_name = "VALUE", value_parser = offered::VALUES, hide_possible_values = true)]
         values: Vec<String>,
-        /// The socket; default: warpline.sock in $XDG_RUNTIME_DIR, or in /run
+        /// The socket; default: warpline.sock in $XDG_RUNTIME_DIR or /run, or else in /run/warpline
         #[arg(long, value_name = "PATH")]
         socket: Option<PathBuf>,
         /// One chain; default: all

@@ -22,8 +22,11 @@ pub(crate) use traced::{COUNTS, SECONDS};
 /// The version of paths and forms; it grows when a meaning changes, not when something is added.
 const SCHEMA: u32 = 1;
 
-/// The socket of `ctl`, unless it is given one.
+/// The socket of `ctl`, unless it is given one: a user's own, or that of the service in
+/// `share/systemd`.
 pub(crate) fn default_socket() -> PathBuf {
     let folder = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    PathBuf::from(folder.unwrap_or_else(|| "/run".into())).join("warpline.sock")
+    let own = PathBuf::from(folder.unwrap_or_else(|| "/run".into())).join("warpline.sock");
+    let of_service = PathBuf::from("/run/warpline/warpline.sock");
+    if !own.exists() && of_service.exists() { of_service } else { own }
 }

@@ -215,17 +215,16 @@ fn the_commands_of_a_service_work() {
         "install -d /etc/logrotate.d /var/lib/logrotate\n\
          cat > /etc/logrotate.d/warpline <<'END'\n{rotation}END\n\
          logrotate -f /etc/logrotate.d/warpline\ncd /var/log/warpline\n\
-         for _ in $(seq 200); do [ -e alerts.json ] && break; sleep 0.1; done\n\
+         for _ in $(seq 200); do [ -e flows.csv ] && break; sleep 0.1; done\n\
          pid=$(cat /run/warpline.pid)\nprintf '\\x1e\\n'\nls\n\
-         stat -c %U alerts.json /proc/$pid\nsed -n 's/^CapEff://p' /proc/$pid/status\n"
+         stat -c %U flows.csv /proc/$pid\nsed -n 's/^CapEff://p' /proc/$pid/status\n"
     );
     let text = output_of(&format!("{prepare}{link}{shown}{rotate}"), folder.path(), &namespaces);
     let [_, status, rotated] = text.split(NEXT).collect::<Vec<_>>().try_into().expect("3 parts");
     assert!(status.contains("running"), "{status}");
     // The process reports the reload when it comes to it.
     let rotated = rotated.replace("reload: nothing changed\n", "");
-    let expected =
-        "alerts.json\nalerts.json.1\nflows.csv\nwarpline\nwarpline\n\t0000000000000000\n";
+    let expected = "flows.csv\nflows.csv.1\nwarpline\nwarpline\n\t0000000000000000\n";
     assert_eq!(rotated, expected);
 }
 
