@@ -6,7 +6,7 @@
 
 use warpline_packet::wire::{checksum, ipv6};
 use warpline_packet::wire::{icmpv4, icmpv6, ip_protocol, ipv4, tcp, udp};
-use warpline_packet::{Instant, LinkType};
+use warpline_packet::{Headers, Instant, LinkType};
 use warpline_verify::Input;
 
 /// The packet answers the last one that was sent on, of the same input; its bytes are changes to
@@ -195,6 +195,24 @@ pub fn repair(frame: &mut [u8], link: LinkType) {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) if packet.len() >= ipv4::HEADER_LEN => repair_v4(packet),
         Some(6) if packet.len() >= ipv6::HEADER_LEN => repair_v6(packet),
+        _ => {}
+    }
+}
+
+/// Writes the length of an IP packet whose own field is zero, as functions that resize packets do.
+pub fn set_len(frame: &mut [u8], headers: &Headers) {
+    let l3 = usize::from(headers.l3);
+    let (len, packet) = (headers.end as usize - l3, &mut frame[l3..]);
+    match headers.version {
+        4 if packet[2..4] == [0, 0] => {
+            let mut ip = ipv4::Ipv4::new_unchecked(packet);
+            ip.set_total_len(len as u16);
+            ip.fill_checksum();
+        }
+        6 if packet[4..6] == [0, 0] => {
+            let own = len - ipv6::HEADER_LEN;
+            packet[4..6].copy_from_slice(&(own as u16).to_be_bytes());
+        }
         _ => {}
     }
 }

@@ -12,9 +12,14 @@ const SHOWN_DIGITS: usize = 15;
 /// The mistake, the line, the place in it, the allowed values.
 const LINES_MAX: usize = 4;
 
-/// Checks messages about `text`, or about files that were named beside it.
+/// Checks messages about `text`, or about files that were named beside it. Digits count as a key
+/// only where a line assigns them.
 pub fn check_reported<'a>(messages: impl IntoIterator<Item = &'a Diagnostic>, text: &str) {
-    let keys: Vec<&str> = digits(text).filter(|digits| digits.len() >= KEY_DIGITS).collect();
+    let long = |line| digits(line).filter(|digits: &&str| digits.len() >= KEY_DIGITS);
+    let (assigning, others): (Vec<&str>, Vec<&str>) = text.lines().partition(|l| assigns(l));
+    let is_plain = |key: &&str| others.iter().any(|line| line.contains(key));
+    let keys: Vec<&str> =
+        assigning.into_iter().flat_map(long).filter(|key| !is_plain(key)).collect();
     for message in messages {
         let own = message.to_string();
         assert!(!own.trim().is_empty());
@@ -27,6 +32,18 @@ pub fn check_reported<'a>(messages: impl IntoIterator<Item = &'a Diagnostic>, te
             check_keys(&keys, &own);
         }
     }
+}
+
+/// Whether a line gives a key, in TOML or as `ip xfrm state` prints it.
+fn assigns(line: &str) -> bool {
+    let line = line.trim_start();
+    let is_value = |name: &str| {
+        let rest = line.strip_prefix(name).map(str::trim_start);
+        rest.is_some_and(|rest| rest.starts_with('='))
+    };
+    let options = ["enc ", "auth ", "auth-trunc ", "aead "];
+    ["enc_key", "auth_key", "psk"].iter().any(|name| is_value(name))
+        || options.iter().any(|option| line.starts_with(option))
 }
 
 /// Checks that nothing of a long row of hexadecimal digits in `text` is in `reported`.

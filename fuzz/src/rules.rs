@@ -7,7 +7,7 @@ use warpline_firewall::{Policy, RuleSet};
 use warpline_nf::Ports;
 use warpline_packet::Prefix;
 use warpline_rule_files::kinds::{NO_PORT, kind_of_message, kind_of_segment};
-use warpline_rule_files::{Action, Imported, Rule, RuleFile, EndMatch};
+use warpline_rule_files::{Action, EndMatch, Imported, Rule, RuleFile};
 use warpline_tables::classifier::SearchKey;
 
 use crate::in_prefix;
