@@ -96,6 +96,12 @@ impl Listener {
         self.flows.handle_timeout(now);
         let tracked = self.flows.take(&packet);
         let Some(place) = tracked.place else { return };
+        if tracked.is_new {
+            // The same addresses and ports have the same number again.
+            let id = self.flows.id(place);
+            self.established.remove(&id);
+            self.ends.retain(|(own, _), _| *own != id);
+        }
         if let Stream::Grew { from, to, .. } = tracked.stream {
             assert!(from <= to && to == self.end(place, tracked.direction));
         }
