@@ -378,5 +378,6 @@ fn a_chain_that_multiplies_answers_too_often_is_refused() {
         deployment.map(|one| one.chain().multiply()).ok()
     };
     assert_eq!(build(&[First(0), Makes, Makes, Second(0), Counts]), Some(9));
-    assert_eq!(build(&[First(0), Makes, Makes, Makes, Second(0)]), None);
+    assert_eq!(build(&[First(0), Makes, Makes, Makes, Second(0)]), Some(27));
+    assert_eq!(build(&[First(0), Makes, Makes, Makes, Makes, Second(0)]), None);
 }
