@@ -10,7 +10,7 @@
 //! [`Batcher`] collects batches into launches for a device. [`StreamCount`] decides how many
 //! launches are in flight. [`Arbiter`] shares a device between tenants, and [`VgpuProfile`] checks
 //! how many it has room for. [`Backpressure`] pauses the stages before a queue that is nearly full.
-//! [`stages`] divides a chain by the functions that share launches.
+//! [`stages()`] divides a chain by the functions that share launches.
 //! [`PauseSender`] and [`PauseReceiver`] do so between instances. [`Naps`] decides how a thread
 //! without work rests.
 //! [`placement`] chooses devices for functions by a [`work_profile`], and [`monitor`] decides again
