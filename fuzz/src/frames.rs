@@ -205,9 +205,12 @@ pub fn set_len(frame: &mut [u8], headers: &Headers) {
     let (len, packet) = (headers.end as usize - l3, &mut frame[l3..]);
     match headers.version {
         4 if packet[2..4] == [0, 0] => {
-            let mut ip = ipv4::Ipv4::new_unchecked(packet);
-            ip.set_total_len(len as u16);
-            ip.fill_checksum();
+            packet[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+            // RFC 1624: a sum that was wrong stays so.
+            let old = u32::from(!u16::from_be_bytes([packet[10], packet[11]]));
+            let sum = old + len as u32;
+            let sum = !((sum + (sum >> 16)) as u16);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
         }
         6 if packet[4..6] == [0, 0] => {
             let own = len - ipv6::HEADER_LEN;

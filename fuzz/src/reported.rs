@@ -12,14 +12,9 @@ const SHOWN_DIGITS: usize = 15;
 /// The mistake, the line, the place in it, the allowed values.
 const LINES_MAX: usize = 4;
 
-/// Checks messages about `text`, or about files that were named beside it. Digits count as a key
-/// only where a line assigns them.
+/// Checks messages about `text`, or about files that were named beside it. Of a line that assigns
+/// a key none shows it.
 pub fn check_reported<'a>(messages: impl IntoIterator<Item = &'a Diagnostic>, text: &str) {
-    let long = |line| digits(line).filter(|digits: &&str| digits.len() >= KEY_DIGITS);
-    let (assigning, others): (Vec<&str>, Vec<&str>) = text.lines().partition(|l| assigns(l));
-    let is_plain = |key: &&str| others.iter().any(|line| line.contains(key));
-    let keys: Vec<&str> =
-        assigning.into_iter().flat_map(long).filter(|key| !is_plain(key)).collect();
     for message in messages {
         let own = message.to_string();
         assert!(!own.trim().is_empty());
@@ -27,8 +22,9 @@ pub fn check_reported<'a>(messages: impl IntoIterator<Item = &'a Diagnostic>, te
         for line in shown::shown(&own).lines() {
             assert!(!line.contains(|c: char| c.is_control() && c != '\t'), "{line:?}");
         }
-        // Messages about command-line options quote them as typed.
-        if !message.file.is_empty() {
+        let line = message.line.checked_sub(1).and_then(|line| text.lines().nth(line));
+        if let Some(line) = line.filter(|line| assigns(line)) {
+            let keys: Vec<&str> = digits(line).filter(|row| row.len() >= KEY_DIGITS).collect();
             check_keys(&keys, &own);
         }
     }
