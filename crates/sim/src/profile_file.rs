@@ -198,8 +198,8 @@ impl WorkFile {
         let threads = threads::read(&all.get("threads"), &functions, &device_names)?;
         let on_cpu = devices.iter().map(|one| one.get("runs_on_cpu").truth());
         let on_cpu = on_cpu.collect::<Result<Vec<_>>>()?;
-        for own in threads.iter() {
-            for device in (0..on_cpu.len()).filter(|&at| on_cpu[at]) {
+        if let Some(own) = &threads {
+            for device in (1..on_cpu.len()).filter(|&at| on_cpu[at]) {
                 work.set_cores(device, own.threads_of(device) as u32);
             }
         }
