@@ -17,16 +17,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 CARGO = os.environ.get("CARGO", "cargo")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Tests make thousands of arenas. Memory that glibc keeps has no page faults again; mallopt(3). With
-# more heaps or more kept memory, tests of devices hold twice as much, and are no faster.
-KEEP_MEMORY = {
-    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
-    "MALLOC_TOP_PAD_": str(16 << 20),
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_ARENA_MAX": "2",
-}
-# The package whose tests start the program, which must use memory as it does elsewhere.
-PROGRAM = "warpline"
 # A program that takes longer hangs, and fails with its output so far.
 SECONDS_MAX = 1800
 # Programs that mostly wait, for timers and packets: they run beside the others, one after the
@@ -69,13 +59,12 @@ def run(program):
     of processors."""
     name, command, folder = program
     command = command if name in WAITING else ["nice", "-n", "10", *command]
-    memory = {} if os.path.basename(folder) == PROGRAM else KEEP_MEMORY
     began = time.monotonic()
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
             command,
             cwd=folder,
-            env=environment() | memory | {"CARGO_MANIFEST_DIR": folder},
+            env=environment() | {"CARGO_MANIFEST_DIR": folder},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
