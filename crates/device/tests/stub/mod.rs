@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,6 +82,15 @@ pub(crate) fn nvrtc() -> Option<String> {
 /// Variables of a program whose kernels NVRTC compiles.
 fn by_ptx(nvrtc: &str) -> [(&'static str, &str); 2] {
     [("WARPLINE_NVRTC", nvrtc), ("STUB_CAPABILITY", "80")]
+}
+
+/// Where runs over these stubs keep compiled kernels for each other. NVRTC takes a minute for all.
+fn compiled_before() -> PathBuf {
+    let mut texts = DefaultHasher::new();
+    LIBRARIES.hash(&mut texts);
+    HEADERS.hash(&mut texts);
+    let folder = format!("compiled-over-stubs-{:016x}", texts.finish());
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder)
 }
 
 /// A folder with both stubs and what they make, removed in the end.
@@ -228,7 +238,7 @@ impl Stubs {
             .env("LD_LIBRARY_PATH", format!("{}:{before}", self.folder.display()))
             .env("WARPLINE_NVRTC", self.folder.join("libnvrtc.so"))
             .env("OCL_ICD_VENDORS", &self.folder)
-            .env("XDG_CACHE_HOME", &self.folder)
+            .env("XDG_CACHE_HOME", compiled_before())
             .env("WARPLINE_REQUIRE_DEVICES", "cuda,host")
             // The stub knows no GPU's instructions.
             .env_remove("WARPLINE_REQUIRE_NVRTC")

@@ -56,8 +56,7 @@ static struct line drawn(const char *text, const char *kernel, unsigned *random)
     int wants_barrier = draw(random, 8) == 0, count[2] = { 0 };
     struct line of[2] = { { 0, 0 } };
     for (const char *at = first; at && *at != '}'; at = strchr(at, '\n'), at += at ? 1 : 0) {
-        int length = strcspn(at, "\n"), is_barrier = strstr(at, "bar.sync")
-            && strstr(at, "bar.sync") < at + length;
+        int length = strcspn(at, "\n"), is_barrier = memmem(at, length, "bar.sync", 8) != 0;
         if (is_barrier && !strncmp(at + length, "\n\tret;", 6)) continue;
         if (is_instruction(at, length) && draw(random, ++count[is_barrier]) == 0)
             of[is_barrier] = (struct line){ at, length };
