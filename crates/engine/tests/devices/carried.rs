@@ -15,7 +15,7 @@ use crate::common::ports::{Frames, SentFrames};
 use crate::common::real::{forms, run_forms};
 use crate::common::run::{Outcome, assert_same, reported, run_whole};
 use crate::crossings::{CHAINS, bare, deploy_names, input_for, plans, with_errors_again};
-use crate::placed::{copies, deploy_on, devices};
+use crate::placed::{copies, deploy_on, devices, devices_of_case};
 use crate::same::PATIENCE;
 
 /// Launches that are made of the same batches in every run.
@@ -36,10 +36,10 @@ fn transfers(outcome: &Outcome) -> Vec<&Transfers> {
 #[test]
 fn packets_are_those_of_copies_and_bytes_as_planned() {
     let (mut carried_bytes, mut missing_bytes) = (0, 0);
-    for names in CHAINS {
+    for (number, names) in CHAINS.iter().enumerate() {
         let inputs = with_errors_again(input_for(names, 200));
         let reference = run_forms(&bare(names), Settings::default(), &inputs).summary();
-        for device in devices().iter().filter(|device| is_apart(device)) {
+        for device in devices_of_case(number).iter().filter(|device| is_apart(device)) {
             // Some of the plans for each chain. Others than the host take longer to compile each.
             let each = if device.description().id.starts_with("host") { 2 } else { 4 };
             let first = names.concat().len() % each;
@@ -86,8 +86,8 @@ fn packets_are_the_same_whatever_is_under_way_at_once() {
     let names = ["@open", "router-plain", "@router-plain", "monitor", "@digest-count"];
     let inputs = input_for(&names, 800);
     let reference = run_forms(&bare(&names), Settings::default(), &inputs).summary();
-    for device in devices().iter().filter(|device| is_apart(device)) {
-        for (number, plan) in plans().enumerate().step_by(3) {
+    for (number, plan) in plans().enumerate().step_by(3) {
+        for device in devices_of_case(number / 3).iter().filter(|device| is_apart(device)) {
             let plan = PlanOptions { frames_by: FramesBy::Kernels, ..plan };
             let launches =
                 LaunchOptions { bytes: 4000, timeout: PATIENCE, ..LaunchOptions::default() };

@@ -27,7 +27,7 @@ use crate::common::real::{forms, run_forms, traffic, try_deploy_on};
 use crate::common::run::{assert_same, in_time, reported};
 use crate::common::talk::Talk;
 use crate::failures::launches as launches_of_one;
-use crate::placed::{devices, host};
+use crate::placed::{devices, devices_of_case, host};
 use crate::same::{PATIENCE, SMALL, device_lanes};
 use crate::two_places::{check_lost, steady};
 
@@ -339,7 +339,7 @@ proptest! {
         (mode, packet_len) in (prop::sample::select(&Mode::ALL[..]), 42u32..2000),
         follows_versions in prop::bool::weighted(0.3),
     ) {
-        let devices = devices();
+        let devices = devices_of_case(seed as usize);
         let form = |at: usize| *FORMS.iter().chain(NARROW).nth(at).expect("a form");
         let forms: Vec<Form> = picks.iter().map(|pick| form(pick.0)).collect();
         let launches = LaunchOptions {

@@ -19,13 +19,9 @@ pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
     all
 }
 
-/// The devices for one of several cases that differ little. OpenCL's programs take a second each to
-/// compile, so it has one case in three.
+/// Those of them for one of several cases that differ little.
 pub(crate) fn devices_of_case(number: usize) -> Vec<Arc<dyn Device>> {
-    let has_opencl = number.is_multiple_of(3);
-    let mut all = devices();
-    all.retain(|device| has_opencl || !device.description().id.starts_with("opencl"));
-    all
+    warpline_device::devices_of_case(devices(), number)
 }
 
 /// Whether packets are copied to the device and back. OpenCL's works in place where it shares

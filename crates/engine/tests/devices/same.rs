@@ -19,7 +19,7 @@ use crate::common::real::{
 };
 use crate::common::run::{Outcome, assert_same, reported, run_whole};
 use crate::common::talk::Talk;
-use crate::placed::{copies, deploy_on, devices, has_kernels};
+use crate::placed::{copies, deploy_on, devices, devices_of_case, has_kernels};
 use crate::stub::is_over_stubs;
 
 /// OpenCL on a CPU compiles while it runs, and there is other work.
@@ -262,7 +262,7 @@ proptest! {
         recoverable in prop::bool::weighted(0.3),
         device_lanes in prop::collection::vec(device_lanes(), 6),
     ) {
-        let devices = devices();
+        let devices = devices_of_case(seed as usize);
         let form = |at: usize| *FORMS.iter().chain(NARROW).nth(at).expect("a form");
         let forms: Vec<Form> = picks.iter().map(|pick| form(pick.0)).collect();
         let on = |place: usize| {

@@ -23,7 +23,7 @@ use crate::common::real::{check_chain, forms, run_forms, traffic, try_deploy_on}
 use crate::common::run::{Outcome, assert_same, reported, run_ports, run_whole};
 use crate::common::talk::Talk;
 use crate::failures::launches;
-use crate::placed::{devices, host};
+use crate::placed::{devices, devices_of_case, host};
 use crate::same::{PATIENCE, SMALL, ways};
 use crate::versions::each_way;
 
@@ -74,7 +74,7 @@ fn both_places_are_the_same_on_every_device() {
         check_chain(&forms, &reference);
         let answers: u64 = (0..forms.len()).map(|at| reference.counter(at, "icmp-sent")).sum();
         assert!(answers > 3, "{names:?}: {answers} answers");
-        for device in devices() {
+        for device in devices_of_case(number) {
             let about = device.description();
             // Each chain in two ways, on OpenCL in one; other chains in others.
             let each = if about.id.starts_with("opencl") { 6 } else { 3 };
@@ -327,7 +327,7 @@ proptest! {
         (mode, packet_len) in (prop::sample::select(&Mode::ALL[..]), 42u32..2000),
         seed in any::<u64>(),
     ) {
-        let devices = devices();
+        let devices = devices_of_case(seed as usize);
         let streams = Streams::Count(streams);
         let timeout = PATIENCE;
         let launches = LaunchOptions { bytes, streams, timeout, ..LaunchOptions::default() };

@@ -6,6 +6,7 @@
 //! launch, and the kernels skip some packets in it.
 
 use core::ops::Range;
+use std::sync::Arc;
 
 pub(crate) use warpline_device::devices_for_tests as devices;
 use warpline_device::{Argument, Buffer, Device, Kernel, Part, Source, Step, Work};
@@ -20,6 +21,11 @@ use crate::side::{FILLED, PACKETS_MAX, PLACE, Side, WORKED, layout};
 use crate::staged::Staging;
 use crate::sys::POISON;
 use crate::sys::vouched::{Given, call, source};
+
+/// The devices for one of several cases that differ little.
+pub(crate) fn devices_of_case(number: usize) -> Vec<Arc<dyn Device>> {
+    warpline_device::devices_of_case(devices(), number)
+}
 
 /// How many packets were compared, and how many of them the kernels left to the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use warpline_nf::Function;
 use warpline_packet::{LinkType, Verdict};
 use warpline_verify::{Harness, Input};
 
-use crate::driver::{Tally, compare_twins, devices};
+use crate::driver::{Tally, compare_twins, devices, devices_of_case};
 use crate::frames::{ethernet, on_link};
 use gateway::{Files, Sa};
 
@@ -72,9 +72,10 @@ fn each_suite_in_some_form() {
     assert_eq!(compare(&sas, "out", &inputs), 0);
     let sealed = sealed(&sas, &inputs);
     assert_eq!(compare(&sas, "in", &sealed), 0);
-    for device in devices() {
-        assert_eq!(compare_places(&*device, &sas, "out", &inputs), 0);
-        assert_eq!(compare_places(&*device, &sas, "in", &sealed), 0);
+    for (number, (direction, inputs)) in [("out", &inputs), ("in", &sealed)].iter().enumerate() {
+        for device in devices_of_case(number) {
+            assert_eq!(compare_places(&*device, &sas, direction, inputs), 0);
+        }
     }
 }
 
