@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -79,18 +78,11 @@ pub(crate) fn nvrtc() -> Option<String> {
     nvrtc
 }
 
-/// Variables of a program whose kernels NVRTC compiles.
-fn by_ptx(nvrtc: &str) -> [(&'static str, &str); 2] {
-    [("WARPLINE_NVRTC", nvrtc), ("STUB_CAPABILITY", "80")]
-}
-
-/// Where runs over these stubs keep compiled kernels for each other. NVRTC takes a minute for all.
-fn compiled_before() -> PathBuf {
-    let mut texts = DefaultHasher::new();
-    LIBRARIES.hash(&mut texts);
-    HEADERS.hash(&mut texts);
-    let folder = format!("compiled-over-stubs-{:016x}", texts.finish());
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder)
+/// Variables of a program whose kernels NVRTC compiles. Such programs keep the PTX for each other:
+/// all of it takes a minute. The stub of NVRTC makes files in its own folder, which nobody keeps.
+fn by_ptx(nvrtc: &str) -> [(&'static str, &str); 3] {
+    let kept = concat!(env!("CARGO_TARGET_TMPDIR"), "/ptx");
+    [("WARPLINE_NVRTC", nvrtc), ("STUB_CAPABILITY", "80"), ("XDG_CACHE_HOME", kept)]
 }
 
 /// A folder with both stubs and what they make, removed in the end.
@@ -238,7 +230,7 @@ impl Stubs {
             .env("LD_LIBRARY_PATH", format!("{}:{before}", self.folder.display()))
             .env("WARPLINE_NVRTC", self.folder.join("libnvrtc.so"))
             .env("OCL_ICD_VENDORS", &self.folder)
-            .env("XDG_CACHE_HOME", compiled_before())
+            .env("XDG_CACHE_HOME", &self.folder)
             .env("WARPLINE_REQUIRE_DEVICES", "cuda,host")
             // The stub knows no GPU's instructions.
             .env_remove("WARPLINE_REQUIRE_NVRTC")
