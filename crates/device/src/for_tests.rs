@@ -26,11 +26,3 @@ pub fn devices() -> Vec<Arc<dyn Device>> {
     }
     found.devices
 }
-
-/// Of `all` devices, those for the case `number` of several that differ little. OpenCL's programs
-/// take a second each to compile, so it has one case in three.
-pub fn of_case(mut all: Vec<Arc<dyn Device>>, number: usize) -> Vec<Arc<dyn Device>> {
-    let has_opencl = number.is_multiple_of(3);
-    all.retain(|device| has_opencl || !device.description().id.starts_with("opencl"));
-    all
-}

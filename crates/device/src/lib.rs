@@ -39,7 +39,7 @@ pub use cubin::{Figures, figures};
 pub use device::{Description, Device, Stream};
 pub use failure::{Failure, Missing};
 pub use find::{FoundDevices, find, open};
-pub use for_tests::{devices as devices_for_tests, of_case as devices_of_case};
+pub use for_tests::devices as devices_for_tests;
 pub use loads::{Loading, Loads};
 pub use matmul::Matmul;
 pub use measure::{Speeds, measure};
