@@ -79,7 +79,7 @@ pub(crate) fn nvrtc() -> Option<String> {
 }
 
 /// Variables of a program whose kernels NVRTC compiles. Such programs keep the PTX for each other:
-/// all of it takes a minute. The stub of NVRTC makes files in its own folder, which nobody keeps.
+/// all of it takes a minute. Files of NVRTC's stub last as long as its folder.
 fn by_ptx(nvrtc: &str) -> [(&'static str, &str); 3] {
     let kept = concat!(env!("CARGO_TARGET_TMPDIR"), "/ptx");
     [("WARPLINE_NVRTC", nvrtc), ("STUB_CAPABILITY", "80"), ("XDG_CACHE_HOME", kept)]
