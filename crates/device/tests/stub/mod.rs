@@ -78,8 +78,8 @@ pub(crate) fn nvrtc() -> Option<String> {
     nvrtc
 }
 
-/// Variables of a program whose kernels NVRTC compiles. Such programs keep the PTX for each other:
-/// all of it takes a minute. Files of NVRTC's stub last as long as its folder.
+/// Variables of a program whose kernels NVRTC compiles. These programs share a cache of PTX, which
+/// saves a minute. Kernels of NVRTC's stub have none: they name files of a folder that is removed.
 fn by_ptx(nvrtc: &str) -> [(&'static str, &str); 3] {
     let kept = concat!(env!("CARGO_TARGET_TMPDIR"), "/ptx");
     [("WARPLINE_NVRTC", nvrtc), ("STUB_CAPABILITY", "80"), ("XDG_CACHE_HOME", kept)]

@@ -20,7 +20,7 @@ pub(crate) fn devices() -> Vec<Arc<dyn Device>> {
 }
 
 /// The devices for one of several cases that differ little. OpenCL's programs take a second each to
-/// compile, so it has one case in three in the host's memory, and one in its own.
+/// compile, so it works in place in one case of three, and with copies in another.
 pub(crate) fn devices_of_case(number: usize) -> Vec<Arc<dyn Device>> {
     let shares = [Some(true), Some(false), None][number % 3];
     let mut all = devices();

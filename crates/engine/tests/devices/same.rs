@@ -107,7 +107,7 @@ fn definitions_say_which_functions_have_kernels() {
 }
 
 #[test]
-fn each_function_is_the_same_on_every_device() {
+fn each_function_is_the_same_on_devices() {
     let all = FORMS.iter().chain(NARROW).filter(|form| has_kernels(form));
     for (number, form) in all.enumerate() {
         same_on(&devices_of_case(number), &[*form], 3000);

@@ -66,7 +66,7 @@ fn on_one(forms: &[Form], device: &Arc<dyn Device>, launches: LaunchOptions) -> 
 }
 
 #[test]
-fn both_places_are_the_same_on_every_device() {
+fn both_places_are_the_same_on_devices() {
     for (number, names) in CHAINS.iter().enumerate() {
         let forms = forms(names);
         let inputs = expiring(&forms, 500);

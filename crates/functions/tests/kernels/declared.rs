@@ -99,8 +99,9 @@ fn kernels_that_touch_undeclared_fields_do_not_compile() {
         let picked = &mut of_each_kind[usize::from(has_pointers(access))];
         *picked = refused.into_iter().next().or(picked.take());
     }
-    for (fewer, wanted) in of_each_kind.iter().flatten() {
-        on_other_compilers(fewer, wanted);
+    for picked in of_each_kind {
+        let (fewer, wanted) = picked.expect("kernels with pointers and without");
+        on_other_compilers(&fewer, &wanted);
     }
     println!("{refusals} refused");
     assert_eq!(unused, UNUSED);
@@ -113,7 +114,7 @@ fn has_pointers(access: ReadWrite) -> bool {
 }
 
 /// Compiles `kernels` without each field that they declare. Gives those that the compiler refused,
-/// with a name of its message. Fields without which it compiles go to `unused`.
+/// each with the name that its message contains. Fields without which it compiles go to `unused`.
 fn take_each(
     name: &'static str,
     kernels: &Kernels,
@@ -121,27 +122,27 @@ fn take_each(
     unused: &mut Vec<(&'static str, Field, bool)>,
 ) -> Vec<(Kernels, String)> {
     let mut all = Vec::new();
-    let has_raw = has_pointers(access);
+    let has_pointers = has_pointers(access);
     for (field, is_written) in declared(access) {
         let fewer = kernels.clone().declaring(without(access, field, is_written));
         let Some(log) = refused(&fewer) else {
-            if !has_raw || is_written || !FieldSet::FRAME.contains(field) {
+            if !has_pointers || is_written || !FieldSet::FRAME.contains(field) {
                 unused.push((name, field, is_written));
             }
             continue;
         };
         let reads_all = format!("{}_does_not_declare_that_it_reads_the_whole_frame", stem(name));
         let wanted = name_of(name, (field, is_written));
-        let is_raw = has_raw && !log.contains(&wanted);
-        let wanted = if is_raw { reads_all } else { wanted };
+        let is_by_pointer = has_pointers && !log.contains(&wanted);
+        let wanted = if is_by_pointer { reads_all } else { wanted };
         assert!(log.contains(&wanted), "{wanted}: {log}");
         all.push((fewer, wanted));
     }
     all
 }
 
-/// OpenCL's compiler and the one for NVIDIA's GPUs refuse them, too, and name the field. They take
-/// seconds for each, so few are compiled here.
+/// OpenCL's compiler and NVRTC refuse `kernels`, too, and their messages contain `wanted`. Each
+/// takes seconds, so they get few kernels.
 fn on_other_compilers(kernels: &Kernels, wanted: &str) {
     let source: Source = source(kernels, &Binding::MIRROR);
     for device in devices() {
